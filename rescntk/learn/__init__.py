@@ -11,12 +11,14 @@ if find_spec("sklearn") is None:
     raise ImportError("rescntk.learn needs scikit-learn: pip install 'rescntk[learn]'")
 
 from .classifier import ResidualKernelClassifier
+from .drift import DriftWarning
 from .kernel import SignalKernel
 from .regressor import ResidualKernelRegressor
 from .report import report
 from .transformers import KernelMatrix, LandmarkFeatures, SignalScaler
 
 __all__ = [
+    "DriftWarning",
     "KernelMatrix",
     "LandmarkFeatures",
     "ResidualKernelClassifier",

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..engines.protocol import blocks
 from ..regression import Decomposition, decompose, restricted_ridge
+from .drift import usual_line
 from .inputs import DistinctCases
 from .passes import Pass
 from .process import Process
@@ -32,6 +33,11 @@ _NOVELTY_POWER = 2.0
 passes sooner. Measured by ten-fold cross-validation on eight training sets, passes of "fast", mean
 accuracies without noise and with noise of .1: .927 and .766 with 0, .925 and .842 with 1, .927 and
 .855 with 2, .924 and .855 with 4."""
+
+_DRIFT_POWER = 6.0
+"""Exponent of novelties in weights above the novelty that one of twenty training signals exceeds; a
+pure number. Raising it lets passes that find a signal unusual by their own experience step back
+sooner. Measured on training sets and on processes that drift (classification_tried.md)."""
 
 _SHARES = 2**20
 """Shares of kernels that are held at once, for each kind and depth of a pass.
@@ -78,6 +84,8 @@ class FittedPass:
     """Mean variance of new observations at signals left out, in units of σ²."""
     novelties: np.ndarray
     """`novelty` of the cases, each left out, (n_cases,); 1 for landmarks."""
+    line: float
+    """Novelty that one of twenty cases exceeds when it is left out; landmarks do not count."""
     seconds: float
     """Time of view, matrix and regression."""
 
@@ -159,16 +167,17 @@ def fit_pass(
     start = time.perf_counter()
     source = replace(source, view=source.view.fit(cases.signals, cases.weights))
     signals, Y, weights = source.view(cases.signals), cases.targets, cases.weights
+    groups = cases.groups
     novelties, kept = np.ones(len(Y)), cast("np.ndarray | slice", slice(None))
+    others = np.arange(len(Y))
     if landmarks is None:
         K = source.kernel(signals, **options)
         spectrum = spectrum_of(K, weights)
-        residuals = spectrum.leave_one_out(Y, penalties, intercept=True)
+        residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
         choice = weigh([residuals], error_weights)[0][0]
         coefficients, intercepts = spectrum.with_intercept(Y, penalties[choice])
         scale = np.mean(coefficients * (Y - intercepts), axis=0)
-        inverses = 1.0 / (spectrum.eigenvalues + penalties[choice])
-        variances = 1.0 / (spectrum.eigenvectors**2 @ inverses)
+        variances = spectrum.left_out_variance(penalties[choice], groups)
         usual = float(np.average(variances, weights=weights))
         novelties = variances / usual
         process = Process(K, penalties[choice], weights)
@@ -182,6 +191,7 @@ def fit_pass(
             intercept=True,
             leave_one_out=True,
             case_weights=weights,
+            groups=groups,
             **options,
         )
         residuals = cast(np.ndarray, found.errors)
@@ -192,9 +202,17 @@ def fit_pass(
         L, chosen = found.features.factor, found.features.landmarks
         K = (L @ L.T).astype(options["dtype"])
         process = Process(K, penalties[choice], weights[chosen])
-        others = np.setdiff1d(np.arange(len(Y)), chosen)
+        others = np.setdiff1d(others, chosen)
         cross = cast(np.ndarray, found.rows)[others] @ L.T
         variances = process.variance(cross) + penalties[choice]
+        if groups is not None:
+            variances += variance_of_groups(
+                spectrum_of(K, weights[chosen]),
+                penalties[choice],
+                cross,
+                groups[others],
+                groups[chosen],
+            )
         usual = float(np.average(variances, weights=weights[others]))
         novelties[others] = variances / usual
         squares = residuals[choice, others] ** 2
@@ -211,9 +229,31 @@ def fit_pass(
         variance_scale=scale,
         usual_variance=usual,
         novelties=novelties,
+        line=usual_line(novelties[others], weights[others]),
         seconds=time.perf_counter() - start,
     )
     return fitted, residuals
+
+
+def variance_of_groups(
+    spectrum: Decomposition,
+    penalty: float,
+    cross: np.ndarray,
+    groups: np.ndarray,
+    of_landmarks: np.ndarray,
+) -> np.ndarray:
+    r"""Return by how much variances grow without the landmarks of the signal's group, (m_cases,).
+
+    With :math:`G = (K + \lambda W^{-1})^{-1}` of the landmarks, g the landmarks of the group, and
+    k the signal's kernels with all of them, :math:`(G k)_g^\top G_{gg}^{-1} (G k)_g`.
+    """
+    scaled = spectrum.eigenvectors / (spectrum.eigenvalues + penalty)
+    G, growth = scaled @ spectrum.eigenvectors.T, np.zeros(len(cross))
+    for group in np.intersect1d(groups, of_landmarks):
+        rows, g = groups == group, of_landmarks == group
+        parts = G[g] @ cross[rows].T
+        growth[rows] = (parts * np.linalg.solve(G[np.ix_(g, g)], parts)).sum(axis=0)
+    return growth
 
 
 def spectrum_of(K: np.ndarray, case_weights: np.ndarray | None = None) -> Decomposition:
@@ -238,9 +278,16 @@ def weigh(
     return choices, errors, weights / weights.sum()
 
 
-def weights_at(weights: np.ndarray, novelties: np.ndarray) -> np.ndarray:
-    """Return the passes' weights at signals of some novelties, (n_passes, n_cases); sums are 1."""
+def weights_at(
+    weights: np.ndarray, novelties: np.ndarray, fitted: Sequence[FittedPass]
+) -> np.ndarray:
+    """Return the passes' weights at signals of some novelties, (n_passes, n_cases); sums are 1.
+
+    They fall with the square of novelties above 1, and with another sixth power above `line`.
+    """
+    beyond = novelties / np.array([each.line for each in fitted])[:, None]
     found = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER
+    found *= np.maximum(1.0, beyond) ** -_DRIFT_POWER
     return found / found.sum(axis=0)
 
 
@@ -254,18 +301,18 @@ def out_of_fold(
     Y: np.ndarray,
     error_weights: np.ndarray,
     folds: np.ndarray,
-    novelties: np.ndarray,
+    fitted: Sequence[FittedPass],
 ) -> np.ndarray:
     """Return decisions (n_cases, n_outputs) at each fold by an average without the fold's part.
 
     A decision is the mean of leave-one-out decisions of passes. The other folds give penalties and
-    weights (`weigh`), which the `novelties`, (n_passes, n_cases), change (`weights_at`).
+    weights (`weigh`), which the novelties to the `fitted` passes change (`weights_at`).
     """
-    decisions = Y.copy()
+    decisions, novelties = Y.copy(), np.array([each.novelties for each in fitted])
     for fold in np.unique(folds):
         inside = folds == fold
         choices, _, weights = weigh(residuals, np.where(inside, 0.0, error_weights))
-        shares = weights_at(weights, novelties[:, inside])
+        shares = weights_at(weights, novelties[:, inside], fitted)
         for left_out, choice, share in zip(residuals, choices, shares, strict=True):
             decisions[inside] -= share[:, None] * left_out[choice, inside]
     return decisions

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from ..arrays import Array
 from ..progress import say
+from ..regression.checks import group_numbers
 from ..validation import (
     HEADS,
     KINDS,
@@ -31,6 +32,7 @@ from ..validation import (
     is_sequence,
 )
 from .average import FittedPass, Training, fit_pass, mean_at, out_of_fold, weigh, weights_at
+from .drift import UsualSignals, usual_signals
 from .forecast import Forecast, forecast
 from .inputs import DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .missing import IMPUTE, INTERPOLATE, OPTION
@@ -137,12 +139,14 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
 
     _fitted: list[FittedPass]
     _counts: tuple[int, int]  # signals of positive weight, and the different ones among them
+    _usual: UsualSignals
+    _mean_target: np.ndarray
     best_score_: float
 
     def _read(
-        self, X: Any, y: Any, sample_weight: Any, **of_targets: Any
-    ) -> tuple[Signals, np.ndarray, np.ndarray]:
-        """Return signals, targets and weights of the cases of positive weight."""
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, **of_targets: Any
+    ) -> tuple[Signals, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return signals, targets, weights and groups of the cases of positive weight."""
         check_depth(self.n_channels, "n_channels")
         if not isinstance(self.verbose, bool):
             check_integer(self.verbose, "verbose", at_least=0)
@@ -150,7 +154,15 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         y = validate_data(self, y=y, **of_targets)
         signals = read_signals(self, X, reset=True, n_channels=self.n_channels, images=True)
         check_consistent_length(signals, y)
-        return of_positive_weight(signals, y, sample_weight)
+        signals, kept, weights = of_positive_weight(signals, np.arange(len(y)), sample_weight)
+        if groups is not None:
+            groups = group_numbers(groups, len(y))[kept]
+            if groups.min() == groups.max():
+                raise ValueError(
+                    "groups has one label among signals of positive weight, expected at least two: "
+                    "each group is left out in turn"
+                )
+        return signals, y[kept], weights, groups
 
     def _average(
         self, cases: DistinctCases, error_weights: np.ndarray, penalties: Sequence[float] = ()
@@ -162,7 +174,10 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         """
         X, checked, options = cases.signals, check_several(self), self._options()
         generator, n = check_random_state(self.random_state), len(X)
-        folds = generator.permutation(n) % _SCORE_FOLDS
+        if cases.groups is None:
+            folds = generator.permutation(n) % _SCORE_FOLDS
+        else:
+            folds = (generator.permutation(cases.groups.max() + 1) % _SCORE_FOLDS)[cases.groups]
         m = count_landmarks(self.landmarks, n)
         passes, limit = self._plan(checked, X, m)
         unseen = unseen_share(passes, X)
@@ -191,14 +206,18 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         choices, errors, self._weights = weigh(residuals, error_weights)
         novelties = np.array([fitted.novelties for fitted in self._fitted])
         left_out = np.array([each[choice] for each, choice in zip(residuals, choices, strict=True)])
-        weights = weights_at(self._weights, novelties)
+        weights = weights_at(self._weights, novelties, self._fitted)
         spread = mean_at(weights, (left_out - mean_at(weights, left_out)) ** 2)
         rows = [fitted.source.settings() | vars(fitted) for fitted in self._fitted]
         table = {k: np.array([row[k] for row in rows]) for k in (*COMMON, "penalty", "seconds")}
+        self._mean_target = np.average(cases.targets, axis=0, weights=cases.weights)
         self.passes_ = table | {"error": errors, "weight": self._weights}
         self._counts = len(cases.places), len(cases.weights)
         self._places = cases.places if landmarks is None else slice(None)
-        decisions = out_of_fold(residuals, cases.targets, error_weights, folds, novelties)
+        decisions = out_of_fold(residuals, cases.targets, error_weights, folds, self._fitted)
+        others = np.arange(n) if landmarks is None else np.setdiff1d(np.arange(n), landmarks)
+        left_out = self._mean_novelty(novelties)[others]
+        self._usual = usual_signals(X, left_out, cases.weights[others])
         return decisions, folds, spread
 
     def _plan(
@@ -227,9 +246,21 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             return passes(), limit
         return affordable(passes, X, n_landmarks, effort), limit
 
-    def _finish(self, score: str, spread: np.ndarray, weights: np.ndarray, start: float) -> None:
-        """Set the error of the best score, given its cases' deviations and weights; print it."""
+    def _finish(
+        self,
+        score: str,
+        spread: np.ndarray,
+        weights: np.ndarray,
+        start: float,
+        groups: np.ndarray | None,
+    ) -> None:
+        """Set the error of the best score, given its cases' deviations and weights; print it.
+
+        Cases of a group err together: their deviations are added up first.
+        """
         spread = weights * spread
+        if groups is not None:
+            spread = np.bincount(groups, spread)
         with np.errstate(invalid="ignore"):
             self.best_score_error_ = float(np.sqrt(spread @ spread) / weights.sum())
         self.fit_seconds_ = time.perf_counter() - start
@@ -253,11 +284,17 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         signals = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
         return signals, ((each, each.matrix(signals, options)) for each in self._fitted)
 
-    def _at(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return decisions (n_passes, n_cases, n_outputs), novelties and weights of the passes."""
-        parts = [(fitted.decide(K), fitted.novelty(K)) for fitted, K in self._matrices(X)[1]]
+    def _at(self, X: Array, watch: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return decisions (n_passes, n_cases, n_outputs), novelties and weights of the passes.
+
+        With `watch`, a warning is given of signals that are unlike the signals of fit.
+        """
+        signals, matrices = self._matrices(X)
+        parts = [(fitted.decide(K), fitted.novelty(K)) for fitted, K in matrices]
         decisions, novelties = (np.array(part) for part in zip(*parts, strict=True))
-        return decisions, novelties, weights_at(self._weights, novelties)
+        if watch:
+            self._usual.warn(signals, self._mean_novelty(novelties))
+        return decisions, novelties, weights_at(self._weights, novelties, self._fitted)
 
     def forecast(self, sizes: Iterable[int], coverage: float = 0.8) -> Forecast:
         """Return the errors to expect after a fit to more signals, with intervals.
@@ -302,16 +339,16 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         for fitted, K in matrices:
             novelties.append(fitted.novelty(K))
             parts.append(fitted.contributions(signals, K, self._intercept, self._options()))
-        weights = weights_at(self._weights, np.array(novelties))
+        weights = weights_at(self._weights, np.array(novelties), self._fitted)
         pairs = zip(weights.T, zip(*parts, strict=True), strict=True)
         found = [np.tensordot(of_case, np.array(shares), 1) for of_case, shares in pairs]
         return np.array(found) if isinstance(signals, np.ndarray) else found
 
     @property
     def _intercept(self) -> np.ndarray:
-        """The constant term of the decisions of `_fitted`, (n_outputs,)."""
+        """The mean target of fit, (n_outputs,), to which shares of time points are added."""
         check_is_fitted(self)
-        return self._weights @ [fitted.intercepts for fitted in self._fitted]
+        return self._mean_target
 
     def kernel_matrix(self, X: Array) -> np.ndarray:
         """Return the mean kernel of signals with the fitted signals, by the weights of the passes.

@@ -150,7 +150,11 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
 
     @atomic
     def fit(
-        self, X: Array, y: Array, sample_weight: Array | None = None
+        self,
+        X: Array,
+        y: Array,
+        sample_weight: Array | None = None,
+        groups: Array | None = None,
     ) -> ResidualKernelClassifier:
         """Fit all passes, weigh them, and return the classifier itself.
 
@@ -167,28 +171,43 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         sample_weight : array, (n_cases,), optional
             Weights of the signals, at least 0. The fit is the same as with signals that are
             repeated as often. Only `class_weight` moves the borders between classes.
+        groups : array, (n_cases,), optional
+            Labels of what signals have in common, such as the person, machine or day. Wherever
+            signals are left out, whole groups are: `best_score_`, weights, penalties,
+            probabilities and novelty then are about signals of new groups.
         """
         start = time.perf_counter()
         given: Any = y
-        signals, y, weights = self._read(X, y, sample_weight)
+        signals, y, weights, groups = self._read(X, y, sample_weight, groups)
         check_classification_targets(y)
         by_label = self._checked_class_weight(np.unique(np.asarray(given)).tolist())
         kept = np.array([by_label.get(label, 1.0) > 0 for label in y.tolist()])
         if not kept.any():
             raise ValueError(f"class_weight is {self.class_weight!r}, expected weights above 0")
         if not kept.all():
-            signals, y, weights = of_positive_weight(signals, y, weights * kept)
-        self.classes_, labels = np.unique(y, return_inverse=True)
+            signals, places, weights = of_positive_weight(
+                signals, np.arange(len(y)), weights * kept
+            )
+            y, groups = y[places], None if groups is None else groups[places]
+        self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has one class, {self.classes_[0]}, expected signals of at least two classes"
             )
-        cases = find_cases(signals, labels[:, None], weights)
+        cases = find_cases(signals, labels[:, None], weights, groups)
         labels = cases.targets[:, 0]
         cases = cases._replace(targets=one_against_rest(labels, len(self.classes_)))
         counts = np.bincount(labels)
-        # Without its only case a class is unknown: its errors do not measure a kernel.
-        counted = np.where(counts[labels] > 1, cases.weights, 0.0)
+        # Without its only case, or group, a class is unknown: its errors do not measure a kernel.
+        parts = counts
+        if cases.groups is not None:
+            parts = np.bincount(
+                [
+                    label
+                    for label, _ in set(zip(labels.tolist(), cases.groups.tolist(), strict=True))
+                ]
+            )
+        counted = np.where(parts[labels] > 1, cases.weights, 0.0)
         of_classes = np.array([by_label.get(label, 1.0) for label in self.classes_.tolist()])
         if self.class_weight == "balanced":
             of_classes = len(labels) / np.bincount(labels, cases.weights) / len(self.classes_)
@@ -213,9 +232,12 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         self.balanced_score_ = float(known.mean()) if len(known) else np.nan
         if not counted.any():
             numeric = "; for numeric targets use ResidualKernelRegressor (rescntk fit --regression)"
+            found, needed = (
+                ("signals that differ", "signals") if groups is None else ("groups",) * 2
+            )
             warnings.warn(
-                f"none of the {len(counts)} classes has two signals that differ, so accuracy and "
-                f"probabilities cannot be estimated: give several signals of a class"
+                f"none of the {len(counts)} classes has two {found}, so accuracy and "
+                f"probabilities cannot be estimated: give several {needed} of a class"
                 f"{numeric * (y.dtype.kind in 'iuf')}",
                 stacklevel=3,
             )
@@ -228,7 +250,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
                 f"class_weight='balanced' gives all classes equal weight",
                 stacklevel=3,  # the caller of fit, which is decorated
             )
-        self._finish("accuracy", right - self.best_score_, counted, start)
+        self._finish("accuracy", right - self.best_score_, counted, start, cases.groups)
         return self
 
     def _checked_class_weight(self, classes: list[Any]) -> dict[Any, float]:
@@ -264,7 +286,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         They are the softmax of decisions times `inverse_temperature_`. Where the `novelty` exceeds
         3 they tend to the classes' weighted shares. X and errors are as for `decision_function`.
         """
-        return self._probabilities(*self._decide(X))
+        return self._probabilities(*self._decide(X, watch=True))
 
     def predict(self, X: Array) -> np.ndarray:
         """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
@@ -275,14 +297,14 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
 
     def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return predicted classes, their probabilities and the `novelty`, by the same kernels."""
-        decisions, novelties = self._decide(X)
+        decisions, novelties = self._decide(X, watch=True)
         places = margins(decisions).argmax(axis=1)
         chances = self._probabilities(decisions, novelties)
         return self.classes_[places], chances[np.arange(len(places)), places], novelties
 
-    def _decide(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return decisions, (n_cases, n_outputs), and the `novelty`."""
-        decisions, novelties, weights = self._at(X)
+    def _decide(self, X: Array, watch: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return decisions, (n_cases, n_outputs), and the `novelty`; `watch` is as for `_at`."""
+        decisions, novelties, weights = self._at(X, watch)
         return mean_at(weights, decisions) + self.offsets_, self._mean_novelty(novelties)
 
     def _probabilities(self, decisions: np.ndarray, novelties: np.ndarray) -> np.ndarray:

@@ -1,87 +1,126 @@
-"""Drift: levels and sizes of channels, of given signals beside the training signals."""
+"""Drift: what the signals of fit had in common, and how a batch of new signals differs from it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from .views import Signals, each, moderate_exponent
+from .views import Signals, constant_channels
 
-_ERRORS = 4.0
-"""Standard errors of a difference above which a channel is named. Raising it names fewer channels.
-Chosen: by chance one channel of 8000 is named."""
+_BATCH = 20
+"""Least signals of a batch that is judged as a whole. Raising it warns of larger batches only.
+Chosen: the median of 20 signals like the training signals is hardly ever beyond the line, which one
+of 20 signals exceeds."""
 
+_SHIFT = 0.2
+"""Least shift of a channel's level that is named, in units of its deviation over signals and time.
+Raising it names fewer channels. Chosen: a third of the drift that costs accuracy in the guide."""
 
-class Drift(NamedTuple):
-    """How channels of given signals differ from the training signals', (n_channels,) each."""
+_GAIN = 1.25
+"""Least ratio of deviations within signals, or its inverse, that is named as another gain. Raising
+it names fewer channels. Chosen, not measured."""
 
-    offsets: np.ndarray
-    """Mean level of the given signals less the training signals', in units of the standard
-    deviation of all training values; nan where these are constant."""
-    gains: np.ndarray
-    """Typical deviation of a given signal from its level, divided by a training signal's."""
-    moved: np.ndarray
-    """Whether the offset exceeds four standard errors."""
-    scaled: np.ndarray
-    """Whether the gain differs from 1 by more than four standard errors of its logarithm."""
-    dead: np.ndarray
-    """Whether all given signals are constant, and not all training signals are."""
+_NAMED = 8
+"""Most channels that a message names. Raising it makes longer messages. Chosen, not measured."""
+
+_PACKAGE = str(Path(__file__).parents[1])
 
 
-def compare(training: Signals, X: Signals) -> Drift:
-    """Return the drift of signals X, of the training signals' channels.
-
-    A signal's level is its mean, and its size the standard deviation from its level. Typical is a
-    geometric mean over the signals that are not constant.
-    """
-    exponent = moderate_exponent(training)
-    levels, sizes, means, roots = [], [], [], []
-    with np.errstate(over="ignore"):  # of given signals far larger than training signals
-        for signals in (training, X):
-            points = each(lambda x: np.ldexp(x, -exponent).reshape(*x.shape[:2], -1), signals)
-            level = np.array([x.mean(axis=1) for x in points])
-            size = np.array([x.std(axis=1) for x in points])
-            rounding = 10 * np.finfo(np.float64).eps
-            largest = np.array([np.abs(x).max(axis=1) for x in points])
-            size = np.where(size > rounding * largest, size, 0.0)
-            levels.append(level)
-            sizes.append(size)
-            means.append(level.mean(axis=0))
-            roots.append(np.sqrt((size**2).mean(axis=0) + level.var(axis=0)))
-    unit = np.where(roots[0] > 0, roots[0], np.nan)
-    logs = [np.log2(np.where(size > 0, size, np.nan)) for size in sizes]
-    typical, errors = zip(*(_mean_and_error(values) for values in logs), strict=True)
-    difference = typical[1] - typical[0]
-    offset = means[1] - means[0]
-    error = np.hypot(*(_mean_and_error(level)[1] for level in levels))
-    alive = [(size > 0).any(axis=0) for size in sizes]
-    with np.errstate(invalid="ignore"):
-        return Drift(
-            offset / unit,
-            np.where(alive[1], 2.0**difference, np.where(alive[0], 0.0, np.nan)),
-            np.abs(offset) > _ERRORS * error,
-            np.abs(difference) > _ERRORS * np.hypot(*errors),
-            np.asarray(alive[0] & ~alive[1]),
-        )
+class DriftWarning(UserWarning):
+    """Warning that signals to predict are unlike the signals of `fit`."""
 
 
-def _mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean of each column, (n_channels,), and its standard error; nan is left out."""
-    known = ~np.isnan(values)
-    count = known.sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(known, values, 0.0).sum(axis=0) / count
-        squares = np.where(known, values - mean, 0.0) ** 2
-        return mean, np.sqrt(squares.sum(axis=0) / np.maximum(count - 1, 1) / count)
+@dataclass(frozen=True)
+class UsualSignals:
+    """What is usual for the channels of the training signals; made by `usual_signals`."""
+
+    level: np.ndarray
+    """Median over signals of their means, (n_channels,)."""
+    gain: np.ndarray
+    """Median over signals of their standard deviations, (n_channels,)."""
+    deviation: np.ndarray
+    """Standard deviation over signals and time, (n_channels,)."""
+    varies: np.ndarray
+    """Whether no training signal is constant in the channel, (n_channels,)."""
+    line: float
+    """Novelty that one of twenty training signals exceeds when it is left out."""
+
+    def warn(self, X: Signals, novelties: np.ndarray) -> None:
+        """Warn of dead channels, and of a batch of 20 signals or more that has drifted."""
+        dead = constant_channels(X) & self.varies
+        messages = [
+            f"channel {channel} is constant in {count} of {len(X)} signals, and was not in fit"
+            for channel, count in enumerate(dead.sum(axis=0).tolist())
+            if count
+        ]
+        typical = float(np.median(novelties))
+        if len(X) >= _BATCH and typical > self.line:
+            causes = self._causes(X, dead.any(axis=0)) or ["neither levels nor gains changed"]
+            messages.append(
+                f"the {len(X)} signals are unlike the signals of fit: half of them have a novelty "
+                f"above {typical:.2g}, where 95 % of the training signals, left out, are below "
+                f"{self.line:.2g} ({'; '.join([*causes])})"
+            )
+        if messages:
+            text = "; ".join(messages) + ": docs/guide/drift.md"
+            warnings.warn(text, DriftWarning, stacklevel=_stack_level())
+
+    def _causes(self, X: Signals, dead: np.ndarray) -> list[str]:
+        """Return which channels' levels and gains changed, in words."""
+        level, gain, _ = _measure(X)
+        unit = np.where(self.deviation > 0, self.deviation, 1.0)
+        shifts = np.where(dead, 0.0, (level - self.level) / unit)
+        usual = np.where(self.gain > 0, self.gain, 1.0)
+        ratios = np.where((self.gain > 0) & ~dead, gain / usual, 1.0)
+        moved = np.flatnonzero(abs(shifts) >= _SHIFT)
+        other = np.flatnonzero((ratios >= _GAIN) | (ratios <= 1 / _GAIN))
+        parts = []
+        if len(moved):
+            each = [f"{shifts[c]:+.2g} in channel {c}" for c in moved[:_NAMED]]
+            parts.append(f"levels moved, in deviations: {_listed(each, len(moved))}")
+        if len(other):
+            each = [f"{ratios[c]:.2g} in channel {c}" for c in other[:_NAMED]]
+            parts.append(f"gains changed, by the factors: {_listed(each, len(other))}")
+        return parts
 
 
-def rows(drift: Drift) -> tuple[tuple[str, ...], ...]:
-    """Return a row of a table for each channel: its number, offset, gain, and what differs."""
-    found = []
-    for channel, (offset, gain, moved, scaled, dead) in enumerate(zip(*drift, strict=True)):
-        marks = {"level": moved and not dead, "constant now": dead, "size": scaled and not dead}
-        level = "–" if np.isnan(offset) else f"{offset:+.2f}".replace("-", "−")
-        size = "–" if np.isnan(gain) else f"{gain:.2f}"
-        found.append((str(channel), level, size, ", ".join(k for k, mark in marks.items() if mark)))
-    return tuple(found)
+def usual_signals(X: Signals, novelties: np.ndarray, weights: np.ndarray) -> UsualSignals:
+    """Return what is usual for signals X, from novelties of some of them, left out, and weights."""
+    level, gain, deviation = _measure(X)
+    return UsualSignals(
+        level,
+        gain,
+        deviation,
+        constant_channels(X).sum(axis=0) == 0,
+        usual_line(novelties, weights),
+    )
+
+
+def usual_line(novelties: np.ndarray, weights: np.ndarray) -> float:
+    """Return the .95 quantile of novelties; a case of weight 2 counts as two equal cases."""
+    return float(np.quantile(novelties, 0.95, weights=weights, method="inverted_cdf"))
+
+
+def _measure(X: Signals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return each channel's usual mean, usual deviation, and deviation over all signals."""
+    parts = [(x.reshape(len(x), -1).mean(axis=1), x.reshape(len(x), -1).std(axis=1)) for x in X]
+    means, deviations = (np.array(part) for part in zip(*parts, strict=True))
+    total = np.sqrt((deviations**2).mean(axis=0) + means.var(axis=0))
+    return np.median(means, axis=0), np.median(deviations, axis=0), total
+
+
+def _listed(names: list[str], count: int) -> str:
+    more = f" and {count - len(names)} more" if count > len(names) else ""
+    return ", ".join(names) + more
+
+
+def _stack_level() -> int:
+    """Return the level of the first caller outside of this package, for `warnings.warn`."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level

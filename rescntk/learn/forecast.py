@@ -40,8 +40,8 @@ raised from .3 to .4 and from .1 to .2, so that they cover 80 and 81 % at twice 
 each set by the least score of the seven others, without raising, they cover 75 and 78 %."""
 
 _QUANTILES = 201
-"""Quantiles of today's error, and of the exponent, that are combined. Raising it takes time with its
-square. Measured: with ten times as many, ends of 80 % intervals change by less than 1 %."""
+"""Quantiles of today's error, and of the exponent, that are combined. Raising it takes time
+with its square. Measured: with ten times as many, ends of 80 % intervals change by less than 1 %."""
 
 
 class ForecastRow(NamedTuple):

@@ -171,19 +171,27 @@ class DistinctCases(NamedTuple):
     """(n_cases,): positive, with mean 1."""
     places: np.ndarray
     """Place among the cases of each signal given, of weight above 0."""
+    groups: np.ndarray | None = None
+    """Number of each case's group, (n_cases,). Copies in two groups are two cases."""
 
 
-def find_cases(X: Signals, targets: np.ndarray, weights: np.ndarray) -> DistinctCases:
+def find_cases(
+    X: Signals, targets: np.ndarray, weights: np.ndarray, groups: np.ndarray | None = None
+) -> DistinctCases:
     """Return the different cases among signals X with targets (n_signals, n_outputs)."""
     contents = (repr((x.shape, x.dtype.str)).encode() + x.tobytes() for x in X)
     digests = np.array([hashlib.blake2b(data, digest_size=16).digest() for data in contents])
     # Among equal signals the targets decide, so that no unit of the targets changes the order.
     rows = np.column_stack([np.unique(digests, return_inverse=True)[1], targets])
+    if groups is not None:
+        groups = np.unique(groups, return_inverse=True)[1].reshape(-1)
+        rows = np.column_stack([rows, groups])
     _, first, places = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     places = places.reshape(-1)
     # Divided by a power of two, so that sums are finite and digits stay.
     sums = np.bincount(places, np.ldexp(weights, -np.frexp(weights.max())[1]))
-    return DistinctCases(take(X, first), targets[first], sums / sums.mean(), places)
+    groups = None if groups is None else groups[first]
+    return DistinctCases(take(X, first), targets[first], sums / sums.mean(), places, groups)
 
 
 def of_positive_weight(

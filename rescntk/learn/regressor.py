@@ -69,19 +69,26 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     @atomic
     def fit(
-        self, X: Array, y: Array, sample_weight: Array | None = None
+        self,
+        X: Array,
+        y: Array,
+        sample_weight: Array | None = None,
+        groups: Array | None = None,
     ) -> ResidualKernelRegressor:
         """Fit all passes, weigh them, and return the regressor itself.
 
         X is as for `ResidualKernelClassifier.fit`, y is (n_cases,) or (n_cases, n_targets). The
-        weights of the signals, at least 0, are inverse to the variance of their noise. A ValueError
-        is raised for missing values, for a single signal, and for invalid parameters.
+        weights of the signals, at least 0, are inverse to the variance of their noise. Whole
+        `groups`, (n_cases,), are left out together, as by the classifier. A ValueError is raised
+        for missing values, for a single signal, and for invalid parameters.
         """
         start = time.perf_counter()
-        signals, values, weights = self._read(X, y, sample_weight, multi_output=True)
+        signals, values, weights, groups = self._read(
+            X, y, sample_weight, groups, multi_output=True
+        )
         self._flat = values.ndim == 1
         targets, self._exponents = _moderate_columns(values)
-        cases = find_cases(signals, targets, weights)
+        cases = find_cases(signals, targets, weights, groups)
         if len(cases.weights) < 2:
             raise ValueError(
                 "X has n_samples=1 up to copies, expected two signals that differ, to leave one out"
@@ -97,14 +104,14 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         cases = cases._replace(targets=Y)
         decisions, _, spread = self._average(cases, weights, _PENALTIES)
         novelties = np.array([fitted.novelties for fitted in self._fitted])
-        variance = self._variance(novelties, weights_at(self._weights, novelties))
+        variance = self._variance(novelties, weights_at(self._weights, novelties, self._fitted))
         deviations = np.sqrt(variance + spread)
         self._ratios = np.abs(decisions - Y) / np.where(deviations > 0, deviations, 1.0)
         self._case_weights = weights
         squares = ((decisions - Y) ** 2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.best_score_ = 1.0 - error
-        self._finish("R²", squares - error, weights, start)
+        self._finish("R²", squares - error, weights, start, cases.groups)
         return self
 
     def predict(self, X: Array, return_std: bool = False) -> Any:
@@ -126,7 +133,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return predictions and deviations, as `predict`, and `novelty`, by the same kernels."""
-        means, novelties, weights = self._at(X)
+        means, novelties, weights = self._at(X, watch=True)
         mean = mean_at(weights, means)
         variance = self._variance(novelties, weights) + mean_at(weights, (means - mean) ** 2)
         found = self._unscaled(mean * self._moderate_scale + self._moderate_mean)

@@ -16,7 +16,7 @@ from .. import plots
 from .._version import __version__
 from ..arrays import Array
 from ..plots.style import BLUE, GREEN, VERMILION, tidy
-from . import drift
+from . import channels
 from .classifier import ResidualKernelClassifier
 from .inputs import read_signals
 from .regressor import ResidualKernelRegressor
@@ -289,7 +289,7 @@ def _drift(model: Any, X: Any) -> Section:
         "Level: mean less the training signals' mean, in their standard deviations. Size: a "
         "signal's deviation from its mean, divided by theirs. Named: above four standard errors."
     )
-    table = drift.rows(drift.compare(model._fitted[0].training.signals, X))
+    table = channels.rows(channels.compare(model._fitted[0].training.signals, X))
     return Section("Drift", text, ("channel", "level", "size", "differs"), table)
 
 

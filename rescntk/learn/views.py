@@ -252,6 +252,13 @@ def _hann_window(block: int) -> np.ndarray:
     return np.hanning(2 * block + 1)[:-1]
 
 
+def constant_channels(X: Signals) -> np.ndarray:
+    """Return whether a signal is constant in a channel, (n_cases, n_channels)."""
+    flat = [x.reshape(len(x), -1) for x in X]
+    rounding = _ROUNDING * np.finfo(np.float64).eps
+    return np.array([np.ptp(x, axis=1) <= rounding * np.abs(x).max(axis=1) for x in flat])
+
+
 def _standardized(X: np.ndarray) -> np.ndarray:
     """Return signals less their own means, divided by their own deviations, channel by channel."""
     over: Any = {"axis": tuple(range(2, X.ndim)), "keepdims": True}

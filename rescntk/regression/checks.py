@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ..validation import check_shape
+from ..validation import check_shape, check_unmasked
 
 
 def kernel_matrix(kernel: Callable[..., Any], X: Any, *Z: Any, **options: Any) -> Any:
@@ -47,3 +47,24 @@ def powers_of_targets(Y: np.ndarray) -> np.ndarray:
     Sums of huge targets leave the range of float64. Products with powers of two are exact.
     """
     return np.asarray(np.frexp(np.abs(Y).max(axis=0))[1])
+
+
+def group_numbers(groups: Any, n: int) -> np.ndarray:
+    """Return the number of each point's group, (n,), from n labels of any kind."""
+    check_unmasked(groups, "groups", f"labels ({n},)")
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise ValueError(f"groups has shape {labels.shape}, expected ({n},): a label for each case")
+    if (labels != labels).any():
+        raise ValueError("groups contains NaN, expected a label for each case")
+    return np.unique(labels, return_inverse=True)[1].reshape(-1)
+
+
+def find_groups(groups: Any, n: int, several: bool = False) -> list[np.ndarray]:
+    """Return the indices of each group's points, from n labels; with `several`, at least two."""
+    numbers = group_numbers(groups, n)
+    if several and numbers.max() == 0:
+        raise ValueError(
+            "groups has one label, expected at least two: the others give the constant"
+        )
+    return np.split(numbers.argsort(kind="stable"), np.bincount(numbers).cumsum()[:-1])

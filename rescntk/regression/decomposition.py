@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from ..validation import (
     check_symmetric,
     check_targets,
 )
-from .checks import in_range
+from .checks import find_groups, in_range
 from .ridge import check_resolved, fit
 
 
@@ -64,14 +65,34 @@ class Decomposition:
 
     @in_range
     def leave_one_out(
-        self, y: np.ndarray, ridge: Any = 0.0, *, intercept: bool = False
+        self, y: np.ndarray, ridge: Any = 0.0, *, intercept: bool = False, groups: Any = None
     ) -> np.ndarray:
         r"""Return the leave-one-out errors y_i − f₋ᵢ(x_i), of the shape of the coefficients.
 
         They are :math:`\beta_i / B_{ii}` with :math:`\beta = B y` (Cawley and Talbot 2004).
-        Arguments and errors are as for `coefficients`; an intercept needs two points.
+        Arguments and errors are as for `coefficients`; an intercept needs two points. With labels
+        `groups`, (n,), the points g of a group are left out together:
+        :math:`B_{gg}^{-1} \beta_g`. An intercept then needs two groups.
         """
-        return self._fit(y, ridge, check_flag(intercept, "intercept"), True)[2]
+        check_flag(intercept, "intercept")
+        members = None if groups is None else find_groups(groups, len(self.eigenvalues), intercept)
+        return self._fit(y, ridge, intercept, True, members)[2]
+
+    def left_out_variance(self, ridge: float, groups: Any = None) -> np.ndarray:
+        r"""Return the variance of new observations at each point, left out with its group, (n,).
+
+        In units of the process' variance, noise `ridge` included: the diagonal of
+        :math:`(G_{gg})^{-1}` for :math:`G = (K + \lambda I)^{-1}`, as for `leave_one_out`.
+        """
+        ridge = check_positive(ridge, "ridge")
+        inverses, n = self._inverses(np.array(ridge)), len(self.eigenvalues)
+        if groups is None:
+            return 1.0 / (self.eigenvectors**2 @ inverses)
+        found = np.empty(n)
+        for group in find_groups(groups, n):
+            rows = self.eigenvectors[group]
+            found[group] = np.linalg.inv((rows * inverses) @ rows.T).diagonal()
+        return found
 
     @in_range
     def variance(self, cross: np.ndarray, prior: Any, ridge: float = 0.0) -> np.ndarray:
@@ -140,7 +161,12 @@ class Decomposition:
         return Decomposition(eigenvalues, eigenvectors, self.eps)
 
     def _fit(
-        self, y: np.ndarray, ridge: Any, intercept: bool = False, leave_one_out: bool = False
+        self,
+        y: np.ndarray,
+        ridge: Any,
+        intercept: bool = False,
+        leave_one_out: bool = False,
+        groups: Sequence[np.ndarray] | None = None,
     ) -> list[np.ndarray]:
         """Return coefficients, constants and, with `leave_one_out`, its errors (`ridge.fit`)."""
         y = check_targets(y, len(self.eigenvalues))
@@ -148,13 +174,23 @@ class Decomposition:
         if self.matrix is not None and not ridges.all():
             unweighted = self._unweighted()
             fits = [
-                (self if value else unweighted)._fit(y, value, intercept, leave_one_out)
+                (self if value else unweighted)._fit(y, value, intercept, leave_one_out, groups)
                 for value in ridges.ravel()
             ]
             parts = zip(*fits, strict=True)
             return [np.reshape(part, (*ridges.shape, *part[0].shape)) for part in parts]
         inverses = self._inverses(ridges)
         inverse = partial(self._filtered, inverses)
+        if groups is not None:
+            V = self.eigenvectors
+            return fit(
+                inverse,
+                y,
+                intercept,
+                None,
+                lambda g: (inverses[..., None, :] * V[g]) @ V[g].T,
+                groups,
+            )
         diagonal = (lambda: inverses @ (self.eigenvectors**2).T) if leave_one_out else None
         return fit(inverse, y, intercept, diagonal)
 

@@ -24,7 +24,7 @@ from ..validation import (
     check_targets,
     check_unmasked,
 )
-from .checks import in_range, kernel_matrix
+from .checks import find_groups, in_range, kernel_matrix
 from .decomposition import check_case_weights, check_nonnegative, multiply_each
 from .pivoted_cholesky import LowRank
 
@@ -120,28 +120,38 @@ class FeatureRidge:
         *,
         intercept: bool = False,
         case_weights: np.ndarray | None = None,
+        groups: Any = None,
     ) -> np.ndarray:
         """Return the leave-one-out errors y_i − f₋ᵢ(x_i) of rows that have been added.
 
         Row i is left out with all its weight; a leverage of 1 is refused
         (``docs/theory/large_grams.md``). Arguments are as for `add`, in blocks or not, and
         `weights`; rows that have not been added give meaningless numbers. The errors have the
-        shape of `y`, after an axis (n_ridges,) where `ridge` is an array.
+        shape of `y`, after an axis (n_ridges,) where `ridge` is an array. With labels `groups`,
+        (m,), all rows of a group are left out together; none may be missing.
         """
         means, unit, V, inverses, rotated = self._solve(ridge, intercept)
         F, targets, roots = self._check_rows(F, y, case_weights)
         F = ((F - means[: self._k]) / unit) @ V
+        residuals = targets - means[self._k :] - multiply_each(F, rotated)
+        if groups is not None:
+            rows, errors = roots * F, np.empty_like(residuals)
+            ones = roots / abs(self._triangle[0, 0])
+            for group in find_groups(groups, len(F), intercept):
+                H = (inverses[..., None, :] * rows[group]) @ rows[group].T
+                H = H + ones[group] * ones[group].T if intercept else H
+                rest = np.eye(len(group)) - H
+                check_leverages(np.linalg.eigvalsh(rest).min(), self._k)
+                errors[..., group, :] = (
+                    np.linalg.solve(rest, roots[group] * residuals[..., group, :]) / roots[group]
+                )
+            return errors[..., 0] if np.ndim(y) == 1 else errors
         leverages = inverses @ ((roots * F) ** 2).T
         if intercept:
             leverages += (roots[:, 0] / abs(self._triangle[0, 0])) ** 2
         rest = 1.0 - leverages
-        if rest.min() <= self._k * _EPS:
-            raise ValueError(
-                f"F has a row of leverage {leverages.max():.6g} up to rounding errors, expected "
-                f"below 1: no other row determines one direction of the features (a larger "
-                f"ridge, more rows or fewer columns)"
-            )
-        errors = (targets - means[self._k :] - multiply_each(F, rotated)) / rest[..., None]
+        check_leverages(rest.min(), self._k)
+        errors = residuals / rest[..., None]
         return errors[..., 0] if np.ndim(y) == 1 else errors
 
     def _solve(self, ridge: Any, intercept: bool) -> tuple[Any, ...]:
@@ -174,6 +184,16 @@ class FeatureRidge:
             )
         inverses = 1.0 / (S**2 + ridges[..., None])
         return means, unit, V, inverses, (S * inverses)[..., None] * targets
+
+
+def check_leverages(least: float, k: int) -> None:
+    """Raise a ValueError unless 1 − leverage is above rounding errors for k features."""
+    if least <= k * _EPS:
+        raise ValueError(
+            f"F has a row of leverage {1 - least:.6g} up to rounding errors, or a group, expected "
+            f"below 1: no other row determines one direction of the features (a larger "
+            f"ridge, more rows or fewer columns)"
+        )
 
 
 @dataclass(frozen=True)
@@ -305,6 +325,7 @@ def restricted_ridge(
     intercept: bool = False,
     leave_one_out: bool = False,
     case_weights: np.ndarray | None = None,
+    groups: Any = None,
     **options: Any,
 ) -> RestrictedRidge:
     r"""Return the ridge regression restricted to landmarks S, for one penalty or for many.
@@ -326,6 +347,8 @@ def restricted_ridge(
         Whether to return leave-one-out errors. A landmark left out as a point stays a landmark.
     case_weights : ndarray, (n_cases,), optional
         Positive factors of the signals' squared errors, as for `FeatureRidge.add`.
+    groups : array_like, (n_cases,), optional
+        Labels: signals of a group are left out together.
 
     Examples
     --------
@@ -356,7 +379,9 @@ def restricted_ridge(
             kept[cases] = F
     weights, intercepts = fit.weights(ridge, intercept=intercept)
     if kept is not None:
-        errors = fit.leave_one_out(kept, y, ridge, intercept=intercept, case_weights=case_weights)
+        errors = fit.leave_one_out(
+            kept, y, ridge, intercept=intercept, case_weights=case_weights, groups=groups
+        )
     columns = np.moveaxis(weights, ridge.ndim, 0)
     solved = scipy.linalg.solve_triangular(
         features.factor, columns.reshape(len(columns), -1), lower=True, trans="T"

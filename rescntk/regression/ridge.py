@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -143,13 +143,17 @@ def fit(
     y: np.ndarray,
     intercept: bool,
     diagonal: Callable[[], np.ndarray] | None,
+    block: Callable[[np.ndarray], np.ndarray] | None = None,
+    groups: Sequence[np.ndarray] = (),
 ) -> list[np.ndarray]:
-    r"""Return coefficients β, constants b and, with a diagonal, leave-one-out errors.
+    r"""Return coefficients β, constants b and, with a diagonal or blocks, errors when left out.
 
     With :math:`G = (K + \lambda I)^{-1}` they are :math:`b = 1^\top G y / 1^\top G 1`,
     :math:`\beta = B y` and :math:`\beta_i / B_{ii}`, where
     :math:`B = G - G 1 1^\top G / (1^\top G 1)`. Without an intercept :math:`b = 0`, :math:`B = G`.
     `inverse` multiplies G by columns (n, m): (..., n, m). `diagonal` returns G_ii, (..., n).
+    `block` returns G_gg of k indices g, (..., k, k). The errors of a group g, left out as a whole,
+    are :math:`B_{gg}^{-1} \beta_g`.
     """
     if intercept and diagonal is not None and len(y) == 1:
         raise ValueError(f"y has shape {y.shape}, expected two values: one is the intercept")
@@ -165,6 +169,15 @@ def fit(
         found = inverse(targets)
         constants = np.zeros((*found.shape[:-2], targets.shape[1]))
     results = [found, constants]
+    if block is not None:
+        errors = np.empty_like(found)
+        for group in groups:
+            B = block(group)
+            if intercept:
+                part = ones[..., group]
+                B = B - part[..., :, None] * (part / total)[..., None, :]
+            errors[..., group, :] = np.linalg.solve(B, found[..., group, :])
+        results.append(errors)
     if diagonal is not None:
         results.append(found / (diagonal() - correction)[..., None])
     return results if y.ndim == 2 else [result[..., 0] for result in results]
