@@ -39,7 +39,8 @@ def site(tmp_path_factory):
     generated = shutil.ignore_patterns("generated", "thumbnails", "results", "*.csv", "*.json")
     shutil.copytree(ROOT / "docs", root / "docs", ignore=generated)
     shutil.copytree(ROOT / "notebooks", root / "notebooks")
-    shutil.copy(ROOT / "README.md", root)
+    for name in ("README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, root)
     shutil.copytree(ROOT / "benchmarks/results", root / "benchmarks/results")
     options = ["-W", "--keep-going", "-n", "-q"]  # as in the Makefile
     command = [sys.executable, "-c", OFFLINE, *options, root / "docs", root / "site"]
