@@ -10,12 +10,12 @@ from harness import Row
 
 # Of Okabe and Ito.
 PALETTE = (
-    "0.55", "#E69F00", "#56B4E9", "#0072B2", "#009E73", "#CC79A7", "0.3", "#F0E442", "#8C510A",
-    "#D55E00",
+    "#D55E00", "#8C510A", "0.55", "#E69F00", "#56B4E9", "#0072B2", "#009E73", "#CC79A7", "0.3",
+    "#F0E442",
 )  # fmt: skip
 MARKS = {
     method: {"color": colour, "marker": marker}
-    for method, colour, marker in zip(METHODS, PALETTE, "osD^vP<>*X", strict=True)
+    for method, colour, marker in zip(METHODS, PALETTE, "X*osD^vP<>", strict=True)
 }
 
 
@@ -82,7 +82,7 @@ def table(rows: list[Row]) -> str:
 
 
 def complete(rows: list[Row], sets: Collection[str]) -> list[str]:
-    """Return the methods with results on all these sets, ours last."""
+    """Return the methods with results on all these sets, ours first."""
     return [m for m in METHODS if {row["set"] for row in rows if row["method"] == m} >= set(sets)]
 
 
@@ -131,7 +131,7 @@ def draw_curves(rows: list[Row], sets: Sequence[str]) -> Any:
         for k, method in enumerate(methods):
             means, errors = zip(*summaries(rows, method, name), strict=True)
             sizes = np.array(CURVE_SIZES) * 1.025 ** (k - (len(methods) - 1) / 2)
-            line = {"linewidth": 2.0, "linestyle": "-"}
+            line = {"linewidth": 2.0, "linestyle": "-", "zorder": 3}
             if method != OURS:
                 line = {"linewidth": 1.0, "linestyle": "--"}
             label = method if ax is axes[0] else None

@@ -75,6 +75,11 @@ def read_labelled(
     array : str, optional
         Name of the array in a ``.npz`` file; not needed for a file with one array.
 
+    Returns
+    -------
+    X : ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray
+    y : ndarray, (n_cases,), or None
+
     Examples
     --------
     >>> from rescntk import datasets
@@ -291,6 +296,12 @@ def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarr
     ----------
     name, split
         As for `load`.
+
+    Returns
+    -------
+    X : ndarray, (n_cases, n_channels, n_timepoints)
+    y : ndarray, (n_cases,)
+        Labels as texts, or numbers for regression.
 
     Examples
     --------

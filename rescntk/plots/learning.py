@@ -122,6 +122,10 @@ def contributions(model: Any, X: Any, output: int | None = None, y: Any = None) 
     -------
     ndarray of matplotlib Axes, (n_cases,)
 
+    See Also
+    --------
+    rescntk.pixel_shares : Shares of time points in a kernel.
+
     Examples
     --------
     >>> import numpy as np
