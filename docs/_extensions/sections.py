@@ -17,6 +17,9 @@ FOLDERS = ("guide", "theory")
 MOST = 4
 """Pages of a name, at most: those that name it most often, the guide before the theory."""
 
+SHAPE = re.compile(r"\([nm]_\w+,[^()]*\)")
+"""A shape in the first line of a docstring."""
+
 _texts: dict[str, str] = {}
 
 
@@ -35,14 +38,16 @@ def add_result(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines:
     words = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
     if words in ("", "None", "Any", "Self", "NoneType"):
         return
-    lines += ["", "Returns", "-------", words.replace("np.", ""), ""]
+    shape = SHAPE.search(lines[0] if lines else "")
+    words = words.replace("np.", "") + (f", {shape[0]}" if shape else "")
+    lines += ["", "Returns", "-------", words, ""]
 
 
 def add_pages(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Add the pages that name an object, in reStructuredText."""
     if what in ("function", "class") and inspect.getdoc(obj) and (found := pages_of(name)):
         links = ", ".join(f":doc:`{page}`" for page in found)
-        lines += ["", ".. seealso::", "", f"   {links}", ""]
+        lines += ["", ".. admonition:: In the guide", "", f"   {links}", ""]
 
 
 @cache

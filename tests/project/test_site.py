@@ -88,6 +88,10 @@ def test_pages_have_formulas_pictures_links_and_the_table_of_estimators(site):
         assert f'href="{path.stem}.html"' in page and f"{path.stem}.png" in page
     page = (site / "api/generated/rescntk.theory.conditioning.html").read_text(encoding="utf-8")
     assert re.search(r'<a [^>]*href="#rescntk.theory.conditioning.Comparison"[^>]*><code', page)
+    signature = page.partition('id="rescntk.theory.conditioning.compare"')[2].partition("<dl")[2]
+    assert ">Returns<" in signature and "In the guide" in signature and "viewcode-link" in page
+    assert (site / "gallery/locality.ipynb").exists()
+    assert 'href="locality.ipynb" download' in (site / "gallery/locality.html").read_text("utf-8")
     page = (site / "api/estimators.html").read_text(encoding="utf-8")
     rows = re.findall(r"<tr.*?</tr>", page, flags=re.S)
     (aeon,) = [row for row in rows if "aeon.ResidualKernelClassifier" in row]
