@@ -5,11 +5,13 @@ figures are functions of this script: their signals are aeon's bundled training 
 is seen. The script takes about two minutes of processor time; names draw some figures or pages.
 """
 
-import os
 import re
+import shutil
 import sys
+from contextlib import chdir
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,6 @@ import rescntk as rk
 from rescntk import datasets, plots, regression
 from rescntk.learn import SignalScaler
 from rescntk.plots.style import COLOURS, MARKERS, finish, tidy
-from rescntk.theory import conditioning as theory_conditioning
 from rescntk.theory import depth, locality, multisphere
 from rescntk.validation import HEADS, KINDS
 
@@ -57,21 +58,12 @@ def recordings() -> Any:
     return figure
 
 
-def conditioning() -> Any:
-    """Draw condition numbers over depth on random signals of the multi-sphere."""
-    depths = sorted({round(float(depth)) for depth in np.geomspace(1, 100, 25)})
-    found = theory_conditioning.compare(multisphere.sample(100, 12, 25, rng=0), depths)
-    assert (found.column("ratio") > 1).all()  # as the README says
-    title = "100 random signals: skip connections lower the condition number"
-    return plots.condition_numbers(found, title=title).figure
-
-
 def chooser() -> Any:
     """Draw the questions that lead to an estimator or a kernel."""
     figure = plots.figure((8.4, 4.6))
     ax = figure.subplots()
     ax.axis("off")
-    ax.set(xlim=(0, 100), ylim=(0, 60))
+    ax.set(xlim=(0, 100), ylim=(0, 58))
 
     def box(x: float, y: float, text: str, colour: str = "white") -> None:
         style = {"boxstyle": "round,pad=0.3", "facecolor": colour, "edgecolor": "0.35"}
@@ -79,7 +71,7 @@ def chooser() -> Any:
         ax.text(x, y, text, **place)
 
     def arrow(start: tuple[float, float], end: tuple[float, float], label: str) -> None:
-        line = {"arrowstyle": "-|>", "color": "0.35", "shrinkA": 12, "shrinkB": 12}
+        line = {"arrowstyle": "-|>", "color": "0.35", "shrinkA": 14, "shrinkB": 20}
         ax.annotate("", end, start, arrowprops=line)
         middle = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
         paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
@@ -101,12 +93,12 @@ def chooser() -> Any:
     arrow(own, (70, 22), "one call")
     arrow(own, (90, 22), "scikit-learn")
     arrow((70, 22), (82, 6), "too large for memory")
-    box(*start, "What shall come out?", question)
+    box(*start, "What do you need?", question)
     for place, text in ends.values():
         box(*place, text, call)
     box(30, 22, "More than 1000 signals?", question)
     box(12, 6, 'effort="fast" first,\nthen "default"', call)
-    box(48, 6, "the same:\nlandmarks by themselves", call)
+    box(48, 6, "the same: it uses\nlandmarks automatically", call)
     box(*own, "For which use?", question)
     box(70, 22, "ResCNTK(…)(X)", call)
     box(92, 22, "KernelMatrix,\nSignalKernel", call)
@@ -288,17 +280,19 @@ def biases() -> Any:
 
 
 def run_page(path: Path) -> None:
-    """Run the code of a page in this folder, where its figures belong."""
+    """Run the code of a page in an empty folder, and put its figures beside this file."""
     blocks = re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.S | re.M)
-    exec("\n".join(blocks), {"__name__": "__main__"})
+    with TemporaryDirectory() as folder, chdir(folder):
+        exec("\n".join(blocks), {"__name__": "__main__"})
+        for figure in Path().glob("*.png"):
+            shutil.move(figure, HERE / figure.name)
 
 
 if __name__ == "__main__":
     chosen = sys.argv[1:]
-    for draw in (recordings, conditioning, chooser, heads, fields, settings, biases):
+    for draw in (recordings, chooser, heads, fields, settings, biases):
         if not chosen or draw.__name__ in chosen:
             draw().savefig(HERE / f"{draw.__name__}.png")
-    os.chdir(HERE)
     for path in (HERE.parents[1] / "README.md", *sorted(HERE.parent.glob("[ag]*/*.md"))):
         if path.stem in chosen or (not chosen and ".savefig(" in path.read_text("utf-8")):
             run_page(path)
