@@ -47,7 +47,7 @@ def add_pages(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: 
     """Add the pages that name an object, in reStructuredText."""
     if what in ("function", "class") and inspect.getdoc(obj) and (found := pages_of(name)):
         links = ", ".join(f":doc:`{page}`" for page in found)
-        lines += ["", ".. admonition:: In the guide", "", f"   {links}", ""]
+        lines += ["", ".. admonition:: Guide and theory", "", f"   {links}", ""]
 
 
 @cache
