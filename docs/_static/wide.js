@@ -16,6 +16,8 @@ function enlargeFigures() {
   const dialog = document.createElement("dialog");
   dialog.className = "enlarged";
   dialog.addEventListener("click", () => dialog.close());
+  // Sphinx's own listener prevents what browsers do on Escape.
+  dialog.addEventListener("keydown", (event) => event.key === "Escape" && dialog.close());
   document.body.append(dialog);
   for (const image of document.querySelectorAll("article img:not(a img, .sd-card img)")) {
     const show = () => {
