@@ -10,12 +10,17 @@ from sphinx.application import Sphinx
 
 LINKS = '<p class="downloads">{}</p>'
 LINK = '<a class="reference external" href="{}"{}>{}</a>'
+MADE = ("api/generated/", "gallery/", "project/results/")
+"""Pages whose sources are made, or lie elsewhere."""
+
 COLAB = "https://colab.research.google.com/github/"
 
 
 def add_links(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
     """Put links above a notebook of the gallery."""
     folder, _, name = page.partition("/")
+    if page.startswith(MADE):
+        context["theme_source_repository"] = ""  # no link to the source of a page without one
     if folder != "gallery" or not (_notebooks(app) / f"{name}.ipynb").exists():
         return
     found = [LINK.format(f"{name}.ipynb", " download", "Download this notebook")]
