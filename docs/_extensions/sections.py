@@ -41,7 +41,8 @@ def add_result(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines:
     if words in ("", "None", "Any", "Self", "NoneType"):
         return
     shape = SHAPE.search(lines[0] if lines else "")
-    words = words.replace("np.", "") + (f", {shape[0]}" if shape else "")
+    words = re.sub(r"\b([A-Z][a-z]\w+)\b(?<!None)", r"`\1`", words.replace("np.", ""))  # links
+    words += f", {shape[0]}" if shape else ""
     lines += ["", "Returns", "-------", words, ""]
 
 

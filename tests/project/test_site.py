@@ -88,7 +88,7 @@ def test_pages_have_formulas_pictures_links_and_the_table_of_estimators(site):
         assert f'href="{path.stem}.html"' in page and f"{path.stem}.png" in page
     compare = site / "api/generated/rescntk.theory.conditioning.compare.html"
     page = compare.read_text(encoding="utf-8")
-    assert re.search(r'<a [^>]*href="rescntk.theory.conditioning.Comparison.html"', page)
+    assert re.search(r'<a [^>]*href="rescntk.theory.conditioning.Comparison.html#[^>]*><code', page)
     assert "Returns<" in page and "Guide and theory" in page and "viewcode-link" in page
     assert (site / "gallery/locality.ipynb").exists()
     assert 'href="locality.ipynb" download' in (site / "gallery/locality.html").read_text("utf-8")
