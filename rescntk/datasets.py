@@ -68,6 +68,11 @@ def read_labelled(
         Whether missing values are allowed, and become NaN: NaN in arrays, ? in ``.ts`` files, and
         fields of ``.csv`` files that are empty, NaN, NA or ?.
 
+    Returns
+    -------
+    X : ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray
+    y : ndarray, (n_cases,), or None
+
     Examples
     --------
     >>> from rescntk import datasets
@@ -218,6 +223,12 @@ def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarr
     ----------
     name, split
         As for `load`.
+
+    Returns
+    -------
+    X : ndarray, (n_cases, n_channels, n_timepoints)
+    y : ndarray, (n_cases,)
+        Labels as texts, or numbers for regression.
 
     Examples
     --------

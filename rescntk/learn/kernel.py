@@ -45,6 +45,11 @@ class SignalKernel(SklearnKernel):
     engine, dtype, threads
         As for calling a `rescntk.Kernel`.
 
+    See Also
+    --------
+    KernelMatrix : A transformer, for methods with precomputed kernels.
+    rescntk.derivative.alpha_derivative : The gradient with respect to α.
+
     Examples
     --------
     >>> import numpy as np

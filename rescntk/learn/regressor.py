@@ -56,6 +56,11 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     target_mean_, target_scale_ : ndarray, (n_targets,)
         Means and standard deviations by which targets are standardized; 1 for a constant target.
 
+    See Also
+    --------
+    ResidualKernelClassifier : Classes and probabilities.
+    SignalKernel : A kernel for the Gaussian processes of scikit-learn.
+
     Examples
     --------
     >>> import numpy as np

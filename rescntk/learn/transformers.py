@@ -141,6 +141,11 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     kernel_ : Kernel
     n_channels_, n_timepoints_ : int
 
+    See Also
+    --------
+    LandmarkFeatures : Features for linear models and many signals.
+    SignalKernel : A kernel with parameters, for Gaussian processes.
+
     Examples
     --------
     >>> import numpy as np
@@ -266,6 +271,11 @@ class LandmarkFeatures(KernelMatrix):
         trace(K − F Fᵀ) / trace(K) of the fitted signals, from 0 to 1; nan for "uniform".
     kernel_ : Kernel
     n_channels_, n_timepoints_ : int
+
+    See Also
+    --------
+    KernelMatrix : The kernel matrix itself.
+    rescntk.regression.pivoted_cholesky : How landmarks are chosen.
 
     Examples
     --------

@@ -63,6 +63,8 @@ def check_named(values: Any, name: str, expected: str = "what is drawn") -> None
 def figure(size: tuple[float, float]) -> Any:
     """Return a new figure, without an interactive backend.
 
+    Its axes have the colours of `rescntk.plots`, and no frame above and to the right.
+
     Parameters
     ----------
     size : tuple of float
@@ -76,9 +78,10 @@ def figure(size: tuple[float, float]) -> Any:
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+
+        from .house import HouseFigure
     except ModuleNotFoundError:
         raise ImportError("pictures need matplotlib: pip install 'rescntk[plot]'") from None
-    drawn = Figure(figsize=size, layout="constrained", dpi=150)
+    drawn = HouseFigure(figsize=size, layout="constrained", dpi=150)
     FigureCanvasAgg(drawn)
     return drawn

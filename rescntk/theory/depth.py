@@ -103,6 +103,11 @@ def check(
     ValueError
         If arguments are not as described, or the prediction requires the multi-sphere.
 
+    See Also
+    --------
+    rescntk.theory.families.resnet : A family of networks over depth.
+    rescntk.plots.limit_distances : Pictures of a report.
+
     Examples
     --------
     >>> from rescntk.theory import depth, families

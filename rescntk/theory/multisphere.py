@@ -367,6 +367,13 @@ def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
     network, X, head
         As for `gram_complements`: one network, with one dilation for all layers.
 
+    Returns
+    -------
+    complement : float
+        Least 1 − ρ.
+    opposite : float
+        Least 1 + ρ.
+
     Examples
     --------
     >>> import rescntk as rk

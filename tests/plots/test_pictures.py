@@ -91,7 +91,8 @@ def test_contributions():
                 np.testing.assert_array_equal(line.get_array(), share[k][[0, 1, 1, 2, 2, 3]])
                 np.testing.assert_allclose(line.get_segments()[3][1], (2.0, channel[2]))
                 assert line.get_clim()[1] == -line.get_clim()[0] == abs(shares[:, k]).max()
-            assert ax.get_title().startswith("prediction" if names is None else "decision for")
+            start = "prediction" if names is None else "predicted a: decision for"
+            assert ax.get_title().startswith(start)
             total = f"{share[k].sum() + model.intercept_[k]:.3g} = shares "
             assert total.replace("-", "−") in ax.get_title()
     with pytest.raises(ValueError, match="output is 3, expected an integer below 3"):
@@ -99,7 +100,13 @@ def test_contributions():
     with pytest.raises(ValueError, match=r"X has images, expected signals"):
         plots.contributions(SimpleNamespace(n_timepoints_=(2, 4)), X)
     model.contributions, model.intercept_, model.classes_ = lambda X: shares[:, :1], [0.0], "ab"
-    colours = plots.contributions(model, X)[0].figure.axes[-1]
+    panels = plots.contributions(model, X, y=["b", "a"])
+    assert (
+        panels[0].get_title().startswith(f"true b, predicted {'ab'[int(shares[0, 0].sum() > 0)]}: ")
+    )
+    with pytest.raises(ValueError, match="y has 1 rows, expected 2"):
+        plots.contributions(model, X, y=["b"])
+    colours = panels[0].figure.axes[-1]
     assert colours.get_ylabel() == "share of the decision\nblue: class a, orange: class b"
 
 
