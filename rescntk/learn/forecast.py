@@ -39,8 +39,8 @@ intervals of estimators cover the errors measured in benchmarks/forecast.py. A r
 the least score for squared errors of targets ±1."""
 
 _QUANTILES = 201
-"""Quantiles of today's error, and of the exponent, that are combined. Raising it takes time, with
-its square. Measured: with ten times as many, ends of 80 % intervals change by less than 1 %."""
+"""Quantiles of today's error, and of the exponent, that are combined. Raising it takes time
+with its square. Measured: ten times as many change the ends of 80 % intervals by less than 1 %."""
 
 
 class ForecastRow(NamedTuple):
