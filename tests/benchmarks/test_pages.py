@@ -13,6 +13,7 @@ pytest.importorskip("jax")
 import classification_report
 import cpu
 import finite_concentration
+import forecast
 import harness
 import images
 import quoted
@@ -34,6 +35,7 @@ PAGES = {
     "classification_noise.csv": classification_report.noise_tables,
     "cpu.json": cpu.table,
     "finite_concentration.json": finite_concentration.table,
+    "forecast.csv": forecast.report,
     "images.json": images.text,
     "many_signals.json": scale_report.thousands,
     "regression.csv": regression.report,
