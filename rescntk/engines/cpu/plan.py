@@ -389,6 +389,9 @@ class Plan:
         repeated = -total % wanted  # rows of the last group
         if wanted % vector == 0 and _LEAST_SHARE * repeated <= total:  # left tables are not copied
             return wanted
+        single = -(-total // vector) * vector  # rows of a single group
+        if single < wanted and wanted % vector == 0 and _LEAST_SHARE * (single - total) <= total:
+            return single
         groups = max(1, round(total * pixels / self._numbers_in_group))
         rows = -(-total // groups)
         # Pixels begin on cache lines: twice as fast at d = 1000. Of large images they fill half of
