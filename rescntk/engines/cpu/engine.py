@@ -25,7 +25,7 @@ from .rows import compute
 from .substitutes import coefficients_in
 from .sums import filter_sum
 from .tables import OrderedSignals, SignalBlock
-from .vectors import LINE_BYTES
+from .vectors import LINE_BYTES, VECTOR_BYTES
 
 
 def prepared(request: Request, X: Batch) -> OrderedSignals:
@@ -42,6 +42,9 @@ def gram(
     rows = _ordered(X)
     columns = rows if Z is None else _ordered(Z)
     plan = _plan(request, rows, columns)
+    if swapped := _is_faster_swapped(plan, len(rows.order), len(columns.order)):
+        rows, columns = columns, rows
+        plan = _plan(request, rows, columns)
     run = NumbaRun(plan, len(rows.order), len(columns.order))
     with pool_of(plan.workers) as pool:
         for left_cases in plan.blocks():
@@ -56,7 +59,22 @@ def gram(
                 for done in pool.map(fill, plan.tasks(left_cases, right_cases)):
                     tick(done)
             del left, right, fill  # with their tables, before the next block makes its own
+    if swapped:
+        rows, columns, run.values = columns, rows, run.values.swapaxes(2, 3)
     return run.finish(rows, columns, plan.symmetric and plan.closed)
+
+
+def _is_faster_swapped(plan: Plan, n: int, m: int) -> bool:
+    """Return whether kernels K(z, x) of m with n signals take less time than K(x, z).
+
+    The loops copy the tables of each right case to all shifts of its rows, in the time of two
+    pairs. A swapped call has fewer tasks, and so is for one thread; its rows must fill vectors.
+    """
+    head, closed = plan.request.head, plan.closed_rows and not plan.symmetric
+    if head != "gap" or plan.request.shares or not closed or plan.threads > 1 or 2 * n > m:
+        return False
+    rows = plan.group_rows(n * plan.scaling(plan.longest).offsets, plan.longest)
+    return rows % (VECTOR_BYTES // plan.dtype.itemsize) == 0
 
 
 def paired(

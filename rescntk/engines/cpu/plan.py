@@ -384,13 +384,13 @@ class Plan:
 
     def group_rows(self, total: int, pixels: int) -> int:
         """Return the number of rows of `pixels` in a group, of `total` rows that a task has."""
-        itemsize, wanted = self.dtype.itemsize, self._wanted_rows(pixels)
+        itemsize = self.dtype.itemsize
         line, vector = LINE_BYTES // itemsize, VECTOR_BYTES // itemsize
+        wanted = min(self._wanted_rows(pixels), -(-total // vector) * vector)
         repeated = -total % wanted  # rows of the last group
         if wanted % vector == 0 and _LEAST_SHARE * repeated <= total:  # left tables are not copied
             return wanted
-        groups = max(1, round(total * pixels / self._numbers_in_group))
-        rows = -(-total // groups)
+        rows = -(-total // max(1, round(total * pixels / self._numbers_in_group)))
         # Pixels begin on cache lines: twice as fast at d = 1000. Of large images they fill half of
         # a line: 32 × 32 pixels in float32 then stay in 2 MiB of cache, and take .65 of the time.
         line //= 1 if self.width == 1 or 2 * rows > line else 2
