@@ -2,7 +2,8 @@
 
 A pass with mean squared leave-one-out error e gets a weight proportional to e^-4: with few signals
 the errors are alike, and so are the weights; with many signals the better passes prevail. At a
-signal that is novel to a pass, as noise is to passes that see fast changes, its weight is less.
+signal that is novel to a pass, as noise is to passes that see fast changes, or a drift of levels
+to passes that see levels, its weight is less.
 """
 
 from __future__ import annotations
