@@ -67,7 +67,8 @@ def weights_at(errors, novelties, usual):
     """
     weights = errors[:, None] ** -4.0 / np.maximum(1, novelties) ** 2
     line = np.sort(usual)[:, [int(np.ceil(0.95 * usual.shape[1])) - 1]]
-    weights = weights / np.maximum(1, novelties / line) ** 8
+    if usual.shape[1] >= 20:  # fewer signals do not tell what is usual
+        weights = weights / np.maximum(1, novelties / line) ** 8
     return weights / weights.sum(axis=0)
 
 
