@@ -2,7 +2,8 @@
 
 A pass with mean squared leave-one-out error e gets a weight proportional to e^-4: with few signals
 the errors are alike, and so are the weights; with many signals the better passes prevail. At a
-signal that is novel to a pass, as noise is to passes that see fast changes, its weight is less.
+signal that is novel to a pass, as noise is to passes that see fast changes, or a drift of levels
+to passes that see levels, its weight is less.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ passes sooner. Measured by ten-fold cross-validation on eight training sets, pas
 accuracies without noise and with noise of .1: .927 and .766 with 0, .925 and .842 with 1, .927 and
 .855 with 2, .924 and .855 with 4."""
 
-_DRIFT_POWER = 6.0
+_DRIFT_POWER = 8.0
 """Exponent of novelties in weights above the novelty that one of twenty training signals exceeds; a
 pure number. Raising it lets passes that find a signal unusual by their own experience step back
 sooner. Measured on training sets and on processes that drift (classification_tried.md)."""
@@ -283,7 +284,7 @@ def weights_at(
 ) -> np.ndarray:
     """Return the passes' weights at signals of some novelties, (n_passes, n_cases); sums are 1.
 
-    They fall with the square of novelties above 1, and with another sixth power above `line`.
+    They fall with the square of novelties above 1, and with another eighth power above `line`.
     """
     beyond = novelties / np.array([each.line for each in fitted])[:, None]
     found = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER

@@ -89,7 +89,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     best_score_, best_score_error_ : float
         Accuracy of leave-one-out decisions on the training signals, and its standard error. Ten
         folds are left out in turn where weights, penalties and offsets are decided, and copies of
-        a signal together. The only case of a class does not count; nan where none counts.
+        a signal together; with groups, whole groups. The only case of a class does not count; nan
+        where none counts.
     class_scores_ : ndarray, (n_classes,)
         The same for the cases of each class; nan where no cases count.
     balanced_score_ : float
@@ -99,7 +100,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     offsets_ : ndarray, (n_outputs,)
         Added to decisions; 0 unless there are class weights.
     intercept_ : ndarray, (n_outputs,)
-        The part of decisions that no time point has (`contributions`), with the offsets.
+        The mean target ±1 of the signals of `fit`, to which `contributions` add, with the offsets.
     classes_ : ndarray
     n_channels_ : int
     n_timepoints_ : int, (int, int) or None
@@ -286,7 +287,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
 
     @property
     def intercept_(self) -> np.ndarray:
-        """The part of decisions that no time point has, (n_outputs,)."""
+        """The mean target, to which shares of time points add, with the offsets, (n_outputs,)."""
         return self._intercept + self.offsets_
 
     def predict_proba(self, X: Array) -> np.ndarray:
@@ -300,7 +301,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     def predict(self, X: Array) -> np.ndarray:
         """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
 
-        X and errors are as for `decision_function`.
+        X and errors are as for `decision_function`. As by `predict_proba`, a `DriftWarning` is
+        given for signals unlike the signals of `fit` (docs/guide/drift.md): for 20 or more of which
+        half are novel, and for channels that have become constant.
         """
         return self._answers(X)[0]
 

@@ -12,9 +12,9 @@ import numpy as np
 from .views import Signals, constant_channels
 
 _BATCH = 20
-"""Least signals of a batch that is judged as a whole. Raising it warns of larger batches only.
-Chosen: the median of 20 signals like the training signals is hardly ever beyond the line, which one
-of 20 signals exceeds."""
+"""Least signals of a batch that is judged as a whole, and least training signals that tell what is
+usual. Raising it warns of larger batches only. Chosen: one of 20 signals is beyond the line, and
+the median of 20 signals like the training signals hardly ever."""
 
 _SHIFT = 0.2
 """Least shift of a channel's level that is named, in units of its deviation over signals and time.
@@ -101,7 +101,12 @@ def usual_signals(X: Signals, novelties: np.ndarray, weights: np.ndarray) -> Usu
 
 
 def usual_line(novelties: np.ndarray, weights: np.ndarray) -> float:
-    """Return the .95 quantile of novelties; a case of weight 2 counts as two equal cases."""
+    """Return the .95 quantile of novelties; a case of weight 2 counts as two equal cases.
+
+    Fewer than 20 novelties do not tell what is usual: the line is infinite.
+    """
+    if len(novelties) < _BATCH:
+        return float("inf")
     return float(np.quantile(novelties, 0.95, weights=weights, method="inverted_cdf"))
 
 

@@ -46,7 +46,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     Attributes
     ----------
     intercept_ : ndarray, (n_targets,)
-        The part of predictions that no time point has (`contributions`).
+        The mean target of `fit`, to which `contributions` add.
     passes_, n_channels_, n_timepoints_, fit_seconds_
         As for `ResidualKernelClassifier`. Errors are in units of the targets' variances.
     best_score_ : float
@@ -130,7 +130,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         X is (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints). With `return_std`,
         standard deviations are returned too: of new observations, noise included. A NotFittedError,
         ValueError or OverflowError is raised before `fit`, for signals of another shape, or if a
-        prediction exceeds float64.
+        prediction exceeds float64. A `DriftWarning` is given as by the classifier.
         """
         check_flag(return_std, "return_std")
         mean, deviation, _ = self._answers(X)
@@ -182,7 +182,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     @property
     def intercept_(self) -> np.ndarray:
-        """The part of predictions that no time point has, (n_targets,)."""
+        """The mean target, to which shares of time points add, (n_targets,)."""
         found = self._intercept * self._moderate_scale + self._moderate_mean
         return self._unscaled(found[None]).reshape(-1)
 

@@ -133,8 +133,8 @@ class FeatureRidge:
         means, unit, V, inverses, rotated = self._solve(ridge, intercept)
         F, targets, roots = self._check_rows(F, y, case_weights)
         F = ((F - means[: self._k]) / unit) @ V
-        residuals = targets - means[self._k :] - multiply_each(F, rotated)
         if groups is not None:
+            residuals = targets - means[self._k :] - multiply_each(F, rotated)
             rows, errors = roots * F, np.empty_like(residuals)
             ones = roots / abs(self._triangle[0, 0])
             for group in find_groups(groups, len(F), intercept):
@@ -151,7 +151,7 @@ class FeatureRidge:
             leverages += (roots[:, 0] / abs(self._triangle[0, 0])) ** 2
         rest = 1.0 - leverages
         check_leverages(rest.min(), self._k)
-        errors = residuals / rest[..., None]
+        errors = (targets - means[self._k :] - multiply_each(F, rotated)) / rest[..., None]
         return errors[..., 0] if np.ndim(y) == 1 else errors
 
     def _solve(self, ridge: Any, intercept: bool) -> tuple[Any, ...]:

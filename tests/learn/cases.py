@@ -60,9 +60,15 @@ def novelties(K, k, penalty):
     return new / left_out.mean(), left_out / left_out.mean()
 
 
-def weights_at(errors, novelties):
-    """Return the weights of passes at signals from errors (n_passes,) and each pass' novelties."""
+def weights_at(errors, novelties, usual):
+    """Return the weights of passes at signals from errors (n_passes,) and each pass' novelties.
+
+    `usual` are novelties of the training signals when left out, (n_passes, n_cases).
+    """
     weights = errors[:, None] ** -4.0 / np.maximum(1, novelties) ** 2
+    line = np.sort(usual)[:, [int(np.ceil(0.95 * usual.shape[1])) - 1]]
+    if usual.shape[1] >= 20:  # fewer signals do not tell what is usual
+        weights = weights / np.maximum(1, novelties / line) ** 8
     return weights / weights.sum(axis=0)
 
 

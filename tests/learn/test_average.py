@@ -38,7 +38,7 @@ def test_average_by_hand(rng):
     pairs = [novelties(K, k, 1e-3) for K, k in zip(matrices, new, strict=True)]
     novel, usual = map(np.array, zip(*pairs, strict=True))
     assert (usual.max(axis=1) > 1).all() and (novel.max(axis=1) > 1.1).all()
-    decisions, shares = 0, weights_at(table["error"], novel)
+    decisions, shares = 0, weights_at(table["error"], novel, usual)
     for K, k, share in zip(matrices, new, shares, strict=True):
         coefficients, intercepts = bordered(K, Y, 1e-3)
         decisions = decisions + share[:, None] * (k @ coefficients + intercepts)
@@ -50,7 +50,7 @@ def test_average_by_hand(rng):
     out_of_fold = np.empty(Y.shape)
     for fold in range(10):
         inside = folds == fold
-        own = weights_at(squares[:, ~inside].mean(axis=1), usual[:, inside])
+        own = weights_at(squares[:, ~inside].mean(axis=1), usual[:, inside], usual)
         out_of_fold[inside] = np.einsum("pn,pno->no", own, left_out[:, inside])
     right = out_of_fold.argmax(axis=1) == y
     assert model.best_score_ == right.mean()
@@ -157,7 +157,8 @@ def test_a_mixture_is_wider_than_its_parts(rng):
     assert mean.shape == deviation.shape == (10, 2)
     pairs, mean, second = list(model._matrices(X[30:])[1]), 0, 0
     novel = np.array([fitted.novelty(K) for fitted, K in pairs])
-    weights = weights_at(model.passes_["error"], novel)[..., None]
+    usual = np.array([fitted.novelties for fitted in model._fitted])
+    weights = weights_at(model.passes_["error"], novel, usual)[..., None]
     for (fitted, K), own, weight in zip(pairs, novel, weights, strict=True):
         mean = mean + weight * fitted.decide(K)
         second = second + weight * (fitted.variance(own) + fitted.decide(K) ** 2)

@@ -21,6 +21,7 @@ def test_shares_and_intercept_add_up_to_decisions(dtype, landmarks, rng, monkeyp
     Z = np.concatenate([X[:3], 5 * rng.standard_normal((2, 2, 24))])  # novel: other weights
     shares = model.contributions(Z)
     assert shares.shape == (5, 3, 24) and model.intercept_.shape == (3,)
+    assert np.abs(model.intercept_ - model.offsets_ + 1 / 3).max() < 0.1  # the mean of targets ±1
     decisions = shares.sum(axis=2) + model.intercept_
     np.testing.assert_allclose(decisions, model.decision_function(Z), rtol=0, atol=1e-10)
     ragged = [x[:, : 24 - i % 3] for i, x in enumerate(X)]
@@ -43,6 +44,8 @@ def test_one_pass_has_the_shares_of_its_kernel(rng):
     options = {"kind": "gpk", "normalized": True}
     S = rk.pixel_shares(rk.Network(2), X[:3], fitted.signals, **options)
     expected = np.einsum("nmd,mk->nkd", S, fitted.coefficients)
+    # An intercept's difference from the mean target is divided evenly.
+    expected += (fitted.intercepts - (2 * y - 1).mean())[None, :, None] / S.shape[2]
     bar = tolerances.KERNEL["float64"] * np.abs(fitted.coefficients).sum()
     assert np.abs(model.contributions(X[:3]) - expected).max() <= bar
 

@@ -54,7 +54,7 @@ def test_given_settings_take_the_place_of_the_plans():
 def test_a_limit_in_seconds(rng, monkeypatch):
     """Passes are skipped whose expected end is beyond the limit; cheap ones may still follow."""
     X = rng.standard_normal((10, 1, 20))
-    found = plan(X, 6)
+    found = plan(X, 6) + plan(X, 1, head="trace")
     works = [one.work(X, 10) for one in found]
     now, said = [0.0], []
     monkeypatch.setattr(passes.time, "perf_counter", lambda: now[0])
