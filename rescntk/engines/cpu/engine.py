@@ -6,6 +6,7 @@ tasks from a queue, so that no thread waits for another. Doubtful pairs are comp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from .plan import Plan, TaskCases
 from .rows import compute
 from .substitutes import coefficients_in
 from .sums import filter_sum
+from .sweep import sweep
 from .tables import OrderedSignals, SignalBlock
 from .vectors import LINE_BYTES
 
@@ -123,10 +125,11 @@ class NumbaRun:
             gpk="gpk" in request.kinds,
             ntk="ntk" in request.kinds,
             summed=request.summed,
+            swept=plan.swept,
             stop=stop_flag(),
         )
         # Windows are channels.
-        self.constants_of_deficits = self.constants._replace(window=filter_sum(1))
+        self.constants_of_deficits = self.constants._replace(window=filter_sum(1), swept=False)
         self._weights = pixel_weights(self.scaling)
         self._no_values = np.zeros((0,) * 6, plan.dtype)
         shape = (len(self.kinds), plan.n_depths, n, m)
@@ -137,10 +140,13 @@ class NumbaRun:
     def _layers(self) -> np.ndarray:
         net, shared, depths = self.request.network, self.scaling.constants, self.request.depths
         whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
-        names = list(shared.dtype.names or ())
+        parts, frozen = self.request.network.parts, "twice_inner_minus_readout"
+        left_out = () if parts.inner_minus_readout else (frozen,)
+        names = [name for name in shared.dtype.names or () if name not in left_out]
         same = [(name, shared.dtype[name]) for name in names]
         layers = np.zeros(len(shared), np.dtype([*same, *whole], align=True))
-        layers[names] = shared
+        for name in names:
+            layers[name] = shared[name]
         for number, layer in enumerate(layers[1:], start=1):
             layer["inner_step"] = on_ring(net.inner_filter(number), self.plan.ring).step
             layer["outer_step"] = on_ring(net.outer_filter(number), self.plan.ring).step
@@ -193,13 +199,17 @@ class NumbaRun:
         with `only_diagonal`, where i = k. Other pairs may be incomplete.
         If `direct`, kernels are written to `values`, and a view of it is returned.
         """
-        n, m = len(left), len(right)
+        n, m, plan = len(left), len(right), self.plan
         shift = n if shift is None else shift
-        segments, offsets = self.plan.segments(int(left.lengths[0])), right.offsets
-        longest = segments[0].stop + 2 * self.plan.margin
-        group_rows = self.plan.group_rows(int(offsets.sum()), longest)
-        group = self.plan.row_group(longest, group_rows)
-        lefts = [left.left_cases(part) for part in segments]
+        run: Callable[..., None] = compute
+        if plan.swept:
+            run = partial(sweep, with_tangent=self.constants.ntk or None)
+            plan = plan.of_whole_rows
+        segments, offsets = plan.segments(int(left.lengths[0])), right.offsets
+        longest = segments[0].stop + 2 * plan.margin
+        group_rows = plan.group_rows(int(offsets.sum()), longest)
+        group = plan.row_group(longest, group_rows)
+        lefts = [left.left_cases(part, plan) for part in segments]
         number = lefts[0]["length"]
         lengths, _ = _different(left.lengths, self.plan.closed)
         values, first = self._no_values, (0, 0)
@@ -213,10 +223,11 @@ class NumbaRun:
         if self.request.network.bias:
             results = results._replace(left_bias=left.bias, right_bias=right.bias)
         for part, cases in zip(segments, lefts, strict=True):
-            rights = right.rows(np.arange(m), offsets, group_rows, part.start)
+            rights = right.rows(np.arange(m), offsets, group_rows, part.start, plan=plan)
             _compute(
-                left.packed("left"), right.packed("right"), cases, rights, None,
-                shift, only_diagonal, group, self.constants, self._of_segment(results, part),
+                run, left.packed("left", plan), right.packed("right"), cases, rights, shift,
+                only_diagonal, group, self.constants._replace(margin=plan.margin),
+                self._of_segment(results, part),
             )  # fmt: skip
         if self.direct:
             kernels = self.values[:, :, left.cases, right.cases]
@@ -267,8 +278,9 @@ class NumbaRun:
             rights = right.rows(columns, offsets, group_rows, part.start)
             pixels_of_row = part.stop - part.start + margins
             _compute(
-                left.packed(masses), right.packed(masses), left.left_cases(part), rights, pairs,
-                0, False, self.plan.row_group(pixels_of_row, group_rows, in_deficits=True),
+                partial(compute, pairs=pairs), left.packed(masses), right.packed(masses),
+                left.left_cases(part, self.plan), rights, 0, False,
+                self.plan.row_group(pixels_of_row, group_rows, in_deficits=True),
                 self.constants_of_deficits, self._of_segment(results, part),
             )  # fmt: skip
         if self.direct:
@@ -384,8 +396,8 @@ def _different(lengths: np.ndarray, closed: bool) -> tuple[np.ndarray, np.ndarra
     return -falling, places
 
 
-def _compute(*arguments: Any) -> None:
-    """Call `compute` with the constants' flag of this thread, and end the task if it was set."""
+def _compute(run: Callable[..., None], *arguments: Any) -> None:
+    """Call a loop with the constants' flag of this thread, and end the task if it was set."""
     *sides, constants, results = arguments
-    compute(*sides, constants._replace(stop=stop_flag()), results)
+    run(*sides, constants._replace(stop=stop_flag()), results)
     check_stop()

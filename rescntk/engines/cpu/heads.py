@@ -177,10 +177,12 @@ def write_results(
         if not (constants.gpk if kind == 0 else constants.ntk):
             continue
         ring = group.places.features if kind == 0 else group.places.tangent
-        pixels = ring + group.start
-        factor = constants.outer.n_taps if kind == 0 and constants.summed else 1
+        if kind == 1 and constants.swept:
+            ring = group.places.tangent_branch
+        pixels, summed = ring + group.start, constants.swept or (kind == 0 and constants.summed)
+        factor = constants.outer.n_taps if summed else 1
         if constants.skip and not constants.adds_mean:
-            share = constants.initial if kind == 1 else 1.0 / factor
+            share = (constants.initial if kind == 1 else 1.0) / factor
             pixels = add_linear(group, pixels, share * scale)
         stored = kind if constants.gpk else 0
         if constants.head == MEAN:

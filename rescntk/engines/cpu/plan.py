@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -27,7 +28,7 @@ from ..scaling import Scaling, scaling_of
 from .arguments import Places, RowGroup
 from .layers import CHANNELS
 from .sums import filter_sum
-from .vectors import LINE_BYTES, VECTOR_BYTES
+from .vectors import LINE_BYTES, REGISTER_BYTES, VECTOR_BYTES
 
 _GROUP_BYTES = 25600
 """Bytes of one quantity in a group of rows; about nine quantities are in use at a time.
@@ -210,6 +211,7 @@ class Plan:
         if self.closed_rows:
             longest = longest_reach(net, self.depth, self.ring // self.width)
             self.halo = max(reach, net.filter_size // 2, longest) * self.width
+        self.swept = self._is_swept()
         self.inner = filter_sum(net.filter_size, n_axes)
         self.outer = filter_sum(net.outer_filter_size, n_axes)
         self.window_sum = filter_sum(self.window or 1, n_axes)
@@ -222,6 +224,22 @@ class Plan:
         few = self.pixel_pairs * max(self.depth, n_channels) <= most
         self.threads = 1 if few else threads
         self.workers = 0 if few else threads  # threads besides the caller's
+
+    def _is_swept(self) -> bool:
+        """Return whether the sweep computes the pairs: the network decides, not their number."""
+        request, net = self.request, self.request.network
+        sums = request.head in ("gap", "trace") and not request.shares and self.width == 1
+        filters = net.filter_size == net.outer_filter_size == 3 and net.dilation == 1
+        return sums and filters and not (net.bias or self.window)
+
+    @cached_property
+    def of_whole_rows(self) -> Plan:
+        """The plan of the sweep, whose rows are whole."""
+        plan = copy(self)
+        plan.segment, plan.closed_rows = self.longest, self.closed
+        plan.margin = 0 if self.closed else self.margin
+        plan.halo = 0
+        return plan
 
     def scaling(self, length: int) -> Scaling:
         """Return the constants of the layers for signals of a length."""
@@ -384,6 +402,8 @@ class Plan:
 
     def group_rows(self, total: int, pixels: int) -> int:
         """Return the number of rows of `pixels` in a group, of `total` rows that a task has."""
+        if self.swept:
+            return REGISTER_BYTES // self.dtype.itemsize
         itemsize, wanted = self.dtype.itemsize, self._wanted_rows(pixels)
         line, vector = LINE_BYTES // itemsize, VECTOR_BYTES // itemsize
         repeated = -total % wanted  # rows of the last group
