@@ -238,7 +238,7 @@ class Plan:
         plan = copy(self)
         plan.segment, plan.closed_rows = self.longest, self.closed
         plan.margin = 0 if self.closed else self.margin
-        plan.halo = 0
+        plan.halo = 2  # pixels that the sweep reads beyond a row
         return plan
 
     def scaling(self, length: int) -> Scaling:

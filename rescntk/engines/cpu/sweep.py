@@ -13,7 +13,7 @@ chains of instructions that do not wait for one another.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,88 @@ from .vectors import (
 AHEAD = 2
 """Pixels by which loads are ahead of the branch."""
 
+class Window(NamedTuple):
+    """The last two numbers before a pixel, and the last two sums of three numbers."""
+
+    first: Vector
+    second: Vector
+    sums: Vector
+    more: Vector
+
+
+class Ahead(NamedTuple):
+    """The numbers of a pixel as far as its √a."""
+
+    w: Vector
+    v: Vector
+    root: Vector
+    z: Vector
+    half_g: Vector
+    total: Vector
+    tangent: Vector
+
+
+class Before(NamedTuple):
+    """The numbers of a pixel as far as its polynomials."""
+
+    one_minus_kappa1: Vector
+    turned: Vector
+    z: Vector
+    half_g: Vector
+
+
+class State(NamedTuple):
+    """What a pass of the loop leaves for the next one."""
+
+    ahead: Ahead
+    before: Before
+    D: Vector
+    T: Vector
+    D_window: Window
+    T_window: Window
+    entry: Window
+    linears: Window
+    doubtful: bool
+
+
+class Layer(NamedTuple):
+    """Addresses, places and constants of a layer."""
+
+    memory: Numbers
+    roots1: Numbers
+    inverses1: Numbers
+    lost1: Numbers
+    roots2: Numbers
+    inverses2: Numbers
+    lost2: Numbers
+    table1: int
+    input1: int
+    root2: int
+    inverse2: int
+    lost_place: int
+    input2: int
+    lost_input: int
+    step: int
+    rows: int
+    d: int
+    D: int
+    A: int
+    K: int
+    T: int
+    linear: int
+    box: int
+    doubt: int
+    kept_D: int
+    kept_T: int
+    kept_input: int
+    skip_scale: Any
+    sum_scale: Any
+    linear_scale: Any
+    initial: Any
+    p: Numbers
+    r: Numbers
+
+
 KEPT = 4
 """Pixels at the beginning of a row whose branches are kept, for the windows across its seam."""
 
@@ -63,7 +145,7 @@ def copy_table(
     memory, place = strip.memory, rows.each[row]
     source, turn = place.offset, place.period
     begin, places = table + place.begin - row, places_like(load_register(memory, out))
-    for at in range(out, out + strip.d * strip.rows, strip.rows):
+    for at in range(out, out + (strip.d + AHEAD) * strip.rows, strip.rows):
         other = load_register(values, begin + source * rows.stride)
         store(memory, at, where_less(places, row, load_register(memory, at), other))
         source += 1
@@ -150,7 +232,7 @@ def add_channels(
     strip: RowGroup, left: Side, right: Side, channel: int, number: int, first: bool
 ) -> None:  # fmt: skip
     """Add (û − v̂)² of some channels to the sums that the first layer reads as w."""
-    memory, rows, out = strip.memory, strip.rows, strip.places.features
+    memory, rows, out = strip.memory, strip.rows, strip.places.features + strip.start
     units1, step1, unit = left.units, left.unit_step, left.unit + channel * left.unit_step
     units2, step2, pixel = right.units, right.unit_step, right.pixel
     place = right.unit + channel * right.unit_step
@@ -185,7 +267,7 @@ def write_angles(strip: RowGroup, left: Side, right: Side, opposite: float) -> N
         while channel < channels:
             add_channels(strip, left, right, channel, 1, False)
             channel += 1
-    w_place, v_place = places.features, places.tangent_branch
+    w_place, v_place = places.features + strip.start, places.tangent_branch + strip.start
     for pixel in range(strip.d):
         if channels <= CHANNELS:
             w = 0.5 * load_register(memory, w_place + pixel * rows)
@@ -211,6 +293,133 @@ def load_pixel(left: Side, right: Side, table: int, pixel: int) -> tuple[Vector,
     return root1, root2, h
 
 
+@inlined_by_llvm
+def sum_windows(last: Window, number: Vector) -> tuple[Vector, Window]:
+    """Return the sum of three sums of three numbers, the last of them `number`."""
+    total = last.second + (last.first + number)
+    box = last.more + (last.sums + total)
+    return box, Window(number, last.first, total, last.sums)
+
+
+@inlined_by_llvm
+def look_ahead(at: Layer, pixel: int, layer: Any, enters: Any) -> tuple[Ahead, Vector, Vector]:
+    """Return the numbers of a pixel as far as its √a; and D and F⁰ of the input."""
+    memory, table2 = at.memory, pixel * at.step
+    right_root = load_register(at.roots2, at.root2 + table2)
+    left_root = repeat_like(at.roots1[at.table1 + pixel], right_root)
+    h = left_root - right_root
+    if keeps_root_errors(memory):
+        lost = repeat_like(at.lost1[at.table1 + pixel], right_root)
+        h = h + (lost - load_register(at.lost2, at.lost_place + table2))
+    z, half_g = h * h, left_root * right_root
+    ring = pixel * at.rows
+    if enters is not None:
+        w, v = load_register(memory, at.K + ring), load_register(memory, at.T + ring)
+        right_root = load_register(at.roots2, at.input2 + table2)
+        left_root = repeat_like(at.roots1[at.input1 + pixel], right_root)
+        h = left_root - right_root
+        if keeps_root_errors(memory):
+            lost = repeat_like(at.lost1[at.input1 + pixel], right_root)
+            h = h + (lost - load_register(at.lost2, at.lost_input + table2))
+        g = 2.0 * (left_root * right_root)
+        gw = g * w
+        distance, linear = h * h + gw, g - gw
+        total, tangent = distance, at.initial * linear
+    else:
+        distance = load_register(memory, at.D + ring)
+        inverse = load_register(at.inverses2, at.inverse2 + table2)
+        inverse = inverse * at.inverses1[at.table1 + pixel]
+        w = correlate(distance - z, inverse)
+        v = 2.0 - w
+        linear = tangent = total = distance
+        if not keeps_root_errors(memory):
+            total = fabs(h) * (left_root + right_root) + distance
+    return Ahead(w, v, sqrt(where_less(w, v, w, v)), z, half_g, total, tangent), distance, linear
+
+
+@inlined_by_llvm
+def pass_pixel(
+    at: Layer, j: int, state: State, layer: Any, with_tangent: Any, enters: Any, begins: Any
+) -> State:
+    """Take the pixels j + 2, j + 1, j and j − 1 one step further. See the head of this file.
+
+    `begins` at the first pixels, whose windows have no left half yet; else None.
+    """
+    memory, rows, doubtful = at.memory, at.rows, state.doubtful
+    # Pixel j + 2.
+    ahead, distance, linear = look_ahead(at, j + AHEAD, layer, enters)
+    entry, linears = state.entry, state.linears
+    if enters is not None:
+        place = (j + AHEAD) * rows
+        store(memory, at.linear + place, linear)
+        store(memory, at.D + place - rows, entry.second + (entry.first + distance))
+        store(memory, at.box + place - rows, linears.second + (linears.first + linear))
+        if begins is not None:
+            if j < 0:
+                store(memory, at.kept_input + place, distance)
+        entry = Window(distance, entry.first, entry.second, entry.sums)
+        linears = Window(linear, linears.first, linears.second, linears.sums)
+    # Pixel j + 1.
+    now, place = state.ahead, (j + 1) * rows
+    if enters is None:
+        if may_be_doubtful(now.total, now.root, layer):
+            if j + 1 < at.d and add_doubt(
+                memory, at.doubt + place, now.total, now.root, now.half_g, layer
+            ):
+                doubtful = True
+    k0, one_minus_kappa1, _ = _kappas(now.w, now.v, now.root, layer, (at.p, at.r))
+    turned = now.total
+    if with_tangent is not None:
+        A = now.tangent
+        if enters is None:
+            A = load_register(memory, at.A + place)
+            A = at.linear_scale * load_register(memory, at.box + place) + A
+        A = tangent_g(A, now.half_g, 1.0 - now.w, layer)
+        turned = times_slope(k0, now.w, now.v, layer, A)
+    # The windows up to pixel j − 1.
+    D_box, D_window = sum_windows(state.D_window, state.D)
+    T_box, T_window = state.T, state.T_window
+    if with_tangent is not None:
+        T_box, T_window = sum_windows(state.T_window, state.T)
+    if begins is None:
+        write_windows(at, j - 3, D_box, T_box, with_tangent, enters)
+    # Pixel j.
+    before, place = state.before, j * rows
+    parts = before.turned, before.one_minus_kappa1, before.turned  # only the second counts
+    branch = _scaled_dual(before.half_g, parts, layer)
+    D, T = branch_distance(before.z, branch.deficit, layer), state.T
+    total = branch.K
+    if enters is None:
+        total = at.sum_scale * load_register(memory, at.K + place) + total
+    store(memory, at.K + place, total)
+    if with_tangent is not None:
+        T = tangent_branch(before.turned, branch.K, layer)
+        total = T
+        if enters is None:
+            total = at.sum_scale * load_register(memory, at.T + place) + total
+        store(memory, at.T + place, total)
+    if begins is not None:
+        if 0 <= j < KEPT:
+            store(memory, at.kept_D + place, D)
+            store(memory, at.kept_T + place, T)
+    before = Before(one_minus_kappa1, turned, now.z, now.half_g)
+    return State(ahead, before, D, T, D_window, T_window, entry, linears, doubtful)
+
+
+@inlined_by_llvm
+def write_windows(
+    at: Layer, pixel: int, D_box: Vector, T_box: Vector, with_tangent: Any, enters: Any
+) -> None:
+    """Add the sums over both filters' windows of a branch to box(D) and box(A) at a pixel."""
+    memory, place = at.memory, pixel * at.rows
+    state = load_register(memory, at.D + place)
+    store(memory, at.D + place, at.skip_scale * state + D_box)
+    if with_tangent is not None:
+        if enters is None:
+            T_box = at.skip_scale * load_register(memory, at.A + place) + T_box
+        store(memory, at.A + place, T_box)
+
+
 @compiled
 def sweep_layer(
     strip: RowGroup, left: Side, right: Side, number: int, constants: Constants, layer: Any,
@@ -222,153 +431,59 @@ def sweep_layer(
     """
     align_stack()
     memory, places, rows, d = strip.memory, strip.places, strip.rows, strip.d
-    last, doubtful = number == len(constants.layers) - 1, False
-    skip_scale, sum_scale, tangent_scale = layer.skip_scale, layer.sum_scale, layer.skip_scale
-    linear_scale, initial = constants.initial * layer.linear_scale, constants.initial
-    coefficients = constants.p, constants.r
-    roots1, inverses1, lost1 = left.roots, left.inverses, left.lost
-    roots2, inverses2, lost2 = right.roots, right.inverses, right.lost
-    table1, step = left.root + number * left.step, right.pixel
-    root_place = right.root + number * right.step
-    inverse_place = right.inverse + number * right.step
-    lost_place = right.lost_root + number * right.step
-    D_place, A_place = places.distance, places.tangent
-    K_place, T_place = places.features, places.tangent_branch
-    linear_place, box_place, doubt_place = places.linear, places.linear_box, places.doubt
-    kept_D, kept_T, kept_input = places.branch_distance, places.K, places.other_distance
-    zero = repeat_like(0.0, load_register(memory, D_place))
-    # Of pixel j + 1: w, v, √a, z, g/2 and `total`; of pixel j: 1 − κ1, K̇ ⊙ A_g, z and g/2.
-    w1 = v1 = root1 = z1 = half_g1 = total1 = state1 = zero
-    k0 = kappa0 = plus0 = turned0 = z0 = half_g0 = zero
-    distance = tangent = zero  # of pixel j − 1
-    distance1 = distance2 = distances1 = distances2 = zero  # earlier ones, and their sums
-    tangent1 = tangent2 = tangents1 = tangents2 = zero
-    input1 = input2 = linear1 = linear2 = zero
-    for j in range(-AHEAD, d):
-        # The pixel j + 2.
-        pixel = min(j + AHEAD, d - 1)
-        right_root = load_register(roots2, root_place + pixel * step)
-        left_root = repeat_like(roots1[table1 + pixel], right_root)
-        h = left_root - right_root
-        if keeps_root_errors(memory):
-            lost = repeat_like(lost1[table1 + pixel], right_root)
-            h = h + (lost - load_register(lost2, lost_place + pixel * step))
-        z2, half_g2 = h * h, left_root * right_root
-        if enters is not None:
-            w2 = load_register(memory, K_place + pixel * rows)
-            v2 = load_register(memory, T_place + pixel * rows)
-            left_root, right_root, h = load_pixel(left, right, 0, pixel)
-            g = 2.0 * (left_root * right_root)
-            gw = g * w2
-            input3, linear = h * h + gw, g - gw
-            total2, state2 = zero, initial * linear
-            store(memory, linear_place + pixel * rows, linear)
-            if pixel < 2:
-                store(memory, kept_input + pixel * rows, input3)
-            out = pixel - 1 if 1 < pixel == j + AHEAD else d
-            store(memory, D_place + out * rows, input2 + (input1 + input3))
-            store(memory, box_place + out * rows, linear2 + (linear1 + linear))
-            if j + AHEAD < d:
-                input2, input1, linear2, linear1 = input1, input3, linear1, linear
-        else:
-            box = load_register(memory, D_place + pixel * rows)
-            inverse = load_register(inverses2, inverse_place + pixel * step)
-            inverse = inverse * inverses1[table1 + pixel]
-            w2 = correlate(box - z2, inverse)
-            v2 = 2.0 - w2
-            total2 = box
-            if not keeps_root_errors(memory):
-                total2 = fabs(h) * (left_root + right_root) + box
-            state2 = zero
-        root2 = sqrt(where_less(w2, v2, w2, v2))
-        # The pixel j + 1.
-        if enters is None:
-            if may_be_doubtful(total1, root1, layer):
-                place = doubt_place + (j + 1) * rows
-                doubtful |= add_doubt(memory, place, total1, root1, half_g1, layer)
-        parts1 = _kappas(w1, v1, root1, layer, coefficients)
-        turned1 = zero
-        if with_tangent is not None:
-            state = state1
-            if enters is None:
-                place = (j + 1) * rows
-                linear = load_register(memory, box_place + place)
-                state = linear_scale * linear + load_register(memory, A_place + place)
-            state = tangent_g(state, half_g1, 1.0 - w1, layer)
-            turned1 = times_slope(parts1[0], w1, v1, layer, state)
-        # The windows up to the pixel j − 1.
-        distances = distance2 + (distance1 + distance)
-        if with_tangent is not None:
-            tangents = tangent2 + (tangent1 + tangent)
-        if j > KEPT and not last:
-            out = (j - 3) * rows
-            state = load_register(memory, D_place + out)
-            box = distances2 + (distances1 + distances)
-            store(memory, D_place + out, skip_scale * state + box)
-            if with_tangent is not None:
-                box = tangents2 + (tangents1 + tangents)
-                if enters is None:
-                    state = load_register(memory, A_place + out)
-                    box = tangent_scale * state + box
-                store(memory, A_place + out, box)
-        distance2, distance1, distances2, distances1 = distance1, distance, distances1, distances
-        if with_tangent is not None:
-            tangent2, tangent1, tangents2, tangents1 = tangent1, tangent, tangents1, tangents
-        # The pixel j.
-        branch = _scaled_dual(half_g0, (k0, kappa0, plus0), layer)
-        distance = branch_distance(z0, branch.deficit, layer)
-        place = K_place + j * rows
-        total = branch.K
-        if enters is None:
-            total = sum_scale * load_register(memory, place) + total
-        store(memory, place, total)
-        if with_tangent is not None:
-            tangent = tangent_branch(turned0, branch.K, layer)
-            place = T_place + j * rows
-            total = tangent
-            if enters is None:
-                total = sum_scale * load_register(memory, place) + total
-            store(memory, place, total)
-        if j < KEPT:
-            store(memory, kept_D + j % KEPT * rows, distance)
-            store(memory, kept_T + j % KEPT * rows, tangent)
-        w1, v1, root1, z0, half_g0, z1, half_g1, total1, state1 = (
-            w2, v2, root2, z1, half_g1, z2, half_g2, total2, state2,
-        )  # fmt: skip
-        k0, kappa0, plus0 = parts1
-        turned0 = turned1
-    if last:
-        return doubtful
-    if enters is not None:
-        for j in range(d, d + 2):
-            input3 = load_register(memory, kept_input + j % d * rows)
-            linear = load_register(memory, linear_place + j % d * rows)
-            if j > 1:
-                out = (j - 1) % d * rows
-                box = input2 + (input1 + input3)
-                # The branch is added
-                store(memory, D_place + out, box)
-                store(memory, box_place + out, linear2 + (linear1 + linear))
-            input2, input1, linear2, linear1 = input1, input3, linear1, linear
+    table2, start = number * right.step, strip.start
+    at = Layer(
+        memory, left.roots, left.inverses, left.lost, right.roots, right.inverses, right.lost,
+        left.root + number * left.step, left.root, right.root + table2, right.inverse + table2,
+        right.lost_root + table2, right.root, right.lost_root, right.pixel, rows, d,
+        places.distance + start, places.tangent + start, places.features + start,
+        places.tangent_branch + start, places.linear + start, places.linear_box + start,
+        places.doubt + start, places.branch_distance, places.K, places.other_distance,
+        layer.skip_scale, layer.sum_scale, constants.initial * layer.linear_scale,
+        constants.initial, constants.p, constants.r,
+    )  # fmt: skip
+    zero = repeat_like(0.0, load_register(memory, at.D))
+    if enters is None:  # pixels that are read beyond the last one
+        for pixel in range(d, d + AHEAD):
+            store(memory, at.D + pixel * rows, load_register(memory, at.D + (d - 1) * rows))
+    none = Window(zero, zero, zero, zero)
+    ahead, before = Ahead(zero, zero, zero, zero, zero, zero, zero), Before(zero, zero, zero, zero)
+    state = State(ahead, before, zero, zero, none, none, none, none, False)
+    for j in range(-AHEAD, min(KEPT + 1, d)):
+        state = pass_pixel(at, j, state, layer, with_tangent, enters, True)
+    for j in range(KEPT + 1, d):
+        state = pass_pixel(at, j, state, layer, with_tangent, enters, None)
+    if number < len(constants.layers) - 1:
+        close_rows(at, d, state, with_tangent, enters)
+    return state.doubtful
+
+
+@inlined_by_llvm
+def close_rows(at: Layer, d: int, state: State, with_tangent: Any, enters: Any) -> None:
+    """Write the sums over windows across the seam."""
+    memory, rows = at.memory, at.rows
+    if enters is not None:  # pixels beyond the last one were read at other places
+        first = load_register(memory, at.kept_input)
+        second = load_register(memory, at.kept_input + 1 % d * rows)
+        last, other = state.entry.sums, state.entry.more
+        if d == 1:
+            other = first
+        store(memory, at.D + (d - 1) * rows, other + (last + first))
+        store(memory, at.D, last + (first + second))
+        for pixel in range(d - 1, d + 1):
+            before, middle, after = (pixel + d - 1) % d, pixel % d, (pixel + 1) % d
+            pair = load_register(memory, at.linear + middle * rows)
+            pair = pair + load_register(memory, at.linear + after * rows)
+            box = load_register(memory, at.linear + before * rows) + pair
+            store(memory, at.box + middle * rows, box)
+    D, T, D_window, T_window = state.D, state.T, state.D_window, state.T_window
     for j in range(d, d + KEPT + 1):
-        distances = distance2 + (distance1 + distance)
-        tangents = tangent2 + (tangent1 + tangent)
+        D_box, D_window = sum_windows(D_window, D)
+        T_box, T_window = sum_windows(T_window, T)
         if j > KEPT:
-            out = (j - 3) % d * rows
-            state = load_register(memory, D_place + out)
-            box = distances2 + (distances1 + distances)
-            store(memory, D_place + out, skip_scale * state + box)
-            box = tangents2 + (tangents1 + tangents)
-            if enters is None:
-                state = load_register(memory, A_place + out)
-                box = tangent_scale * state + box
-            store(memory, A_place + out, box)
-        distance2, distance1, distances2, distances1 = distance1, distance, distances1, distances
-        tangent2, tangent1, tangents2, tangents1 = tangent1, tangent, tangents1, tangents
-        place = (j - d) % d * rows
-        distance = load_register(memory, kept_D + place)
-        tangent = load_register(memory, kept_T + place)
-    return doubtful
+            write_windows(at, (j - 3) % d, D_box, T_box, with_tangent, enters)
+        kept = (j - d) % d * rows
+        D, T = load_register(memory, at.kept_D + kept), load_register(memory, at.kept_T + kept)
 
 
 @compiled
@@ -397,7 +512,7 @@ def sweep_strip(
     if doubtful:
         take_doubts(central, rows, case, results)
         for at in range(strip.d * strip.rows):
-            memory[places.doubt + at] = 0.0
+            memory[places.doubt + strip.start + at] = 0.0
 
 
 @compiled_on_disk
