@@ -99,6 +99,13 @@ def _plan(
     return Plan(request, rows.n_channels, closed, rows.lengths, columns.lengths, paired)
 
 
+_BITS = {"float64": 53, "float32": 23}
+"""Bits of a kernel that sums on grids keep (`exact_sum.grids`).
+
+With 24 bits of float32, GAP at 100 time points would take a second grid, and 5 % more time.
+"""
+
+
 class NumbaRun:
     """The constants of a request, and `values`, its kernels of `n` left with `m` right cases."""
 
@@ -321,7 +328,7 @@ class NumbaRun:
         terms = self._pixel_pairs(left, lengths)
         if self.shares:
             terms //= left[:, None]
-        grids = np.array(exact_sum.grids(np, bounds, terms))
+        grids = np.array(exact_sum.grids(np, bounds, terms, _BITS[self.request.dtype]))
         shape = (len(self.kinds), depths, n, m)
         shares = np.zeros((0,) * 6)
         if self.shares and not self.direct:

@@ -22,7 +22,7 @@ from ..layer import branch_distance, correlate, tangent_branch, tangent_g, times
 from .arguments import PADDING, Constants, FlatTables, Results, RowGroup, RowPlaces, Side
 from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_stamp
 from .groups import first_place, resized, rows_of_group
-from .heads import find_grids, take_doubts, write_results
+from .heads import find_grids, take_doubts, write_sums
 from .layers import CHANNELS, add_doubt, keeps_root_errors, may_be_doubtful
 from .rows import all_doubtful
 from .sums import add_compensated
@@ -302,7 +302,7 @@ def sum_windows(last: Window, number: Vector) -> tuple[Vector, Window]:
 
 
 @inlined_by_llvm
-def look_ahead(at: Layer, pixel: int, layer: Any, enters: Any) -> tuple[Ahead, Vector, Vector]:
+def look_ahead(at: Layer, pixel: int, layer: Any, enters: bool) -> tuple[Ahead, Vector, Vector]:
     """Return the numbers of a pixel as far as its √a; and D and F⁰ of the input."""
     memory, table2 = at.memory, pixel * at.step
     right_root = load_register(at.roots2, at.root2 + table2)
@@ -313,7 +313,7 @@ def look_ahead(at: Layer, pixel: int, layer: Any, enters: Any) -> tuple[Ahead, V
         h = h + (lost - load_register(at.lost2, at.lost_place + table2))
     z, half_g = h * h, left_root * right_root
     ring = pixel * at.rows
-    if enters is not None:
+    if enters:
         w, v = load_register(memory, at.K + ring), load_register(memory, at.T + ring)
         right_root = load_register(at.roots2, at.input2 + table2)
         left_root = repeat_like(at.roots1[at.input1 + pixel], right_root)
@@ -339,29 +339,29 @@ def look_ahead(at: Layer, pixel: int, layer: Any, enters: Any) -> tuple[Ahead, V
 
 @inlined_by_llvm
 def pass_pixel(
-    at: Layer, j: int, state: State, layer: Any, with_tangent: Any, enters: Any, begins: Any
+    at: Layer, j: int, state: State, layer: Any, with_tangent: Any, enters: bool, begins: bool
 ) -> State:
     """Take the pixels j + 2, j + 1, j and j − 1 one step further. See the head of this file.
 
-    `begins` at the first pixels, whose windows have no left half yet; else None.
+    `begins` at the first pixels, whose windows have no left half yet.
     """
     memory, rows, doubtful = at.memory, at.rows, state.doubtful
     # Pixel j + 2.
     ahead, distance, linear = look_ahead(at, j + AHEAD, layer, enters)
     entry, linears = state.entry, state.linears
-    if enters is not None:
+    if enters:
         place = (j + AHEAD) * rows
         store(memory, at.linear + place, linear)
         store(memory, at.D + place - rows, entry.second + (entry.first + distance))
         store(memory, at.box + place - rows, linears.second + (linears.first + linear))
-        if begins is not None:
+        if begins:
             if j < 0:
                 store(memory, at.kept_input + place, distance)
         entry = Window(distance, entry.first, entry.second, entry.sums)
         linears = Window(linear, linears.first, linears.second, linears.sums)
     # Pixel j + 1.
     now, place = state.ahead, (j + 1) * rows
-    if enters is None:
+    if not enters:
         if may_be_doubtful(now.total, now.root, layer):
             if j + 1 < at.d and add_doubt(
                 memory, at.doubt + place, now.total, now.root, now.half_g, layer
@@ -371,7 +371,7 @@ def pass_pixel(
     turned = now.total
     if with_tangent is not None:
         A = now.tangent
-        if enters is None:
+        if not enters:
             A = load_register(memory, at.A + place)
             A = at.linear_scale * load_register(memory, at.box + place) + A
         A = tangent_g(A, now.half_g, 1.0 - now.w, layer)
@@ -381,7 +381,7 @@ def pass_pixel(
     T_box, T_window = state.T, state.T_window
     if with_tangent is not None:
         T_box, T_window = sum_windows(state.T_window, state.T)
-    if begins is None:
+    if not begins:
         write_windows(at, j - 3, D_box, T_box, with_tangent, enters)
     # Pixel j.
     before, place = state.before, j * rows
@@ -389,16 +389,16 @@ def pass_pixel(
     branch = _scaled_dual(before.half_g, parts, layer)
     D, T = branch_distance(before.z, branch.deficit, layer), state.T
     total = branch.K
-    if enters is None:
+    if not enters:
         total = at.sum_scale * load_register(memory, at.K + place) + total
     store(memory, at.K + place, total)
     if with_tangent is not None:
         T = tangent_branch(before.turned, branch.K, layer)
         total = T
-        if enters is None:
+        if not enters:
             total = at.sum_scale * load_register(memory, at.T + place) + total
         store(memory, at.T + place, total)
-    if begins is not None:
+    if begins:
         if 0 <= j < KEPT:
             store(memory, at.kept_D + place, D)
             store(memory, at.kept_T + place, T)
@@ -408,28 +408,44 @@ def pass_pixel(
 
 @inlined_by_llvm
 def write_windows(
-    at: Layer, pixel: int, D_box: Vector, T_box: Vector, with_tangent: Any, enters: Any
+    at: Layer, pixel: int, D_box: Vector, T_box: Vector, with_tangent: Any, enters: bool
 ) -> None:
     """Add the sums over both filters' windows of a branch to box(D) and box(A) at a pixel."""
     memory, place = at.memory, pixel * at.rows
     state = load_register(memory, at.D + place)
     store(memory, at.D + place, at.skip_scale * state + D_box)
     if with_tangent is not None:
-        if enters is None:
+        if not enters:
             T_box = at.skip_scale * load_register(memory, at.A + place) + T_box
         store(memory, at.A + place, T_box)
 
 
 @compiled
+def first_layer(
+    strip: RowGroup, left: Side, right: Side, constants: Constants, with_tangent: Any
+) -> bool:
+    align_stack()
+    return sweep_layer(strip, left, right, 1, constants, with_tangent, True)
+
+
+@compiled
+def hidden_layer(
+    strip: RowGroup, left: Side, right: Side, number: int, constants: Constants, with_tangent: Any
+) -> bool:
+    align_stack()
+    return sweep_layer(strip, left, right, number, constants, with_tangent, False)
+
+
+@inlined_by_llvm
 def sweep_layer(
-    strip: RowGroup, left: Side, right: Side, number: int, constants: Constants, layer: Any,
-    with_tangent: Any, enters: Any,
+    strip: RowGroup, left: Side, right: Side, number: int, constants: Constants,
+    with_tangent: Any, enters: bool,
 ) -> bool:  # fmt: skip
     """Take a strip through a layer. Return whether some pixel pairs are doubtful.
 
-    `enters` in the first layer, `with_tangent` if the tangent kernel is asked for; else None.
+    `enters` in the first layer. `with_tangent` is None if only the GPK is asked for.
     """
-    align_stack()
+    layer = constants.layers[number]
     memory, places, rows, d = strip.memory, strip.places, strip.rows, strip.d
     table2, start = number * right.step, strip.start
     at = Layer(
@@ -443,7 +459,7 @@ def sweep_layer(
         constants.initial, constants.p, constants.r,
     )  # fmt: skip
     zero = repeat_like(0.0, load_register(memory, at.D))
-    if enters is None:  # pixels that are read beyond the last one
+    if not enters:  # pixels that are read beyond the last one
         for pixel in range(d, d + AHEAD):
             store(memory, at.D + pixel * rows, load_register(memory, at.D + (d - 1) * rows))
     none = Window(zero, zero, zero, zero)
@@ -452,17 +468,17 @@ def sweep_layer(
     for j in range(-AHEAD, min(KEPT + 1, d)):
         state = pass_pixel(at, j, state, layer, with_tangent, enters, True)
     for j in range(KEPT + 1, d):
-        state = pass_pixel(at, j, state, layer, with_tangent, enters, None)
+        state = pass_pixel(at, j, state, layer, with_tangent, enters, False)
     if number < len(constants.layers) - 1:
         close_rows(at, d, state, with_tangent, enters)
     return state.doubtful
 
 
 @inlined_by_llvm
-def close_rows(at: Layer, d: int, state: State, with_tangent: Any, enters: Any) -> None:
+def close_rows(at: Layer, d: int, state: State, with_tangent: Any, enters: bool) -> None:
     """Write the sums over windows across the seam."""
     memory, rows = at.memory, at.rows
-    if enters is not None:  # pixels beyond the last one were read at other places
+    if enters:  # pixels beyond the last one were read at other places
         first = load_register(memory, at.kept_input)
         second = load_register(memory, at.kept_input + 1 % d * rows)
         last, other = state.entry.sums, state.entry.more
@@ -502,13 +518,11 @@ def sweep_strip(
         layer = layers[number]
         if number == 1:
             write_angles(strip, left, right, constants.nearly_opposite)
-            sweep_layer(strip, left, right, number, constants, layer, with_tangent, True)
-        else:
-            doubtful |= sweep_layer(
-                strip, left, right, number, constants, layer, with_tangent, None
-            )
+            doubtful = first_layer(strip, left, right, constants, with_tangent)
+        elif hidden_layer(strip, left, right, number, constants, with_tangent):
+            doubtful = True
         if layer.slot >= 0:
-            write_results(central, rows, case, layer.slot, constants, results, layer)
+            write_sums(central, rows, case, layer.slot, constants, results, layer)
     if doubtful:
         take_doubts(central, rows, case, results)
         for at in range(strip.d * strip.rows):
