@@ -40,7 +40,9 @@ def grids(
     number = -(-(bits + headroom) // (53 - headroom))
     headroom, needed, one_and_a_half = xp.asarray(headroom), xp.asarray(number), xp.asarray(1.5)
     return [
-        xp.where(k < needed, xp.ldexp(one_and_a_half, exponent + (k + 1) * headroom - 53 * k), _NOTHING)
+        xp.where(
+            k < needed, xp.ldexp(one_and_a_half, exponent + (k + 1) * headroom - 53 * k), _NOTHING
+        )
         for k in range(int(number.max()))
     ]
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from .vectors import Numbers
 
-
 PADDING = 16
 """Numbers behind a flat table, of which vectors read some beyond the last pixel or case.
 

@@ -295,7 +295,10 @@ class SignalBlock:
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1).ravel()
 
     def _right_layout(self, table: np.ndarray) -> np.ndarray:
-        if self._plan.all_offsets:
+        if self._plan.all_offsets and self._plan.width == 1:
+            by_case = table.swapaxes(1, 2)
+            table = np.concatenate([by_case, by_case[..., :-1]], axis=2)
+        elif self._plan.all_offsets:
             width, d = self._plan.width, table.shape[1]
             lines = np.arange(2 * (d // width) - 1) * width % d
             pixels = np.add.outer(lines, np.arange(2 * width - 1) % width).ravel()
@@ -348,8 +351,9 @@ class SignalBlock:
         """Return tables of each length as one flat array, and behind it `PADDING`."""
         arrays = [layout(np.asarray(part, self._plan.dtype)) for part in parts]
         joined = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)
-        flat = np.zeros(joined.size + PADDING, self._plan.dtype)
+        flat = np.empty(joined.size + PADDING, self._plan.dtype)
         flat[: joined.size].reshape(joined.shape)[...] = joined
+        flat[joined.size :] = 0.0
         return flat
 
 

@@ -56,8 +56,8 @@ Vector = Any
 Numbers = Any
 """The address of an array's numbers in compiled code (`addresses`), which the array must outlive.
 
-`per_vector`, `per_line` and `per_register` are the numbers in a vector of `load`, of `load_line` and
-of `load_register`.
+`per_vector`, `per_line` and `per_register` are the numbers in a vector of `load`, `load_line` and
+`load_register`.
 """
 
 
