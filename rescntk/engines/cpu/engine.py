@@ -18,7 +18,8 @@ from .. import exact_sum, reference
 from ..doubt import pixel_weights
 from ..geometry import on_ring
 from ..layer import NEARLY_OPPOSITE
-from ..protocol import Request, ScaledKernel, Tick, check_stop, pool_of, stop_flag
+from ..protocol import Request, ScaledKernel, Tick, check_stop, pool_of, silent, stop_flag
+from . import parts_of
 from .arguments import Constants, Results
 from .heads import CODES, SHARES
 from .plan import Plan, TaskCases
@@ -33,7 +34,9 @@ from .vectors import LINE_BYTES
 def prepared(request: Request, X: Batch) -> OrderedSignals:
     """Return signals with their tables, which `gram` and `paired` take in the place of signals."""
     signals = OrderedSignals(X)
-    signals.keep_tables(request)
+    request, *deeper = parts_of(request, signals.n_channels)
+    if not deeper:  # requests that are computed apart have tables of their own
+        signals.keep_tables(request)
     return signals
 
 
@@ -42,6 +45,10 @@ def gram(
 ) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     rows = _ordered(X)
+    request, *deeper = parts_of(request, rows.n_channels)
+    if deeper:
+        other = None if Z is None else _ordered(Z).batch
+        return _joined(gram, [request, *deeper], rows.batch, other, tick)
     columns = rows if Z is None else _ordered(Z)
     plan = _plan(request, rows, columns)
     run = NumbaRun(plan, len(rows.order), len(columns.order))
@@ -68,6 +75,9 @@ def paired(
     if isinstance(X, SignalList) and Z is not None:
         X, Z = _longer_first(X, SignalList.of(Z))
     rows = _ordered(X)
+    request, *deeper = parts_of(request, rows.n_channels)
+    if deeper:
+        return _joined(paired, [request, *deeper], rows.batch, Z, tick)
     columns = rows if Z is None else OrderedSignals(Z, rows.order)
     plan = _plan(request, rows, columns, paired=True)
     run = NumbaRun(plan, 1, len(rows.order))
@@ -80,6 +90,20 @@ def paired(
                 tick(done)
     run.values = run.values[:, :, 0]
     return run.finish(rows, columns, symmetric=False)
+
+
+def _joined(
+    compute: Callable[..., ScaledKernel], parts: list[Request], X: Batch, Z: Batch | None,
+    tick: Tick,
+) -> ScaledKernel:  # fmt: skip
+    """Return the kernels of requests that follow one another in depth."""
+    ticks = [*(silent for _ in parts[1:]), tick]  # each pair counts once
+    found = [compute(part, X, Z, tick) for part, tick in zip(parts, ticks, strict=True)]
+    kinds, exponents = found[-1].values, [each.exponents for each in found]
+    values: dict[str, Array] = {
+        kind: np.concatenate([each.values[kind] for each in found]) for kind in kinds
+    }
+    return ScaledKernel(values, found[-1].left, found[-1].right, sum(exponents, ()))
 
 
 def _longer_first(X: SignalList, Z: SignalList) -> tuple[SignalList, SignalList]:

@@ -25,6 +25,7 @@ import numpy as np
 from ..geometry import longest_reach, receptive_reach
 from ..protocol import Request, blocks, cut
 from ..scaling import Scaling, scaling_of
+from . import is_swept
 from .arguments import Places, RowGroup
 from .layers import CHANNELS
 from .sums import filter_sum
@@ -189,6 +190,7 @@ class Plan:
         self.rows, self.columns = rows, columns
         self.symmetric = columns is rows and not paired
         self.longest = int(max(self.rows[0], self.columns[0]))
+        self.swept = is_swept(request, n_channels)
         self.depth, self.n_depths = request.depths[-1], len(request.depths)
         self.dtype = np.dtype(request.dtype)
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
@@ -224,19 +226,6 @@ class Plan:
         few = self.pixel_pairs * max(self.depth, n_channels) <= most
         self.threads = 1 if few else threads
         self.workers = 0 if few else threads  # threads besides the caller's
-
-    @property
-    def swept(self) -> bool:
-        """Whether the sweep (sweep.py) computes the pairs.
-
-        The network and the number of channels decide, so that a pair's bits are its own. With 64
-        channels the other loops take .8 to .9 of the time: they read vectors for four signals.
-        """
-        request, net = self.request, self.request.network
-        sums = request.head in ("gap", "trace") and not request.shares and self.width == 1
-        filters = net.filter_size == net.outer_filter_size == 3 and net.dilation == 1
-        few = self.n_channels * self.taps <= CHANNELS
-        return sums and filters and few and not net.bias
 
     @cached_property
     def of_whole_rows(self) -> Plan:
