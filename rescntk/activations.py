@@ -370,12 +370,20 @@ def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> D
     >>> relu.K.round(4), relu.k0
     (array([0.3183]), array([0.5]))
     """
-    a = smaller(w, v)
-    root = sqrt(a)
-    k0, k1 = arc(a, root, coefficients)
+    return _scaled_dual(half_g, _kappas(w, v, sqrt(smaller(w, v)), layer, coefficients), layer)
+
+
+def _kappas(w: Any, v: Any, root: Any, layer: Any, coefficients: Any) -> tuple[Any, Any, Any]:
+    """Return k0, 1 − κ1 and 1 + κ1; `root` is √a."""
+    k0, k1 = arc(smaller(w, v), root, coefficients)
     one_minus_kappa1 = where_less(w, v, w, 1.0) - k1
     parts = k0, one_minus_kappa1, 2.0 - one_minus_kappa1
-    k0, one_minus_kappa1, one_plus_kappa1 = _add_linear_part(parts, w, v, layer)
+    return _add_linear_part(parts, w, v, layer)
+
+
+def _scaled_dual(half_g: Any, parts: tuple[Any, Any, Any], layer: Any) -> Dual:
+    """Return the dual activations of `_kappas`, times `factor`."""
+    k0, one_minus_kappa1, one_plus_kappa1 = parts
     g = layer.factor * half_g
     deficit = g * one_minus_kappa1
     return Dual(deficit, g, one_plus_kappa1, g - deficit, k0)

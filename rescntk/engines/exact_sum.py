@@ -19,7 +19,9 @@ _NOTHING = 1.5 * 2.0**1000
 """A constant whose addition rounds terms to 0."""
 
 
-def grids(xp: ModuleType, bound: Array | float, count: np.ndarray | int) -> list[Array]:
+def grids(
+    xp: ModuleType, bound: Array | float, count: np.ndarray | int, bits: int = 53
+) -> list[Array]:
     """Return the constants whose addition rounds terms to the grids, coarse to fine.
 
     numbers.h of the CUDA engine computes the first three, number by number.
@@ -28,16 +30,19 @@ def grids(xp: ModuleType, bound: Array | float, count: np.ndarray | int) -> list
     fewer grids than another, terms are 0 on the rest.
 
     The constants are 1.5 times powers of two. Sums of up to `count` terms on one grid need at most
-    53 bits, and a grid keeps 52 − log2(count). All grids together keep 54 + log2(count) bits
-    of `bound`: a float64 number's bits where the terms' mean is as small as bound / count.
+    53 bits, and a grid keeps 52 − log2(count). All grids together keep at least `bits` + 1 +
+    log2(count) bits of `bound`: where the terms' mean is as small as bound / count, `bits` + 1 of
+    the mean. Of a float64 number `bits` are 53; the terms may have been rounded to fewer.
     """
     _, exponent = xp.frexp(xp.asarray(bound, dtype=xp.float64))
     # Bits beyond the terms' own; numbers of terms are known on the host: no device is waited for.
     headroom = np.frexp(np.asarray(count - 1, dtype=np.float64))[1] + 1
-    number = -(-(53 + headroom) // (53 - headroom))
-    bits, needed, one_and_a_half = xp.asarray(headroom), xp.asarray(number), xp.asarray(1.5)
+    number = -(-(bits + headroom) // (53 - headroom))
+    headroom, needed, one_and_a_half = xp.asarray(headroom), xp.asarray(number), xp.asarray(1.5)
     return [
-        xp.where(k < needed, xp.ldexp(one_and_a_half, exponent + (k + 1) * bits - 53 * k), _NOTHING)
+        xp.where(
+            k < needed, xp.ldexp(one_and_a_half, exponent + (k + 1) * headroom - 53 * k), _NOTHING
+        )
         for k in range(int(number.max()))
     ]
 

@@ -26,7 +26,10 @@ from typing import Any
 from ..activations import Dual, dual, times_slope
 from ..arrays import within
 
-__all__ = ["Dual", "add", "correlate", "dual", "tangent_branch", "tangent_g", "times_slope"]
+__all__ = [
+    "Dual", "add", "branch_distance", "correlate", "dual", "tangent_branch", "tangent_g",
+    "times_slope",
+]  # fmt: skip
 
 NEARLY_OPPOSITE = 1.99
 """The w = 1 − ρ above which v = 1 + ρ of the input comes from sums of unit vectors.
@@ -51,6 +54,11 @@ def tangent_g(tangent: Any, half_g: Any, rho: Any, layer: Any) -> Any:
 def tangent_branch(turned: Any, K: Any, layer: Any) -> Any:
     """Return K̇ ⊙ A_g + (o + r) K, the tangent kernel of the branch; `turned` is K̇ ⊙ A_g."""
     return layer.outer_plus_readout * K + turned
+
+
+def branch_distance(square: Any, deficit: Any, layer: Any) -> Any:
+    """Return D_K = c (z + g (1 − κ1)); `square` is z, `deficit` the second term."""
+    return layer.half_factor * square + deficit
 
 
 def add(state: Any, branch: Any, scale: Any) -> Any:

@@ -115,7 +115,7 @@ def test_compilation_is_announced(monkeypatch, capsys):
     import rescntk as rk
 
     monkeypatch.setattr(engines, "_ANNOUNCE_AFTER", 0.01)
-    monkeypatch.setattr(engines, "_numba_is_missing", lambda dtype: time.sleep(0.1) or "slow")
+    monkeypatch.setattr(engines, "_numba_is_missing", lambda *_: time.sleep(0.1) or "slow")
     monkeypatch.setattr(engines, "_met", set())
     for announced in (True, False):  # once in a process
         rk.ResCGPK(1)(np.ones((1, 1, 2)))

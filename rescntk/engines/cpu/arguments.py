@@ -15,9 +15,15 @@ import numpy as np
 
 from .vectors import Numbers
 
+PADDING = 16
+"""Numbers behind a flat table, of which vectors read some beyond the last pixel or case.
+
+At least the numbers of `LINE_BYTES`, and the pixels of a vector of `LeftPixels`.
+"""
+
 
 class FlatTables(NamedTuple):
-    """Tables of some signals, each array flat, in the working precision.
+    """Tables of some signals, each array flat, in the working precision, with `PADDING` behind it.
 
     Axes are (case, segment, table, pixel) on the left side of `rows.compute`; open rows have the
     margin's pixels too. Otherwise they are (table, case, pixel) for heads of all offsets: the first
@@ -79,6 +85,7 @@ class Constants(NamedTuple):
     """Whether of F only the sum over pixels is computed (`Request.summed`). An outer filter
     multiplies the sum by its size alone, so that K is summed without moving sums."""
 
+    swept: bool  # whether A, too, is summed without its filter: by the sweep (sweep.py)
     stop: np.ndarray  # one number, which another thread sets to 1 to end the loops
 
 
@@ -199,6 +206,22 @@ class LeftPixels(NamedTuple):
     root: int  # place of √(q/2) of the layer
     step: int  # 1/√q is a step behind √(q/2), and the root's lost part two steps
     pixels: int  # pixels of a vector, with one number each; 0 where tables have one for each row
+
+
+class Side(NamedTuple):
+    """One side's tables as a sweep reads them, and the places of their first pixel."""
+
+    units: Numbers
+    roots: Numbers
+    inverses: Numbers
+    lost: Numbers  # addresses of the tables of û, √(q/2), 1/√q, roots' errors; or of `memory`
+    unit: int
+    unit_step: int  # place of û of the first channel, and the distance to the next channel
+    root: int
+    inverse: int
+    lost_root: int  # places of the tables of the input
+    step: int  # the distance to the tables of the next layer
+    pixel: int  # the distance to the next pixel
 
 
 class Taps(NamedTuple):

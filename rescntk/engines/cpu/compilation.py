@@ -111,7 +111,7 @@ inlined_by_llvm = _once(njit(forceinline=True, **_PART, **OPTIONS))
 With calls, GAP and trace take 5 to 12 % more time (d = 100, both precisions).
 """
 
-compiled_on_disk = njit(cache=True, **OPTIONS)
+compiled_on_disk = njit(cache=True, no_cfunc_wrapper=bool(_PART), **OPTIONS)
 """Decorator of the functions that numba keeps on disk."""
 
 

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .arguments import Constants, FlatTables, LeftPixels, Places, Results, RowGroup, RowPlaces, Taps
+from .arguments import (
+    PADDING,
+    Constants,
+    FlatTables,
+    LeftPixels,
+    Places,
+    Results,
+    RowGroup,
+    RowPlaces,
+    Taps,
+)
 from .compilation import compiled
 from .groups import fill_halo, gather_rows, gather_tables, rows_of_group, shortened
 from .heads import find_grids
@@ -129,7 +139,8 @@ def compute_pairs(
     the pairs in the place of right cases.
     """
     layers, split = len(constants.layers), len(left.half_root) > len(left.inverse)
-    left_table, right_table = len(left.inverse) // layers, len(right.inverse) // layers
+    left_table = (len(left.inverse) - PADDING) // layers
+    right_table = (len(right.inverse) - PADDING) // layers
     left, right = addresses(left), addresses(right)
     constants, results = addresses(constants), reference(results)
     places, group_rows = whole.places, whole.rows

@@ -6,6 +6,7 @@ tasks from a queue, so that no thread waits for another. Doubtful pairs are comp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,13 +18,15 @@ from .. import exact_sum, reference
 from ..doubt import pixel_weights
 from ..geometry import on_ring
 from ..layer import NEARLY_OPPOSITE
-from ..protocol import Request, ScaledKernel, Tick, check_stop, pool_of, stop_flag
+from ..protocol import Request, ScaledKernel, Tick, check_stop, pool_of, silent, stop_flag
+from . import parts_of
 from .arguments import Constants, Results
 from .heads import CODES, SHARES
 from .plan import Plan, TaskCases
 from .rows import compute
 from .substitutes import coefficients_in
 from .sums import filter_sum
+from .sweep import sweep
 from .tables import OrderedSignals, SignalBlock
 from .vectors import LINE_BYTES, VECTOR_BYTES
 
@@ -31,7 +34,9 @@ from .vectors import LINE_BYTES, VECTOR_BYTES
 def prepared(request: Request, X: Batch) -> OrderedSignals:
     """Return signals with their tables, which `gram` and `paired` take in the place of signals."""
     signals = OrderedSignals(X)
-    signals.keep_tables(request)
+    request, *deeper = parts_of(request, signals.n_channels)
+    if not deeper:  # requests that are computed apart have tables of their own
+        signals.keep_tables(request)
     return signals
 
 
@@ -40,6 +45,10 @@ def gram(
 ) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     rows = _ordered(X)
+    request, *deeper = parts_of(request, rows.n_channels)
+    if deeper:
+        other = None if Z is None else _ordered(Z).batch
+        return _joined(gram, [request, *deeper], rows.batch, other, tick)
     columns = rows if Z is None else _ordered(Z)
     plan = _plan(request, rows, columns)
     if swapped := _is_faster_swapped(plan, len(rows.order), len(columns.order)):
@@ -67,11 +76,14 @@ def gram(
 def _is_faster_swapped(plan: Plan, n: int, m: int) -> bool:
     """Return whether kernels K(z, x) of m with n signals take less time than K(x, z).
 
-    The loops copy the tables of each right case to all shifts of its rows, in the time of two
-    pairs. A swapped call has fewer tasks, and so is for one thread; its rows must fill vectors.
+    Loops without the sweep copy the tables of each right case to all shifts of its rows, in the
+    time of two pairs. A swapped call has fewer tasks, and so is for one thread; its rows must fill
+    vectors.
     """
-    head, closed = plan.request.head, plan.closed_rows and not plan.symmetric
-    if head != "gap" or plan.request.shares or not closed or plan.threads > 1 or 2 * n > m:
+    request = plan.request
+    if plan.swept or plan.symmetric or not plan.closed_rows:
+        return False
+    if request.head != "gap" or request.shares or plan.threads > 1 or 2 * n > m:
         return False
     rows = plan.group_rows(n * plan.scaling(plan.longest).offsets, plan.longest)
     return rows % (VECTOR_BYTES // plan.dtype.itemsize) == 0
@@ -84,6 +96,9 @@ def paired(
     if isinstance(X, SignalList) and Z is not None:
         X, Z = _longer_first(X, SignalList.of(Z))
     rows = _ordered(X)
+    request, *deeper = parts_of(request, rows.n_channels)
+    if deeper:
+        return _joined(paired, [request, *deeper], rows.batch, Z, tick)
     columns = rows if Z is None else OrderedSignals(Z, rows.order)
     plan = _plan(request, rows, columns, paired=True)
     run = NumbaRun(plan, 1, len(rows.order))
@@ -96,6 +111,20 @@ def paired(
                 tick(done)
     run.values = run.values[:, :, 0]
     return run.finish(rows, columns, symmetric=False)
+
+
+def _joined(
+    compute: Callable[..., ScaledKernel], parts: list[Request], X: Batch, Z: Batch | None,
+    tick: Tick,
+) -> ScaledKernel:  # fmt: skip
+    """Return the kernels of requests that follow one another in depth."""
+    ticks = [*(silent for _ in parts[1:]), tick]  # each pair counts once
+    found = [compute(part, X, Z, tick) for part, tick in zip(parts, ticks, strict=True)]
+    kinds, exponents = found[-1].values, [each.exponents for each in found]
+    values: dict[str, Array] = {
+        kind: np.concatenate([each.values[kind] for each in found]) for kind in kinds
+    }
+    return ScaledKernel(values, found[-1].left, found[-1].right, sum(exponents, ()))
 
 
 def _longer_first(X: SignalList, Z: SignalList) -> tuple[SignalList, SignalList]:
@@ -113,6 +142,13 @@ def _plan(
 ) -> Plan:
     closed = rows.closed and columns.closed and rows.lengths[0] == columns.lengths[0]
     return Plan(request, rows.n_channels, closed, rows.lengths, columns.lengths, paired)
+
+
+_BITS = {"float64": 53, "float32": 23}
+"""Bits of a kernel that sums on grids keep (`exact_sum.grids`).
+
+With 24 bits of float32, GAP at 100 time points would take a second grid, and 5 % more time.
+"""
 
 
 class NumbaRun:
@@ -141,10 +177,11 @@ class NumbaRun:
             gpk="gpk" in request.kinds,
             ntk="ntk" in request.kinds,
             summed=request.summed,
+            swept=plan.swept,
             stop=stop_flag(),
         )
         # Windows are channels.
-        self.constants_of_deficits = self.constants._replace(window=filter_sum(1))
+        self.constants_of_deficits = self.constants._replace(window=filter_sum(1), swept=False)
         self._weights = pixel_weights(self.scaling)
         self._no_values = np.zeros((0,) * 6, plan.dtype)
         shape = (len(self.kinds), plan.n_depths, n, m)
@@ -155,10 +192,13 @@ class NumbaRun:
     def _layers(self) -> np.ndarray:
         net, shared, depths = self.request.network, self.scaling.constants, self.request.depths
         whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
-        names = list(shared.dtype.names or ())
+        parts, frozen = self.request.network.parts, "twice_inner_minus_readout"
+        left_out = () if parts.inner_minus_readout else (frozen,)
+        names = [name for name in shared.dtype.names or () if name not in left_out]
         same = [(name, shared.dtype[name]) for name in names]
         layers = np.zeros(len(shared), np.dtype([*same, *whole], align=True))
-        layers[names] = shared
+        for name in names:
+            layers[name] = shared[name]
         for number, layer in enumerate(layers[1:], start=1):
             layer["inner_step"] = on_ring(net.inner_filter(number), self.plan.ring).step
             layer["outer_step"] = on_ring(net.outer_filter(number), self.plan.ring).step
@@ -211,13 +251,17 @@ class NumbaRun:
         with `only_diagonal`, where i = k. Other pairs may be incomplete.
         If `direct`, kernels are written to `values`, and a view of it is returned.
         """
-        n, m = len(left), len(right)
+        n, m, plan = len(left), len(right), self.plan
         shift = n if shift is None else shift
-        segments, offsets = self.plan.segments(int(left.lengths[0])), right.offsets
-        longest = segments[0].stop + 2 * self.plan.margin
-        group_rows = self.plan.group_rows(int(offsets.sum()), longest)
-        group = self.plan.row_group(longest, group_rows)
-        lefts = [left.left_cases(part) for part in segments]
+        run: Callable[..., None] = compute
+        if plan.swept:
+            run = partial(sweep, with_tangent=self.constants.ntk or None)
+            plan = plan.of_whole_rows
+        segments, offsets = plan.segments(int(left.lengths[0])), right.offsets
+        longest = segments[0].stop + 2 * plan.margin
+        group_rows = plan.group_rows(int(offsets.sum()), longest)
+        group = plan.row_group(longest, group_rows)
+        lefts = [left.left_cases(part, plan) for part in segments]
         number = lefts[0]["length"]
         lengths, _ = _different(left.lengths, self.plan.closed)
         values, first = self._no_values, (0, 0)
@@ -231,10 +275,11 @@ class NumbaRun:
         if self.request.network.bias:
             results = results._replace(left_bias=left.bias, right_bias=right.bias)
         for part, cases in zip(segments, lefts, strict=True):
-            rights = right.rows(np.arange(m), offsets, group_rows, part.start)
+            rights = right.rows(np.arange(m), offsets, group_rows, part.start, plan=plan)
             _compute(
-                left.packed("left"), right.packed("right"), cases, rights, None,
-                shift, only_diagonal, group, self.constants, self._of_segment(results, part),
+                run, left.packed("left", plan), right.packed("right"), cases, rights, shift,
+                only_diagonal, group, self.constants._replace(margin=plan.margin),
+                self._of_segment(results, part),
             )  # fmt: skip
         if self.direct:
             kernels = self.values[:, :, left.cases, right.cases]
@@ -285,8 +330,9 @@ class NumbaRun:
             rights = right.rows(columns, offsets, group_rows, part.start)
             pixels_of_row = part.stop - part.start + margins
             _compute(
-                left.packed(masses), right.packed(masses), left.left_cases(part), rights, pairs,
-                0, False, self.plan.row_group(pixels_of_row, group_rows, in_deficits=True),
+                partial(compute, pairs=pairs), left.packed(masses), right.packed(masses),
+                left.left_cases(part, self.plan), rights, 0, False,
+                self.plan.row_group(pixels_of_row, group_rows, in_deficits=True),
                 self.constants_of_deficits, self._of_segment(results, part),
             )  # fmt: skip
         if self.direct:
@@ -327,7 +373,7 @@ class NumbaRun:
         terms = self._pixel_pairs(left, lengths)
         if self.shares:
             terms //= left[:, None]
-        grids = np.array(exact_sum.grids(np, bounds, terms))
+        grids = np.array(exact_sum.grids(np, bounds, terms, _BITS[self.request.dtype]))
         shape = (len(self.kinds), depths, n, m)
         shares = np.zeros((0,) * 6)
         if self.shares and not self.direct:
@@ -402,8 +448,8 @@ def _different(lengths: np.ndarray, closed: bool) -> tuple[np.ndarray, np.ndarra
     return -falling, places
 
 
-def _compute(*arguments: Any) -> None:
-    """Call `compute` with the constants' flag of this thread, and end the task if it was set."""
+def _compute(run: Callable[..., None], *arguments: Any) -> None:
+    """Call a loop with the constants' flag of this thread, and end the task if it was set."""
     *sides, constants, results = arguments
-    compute(*sides, constants._replace(stop=stop_flag()), results)
+    run(*sides, constants._replace(stop=stop_flag()), results)
     check_stop()

@@ -42,15 +42,22 @@ def sum_rows(
         second = min(first + 1, number - 1)
         coarse = load_like(grids, place + first * padded + row, like)
         fine = load_like(grids, place + second * padded + row, like)
-        upper = lower = 0.0 * like
-        for j in range(group.d):
+        upper = lower = more_upper = more_lower = 0.0 * like
+        for j in range(0, group.d, 2):  # two sums side by side do not wait for each other
             value = load_like(group.memory, pixels + j * group.rows + row, like)
+            other = 0.0 * like
+            if j + 1 < group.d:
+                other = load_like(group.memory, pixels + (j + 1) * group.rows + row, like)
             for before in range(first):
                 grid = load_like(grids, place + before * padded + row, like)
                 value = value - ((value + grid) - grid)
-            part = (one * value + coarse) - coarse
-            upper = one * part + upper
-            lower = lower + ((one * (value - part) + fine) - fine)
+                other = other - ((other + grid) - grid)
+            part, other_part = (one * value + coarse) - coarse, (one * other + coarse) - coarse
+            upper, more_upper = one * part + upper, one * other_part + more_upper
+            if second > first:
+                lower = lower + ((one * (value - part) + fine) - fine)
+                more_lower = more_lower + ((one * (other - other_part) + fine) - fine)
+        upper, lower = upper + more_upper, lower + more_lower
         store(sums, first * padded + row, upper)
         if second > first:
             store(sums, second * padded + row, lower)
@@ -167,29 +174,53 @@ def add_linear(group: RowGroup, pixels: int, scale: float) -> int:
 
 
 @compiled
-def write_results(
+def kernel_of_kind(
+    group: RowGroup, kind: int, constants: Constants, layer: Any
+) -> tuple[int, int]:  # fmt: skip
+    """Return the place of a kernel's pixels, and the factor on all of them."""
+    ring = group.places.features if kind == 0 else group.places.tangent
+    if kind == 1 and constants.swept:
+        ring = group.places.tangent_branch
+    pixels, summed = ring + group.start, constants.swept or (kind == 0 and constants.summed)
+    factor = constants.outer.n_taps if summed else 1
+    if constants.skip and not constants.adds_mean:
+        share = (constants.initial if kind == 1 else 1.0) / factor
+        pixels = add_linear(group, pixels, share * layer.linear_scale * layer.skip_scale)
+    return pixels, factor
+
+
+@compiled
+def write_sums(
     group: RowGroup, rows: RowPlaces, case: int, slot: int, constants: Constants,
     results: Results, layer: Any,
 ) -> None:  # fmt: skip
-    """Write both kernels of one left case with the right cases of a group, after a layer."""
-    scale = layer.linear_scale * layer.skip_scale
+    """Add the sums over pixels of both kernels of one left case with the rows of a group."""
     for kind in range(2):
-        if not (constants.gpk if kind == 0 else constants.ntk):
-            continue
-        ring = group.places.features if kind == 0 else group.places.tangent
-        pixels = ring + group.start
-        factor = constants.outer.n_taps if kind == 0 and constants.summed else 1
-        if constants.skip and not constants.adds_mean:
-            share = constants.initial if kind == 1 else 1.0 / factor
-            pixels = add_linear(group, pixels, share * scale)
-        stored = kind if constants.gpk else 0
-        if constants.head == MEAN:
+        if constants.gpk if kind == 0 else constants.ntk:
+            pixels, factor = kernel_of_kind(group, kind, constants, layer)
+            stored = kind if constants.gpk else 0
             sum_pixels(group, pixels, results, kind, slot, layer.one)
             for grid in range(len(results.grids)):
                 for row in range(rows.number):
                     part = factor * results.row_sums[grid, row]
                     results.sums[grid, stored, slot, case, rows.each[row].case] += part
-        elif constants.head == PIXEL_1:
+
+
+@compiled
+def write_results(
+    group: RowGroup, rows: RowPlaces, case: int, slot: int, constants: Constants,
+    results: Results, layer: Any,
+) -> None:  # fmt: skip
+    """Write both kernels of one left case with the right cases of a group, after a layer."""
+    if constants.head == MEAN:
+        write_sums(group, rows, case, slot, constants, results, layer)
+        return
+    for kind in range(2):
+        if not (constants.gpk if kind == 0 else constants.ntk):
+            continue
+        pixels, _ = kernel_of_kind(group, kind, constants, layer)
+        stored = kind if constants.gpk else 0
+        if constants.head == PIXEL_1:
             for row in range(rows.number):
                 results.sums[0, stored, slot, case, rows.each[row].case] = group.memory[
                     pixels + row

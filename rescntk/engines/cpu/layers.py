@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..layer import correlate, dual, tangent_branch, tangent_g, times_slope
+from ..layer import branch_distance, correlate, dual, tangent_branch, tangent_g, times_slope
 from .arguments import Constants, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm
 from .substitutes import add_bias_distance, add_bias_tangent, has_biases
@@ -24,6 +24,7 @@ from .vectors import (
     fabs,
     floor,
     load,
+    load_like,
     repeat_each,
     repeat_like,
     sqrt,
@@ -53,8 +54,15 @@ def add_doubt(
     E = floor(where_less(E, layer.most_E, E, layer.most_E))
     E = where_less(layer.doubtful * root - layer.tied, total, E, 0.0)
     E = where_less(0.0, total * half_g, E, 0.0)
-    store(memory, doubt, load(memory, doubt) + E)
+    store(memory, doubt, load_like(memory, doubt, total) + E)
     return any_negative(0.0 - E)
+
+
+@inlined_by_llvm
+def may_be_doubtful(total: Vector, root: Vector, layer: Any) -> bool:
+    """Return whether `add_doubt` may find doubtful pixel pairs."""
+    least = layer.doubtful * root - layer.tied
+    return any_negative(where_less(0.0, least, least, 0.0) - total)  # equal pixels have 0 − 0
 
 
 # -- the input's pixels
@@ -227,8 +235,8 @@ def correlate_distance(
     root, total = sqrt(where_less(w, v, w, v)), distance
     if not keeps_root_errors(group.memory):
         total = fabs(h) * (root1 + root2) + distance
-    doubtful, least = False, layer.doubtful * root - layer.tied
-    if any_negative(where_less(0.0, least, least, 0.0) - total):  # equal pixels have 0 − 0
+    doubtful = False
+    if may_be_doubtful(total, root, layer):
         doubt = group.places.doubt + at
         doubtful = add_doubt(group.memory, doubt, total, root, root1 * root2, layer)
     return w, v, doubtful
@@ -241,12 +249,12 @@ def write_branch(
 ) -> tuple[Vector, Vector]:  # fmt: skip
     """Write D_K (or u_K and u⁺_K), and K to the place `K` of `features`; return K and k0."""
     branch = dual(half_g, w, v, layer, (constants.p, constants.r))
-    branch_distance, place = branch.deficit, group.places.branch_distance + at
+    place = group.places.branch_distance + at
     if masses is None:
-        branch_distance = layer.half_factor * (h * h) + branch_distance
+        store(group.memory, place, branch_distance(h * h, branch.deficit, layer))
     else:
         store(group.memory, place + masses.opposite, branch.g * branch.one_plus_kappa1)
-    store(group.memory, place, branch_distance)
+        store(group.memory, place, branch.deficit)
     store(group.memory, K, layer.sum_scale * features + branch.K)
     return branch.K, branch.k0
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -24,10 +25,12 @@ import numpy as np
 from ..geometry import longest_reach, receptive_reach
 from ..protocol import Request, blocks, cut
 from ..scaling import Scaling, scaling_of
+from . import is_swept
 from .arguments import Places, RowGroup
 from .layers import CHANNELS
 from .sums import filter_sum
-from .vectors import LINE_BYTES, VECTOR_BYTES
+from .swept_layers import AHEAD
+from .vectors import LINE_BYTES, REGISTER_BYTES, VECTOR_BYTES
 
 _GROUP_BYTES = 25600
 """Bytes of one quantity in a group of rows; about nine quantities are in use at a time.
@@ -187,6 +190,7 @@ class Plan:
         self.rows, self.columns = rows, columns
         self.symmetric = columns is rows and not paired
         self.longest = int(max(self.rows[0], self.columns[0]))
+        self.swept = is_swept(request, n_channels)
         self.depth, self.n_depths = request.depths[-1], len(request.depths)
         self.dtype = np.dtype(request.dtype)
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
@@ -222,6 +226,15 @@ class Plan:
         few = self.pixel_pairs * max(self.depth, n_channels) <= most
         self.threads = 1 if few else threads
         self.workers = 0 if few else threads  # threads besides the caller's
+
+    @cached_property
+    def of_whole_rows(self) -> Plan:
+        """The plan of the sweep, whose rows are not cut into segments."""
+        plan = copy(self)
+        plan.segment, plan.closed_rows = self.longest, self.closed
+        plan.margin = 0 if self.closed else self.margin
+        plan.halo = AHEAD
+        return plan
 
     def scaling(self, length: int) -> Scaling:
         """Return the constants of the layers for signals of a length."""
@@ -384,6 +397,8 @@ class Plan:
 
     def group_rows(self, total: int, pixels: int) -> int:
         """Return the number of rows of `pixels` in a group, of `total` rows that a task has."""
+        if self.swept:
+            return REGISTER_BYTES // self.dtype.itemsize
         itemsize = self.dtype.itemsize
         line, vector = LINE_BYTES // itemsize, VECTOR_BYTES // itemsize
         wanted = min(self._wanted_rows(pixels), -(-total // vector) * vector)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arguments import Constants, FlatTables, LeftPixels, Results, RowGroup, RowPlaces
+from .arguments import PADDING, Constants, FlatTables, LeftPixels, Results, RowGroup, RowPlaces
 from .compilation import compiled, compiled_on_disk, source_stamp
 from .deficit_rows import compute_pairs
 from .groups import gather_tables, repeat_over_rows, resized, rows_of_group, shortened
@@ -136,8 +136,8 @@ def write_biases(group: RowGroup, rows: RowPlaces, case: int, results: Results) 
 @compiled_on_disk
 def compute(
     left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces,
-    pairs: RowPlaces | None, diagonal_shift: int, only_diagonal: bool, whole: RowGroup,
-    constants: Constants, results: Results, stamp: str = source_stamp(),
+    diagonal_shift: int, only_diagonal: bool, whole: RowGroup, constants: Constants,
+    results: Results, pairs: RowPlaces | None = None, stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
     """Compute kernels of left cases with right cases, in all layers, one group of rows at a time.
 
@@ -155,7 +155,7 @@ def compute(
         compute_pairs(left, right, pairs, rights, addresses(whole), constants, results)
         return
     layers, group_rows = len(constants.layers), whole.rows
-    right_table = len(right.inverse) // layers
+    right_table = (len(right.inverse) - PADDING) // layers
     left, right = addresses(left), addresses(right)
     whole, constants, results = addresses(whole), addresses(constants), reference(results)
     places, length = whole.places, whole.length

@@ -11,9 +11,23 @@ from typing import Any
 import numpy as np
 
 from ... import arrays
-from ...activations import _add_linear_part, _add_linear_slope, arc
+from ...activations import (
+    _add_linear_part,
+    _add_linear_slope,
+    _kappas,
+    _scaled_dual,
+    arc,
+)
 from .. import polynomials
-from ..layer import add, correlate, dual, tangent_branch, tangent_g, times_slope
+from ..layer import (
+    add,
+    branch_distance,
+    correlate,
+    dual,
+    tangent_branch,
+    tangent_g,
+    times_slope,
+)
 from ..masses import _rest, cross
 from . import vectors
 from .compilation import inlined_by_llvm, standing_in
@@ -36,7 +50,10 @@ def add_bias_tangent(tangent: Any, group: Any, at: Any, layer: Any) -> Any:
 
 
 _polynomial = inlined_by_llvm(polynomials.polynomial)
-for _function in (dual, times_slope, correlate, tangent_g, tangent_branch, add, cross, _rest):
+for _function in (
+    dual, _kappas, _scaled_dual, times_slope, correlate, tangent_branch,
+    branch_distance, add, cross, _rest,
+):  # fmt: skip
     standing_in(_function)(lambda *args, _function=_function: _function)
 
 
@@ -63,6 +80,13 @@ def _choose_linear_part(parts: Any, w: Any, v: Any, layer: Any) -> Any:
 @standing_in(_add_linear_slope)
 def _choose_linear_slope(part: Any, whole: Any, layer: Any) -> Any:
     return _add_linear_slope if "linear_share" in layer.fields else lambda part, whole, layer: part
+
+
+@standing_in(tangent_g)
+def _choose_tangent_g(tangent: Any, half_g: Any, rho: Any, layer: Any) -> Any:
+    if "twice_inner_minus_readout" in layer.fields:
+        return tangent_g
+    return lambda tangent, half_g, rho, layer: tangent
 
 
 @standing_in(has_biases)

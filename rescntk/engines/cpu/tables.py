@@ -16,10 +16,9 @@ from ..masses import Mass, mass_layers, read_exactly
 from ..protocol import Request
 from ..scaling import Scaling
 from ..signal_tables import SignalTables, signal_tables
-from .arguments import LEFT_CASE, ROW_PLACE, FlatTables, RowPlaces
+from .arguments import LEFT_CASE, PADDING, ROW_PLACE, FlatTables, RowPlaces
 from .plan import Plan
 from .sums import filter_sum
-from .vectors import LINE_BYTES, VECTOR_BYTES
 
 Layout = Callable[[np.ndarray], np.ndarray]
 
@@ -209,12 +208,12 @@ class SignalBlock:
             start += cases
         return parts
 
-    def left_cases(self, segment: slice) -> np.ndarray:
-        """Return `LEFT_CASE` of the cases that have a segment.
+    def left_cases(self, segment: slice, plan: Plan) -> np.ndarray:
+        """Return `LEFT_CASE` of the cases that have a segment of a plan.
 
         Lengths are numbered from the longest.
         """
-        plan, lengths = self._plan, self._whole.lengths
+        lengths = self._whole.lengths
         margins = 2 * plan.margin
         of_case = lengths + margins * -(-lengths // plan.segment)
         first = first_places(of_case) + segment.start + margins * (segment.start // plan.segment)
@@ -225,8 +224,9 @@ class SignalBlock:
         return _records(LEFT_CASE, first[self.here][:long], pixels[self.here][:long], length[:long])
 
     def rows(
-        self, cases: np.ndarray, counts: np.ndarray, group_rows: int, start: int, right: bool = True
-    ) -> RowPlaces:
+        self, cases: np.ndarray, counts: np.ndarray, group_rows: int, start: int,
+        right: bool = True, plan: Plan | None = None,
+    ) -> RowPlaces:  # fmt: skip
         """Return rows of some cases, `counts` for each, in the right tables or in tables of masses.
 
         Rows begin at the pixel `start`, and those on the left side have the offset 0.
@@ -244,7 +244,7 @@ class SignalBlock:
         else:  # cases lie side by side
             begins, stride = np.arange(len(whole)), len(whole)
         periods = lines[places]
-        first = (start + offset // width - self._plan.margin) % periods
+        first = (start + offset // width - (plan or self._plan).margin) % periods
         each = _records(ROW_PLACE, row_case, begins[places], first, offset % width, periods)
         return RowPlaces(number, each, line, stride)
 
@@ -269,10 +269,7 @@ class SignalBlock:
             return FlatTables(units, half_root, inverse, np.empty(0, self._plan.dtype), *masses)
         if layout == "right":
             return self._flat_tables(self._right_layout, self._unit_vectors())
-        flat = self._flat_tables(partial(self._left_layout, plan), self._unit_vectors())
-        padding = np.zeros(2 * VECTOR_BYTES // LINE_BYTES, self._plan.dtype)
-        # Vectors of several pixels go beyond the last one.
-        return FlatTables(*[np.append(table, padding) for table in flat if table is not None])
+        return self._flat_tables(partial(self._left_layout, plan), self._unit_vectors())
 
     def _unit_vectors(self) -> list[Array]:
         """Return û; or pixels' vectors, whose half squared distances are summed over a window."""
@@ -298,7 +295,10 @@ class SignalBlock:
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1).ravel()
 
     def _right_layout(self, table: np.ndarray) -> np.ndarray:
-        if self._plan.all_offsets:
+        if self._plan.all_offsets and self._plan.width == 1:
+            by_case = table.swapaxes(1, 2)
+            table = np.concatenate([by_case, by_case[..., :-1]], axis=2)
+        elif self._plan.all_offsets:
             width, d = self._plan.width, table.shape[1]
             lines = np.arange(2 * (d // width) - 1) * width % d
             pixels = np.add.outer(lines, np.arange(2 * width - 1) % width).ravel()
@@ -348,10 +348,13 @@ class SignalBlock:
         return FlatTables(join(units), half_root, inverse, lost)
 
     def _join(self, layout: Layout, parts: Sequence[Array]) -> np.ndarray:
-        """Return tables of each length as one flat array."""
+        """Return tables of each length as one flat array, and behind it `PADDING`."""
         arrays = [layout(np.asarray(part, self._plan.dtype)) for part in parts]
         joined = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)
-        return np.ascontiguousarray(joined).ravel()
+        flat = np.empty(joined.size + PADDING, self._plan.dtype)
+        flat[: joined.size].reshape(joined.shape)[...] = joined
+        flat[joined.size :] = 0.0
+        return flat
 
 
 def _records(kind: np.dtype, *fields: np.ndarray) -> np.ndarray:

@@ -1,0 +1,151 @@
+"""The sweep: one register of rows at a time through all layers, for filters of three pixels.
+
+A *strip* is a group of as many rows as a register has numbers. Its state stays in the first-level
+cache, whatever the length of the signals is. The rows of an array's signals are read from the
+right tables where they are; strips of several right cases have copies.
+
+swept_layers.py has the way through a layer. The steps of a layer are those of the other loops
+(layers.py); `Plan.swept` says which loops compute a request.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .arguments import PADDING, Constants, FlatTables, Results, RowGroup, RowPlaces, Side
+from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_stamp
+from .groups import first_place, resized, rows_of_group
+from .heads import find_grids, take_doubts, write_sums
+from .layers import keeps_root_errors
+from .rows import all_doubtful
+from .swept_layers import AHEAD, first_layer, hidden_layer, write_angles
+from .vectors import Numbers, addresses, load_register, places_like, reference, store, where_less
+
+
+@inlined_by_llvm
+def copy_table(
+    strip: RowGroup, out: int, values: Numbers, table: int, rows: RowPlaces, row: int
+) -> None:
+    """Copy a table of the right case of `row`, to this row and all rows after it.
+
+    Rows of one case follow one another. Rows of later cases are copied later.
+    """
+    memory, place = strip.memory, rows.each[row]
+    source, turn = place.offset, place.period
+    begin, places = table + place.begin - row, places_like(load_register(memory, out))
+    for at in range(out, out + (strip.d + AHEAD) * strip.rows, strip.rows):
+        other = load_register(values, begin + source * rows.stride)
+        store(memory, at, where_less(places, row, load_register(memory, at), other))
+        source += 1
+        if source == turn:
+            source = 0
+
+
+@compiled
+def copied_side(
+    strip: RowGroup, right: FlatTables, rows: RowPlaces, tables: int, number: int
+) -> Side:
+    """Copy the right cases' tables to the rows of a strip, whose vectors they then fill."""
+    memory, places, length = strip.memory, strip.places, strip.length
+    row = 0
+    while row < rows.number:
+        for channel in range(places.channels):
+            out = places.right_units + channel * length
+            copy_table(strip, out, right.units, channel * number, rows, row)
+        for layer in range(tables):
+            out = places.right_layers + 3 * layer * length
+            copy_table(strip, out, right.half_root, layer * number, rows, row)
+            copy_table(strip, out + length, right.inverse, layer * number, rows, row)
+            if keeps_root_errors(memory):
+                copy_table(strip, out + 2 * length, right.lost, layer * number, rows, row)
+        case = rows.each[row].case
+        row += 1
+        while row < rows.number and (rows.each[row].case == case or rows.stride > 1):
+            row += 1
+    return Side(
+        memory, memory, memory, memory, places.right_units, length, places.right_layers,
+        places.right_layers + length, places.right_layers + 2 * length, 3 * length, strip.rows,
+    )  # fmt: skip
+
+
+@compiled
+def right_side(
+    strip: RowGroup, right: FlatTables, rows: RowPlaces, tables: int, number: int
+) -> Side:
+    """Return the tables of a strip's rows; a table has `number` numbers.
+
+    Rows of one case lie side by side in its tables, as in a register.
+    """
+    first, last = rows.each[0], rows.each[strip.rows - 1]
+    if strip.closed and rows.stride == 1 and last.offset - first.offset == strip.rows - 1:
+        at = first_place(rows, 0)
+        return Side(
+            right.units, right.half_root, right.inverse, right.lost, at, number, at, at, at,
+            number, 1,
+        )  # fmt: skip
+    return copied_side(strip, right, rows, tables, number)
+
+
+@compiled
+def sweep_strip(
+    strip: RowGroup, rows: RowPlaces, left: Side, right: Side, case: int, constants: Constants,
+    results: Results, with_tangent: Any,
+) -> None:  # fmt: skip
+    """Take one left case with a strip through all layers, and write the results."""
+    memory, places, layers, doubtful = strip.memory, strip.places, constants.layers, False
+    central = addresses(
+        resized(strip, strip.d - 2 * constants.margin, strip.start + constants.margin * strip.rows)
+    )
+    for number in range(1, len(layers)):
+        if constants.stop[0]:
+            return
+        layer = layers[number]
+        if number == 1:
+            write_angles(strip, left, right, constants.nearly_opposite)
+            doubtful = first_layer(strip, left, right, constants, with_tangent)
+        elif hidden_layer(strip, left, right, number, constants, with_tangent):
+            doubtful = True
+        if layer.slot >= 0:
+            write_sums(central, rows, case, layer.slot, constants, results, layer)
+    if doubtful:
+        take_doubts(central, rows, case, results)
+        for at in range(strip.d * strip.rows):
+            memory[places.doubt + strip.start + at] = 0.0
+
+
+@compiled_on_disk
+def sweep(
+    left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces,
+    diagonal_shift: int, only_diagonal: bool, whole: RowGroup, constants: Constants,
+    results: Results, with_tangent: Any, stamp: str = source_stamp(),
+) -> None:  # fmt: skip
+    """Compute kernels of left cases with right cases, as `rows.compute`, one strip at a time."""
+    tables, strip_rows = len(constants.layers), whole.rows
+    number = (len(right.inverse) - PADDING) // tables
+    left, right = addresses(left), addresses(right)
+    whole, constants, results = addresses(whole), addresses(constants), reference(results)
+    channels = whole.places.channels
+    for first in range(0, rights.number, strip_rows):
+        if constants.stop[0]:
+            return
+        rows = addresses(rows_of_group(rights, first, strip_rows))
+        others = addresses(right_side(whole, right, rows, tables, number))
+        last = min(len(lefts), rows.each[strip_rows - 1].case + diagonal_shift + 1)
+        left_length = -1
+        for case in range(rows.each[0].case if only_diagonal else 0, last):
+            if lefts[case].length != left_length:
+                left_length = lefts[case].length
+                find_grids(rows, left_length, results)
+            if not all_doubtful(rows, case, results):
+                d, pixel = lefts[case].pixels, lefts[case].first
+                root = pixel * tables
+                side = Side(
+                    left.units, left.half_root, left.inverse, left.lost, pixel * channels, d, root,
+                    root, root, d, 1,
+                )  # fmt: skip
+                strip = addresses(resized(whole, d, whole.start))
+                sweep_strip(
+                    strip, rows, addresses(side), others, case, constants, results, with_tangent
+                )

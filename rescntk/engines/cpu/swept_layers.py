@@ -1,0 +1,400 @@
+"""A layer of the sweep (sweep.py): a strip of rows, one pixel after another, in a pipeline.
+
+At each pixel pair a strip carries box(D) and box(A), sums over the next layer's window, and Σ K and
+Σ T, sums over layers of the branch before its filter, K and T = K̇ ⊙ A_g + (o + r) K. A layer adds
+both filters' sums of its branch at once: sums of three sums of three pixels, which stay in
+registers. F⁰ is no part of box(A), as in layers.py.
+
+One pass of the loop reads pixel j + 2 and takes its √a, computes the polynomials of pixel j + 1 and
+the branch of pixel j, and sums the branches up to pixel j − 1: four chains of instructions that do
+not wait for one another. On an AMD EPYC a vector of a hidden layer takes 36 and 30 cycles (float64,
+float32); without the pipeline a tenth to a quarter more. Other branches in the loop, or stores of
+the first pixels, cost another tenth: the first pixels have a loop of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...activations import _kappas, _scaled_dual
+from ..layer import branch_distance, correlate, tangent_branch, tangent_g, times_slope
+from .arguments import Constants, RowGroup, Side
+from .compilation import compiled, inlined_by_llvm
+from .layers import add_doubt, keeps_root_errors, may_be_doubtful
+from .vectors import (
+    Numbers,
+    Vector,
+    align_stack,
+    any_negative,
+    fabs,
+    load_register,
+    repeat_like,
+    sqrt,
+    store,
+    where_less,
+)
+
+AHEAD = 2
+"""Pixels by which loads are ahead of the branch, and which are read beyond the last one."""
+
+KEPT = 4
+"""Pixels at the beginning of a row whose branches are kept, for the windows across its seam."""
+
+
+class Window(NamedTuple):
+    """The last two numbers before a pixel, and the last two sums of three numbers."""
+
+    first: Vector
+    second: Vector
+    sums: Vector
+    more: Vector
+
+
+class Ahead(NamedTuple):
+    """The numbers of a pixel as far as its √a."""
+
+    w: Vector
+    v: Vector
+    root: Vector
+    z: Vector
+    half_g: Vector
+    total: Vector
+    tangent: Vector
+
+
+class Before(NamedTuple):
+    """The numbers of a pixel as far as its polynomials."""
+
+    one_minus_kappa1: Vector
+    turned: Vector
+    z: Vector
+    half_g: Vector
+
+
+class State(NamedTuple):
+    """What a pass of the loop leaves for the next one."""
+
+    ahead: Ahead
+    before: Before
+    D: Vector
+    T: Vector
+    D_window: Window
+    T_window: Window
+    entry: Window
+    linears: Window
+    doubtful: bool
+
+
+class Layer(NamedTuple):
+    """Addresses, places and constants of a layer of a strip."""
+
+    memory: Numbers
+    roots1: Numbers
+    inverses1: Numbers
+    lost1: Numbers
+    roots2: Numbers
+    inverses2: Numbers
+    lost2: Numbers  # of both sides' tables (`Side`)
+    left: int
+    right: int
+    inverse: int
+    lost: int  # places of the layer's tables: of the left side, and three of the right side
+    left_input: int
+    right_input: int
+    lost_input: int  # places of the input's tables
+    step: int  # numbers from one pixel to the next in the right tables
+    rows: int
+    d: int
+    D: int  # box(D)
+    A: int  # box(A) without F⁰
+    K: int  # Σ K; w of the input before the first layer
+    T: int  # Σ T; v of the input before the first layer
+    linear: int  # F⁰
+    box: int  # box(F⁰)
+    doubt: int  # places of the first pixel in rings
+    kept_D: int
+    kept_T: int
+    kept_input: int  # places of D_K, T and the input's D of the first `KEPT` pixels
+    skip_scale: Any
+    sum_scale: Any
+    linear_scale: Any
+    initial: Any
+    p: Numbers
+    r: Numbers
+
+
+# -- the input's pixels
+
+
+@inlined_by_llvm
+def add_channels(
+    strip: RowGroup, left: Side, right: Side, channel: int, number: int, first: bool
+) -> None:  # fmt: skip
+    """Add (û − v̂)² of some channels to the sums at the place of w."""
+    memory, rows, out = strip.memory, strip.rows, strip.places.features + strip.start
+    units1, step1, unit = left.units, left.unit_step, left.unit + channel * left.unit_step
+    units2, step2, step = right.units, right.unit_step, right.pixel
+    place = right.unit + channel * step2
+    for at in range(out, out + strip.d * rows, rows):
+        total = load_register(memory, at)
+        if first:
+            total = repeat_like(0.0, total)
+        for k in range(number):
+            other = load_register(units2, place + k * step2)
+            term = repeat_like(units1[unit + k * step1], other) - other
+            total = total + term * term
+        store(memory, at, total)
+        unit, place = unit + 1, place + step
+
+
+@compiled
+def squared_sum(left: Side, right: Side, pixel: int, channels: int) -> Vector:
+    """Return |û + v̂|² of the input's pixels."""
+    unit, place = left.unit + pixel, right.unit + pixel * right.pixel
+    total = repeat_like(0.0, load_register(right.units, place))
+    for _ in range(channels):
+        other = load_register(right.units, place)
+        term = repeat_like(left.units[unit], other) + other
+        total = total + term * term
+        unit, place = unit + left.unit_step, place + right.unit_step
+    return total
+
+
+@compiled
+def write_angles(strip: RowGroup, left: Side, right: Side, opposite: float) -> None:
+    """Write w = 1 − ρ and v = 1 + ρ of the input's pixels, where the first layer reads them.
+
+    w is half the squared distance of unit vectors, at most `layers.CHANNELS` numbers each.
+    """
+    align_stack()
+    memory, places, rows, channels = strip.memory, strip.places, strip.rows, strip.places.channels
+    channel = 4 if channels >= 4 else 1
+    if channels >= 4:
+        add_channels(strip, left, right, 0, 4, True)
+    else:
+        add_channels(strip, left, right, 0, 1, True)
+    while channel < channels:
+        if channel + 4 <= channels:
+            add_channels(strip, left, right, channel, 4, False)
+            channel += 4
+        else:
+            add_channels(strip, left, right, channel, 1, False)
+            channel += 1
+    w_place, v_place = places.features + strip.start, places.tangent_branch + strip.start
+    for pixel in range(strip.d):
+        w = 0.5 * load_register(memory, w_place + pixel * rows)
+        v = 2.0 - w
+        if any_negative(opposite - w):
+            v = where_less(opposite, w, 0.5 * squared_sum(left, right, pixel, channels), v)
+        store(memory, w_place + pixel * rows, w)
+        store(memory, v_place + pixel * rows, v)
+
+
+# -- a layer
+
+
+@inlined_by_llvm
+def sum_windows(last: Window, number: Vector) -> tuple[Vector, Window]:
+    """Return the sum of three sums of three numbers, the last of them `number`."""
+    total = last.second + (last.first + number)
+    box = last.more + (last.sums + total)
+    return box, Window(number, last.first, total, last.sums)
+
+
+@inlined_by_llvm
+def load_roots(
+    at: Layer, pixel: int, left: int, right: int, lost: int
+) -> tuple[Vector, Vector, Vector]:  # fmt: skip
+    """Return √(q1/2), √(q2/2) and their difference at a pixel; tables are at three places."""
+    place = pixel * at.step
+    root2 = load_register(at.roots2, right + place)
+    root1 = repeat_like(at.roots1[left + pixel], root2)
+    h = root1 - root2
+    if keeps_root_errors(at.memory):
+        lost1 = repeat_like(at.lost1[left + pixel], root2)
+        h = h + (lost1 - load_register(at.lost2, lost + place))
+    return root1, root2, h
+
+
+@inlined_by_llvm
+def look_ahead(at: Layer, pixel: int, enters: bool) -> tuple[Ahead, Vector, Vector]:
+    """Return the numbers of a pixel as far as its √a; and D and F⁰ of the input."""
+    memory, place = at.memory, pixel * at.rows
+    root1, root2, h = load_roots(at, pixel, at.left, at.right, at.lost)
+    z, half_g = h * h, root1 * root2
+    if enters:
+        w, v = load_register(memory, at.K + place), load_register(memory, at.T + place)
+        root1, root2, h = load_roots(at, pixel, at.left_input, at.right_input, at.lost_input)
+        g = 2.0 * (root1 * root2)
+        gw = g * w
+        distance, linear = h * h + gw, g - gw
+        total, tangent = distance, at.initial * linear
+    else:
+        distance = load_register(memory, at.D + place)
+        inverse = load_register(at.inverses2, at.inverse + pixel * at.step)
+        w = correlate(distance - z, inverse * at.inverses1[at.left + pixel])
+        v = 2.0 - w
+        linear = tangent = total = distance
+        if not keeps_root_errors(memory):
+            total = fabs(h) * (root1 + root2) + distance
+    return Ahead(w, v, sqrt(where_less(w, v, w, v)), z, half_g, total, tangent), distance, linear
+
+
+@inlined_by_llvm
+def pass_pixel(
+    at: Layer, j: int, state: State, layer: Any, with_tangent: Any, enters: bool, begins: bool
+) -> State:
+    """Take the pixels j + 2, j + 1, j and j − 1 one step further. See the head of this file.
+
+    `begins` at the first pixels, whose windows have no left half yet.
+    """
+    memory, rows, doubtful = at.memory, at.rows, state.doubtful
+    # Pixel j + 2.
+    ahead, distance, linear = look_ahead(at, j + AHEAD, enters)
+    entry, linears = state.entry, state.linears
+    if enters:
+        place = (j + AHEAD) * rows
+        store(memory, at.linear + place, linear)
+        store(memory, at.D + place - rows, entry.second + (entry.first + distance))
+        store(memory, at.box + place - rows, linears.second + (linears.first + linear))
+        if begins and j < 0:
+            store(memory, at.kept_input + place, distance)
+        entry = Window(distance, entry.first, entry.second, entry.sums)
+        linears = Window(linear, linears.first, linears.second, linears.sums)
+    # Pixel j + 1.
+    now, place = state.ahead, (j + 1) * rows
+    if not enters and may_be_doubtful(now.total, now.root, layer) and j + 1 < at.d:
+        some = add_doubt(memory, at.doubt + place, now.total, now.root, now.half_g, layer)
+        doubtful = doubtful or some
+    k0, one_minus_kappa1, _ = _kappas(now.w, now.v, now.root, layer, (at.p, at.r))
+    turned = now.total
+    if with_tangent is not None:
+        A = now.tangent
+        if not enters:
+            A = load_register(memory, at.A + place)
+            A = at.linear_scale * load_register(memory, at.box + place) + A
+        A = tangent_g(A, now.half_g, 1.0 - now.w, layer)
+        turned = times_slope(k0, now.w, now.v, layer, A)
+    # The windows up to pixel j − 1.
+    D_box, D_window = sum_windows(state.D_window, state.D)
+    T_box, T_window = state.T, state.T_window
+    if with_tangent is not None:
+        T_box, T_window = sum_windows(state.T_window, state.T)
+    if not begins:
+        write_windows(at, j - 3, D_box, T_box, with_tangent, enters)
+    # Pixel j.
+    before, place = state.before, j * rows
+    parts = before.turned, before.one_minus_kappa1, before.turned  # only the second counts
+    branch = _scaled_dual(before.half_g, parts, layer)
+    D, T = branch_distance(before.z, branch.deficit, layer), state.T
+    total = branch.K
+    if not enters:
+        total = at.sum_scale * load_register(memory, at.K + place) + total
+    store(memory, at.K + place, total)
+    if with_tangent is not None:
+        T = tangent_branch(before.turned, branch.K, layer)
+        total = T
+        if not enters:
+            total = at.sum_scale * load_register(memory, at.T + place) + total
+        store(memory, at.T + place, total)
+    if begins and 0 <= j < KEPT:
+        store(memory, at.kept_D + place, D)
+        store(memory, at.kept_T + place, T)
+    before = Before(one_minus_kappa1, turned, now.z, now.half_g)
+    return State(ahead, before, D, T, D_window, T_window, entry, linears, doubtful)
+
+
+@inlined_by_llvm
+def write_windows(
+    at: Layer, pixel: int, D_box: Vector, T_box: Vector, with_tangent: Any, enters: bool
+) -> None:
+    """Add the sums over both filters' windows of a branch to box(D) and box(A) at a pixel."""
+    memory, place = at.memory, pixel * at.rows
+    state = load_register(memory, at.D + place)
+    store(memory, at.D + place, at.skip_scale * state + D_box)
+    if with_tangent is not None:
+        if not enters:
+            T_box = at.skip_scale * load_register(memory, at.A + place) + T_box
+        store(memory, at.A + place, T_box)
+
+
+@compiled
+def first_layer(
+    strip: RowGroup, left: Side, right: Side, constants: Constants, with_tangent: Any
+) -> bool:
+    align_stack()
+    return sweep_layer(strip, left, right, 1, constants, with_tangent, True)
+
+
+@compiled
+def hidden_layer(
+    strip: RowGroup, left: Side, right: Side, number: int, constants: Constants, with_tangent: Any
+) -> bool:
+    align_stack()
+    return sweep_layer(strip, left, right, number, constants, with_tangent, False)
+
+
+@inlined_by_llvm
+def sweep_layer(
+    strip: RowGroup, left: Side, right: Side, number: int, constants: Constants,
+    with_tangent: Any, enters: bool,
+) -> bool:  # fmt: skip
+    """Take a strip through a layer. Return whether some pixel pairs are doubtful.
+
+    `enters` in the first layer. `with_tangent` is None if only the GPK is asked for.
+    """
+    layer = constants.layers[number]
+    memory, places, rows, d = strip.memory, strip.places, strip.rows, strip.d
+    table2, start = number * right.step, strip.start
+    at = Layer(
+        memory, left.roots, left.inverses, left.lost, right.roots, right.inverses, right.lost,
+        left.root + number * left.step, right.root + table2, right.inverse + table2,
+        right.lost_root + table2, left.root, right.root, right.lost_root, right.pixel, rows, d,
+        places.distance + start, places.tangent + start, places.features + start,
+        places.tangent_branch + start, places.linear + start, places.linear_box + start,
+        places.doubt + start, places.branch_distance, places.K, places.other_distance,
+        layer.skip_scale, layer.sum_scale, constants.initial * layer.linear_scale,
+        constants.initial, constants.p, constants.r,
+    )  # fmt: skip
+    zero = repeat_like(0.0, load_register(memory, at.D))
+    if not enters:  # pixels that are read beyond the last one
+        for pixel in range(d, d + AHEAD):
+            store(memory, at.D + pixel * rows, load_register(memory, at.D + (d - 1) * rows))
+    none = Window(zero, zero, zero, zero)
+    ahead, before = Ahead(zero, zero, zero, zero, zero, zero, zero), Before(zero, zero, zero, zero)
+    state = State(ahead, before, zero, zero, none, none, none, none, False)
+    for j in range(-AHEAD, min(KEPT + 1, d)):
+        state = pass_pixel(at, j, state, layer, with_tangent, enters, True)
+    for j in range(KEPT + 1, d):
+        state = pass_pixel(at, j, state, layer, with_tangent, enters, False)
+    if number < len(constants.layers) - 1:
+        close_rows(at, d, state, with_tangent, enters)
+    return state.doubtful
+
+
+@inlined_by_llvm
+def close_rows(at: Layer, d: int, state: State, with_tangent: Any, enters: bool) -> None:
+    """Write the sums over windows across the seam."""
+    memory, rows = at.memory, at.rows
+    if enters:  # pixels beyond the last one were read at other places
+        first = load_register(memory, at.kept_input)
+        second = load_register(memory, at.kept_input + 1 % d * rows)
+        last, other = state.entry.sums, state.entry.more
+        if d == 1:
+            other = first
+        store(memory, at.D + (d - 1) * rows, other + (last + first))
+        store(memory, at.D, last + (first + second))
+        for pixel in range(d - 1, d + 1):
+            before, middle, after = (pixel + d - 1) % d, pixel % d, (pixel + 1) % d
+            pair = load_register(memory, at.linear + middle * rows)
+            pair = pair + load_register(memory, at.linear + after * rows)
+            box = load_register(memory, at.linear + before * rows) + pair
+            store(memory, at.box + middle * rows, box)
+    D, T, D_window, T_window = state.D, state.T, state.D_window, state.T_window
+    for j in range(d, d + KEPT + 1):
+        D_box, D_window = sum_windows(D_window, D)
+        T_box, T_window = sum_windows(T_window, T)
+        if j > KEPT:
+            write_windows(at, (j - 3) % d, D_box, T_box, with_tangent, enters)
+        kept = (j - d) % d * rows
+        D, T = load_register(memory, at.kept_D + kept), load_register(memory, at.kept_T + kept)
