@@ -145,7 +145,7 @@ class Results(NamedTuple):
     left_bias: np.ndarray
     right_bias: np.ndarray  # β of the left and of the right cases (`SignalTables.bias`)
     row_grids: np.ndarray  # (2, depth, grid, rows and more): the grids of each row of a group
-    row_sums: np.ndarray  # (grid, rows and more): scratch space
+    row_sums: np.ndarray  # (grid, rows and more), of two grids at least: scratch space
 
 
 class Places(NamedTuple):

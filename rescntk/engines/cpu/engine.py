@@ -395,7 +395,7 @@ class NumbaRun:
             left_bias=self._weights[:0],
             right_bias=self._weights[:0],
             row_grids=np.zeros((2, depths, len(grids), padded)),
-            row_sums=np.zeros((len(grids), padded)),
+            row_sums=np.zeros((max(2, len(grids)), padded)),  # shares mark rows in the second
         )
 
     @staticmethod
