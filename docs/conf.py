@@ -1,17 +1,25 @@
 """Sphinx's settings: `make docs` builds the site from docs/ and notebooks/, without network."""
 
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
+import downloads
 from jinja2 import FileSystemLoader
 from jinja2.sandbox import SandboxedEnvironment
 from numpydoc import docscrape_sphinx
 from sphinx.search.en import SearchEnglish
 
 import rescntk
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))[
+    "project"
+]
+REPOSITORY = PROJECT.get("urls", {}).get("Repository")
+"""The repository's address, None as long as pyproject.toml has none."""
 
 project = "rescntk"
 author = "The rescntk developers"
@@ -23,13 +31,18 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    # Sources of functions: in the repository, or copied into the site.
+    "sphinx.ext.linkcode" if REPOSITORY else "sphinx.ext.viewcode",
     "numpydoc",
+    "sphinx_copybutton",
     "sphinx_design",
     # of docs/_extensions
+    "downloads",
     "estimators",
     "local_mathjax",
     "names",
     "outside",
+    "sections",
     "thumbnails",
 ]
 exclude_patterns = ["_extensions", "_templates"]
@@ -55,12 +68,26 @@ TEMPLATES = Path(docscrape_sphinx.__file__).parent / "templates"
 ENVIRONMENT = SandboxedEnvironment(loader=FileSystemLoader(TEMPLATES))
 docscrape_sphinx.SandboxedEnvironment = lambda loader: ENVIRONMENT
 
+# Code has a button to copy it; what code prints has none.
+copybutton_selector = ":not(.highlight-none, .highlight-text) > div.highlight > pre"
+copybutton_exclude = ".linenos, .gp, .go"
+
 html_theme = "furo"
+if REPOSITORY:
+    html_theme_options = {"source_repository": REPOSITORY, "source_branch": "main"}
+    html_theme_options["source_directory"] = "docs/"
 html_title = f"rescntk {release}"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 html_js_files = ["wide.js"]
 html_copy_source = False
+
+
+def linkcode_resolve(domain, info):
+    """Return the address of a function's source, for sphinx.ext.linkcode."""
+    path = downloads.source_of(info["module"], info["fullname"])
+    return path and f"{REPOSITORY}/blob/main/{path}"
+
 
 # The index would look for the stem of a word on each page that has the word.
 SearchEnglish.stem = cache(SearchEnglish.stem)

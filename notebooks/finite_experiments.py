@@ -5,7 +5,7 @@
     python notebooks/finite_experiments.py --fast
 
 Each experiment is a function of its settings, and returns numbers and lists: experiments_tirer,
-experiments_huang, experiments_barzilai. The notebooks finite_networks and
+experiments_huang, experiments_barzilai, experiments_lee. The notebooks finite_networks and
 beyond_the_kernel_regime run the fast settings. With --paper, results go to
 finite_experiments.json beside this script, with settings and seconds of processor time.
 """
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from experiments_barzilai import trained_fields, trained_responses, training_speed
 from experiments_huang import deep_regression, theorem_4
+from experiments_lee import trained_ensemble
 from experiments_tirer import ADAM, SGD, SLOW_ADAM, figure_1a, kernel_regime, practical, theorem_5
 
 RESULTS = Path(__file__).with_suffix(".json")
@@ -133,6 +134,11 @@ EXPERIMENTS = {
         training_speed,
         {"width": 128, "depths": [2], "n_networks": 2},
         {"width": 256, "depths": [2, 4, 8, 16], "n_networks": 3},
+    ),
+    "trained_ensemble": Experiment(
+        trained_ensemble,
+        {"width": 64, "n_networks": 10, "steps": [20, 200]},
+        {"width": 512, "n_networks": 30, "steps": [20, 400]},
     ),
 }
 

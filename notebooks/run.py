@@ -49,6 +49,7 @@ SMALL: dict[str, dict[str, Any]] = {
             "trained_fields": {"width": 16, "steps": 20},
             "trained_responses": {"width": 32, "steps": 50},
             "training_speed": {"width": 32},
+            "trained_ensemble": {"width": 32, "n_networks": 4, "steps": [20]},
         },
     },
     "gaussian_process": {"every": 5, "compared": ("slope",)},
@@ -65,6 +66,13 @@ SMALL: dict[str, dict[str, Any]] = {
         "every": 4,
         "efforts": ("fast",),
         "methods": ("ridge, flat", "rescntk, fast"),
+    },
+    "what_is_learned_first": {
+        "depths": (2, 8),
+        "highest": 6,
+        "alphas": (0.5, 1.0),
+        "n_distances": 2,
+        "n_draws": 2,
     },
     "which_part_decides": {"every": 5, "n_cases": 15, "n_new": 6, "n_occluded": 1, "step": 52},
 }

@@ -26,6 +26,7 @@ from .arrays import images_as_signals
 from .engines import available
 from .kernels.description import describe
 from .network import Network
+from .parsers import CommandParser, Parser
 from .progress import encodable, has_terminal, say, show
 from .theory import conditioning, depth, families, multisphere
 from .validation import DTYPES, HEADS, KINDS, check_array, check_choice, check_integer
@@ -93,37 +94,14 @@ def _show_warning(message: Warning | str, *place: Any, **unused: Any) -> None:
 # ---------------------------------------------------------------- options
 
 
-class _Parser(argparse.ArgumentParser):
-    """Prints as all commands do; argparse ignores a full disk, and fails where help has "…"."""
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        (show if file is sys.stdout else say)(message.removesuffix("\n"))
-
-
-class _CommandParser(_Parser):
-    """Takes a command's files and options in any order: ``gram X.npy -o K.npy Z.npy``."""
-
-    _is_inside = False  # Python 3.11 parses mixed orders by parsing twice
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Return the options, and the arguments that are none, as argparse does."""
-        if self._is_inside:
-            return super().parse_known_args(args, namespace)
-        self._is_inside = True
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._is_inside = False
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="rescntk", description="Exact kernels of infinitely wide convolutional ResNets."
     )
     parser.add_argument("--version", action="version", version=f"rescntk {__version__}")
     made: dict[str, argparse.ArgumentParser] = {}
     commands = parser.add_subparsers(
-        title="commands", required=True, metavar="COMMAND", parser_class=_CommandParser
+        title="commands", required=True, metavar="COMMAND", parser_class=CommandParser
     )
     for command, summary in (
         (compare, "condition numbers of CGPK and ResCGPK across depth"),
@@ -131,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         (gram, "the kernel matrix of the signals in a file"),
         (fit, "a classifier or regressor of the signals in a file"),
         (predict, "labels or values of new signals, by a fitted model"),
+        (report, "a page about a fitted model's answers to labelled signals"),
         (engines, "the engines that can compute here, and why others cannot"),
     ):
         name = command.__name__
@@ -151,22 +130,36 @@ def _parser() -> argparse.ArgumentParser:
 
     signals = "a .npy, .npz, .ts or .csv file of signals (n_cases, n_channels, n_timepoints)"
     images = f"{signals}; .npy or .npz also of images, with an axis (width,) more"
-    add("predict", "model", "written by `rescntk fit`; open only files that you trust", type=Path)
-    add("gram fit predict", "signals", images, type=Path, metavar="SIGNALS")
+    trusted = "written by `rescntk fit`; open only files that you trust"
+    add("predict report", "model", trusted, type=Path)
+    add("gram fit predict report", "signals", images, type=Path, metavar="SIGNALS")
     add("limits", "signals", signals, type=Path, nargs="?", metavar="SIGNALS")
     add("compare", "signals", images, type=Path, nargs="?", metavar="SIGNALS")
     add("gram", "others", "signals of the matrix's columns", type=Path, nargs="?", metavar="OTHERS")
-    add("compare limits gram fit predict", "--array", "which array of a .npz file", metavar="NAME")
+    label = "a .npy file, or a text with a label a line"
+    add("report", "labels", label, type=Path, nargs="?", metavar="LABELS")
+    reading = "compare limits gram fit predict report"
+    add(reading, "--array", "which array of a .npz file", metavar="NAME")
     add("gram", "--others-array", "which array of a .npz file", metavar="NAME")
     where = "where the matrix goes: a name in .npy, .npz or .zarr"
     add("gram", "-o --output", where, type=Path, required=True, metavar="K.npy")
     add("fit", "-o --output", "where the model goes", type=Path, required=True, metavar="M.joblib")
     add("predict", "-o --output", "a .csv file (default: the screen)", type=Path, metavar="Y.csv")
-    add("compare limits gram fit predict", "--overwrite", "replace an output", action="store_true")
-    add("fit predict", "--labels", "a .npy file, or a label a line", type=Path, metavar="FILE")
-    add("fit predict", "--labels-array", "which array of SIGNALS, a .npz file", metavar="NAME")
+    add("report", "-o --output", "where the page goes", type=Path, required=True, metavar="R.html")
+    add(reading, "--overwrite", "replace an output", action="store_true")
+    add("fit predict", "--labels", label, type=Path, metavar="FILE")
+    add(
+        "fit predict report",
+        "--labels-array",
+        "which array of SIGNALS, a .npz file",
+        metavar="NAME",
+    )
     add("fit", "--regression", "labels are numeric targets", action="store_true")
     add("fit", "--effort", "fast, default, thorough or seconds", "default")
+    add("fit", "--class-weight", "balanced: all classes count alike", metavar="WEIGHT")
+    add("fit", "--standardize", "each: each signal by itself; true or false", metavar="HOW")
+    add("fit", "--missing", "missing values: refuse or interpolate", "refuse", metavar="HOW")
+    add("fit predict report", "--threads", "default: the engine's choice", type=int, metavar="N")
     add("compare", "--data", f"a data set of aeon (default: {DEFAULT_DATA})", metavar="NAME")
     add("limits", "--family", one_of(FAMILIES), "resnet")
     gamma = "alpha is depth**-gamma, for resnet (default: 0.75) and huang-resnet (default: 1)"
@@ -359,6 +352,16 @@ def predict(options: Namespace) -> None:
     from .learn import command
 
     command.predict(options)
+
+
+def report(options: Namespace) -> None:
+    """Write a page in HTML about a fitted model's answers to the signals in a file.
+
+    Labels are in the file of signals, in LABELS, or in an array of SIGNALS.
+    """
+    from .learn import command
+
+    command.report(options)
 
 
 # ---------------------------------------------------------------- compare and limits

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import math
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import product
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
+from . import tables
 from .arrays import SignalList
 from .progress import has_terminal
 from .validation import check_batch, check_choice, check_signals
@@ -24,28 +22,20 @@ from .validation import check_batch, check_choice, check_signals
 __all__ = ["bundled", "load", "load_labelled", "read", "read_labelled", "read_labels"]
 
 SUFFIXES = (".npy", ".npz", ".ts", ".csv")
-"""Kinds of files: one NumPy array, several named arrays, the time-series format of aeon, a table of
-one row for each case, channel and time point."""
+"""Kinds of files: one NumPy array, several named arrays, the time-series format of aeon, a table
+with a row for each value or for each signal."""
 
 _TECATOR_TRAIN = 172
 """Training signals in Tecator's file, which come first; the split is that of sktime."""
-
-_COLUMNS = {"case_id": "case", "dim_id": "channel", "reading_id": "time"}
-"""Names of sktime for columns of a long table."""
-
-_NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
-"""A decimal number in a table. Python's `float` also takes "1_0.8", and digits of other scripts."""
-
-_LONGEST_QUOTE = 120
-"""Characters of a file that a message quotes at most. Chosen by taste."""
 
 
 def read(path: str | Path, array: str | None = None) -> np.ndarray | list[np.ndarray]:
     """Return the signals in a file, (n_cases, n_channels, n_timepoints) in float64.
 
     They are a list of arrays (n_channels, n_timepoints_i) where lengths differ. A ``.npy`` or
-    ``.npz`` file may have images, (n_cases, n_channels, height, width). A ``.csv`` file has the
-    columns case, time and value, and optionally channel and label.
+    ``.npz`` file may have images, (n_cases, n_channels, height, width). A ``.csv`` file has a row
+    for each value, with the columns case, time and value, and optionally channel and label; or a
+    row for each signal, with a column for each time point, and optionally label, case and channel.
 
     Parameters
     ----------
@@ -62,7 +52,7 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray | list[np.nda
 
 
 def read_labelled(
-    path: str | Path, array: str | None = None
+    path: str | Path, array: str | None = None, *, missing: bool = False
 ) -> tuple[np.ndarray | list[np.ndarray], np.ndarray | None]:
     """Return the signals in a file as `read` does, and their labels, (n_cases,).
 
@@ -74,6 +64,14 @@ def read_labelled(
         In ``.npy``, ``.npz``, ``.ts`` or ``.csv``.
     array : str, optional
         Name of the array in a ``.npz`` file; not needed for a file with one array.
+    missing : bool, default False
+        Whether missing values are allowed, and become NaN: NaN in arrays, ? in ``.ts`` files, and
+        fields of ``.csv`` files that are empty, NaN, NA or ?.
+
+    Returns
+    -------
+    X : ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray
+    y : ndarray, (n_cases,), or None
 
     Examples
     --------
@@ -90,14 +88,37 @@ def read_labelled(
         raise ValueError(f"{path} is a pipe or a device, expected a file")
     _check_named(path, array)
     if path.suffix in (".ts", ".csv"):
-        signals, labels = _read_ts(path) if path.suffix == ".ts" else _read_long(path)
-        X = check_batch(signals, f"the signals in {path.name}")
-        return list(X) if isinstance(X, SignalList) else X, labels
-    return check_signals(_load(path, array), f"the array in {path.name}", images=True), None
+        if path.suffix == ".ts":
+            signals, labels = _read_ts(path)
+        else:
+            with readable(path):
+                signals, labels = tables.read_signals(path, missing)
+        name, checked = f"the signals in {path.name}", check_batch
+    else:
+        signals, labels, name = _load(path, array), None, f"the array in {path.name}"
+        checked = partial(check_signals, images=True)
+    whole = not missing or (isinstance(signals, np.ndarray) and signals.ndim < 3)
+    gaps = [] if whole else [np.isnan(x) for x in signals if x.dtype.kind == "f"]
+    X = checked(_without(gaps, signals), name)
+    X = list(X) if isinstance(X, SignalList) else X
+    for x, gap in zip(X, gaps, strict=False):
+        x[gap] = np.nan
+    return X, labels
+
+
+def _without(gaps: list[np.ndarray], signals: Any) -> Any:
+    """Return signals with 0 in their gaps, as copies if there are gaps."""
+    if not any(gap.any() for gap in gaps):
+        return signals
+    filled = [np.where(gap, 0.0, x) for x, gap in zip(signals, gaps, strict=True)]
+    return np.array(filled) if isinstance(signals, np.ndarray) else filled
 
 
 def read_labels(path: str | Path, array: str | None = None) -> np.ndarray:
     """Return labels in a ``.npy`` file, in an array of a ``.npz`` file, or one a line of a text.
+
+    A text may have a header: label, labels, class, target, y or value, or a text before numbers. A
+    ``.csv`` file may have further columns beside the column label.
 
     Parameters
     ----------
@@ -116,12 +137,7 @@ def read_labels(path: str | Path, array: str | None = None) -> np.ndarray:
         labels = _load(path, array)
         return np.char.decode(labels, "utf-8") if labels.dtype.kind == "S" else labels
     with readable(path):
-        lines = _lines(path)
-        while lines and not lines[-1]:
-            lines.pop()
-        if "" in lines:
-            raise ValueError(f"line {lines.index('') + 1} is blank, expected a label in each line")
-        return np.array(lines)
+        return tables.read_labels(path)
 
 
 def _check_named(path: Path, array: str | None) -> None:
@@ -147,90 +163,6 @@ def _load(path: Path, array: str | None) -> np.ndarray:
         name = check_choice(names[0] if array is None else array, "array", names)
         with readable(path):
             return content[name]
-
-
-def _read_long(path: Path) -> tuple[list[np.ndarray], np.ndarray | None]:
-    """Return the signals of a table with a row for each value, and their labels or None."""
-    with readable(path):
-        records = _records(path)
-        _, header = next(records, (0, []))
-        names = [_COLUMNS.get(name, name) for name in header]
-        counts = [names.count(name) for name in ("case", "time", "value", "channel", "label")]
-        if counts[:3] != [1, 1, 1] or max(counts) > 1:
-            raise ValueError(
-                f"it has the columns {_short(names) or 'of an empty file'}, expected a row for "
-                f"each value, with columns case, time, value, and channel and label where there "
-                f"are several"
-            )
-        cases: dict[str, tuple[dict[tuple[str, float], float], set[str]]] = {}
-        for line, fields in records:
-            row = dict(zip(names, fields, strict=False))
-            time, value = (number(row.get(name, "")) for name in ("time", "value"))
-            case, channel, label = (row.get(name, "") for name in ("case", "channel", "label"))
-            values, labels = cases.setdefault(case, ({}, set()))
-            finite = math.isfinite(time) and math.isfinite(value)
-            if len(fields) != len(names) or not case or not finite or (channel, time) in values:
-                raise ValueError(
-                    f"line {line} is {_short(fields)}, expected {_short(names)}, with a case, "
-                    f"finite numbers, no time of a channel twice"
-                )
-            values[channel, time] = value
-            labels |= {label} - {""}
-        channels = sorted({name for values, _ in cases.values() for name, _ in values})
-        labelled = any(labels for _, labels in cases.values())
-        signals = []
-        for case, (values, labels) in cases.items():
-            times = sorted({time for _, time in values})
-            if values.keys() != set(product(channels, times)):
-                raise ValueError(
-                    f"case {_short([case])} has {len(values)} values at {len(times)} times, "
-                    f"expected one at each time for each of the channels {_short(channels)}"
-                )
-            if len(labels) != labelled:
-                raise ValueError(
-                    f"case {_short([case])} has the labels [{_short(map(repr, sorted(labels)))}], "
-                    f"expected one a case, or none"
-                )
-            signals.append(np.array([[values[name, time] for time in times] for name in channels]))
-        found = [label for _, labels in cases.values() for label in labels]
-    return signals, np.array(found) if found else None
-
-
-def number(text: str) -> float:
-    """Return the decimal number that a text is, or NaN for any other text."""
-    return float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
-
-
-def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the fields of each line of a table; blank lines are left out.
-
-    A record ends with its line: a quote that is not closed would swallow the lines after it.
-    """
-    for k, line in enumerate(_lines(path), 1):
-        if not line:
-            continue
-        try:
-            if line.count('"') % 2:
-                raise csv.Error("a quote is not closed")
-            fields = next(csv.reader([line], strict=True, skipinitialspace=True))
-        except csv.Error as error:
-            raise ValueError(f"line {k} is {_short([line])}: {error}") from None
-        yield k, [field.strip() for field in fields]
-
-
-def _lines(path: Path) -> list[str]:
-    """Return the lines of a text in UTF-8 without blanks around them."""
-    lines = [line.strip() for line in path.read_text("utf-8-sig").split("\n")]
-    for k, line in enumerate(lines, 1):
-        if "\0" in line:
-            raise ValueError(f"line {k} has a NUL character, expected text in UTF-8")
-    return lines
-
-
-def _short(words: Iterable[str]) -> str:
-    """Return words separated by commas for a message, cut where they are long."""
-    text = ", ".join(words)
-    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
 
 
 @contextmanager
@@ -292,6 +224,12 @@ def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarr
     name, split
         As for `load`.
 
+    Returns
+    -------
+    X : ndarray, (n_cases, n_channels, n_timepoints)
+    y : ndarray, (n_cases,)
+        Labels as texts, or numbers for regression.
+
     Examples
     --------
     >>> from rescntk import datasets
@@ -352,7 +290,7 @@ def _read_ts(path: Path) -> tuple[Any, Any]:
                 numbers = line.rpartition(":")[0] if has_classes else line
                 if "_" in numbers or not numbers.isascii():  # aeon takes them as `float` does
                     raise ValueError(
-                        f"{_short([line.strip()])} has values that are not numbers, expected "
+                        f"{tables.short([line.strip()])} has values that are not numbers, expected "
                         "numbers separated by commas, and : between channels"
                     )
         found = datasets.load_from_ts_file(str(path))

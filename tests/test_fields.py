@@ -19,7 +19,17 @@ import rescntk as rk
 from rescntk import engines, literature
 from rescntk.derivative import alpha_derivative
 from rescntk.engines.protocol import Request, silent
-from rescntk.theory import depth, families, flow, jacobian, limits, locality, multisphere, spectrum
+from rescntk.theory import (
+    depth,
+    families,
+    flow,
+    jacobian,
+    learning,
+    limits,
+    locality,
+    multisphere,
+    spectrum,
+)
 from rescntk.validation import KINDS, check_constant
 from tests.engine_names import needs_numba
 
@@ -185,6 +195,9 @@ ROOMS = {
     ),
     "theory.multisphere.gram_complements": Room(
         lambda n: multisphere.gram_complements([n], X, kind="ntk"), SCALES
+    ),
+    "theory.learning.sample_complexity": Room(
+        lambda n: [row.n for row in learning.sample_complexity(n, 2, 4, 2, "ntk")], SCALES
     ),
     "theory.spectrum.cost": Room(lambda n: spectrum.cost(n, 2, 8, 2, nodes=3), NOT_SHAPE),
     "theory.spectrum.decay_constants": Room(

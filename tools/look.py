@@ -27,7 +27,10 @@ LOOKED_AT = (
     "api/index",
     "api/estimators",
     "api/generated/rescntk",
+    "api/generated/rescntk.Network",
     "api/generated/rescntk.theory.spectrum",
+    "guide/index",
+    "guide/faq",
     "guide/classification",
     "guide/explanation",
     "guide/speed",
@@ -38,8 +41,14 @@ LOOKED_AT = (
 )
 """Pages with screenshots: those of them that exist."""
 
-SEARCHES = ("condition number", "unequal length")
-"""What the search must find."""
+SEARCHES = {
+    "condition number": "conditioning",
+    "unequal length": "faq",
+    "missing values": "faq",
+    "macOS": "faq",
+    "troubleshooting": "faq",
+}
+"""What the search must find, and the page that must be among the first three results."""
 
 FORMULAS = """() => ({
     width: Math.max(
@@ -74,14 +83,15 @@ def look(page: Page, url: str) -> Iterator[str]:
 
 def search(page: Page, site: str) -> Iterator[str]:
     """Yield the searches without a result."""
-    for words in SEARCHES:
+    for words, wanted in SEARCHES.items():
         page.goto(f"{site}/search.html?q={words.replace(' ', '+')}")
         page.wait_for_selector("#search-results .search-summary", state="attached")
         page.wait_for_timeout(1000)
-        links = page.locator("#search-results ul.search a").all_inner_texts()
-        print(f'search "{words}": {len(links)} results, first {links[:4]}')
-        if not links:
-            yield f'the search does not find "{words}"'
+        found = page.locator("#search-results ul.search > li > a:first-child")
+        links = found.evaluate_all("links => links.slice(0, 3).map(link => link.href)")
+        print(f'search "{words}": {found.count()} results, first {found.all_inner_texts()[:3]}')
+        if not any(f"/{wanted}.html" in link for link in links):
+            yield f'the search for "{words}" does not lead to {wanted}'
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """The directive ``estimators``: a table of the estimators, read from their tags."""
 
 from collections.abc import Iterator
+from inspect import isclass
 from typing import Any
 
 from docutils import nodes
@@ -23,11 +24,15 @@ Row = tuple[str, str, bool | None, bool | None, bool | None, bool | None]
 
 
 def rows() -> Iterator[Row]:
-    """Yield a row for each estimator; None where its library has no such tag."""
+    """Yield a row for each estimator; None where its library has no such tag.
+
+    Missing values count where the parameter `missing` allows them.
+    """
     for name in learn.__all__:
-        estimator = getattr(learn, name)()
-        if hasattr(estimator, "fit"):
-            tags = get_tags(estimator)
+        kind = getattr(learn, name)
+        if isclass(kind) and hasattr(kind, "fit"):
+            filled = {"missing": "interpolate"} if hasattr(kind, "missing") else {}
+            tags = get_tags(kind(**filled))
             kind = tags.estimator_type or "transformer"
             takes, gives = tags.input_tags, tags.target_tags
             several = gives.multi_output if gives.required else None
@@ -37,6 +42,7 @@ def rows() -> Iterator[Row]:
             name = f"ResidualKernel{kind.capitalize()}"
             tags = getattr(module, name).get_class_tags()
             capabilities = ("multivariate", "unequal_length", "missing_values", "multioutput")
+            tags["capability:missing_values"] = hasattr(getattr(module, name), "missing")
             said = [tags.get(f"capability:{capability}") for capability in capabilities]
             yield f"{library}.{name}", kind, *said
 

@@ -16,9 +16,13 @@ FIGURES = {
     "images": 2,
     "smoothness": 4,
     "time_series_classification": 2,
+    "what_is_learned_first": 2,
     "which_part_decides": 2,
 }
 """The number, from 0, of the figure that stands for a notebook; 0 for all other notebooks."""
+
+SHARE = {"finite_networks": 0.5, "images": 0.5, "large_gram": 0.64, "locality": 0.5}
+"""Share of the figure's width, from the left, that a picture shows: whole panels. 1 for others."""
 
 SIZE = (600, 450)
 """Pixels of a picture: twice the width and height of a card, for screens of two pixels a point."""
@@ -35,12 +39,13 @@ def figures(notebook: nbformat.NotebookNode) -> list[bytes]:
     ]
 
 
-def draw(png: bytes, path: Path) -> None:
+def draw(png: bytes, path: Path, share: float) -> None:
     """Write the upper left part of a figure, reduced to the size of a card."""
     image = Image.open(io.BytesIO(png)).convert("RGB")
     width, height = SIZE
     # A card shows the first panels of a row. All panels together would be too small to read.
-    image = image.crop((0, 0, min(image.width, image.height * width // height), image.height))
+    shown = min(round(share * image.width), image.height * width // height)
+    image = image.crop((0, 0, shown, image.height))
     image = image.resize((width, round(image.height * width / image.width)), Image.LANCZOS)
     card = Image.new("RGB", SIZE, "white")
     card.paste(image, (0, max(0, (height - image.height) // 2)))
@@ -55,7 +60,7 @@ def make(app: Sphinx) -> None:
         target = folder / f"{path.stem}.png"
         if not target.exists() or target.stat().st_mtime < path.stat().st_mtime:
             found = figures(nbformat.read(path, as_version=4))
-            draw(found[FIGURES.get(path.stem, 0)], target)
+            draw(found[FIGURES.get(path.stem, 0)], target, SHARE.get(path.stem, 1.0))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

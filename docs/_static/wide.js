@@ -10,3 +10,29 @@ function markWide() {
 
 window.addEventListener("load", () => window.MathJax?.startup?.promise?.then(markWide));
 window.addEventListener("resize", markWide);
+
+// A click on a figure shows it larger; a click or Escape closes it. On phones it scrolls.
+function enlargeFigures() {
+  const dialog = document.createElement("dialog");
+  dialog.className = "enlarged";
+  dialog.addEventListener("click", () => dialog.close());
+  // Sphinx's own listener prevents what browsers do on Escape.
+  dialog.addEventListener("keydown", (event) => event.key === "Escape" && dialog.close());
+  document.body.append(dialog);
+  for (const image of document.querySelectorAll("article img:not(a img, .sd-card img)")) {
+    const show = () => {
+      const larger = new Image();
+      larger.src = image.src;
+      larger.alt = image.alt;
+      dialog.replaceChildren(larger);
+      dialog.showModal();
+    };
+    image.classList.add("enlarges");
+    image.tabIndex = 0;
+    image.setAttribute("role", "button");
+    image.addEventListener("click", show);
+    image.addEventListener("keydown", (event) => event.key === "Enter" && show());
+  }
+}
+
+window.addEventListener("DOMContentLoaded", enlargeFigures);

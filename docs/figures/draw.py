@@ -5,11 +5,13 @@ figures are functions of this script: their signals are aeon's bundled training 
 is seen. The script takes about two minutes of processor time; names draw some figures or pages.
 """
 
-import os
 import re
+import shutil
 import sys
+from contextlib import chdir
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -50,7 +52,57 @@ def recordings() -> Any:
         ax.set_title(title, fontsize="medium")
         ax.set_xlabel("time point")
         tidy(ax)
-    panels[0].set_ylabel("height of the hand")
+    panels[0].set_ylabel("hand, horizontal (standardized)")
+    spike = X[y == "2", 0].min(axis=0).argmin()
+    panels[1].annotate("one recording, as archived", (spike + 3, -2.3), fontsize="small")
+    return figure
+
+
+def chooser() -> Any:
+    """Draw the questions that lead to an estimator or a kernel."""
+    figure = plots.figure((8.4, 4.6))
+    ax = figure.subplots()
+    ax.axis("off")
+    ax.set(xlim=(0, 100), ylim=(0, 58))
+
+    def box(x: float, y: float, text: str, colour: str = "white") -> None:
+        style = {"boxstyle": "round,pad=0.3", "facecolor": colour, "edgecolor": "0.35"}
+        place = {"ha": "center", "va": "center", "fontsize": "small", "bbox": style}
+        ax.text(x, y, text, **place)
+
+    def arrow(start: tuple[float, float], end: tuple[float, float], label: str) -> None:
+        line = {"arrowstyle": "-|>", "color": "0.35", "shrinkA": 14, "shrinkB": 20}
+        ax.annotate("", end, start, arrowprops=line)
+        middle = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+        paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        ax.text(*middle, label, ha="center", va="center", fontsize="small", bbox=paper)
+
+    start, own = (50, 55), (84, 38)
+    ends = {
+        "class": ((12, 38), "ResidualKernelClassifier"),
+        "number": ((48, 38), "ResidualKernelRegressor"),
+    }
+    question, call = "#EAF2F8", "#FBE9DD"
+    for label, (place, _) in ends.items():
+        arrow(start, place, f"a {label}")
+    arrow(start, own, "a kernel matrix")
+    arrow((12, 38), (30, 22), "")
+    arrow((48, 38), (30, 22), "")
+    arrow((30, 22), (12, 6), "no")
+    arrow((30, 22), (48, 6), "yes")
+    arrow(own, (70, 22), "one call")
+    arrow(own, (90, 22), "scikit-learn")
+    arrow((70, 22), (82, 6), "too large for memory")
+    box(*start, "What do you need?", question)
+    for place, text in ends.values():
+        box(*place, text, call)
+    box(30, 22, "More than 1000 signals?", question)
+    box(12, 6, 'effort="fast" first,\nthen "default"', call)
+    box(48, 6, "the same: it uses\nlandmarks automatically", call)
+    box(*own, "For which use?", question)
+    box(70, 22, "ResCNTK(…)(X)", call)
+    box(92, 22, "KernelMatrix,\nSignalKernel", call)
+    box(82, 6, "stored.gram, LandmarkFeatures", call)
     return figure
 
 
@@ -111,7 +163,7 @@ def fields() -> Any:
 
 
 def settings() -> Any:
-    """Draw the leave-one-out error of ridge regression as one parameter changes at a time."""
+    """Draw leave-one-out errors, relative to the default's, as one parameter changes at a time."""
     panels = {
         "depth": ("layers", DEPTHS),
         "filter_size": ("pixels", FILTERS),
@@ -121,7 +173,7 @@ def settings() -> Any:
         "kind, head": ("", range(4)),
     }
     figure = plots.figure((8.4, 9.0))
-    figure.suptitle("Error at signals left out, as one setting changes")
+    figure.suptitle("Leave-one-out error relative to the default, as one hyperparameter changes")
     axes = figure.subplots(3, 2, sharey=True)
     for name, colour, marker in zip(SETS, COLOURS, MARKERS, strict=False):
         found = errors(name)
@@ -129,11 +181,13 @@ def settings() -> Any:
         for ax, (setting, (_, values)) in zip(axes.flat, panels.items(), strict=True):
             line = "" if setting == "kind, head" else "-"
             style = {"linestyle": line, "marker": marker, "markersize": 4}
-            ax.plot(values, found[setting], color=colour, label=name, **style)
+            relative = found[setting] / found["filter_size"][FILTERS.index(3)]
+            ax.plot(values, relative, color=colour, label=name, **style)
     for ax, (setting, (unit, values)) in zip(axes.flat, panels.items(), strict=True):
         ax.set_title(setting, fontsize="medium")
-        ax.set(xlabel=unit, yscale="log", ylim=(0.02, 1.0))
-        ax.set_yticks((0.02, 0.05, 0.1, 0.2, 0.5, 1), ("0.02", "0.05", "0.1", "0.2", "0.5", "1"))
+        ax.set(xlabel=unit, yscale="log", ylim=(0.25, 16))
+        ax.set_yticks((0.25, 0.5, 1, 2, 4, 8, 16), ("¼", "½", "1", "2", "4", "8", "16"))
+        ax.axhline(1.0, color="0.3", linewidth=0.8)
         finish(ax, 5)
         ax.get_legend().remove()
         if setting == "kind, head":
@@ -143,7 +197,7 @@ def settings() -> Any:
             ax.set_xticks(values, [f"{value:g}" for value in values])
             ax.minorticks_off()
     for ax in axes[:, 0]:
-        ax.set_ylabel("error left out")
+        ax.set_ylabel("error / error of the default")
     lines, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=3, frameon=False)
     return figure
@@ -226,17 +280,19 @@ def biases() -> Any:
 
 
 def run_page(path: Path) -> None:
-    """Run the code of a page in this folder, where its figures belong."""
+    """Run the code of a page in an empty folder, and put its figures beside this file."""
     blocks = re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.S | re.M)
-    exec("\n".join(blocks), {"__name__": "__main__"})
+    with TemporaryDirectory() as folder, chdir(folder):
+        exec("\n".join(blocks), {"__name__": "__main__"})
+        for figure in Path().glob("*.png"):
+            shutil.move(figure, HERE / figure.name)
 
 
 if __name__ == "__main__":
     chosen = sys.argv[1:]
-    for draw in (recordings, heads, fields, settings, biases):
+    for draw in (recordings, chooser, heads, fields, settings, biases):
         if not chosen or draw.__name__ in chosen:
             draw().savefig(HERE / f"{draw.__name__}.png")
-    os.chdir(HERE)
     for path in (HERE.parents[1] / "README.md", *sorted(HERE.parent.glob("[ag]*/*.md"))):
         if path.stem in chosen or (not chosen and ".savefig(" in path.read_text("utf-8")):
             run_page(path)

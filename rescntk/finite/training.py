@@ -116,6 +116,11 @@ def train(
     FloatingPointError
         If a loss is NaN or infinite, naming the step.
 
+    See Also
+    --------
+    kernel_flow : The infinitely wide network beside it.
+    init : Parameters of a random network.
+
     Examples
     --------
     >>> import numpy as np
@@ -369,6 +374,10 @@ def kernel_flow(
     ------
     ValueError
         For arguments that are not as described, or if the kernel matrix is singular.
+
+    See Also
+    --------
+    train : The network of finite width.
 
     Examples
     --------

@@ -271,6 +271,12 @@ def ResCNTK(
     depth, filter_size, head, alpha, normalized, **network
         As for `Network` and `Kernel`.
 
+    See Also
+    --------
+    ResCGPK : The Gaussian process kernel of the same network.
+    CNTK : The same without skip connections.
+    gram : Both kinds and several depths in one call.
+
     Examples
     --------
     >>> import rescntk as rk
@@ -352,6 +358,11 @@ def gram(
     named tuple of arrays
         One field for each of `kinds`, in the order of `kinds`: (n_cases, m_cases), or
         (n_depths, n_cases, m_cases) where `depths` are given. It can be pickled.
+
+    See Also
+    --------
+    Kernel : One kind of kernel as a function of arrays.
+    rescntk.stored.gram : A Gram matrix on disk, resumed and extended.
 
     Notes
     -----

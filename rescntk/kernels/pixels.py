@@ -42,6 +42,11 @@ def pixel_pairs(
     kind : {"gpk", "ntk"}, default "ntk"
         The kind of kernel.
 
+    See Also
+    --------
+    pixel_shares : Shares of time points in a kernel.
+    rescntk.gram : Kernels with a head.
+
     Examples
     --------
     >>> import numpy as np
@@ -112,6 +117,11 @@ def pixel_shares(
         As for calling a `Kernel`.
     MemoryError
         If the shares take more memory than this machine has free.
+
+    See Also
+    --------
+    pixel_pairs : The kernel at every pair of pixels.
+    rescntk.plots.contributions : Shares of a classifier's decisions, as a picture.
 
     Examples
     --------

@@ -18,6 +18,7 @@ except ModuleNotFoundError:
 
 from . import classifier, regressor
 from .base import QUICK, ClassifierParameters, EstimatorParameters, Wrapper
+from .missing import INTERPOLATE
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 
@@ -30,6 +31,11 @@ class _AeonWrapper(Wrapper):
         "X_inner_type": ["np-list", "numpy3D"],
         "algorithm_type": "distance",
     }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[misc]
+        filled = self.missing == INTERPOLATE  # type: ignore[attr-defined]
+        self.set_tags(**{"capability:missing_values": filled})  # type: ignore[attr-defined]
 
     def _check_X(self, X: Any) -> dict[str, Any]:
         get_type(X)  # refuses containers that aeon does not support

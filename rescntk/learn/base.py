@@ -33,7 +33,9 @@ from ..validation import (
 )
 from .average import FittedPass, Training, fit_pass, mean_at, out_of_fold, weigh, weights_at
 from .drift import UsualSignals, usual_signals
-from .inputs import IMPUTE, DistinctCases, SignalEstimator, of_positive_weight, read_signals
+from .forecast import Forecast, forecast
+from .inputs import DistinctCases, SignalEstimator, of_positive_weight, read_signals
+from .missing import IMPUTE, INTERPOLATE, OPTION
 from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan, unseen_share
 from .views import EACH, ONLY, Signals, take
 
@@ -101,6 +103,7 @@ class EstimatorParameters:
     dtype: str = "float32"
     n_jobs: int | None = None
     n_channels: int = 1
+    missing: str = "refuse"
     verbose: int = 0
 
     def __post_init__(self) -> None:
@@ -135,6 +138,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     """Average the decisions of several passes over the signals."""
 
     _fitted: list[FittedPass]
+    _counts: tuple[int, int]  # signals of positive weight, and the different ones among them
     _usual: UsualSignals
     _mean_target: np.ndarray
     best_score_: float
@@ -208,6 +212,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         table = {k: np.array([row[k] for row in rows]) for k in (*COMMON, "penalty", "seconds")}
         self._mean_target = np.average(cases.targets, axis=0, weights=cases.weights)
         self.passes_ = table | {"error": errors, "weight": self._weights}
+        self._counts = len(cases.places), len(cases.weights)
         self._places = cases.places if landmarks is None else slice(None)
         decisions = out_of_fold(residuals, cases.targets, error_weights, folds, self._fitted)
         others = np.arange(n) if landmarks is None else np.setdiff1d(np.arange(n), landmarks)
@@ -290,6 +295,17 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         if watch:
             self._usual.warn(signals, self._mean_novelty(novelties))
         return decisions, novelties, weights_at(self._weights, novelties, self._fitted)
+
+    def forecast(self, sizes: Iterable[int], coverage: float = 0.8) -> Forecast:
+        """Return the errors to expect after a fit to more signals, with intervals.
+
+        A table with a row for each of the `sizes`: numbers of signals from today's to four times
+        as many. Errors are shares of wrong answers, or 1 − R² of a regressor. The intervals cover
+        expected errors with the chance `coverage`, above 0 and below 1
+        (docs/guide/more_signals.md has how often they did). `plots.forecast` draws them. A
+        NotFittedError or ValueError is raised before `fit` and for other sizes.
+        """
+        return forecast(self, sizes, coverage)
 
     def novelty(self, X: Array) -> np.ndarray:
         """Return how unlike the training signals some signals are, (n_cases,).
@@ -405,7 +421,8 @@ class Wrapper:
         return X
 
     def _refuse_missing_values(self, missing: bool) -> None:
-        if missing:
+        if missing and self.missing != INTERPOLATE:  # type: ignore[attr-defined]
             raise ValueError(
-                f"X has missing values, expected finite numbers: fill them in first ({IMPUTE})"
+                f"X has missing values, expected finite numbers: {OPTION}; or fill them in first "
+                f"({IMPUTE})"
             )

@@ -47,10 +47,10 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     and uses the mean of the network's kernels over kinds and depths. Ridge regression on each
     mean kernel gives decisions. The decisions are averaged, with weights by the closed-form
     leave-one-out errors of the passes; at a signal that is novel to a pass, its weight is less.
-    Nothing is chosen, and one setting serves all data.
+    One setting serves all data.
 
-    A setting of the passes that is None is left to the plan; several values make a pass each. Times
-    and sizes are in docs/guide/classification.md.
+    The other parameters are settings of the passes. A setting that is None is left to the plan;
+    several values make a pass each. Times and sizes are in docs/guide/classification.md.
 
     Parameters
     ----------
@@ -58,39 +58,6 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         Number of passes that are averaged, or a limit for the time of `fit` in seconds, within
         which at least one pass is made. Where signals are many, "fast" and "default" leave out
         passes, and shorten signals more.
-    max_length : int or sequence, optional
-        Longest signals that stay unchanged; longer ones are averaged over blocks of time points.
-    block_statistics : bool or sequence, optional
-        Whether standard deviation, minimum and maximum of each block are appended as channels.
-    spectra : bool or sequence, optional
-        Whether short-time spectra take the place of the blocks' means: roots of the magnitudes of
-        all frequencies, as channels, in Hann windows of two blocks.
-    standardize : bool, "each" or sequence, optional
-        Whether each channel is standardized over all signals, except with block statistics and
-        spectra; "each" first standardizes each signal by itself, so that offset and gain are lost.
-    first_differences : bool, "only" or sequence, optional
-        Whether first differences of each channel are appended, or take its place ("only").
-    constant : bool or sequence, optional
-        Whether a constant channel is appended, which gives the first layer a bias.
-    time_scale : float or sequence, optional
-        Scale of two channels with cosine and sine of the relative time. At 0 the head "gap"
-        ignores when something happens; at 1 the time has as much energy as the signals.
-    filter_size, input_filter_size : int or sequence, optional
-        As for `rescntk.Network`; cut to the largest odd size that fits the (shortened) signals.
-    dilation : int or sequence, optional
-        As for `rescntk.Network`: the same in all layers.
-    head : {"equivariant", "trace", "gap"} or sequence, optional
-        As for `rescntk.Kernel`. Signals of different lengths have "gap" only.
-    kind : {"gpk", "ntk"} or sequence, default ("gpk", "ntk")
-        As for `rescntk.Kernel`. A pass takes the mean of several kinds.
-    depth : int or sequence, default 2
-        Number of residual layers. A pass takes the mean of several, at the cost of the deepest.
-    alpha : float, default 1.0
-        Weight α of the residual branches.
-    penalty : float or sequence, optional
-        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each pass uses
-        the penalty of least leave-one-out error. The default is the least penalty that rounding
-        errors allow.
     landmarks : int or "all", optional
         Number of signals, drawn at random, to which the solution is restricted. The default is
         "all" for up to 1000 signals, and 500 for more.
@@ -140,6 +107,48 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         (height, width) of images; None for signals of different lengths.
     fit_seconds_ : float
 
+    Other Parameters
+    ----------------
+    max_length : int or sequence, optional
+        Longest signals that stay unchanged; longer ones are averaged over blocks of time points.
+    block_statistics : bool or sequence, optional
+        Whether standard deviation, minimum and maximum of each block are appended as channels.
+    spectra : bool or sequence, optional
+        Whether short-time spectra take the place of the blocks' means: roots of the magnitudes of
+        all frequencies, as channels, in Hann windows of two blocks.
+    standardize : bool, "each" or sequence, optional
+        Whether each channel is standardized over all signals, except with block statistics and
+        spectra; "each" first standardizes each signal by itself, so that offset and gain are lost.
+    first_differences : bool, "only" or sequence, optional
+        Whether first differences of each channel are appended, or take its place ("only").
+    constant : bool or sequence, optional
+        Whether a constant channel is appended, which gives the first layer a bias.
+    time_scale : float or sequence, optional
+        Scale of two channels with cosine and sine of the relative time. At 0 the head "gap"
+        ignores when something happens; at 1 the time has as much energy as the signals.
+    filter_size, input_filter_size : int or sequence, optional
+        As for `rescntk.Network`; cut to the largest odd size that fits the (shortened) signals.
+    dilation : int or sequence, optional
+        As for `rescntk.Network`: the same in all layers.
+    head : {"equivariant", "trace", "gap"} or sequence, optional
+        As for `rescntk.Kernel`. Signals of different lengths have "gap" only.
+    kind : {"gpk", "ntk"} or sequence, default ("gpk", "ntk")
+        As for `rescntk.Kernel`. A pass takes the mean of several kinds.
+    depth : int or sequence, default 2
+        Number of residual layers. A pass takes the mean of several, at the cost of the deepest.
+    alpha : float, default 1.0
+        Weight α of the residual branches.
+    penalty : float or sequence, optional
+        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each pass uses
+        the penalty of least leave-one-out error. The default is the least penalty that rounding
+        errors allow.
+
+    See Also
+    --------
+    ResidualKernelRegressor : Numbers with error bars.
+    KernelMatrix : One kernel for any method of scikit-learn.
+    rescntk.plots.contributions : Pictures of the time points that decided.
+
     Examples
     --------
     >>> from rescntk.datasets import load_labelled
@@ -165,7 +174,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
             Or a list of signals of different lengths, (n_channels, n_timepoints) each; or images,
-            (n_cases, n_channels, height, width), which have passes of their own.
+            (n_cases, n_channels, height, width), which have passes of their own; or a table of
+            pandas with rows of two indices, case and time, and a column for each channel.
         y : array, (n_cases,)
             Labels of any kind.
         sample_weight : array, (n_cases,), optional
@@ -231,10 +241,14 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         known = self.class_scores_[totals > 0]
         self.balanced_score_ = float(known.mean()) if len(known) else np.nan
         if not counted.any():
+            numeric = "; for numeric targets use ResidualKernelRegressor (rescntk fit --regression)"
+            found, needed = (
+                ("signals that differ", "signals") if groups is None else ("groups",) * 2
+            )
             warnings.warn(
-                f"no class has two {'signals that differ' if groups is None else 'groups'}, so "
-                "accuracy cannot be estimated; for numeric targets use ResidualKernelRegressor "
-                "(rescntk fit --regression)",
+                f"none of the {len(counts)} classes has two {found}, so accuracy and "
+                f"probabilities cannot be estimated: give several {needed} of a class"
+                f"{numeric * (y.dtype.kind in 'iuf')}",
                 stacklevel=3,
             )
         forgotten = (counts >= _ENOUGH) & (self.class_scores_ < _FORGOTTEN)

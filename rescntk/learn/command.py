@@ -1,4 +1,4 @@
-"""The commands ``rescntk fit`` and ``rescntk predict``: signals, labels and models in files."""
+"""The commands ``rescntk fit``, ``predict`` and ``report``: signals, labels, models in files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ import joblib
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
-from .. import datasets
+from .. import datasets, tables
 from ..progress import say, show
 from .classifier import ResidualKernelClassifier
 from .regressor import ResidualKernelRegressor
+from .report import report as write_report
+
+_STANDARDIZE = {"true": True, "false": False}
+"""Values of --standardize that are not texts."""
 
 
 def fit(options: Namespace) -> None:
@@ -29,7 +33,14 @@ def fit(options: Namespace) -> None:
     with suppress(ValueError):
         effort = float(effort)
     make: Any = ResidualKernelRegressor if options.regression else ResidualKernelClassifier
-    model = make(effort=effort, verbose=1).fit(X, y)
+    settings = {"effort": effort, "missing": options.missing, "n_jobs": options.threads}
+    if options.standardize is not None:
+        settings["standardize"] = _STANDARDIZE.get(options.standardize, options.standardize)
+    if options.class_weight is not None:
+        if options.regression:
+            raise ValueError("--class-weight is given with --regression, expected one of them")
+        settings["class_weight"] = options.class_weight
+    model = make(**settings, verbose=1).fit(X, y)
     with datasets.replacing(options.output) as file:
         joblib.dump(model, file)
     show(f"written: {options.output}, {type(model).__name__} of {len(X)} signals")
@@ -40,15 +51,7 @@ def predict(options: Namespace) -> None:
     if options.output is not None:
         inputs = options.model, options.signals, options.labels
         datasets.check_output(options.output, ".csv", options.overwrite, *inputs)
-    if options.model.suffix in datasets.SUFFIXES:
-        raise ValueError(f"model is {options.model}, expected a .joblib file, then signals")
-    with datasets.readable(options.model):
-        model: Any = joblib.load(options.model)
-    if not isinstance(model, ResidualKernelClassifier | ResidualKernelRegressor):
-        raise ValueError(
-            f"{options.model} holds a {type(model).__name__}, expected a model written by "
-            "`rescntk fit`"
-        )
+    model = _model(options)
     names, score = ("label", "probability"), accuracy_score
     if regression := isinstance(model, ResidualKernelRegressor):
         names, score = ("value", "deviation"), r2_score
@@ -70,13 +73,45 @@ def predict(options: Namespace) -> None:
     else:
         with datasets.replacing(options.output) as file:
             file.write(text.getvalue().encode())
+        show(f"written: {options.output}, {', '.join(header)} and novelty of {len(X)} signals")
     if message is not None:
         say(message)
 
 
+def report(options: Namespace) -> None:
+    """Write a page about a model's answers to labelled signals."""
+    inputs = options.model, options.signals, options.labels
+    datasets.check_output(options.output, ".html", options.overwrite, *inputs)
+    model = _model(options)
+    X, y = _labelled(options, isinstance(model, ResidualKernelRegressor))
+    if y is None:
+        raise ValueError(f"{options.signals.name} has no labels, expected them in LABELS")
+    if isinstance(model, ResidualKernelClassifier) and model.classes_.dtype.kind == "U":
+        y = _texts(y)
+    title = f"{options.model.name} on {options.signals.name}"
+    page = write_report(model, X, y, title)
+    with datasets.replacing(options.output) as file:
+        file.write(page.encode())
+    show(f"written: {options.output}, about {len(X)} signals")
+
+
+def _model(options: Namespace) -> Any:
+    """Return the model in a file, with the threads of the command."""
+    if options.model.suffix in datasets.SUFFIXES:
+        raise ValueError(f"model is {options.model}, expected a .joblib file, then signals")
+    with datasets.readable(options.model):
+        model: Any = joblib.load(options.model)
+    if not isinstance(model, ResidualKernelClassifier | ResidualKernelRegressor):
+        raise ValueError(
+            f"{options.model} holds a {type(model).__name__}, expected a model written by "
+            "`rescntk fit`"
+        )
+    return model.set_params(n_jobs=options.threads)
+
+
 def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
     """Return signals, and labels or None; labels given separately replace the file's."""
-    X, y = datasets.read_labelled(options.signals, options.array)
+    X, y = datasets.read_labelled(options.signals, options.array, missing=True)
     if options.labels is not None or options.labels_array is not None:
         path = options.labels or options.signals
         y = datasets.read_labels(path, options.labels_array)
@@ -86,7 +121,7 @@ def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
                 "each signal"
             )
     if regression and y is not None and y.dtype.kind == "U":
-        texts, y = y, np.vectorize(datasets.number, otypes=[float])(y)
+        texts, y = y, np.vectorize(tables.number, otypes=[float])(y)
         if not np.isfinite(y).all():
             wrong = str(texts[~np.isfinite(y)][0])
             raise ValueError(f"labels are texts, expected numeric targets: {wrong[:80]!r}")

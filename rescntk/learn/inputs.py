@@ -1,4 +1,4 @@
-"""Signals in any of their forms, their weights, and cases without repetitions."""
+"""Signals of the shape of `fit`, their weights, and cases without repetitions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from .._version import __version__
-from ..validation import check_depth, check_shape, check_signals, check_unmasked
+from ..validation import check_choice, check_shape
+from .containers import RESIZE, SHAPES, as_signals, looks_transposed, split_channels
+from .missing import INTERPOLATE, MISSING
 from .views import Signals, take
-
-RESIZE = "scipy.signal.resample, aeon's unequal_length.Resizer or sktime's TSInterpolator"
-"""Tools that give signals one length, for messages."""
-
-IMPUTE = "numpy.interp, aeon's collection.SimpleImputer or sktime's Imputer"
-"""Tools that fill in missing values, for messages."""
-
-_SHAPES = "(n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)"
-"""Accepted shapes, for messages."""
 
 _RANGE = 1e12
 """Largest ratio of two weights above 0. A larger ratio leaves fewer digits to the light signals: at
@@ -87,6 +80,7 @@ class SignalEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = getattr(self, "missing", None) == INTERPOLATE
         return tags
 
 
@@ -96,127 +90,71 @@ def read_signals(
     """Return `X` as signals, or raise a ValueError with a remedy.
 
     X has three axes; or two, (n_cases, n_channels · n_timepoints), with one channel after the
-    other; or is a list of signals of different lengths; or, with `images`, has four axes. With
-    `reset`, in an `atomic` fit, the estimator remembers ``n_channels_`` and ``n_timepoints_``: None
-    for different lengths, (height, width) for images. Elsewhere signals must have this shape.
+    other; or is a list of signals of different lengths; or, with `images`, has four axes; or is a
+    table of pandas. Missing values are treated as ``estimator.missing`` says. With `reset`, in an
+    `atomic` fit, the estimator remembers ``n_channels_`` and ``n_timepoints_``: None for different
+    lengths, (height, width) for images. Elsewhere signals must have this shape.
     """
-    lists = reset or estimator.n_timepoints_ is None
-    signals: Any = as_signals(X, "X", lists=lists, images=images)
+    missing = check_choice(estimator.missing, "missing", MISSING)
+    signals: Any = as_signals(X, "X", lists=True, images=images, missing=missing)
     if signals is None:
         options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": False}
         try:
             flat = validate_data(estimator, X, **options)
         except ValueError as error:
             columns = np.shape(X)[1:]
+            if np.ndim(X) == 1 and len(X):
+                raise ValueError(
+                    f"X has shape {np.shape(X)}, expected {SHAPES}. Reshape your data: a single "
+                    f"signal is X[:1], not X[0]"
+                ) from None
             if reset or columns in ((), (getattr(estimator, "n_features_in_", None),)):
                 raise
             message = f"{error}: signals of other lengths can be resampled ({RESIZE})"
             raise ValueError(message) from None
-        signals = split_channels(flat, n_channels, "X")
+        signals = split_channels(flat, n_channels, "X", missing)
     channels, length = len(signals[0]), getattr(signals, "shape", (0, 0, None))[2:]
     length = length if len(length) == 2 else length[0]
     if reset:
         estimator.n_channels_, estimator.n_timepoints_ = channels, length
+        if looks_transposed(signals):
+            warnings.warn(
+                f"X has {_in_words(channels, length)} and looks transposed: expected {SHAPES}; "
+                f"signals (n_cases, n_timepoints, n_channels) are X.swapaxes(1, 2)",
+                stacklevel=5,  # the caller of fit, which is decorated
+            )
     elif channels != estimator.n_channels_ or estimator.n_timepoints_ not in (length, None):
+        lengths = [x.shape[1] for x in signals] if length is None else ()
+        given = f"{min(lengths)} to {max(lengths)}" if lengths else length
         raise ValueError(
-            f"X has {_in_words(channels, length)}, expected {type(estimator).__name__} to get the "
-            f"same as in fit: {_in_words(estimator.n_channels_, estimator.n_timepoints_)}; "
-            f"signals of other lengths can be resampled ({RESIZE})"
+            f"X has {_in_words(channels, given)}, expected {type(estimator).__name__} to get the "
+            f"same as in fit: {_in_words(estimator.n_channels_, estimator.n_timepoints_)}"
+            f"{_remedy(estimator, X, channels, length)}"
         )
     return signals
+
+
+def _remedy(estimator: Any, X: Any, channels: int, length: Any) -> str:
+    """Return what to do with signals of a shape that differs from the shape of `fit`."""
+    fitted, shape = (estimator.n_channels_, estimator.n_timepoints_), getattr(X, "shape", ())
+    axes = fitted[1] if isinstance(fitted[1], tuple) else (fitted[1],)
+    if shape[:1] == fitted[:1] and (shape[1:] == axes or (len(shape) == 2 and axes == (None,))):
+        return "; a single signal is X[:1], not X[0]"
+    if channels != fitted[0]:
+        transposed = length == fitted[0] and fitted[1] in (channels, None)
+        return "; X looks transposed, X.swapaxes(1, 2) has these axes" if transposed else ""
+    if isinstance(length, tuple) or isinstance(fitted[1], tuple):
+        return ""
+    refit = ""
+    if length is None:
+        refit = "a fit on a list of signals that differ in length can predict any length, and "
+    return f"; {refit}signals of other lengths can be resampled ({RESIZE})"
 
 
 def _in_words(channels: int, length: Any) -> str:
     what, unit = ("images", "pixels") if isinstance(length, tuple) else ("signals", "time points")
     number = "any number of" if length is None else length
     return f"{what} of {channels} channel{'s' * (channels != 1)} × {number} {unit}"
-
-
-def as_signals(X: Any, name: str, *, lists: bool, images: bool = False) -> Signals | None:
-    """Return `X` as checked signals; None if it has fewer than three axes.
-
-    With `lists`, signals may differ in length, and are a list. With `images`, X may have four axes.
-    """
-    if hasattr(X, "iloc") and np.ndim(X) == 2 and 0 not in X.shape:
-        cell = X.iloc[0, 0]
-        if not isinstance(cell, str) and np.ndim(cell) > 0:
-            raise ValueError(
-                f"{name} is a nested table, whose cells hold whole signals, expected an array "
-                f"{_SHAPES}: convert it first (sktime.datatypes.convert_to(X, 'numpy3D') or "
-                f"np.array([list(row) for row in X.values]))"
-            )
-    if isinstance(X, np.ndarray) and X.dtype == object:
-        X = X.tolist()  # an array of arrays
-    check_unmasked(X, name, _SHAPES, IMPUTE)
-    found = set()
-    for i, case in enumerate(X if isinstance(X, (list, tuple)) else ()):
-        try:
-            found.add(np.shape(case))
-        except ValueError:
-            raise ValueError(
-                f"{name} has channels of unequal length (first in case {i}), expected one "
-                f"length: pad, truncate or resample them ({RESIZE})"
-            ) from None
-    shapes = sorted(found)
-    if len(shapes) > 1:
-        if len({len(shape) for shape in shapes}) > 1:
-            raise ValueError(f"{name} has cases of shapes {shapes}, expected {_SHAPES}")
-        channels = sorted({shape[0] for shape in shapes if len(shape) == 2})
-        if len(channels) > 1:
-            raise ValueError(f"{name} has signals of {channels} channels, expected one number")
-        if not lists or len(shapes[0]) > 2:
-            lengths = [shape[-1] for shape in shapes]
-            what = f"signals of {min(lengths)} to {max(lengths)} time points, expected one length"
-            if len(shapes[0]) > 2:
-                what = f"images of shapes {shapes[0]} to {shapes[-1]}, expected one shape"
-            raise ValueError(f"{name} has {what}: pad, truncate or resample them ({RESIZE})")
-        arrays = (_numbers(x, f"{name}[{i}]") for i, x in enumerate(X))
-        copies = [np.array(x, np.float64, ndmin=2) for x in arrays]
-        return [_checked(x[None], name, i)[0] for i, x in enumerate(copies)]
-    axes = 1 + len(shapes[0]) if shapes else getattr(X, "ndim", 1)
-    if axes < 3:
-        return None
-    array = _numbers(X, name)
-    if axes > 3 + images:
-        raise ValueError(f"{name} has shape {array.shape}, expected {_SHAPES}")
-    return _checked(array, name)
-
-
-def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
-    """Return flat signals, one channel after the other, as (n_cases, n_channels, n_timepoints)."""
-    channels = check_depth(n_channels, "n_channels")
-    if flat.shape[1] % channels:
-        raise ValueError(
-            f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = "
-            f"{channels}: one channel after the other"
-        )
-    return _checked(flat.reshape(len(flat), channels, -1), name)
-
-
-def _numbers(X: Any, name: str) -> np.ndarray:
-    """Return `X` as a NumPy array; None becomes NaN."""
-    try:
-        array = np.asarray(X)
-        return array.astype(np.float64) if array.dtype == object else array
-    except (TypeError, ValueError, RuntimeError) as error:
-        kind = f"{type(X).__module__}.{type(X).__qualname__}"
-        raise ValueError(
-            f"{name} is a {kind} that cannot be read as an array of numbers ({error}), expected "
-            f"a NumPy array {_SHAPES}: convert it first, as by X.detach().cpu().numpy() (torch) "
-            f"or cupy.asnumpy(X)"
-        ) from None
-
-
-def _checked(array: np.ndarray, name: str, case: int | None = None) -> np.ndarray:
-    """Return signals in float64; the refusal of missing values names the first case."""
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        good = np.isfinite(array).reshape(len(array), -1).all(axis=1)
-        first = int(np.argmin(good)) if case is None else case
-        raise ValueError(
-            f"{name} contains NaN or infinity (first in case {first}), expected finite numbers: "
-            f"fill in missing values first ({IMPUTE})"
-        )
-    return check_signals(array, name if case is None else f"{name}[{case}]", array.ndim == 4)
 
 
 class DistinctCases(NamedTuple):

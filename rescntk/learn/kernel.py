@@ -15,7 +15,7 @@ from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
 from ..network import Network, check_network
-from .inputs import as_signals, split_channels
+from .containers import as_signals, split_channels
 
 
 @dataclass(eq=False, repr=False)
@@ -44,6 +44,11 @@ class SignalKernel(SklearnKernel):
         Number of channels of flat arrays. Without it they have one channel, with a warning.
     engine, dtype, threads
         As for calling a `rescntk.Kernel`.
+
+    See Also
+    --------
+    KernelMatrix : A transformer, for methods with precomputed kernels.
+    rescntk.derivative.alpha_derivative : The gradient with respect to α.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from ..arrays import Array
 from ..validation import check_flag, check_positive, check_targets, check_unmasked
 from .average import mean_at, weights_at
 from .base import ResidualKernelEstimator
-from .inputs import atomic, find_cases
+from .inputs import atomic, find_cases, read_signals
 from .views import by_channel, each, moderate_exponent
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
@@ -39,7 +39,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     effort, max_length, block_statistics, spectra, standardize, first_differences, constant
         As for `ResidualKernelClassifier`, as all parameters.
     time_scale, filter_size, input_filter_size, dilation, head, kind, depth, alpha, landmarks
-    random_state, engine, dtype, n_jobs, n_channels, verbose
+    random_state, engine, dtype, n_jobs, n_channels, missing, verbose
     penalty : float or sequence, optional
         The default also has 1e-4, 1e-3 … 10.
 
@@ -55,6 +55,11 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         Standard error of `best_score_`, by the spread of the squared errors.
     target_mean_, target_scale_ : ndarray, (n_targets,)
         Means and standard deviations by which targets are standardized; 1 for a constant target.
+
+    See Also
+    --------
+    ResidualKernelClassifier : Classes and probabilities.
+    SignalKernel : A kernel for the Gaussian processes of scikit-learn.
 
     Examples
     --------
@@ -155,13 +160,18 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         """
         if not 0 < check_positive(coverage, "coverage") < 1:
             raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1")
-        mean, deviation = self.predict(X, return_std=True)
+        return self._interval(*self._answers(X)[:2], coverage)
+
+    def _interval(
+        self, mean: np.ndarray, deviation: np.ndarray, coverage: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of intervals around predictions, as `predict_interval`."""
         n = len(self._ratios)
         if coverage * (n + 1) > n:
             warnings.warn(
                 f"coverage is {coverage}, but the intervals have a coverage of {n / (n + 1):.3g}, "
                 f"the most that can be estimated from {n} training targets, left out",
-                stacklevel=2,
+                stacklevel=3,
             )
         order = self._ratios.argsort(axis=0)
         below = self._case_weights[order].cumsum(axis=0) < coverage * (n + 1)  # one of n + 1
@@ -198,6 +208,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         check_is_fitted(self)
         check_unmasked(y, "y", "or labels, one a case,")
         values = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        X = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
         check_consistent_length(X, values)
         targets, exponents = _moderate_columns(values)
         expected = len(values), len(self.target_mean_)

@@ -9,19 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
-from sklearn.metrics import (
-    ConfusionMatrixDisplay,
-    precision_recall_fscore_support,
-    r2_score,
-)
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.metrics import ConfusionMatrixDisplay, precision_recall_fscore_support, r2_score
+from sklearn.utils.validation import check_is_fitted
 
 from .. import plots
 from .._version import __version__
 from ..arrays import Array
 from ..plots.style import BLUE, GREEN, VERMILION, tidy
+from . import channels
 from .classifier import ResidualKernelClassifier
+from .inputs import read_signals
 from .regressor import ResidualKernelRegressor
+from .views import take
 
 _SHOWN = 6
 """Signals drawn in a figure. Raising it makes the page longer."""
@@ -48,6 +47,8 @@ class Section(NamedTuple):
     rows: tuple[tuple[Any, ...], ...] = ()
     picture: str = ""
     """A PNG file in base64."""
+    wide: bool = False
+    """Whether a narrow screen scrolls the picture, and does not shrink it."""
 
 
 def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
@@ -55,8 +56,8 @@ def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
 
     The page is one file without scripts, which opens in any browser. It has the accuracy with its
     uncertainty, the confusion matrix and the calibration, wrong answers with the shares of their
-    time points, the most novel signals, and the passes. For a regressor it has errors, predictions
-    with intervals and their coverage. The package jinja2 is required.
+    time points, the most novel signals, the drift of channels, and the passes. For a regressor it
+    has errors, predictions with intervals and their coverage. The package jinja2 is required.
 
     Parameters
     ----------
@@ -91,18 +92,17 @@ def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
         )
     check_is_fitted(model)
     truth = np.asarray(y)
+    X = read_signals(model, X, reset=False, n_channels=model.n_channels, images=True)
     if truth.ndim not in (1, 2) or truth.shape[:1] != (len(X),):
         raise ValueError(f"y has shape {truth.shape}, expected ({len(X)},): one for each signal")
-    check_consistent_length(X, truth)
     answers = model._answers(X)
-    about = _classes if isinstance(model, ResidualKernelClassifier) else _values
-    sections, worst = about(model, X, truth, *answers)
-    novelty = answers[2]
-    sections += [_shares(model, X, worst[:_SHOWN]), _novel(X, novelty), _passes(model)]
+    tell = _classes if isinstance(model, ResidualKernelClassifier) else _values
+    sections, worst = tell(model, X, truth, *answers)
+    sections += [_shares(model, X, truth, worst[:_SHOWN]), _novel(X, answers[2])]
+    sections += [_drift(model, X), _passes(model)]
     name = type(model).__name__
-    return template.render(
-        title=title or name, model=name, version=__version__, n=len(truth), sections=sections
-    )
+    about = {"title": title or name, "model": name, "version": __version__, "n": len(truth)}
+    return template.render(about, sections=sections)
 
 
 def _template() -> Any:
@@ -119,10 +119,6 @@ def _picture(figure: Any) -> str:
     file = io.BytesIO()
     figure.savefig(file, format="png", bbox_inches="tight")
     return base64.b64encode(file.getvalue()).decode()
-
-
-def _take(X: Any, places: np.ndarray) -> Any:
-    return [X[k] for k in places] if isinstance(X, list | tuple) else np.asarray(X)[places]
 
 
 # -- a classifier
@@ -158,8 +154,7 @@ def _classes(
     text = "Rows are true classes, columns are answers."
     sections.append(Section("Confusion", text, picture=_picture(figure)))
     head = "class", "signals", "found (recall)", "right when answered (precision)"
-    sections.append(Section("Classes", "", head, rows))
-    sections.append(_calibration(right, chance))
+    sections += [Section("Classes", "", head, rows), _calibration(right, chance)]
     wrong = np.flatnonzero(~right)
     return sections, wrong[np.argsort(-chance[wrong], kind="stable")]
 
@@ -205,13 +200,13 @@ def _values(
     model: Any, X: Any, y: np.ndarray, found: np.ndarray, deviation: np.ndarray, novelty: np.ndarray
 ) -> tuple[list[Section], np.ndarray]:
     """Return the sections about targets, and the signals of the largest errors first."""
-    low, high = model.predict_interval(X, _COVERAGE)
+    low, high = model._interval(found, deviation, _COVERAGE)
     truth, mean, low, high, spread = (
         np.asarray(each, dtype=np.float64).reshape(len(y), -1)
         for each in (y, found, low, high, deviation)
     )
     error = mean - truth
-    mse, root = np.mean(error**2), np.sqrt(np.mean(error**2))
+    root, stated = (np.sqrt(np.mean(each**2)) for each in (error, spread))
     uncertain = np.std((error**2).mean(axis=1)) / np.sqrt(len(y)) / (2 * root) if root else 0.0
     inside = np.mean((low <= truth) & (truth <= high))
     summary = (
@@ -219,11 +214,7 @@ def _values(
         ("root mean squared error", f"{root:.4g}", f"± {uncertain:.2g}"),
         ("mean absolute error", f"{np.abs(error).mean():.4g}", ""),
         (f"targets inside the {_COVERAGE:.0%} intervals", f"{inside:.1%}", "calibrated if equal"),
-        (
-            "mean deviation stated",
-            f"{np.sqrt(np.mean(spread**2)):.4g}",
-            f"error {np.sqrt(mse):.4g}",
-        ),
+        ("mean deviation stated", f"{stated:.4g}", f"error {root:.4g}"),
         _novelty_row(novelty),
     )
     figure = plots.figure((5.6, 4.8))
@@ -247,7 +238,7 @@ def _values(
 # -- both
 
 
-def _shares(model: Any, X: Any, worst: np.ndarray) -> Section:
+def _shares(model: Any, X: Any, y: np.ndarray, worst: np.ndarray) -> Section:
     """Return the worst answers, with the shares of their time points."""
     of_classes = isinstance(model, ResidualKernelClassifier)
     title = "Wrong answers" if of_classes else "Largest errors"
@@ -258,8 +249,11 @@ def _shares(model: Any, X: Any, worst: np.ndarray) -> Section:
     if isinstance(model.n_timepoints_, tuple):  # images, whose shares are no lines
         return Section(title, text)
     text += " Orange time points raise the decision, blue ones lower it."
-    panels = plots.contributions(model, _take(X, worst))
-    return Section(title, text, picture=_picture(panels[0].figure))
+    panels = plots.contributions(model, take(X, worst))
+    for ax, case in zip(panels, worst, strict=True):
+        truth = f"class {y[case]}" if of_classes else f"target {np.round(y[case], 4)}"
+        ax.set_title(f"case {case} of {truth}; {ax.get_title()}", fontsize="small")
+    return Section(title, text, picture=_picture(panels[0].figure), wide=True)
 
 
 def _novel(X: Any, novelty: np.ndarray) -> Section:
@@ -267,10 +261,9 @@ def _novel(X: Any, novelty: np.ndarray) -> Section:
     from matplotlib.ticker import MaxNLocator
 
     order = np.argsort(-novelty, kind="stable")[:_SHOWN]
-    chosen = [np.asarray(X[k]) for k in order]
-    images = chosen[0].ndim == 3
-    figure = plots.figure((8.4, 1.6 * (1 + -(-len(order) // 3))))
-    grid = figure.add_gridspec(1 + -(-len(order) // 3), 3)
+    rows = 1 + -(-len(order) // 3)
+    figure = plots.figure((8.4, 1.6 * rows))
+    grid = figure.add_gridspec(rows, 3)
     ax = figure.add_subplot(grid[0, :])
     ax.hist(np.log2(np.maximum(novelty, 2.0**-6)), bins=30, color=BLUE)
     ax.axvline(np.log2(_UNLIKE), linestyle="--", color=VERMILION)
@@ -278,22 +271,29 @@ def _novel(X: Any, novelty: np.ndarray) -> Section:
     ax.xaxis.set_major_formatter(lambda x, place: f"{2.0**x:g}")
     ax.set(xlabel="novelty", ylabel="signals")
     tidy(ax)
-    for place, (case, x) in enumerate(zip(order, chosen, strict=True)):
+    for place, case in enumerate(order):
         ax = figure.add_subplot(grid[1 + place // 3, place % 3])
-        if images:
-            ax.imshow(x.mean(axis=0), cmap="gray")
+        if X[case].ndim == 3:
+            ax.imshow(X[case].mean(axis=0), cmap="gray")
         else:
-            ax.plot(np.atleast_2d(x).T, linewidth=0.8)
+            ax.plot(X[case].T, linewidth=0.8)
         ax.set_title(f"case {case}: novelty {novelty[case]:.2f}", fontsize="small")
         tidy(ax)
+    text = "About 1 for signals like the training signals. Right of the dashed line, above "
+    text += f"{_UNLIKE:g}, answers should be checked. Below it: the most novel signals."
+    return Section("Novelty", text, picture=_picture(figure), wide=True)
+
+
+def _drift(model: Any, X: Any) -> Section:
     text = (
-        f"About 1 for signals like the training signals. Right of the dashed line, above "
-        f"{_UNLIKE:g}, answers should be checked. Below it: the most novel signals."
+        "Level: mean less the training signals' mean, in their standard deviations. Size: a "
+        "signal's deviation from its mean, divided by theirs. Named: above four standard errors."
     )
-    return Section("Novelty and drift", text, picture=_picture(figure))
+    table = channels.rows(channels.compare(model._fitted[0].training.signals, X))
+    return Section("Drift", text, ("channel", "level", "size", "differs"), table)
 
 
 def _passes(model: Any) -> Section:
     text = "The model is a mean over passes, each a view of the signals with a network of its own."
-    figure = plots.pass_weights(model.passes_).figure
-    return Section("Passes", text, picture=_picture(figure))
+    picture = _picture(plots.pass_weights(model.passes_).figure)
+    return Section("Passes", text, picture=picture, wide=True)

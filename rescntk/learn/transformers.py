@@ -7,7 +7,12 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import (
+    ClassNamePrefixFeaturesOutMixin,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +22,8 @@ from ..kernels import Kernel, ResCNTK
 from ..regression import LandmarkMap, landmark_map
 from ..regression.pivoted_cholesky import pivoted_factor
 from ..validation import check_choice, check_depth, check_flag
-from .inputs import SignalEstimator, as_signals, atomic, read_signals
+from .containers import as_signals
+from .inputs import SignalEstimator, atomic, read_signals
 from .kernel import SignalKernel
 from .views import Signals, each, moderate_exponent, standard_scale, take
 
@@ -33,6 +39,8 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
     ----------
     with_mean, with_std : bool, default True
         Whether to subtract the mean, whether to divide by the standard deviation.
+    missing : {"refuse", "interpolate"}, default "refuse"
+        As for `ResidualKernelClassifier`.
 
     Attributes
     ----------
@@ -51,6 +59,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
 
     with_mean: bool = True
     with_std: bool = True
+    missing: str = "refuse"
 
     @atomic
     def fit(self, X: Array, y: Any = None) -> SignalScaler:
@@ -85,8 +94,20 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
         """Return `function` of each signal, (n_channels, n_timepoints), in the shape of `X`."""
         check_is_fitted(self)
         signals: Any = each(function, read_signals(self, X, reset=False))
-        flat = isinstance(signals, np.ndarray) and as_signals(X, "X", lists=True) is None
+        axes = as_signals(X, "X", lists=True, missing=self.missing)
+        flat = isinstance(signals, np.ndarray) and axes is None
         return signals[:, 0] if flat else signals
+
+    def set_output(self, *, transform: str | None = None) -> SignalScaler:
+        """Set the container of `transform`: "default", "pandas" or "polars"; return the scaler.
+
+        It is for arrays of two axes. Signals of three axes, and lists, have no columns: they stay
+        as they are.
+        """
+        unfitted = clone(self)  # one fitted to three axes has no columns to name
+        super(SignalScaler, unfitted).set_output(transform=transform)
+        self.__dict__.update(vars(unfitted))
+        return self
 
     @available_if(lambda self: hasattr(self, "n_features_in_") or not hasattr(self, "mean_"))
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -111,12 +132,19 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         can be searched, as ``kernel__depth`` and so on. Its ``n_channels`` is for flat arrays.
     engine, dtype, threads
         As for calling a `Kernel`. A `SignalKernel` has its own.
+    missing : {"refuse", "interpolate"}, default "refuse"
+        As for `ResidualKernelClassifier`.
 
     Attributes
     ----------
     signals_ : ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray
     kernel_ : Kernel
     n_channels_, n_timepoints_ : int
+
+    See Also
+    --------
+    LandmarkFeatures : Features for linear models and many signals.
+    SignalKernel : A kernel with parameters, for Gaussian processes.
 
     Examples
     --------
@@ -133,6 +161,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     engine: str = "auto"
     dtype: str = "float64"
     threads: int | None = None
+    missing: str = "refuse"
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters; parameters of a `SignalKernel` as ``kernel__depth`` and so on."""
@@ -227,7 +256,7 @@ class LandmarkFeatures(KernelMatrix):
         fitted signals on its way; or with equal probability, from only the landmarks' own pairs.
     random_state : int, RandomState or None, default 0
         Seed of the landmarks.
-    engine, dtype, threads
+    engine, dtype, threads, missing
         As for `KernelMatrix`; features have this dtype.
 
     Attributes
@@ -242,6 +271,11 @@ class LandmarkFeatures(KernelMatrix):
         trace(K − F Fᵀ) / trace(K) of the fitted signals, from 0 to 1; nan for "uniform".
     kernel_ : Kernel
     n_channels_, n_timepoints_ : int
+
+    See Also
+    --------
+    KernelMatrix : The kernel matrix itself.
+    rescntk.regression.pivoted_cholesky : How landmarks are chosen.
 
     Examples
     --------

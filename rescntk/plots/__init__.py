@@ -10,6 +10,7 @@ from .curves import (
 )
 from .depth import condition_numbers, kernels_over_depth, limit_distances, limit_profiles
 from .learning import contributions, gram_matrix, pass_weights
+from .samples import forecast, learning_curve
 from .style import SIZE, figure
 
 __all__ = [
@@ -18,12 +19,14 @@ __all__ = [
     "contributions",
     "eigenvalue_decay",
     "figure",
+    "forecast",
     "functions_on_circle",
     "gram_matrix",
     "interpolations",
     "kernel_shapes",
     "kernel_spectra",
     "kernels_over_depth",
+    "learning_curve",
     "limit_distances",
     "limit_profiles",
     "pass_weights",

@@ -11,7 +11,7 @@ from ..validation import check_integer
 from .style import BLUE, VERMILION, axes, check_drawn, check_named, figure, tidy
 
 _MEASURED = ("weight", "error", "seconds", "penalty")
-"""Columns that are no settings of a pass."""
+"""Columns that are not settings of a pass."""
 
 
 def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = "kernel") -> Any:
@@ -98,12 +98,13 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     return ax
 
 
-def contributions(model: Any, X: Any, output: int | None = None) -> Any:
+def contributions(model: Any, X: Any, output: int | None = None, y: Any = None) -> Any:
     """Draw signals, coloured by the share of each time point in a decision.
 
     Shares above 0, in orange, speak for the class or raise the prediction. Shares below 0 are
     blue, and 0 is grey. The colours of all signals have one scale. All channels of a signal have
-    the colours of its time points. Titles have the decision, the sum of shares and the intercept.
+    the colours of its time points. Titles have the predicted class, the decision, the sum of shares
+    and the intercept.
 
     Parameters
     ----------
@@ -114,10 +115,16 @@ def contributions(model: Any, X: Any, output: int | None = None) -> Any:
     output : int, optional
         The column of ``model.contributions``: a class, or a target. The default is the class with
         the greatest decision, or the first target.
+    y : array-like, (n_cases,) or (n_cases, n_targets), optional
+        True classes or targets, which the titles have too.
 
     Returns
     -------
     ndarray of matplotlib Axes, (n_cases,)
+
+    See Also
+    --------
+    rescntk.pixel_shares : Shares of time points in a kernel.
 
     Examples
     --------
@@ -142,6 +149,8 @@ def contributions(model: Any, X: Any, output: int | None = None) -> Any:
     if output is not None and not -len(intercepts) <= output < len(intercepts):
         raise ValueError(f"output is {output!r}, expected an integer below {len(intercepts)}")
     names = getattr(model, "classes_", None)
+    if y is not None and len(y := np.asarray(y)) != len(found):
+        raise ValueError(f"y has {len(y)} rows, expected {len(found)}: one for each signal")
     decisions = [shares.sum(axis=1) + intercepts for shares in found]
     single = names is None or len(intercepts) == 1
     titles = ["prediction"] if names is None else [f"decision for class {c}:" for c in names]
@@ -149,7 +158,8 @@ def contributions(model: Any, X: Any, output: int | None = None) -> Any:
     panels = figure((7.0, 0.6 + 1.5 * len(found))).subplots(len(found), squeeze=False)[:, 0]
     most = max(abs(shares[k]).max() for shares, k in zip(found, columns, strict=True)) or 1.0
     colours = LinearSegmentedColormap.from_list("shares", [BLUE, "#B8B8B8", VERMILION])
-    for ax, x, shares, k, decision in zip(panels, X, found, columns, decisions, strict=True):
+    drawn = zip(panels, X, found, columns, decisions, strict=True)
+    for case, (ax, x, shares, k, decision) in enumerate(drawn):
         points = np.arange(shares.shape[1])
         for channel in np.atleast_2d(np.asarray(x)):
             # Half of the way to its neighbours has the colour of a time point.
@@ -166,7 +176,14 @@ def contributions(model: Any, X: Any, output: int | None = None) -> Any:
             ax.add_collection(segments)
         ax.autoscale_view()
         terms = f"{decision[k]:.3g} = shares {shares[k].sum():.3g} + intercept {intercepts[k]:.3g}"
-        ax.set_title(f"{titles[-1 if single else k]} {terms.replace('-', '−')}", fontsize="small")
+        words = f"{titles[-1 if single else k]} {terms}".replace("-", "−")
+        if names is not None:
+            best = int(decision[0] > 0) if single else int(decision.argmax())
+            words = f"predicted {names[best]}: {words}"
+        if y is not None:
+            truth = y[case] if names is not None else f"{np.atleast_1d(y[case])[k]:.3g}"
+            words = f"true {truth}, {words}"
+        ax.set_title(words, fontsize="small")
         tidy(ax)
     panels[-1].set_xlabel("time point")
     label = f"share of the {'prediction' if names is None else 'decision'}"

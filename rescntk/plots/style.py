@@ -55,13 +55,15 @@ def check_drawn(value: Any, name: str, expected: str, *attributes: str) -> Any:
 
 
 def check_named(values: Any, name: str, expected: str = "what is drawn") -> None:
-    """Refuse what is no mapping of names to what is drawn, or an empty one."""
+    """Refuse an empty mapping of names to drawn values, and other types."""
     if not isinstance(values, Mapping) or not values:
         raise ValueError(f"{name} is {values!r}, expected a mapping of names to {expected}")
 
 
 def figure(size: tuple[float, float]) -> Any:
     """Return a new figure, without an interactive backend.
+
+    Its axes have the colours of `rescntk.plots`, and no frame above and to the right.
 
     Parameters
     ----------
@@ -76,9 +78,10 @@ def figure(size: tuple[float, float]) -> Any:
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+
+        from .house import HouseFigure
     except ModuleNotFoundError:
         raise ImportError("pictures need matplotlib: pip install 'rescntk[plot]'") from None
-    drawn = Figure(figsize=size, layout="constrained", dpi=150)
+    drawn = HouseFigure(figsize=size, layout="constrained", dpi=150)
     FigureCanvasAgg(drawn)
     return drawn

@@ -6,6 +6,7 @@ matrices there are conjugate gradients, and `restricted_ridge` on the columns of
 """
 
 from .decomposition import Decomposition, decompose
+from .ensemble import Ensemble, ensemble
 from .pivoted_cholesky import LowRank, pivoted_cholesky
 from .restricted_ridge import (
     FeatureRidge,
@@ -18,6 +19,7 @@ from .ridge import Posterior, Solution, conjugate_gradients, interpolate, poster
 
 __all__ = [
     "Decomposition",
+    "Ensemble",
     "FeatureRidge",
     "LandmarkMap",
     "LowRank",
@@ -26,6 +28,7 @@ __all__ = [
     "Solution",
     "conjugate_gradients",
     "decompose",
+    "ensemble",
     "interpolate",
     "landmark_map",
     "pivoted_cholesky",

@@ -229,6 +229,11 @@ def decompose(
     clip : bool, default False
         Whether to take eigenvalues below 0 as 0. By default those far below 0 are refused.
 
+    See Also
+    --------
+    solve : One penalty, also with a stored matrix.
+    restricted_ridge : Ridge regression restricted to landmarks.
+
     Examples
     --------
     >>> import numpy as np

@@ -99,6 +99,11 @@ def solve(
     OverflowError
         If results exceed float64.
 
+    See Also
+    --------
+    decompose : All penalties from one matrix.
+    pivoted_cholesky : Landmarks, and a preconditioner.
+
     Examples
     --------
     >>> import numpy as np

@@ -89,6 +89,11 @@ def gram(
         If another job computes or replaces it, the folder cannot be written, or as for
         `rescntk.gram`.
 
+    See Also
+    --------
+    rescntk.gram : The same kernels in memory.
+    open : A Gram matrix that is there.
+
     Examples
     --------
     >>> import numpy as np

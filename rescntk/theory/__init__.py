@@ -12,6 +12,7 @@ __all__ = [
     "depth",
     "families",
     "jacobian",
+    "learning",
     "limits",
     "locality",
     "multisphere",

@@ -77,6 +77,11 @@ def bounds(A: np.ndarray) -> Bounds:
     A : ndarray, (n, n)
         Symmetric, 1 on the diagonal, n at least 2.
 
+    See Also
+    --------
+    compare : CGPK and ResCGPK over depth, with their bounds.
+    condition_number : The condition number itself.
+
     Examples
     --------
     >>> from rescntk.theory import conditioning
@@ -300,6 +305,11 @@ def compare(
         As for `Network`, `alpha` positive.
     head, engine, progress
         As for `Kernel`.
+
+    See Also
+    --------
+    bounds : Bounds on the condition number of one matrix.
+    rescntk.plots.condition_numbers : The picture of figure 3.
 
     Examples
     --------

@@ -103,6 +103,11 @@ def check(
     ValueError
         If arguments are not as described, or the prediction requires the multi-sphere.
 
+    See Also
+    --------
+    rescntk.theory.families.resnet : A family of networks over depth.
+    rescntk.plots.limit_distances : Pictures of a report.
+
     Examples
     --------
     >>> from rescntk.theory import depth, families
@@ -292,7 +297,7 @@ def _keeps_digits(X: np.ndarray, head: str) -> bool:
 def _matrices(
     networks: list[Network], X: np.ndarray, kind: str, head: str, engine: str, progress: bool
 ) -> np.ndarray:
-    """Return normalized kernel matrices; networks that differ in depth alone share one pass."""
+    """Return normalized kernel matrices; networks that differ only in depth share one pass."""
     groups = defaultdict(list)
     for index, network in enumerate(networks):
         groups[network.replace(depth=1)].append(index)

@@ -15,10 +15,12 @@ import cpu
 import finite_concentration
 import harness
 import images
+import quoted
 import ratios
 import regression
 import scale_report
 import unequal
+import unseen
 from classification_methods import CURVE_SETS
 from harness import RESULTS, read
 
@@ -27,6 +29,7 @@ pytestmark = pytest.mark.slow
 
 PAGES = {
     "classification.csv": classification_report.table,
+    "classification_held_out.csv": classification_report.held_out_table,
     "classification_curves.csv": lambda rows: classification_report.curve_table(rows, CURVE_SETS),
     "classification_noise.csv": classification_report.noise_tables,
     "cpu.json": cpu.table,
@@ -36,6 +39,7 @@ PAGES = {
     "regression.csv": regression.report,
     "scale.json": scale_report.text,
     "unequal.json": unequal.tables,
+    "unseen.csv": unseen.table,
 }
 
 
@@ -45,6 +49,22 @@ def test_results_give_their_page(name, monkeypatch):
     path = RESULTS / name
     results = json.loads(path.read_text()) if path.suffix == ".json" else read(path)
     assert PAGES[name](results) == path.with_suffix(".md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", quoted.pages())
+def test_pages_quote_the_results(page):
+    """Numbers in sentences and rows of tables; if they differ: python benchmarks/quoted.py."""
+    text = quoted.pages()[page].read_text(encoding="utf-8")
+    assert quoted.updated(page, text) == text
+
+
+def test_other_numbers_are_written_anew():
+    page, wrong = "docs/guide/neural_tangents.md", "is 1 to 2.5\ntimes as fast"
+    assert quoted.updated(page, wrong) == "is 17 to 138\ntimes as fast"
+    table = "| set | MiniRocket |\n|---|--:|\n| a | 1 |\n"
+    assert quoted.updated("other", table) == table  # of no results
+    with pytest.raises(AssertionError, match="has 0 times: is "):
+        quoted.updated(page, "none")
 
 
 def test_the_table_of_ratios_has_the_cases_of_the_script():

@@ -101,6 +101,9 @@ def test_wrappers_say_what_to_do(library, kind, rng):
     for attempt in (lambda: model.predict(broken), lambda: wrapper(**ONE).fit(broken, targets)):
         with pytest.raises(ValueError, match=f"missing values.*{FILLED}"):
             attempt()
+    filled = wrapper(**ONE).set_params(missing="interpolate").fit(broken, targets)
+    assert (filled.predict(X) == filled.model_.predict(X)).all()
+    assert (filled.predict(broken) == filled.model_.predict(broken)).all()
     with pytest.raises(ValueError, match=RESIZED):
         model.predict(X[:, :, :10])
     with pytest.raises(ValueError, match="channel") as refusal:

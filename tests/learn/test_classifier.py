@@ -118,7 +118,9 @@ def test_classes_of_one_case_do_not_count(rng):
     assert np.isnan(model.class_scores_[2:]).all() and model.best_score_ > 0.9
 
     many = np.repeat(np.arange(6), 2)  # copies do not differ
-    with pytest.warns(UserWarning, match="no class has two signals that differ.*Regr") as seen:
+    with pytest.warns(
+        UserWarning, match="none of the 6 classes has two signals that differ.*Regr"
+    ) as seen:
         alone = ResidualKernelClassifier(**QUICK).fit(X[many], many)
     assert [warning.filename for warning in seen] == [__file__]
     assert np.isnan([alone.best_score_, alone.balanced_score_, alone.best_score_error_]).all()

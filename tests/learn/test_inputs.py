@@ -2,8 +2,19 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from rescntk.learn import KernelMatrix, ResidualKernelClassifier, SignalKernel, SignalScaler
+from rescntk import datasets
+from rescntk.learn import (
+    KernelMatrix,
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    SignalKernel,
+    SignalScaler,
+)
+from rescntk.learn.containers import looks_transposed
+from rescntk.learn.missing import complete
+from tests import tolerances
 from tests.learn.cases import ONE
 
 MODELS = [ResidualKernelClassifier(**ONE), KernelMatrix(SignalKernel(1)), SignalScaler()]
@@ -59,15 +70,86 @@ def held(cases):
 
 
 @pytest.mark.parametrize("axes", [2, 3])
-def test_missing_values(axes, model, X):
+def test_missing_values_are_refused(axes, model, X):
     good = X if axes == 3 else X[:, 0]
     model.fit(good, y)
-    for bad in (np.nan, np.inf, None):
+    for bad in (np.nan, None):
         broken = good.astype(float if bad else object)
-        broken[5, ..., 7] = bad
-        refuse(model, broken, rf"\(first in case 5\).*{FILLED}")
+        broken[5, ..., 7], broken[6, ..., 1] = bad, bad
+        count = 2 * (axes - 1)
+        where = r"NaN \(first in case 5, channel 0, time point 7\)"
+        said = rf"^X has {count} missing values, {where}.*missing='interpolate'.*{FILLED}"
+        refuse(model, broken, said)
     if axes == 3:
-        refuse(model, broken.tolist(), rf"first in case 5\).*{FILLED}")
+        refuse(model, broken.tolist(), said)
+    broken = good.copy()
+    broken[5, ..., 7] = np.inf
+    refuse(model, broken, r"^X contains infinity \(first in case 5, channel 0, time point 7\)")
+
+
+def broken_copies(X, rng):
+    """Return signals with gaps at both ends and inside, and the signals without the gaps."""
+    gaps, filled = X.copy(), X.copy()
+    times = np.arange(X.shape[2])
+    for case, channel in np.ndindex(X.shape[:2]):
+        gone = rng.random(len(times)) < 0.3
+        gone[:2], gone[-1], gone[4] = True, True, False
+        kept = times[~gone]
+        for time in times[gone]:  # by the definition: the nearest values on both sides
+            before, after = kept[kept < time], kept[kept > time]
+            low, high = before.max(initial=-1), after.min(initial=len(times))
+            ends = [x for x, inside in ((low, len(before)), (high, len(after))) if inside]
+            weights = [1.0] if len(ends) == 1 else [(high - time), (time - low)]
+            filled[case, channel, time] = np.average(X[case, channel, ends], weights=weights)
+        gaps[case, channel, gone] = np.nan
+    return gaps, filled
+
+
+@pytest.mark.parametrize("form", ["array", "flat", "list"])
+def test_missing_values_are_interpolated(form, model, X, rng):
+    gaps, filled = broken_copies(X, rng)
+    made = {
+        "array": lambda Z: Z,
+        "flat": lambda Z: Z[:, 0],
+        "list": lambda Z: [z[:, : 9 + i % 3] for i, z in enumerate(Z)],
+    }[form]
+    model = clone(model).set_params(missing="interpolate")
+    given = made(gaps)
+    before = [np.array(x) for x in given]
+    if form == "list":  # the last value of a shorter signal is extended, not interpolated
+        expected = [complete(z[None], "X", "interpolate")[0] for z in given]
+    else:
+        expected = made(filled)
+    assert_close(use(model.fit(given, y), given), use(model.fit(expected, y), expected))
+    assert all(np.array_equal(x, z, equal_nan=True) for x, z in zip(given, before, strict=True))
+    assert_close(use(model, given), use(model, expected))
+    if form != "flat":
+        gaps[3, 1] = np.nan
+        refuse(model, made(gaps), r"^X has no value in channel 1 of case 3, expected at least one")
+    assert model.__sklearn_tags__().input_tags.allow_nan
+    with pytest.raises(ValueError, match="missing is 'drop', expected one of 'refuse', 'inter"):
+        model.set_params(missing="drop").fit(X, y)
+
+
+def assert_close(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerances.ROUTES)
+
+
+@pytest.mark.parametrize("power", [-1040, 0, 1023])
+def test_interpolation_of_any_size(power):
+    x = np.ldexp([[np.nan, 1.0, np.nan, -1.5, np.nan]], power)
+    expected = np.ldexp([[1.0, 1.0, -0.25, -1.5, -1.5]], power)
+    assert (complete(x[None], "X", "interpolate")[0] == expected).all()
+
+
+def test_missing_pixels_are_refused(rng):
+    images = rng.standard_normal((8, 1, 5, 5))
+    images[2, 0, 3, 4] = np.nan
+    model = ResidualKernelClassifier(missing="interpolate")
+    said = r"1 missing value, NaN \(first in case 2, channel 0, pixel \(3, 4\)\), expected finite"
+    with pytest.raises(ValueError, match=rf"{said} numbers: fill them in first"):
+        model.fit(images, y)
 
 
 @pytest.mark.parametrize("axes", [2, 3])
@@ -82,13 +164,30 @@ def test_masked_arrays_are_refused(axes, model, X):
             model.fit(good, np.ma.masked_array(y, y == 1))
 
 
-def test_tables_of_whole_signals(model, X):
+def test_tables_of_pandas(model, X):
+    """Rows of two indices, whole signals in cells, a list of tables: as sktime gives them."""
     pd = pytest.importorskip("pandas")
+    expected = use(model.fit(X, y), X)
     nested = pd.DataFrame({f"c{c}": [pd.Series(case[c]) for case in X] for c in range(2)})
-    model.fit(X, y)
-    refuse(model, nested, r"^X is a nested table, .*sktime\.datatypes.*np\.arr")
-    told = np.array([list(row) for row in nested.values])  # as the message says
-    assert (use(model, told) == use(model, X)).all()
+    frames = [pd.DataFrame(case.T, columns=["a", "b"]) for case in X]
+    names = [f"case {9 - i}" for i in range(8)]  # not in the order of the alphabet
+    rows = pd.concat(frames, keys=names)
+    backwards = rows.iloc[::-1].loc[names]  # times fall, cases are in order
+    assert backwards.index[0] == ("case 9", 11)
+    for table in (nested, rows, backwards, rows.astype("Float64"), frames, tuple(frames)):
+        assert (use(model.fit(table, y), table) == expected).all()
+    short = rows.drop(index=[("case 9", 11)])
+    lists = [X[0, :, :11], *X[1:]]
+    for one, other in zip(use(model.fit(short, y), short), use(model, lists), strict=True):
+        assert (one == other).all()
+    twice, deep = pd.concat([rows, rows[:1]]), pd.concat([rows], keys=["all"])
+    refuse(model, twice, r"^X has the row \('case 9', 0\) twice, expected one for a case and time")
+    refuse(model, deep, "^X has rows of 3 indices, expected two: case and time")
+    texts = rows.astype(object)
+    texts.iloc[0, 0] = "high"
+    refuse(model, texts, "could not convert string to float: 'high'")
+    regressor = ResidualKernelRegressor(**ONE).fit(rows, X[:, 0].sum(axis=1))
+    assert regressor.score(rows, y) == regressor.score(X, y)
 
 
 def test_other_shapes_than_in_fit(model, X):
@@ -96,12 +195,46 @@ def test_other_shapes_than_in_fit(model, X):
     message = rf"10 features, but .* expecting 12 .*{RESIZED}"
     refuse(model, X[:, 0, :10], message, fitting=False)
     model.fit(X, y)
-    for other, said in ((X[:, :, :10], "2 channels × 10"), (X[:, :1], "1 channel × 12")):
-        refuse(model, other, rf"{said} .* 2 channels × 12 .*{RESIZED}", fitting=False)
+    refuse(model, X[:, :, :10], rf"2 channels × 10 .* 2 channels × 12 .*{RESIZED}", fitting=False)
+    refuse(model, X[:, :1], r"1 channel × 12 .* 2 channels × 12 time points$", fitting=False)
+    swapped = r"12 channels × 2 .*12 time points; X looks transposed, X\.swapaxes\(1, 2\)"
+    refuse(model, X.swapaxes(1, 2), swapped, fitting=False)
+    single = r"expected.*a single signal is X\[:1\], not X\[0\]$"
+    refuse(model, X[0], single, fitting=False)
+    refuse(model, X[0, 0], single)
     cases = [X[0, :, :9], *X[1:]]
     channels = np.stack([held(case) for case in cases])
     for other in (cases, [case.tolist() for case in cases], held(cases), channels):
-        refuse(model, other, rf"9 to 12 time points.*{RESIZED}", fitting=False)
+        said = rf"2 channels × 9 to 12 time points.* a fit on a list .*{RESIZED}"
+        refuse(model, other, said, fitting=False)
+    model.fit(cases, y)
+    refuse(model, X[0], single, fitting=False)
+    refuse(model, X[:, :1], "any number of time points$", fitting=False)
+
+
+def test_transposed_signals(model, rng):
+    """A warning for (n_cases, n_timepoints, n_channels), and none for sets as they are."""
+    X = np.cumsum(rng.standard_normal((8, 3, 130)), axis=2)
+    expected = r"130 channels × 3 time points and looks transposed.*X\.swapaxes\(1, 2\)"
+    with pytest.warns(UserWarning, match=expected) as seen:
+        model.fit(X.swapaxes(1, 2), y)
+    assert isinstance(model, SignalScaler) or seen[0].filename == __file__
+    assert looks_transposed(X[:, :1].swapaxes(1, 2))
+    lengths = [X[0].T, X[1, :, :9].T]
+    with pytest.raises(ValueError, match=r"\[9, 130\] channels.*\[x\.T for x in X\]"):
+        model.fit(lengths, y[:2])
+    noise = rng.standard_normal((60, 20, 5))
+    assert not any(map(looks_transposed, (X, noise, noise[:, :, :1])))
+
+
+def test_no_shipped_set_looks_transposed():
+    pytest.importorskip("aeon")
+    for name in datasets.bundled():
+        X = datasets.load(name)
+        parts = [X[:, :, :length] for length in (*range(1, 20), None)]
+        assert not any(map(looks_transposed, parts)), name
+        if X.size > 1000 and name not in ("ACSF1", "CardanoSentiment"):  # these are rough
+            assert looks_transposed(X.swapaxes(1, 2)), name
 
 
 def test_other_shapes(model, X):

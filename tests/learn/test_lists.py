@@ -59,7 +59,9 @@ def test_signals_of_one_channel_and_refusals(rng):
     expected = ResidualKernelClassifier(**ONE).fit(X, y)
     assert (model.decision_function(X) == expected.decision_function(X)).all()
     broken = [*X[:4], X[4] * np.nan, *X[5:]]
-    with pytest.raises(ValueError, match=r"NaN or infinity \(first in case 4\).*fill in missing"):
+    with pytest.raises(
+        ValueError, match=r"NaN \(first in case 4, channel 0, time point 0\).*fill them in"
+    ):
         model.fit(broken, y)
     with pytest.raises(ValueError, match=r"2 channels × 9 .*1 channel × any number of"):
         model.predict(np.zeros((3, 2, 9)))

@@ -34,7 +34,7 @@ class Page(HTMLParser):
 
 
 PARTS = ["Summary", "Confusion", "Classes", "Calibration", "Wrong answers"]
-BOTH = ["Novelty and drift", "Passes"]
+BOTH = ["Novelty", "Drift", "Passes"]
 
 
 @pytest.fixture(scope="module")

@@ -61,6 +61,9 @@ def test_columns_have_names(rng):
     scaler = SignalScaler().set_output(transform="pandas")
     assert isinstance(scaler.fit_transform(X), np.ndarray)  # three axes have no columns
     assert not hasattr(scaler, "get_feature_names_out")
+    assert isinstance(scaler.set_output(transform="pandas").transform(X), np.ndarray)
+    assert isinstance(scaler.fit(table).transform(table), pd.DataFrame)  # the choice stays
+    assert isinstance(scaler.set_output(transform="default").transform(table), np.ndarray)
 
 
 def test_kernel_matrix_in_pipelines(rng):

@@ -13,6 +13,7 @@ from rescntk.theory import (
     degeneracy,
     depth,
     families,
+    learning,
     locality,
     multisphere,
     smoothness,
@@ -90,7 +91,8 @@ def test_contributions():
                 np.testing.assert_array_equal(line.get_array(), share[k][[0, 1, 1, 2, 2, 3]])
                 np.testing.assert_allclose(line.get_segments()[3][1], (2.0, channel[2]))
                 assert line.get_clim()[1] == -line.get_clim()[0] == abs(shares[:, k]).max()
-            assert ax.get_title().startswith("prediction" if names is None else "decision for")
+            start = "prediction" if names is None else "predicted a: decision for"
+            assert ax.get_title().startswith(start)
             total = f"{share[k].sum() + model.intercept_[k]:.3g} = shares "
             assert total.replace("-", "−") in ax.get_title()
     with pytest.raises(ValueError, match="output is 3, expected an integer below 3"):
@@ -98,7 +100,13 @@ def test_contributions():
     with pytest.raises(ValueError, match=r"X has images, expected signals"):
         plots.contributions(SimpleNamespace(n_timepoints_=(2, 4)), X)
     model.contributions, model.intercept_, model.classes_ = lambda X: shares[:, :1], [0.0], "ab"
-    colours = plots.contributions(model, X)[0].figure.axes[-1]
+    panels = plots.contributions(model, X, y=["b", "a"])
+    assert (
+        panels[0].get_title().startswith(f"true b, predicted {'ab'[int(shares[0, 0].sum() > 0)]}: ")
+    )
+    with pytest.raises(ValueError, match="y has 1 rows, expected 2"):
+        plots.contributions(model, X, y=["b"])
+    colours = panels[0].figure.axes[-1]
     assert colours.get_ylabel() == "share of the decision\nblue: class a, orange: class b"
 
 
@@ -387,3 +395,41 @@ def test_eigenvalues_of_0_are_left_out():
     assert "2 pixels (0, 1): λ = 0" in [text.get_text() for text in ax.get_legend().get_texts()]
     assert "1 layer, skips" in ax.get_title()
     ax.figure.savefig(io.BytesIO())
+
+
+def test_learning_curves():
+    """Lines have the predictions, points the measurements of their names with two errors."""
+    x = np.random.default_rng(0).standard_normal((40, 6))
+    K, sizes = x @ x.T, (2, 4, 6, 20)
+    found = {str(r): learning.from_gram(K, x[:, 0], sizes, r, noise=0.1) for r in (0.0, 1.0)}
+    own = learning.measure(K, x[:, 0], sizes, 1.0, draws=5, rng=0)
+    ax = plots.learning_curve(found, {"1.0": own})
+    drawn = lines(ax)
+    for (name, table), colour in zip(found.items(), ("#0072B2", "#D55E00"), strict=True):
+        errors = table.column("test_error")
+        expected = np.where(np.isinf(errors), np.nan, errors)
+        np.testing.assert_array_equal(drawn[name + colour].get_ydata(), expected)
+    assert np.isnan(expected).sum() == 0 < np.isinf(found["0.0"].column("test_error")).sum()
+    bars = ax.containers[0].lines[2][0].get_segments()
+    half = [(bar[1, 1] - bar[0, 1]) / 2 for bar in bars]
+    np.testing.assert_allclose(half, 2 * own.column("standard_error"))
+    with pytest.raises(ValueError, match="measured is 'other', expected one of '0.0', '1.0'"):
+        plots.learning_curve(found, {"other": own})
+    with pytest.raises(ValueError, match="predicted is 3, expected a result of learning.curve"):
+        plots.learning_curve(3)
+
+
+def test_forecasts():
+    """The band has the intervals, the line the forecasts, the square today's error."""
+    pytest.importorskip("sklearn")
+    from rescntk.learn.forecast import Forecast, ForecastRow
+
+    rows = ForecastRow(40, 0.05, 0.02, 0.1), ForecastRow(20, 0.1, 0.05, 0.2)
+    ax = plots.forecast(Forecast(rows, 20, 0.12, 0.8, "share of wrong answers"))
+    drawn = lines(ax)
+    assert [list(each) for each in drawn["forecast#0072B2"].get_data()] == [[20, 40], [0.1, 0.05]]
+    assert [list(each) for each in drawn["left out, today#D55E00"].get_data()] == [[20], [0.12]]
+    corners = {tuple(corner) for corner in ax.collections[0].get_paths()[0].vertices.round(12)}
+    assert {(20, 0.05), (20, 0.2), (40, 0.02), (40, 0.1)} <= corners
+    with pytest.raises(ValueError, match="found is 3, expected a result of model.forecast"):
+        plots.forecast(3)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 import rescntk as rk
-from tests.project.pages import ROOT
+from tests.project.pages import ROOT, links
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ def distributions(tmp_path_factory):
     source = tmp_path_factory.mktemp("source")
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "rescntk", source / "rescntk", ignore=ignore)
-    for name in ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml"):
+    for name in ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py"):
         shutil.copy(ROOT / name, source)
     build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist", "."]
     run(*build, folder=source)
@@ -72,6 +73,24 @@ def test_wheel_and_sdist_hold_every_file_of_the_package(distributions):
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert names >= files | {"README.md", "LICENSE", "pyproject.toml"}
     assert not any(name.startswith("tests") for name in names), "with a part of the tests"
+
+
+def test_links_of_the_description_lead_out_of_the_package(distributions):
+    """Without the repository's address they are words; with an address all are absolute."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    description = runpy.run_path(str(ROOT / "setup.py"))["description"]
+    for address in (None, "https://example.org/rescntk"):
+        found = description(text, address)
+        assert all(re.match("https?:|#", target) for target in links(found))
+        assert ("](https://example.org/rescntk/raw/main/docs/figures/" in found) is (
+            address is not None
+        )
+    with zipfile.ZipFile(distributions[1]) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        head, _, body = archive.read(name).decode("utf-8").partition("\n\n")
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("urls", {})
+    assert body.strip() == description(text, urls.get("Repository")).strip()
+    assert "\nDescription-Content-Type: text/markdown\n" in head
 
 
 def test_the_wheel_works_by_itself(python, tmp_path):

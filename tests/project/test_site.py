@@ -39,7 +39,8 @@ def site(tmp_path_factory):
     generated = shutil.ignore_patterns("generated", "thumbnails", "results", "*.csv", "*.json")
     shutil.copytree(ROOT / "docs", root / "docs", ignore=generated)
     shutil.copytree(ROOT / "notebooks", root / "notebooks")
-    shutil.copy(ROOT / "README.md", root)
+    for name in ("README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, root)
     shutil.copytree(ROOT / "benchmarks/results", root / "benchmarks/results")
     options = ["-W", "--keep-going", "-n", "-q"]  # as in the Makefile
     command = [sys.executable, "-c", OFFLINE, *options, root / "docs", root / "site"]
@@ -78,19 +79,24 @@ def test_pages_load_nothing_from_elsewhere(site):
 
 
 def test_pages_have_formulas_pictures_links_and_the_table_of_estimators(site):
-    page = (site / "api/generated/rescntk.html").read_text(encoding="utf-8")
+    page = (site / "api/generated/rescntk.Network.html").read_text(encoding="utf-8")
     assert "_static/mathjax/tex-chtml.js" in page and 'class="math' in page
     fonts = {path.name for path in (site / "_static/mathjax").rglob("*.woff")}
     assert {"MathJax_Main-Regular.woff", "MathJax_Math-Italic.woff"} <= fonts
     page = (site / "gallery/index.html").read_text(encoding="utf-8")
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         assert f'href="{path.stem}.html"' in page and f"{path.stem}.png" in page
-    page = (site / "api/generated/rescntk.theory.conditioning.html").read_text(encoding="utf-8")
-    assert re.search(r'<a [^>]*href="#rescntk.theory.conditioning.Comparison"[^>]*><code', page)
+    compare = site / "api/generated/rescntk.theory.conditioning.compare.html"
+    page = compare.read_text(encoding="utf-8")
+    assert re.search(r'<a [^>]*href="rescntk.theory.conditioning.Comparison.html#[^>]*><code', page)
+    assert "Returns<" in page and "Guide and theory" in page and "viewcode-link" in page
+    assert (site / "gallery/locality.ipynb").exists()
+    assert 'href="locality.ipynb" download' in (site / "gallery/locality.html").read_text("utf-8")
     page = (site / "api/estimators.html").read_text(encoding="utf-8")
     rows = re.findall(r"<tr.*?</tr>", page, flags=re.S)
     (aeon,) = [row for row in rows if "aeon.ResidualKernelClassifier" in row]
-    assert re.findall(r"<p>(\w+|–)</p>", aeon) == ["classifier", "yes", "yes", "no", "–"]
-    names = set(import_module("rescntk.learn").__all__)
-    for name in names - {"SignalKernel"}:  # a kernel is no estimator
+    assert re.findall(r"<p>(\w+|–)</p>", aeon) == ["classifier", "yes", "yes", "yes", "–"]
+    learn = import_module("rescntk.learn")
+    names = {name for name in learn.__all__ if hasattr(getattr(learn, name), "fit")}
+    for name in names:
         assert any(f">{name}<" in row for row in rows), name

@@ -1,0 +1,286 @@
+"""Numbers that pages quote from measured results: `python benchmarks/quoted.py` writes them anew.
+
+The tables of `benchmarks/results/*.md` are the source; tests/benchmarks/test_pages.py holds them
+against the data. A number in a sentence is a field of SENTENCES, which says where the number stands
+in a table. A table of a page that has the header of such a table has its rows.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+RULE = re.compile(r"\|[-:| ]+\|")
+KEYS = ("d", "q", "engine", "landmarks")
+"""Columns that name a row beside the first column, wherever a table has them."""
+
+
+class Table(NamedTuple):
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def cells(line: str) -> tuple[str, ...]:
+    """Return the cells of a line of a Markdown table."""
+    return tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
+
+
+@cache
+def tables(name: str) -> list[Table]:
+    """Return the tables of a page of results."""
+    text = (ROOT / f"benchmarks/results/{name}.md").read_text("utf-8")
+    blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.M)
+    lines = [block.splitlines() for block in blocks]
+    return [Table(cells(first), [cells(line) for line in rest[1:]]) for first, *rest in lines]
+
+
+def values(name: str, column: str, *words: str) -> list[float]:
+    """Return the first numbers of a column, in all rows that have the words, or whose header does.
+
+    Percents are shares of 1.
+    """
+    found = []
+    for header, rows in tables(name):
+        for row in rows if column in header else ():
+            if {*words} <= {*header, *row}:
+                text = row[header.index(column)]
+                number = float(re.search(r"-?\d+(\.\d+)?(e[-+]\d+)?", text)[0])
+                found.append(number / 100 if text.endswith("%") else number)
+    assert found, (name, column, words)
+    return found
+
+
+def value(name: str, column: str, *words: str) -> float:
+    """Return the number of the only row that has the words."""
+    (number,) = values(name, column, *words)
+    return number
+
+
+def told(name: str, pattern: str) -> float:
+    """Return a number that a page of results has outside of tables: the group of a pattern."""
+    return float(re.search(pattern, (ROOT / f"benchmarks/results/{name}.md").read_text("utf-8"))[1])
+
+
+def sentences() -> dict[str, list[tuple]]:
+    """Return the sentences of each page with fields for numbers, and the numbers."""
+    accuracy, noise, curves = "classification", "classification_noise", "classification_curves"
+    ours, fast = "rescntk", "rescntk, fast"
+    methods = (ours, fast, "MiniRocket")
+
+    def digits(method: str, size: int = 100) -> float:
+        return 100 * value("images", str(size), method)
+
+    def curve(name: str, size: int, *of: str) -> list[float]:
+        return [value(curves, m, f"{name}, training signals", str(size)) for m in of]
+
+    def gains(dtype: str, *words: str) -> list[float]:
+        return values("cpu", f"gain {dtype}", "numba", *words)
+
+    def relative(gram: str) -> float:
+        return value("ratios", "time", gram)
+
+    def pair(head: str, dtype: str = "float64") -> float:
+        return value("cpu", dtype, head, "100", "3", "numba")
+
+    def real(dtype: str, q: int = 3) -> float:
+        return value("cpu", "ratio", dtype, str(q))
+
+    def noisy(level: float) -> list[float]:
+        return [value(noise, m, f"noise {level:g}", "**mean**") for m in methods]
+
+    def covered(name: str) -> list[float]:
+        return [100 * value("regression", f"{fast}: inside {c} %", name) for c in (68, 95)]
+
+    def longer(length: int, q: int) -> list[float]:
+        return values("unequal", "ratio", f"about {length}", str(q))
+
+    seconds = {m: value(accuracy, m, "all sets") for m in methods}
+    float32 = [
+        a / b
+        for a, b in zip(
+            values("cpu", "float64", "numba"), values("cpu", "float32", "numba"), strict=True
+        )
+    ]
+    images = {
+        head: (
+            value("images", "gain float64", head, size),
+            value("images", "gain float32", head, size),
+        )
+        for head, size in (("gap", "8 × 8"), ("trace", "32 × 32"))
+    }
+    last = ("ResidualKernelClassifier", "nearest neighbour", "SVM-RBF")
+    return {
+        "README.md": [
+            (
+                "the classifier reads {:.0f} % of scikit-learn's digits (8 × 8 pixels), nearest "
+                "neighbours {:.0f} %, an SVM {:.0f} %",
+                *map(digits, last),
+            ),
+            (
+                "it has the mean accuracy {:.2f}, MiniRocket {:.2f}",
+                value("classification_held_out", ours, "**mean**"),
+                value("classification_held_out", "MiniRocket", "**mean**"),
+            ),
+        ],
+        "docs/guide/comparison.md": [
+            (
+                "fitting and predicting all eight sets takes {:.0f} s, and {:.0f} s with "
+                '`effort="fast"`; MiniRocket takes {:.1f} s',
+                seconds[ours], seconds[fast], seconds["MiniRocket"],
+            ),
+            *((f"| {level:g} | {{:.3f}} | {{:.3f}} | {{:.3f}} |", *noisy(level))
+              for level in (0, 0.02, 0.05, 0.1)),
+            (
+                "no accuracy exceeds {:.2f}",
+                max(value(noise, m, "noise 0.1", "ACSF1") for m in methods),
+            ),
+            (
+                "ACSF1: {:.3f} against {:.3f}",
+                value(accuracy, "MiniRocket", "ACSF1"), value(accuracy, ours, "ACSF1"),
+            ),
+        ],
+        "docs/guide/few_signals.md": [
+            (
+                "with 10: {:.2f} against {:.2f} and {:.2f}",
+                *curve("JapaneseVowels", 10, ours, "MiniRocket", "MultiRocketHydra"),
+            ),
+            (
+                "with 5 signals ({:.2f}) and with 10 ({:.2f})",
+                *curve("JapaneseVowels", 5, "1-NN DTW"),
+                *curve("JapaneseVowels", 10, "1-NN DTW"),
+            ),
+            (
+                "{:.2f} against {:.2f} and {:.2f}), from 10",
+                *curve("BasicMotions", 5, ours, "MiniRocket", "MultiRocketHydra"),
+            ),
+        ],
+        "docs/guide/novelty.md": [
+            (
+                "is right on {:.0f} % of the signals in the mean of eight sets, and MiniRocket "
+                "on {:.0f} %",
+                100 * noisy(0.1)[1], 100 * noisy(0.1)[2],
+            ),
+        ],
+        "docs/guide/regression.md": [
+            (f"| {name} | {{:.0f}} % | {{:.0f}} % |", *covered(name))
+            for name in ("Covid3Month", "CardanoSentiment", "Tecator")
+        ],
+        "docs/guide/lengths.md": [
+            ("| a list of signals, own lengths | {:.2f} |",
+             value("unequal", "PickupGestureWiimoteZ", "rescntk, own lengths")),
+            ("| padded to one length | {:.2f} |",
+             value("unequal", "PickupGestureWiimoteZ", "rescntk, padded (aeon)")),
+            ("| resampled to one length | {:.2f} |",
+             value("unequal", "PickupGestureWiimoteZ", "rescntk, resampled")),
+        ],
+        "docs/guide/many_signals.md": [
+            (
+                "landmarks reach {:.1f} % of the accuracy",
+                100 * value("many_signals", "accuracy", "2000", "500")
+                / value("many_signals", "accuracy", "2000", "all"),
+            ),
+            (
+                "takes {:.0f} processor seconds for 1500 signals and {:.0f} for 10 000",
+                value("many_signals", "fit, processor s", "1500", "500"),
+                value("many_signals", "fit, processor s", "10000", "500"),
+            ),
+        ],
+        "docs/guide/signals.md": [
+            ("costs {:.2f} times as much", relative("only the Gaussian process kernel")),
+            ("{:.1f} to {:.1f} times as fast", min(float32), max(float32)),
+        ],
+        "docs/guide/choosing.md": [
+            ("costs {:.0f} µs with GAP and {:.1f} µs with trace", pair("gap"), pair("trace")),
+        ],
+        "docs/guide/neural_tangents.md": [
+            (
+                "is {:.0f} to {:.0f} times as fast",
+                min(gains("float64", "gap", "100")), max(gains("float32", "gap", "100")),
+            ),
+        ],
+        "docs/guide/speed.md": [
+            ("float32 is {:.1f} to {:.1f} times as fast", min(float32), max(float32)),
+            ("{:.0f} times less time, as measured above", pair("gap") / pair("trace")),
+            (
+                "takes {:.1f} times (float64) and {:.1f} times (float32) the time",
+                real("float64"), real("float32"),
+            ),
+            (
+                "{:.1f} to {:.1f} times as much for a pixel pair at 100 to 200 time points",
+                min(longer(100, 3) + longer(200, 3)), max(longer(100, 3) + longer(200, 3)),
+            ),
+            ("| gap | 8 × 8 | {:.2f} | {:.2f} |", *images["gap"]),
+            ("| trace | 32 × 32 | {:.2f} | {:.2f} |", *images["trace"]),
+            (
+                "take {:.1f} core hours in float32 and {:.1f} in float64",
+                value("images", "core hours", "float32"), value("images", "core hours", "float64"),
+            ),
+        ],
+        "docs/guide/accuracy.md": [
+            (
+                "A Gram of the former takes {:.1f} times as long",
+                relative("smooth signals of one channel, filters of 1"),
+            ),
+            ("its Gram takes {:.1f} and {:.1f} times as long", real("float64"), real("float32")),
+        ],
+        "docs/guide/large_data.md": [
+            ("the {:.1f} µs [measured]", pair("gap", "float32")),
+            (
+                "in {:.0f} iterations with 500 landmarks as preconditioner, and in {:.0f} without",
+                told("scale", r"10000 equations.*: (\d+) iterations"),
+                told("scale", r"10000 equations.*, (\d+) without"),
+            ),
+        ],
+    }  # fmt: skip
+
+
+def pattern(sentence: str) -> re.Pattern[str]:
+    """Return what finds a sentence, its lines broken anywhere, with any numbers in its fields."""
+    words = [
+        r"\s+".join(map(re.escape, part.split(" "))) for part in re.split(r"\{.*?\}", sentence)
+    ]
+    return re.compile(r"(-?\d+(?:\.\d+)?)".join(f"({part})" for part in words))
+
+
+def updated(page: str, text: str) -> str:
+    """Return a page's text with today's numbers; a sentence that it lacks is an error."""
+    for sentence, *numbers in sentences().get(page, ()):
+        found = list(pattern(sentence).finditer(text))
+        assert len(found) == 1, f"{page} has {len(found)} times: {sentence}"
+        parts = list(found[0].groups())
+        fields = re.findall(r"\{.*?\}", sentence)
+        parts[1::2] = [f.format(n) for f, n in zip(fields, numbers, strict=True)]
+        text = text[: found[0].start()] + "".join(parts) + text[found[0].end() :]
+    return re.sub(r"(?:^\|.*\n)+", lambda block: _rows(block[0]), text, flags=re.M)
+
+
+def _rows(block: str) -> str:
+    """Return a table with the rows of the table of results that has the same header."""
+    first, rule, *lines = block.splitlines()
+    header = cells(first)
+    keys = [k for k, name in enumerate(header) if k == 0 or name in KEYS]
+    known = {}
+    for path in (ROOT / "benchmarks/results").glob("*.md"):
+        for table in tables(path.stem):
+            if table.header == header:
+                known |= {tuple(row[k] for k in keys): row for row in table.rows}
+    if known:
+        wanted = [known[tuple(cells(line)[k] for k in keys)] for line in lines]
+        lines = [f"| {' | '.join(row)} |" for row in wanted]
+    return "\n".join([first, rule, *lines]) + "\n"
+
+
+def pages() -> dict[str, Path]:
+    """Return the README and the guide by name."""
+    paths = [ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md"))]
+    return {path.relative_to(ROOT).as_posix(): path for path in paths}
+
+
+if __name__ == "__main__":
+    for page, path in pages().items():
+        text = path.read_text("utf-8")
+        new = updated(page, text)
+        if new != text:
+            path.write_text(new, encoding="utf-8")
+            print(f"written: {page}")

@@ -1,0 +1,123 @@
+"""Forecasts: the expected error of an estimator that is fitted to more signals than there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import beta, norm
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from ..report_table import ReportTable
+from ..validation import check_depths, check_positive
+
+_FARTHEST = 4
+"""Largest number of signals, relative to today's, that is forecast. Raising it gives forecasts that
+nobody has compared with measurements."""
+
+
+class _Law(NamedTuple):
+    """How errors fall with the number n of signals: e(m) = e(n) (m/n)^−exponent, and how surely."""
+
+    exponent: float
+    """Raising it forecasts smaller errors."""
+    spread: float
+    """Standard deviation of the exponent between data sets. Raising it widens intervals."""
+    doubt: float
+    """Factor of today's uncertainty: left-out errors depend on each other, as their training
+    signals are the same. It divides a classifier's number of signals, and multiplies a regressor's
+    standard error. Raising it widens intervals."""
+
+
+_CLASSIFIER = _Law(0.8, 0.4, 1 / 0.6)
+_REGRESSOR = _Law(0.5, 0.2, 1.5)
+"""Measured on 1750 draws of eight classification sets, the regressor's law on the squared errors of
+their targets ±1: the constants of the least interval score of 80 % intervals, with the spread
+raised from .3 to .4 and from .1 to .2, so that they cover 80 and 81 % at twice the signals. For
+each set by the least score of the seven others, without raising, they cover 75 and 78 %."""
+
+_QUANTILES = 201
+"""Quantiles of today's error, and of the exponent, that are combined. Raising it takes time
+with its square. Measured: ten times as many change the ends of 80 % intervals by less than 1 %."""
+
+
+class ForecastRow(NamedTuple):
+    """The error that is expected with one number of signals."""
+
+    n: int
+    error: float
+    """The median of what is expected."""
+    lower: float
+    """The lower end of the interval; 0 where no signal is wrong today."""
+    upper: float
+
+
+@dataclass(frozen=True)
+class Forecast(ReportTable):
+    """Errors at more signals; iterating gives a `ForecastRow` for each number of signals.
+
+    Errors are shares of wrong answers of a classifier, 1 − R² of a regressor.
+    """
+
+    n: int
+    """Number of signals of the fit."""
+    error: float
+    """Error today, of signals left out: 1 − ``best_score_``."""
+    coverage: float
+    quantity: str
+    """What an error is, in words."""
+
+    def __str__(self) -> str:
+        """Return the table as text."""
+        ends = f"{self.coverage:.0%} interval"
+        lines = [f"{self.quantity}: {self.error:.3g} with {self.n} signals, left out"]
+        lines.append(f"{'signals':>7}  {'error':>6}  {ends:>16}")
+        lines += [f"{n:7}  {e:6.3f}  {a:7.3f} – {b:6.3f}" for n, e, a, b in self.rows]
+        return "\n".join(lines)
+
+
+def forecast(model: Any, sizes: Iterable[int], coverage: float = 0.8) -> Forecast:
+    """Return the errors of a fitted estimator that are expected at more signals."""
+    check_is_fitted(model)
+    (n, n_different), share = model._counts, check_positive(coverage, "coverage")
+    if not share < 1:
+        raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1")
+    ladder = check_depths(sizes, "sizes")
+    for size in ladder:
+        if not n <= size <= _FARTHEST * n:
+            raise ValueError(
+                f"sizes has {size}, expected {n} to {_FARTHEST * n}: at least the {n} signals "
+                f"of the fit, and at most {_FARTHEST} times as many, as far as forecasts were "
+                f"compared with measurements"
+            )
+    error = 1.0 - model.best_score_
+    if not np.isfinite(error):
+        raise ValueError("best_score_ is nan, expected signals whose left-out errors count")
+    classes = is_classifier(model)
+    law, chances = _CLASSIFIER if classes else _REGRESSOR, _chances(_QUANTILES)
+    if classes:
+        # A share of wrong answers, given those of the signals left out, by Jeffreys' prior.
+        trials = n_different / law.doubt
+        levels = np.log(beta.ppf(chances, error * trials + 0.5, (1 - error) * trials + 0.5))
+    else:
+        tiny = np.finfo(np.float64).tiny
+        deviation = law.doubt * model.best_score_error_ / max(error, tiny)
+        levels = np.log(max(error, tiny)) + deviation * norm.ppf(chances)
+    tail, rows = 0.5 * (1.0 - share), []
+    for size in ladder:
+        falls = (law.exponent + law.spread * norm.ppf(chances)) * np.log(size / n)
+        logs = levels if size == n else np.subtract.outer(levels, falls)
+        ends = np.quantile(logs, (tail, 0.5, 1.0 - tail), method="hazen")
+        lower, middle, upper = np.exp(ends)
+        most = 1.0 if classes else np.inf
+        row = size, min(middle, most), 0.0 if error == 0 else min(lower, most), min(upper, most)
+        rows.append(ForecastRow(row[0], *map(float, row[1:])))
+    quantity = "share of wrong answers" if classes else "1 − R²"
+    return Forecast(tuple(rows), n, float(error), share, quantity)
+
+
+def _chances(count: int) -> np.ndarray:
+    return (np.arange(count) + 0.5) / count

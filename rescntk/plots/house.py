@@ -1,0 +1,28 @@
+"""The figure of all pictures: it needs matplotlib, so that style.py imports it when it draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.rcsetup import cycler
+
+from .style import COLOURS
+
+LOOK = {
+    "axes.prop_cycle": cycler(color=COLOURS),
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": "medium",
+}
+"""Settings of matplotlib for axes. Axes read them when they are made."""
+
+
+class HouseFigure(Figure):
+    """A figure whose axes have the house's colours, whatever the settings of matplotlib are."""
+
+    def add_subplot(self, *args: Any, **options: Any) -> Any:
+        """Add axes as matplotlib does, with `LOOK`."""
+        with rc_context(LOOK):
+            return super().add_subplot(*args, **options)

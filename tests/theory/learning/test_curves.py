@@ -1,0 +1,192 @@
+"""Learning curves against measured regressions, closed forms, extended precision and bounds."""
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rescntk as rk
+from rescntk.datasets import load_labelled
+from rescntk.theory import learning
+from tests import tolerances
+
+EPS = tolerances.EPS["float64"]
+
+
+def real_pools():
+    """Yield a name, a kernel matrix and a centred target of unit variance of real signals."""
+    digits = pytest.importorskip("sklearn.datasets").load_digits()
+    pytest.importorskip("aeon")
+    sets = {"digits": (digits.images[:, None], digits.target)}
+    for name in ("GunPoint", "ItalyPowerDemand", "JapaneseVowels", "Tecator"):
+        parts = zip(*(load_labelled(name, split) for split in ("train", "test")), strict=True)
+        sets[name] = tuple(map(np.concatenate, parts))
+    for name, (X, y) in sets.items():
+        if len(X) > 300:
+            places = np.random.default_rng(0).permutation(len(X))[:300]
+            X, y = X[places], y[places]
+        if X.shape[-1] == 150:  # GunPoint, means of 3 time points: a ninth of the work
+            X = X.reshape(*X.shape[:2], -1, 3).mean(axis=3)
+        target = y if y.dtype.kind == "f" else np.where(y == y[0], 1.0, -1.0)
+        target = target - target.mean()
+        yield name, rk.ResCNTK(3, 3, normalized=True)(X), target / target.std()
+
+
+def test_real_signals():
+    """Predictions have nothing fitted: a mean ratio within 5 %, nine tenths within 15 %."""
+    ratios = []
+    for _, K, y in real_pools():
+        sizes = [n for n in (10, 20, 40, 80, 150) if n <= len(K) // 2]
+        for ridge in (1e-3, 1e-1):
+            found = learning.from_gram(K, y, sizes, ridge).column("test_error")
+            ratios.append(found / learning.measure(K, y, sizes, ridge, rng=0).column("test_error"))
+    ratios = np.concatenate(ratios)
+    assert len(ratios) >= 40
+    assert abs(ratios.mean() - 1) <= 0.05
+    assert (abs(ratios - 1) <= 0.15).mean() >= 0.9
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+@pytest.mark.parametrize(("rank", "ridge"), [(120, 0.0), (120, 3.0), (30, 0.0), (30, 0.5)])
+def test_pools_with_random_eigenvectors(rank, ridge, noise):
+    """For them the formulas of a pool are exact as N grows, also near n = N."""
+    rng = np.random.default_rng(1)
+    U = np.linalg.qr(rng.standard_normal((120, 120)))[0]
+    values = np.where(np.arange(120) < rank, 120.0 / np.arange(1, 121), 0.0)
+    y = U @ (3.0 / np.arange(1, 121))
+    K = (U * values) @ U.T
+    sizes = (20, 60, 108) if ridge else (20, 60 if rank == 30 else 50, 100)
+    found = learning.from_gram(K, y, sizes, ridge, noise=noise)
+    measured = learning.measure(K, y, sizes, ridge or 1e-9, noise=noise, draws=300, rng=rng)
+    for name in ("test_error", "train_error"):
+        ratio = found.column(name) / measured.column(name)
+        if name == "train_error" and ridge == 0 and rank == 120:
+            assert (found.column(name) == 0).all()
+        elif name == "train_error" and ridge == 0:
+            assert (abs(ratio[1:] - 1) <= 0.1).all()
+        else:
+            assert (abs(ratio - 1) <= 0.1).all(), (name, ratio)
+
+
+def test_a_large_pool_has_the_curve_of_its_eigenvalues():
+    """The formulas of a pool differ from `curve` by the share n/N."""
+    values, parts = 1.0 / np.arange(1, 9) ** 2, 1.0 / np.arange(1, 9)
+    N = 2**9
+    U = np.kron(np.eye(8), np.ones((N // 8, 1)) / np.sqrt(N // 8))
+    K = (U * (N * values)) @ U.T
+    y = U @ parts * np.sqrt(N)
+    found = learning.from_gram(K, y, (2, 4, 20), 0.3)
+    expected = learning.curve(values, parts, (2, 4, 20), 0.3)
+    for name in ("test_error", "kappa", "effective_dimension", "overfitting"):
+        ratio = found.column(name) / expected.column(name)
+        assert (abs(ratio - 1) <= 4 * np.array([2, 4, 20]) / N).all(), name
+
+
+@given(st.integers(3, 60), st.integers(1, 100), st.floats(0, 2))
+def test_linear_kernel_of_gaussian_data(p, n, noise):
+    """Hastie et al. 2022: E = 1 − γ + σ²/(1 − γ) for γ = n/p < 1, and σ² n/(n − p) beyond."""
+    row = learning.curve([1 / p], [1.0], (n,), noise=noise, multiplicities=[p]).rows[0]
+    if n < p:
+        expected = 1 - n / p + noise * p / (p - n)
+    elif n > p:
+        expected = noise * n / (n - p)
+    else:  # double descent has its peak where the features just interpolate
+        expected = np.inf if noise else 0.0
+        assert row.overfitting == np.inf
+    assert row.test_error == expected or abs(row.test_error / expected - 1) <= 50 * EPS
+    ridge = 0.7  # of which κ is the root of a quadratic
+    row = learning.curve([1 / p], [1.0], (n,), ridge, noise=noise, multiplicities=[p]).rows[0]
+    a, b, c = n, n / p - 1 - ridge, -ridge / p
+    root = (np.sqrt(b * b - 4 * a * c) + abs(b)) / 2
+    kappa = root / a if b < 0 else -c / root
+    assert abs(row.kappa / kappa - 1) <= 50 * EPS
+
+
+SPECTRA = st.lists(
+    st.one_of(st.just(0.0), st.floats(-30, 30).map(lambda e: 10**e)), min_size=1, max_size=12
+)
+
+
+@given(SPECTRA, st.integers(1, 14), st.one_of(st.just(0.0), st.floats(-30, 30)), st.data())
+def test_kappa_to_rounding_and_bounds(values, n, exponent, data):
+    """κ against 80 digits; learnabilities sum to n − δ/κ; E_0 ≥ 1; train ≤ test error."""
+    ridge = 10**exponent if exponent else 0.0
+    counts = data.draw(st.lists(st.integers(1, 5), min_size=len(values), max_size=len(values)))
+    parts = np.linspace(1, 2, len(values))
+    row = learning.curve(values, parts, (n,), ridge, noise=0.1, multiplicities=counts).rows[0]
+    rank = sum(c for v, c in zip(values, counts, strict=True) if v > 0)
+    if ridge == 0 and n >= rank:
+        assert row.kappa == 0
+        assert row.effective_dimension == rank
+        assert row.overfitting == (np.inf if n == rank else n / (n - rank))
+        return
+    with mpmath.workdps(80):
+        pairs = [(mpmath.mpf(v), c) for v, c in zip(values, counts, strict=True) if v > 0]
+
+        def left(kappa):
+            return sum(c * v / (v + kappa) for v, c in pairs) + ridge / kappa - n
+
+        kappa = mpmath.mpf(row.kappa)
+        bar = 100 * EPS
+        assert left(kappa * (1 - bar)) > 0 > left(kappa * (1 + bar))
+    assert abs(row.effective_dimension - (n - ridge / row.kappa)) <= 100 * n * EPS
+    assert row.overfitting >= 1 - 100 * EPS
+    assert 0 <= row.train_error <= row.test_error * (1 + 100 * EPS)
+    assert row.test_error >= 0.1
+
+
+def test_extreme_numbers():
+    row = learning.curve([1e300, 1e-300], [1.0, 1.0], (1,)).rows[0]
+    assert abs(row.kappa - 1) <= 10 * EPS
+    # A rank-deficient pool at interpolation: rounding errors of coefficients are no signal.
+    x = np.random.default_rng(0).standard_normal((50, 5))
+    found = learning.from_gram(x @ x.T, x[:, 0], (5, 9)).column("test_error")
+    assert (found == 0).all()
+    noisy = learning.from_gram(x @ x.T, x[:, 0], (5, 9), noise=1.0)
+    assert noisy.rows[0].test_error == np.inf
+    assert 1 < noisy.rows[1].test_error < 10
+    for call in (
+        lambda: learning.curve([1e308], [1.0], (1,), multiplicities=[1e10]),
+        lambda: learning.curve([1.0], [1e200], (1,)),
+    ):
+        with pytest.raises(OverflowError, match="float64"):
+            call()
+
+
+def test_dimension_and_alignment():
+    x = np.random.default_rng(0).standard_normal((20, 4))
+    K = x @ x.T
+    trace = np.trace(K @ np.linalg.inv(K + 0.3 * np.eye(20)))
+    assert abs(learning.effective_dimension(K, 0.3) - trace) <= 20 * EPS * 4
+    assert learning.effective_dimension(K) == 4
+    found = learning.alignment(K, 1e200 * x[:, :2])
+    assert (np.diff(found) >= 0).all()
+    assert abs(found[3:] - 1).max() <= 20 * EPS  # the target is in the span of the features
+    U = np.linalg.svd(x)[0]
+    share = (U[:, 0] @ x[:, :2]) @ (U[:, 0] @ x[:, :2]) / (x[:, :2] ** 2).sum()
+    assert abs(found[0] - share) <= 100 * EPS
+
+
+K2 = np.eye(2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: learning.curve([-1.0], [1.0], (1,)), "eigenvalues has -1, expected numbers of at"),
+        (lambda: learning.curve([1.0], [1.0, 2.0], (1,)), r"coefficients has shape \(2,\), exp"),
+        (lambda: learning.curve([1.0], [1.0], ()), "sizes is empty"),
+        (lambda: learning.curve([1.0], [1.0], (0,)), "sizes is 0, expected an integer of at least"),
+        (lambda: learning.curve([1.0], [1.0], (1,), -1.0), "ridge is -1.0, expected a finite"),
+        (lambda: learning.curve([1.0], [1.0], (1,), multiplicities=[-2]), "multiplicities has -2"),
+        (lambda: learning.from_gram(K2, [1, 2], (2,)), "sizes has 2, expected numbers below 2"),
+        (lambda: learning.from_gram(-K2, [1, 2], (1,)), "has the eigenvalue -1, expected a pos"),
+        (lambda: learning.measure(K2, [1, 2], (2,)), "sizes has 2, expected numbers below 2"),
+        (lambda: learning.measure(K2, [1, 2], (1,), draws=1), "draws is 1, expected at least 2"),
+        (lambda: learning.alignment(K2, [0, 0]), "y is 0 for all signals, expected targets"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
