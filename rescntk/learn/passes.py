@@ -60,7 +60,8 @@ PLAN: tuple[dict[str, Any], ...] = (
 Accuracies are means on random parts of the training sets of benchmarks/classification.py, clean and
 with noise of .1 (classification_tried.md). Of 35 passes, one after another was added for the
 greatest gain for its time, with noise and without, and the later five were exchanged as long as it
-helped. The fourth pass, which ignores offset and gain, and the seventh were added later, so that decisions stand drift and shares find bursts."""
+helped. The fourth pass, which ignores offset and gain, and the seventh were added later, so that
+decisions stand drift and shares find bursts."""
 
 IMAGE_PLAN: tuple[dict[str, Any], ...] = (
     {"first_differences": True, "time_scale": 1.0},
