@@ -73,6 +73,10 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     n_channels : int, default 1
         Number of channels of flat arrays (n_cases, n_channels · n_timepoints), one channel after
         the other, as permutation importance and bagging give them.
+    missing : {"refuse", "interpolate"}, default "refuse"
+        Whether signals with missing values (NaN) are refused, or filled in along time: linearly
+        between the channel's nearest values, and at its ends with the nearest value. A channel
+        without any value is refused.
     verbose : int, default 0
         Not 0: print how long the passes will take, show each pass' progress, and a line after it.
     class_weight : dict, "balanced" or None, default None
@@ -302,7 +306,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
 
         X and errors are as for `decision_function`. As by `predict_proba`, a `DriftWarning` is
-        given for signals unlike the signals of `fit` (docs/guide/drift.md): for 20 or more of which
+        given for signals unlike the signals of `fit` (the guide has a page on drift): for 20 or more of which
         half are novel, and for channels that have become constant.
         """
         return self._answers(X)[0]

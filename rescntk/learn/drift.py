@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .views import Signals, constant_channels
+from .views import Signals, constant_channels, moderate_exponent
 
 _BATCH = 20
 """Least signals of a batch that is judged as a whole, and least training signals that tell what is
@@ -38,6 +38,8 @@ class DriftWarning(UserWarning):
 class UsualSignals:
     """What is usual for the channels of the training signals; made by `usual_signals`."""
 
+    exponent: int
+    """Of the power of two by which signals are divided: squares of their numbers are finite."""
     level: np.ndarray
     """Median over signals of their means, (n_channels,)."""
     gain: np.ndarray
@@ -66,12 +68,12 @@ class UsualSignals:
                 f"{self.line:.2g} ({'; '.join([*causes])})"
             )
         if messages:
-            text = "; ".join(messages) + ": docs/guide/drift.md"
+            text = "; ".join(messages) + '; the guide\'s page "When signals drift" has remedies'
             warnings.warn(text, DriftWarning, stacklevel=_stack_level())
 
     def _causes(self, X: Signals, dead: np.ndarray) -> list[str]:
         """Return which channels' levels and gains changed, in words."""
-        level, gain, _ = _measure(X)
+        level, gain, _ = _measure(X, self.exponent)
         unit = np.where(self.deviation > 0, self.deviation, 1.0)
         shifts = np.where(dead, 0.0, (level - self.level) / unit)
         usual = np.where(self.gain > 0, self.gain, 1.0)
@@ -90,8 +92,10 @@ class UsualSignals:
 
 def usual_signals(X: Signals, novelties: np.ndarray, weights: np.ndarray) -> UsualSignals:
     """Return what is usual for signals X, from novelties of some of them, left out, and weights."""
-    level, gain, deviation = _measure(X)
+    exponent = moderate_exponent(X)
+    level, gain, deviation = _measure(X, exponent)
     return UsualSignals(
+        exponent,
         level,
         gain,
         deviation,
@@ -110,11 +114,16 @@ def usual_line(novelties: np.ndarray, weights: np.ndarray) -> float:
     return float(np.quantile(novelties, 0.95, weights=weights, method="inverted_cdf"))
 
 
-def _measure(X: Signals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return each channel's usual mean, usual deviation, and deviation over all signals."""
-    parts = [(x.reshape(len(x), -1).mean(axis=1), x.reshape(len(x), -1).std(axis=1)) for x in X]
-    means, deviations = (np.array(part) for part in zip(*parts, strict=True))
-    total = np.sqrt((deviations**2).mean(axis=0) + means.var(axis=0))
+def _measure(X: Signals, exponent: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return each channel's usual mean, usual deviation, and deviation over all signals.
+
+    Signals are divided by two to the power `exponent`.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # signals far larger than those of fit
+        points = [np.ldexp(x.reshape(len(x), -1), -exponent) for x in X]
+        means = np.array([x.mean(axis=1) for x in points])
+        deviations = np.array([x.std(axis=1) for x in points])
+        total = np.sqrt((deviations**2).mean(axis=0) + means.var(axis=0))
     return np.median(means, axis=0), np.median(deviations, axis=0), total
 
 

@@ -60,7 +60,8 @@ def test_parameters_are_checked(changes, message, rng):
 @pytest.mark.parametrize("cls", MODELS)
 def test_signature_and_documentation_agree(cls):
     signature = inspect.signature(cls).parameters
-    section = inspect.getdoc(cls).partition("Parameters\n")[2].partition("Attributes\n")[0]
+    sections = r"^(?:Other )?Parameters\n-+\n(.*?)(?=^[A-Z][\w ]*\n---|\Z)"
+    section = "".join(re.findall(sections, inspect.getdoc(cls), re.M | re.S))
     entries = re.findall(r"^(\w[^:\n]*?)(?: : .*)?$", section, re.M)
     assert sorted(re.split(r",\s+", ", ".join(entries))) == sorted(signature)
     defaults = dict(re.findall(r"^(\w+) : .*, default (.*)$", section, re.M))

@@ -89,8 +89,8 @@ def test_dead_channels(form, rng):
     model = ResidualKernelRegressor(effort="fast", depth=1).fit(X, y)
     with pytest.warns(DriftWarning) as found:
         model.predict(dead)
-    expected = "channel 1 is constant in 2 of 3 signals, and was not in fit: docs/guide/drift.md"
-    assert str(found[0].message) == expected and found[0].filename == __file__
+    expected = "channel 1 is constant in 2 of 3 signals, and was not in fit; the guide's page "
+    assert str(found[0].message).startswith(expected) and found[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict(X)

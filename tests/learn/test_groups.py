@@ -133,7 +133,7 @@ def test_folds_copies_weights_and_classes(rng):
     # A class of one group does not count, like a class of one signal.
     lone = ResidualKernelClassifier(**ONE).fit(X, y, groups=np.where(y == 2, 9, groups))
     assert np.isnan(lone.class_scores_[2]) and np.isfinite(lone.best_score_)
-    with pytest.warns(UserWarning, match="no class has two groups"):
+    with pytest.warns(UserWarning, match="none of the 3 classes has two groups"):
         ResidualKernelClassifier(**ONE).fit(X, y, groups=y)
 
 
