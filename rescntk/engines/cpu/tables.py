@@ -350,17 +350,16 @@ class SignalBlock:
         return FlatTables(join(units), half_root, inverse, lost)
 
     def _join(self, layout: Layout, parts: Sequence[Array]) -> np.ndarray:
-        """Return tables of each length as one flat array, and behind it `PADDING`."""
+        """Return tables of each length as one flat array, with `PADDING` around it."""
         each = [layout(np.asarray(part, self._plan.dtype)) for part in parts]
         if len(each) > 1:
-            flat = [np.concatenate(some, axis=-1).reshape(len(some[0]), -1) for some in each]
-            each = [flat]
+            flat = [np.concatenate(some, axis=-1) for some in each]
+            each = [[some.reshape(len(some), math.prod(some.shape[1:])) for some in flat]]
         (arrays,) = each
         shape = *arrays[0].shape[:-1], sum(array.shape[-1] for array in arrays)
         size = math.prod(shape)
-        joined = np.empty(size + PADDING, self._plan.dtype)
+        joined = np.zeros(size + 2 * PADDING, self._plan.dtype)[PADDING:]
         np.concatenate(arrays, axis=-1, out=joined[:size].reshape(shape))
-        joined[size:] = 0.0
         return joined
 
 
