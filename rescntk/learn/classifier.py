@@ -306,8 +306,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
 
         X and errors are as for `decision_function`. As by `predict_proba`, a `DriftWarning` is
-        given for signals unlike the signals of `fit` (the guide has a page on drift): for 20 or more of which
-        half are novel, and for channels that have become constant.
+        given for signals unlike the signals of `fit` (the guide has a page on drift): for 20 or
+        more signals of which half are novel, and for channels that have become constant.
         """
         return self._answers(X)[0]
 

@@ -16,14 +16,14 @@ import numpy as np
 from .vectors import Numbers
 
 PADDING = 16
-"""Numbers behind a flat table, of which vectors read some beyond the last pixel or case.
+"""Numbers before and behind a flat table, of which vectors read some beyond its ends.
 
 At least the numbers of `LINE_BYTES`, and the pixels of a vector of `LeftPixels`.
 """
 
 
 class FlatTables(NamedTuple):
-    """Tables of some signals, each array flat, in the working precision, with `PADDING` behind it.
+    """Tables of some signals, each array flat, in the working precision, with `PADDING` around it.
 
     Axes are (case, segment, table, pixel) on the left side of `rows.compute`; open rows have the
     margin's pixels too. Otherwise they are (table, case, pixel) for heads of all offsets: the first

@@ -7,6 +7,7 @@ tasks from a queue, so that no thread waits for another. Doubtful pairs are comp
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -27,8 +28,9 @@ from .rows import compute
 from .substitutes import coefficients_in
 from .sums import filter_sum
 from .sweep import sweep
+from .swept_layers import AHEAD
 from .tables import OrderedSignals, SignalBlock
-from .vectors import LINE_BYTES, VECTOR_BYTES
+from .vectors import LINE_BYTES, REGISTER_BYTES, VECTOR_BYTES
 
 
 def prepared(request: Request, X: Batch) -> OrderedSignals:
@@ -256,10 +258,12 @@ class NumbaRun:
         run: Callable[..., None] = compute
         if plan.swept:
             run = partial(sweep, with_tangent=self.constants.ntk or None)
-            plan = plan.of_whole_rows
+            plan = of_whole_rows(plan)
         segments, offsets = plan.segments(int(left.lengths[0])), right.offsets
         longest = segments[0].stop + 2 * plan.margin
         group_rows = plan.group_rows(int(offsets.sum()), longest)
+        if plan.swept:
+            group_rows = REGISTER_BYTES // plan.dtype.itemsize
         group = plan.row_group(longest, group_rows)
         lefts = [left.left_cases(part, plan) for part in segments]
         number = lefts[0]["length"]
@@ -438,6 +442,14 @@ class NumbaRun:
         ordered = {kind: by_kind[kind] for kind in self.request.kinds}
         lengths = left.lengths[np.argsort(left.order)]
         return self.scaling.scaled(ordered, left.scale, right.scale, lengths)
+
+
+def of_whole_rows(plan: Plan) -> Plan:
+    """Return the plan of the sweep, whose rows are not cut into segments."""
+    plan = copy(plan)
+    plan.segment, plan.closed_rows, plan.halo = plan.longest, plan.closed, AHEAD
+    plan.margin = 0 if plan.closed else plan.margin
+    return plan
 
 
 def _different(lengths: np.ndarray, closed: bool) -> tuple[np.ndarray, np.ndarray]:

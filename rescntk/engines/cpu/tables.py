@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property, partial
 from threading import RLock
@@ -20,7 +21,8 @@ from .arguments import LEFT_CASE, PADDING, ROW_PLACE, FlatTables, RowPlaces
 from .plan import Plan
 from .sums import filter_sum
 
-Layout = Callable[[np.ndarray], np.ndarray]
+Layout = Callable[[np.ndarray], list[np.ndarray]]
+"""Returns arrays that follow one another on the last axis."""
 
 
 class OrderedSignals:
@@ -284,26 +286,26 @@ class SignalBlock:
             found.append(np.asarray(vectors * factor))
         return found
 
-    def _left_layout(self, plan: Plan, table: np.ndarray) -> np.ndarray:
+    def _left_layout(self, plan: Plan, table: np.ndarray) -> list[np.ndarray]:
         by_case, d = table.transpose(2, 0, 1), table.shape[1]
         if plan.closed_rows:
-            return by_case.ravel()
+            return [by_case[None]]
         parts = [
             by_case[..., np.arange(part.start - plan.margin, part.stop + plan.margin) % d]
             for part in plan.segments(d)
         ]
-        return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1).ravel()
+        return [part.reshape(1, len(part), -1) for part in parts]
 
-    def _right_layout(self, table: np.ndarray) -> np.ndarray:
-        if self._plan.all_offsets and self._plan.width == 1:
+    def _right_layout(self, table: np.ndarray) -> list[np.ndarray]:
+        if not self._plan.all_offsets:
+            return [table]
+        if self._plan.width == 1:
             by_case = table.swapaxes(1, 2)
-            table = np.concatenate([by_case, by_case[..., :-1]], axis=2)
-        elif self._plan.all_offsets:
-            width, d = self._plan.width, table.shape[1]
-            lines = np.arange(2 * (d // width) - 1) * width % d
-            pixels = np.add.outer(lines, np.arange(2 * width - 1) % width).ravel()
-            table = table[:, pixels].swapaxes(1, 2)
-        return table.reshape(len(table), table.shape[1] * table.shape[2])
+            return [by_case, by_case[..., :-1]]
+        width, d = self._plan.width, table.shape[1]
+        lines = np.arange(2 * (d // width) - 1) * width % d
+        pixels = np.add.outer(lines, np.arange(2 * width - 1) % width).ravel()
+        return [table[:, pixels].swapaxes(1, 2)]
 
     def _masses(self, split: bool) -> Iterator[tuple[Array, ...]]:
         """Return û, √(Σ/2), 1/√Σ, √(F/2), and √(m/2) of inner and outer pieces, of each length."""
@@ -348,13 +350,17 @@ class SignalBlock:
         return FlatTables(join(units), half_root, inverse, lost)
 
     def _join(self, layout: Layout, parts: Sequence[Array]) -> np.ndarray:
-        """Return tables of each length as one flat array, and behind it `PADDING`."""
-        arrays = [layout(np.asarray(part, self._plan.dtype)) for part in parts]
-        joined = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)
-        flat = np.empty(joined.size + PADDING, self._plan.dtype)
-        flat[: joined.size].reshape(joined.shape)[...] = joined
-        flat[joined.size :] = 0.0
-        return flat
+        """Return tables of each length as one flat array, with `PADDING` around it."""
+        each = [layout(np.asarray(part, self._plan.dtype)) for part in parts]
+        if len(each) > 1:
+            flat = [np.concatenate(some, axis=-1) for some in each]
+            each = [[some.reshape(len(some), math.prod(some.shape[1:])) for some in flat]]
+        (arrays,) = each
+        shape = *arrays[0].shape[:-1], sum(array.shape[-1] for array in arrays)
+        size = math.prod(shape)
+        joined = np.zeros(size + 2 * PADDING, self._plan.dtype)[PADDING:]
+        np.concatenate(arrays, axis=-1, out=joined[:size].reshape(shape))
+        return joined
 
 
 def _records(kind: np.dtype, *fields: np.ndarray) -> np.ndarray:

@@ -16,6 +16,12 @@ from tests.processes import run
 pytestmark = needs_numba
 
 
+@pytest.fixture(autouse=True)
+def sweeps(monkeypatch):
+    """Take the sweep on every processor, whether or not it is faster there."""
+    monkeypatch.setattr("rescntk.engines.cpu.gains_by_sweeping", lambda: True)
+
+
 def both_ways(monkeypatch, compute):
     """Return results of the sweep and of the other loops, and the pairs that each repeated."""
     in_deficits, found = NumbaRun.in_deficits, []
@@ -78,11 +84,28 @@ features = llvm.get_host_cpu_features()
 features.update({name: False for name in features if name.startswith("avx512")})
 llvm.get_host_cpu_features = lambda: features
 import rescntk as rk
+from rescntk.engines import cpu
 from rescntk.engines.cpu.vectors import REGISTER_BYTES
+cpu.gains_by_sweeping = lambda: True
 X = np.random.default_rng(0).standard_normal((5, 3, 23))
 kernels = rk.gram(rk.Network(3), X, engine="numba")
 print(REGISTER_BYTES, hashlib.sha256(np.stack(kernels).tobytes()).hexdigest())
 """
+
+
+def test_first_layers_of_dilated_networks_have_their_own_bits(rng):
+    """They are a network that is swept, and the later layers are not."""
+    dilated = rk.Network(4, 3, dilation=(1, 1, 2, 4))
+    X = rng.standard_normal((4, 2, 9))
+    for signals, Z in ((X, None), (X[:3], X[2:]), ([X[0], X[1, :, :5]], None)):
+        ladder = rk.gram(dilated, signals, Z, depths=(1, 2, 3, 4), engine="numba")
+        for depth in (1, 2, 3, 4):
+            alone = rk.gram(dilated.replace(depth=depth), signals, Z, engine="numba")
+            one = rk.gram(dilated, signals, Z, depths=(depth,), engine="numba")
+            for K, A, B in zip(ladder, alone, one, strict=True):
+                assert (K[depth - 1] == A).all() and (B[0] == A).all()
+    kernel = rk.Kernel(dilated, "ntk")
+    assert (kernel.prepare(X)(X) == kernel(X, X)).all()
 
 
 @pytest.mark.slow
