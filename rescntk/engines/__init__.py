@@ -124,16 +124,20 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
 
 
 class _Entry(NamedTuple):
-    """An engine: module, fields of `Network` that it knows, reasons or None why it cannot serve."""
+    """An engine: module, fields of `Network` that it knows, reasons or None why it cannot serve.
+
+    `gradients` is the module of derivatives, None without them.
+    """
 
     module: str
     knows: frozenset[str]
     is_missing: Callable[[str], str | None] = lambda dtype: None
     refuses: Callable[[Request, Batch], str | None] = lambda request, X: None
+    gradients: str | None = None
 
 
 _ENGINES = {
-    "reference": _Entry("reference", BASIC_FIELDS | {"bias"}),
+    "reference": _Entry("reference", BASIC_FIELDS | {"bias"}, gradients="gradients"),
     "numba": _Entry("cpu.engine", BASIC_FIELDS | {"bias"}, _numba_is_missing, _numba_refuses),
     "cuda": _Entry("cuda.engine", BASIC_FIELDS, _cuda_is_missing, _cuda_refuses),
 }
@@ -145,6 +149,8 @@ NAMES = tuple(_ENGINES)
 def _refusal(engine: str, request: Request, X: Batch) -> str | None:
     """Return the reason why an engine does not take this request, or None."""
     entry = _ENGINES[engine]
+    if request.gradients and entry.gradients is None:
+        return "it has no gradients"
     return unknown_field(request.network, entry.knows) or entry.refuses(request, X)
 
 
@@ -211,7 +217,9 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
             f"engine is {name!r}, which cannot serve here: {refusal}; "
             f"these can: {', '.join(serving) or 'none'}"
         )
-    return cast(Engine, import_module(f"{__name__}.{_ENGINES[name].module}"))
+    entry = _ENGINES[name]
+    module = entry.gradients if request.gradients else entry.module
+    return cast(Engine, import_module(f"{__name__}.{module}"))
 
 
 def _fastest(request: Request, X: Batch) -> str:

@@ -17,6 +17,18 @@ In deficits (deficits.py) u takes the place of D, and z = 0.
 Sums over a filter's window stand for box averages. The constants of a layer
 (`Scaling.constants`) contain the sizes of both filters, and the power of two that rescales the
 layer.
+
+On the way back each step has its adjoint: Ā is the derivative of the result with respect to A.
+With F = (q1 + q2)/2 − D in the place of D, sin θ = √(1 − ρ²) and β = box(Ā), φ = box(F̄), it is ::
+
+    Ā_g = K̇ ⊙ β,  K̄ = (o + r) β + φ                        times_slope, tangent_branch_adjoint
+    κ̄ = c A_g β / (π g sin θ)                              times_slope_adjoint
+    Σ̄ = K̇ ⊙ φ + (o + i) Ā_g + κ̄                           tangent_g_adjoint
+    q̄1, q̄2 at fixed D                                      correlate_adjoint, dual_adjoint
+    Ā ← Ā + box(Ā_g),  F̄ ← F̄ + box(Σ̄)                     add, its own adjoint
+
+docs/theory/gradients.md derives the formulas. Where windows are nearly equal, κ̄ grows like 1/θ. It
+multiplies differences of the two signals, which fall like θ: no digits are lost.
 """
 
 from __future__ import annotations
@@ -24,9 +36,23 @@ from __future__ import annotations
 from typing import Any
 
 from ..activations import Dual, dual, times_slope
-from ..arrays import within
+from ..arrays import where_less, within
 
-__all__ = ["Dual", "add", "correlate", "dual", "tangent_branch", "tangent_g", "times_slope"]
+__all__ = [
+    "Dual",
+    "add",
+    "correlate",
+    "correlate_adjoint",
+    "dual",
+    "dual_adjoint",
+    "tangent_branch",
+    "tangent_branch_adjoint",
+    "tangent_g",
+    "tangent_g_adjoint",
+    "times_lost_slope",
+    "times_slope",
+    "times_slope_adjoint",
+]
 
 NEARLY_OPPOSITE = 1.99
 """The w = 1 − ρ above which v = 1 + ρ of the input comes from sums of unit vectors.
@@ -56,3 +82,56 @@ def tangent_branch(turned: Any, K: Any, layer: Any) -> Any:
 def add(state: Any, branch: Any, scale: Any) -> Any:
     """Return a state after the skip connection: `scale` (`skip_scale`) times it, plus the box."""
     return scale * state + branch
+
+
+# -- the way back
+
+
+def times_lost_slope(k0: Any, w: Any, v: Any, layer: Any, features: Any, share: Any = 0.0) -> Any:
+    """Return (K̇ at correlation 1, minus K̇) ⊙ `features`; `share` is the linear network's λ.
+
+    1 − κ0 keeps its relative accuracy, also where κ0 is near 1.
+    """
+    whole = layer.half_factor * features
+    part = k0 * whole
+    return where_less(w, v, part, (whole - share * whole) - part)
+
+
+def tangent_branch_adjoint(tangent: Any, features: Any, layer: Any) -> Any:
+    """Return K̄ = (o + r) β + φ, of the adjoints β of the branch of A and φ of the branch of F."""
+    return layer.outer_plus_readout * tangent + features
+
+
+def dual_adjoint(K: Any, sine: Any, curvature: Any) -> Any:
+    """Return K̄ ∂K/∂g at fixed Σ; `curvature` is (1 − λ)/π times the factor at `half_factor`."""
+    return curvature * sine * K
+
+
+def times_slope_adjoint(
+    tangent_g: Any, tangent: Any, inverse: Any, root: Any, sine: Any, curvature: Any, tied: Any
+) -> Any:
+    """Return κ̄, the adjoint of Σ through K̇; `inverse` is 1/g, and 0 where g is 0.
+
+    K̇ has a kink where windows are proportional, and κ̄ is 0 there: where `root`, √min(w, v), is at
+    most `tied`, below which it may be a rounding error.
+    """
+    kappa = curvature * tangent_g * tangent * inverse / (sine + tied * tied)
+    return where_less(tied, root, kappa, 0.0)
+
+
+def tangent_g_adjoint(turned: Any, layer: Any) -> Any:
+    """Return (o + i) Ā_g, the adjoint of Σ through A_g and through (o + r) K in the branch of A."""
+    return (layer.outer_plus_readout + 0.5 * layer.twice_inner_minus_readout) * turned
+
+
+def correlate_adjoint(
+    slope: Any, curved: Any, kappa: Any, w: Any, difference: Any, other: Any, inverse: Any
+) -> Any:
+    """Return 2 q̄ of one side at fixed D, (q1 + q2)/2 − D being Σ.
+
+    `slope` is Σ̄ without κ̄ and without the part of D_K, `curved` is K̄ ∂K/∂g, `kappa` κ̄.
+    `difference` is √q − √q', `other` √q' and `inverse` 1/√q, with q' of the other side. ::
+
+        2 q̄ = slope + (√q' (curved + w κ̄) + (√q − √q') κ̄) / √q
+    """
+    return slope + inverse * (other * (curved + w * kappa) + difference * kappa)

@@ -1,0 +1,385 @@
+"""Derivatives of weighted sums of kernels in the signals: sums over pairs, in the reference engine.
+
+For weights W the sum is S = Σ W_ab K(x_a, z_b). Tiles go through the layers and back (adjoint.py).
+What they give is multiplied by the weights and added up over pairs: for each signal the derivatives
+by its variances in each layer, and by its pixels at fixed variances. The variances' own recursion
+is linear, and goes back once for each signal after all pairs (`Sums.gradients`).
+
+Kernels are K(x, z) = s_x s_z k(x/s_x, z/s_z), where s_x is the number by which signal x was divided.
+This holds for any s_x, so that s_x counts as a constant.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import Array, Batch
+from .adjoint import AdjointRecursion
+from .boxes import circular_sum
+from .exact_sum import mean
+from .geometry import Rows
+from .protocol import Request, ScaledKernel, Tick
+from .reference import (
+    ReferenceGram,
+    SortedSignals,
+    gram,
+    keep_freed_memory,
+    paired,
+    prepared,
+)
+from .scaling import Scaling
+from .signal_tables import SignalTables, joined_pixels, read_input
+
+__all__ = ["Derivatives", "gram", "paired", "prepared", "vjp", "vjp_paired"]
+
+_ENTRIES = 400_000
+"""Entries (pixel pairs times layers) of a tile.
+
+Each keeps eight numbers until the way back. More entries take more memory; with fewer, the calls of
+NumPy cost more than the arithmetic. Chosen by reasoning: 26 MB for a thread.
+"""
+
+
+class Derivatives(NamedTuple):
+    """Derivatives of a weighted sum of kernels by the signals, and of each kernel by numbers.
+
+    Gradients of a sum of kernels, not of normalized ones, have factors to come: 2**`power`, the
+    2**exponent of the kernels, and the readout scale.
+    """
+
+    kernel: ScaledKernel
+    """The kernels, and besides "alpha" and "bias": their derivatives by log α² and by log β."""
+
+    left: list[np.ndarray]
+    """(channels, d) of each left signal, and of both sides together if they are the same."""
+
+    right: list[np.ndarray]
+
+    power: tuple[int, int]
+    """Of the left and of the right signals."""
+
+
+class Signals:
+    """The signals of one side, divided by their sizes: tables (…, pixels) of all signals joined.
+
+    Attributes
+    ----------
+    scale : array (cases,)
+        The sizes. Cases are in the order of `side`.
+    pixels : array (channels, pixels)
+    by_alpha, by_bias : array (L + 1, pixels)
+        Derivatives of the variances q of layers 0 … L by log α² and by log β.
+    means : array (channels, cases)
+        Means over pixels.
+    by_variances : array (L + 1, pixels)
+        Derivatives of the sum by the variances q of layers 1 … L; of layer 0 by the square of each
+        pixel. 0 at first, like the next two.
+    by_pixels : array (channels, pixels)
+        Its derivatives by the pixels, at fixed variances.
+    by_means : array (channels, cases)
+        Its derivatives by the means, of the part that is the product of means.
+    """
+
+    def __init__(self, side: SortedSignals) -> None:
+        self.side, parts = side, []
+        self._scalings: list[Scaling] = []
+        for scaling, X in side.parts(np.arange(len(side.order))):
+            found = read_input(scaling, X, windows=False)
+            pixels = X.transpose(1, 2, 0) / found.scale
+            bias = found.bias * np.sqrt(found.unit)
+            tangents = variance_tangents(scaling, found.variance, bias * bias)
+            parts.append((found.scale, pixels, *tangents, mean(np, pixels.swapaxes(0, 1))))
+            self._scalings.append(scaling)
+        scale, pixels, by_alpha, by_bias, means = zip(*parts, strict=True)
+        self.scale, self.means = np.concatenate(scale), np.concatenate(means, axis=-1)
+        self.pixels, self.by_alpha, self.by_bias = map(joined_pixels, (pixels, by_alpha, by_bias))
+        self.by_variances = np.zeros_like(self.by_alpha)
+        self.by_pixels, self.by_means = np.zeros_like(self.pixels), np.zeros_like(self.means)
+
+    def places(self, cases: slice) -> slice:
+        """Return the places of the pixels of some cases."""
+        start, stop = self.side.begins[[cases.start, cases.stop]]
+        return slice(int(start), int(stop))
+
+    def add(self, cases: slice, by_variances: np.ndarray, by_pixels: np.ndarray) -> None:
+        """Add the derivatives of a tile."""
+        self.by_variances[:, self.places(cases)] += by_variances
+        self.by_pixels[:, self.places(cases)] += by_pixels
+
+    def gradients(self) -> list[np.ndarray]:
+        """Return the derivatives by the signals divided by their sizes, in the batch's order."""
+        found: list[Any] = [None] * len(self.side.order)
+        first = 0
+        for scaling in self._scalings:
+            stop = first + int((self.side.lengths == scaling.d).sum())
+            cases = slice(first, stop)
+            gradient = self._of_length(scaling, cases)
+            for place, own in zip(self.side.order[cases], gradient, strict=True):
+                found[place] = own
+            first = stop
+        return found
+
+    def _of_length(self, scaling: Scaling, cases: slice) -> np.ndarray:
+        """Return the derivatives by signals of one length divided by their sizes, (cases, …)."""
+        d = scaling.d
+
+        def apart(table: np.ndarray) -> np.ndarray:  # (…, pixels) as (…, d, cases)
+            own = table[:, self.places(cases)]
+            return own.reshape(len(own), -1, d).swapaxes(-1, -2)
+
+        by_windows = apart(self.by_variances)
+        state = np.zeros_like(by_windows[0])
+        for layer in range(scaling.depth, 0, -1):
+            constants = scaling.layers[layer]
+            branch = circular_sum(state, *scaling.outer_filter(layer))
+            window = constants.half_factor * branch + by_windows[layer]
+            window = circular_sum(window, *scaling.inner_filter(layer))
+            state = constants.skip_scale * state + window
+        squares = circular_sum(state, *scaling.input_filter) + by_windows[0]
+        gradient = 2.0 * squares * apart(self.pixels) + apart(self.by_pixels)
+        gradient *= scaling.input_scale / scaling.input_filter.n_taps
+        gradient += self.by_means[:, None, cases] / d
+        return np.ascontiguousarray(gradient.transpose(2, 0, 1))
+
+
+def variance_tangents(
+    scaling: Scaling, variance: np.ndarray, bias: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return derivatives of the variances q of layers 0 … L by log α² and by log β, (L + 1, d, n).
+
+    `variance` is F⁰ at x = z, (d, n); `bias` is the variance of each signal's biases, (n,).
+    """
+    found = np.zeros((2, scaling.depth + 1, *variance.shape))
+    features, tangents = variance, np.zeros((*variance.shape, 2))
+    rate = np.array([0.0, 2.0])  # of β² by log α² and by log β
+    for layer in range(1, scaling.depth + 1):
+        constants, biases = scaling.layers[layer], np.zeros((2, len(bias)))
+        if scaling.network.bias:
+            factors = scaling.biases[layer]
+            biases = np.stack([factors[name] * bias for name in ("bias_window", "bias_branch")])
+        inner, outer = scaling.inner_filter(layer), scaling.outer_filter(layer)
+        window = circular_sum(features, *inner) + biases[0]
+        windows = circular_sum(tangents, *inner) + biases[0][:, None] * rate
+        found[:, layer] = np.moveaxis(windows, -1, 0)
+        branch = constants.half_factor * circular_sum(window, *outer) + biases[1]
+        branches = constants.half_factor * circular_sum(windows, *outer)
+        branches = branches + biases[1][:, None] * rate
+        branches[..., 0] += branch
+        features = constants.skip_scale * features + branch
+        tangents = constants.skip_scale * tangents + branches
+    return found[0], found[1]
+
+
+class GradientRun(ReferenceGram):
+    """The derivatives of one request. `weights` are S's, (left, right case), in the batch's order.
+
+    `roots` are √K(x,x) and √K(z,z) without scales, if kernels are normalized.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        X: Batch,
+        Z: Batch | None,
+        weights: np.ndarray,
+        roots: tuple[np.ndarray, np.ndarray] | None,
+    ) -> None:
+        super().__init__(request, X, Z)
+        self.lefts = Signals(self.left)
+        self.rights = self.lefts if self.symmetric else Signals(self.right)
+        self.pair, self.normalized = weights.ndim == 1, roots is not None
+        left, right = self.left.order, self.right.order
+        weights = weights[left] if self.pair else weights[np.ix_(left, right)]
+        if self.symmetric and not self.pair:  # tiles give both sides of the pairs above it
+            weights = np.triu(weights) + np.tril(weights, -1).T
+        self.power = 0, 0
+        if roots is not None:
+            one, other = roots[0][left], roots[1][right]
+            product = one * other if self.pair else one[:, None] * other
+            known = product > 0
+            weights = np.where(known, weights / np.where(known, product, 1.0), 0.0)
+            self.of_left = self.of_right = weights
+            return
+        factors = []
+        for signals, axis in ((self.rights, 0), (self.lefts, 1)):
+            power = int(np.frexp(signals.scale)[1].max())
+            factor = np.ldexp(signals.scale, -power)
+            factors.append(weights * (factor if self.pair else np.expand_dims(factor, axis)))
+            self.power = (*self.power[1:], power)
+        self.of_left, self.of_right = factors
+
+    @property
+    def tile_entries(self) -> int:
+        return max(1, min(super().tile_entries, _ENTRIES // self.request.depths[-1]))
+
+    def derive(self, some: slice, other: slice, left: SignalTables, right: SignalTables) -> Any:
+        """Return the derivatives of a tile: of both sides, and of its kernels by α and by β."""
+        lengths = self.right.lengths[other]
+        tile = self._tile(some.start, left, right, lengths, self.pair)
+        here, there = self.lefts.places(some), self.rights.places(other)
+        inputs = tuple(
+            side.exact_inputs(np.arange(cases.start, cases.stop))
+            for side, cases in ((self.left, some), (self.right, other))
+        )
+        depth, channels = self.request.depths[-1], len(self.lefts.pixels)
+        sums = [
+            (np.zeros((depth + 1, n)), np.zeros((channels, n)))
+            for n in (here.stop - here.start, there.stop - there.start)
+        ]
+        shape = (1 if self.pair else some.stop - some.start), len(lengths)
+        numbers = np.zeros((2, *shape))
+        for block in tile.blocks:
+            rows = tile.rows if len(tile.blocks) == 1 else tile.rows.some(block)
+            sides = tile.sides(rows)
+            recursion = AdjointRecursion(
+                self.request, tile.scaling, *sides, rows, inputs=inputs
+            )
+            for _ in recursion.kernels():
+                pass
+            adders = self._adders(rows, some, other)
+            for layer, *of_sides in recursion.adjoints():
+                for k, (adjoint, add) in enumerate(zip(of_sides, adders, strict=True)):
+                    add(sums[k][0][layer], adjoint)
+                for k, name in enumerate(("by_alpha", "by_bias") if layer else ()):
+                    own, out = (
+                        side.axes(getattr(signals, name)[layer, places])
+                        for side, signals, places in zip(
+                            sides, (self.lefts, self.rights), (here, there), strict=True
+                        )
+                    )
+                    moved = own * of_sides[0] + out * of_sides[1]
+                    numbers[k] += rows.total(moved.sum(axis=0))
+            for channel in range(channels):
+                difference = sides[0].axes(self.lefts.pixels[channel, here])
+                difference = difference - sides[1].axes(self.rights.pixels[channel, there])
+                term = recursion.input * difference
+                adders[0](sums[0][1][channel], -term)
+                adders[1](sums[1][1][channel], term)
+            for k, value in enumerate((recursion.by_alpha, recursion.by_bias)):
+                if np.ndim(value):
+                    numbers[k] += rows.total(value)
+        return some, other, sums, numbers
+
+    def _adders(self, rows: Rows, some: slice, other: slice) -> list[Any]:
+        """Return functions that add (pixel, left case, row, 1), weighted, to pixels of a side."""
+        case, d = rows.case, rows.left
+        right_pixels = rows.pixels().ravel()
+        if self.pair:
+            left_weights, right_weights = self.of_left[some][case], self.of_right[some][case]
+        else:
+            left_weights = self.of_left[some, other][:, case]
+            right_weights = self.of_right[some, other][:, case]
+
+        def scatter(places: np.ndarray, weights: np.ndarray, out: np.ndarray, term: Array) -> None:
+            weighted = (term[..., 0] * weights).sum(axis=1)
+            out += np.bincount(places, weighted.ravel(), len(out))
+
+        def to_left(out: np.ndarray, term: Array) -> None:
+            out += (term[..., 0] * left_weights).sum(axis=2).T.ravel()
+
+        to_right = partial(scatter, right_pixels, right_weights)
+        if not self.pair:
+            return [to_left, to_right]
+        own = (case * d + np.arange(d)[:, None]).ravel()
+        return [partial(scatter, own, left_weights), to_right]
+
+    def add(self, some: slice, other: slice, sums: Any) -> None:
+        """Add the derivatives of a tile to both sides."""
+        self.lefts.add(some, *sums[0])
+        self.rights.add(other, *sums[1])
+
+    def add_means(self) -> None:
+        """Add the derivatives of the products of means, which are apart (`Scaling.adds_mean`)."""
+        scaling = self.scaling(self._longest)
+        if not scaling.adds_mean:
+            return
+        initial = scaling.network.parts.initial if "ntk" in self.request.kinds else 1.0
+        factor = initial * scaling.input_scale * math.ldexp(1.0, -scaling.exponents[-1])
+        if self.pair:
+            left, right = self.rights.means * self.of_left, self.lefts.means * self.of_right
+        else:
+            left, right = self.rights.means @ self.of_left.T, self.lefts.means @ self.of_right
+        self.lefts.by_means += factor * left
+        self.rights.by_means += factor * right
+
+    def derivatives(self, kernel: ScaledKernel, numbers: np.ndarray) -> Derivatives:
+        """Return the results, with `numbers`, the derivatives of kernels by α and by β."""
+        self.add_means()
+        scaling = self.scaling(self._longest)
+        correction = scaling.correction(scaling.depth)
+        for name, value in zip(("alpha", "bias"), numbers, strict=True):
+            kernel.values[name] = value[None] * correction
+        if not scaling.network.skip:
+            kernel.values["alpha"][...] = 0.0
+        left = right = self._of_side(self.lefts, correction)
+        if self.rights is not self.lefts:
+            right = self._of_side(self.rights, correction)
+        return Derivatives(kernel, left, right, self.power)
+
+    def _of_side(self, signals: Signals, factor: float) -> list[np.ndarray]:
+        """Return the derivatives by the signals of a side, without `power`.
+
+        K(x, z) is s_x s_z k(x/s_x, z/s_z): the s_x of a kernel that is not normalized cancels.
+        """
+        gradients = [factor * each for each in signals.gradients()]
+        if not self.normalized:
+            return gradients
+        sizes = signals.scale[np.argsort(signals.side.order)]
+        return [each / size for each, size in zip(gradients, sizes, strict=True)]
+
+
+def vjp(
+    request: Request,
+    X: Batch,
+    Z: Batch | None,
+    weights: np.ndarray,
+    roots: tuple[np.ndarray, np.ndarray] | None,
+    tick: Tick,
+) -> Derivatives:
+    """Return the kernels of `X` with `Z` (None: `X`), and the derivatives of their weighted sum.
+
+    `roots` are as for `GradientRun`.
+    """
+    keep_freed_memory()
+    kernel = gram(request, X, Z, lambda done: None)
+    run = GradientRun(request, X, Z, weights, roots)
+    numbers = np.zeros((2, len(run.left.order), len(run.right.order)))
+    with run.pool() as pool:
+        for tiles in run.tiles():
+            for some, other, sums, own in pool.map(lambda tile: run.derive(*tile), tiles):
+                run.add(some, other, sums)
+                numbers[:, some, other] = own
+                tick(own[0].size)
+    if run.symmetric:
+        numbers = np.triu(numbers) + np.triu(numbers, 1).swapaxes(1, 2)
+    back = np.argsort(run.left.order), np.argsort(run.right.order)
+    return run.derivatives(kernel, numbers[:, back[0][:, None], back[1]])
+
+
+def vjp_paired(
+    request: Request,
+    X: Batch,
+    weights: np.ndarray,
+    tick: Tick,
+) -> Derivatives:
+    """Return the derivatives of the weighted sum of the kernels k(x, x) of `X` without scales.
+
+    `weights` is (cases,). Gradients are divided by the sizes of signals once.
+    """
+    keep_freed_memory()
+    kernel = paired(request, X, None, lambda done: None)
+    ones = np.ones(len(weights))
+    run = GradientRun(request, X, None, weights, (ones, ones))
+    numbers = np.zeros((2, len(weights)))
+    for lefts, _ in run.batches(*[np.arange(len(weights))] * 2):
+        cases = slice(int(lefts[0]), int(lefts[-1]) + 1)
+        tables = run.left.tables(lefts)
+        some, other, sums, own = run.derive(cases, cases, tables, tables)
+        run.add(some, other, sums)
+        numbers[:, cases] = own[:, 0]
+        tick(len(lefts))
+    return run.derivatives(kernel, numbers[:, np.argsort(run.left.order)])
