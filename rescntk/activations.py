@@ -80,7 +80,7 @@ class DualResult(NamedTuple):
     @property
     def K_dot(self) -> Array:
         """E[σ'(u)σ'(v)] times the unit of q."""
-        return self.times_slope(1.0)  # type: ignore[no-any-return]
+        return self.times_slope(1.0)
 
 
 class Activation(Protocol):

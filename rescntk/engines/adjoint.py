@@ -15,7 +15,7 @@ from the branches' F̄ and Ā: the mean of F⁰ over all pixel pairs may cancel 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,8 @@ from ..activations import DualInput, DualResult, Pixels
 from ..arrays import Array
 from ..network import Filter
 from .deficits import DeficitRecursion
+from .doubt import TIED
+from .exact_sum import pairwise
 from .layer import (
     add,
     correlate_adjoint,
@@ -34,6 +36,7 @@ from .layer import (
     times_lost_slope,
     times_slope_adjoint,
 )
+from .signal_tables import joined_pixels
 
 _ROOT2 = math.sqrt(2.0)
 
@@ -75,10 +78,26 @@ class AdjointRecursion(DeficitRecursion):
 
     def __init__(self, *arguments: Any, **inputs: Any) -> None:
         super().__init__(*arguments, **inputs)
+        self._rests = [
+            joined_pixels(signals.rests for signals in side) for side in inputs["inputs"]
+        ]
         self._passed: list[_Passed] = []
         self._linear_share = getattr(self.constants[-1], "linear_share", 0.0)
+        # Root masses have twice the digits: what lies below is a rounding error in any precision.
+        self._tied = TIED * self.scaling.depth * float(np.finfo(np.float64).eps)
         self.by_alpha: Any = 0.0
         self.by_bias: Any = 0.0
+
+    def _half_square(self, combine: Callable[[Array, Array], Array]) -> Array:
+        """Return |û ± v̂|²/2 with twice the digits of unit vectors."""
+
+        def square(k: int) -> Any:
+            term = combine(self.left.axes(one[k]), self.right.axes(other[k]))
+            rest = combine(self.left.axes(lost[k]), self.right.axes(other_lost[k]))
+            return (term + rest) * (term + rest)
+
+        (one, other), (lost, other_lost) = self._unit_vectors, self._rests
+        return 0.5 * pairwise(square(k) for k in range(len(one)))
 
     def _correlate(self, layer: int, left: Pixels, right: Pixels, w: Array, v: Array) -> DualInput:
         """Return the correlations; windows without variance have ρ = 0, the mean over all ρ."""
@@ -170,15 +189,11 @@ class AdjointRecursion(DeficitRecursion):
             turned, root = turn(beta), self.xp.sqrt(self.xp.minimum(w, v))
             slope = tangent_g_adjoint(turned, constants)
             inverse = left.inverse * right.inverse
-            kappa = times_slope_adjoint(
-                tangent_g, beta, inverse, root, sine, curvature, self.scaling.tied
-            )
+            kappa = times_slope_adjoint(tangent_g, beta, inverse, root, sine, curvature, self._tied)
         Sigma = slope + kappa
         if np.ndim(phi) >= 4:
             Sigma = Sigma + turn(phi)
-            slope = slope - times_lost_slope(
-                branch.k0, w, v, constants, phi, self._linear_share
-            )
+            slope = slope - times_lost_slope(branch.k0, w, v, constants, phi, self._linear_share)
         K = tangent_branch_adjoint(beta, identity + phi, constants)
         curved = dual_adjoint(K, sine, curvature)
         of_left = correlate_adjoint(slope, curved, kappa, w, difference, root2, left.inverse)
@@ -190,7 +205,10 @@ class AdjointRecursion(DeficitRecursion):
     ) -> None:
         """Add the part of a layer's branch, which is proportional to α²."""
         constants, branch = self.constants[number], passed.branch
-        distance = 0.5 * constants.half_factor * passed.roots[2] ** 2 + branch.branch_distance
+        distance = (
+            0.5 * constants.half_factor * (passed.roots[2] * passed.roots[2])
+            + branch.branch_distance
+        )
         total = identity * branch.K - phi * distance
         if passed.tangent_g is not None:
             turned = branch.times_slope(passed.tangent_g)

@@ -3,10 +3,10 @@
 For weights W the sum is S = Σ W_ab K(x_a, z_b). Tiles go through the layers and back (adjoint.py).
 What they give is multiplied by the weights and added up over pairs: for each signal the derivatives
 by its variances in each layer, and by its pixels at fixed variances. The variances' own recursion
-is linear, and goes back once for each signal after all pairs (`Sums.gradients`).
+is linear, and goes back once for each signal after all pairs (`Signals.gradients`).
 
-Kernels are K(x, z) = s_x s_z k(x/s_x, z/s_z), where s_x is the number by which signal x was divided.
-This holds for any s_x, so that s_x counts as a constant.
+Signal x is divided by a number s_x, and kernels are K(x, z) = s_x s_z k(x/s_x, z/s_z). This holds
+for any s_x, so that s_x counts as a constant.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from .adjoint import AdjointRecursion
 from .boxes import circular_sum
 from .exact_sum import mean
 from .geometry import Rows
+from .masses import Mass, two_product
 from .protocol import Request, ScaledKernel, Tick
 from .reference import (
     ReferenceGram,
@@ -64,13 +65,19 @@ class Derivatives(NamedTuple):
 
 
 class Signals:
-    """The signals of one side, divided by their sizes: tables (…, pixels) of all signals joined.
+    """The signals of one side: tables (…, pixels) of all signals joined.
+
+    A signal is divided by a number such that F⁰ is the sum over channels and the input filter of
+    products of its pixels. The number's inverse is a sum of two numbers, `root`.
 
     Attributes
     ----------
     scale : array (cases,)
-        The sizes. Cases are in the order of `side`.
+        The sizes by which kernels are multiplied. Cases are in the order of `side`.
     pixels : array (channels, pixels)
+        The signals, divided by powers of two.
+    root : array (2, pixels)
+        The factor of each pixel, as the sum of two numbers.
     by_alpha, by_bias : array (L + 1, pixels)
         Derivatives of the variances q of layers 0 … L by log α² and by log β.
     means : array (channels, cases)
@@ -88,15 +95,19 @@ class Signals:
         self.side, parts = side, []
         self._scalings: list[Scaling] = []
         for scaling, X in side.parts(np.arange(len(side.order))):
-            found = read_input(scaling, X, windows=False)
-            pixels = X.transpose(1, 2, 0) / found.scale
+            found: Any = read_input(scaling, X, windows=False)
+            unit = np.broadcast_to(found.unit, found.variance.shape)
+            roots: Any = Mass(unit, np.zeros_like(unit)).exact_root()
+            root = np.stack(roots)
             bias = found.bias * np.sqrt(found.unit)
             tangents = variance_tangents(scaling, found.variance, bias * bias)
-            parts.append((found.scale, pixels, *tangents, mean(np, pixels.swapaxes(0, 1))))
+            means = root[0, 0] * mean(np, found.pixels.swapaxes(0, 1))
+            parts.append((found.scale, means, found.pixels, root, *tangents))
             self._scalings.append(scaling)
-        scale, pixels, by_alpha, by_bias, means = zip(*parts, strict=True)
+        scale, means, *tables = zip(*parts, strict=True)
         self.scale, self.means = np.concatenate(scale), np.concatenate(means, axis=-1)
-        self.pixels, self.by_alpha, self.by_bias = map(joined_pixels, (pixels, by_alpha, by_bias))
+        joined: list[Any] = [*map(joined_pixels, tables)]
+        self.pixels, self.root, self.by_alpha, self.by_bias = joined
         self.by_variances = np.zeros_like(self.by_alpha)
         self.by_pixels, self.by_means = np.zeros_like(self.pixels), np.zeros_like(self.means)
 
@@ -111,7 +122,7 @@ class Signals:
         self.by_pixels[:, self.places(cases)] += by_pixels
 
     def gradients(self) -> list[np.ndarray]:
-        """Return the derivatives by the signals divided by their sizes, in the batch's order."""
+        """Return the derivatives by the signals divided by `scale`, in the batch's order."""
         found: list[Any] = [None] * len(self.side.order)
         first = 0
         for scaling in self._scalings:
@@ -124,7 +135,7 @@ class Signals:
         return found
 
     def _of_length(self, scaling: Scaling, cases: slice) -> np.ndarray:
-        """Return the derivatives by signals of one length divided by their sizes, (cases, …)."""
+        """Return the derivatives by signals of one length divided by `scale`, (cases, …)."""
         d = scaling.d
 
         def apart(table: np.ndarray) -> np.ndarray:  # (…, pixels) as (…, d, cases)
@@ -140,9 +151,10 @@ class Signals:
             window = circular_sum(window, *scaling.inner_filter(layer))
             state = constants.skip_scale * state + window
         squares = circular_sum(state, *scaling.input_filter) + by_windows[0]
-        gradient = 2.0 * squares * apart(self.pixels) + apart(self.by_pixels)
-        gradient *= scaling.input_scale / scaling.input_filter.n_taps
+        pixels = apart(self.root)[0] * apart(self.pixels)
+        gradient = 2.0 * squares * pixels + apart(self.by_pixels)
         gradient += self.by_means[:, None, cases] / d
+        gradient *= math.sqrt(scaling.input_scale / scaling.input_filter.n_taps)
         return np.ascontiguousarray(gradient.transpose(2, 0, 1))
 
 
@@ -172,6 +184,14 @@ def variance_tangents(
         features = constants.skip_scale * features + branch
         tangents = constants.skip_scale * tangents + branches
     return found[0], found[1]
+
+
+def exact_difference(one: Any, root: list[Any], other: Any, other_root: list[Any]) -> Any:
+    """Return x r − z s of numbers x, z and sums r, s of two numbers, with its relative accuracy."""
+    product, error = two_product(one, root[0])
+    other_product, other_error = two_product(other, other_root[0])
+    lost = (error - other_error) + (one * root[1] - other * other_root[1])
+    return (product - other_product) + lost
 
 
 class GradientRun(ReferenceGram):
@@ -235,9 +255,7 @@ class GradientRun(ReferenceGram):
         for block in tile.blocks:
             rows = tile.rows if len(tile.blocks) == 1 else tile.rows.some(block)
             sides = tile.sides(rows)
-            recursion = AdjointRecursion(
-                self.request, tile.scaling, *sides, rows, inputs=inputs
-            )
+            recursion = AdjointRecursion(self.request, tile.scaling, *sides, rows, inputs=inputs)
             for _ in recursion.kernels():
                 pass
             adders = self._adders(rows, some, other)
@@ -245,18 +263,24 @@ class GradientRun(ReferenceGram):
                 for k, (adjoint, add) in enumerate(zip(of_sides, adders, strict=True)):
                     add(sums[k][0][layer], adjoint)
                 for k, name in enumerate(("by_alpha", "by_bias") if layer else ()):
-                    own, out = (
+                    one, two = (
                         side.axes(getattr(signals, name)[layer, places])
                         for side, signals, places in zip(
                             sides, (self.lefts, self.rights), (here, there), strict=True
                         )
                     )
-                    moved = own * of_sides[0] + out * of_sides[1]
+                    moved = one * of_sides[0] + two * of_sides[1]
                     numbers[k] += rows.total(moved.sum(axis=0))
+            roots = [
+                [side.axes(part) for part in signals.root[:, places]]
+                for side, signals, places in zip(
+                    sides, (self.lefts, self.rights), (here, there), strict=True
+                )
+            ]
             for channel in range(channels):
-                difference = sides[0].axes(self.lefts.pixels[channel, here])
-                difference = difference - sides[1].axes(self.rights.pixels[channel, there])
-                term = recursion.input * difference
+                x = sides[0].axes(self.lefts.pixels[channel, here])
+                z = sides[1].axes(self.rights.pixels[channel, there])
+                term = recursion.input * exact_difference(x, roots[0], z, roots[1])
                 adders[0](sums[0][1][channel], -term)
                 adders[1](sums[1][1][channel], term)
             for k, value in enumerate((recursion.by_alpha, recursion.by_bias)):
@@ -267,7 +291,7 @@ class GradientRun(ReferenceGram):
     def _adders(self, rows: Rows, some: slice, other: slice) -> list[Any]:
         """Return functions that add (pixel, left case, row, 1), weighted, to pixels of a side."""
         case, d = rows.case, rows.left
-        right_pixels = rows.pixels().ravel()
+        right_pixels = np.asarray(rows.pixels()).ravel()
         if self.pair:
             left_weights, right_weights = self.of_left[some][case], self.of_right[some][case]
         else:
@@ -298,7 +322,7 @@ class GradientRun(ReferenceGram):
         if not scaling.adds_mean:
             return
         initial = scaling.network.parts.initial if "ntk" in self.request.kinds else 1.0
-        factor = initial * scaling.input_scale * math.ldexp(1.0, -scaling.exponents[-1])
+        factor = initial * scaling.input_filter.n_taps * math.ldexp(1.0, -scaling.exponents[-1])
         if self.pair:
             left, right = self.rights.means * self.of_left, self.lefts.means * self.of_right
         else:

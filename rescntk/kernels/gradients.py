@@ -53,7 +53,8 @@ def vjp(
     gives the derivatives in all signals (``docs/theory/gradients.md``).
 
     The tangent kernel has a kink where two windows of the signals are proportional, as where x and
-    z are equal. There, and at pixels of zeros, the result is the mean over opposite directions.
+    z are equal. The result is the mean of the derivatives on its two sides. Where all pixels of a
+    window are zero, its correlations count as 0.
 
     Parameters
     ----------
