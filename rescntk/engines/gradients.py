@@ -53,7 +53,8 @@ class Derivatives(NamedTuple):
     """
 
     kernel: ScaledKernel
-    """The kernels, and besides "alpha" and "bias": their derivatives by log α² and by log β."""
+    """The kernels; and "alpha" and "bias", their derivatives by log α² and by log β at fixed
+    variances."""
 
     left: list[np.ndarray]
     """(channels, d) of each left signal, and of both sides together if they are the same."""
@@ -62,6 +63,10 @@ class Derivatives(NamedTuple):
 
     power: tuple[int, int]
     """Of the left and of the right signals."""
+
+    numbers: list[np.ndarray]
+    """(2, cases): the rest of the derivatives by log α² and log β, of the variances of each signal.
+    Of a sum of kernels, they have the factor `scale` too. One array for each side."""
 
 
 class Signals:
@@ -133,6 +138,12 @@ class Signals:
                 found[place] = own
             first = stop
         return found
+
+    def numbers(self) -> np.ndarray:
+        """Return the derivatives by log α² and by log β through variances, (2, cases)."""
+        each = [(self.by_variances * table).sum(axis=0) for table in (self.by_alpha, self.by_bias)]
+        totals = np.add.reduceat(each, self.side.begins[:-1], axis=1)
+        return np.asarray(totals[:, np.argsort(self.side.order)])
 
     def _of_length(self, scaling: Scaling, cases: slice) -> np.ndarray:
         """Return the derivatives by signals of one length divided by `scale`, (cases, …)."""
@@ -262,15 +273,6 @@ class GradientRun(ReferenceGram):
             for layer, *of_sides in recursion.adjoints():
                 for k, (adjoint, add) in enumerate(zip(of_sides, adders, strict=True)):
                     add(sums[k][0][layer], adjoint)
-                for k, name in enumerate(("by_alpha", "by_bias") if layer else ()):
-                    one, two = (
-                        side.axes(getattr(signals, name)[layer, places])
-                        for side, signals, places in zip(
-                            sides, (self.lefts, self.rights), (here, there), strict=True
-                        )
-                    )
-                    moved = one * of_sides[0] + two * of_sides[1]
-                    numbers[k] += rows.total(moved.sum(axis=0))
             roots = [
                 [side.axes(part) for part in signals.root[:, places]]
                 for side, signals, places in zip(
@@ -337,12 +339,12 @@ class GradientRun(ReferenceGram):
         correction = scaling.correction(scaling.depth)
         for name, value in zip(("alpha", "bias"), numbers, strict=True):
             kernel.values[name] = value[None] * correction
-        if not scaling.network.skip:
-            kernel.values["alpha"][...] = 0.0
+        sides = [self.lefts] + [self.rights] * (self.rights is not self.lefts)
+        rest = [correction * signals.numbers() for signals in sides]
         left = right = self._of_side(self.lefts, correction)
         if self.rights is not self.lefts:
             right = self._of_side(self.rights, correction)
-        return Derivatives(kernel, left, right, self.power)
+        return Derivatives(kernel, left, right, self.power, rest)
 
     def _of_side(self, signals: Signals, factor: float) -> list[np.ndarray]:
         """Return the derivatives by the signals of a side, without `power`.
