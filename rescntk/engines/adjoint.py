@@ -188,8 +188,10 @@ class AdjointRecursion(DeficitRecursion):
             slope = times_slope_of(lost, identity, constants)
         else:
             inverse, root = left.inverse * right.inverse, self.xp.sqrt(self.xp.minimum(w, v))
-            kappa = times_slope_adjoint(tangent_g, inverse, sine, root, curvature, self._tied)
-            kappa = kappa * beta
+            with np.errstate(divide="ignore", invalid="ignore"):  # where windows are tied
+                kappa = beta * times_slope_adjoint(
+                    tangent_g, inverse, sine, root, self._tied, curvature
+                )
             turned = times_slope_of(lost, beta, constants)
             slope = tangent_g_adjoint(turned, constants)
         Sigma = slope + kappa + times_slope_of(lost, phi, constants)

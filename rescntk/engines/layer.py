@@ -97,15 +97,14 @@ def lost_slope(k0: Any, w: Any, v: Any, layer: Any, share: Any = 0.0) -> Any:
 
 
 def times_slope_adjoint(
-    tangent_g: Any, inverse: Any, sine: Any, root: Any, curvature: Any, tied: Any
+    tangent_g: Any, inverse: Any, sine: Any, size: Any, least: Any, curvature: Any
 ) -> Any:
     """Return κ̄/β, the derivative of K̇ ⊙ A_g by Σ; `curvature` is (1 − λ)/π times c/2.
 
-    K̇ has a kink where windows are proportional, and the derivative is 0 there: where `root`,
-    √min(w, v), is at most `tied`, below which it may be a rounding error. `inverse` is 1/g.
+    K̇ has a kink where windows are proportional, and the derivative is 0 there: where the `size` of
+    min(w, v) is not above `least`, and may be a rounding error. `inverse` is 1/g.
     """
-    slope = curvature * tangent_g * inverse / (sine + tied * tied)
-    return where_less(tied, root, slope, 0.0)
+    return where_less(least, size, curvature * tangent_g * inverse / sine, 0.0)
 
 
 def times_slope_of(lost: Any, adjoint: Any, layer: Any) -> Any:
