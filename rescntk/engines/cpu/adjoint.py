@@ -16,6 +16,7 @@ import numpy as np
 from ..layer import (
     add,
     correlate_adjoint,
+    dual,
     lost_slope,
     tangent_branch,
     tangent_branch_adjoint,
@@ -46,7 +47,6 @@ from .layers import (
     left_vector,
     load_roots,
     pixel_loops,
-    write_branch,
     write_own_squares,
     write_squares,
 )
@@ -95,10 +95,10 @@ class Way(NamedTuple):
     turned: int  # rings of Σ̄ and Ā_g of a layer
     left: int  # the derivative by a left pixel at each pixel pair, weighted
     left_weights: int
-    right_weights: int  # the weights of each pixel pair
+    right_weights: int  # the weights of each row, repeated for the pixels of a stretch
     right: int  # sums over left cases for the L + 1 + channels right tables, at each pixel pair
     right_pixels: int  # two numbers for each channel: the right cases' pixels
-    numbers: int  # derivatives by log α² at fixed variances, at each pixel pair
+    numbers: int  # derivatives by log α² at fixed variances, summed over stretches
     kept: int  # the `KEPT` quantities of layer 1, 2, …
     room: int  # scratch of moving sums over the input filter
     single: FilterSum  # of one tap
@@ -212,12 +212,14 @@ def keep_layer(
             half_g = root1 * root2
             # Windows without variance have ρ = 0, the mean over all ρ.
             w, v = where_less(0.0, half_g, w, 1.0), where_less(0.0, half_g, v, 1.0)
-            features = load(memory, places.features + out)
-            K, k0 = write_branch(
-                group, out, places.features + out, features, h, half_g, w, v, constants, layer, None
+            relu = dual(half_g, w, v, layer, (constants.p, constants.r))
+            store(
+                memory,
+                places.branch_distance + out,
+                layer.half_factor * (h * h) + relu.deficit,
             )
             store(memory, here + W * length, w)
-            store(memory, here + LOST * length, lost_slope(k0, w, v, layer, way.share))
+            store(memory, here + LOST * length, lost_slope(relu.k0, w, v, layer, way.share))
             total = distance
             if not keeps_root_errors(memory):
                 total = fabs(h) * (root1 + root2) + distance
@@ -232,8 +234,11 @@ def keep_layer(
                     A_g = linear_scale * load(memory, linear + at) + A_g
                 A_g = tangent_g(A_g, half_g, 1.0 - w, layer)
                 store(memory, here + TANGENT * length, A_g)
-                branch = tangent_branch(times_slope(k0, w, v, layer, A_g), K, layer)
+                branch = tangent_branch(times_slope(relu.k0, w, v, layer, A_g), relu.K, layer)
                 store(memory, places.tangent_branch + out, branch)
+            else:
+                features = places.features + out
+                store(memory, features, layer.sum_scale * load(memory, features) + relu.K)
     return doubtful
 
 
@@ -313,6 +318,7 @@ def back_layer(
     align_stack()
     memory, length = group.memory, group.length
     curvature = layer.half_factor * (1.0 - way.share) / math.pi
+    whole = summed_pixels(group) < group.d
     stretches, stretch_length = pixel_loops(left, group)
     for stretch in range(stretches):
         pixel = stretch * left.pixels
@@ -330,7 +336,9 @@ def back_layer(
             phi, g = box(memory, features, at), 2.0 * (root1 * root2)
             K = g * (bend + times_slope_of(lost, 1.0 - w, layer))
             distance = layer.half_factor * (h * h + g) - K
-            numbers = load(memory, way.numbers + at) - phi * distance
+            row = at - first  # weights repeat, and sums over pixels
+            total = way.numbers + (row if whole else at)
+            numbers = load(memory, total) - phi * distance
             if way.ntk:
                 beta = identity + box(memory, tangents, at)
                 A_g = load(memory, here + TANGENT * length)
@@ -340,11 +348,11 @@ def back_layer(
                 through = tangent_g_adjoint(turned, layer)
                 curved = bend * tangent_branch_adjoint(beta, phi, layer)
                 branch = tangent_branch(times_slope_of(lost, A_g, layer), K, layer)
-                store(memory, way.numbers + at, numbers + beta * branch)
+                store(memory, total, numbers + beta * branch)
             else:
                 beta, kappa = identity + 0.0 * w, 0.0 * w
                 through, curved = times_slope_of(lost, beta, layer), bend * (beta + phi)
-                store(memory, way.numbers + at, numbers + beta * K)
+                store(memory, total, numbers + beta * K)
             Sigma = through + kappa + times_slope_of(lost, phi, layer)
             store(memory, way.Sigma + out, Sigma)
             slope, difference = through - lost * phi, _ROOT2 * h
@@ -354,16 +362,33 @@ def back_layer(
             of_right = correlate_adjoint(
                 slope, curved, kappa, w, 0.0 - difference, _ROOT2 * root1, inverse2
             )
-            store(memory, way.left + at, load(memory, way.left_weights + at) * of_left)
-            weights = load(memory, way.right_weights + at)
+            store(memory, way.left + at, load(memory, way.left_weights + row) * of_left)
+            weights = load(memory, way.right_weights + row)
             store(memory, right + at, load(memory, right + at) + weights * of_right)
+
+
+@compiled
+def stretch_pixels(group: RowGroup) -> int:
+    """Return the pixels of a stretch (`layers.pixel_loops`) whose rows repeat: at least a vector's.
+
+    Where tables have a number for each row, a stretch has all pixels.
+    """
+    pixels = max(1, group.memory.per_vector // group.rows)
+    return pixels if group.rows * pixels % group.memory.per_vector == 0 else group.d
+
+
+@compiled
+def summed_pixels(group: RowGroup) -> int:
+    """Return the pixels over which `way.numbers` are to be summed: of a stretch, if it fits."""
+    pixels = stretch_pixels(group)
+    return pixels if group.d % pixels == 0 else group.d
 
 
 @compiled
 def write_weights(
     group: RowGroup, rows: RowPlaces, case: int, way: Way, gradients: Gradients
 ) -> bool:
-    """Write the weights of each pixel pair, 0 for repeated rows; return whether any is not 0."""
+    """Write the weights of a stretch, 0 for repeated rows; return whether any is not 0."""
     some, memory = False, group.memory
     for row in range(group.rows):
         left = right = 0.0
@@ -375,7 +400,7 @@ def write_weights(
         memory[way.left_weights + row], memory[way.right_weights + row] = left, right
     if some:
         for place in (way.left_weights, way.right_weights):
-            for j in range(1, group.d):
+            for j in range(1, stretch_pixels(group)):
                 for at in range(0, group.rows, memory.per_line):
                     weights = load_line(memory, place + at)
                     store(memory, place + j * group.rows + at, weights)
@@ -414,8 +439,8 @@ def add_pixels(group: RowGroup, case: int, channels: int, tables: int, way: Way,
                 difference = high - load_line(memory, z + at)
                 difference = difference + (low - load_line(memory, z + length + at))
                 term = load_line(memory, way.Sigma + at) * difference
-                total = total + load_line(memory, way.left_weights + at) * term
-                more = load_line(memory, way.right_weights + at) * term
+                total = total + load_line(memory, way.left_weights + at - here) * term
+                more = load_line(memory, way.right_weights + at - here) * term
                 store(memory, right + at, load_line(memory, right + at) + more)
             out.left[sums + j] -= sum_numbers(total)
             here += group.rows
@@ -431,6 +456,7 @@ def pass_back(
     memory, places, length, depth = group.memory, group.places, group.length, len(layers) - 1
     vector, start = memory.per_vector, way.start
     zero = 0.0 * load(memory, way.numbers)
+    stretch = stretch_pixels(group) * group.rows
     for at in range(0, group.size, vector):
         store(memory, way.numbers + at, zero)
         store(memory, way.features + group.start + at, zero)
@@ -471,9 +497,9 @@ def pass_back(
         store(memory, way.features + group.start + at, features + more)
     taps = moving_sum(group, way.tangent, way.input, 1, way.room, None)
     for at in range(0, group.size, vector):
-        more = box(memory, taps, at)
-        store(memory, way.left + at, load(memory, way.left_weights + at) * more)
-        more = load(memory, way.right_weights + at) * more
+        more, row = box(memory, taps, at), at % stretch
+        store(memory, way.left + at, load(memory, way.left_weights + row) * more)
+        more = load(memory, way.right_weights + row) * more
         store(memory, way.right + at, load(memory, way.right + at) + more)
     sum_rows(group, way.left, out.left, first, 0.5)
     taps = moving_sum(group, way.features, way.input, 1, way.room, None)
@@ -489,7 +515,7 @@ def add_numbers(
     """Add the derivatives by log α² over the pixels of each row."""
     for row in range(rows.number):
         total = 0.0
-        for j in range(group.d):
+        for j in range(summed_pixels(group)):
             total += group.memory[way.numbers + j * group.rows + row]
         gradients.by_alpha[case, rows.each[row].case] += total
 
