@@ -121,6 +121,12 @@ class Signals:
         start, stop = self.side.begins[[cases.start, cases.stop]]
         return slice(int(start), int(stop))
 
+    def vectors(self, places: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return pixels times `root` as a sum of two numbers, (channels, pixels)."""
+        pixels, (root, rest) = self.pixels[:, places], self.root[:, places]
+        product, error = two_product(pixels, root)
+        return product, error + pixels * rest
+
     def add(self, cases: slice, by_variances: np.ndarray, by_pixels: np.ndarray) -> None:
         """Add the derivatives of a tile."""
         self.by_variances[:, self.places(cases)] += by_variances
@@ -195,14 +201,6 @@ def variance_tangents(
         features = constants.skip_scale * features + branch
         tangents = constants.skip_scale * tangents + branches
     return found[0], found[1]
-
-
-def exact_difference(one: Any, root: list[Any], other: Any, other_root: list[Any]) -> Any:
-    """Return x r − z s of numbers x, z and sums r, s of two numbers, with its relative accuracy."""
-    product, error = two_product(one, root[0])
-    other_product, other_error = two_product(other, other_root[0])
-    lost = (error - other_error) + (one * root[1] - other * other_root[1])
-    return (product - other_product) + lost
 
 
 def pair_factors(
@@ -318,18 +316,24 @@ class GradientRun(ReferenceGram):
             for layer, *of_sides in recursion.adjoints():
                 for k, (adjoint, add) in enumerate(zip(of_sides, adders, strict=True)):
                     add(sums[k][0][layer], adjoint)
-            roots = [
-                [side.axes(part) for part in signals.root[:, places]]
-                for side, signals, places in zip(
-                    sides, (self.lefts, self.rights), (here, there), strict=True
-                )
-            ]
+            vectors: list[list[Any]]
+            if recursion.turns:
+                vectors = [
+                    [joined_pixels(getattr(each, name) for each in of_side) for of_side in inputs]
+                    for name in ("unit_vectors", "rests")
+                ]
+            else:
+                both = self.lefts.vectors(here), self.rights.vectors(there)
+                vectors = [list(pair) for pair in zip(*both, strict=True)]
+            a, b, other_a, other_b = recursion.input
             for channel in range(channels):
-                x = sides[0].axes(self.lefts.pixels[channel, here])
-                z = sides[1].axes(self.rights.pixels[channel, there])
-                term = recursion.input * exact_difference(x, roots[0], z, roots[1])
-                adders[0](sums[0][1][channel], -term)
-                adders[1](sums[1][1][channel], term)
+                (x, z), (x_rest, z_rest) = (
+                    [side.axes(table[channel]) for side, table in zip(sides, tables, strict=True)]
+                    for tables in vectors
+                )
+                delta = (x - z) + (x_rest - z_rest)
+                adders[0](sums[0][1][channel], -(a * delta + b * x))
+                adders[1](sums[1][1][channel], other_a * delta + other_b * x)
             for k, value in enumerate((recursion.by_alpha, recursion.by_bias)):
                 if np.ndim(value):
                     numbers[k] += rows.total(value)

@@ -17,6 +17,7 @@ from ..layer import (
     add,
     correlate_adjoint,
     dual,
+    input_adjoint,
     lost_slope,
     tangent_branch,
     tangent_branch_adjoint,
@@ -53,6 +54,7 @@ from .layers import (
 from .rows import all_doubtful, left_pixels
 from .sums import box, moving_sum
 from .vectors import (
+    Numbers,
     addresses,
     align_stack,
     any_negative,
@@ -82,6 +84,7 @@ for _function in (
     tangent_branch_adjoint,
     tangent_g_adjoint,
     correlate_adjoint,
+    input_adjoint,
 ):
     standing_in(_function)(lambda *args, _function=_function: _function)
 
@@ -97,7 +100,8 @@ class Way(NamedTuple):
     left_weights: int
     right_weights: int  # the weights of each row, repeated for the pixels of a stretch
     right: int  # sums over left cases for the L + 1 + channels right tables, at each pixel pair
-    right_pixels: int  # two numbers for each channel: the right cases' pixels
+    right_pixels: int  # two numbers for each channel: the right cases' vectors
+    kappa: int  # κ̄ of layer 1
     numbers: int  # derivatives by log α² at fixed variances, summed over stretches
     kept: int  # the `KEPT` quantities of layer 1, 2, …
     room: int  # scratch of moving sums over the input filter
@@ -105,6 +109,7 @@ class Way(NamedTuple):
     input: FilterSum  # of the input filter
     start: float  # the derivative of a kernel by the kernel at a pixel pair
     ntk: bool
+    turns: bool  # whether the input's vectors are unit vectors of pixels (`input_adjoint`)
     share: float  # of the linear network, λ
     noise: float  # rounding units that the w of proportional windows may be
 
@@ -119,8 +124,8 @@ class Gradients(NamedTuple):
     by_alpha: np.ndarray  # (left case, right case)
 
     left_pixels: np.ndarray
-    """(left case, channel, pixel, 2), in the working precision: the signals of `gradients.Signals`
-    as sums of two numbers. `right_pixels` are (channel, 2, right table)."""
+    """(left case, channel, pixel, 2), in the working precision: vectors as sums of two numbers, of
+    unit length if `Way.turns`. `right_pixels` are (channel, 2, right table)."""
 
     right_pixels: np.ndarray
 
@@ -318,7 +323,7 @@ def back_layer(
     align_stack()
     memory, length = group.memory, group.length
     curvature = layer.half_factor * (1.0 - way.share) / math.pi
-    whole = summed_pixels(group) < group.d
+    whole, apart = summed_pixels(group) < group.d, way.turns and kept == way.kept
     stretches, stretch_length = pixel_loops(left, group)
     for stretch in range(stretches):
         pixel = stretch * left.pixels
@@ -343,6 +348,9 @@ def back_layer(
                 beta = identity + box(memory, tangents, at)
                 A_g = load(memory, here + TANGENT * length)
                 kappa = beta * times_slope_adjoint(A_g, inverse1 * inverse2, cosecant, curvature)
+                if apart:
+                    store(memory, way.kappa + at, kappa)
+                    kappa = 0.0 * kappa
                 turned = times_slope_of(lost, beta, layer)
                 store(memory, way.turned + out, turned)
                 through = tangent_g_adjoint(turned, layer)
@@ -420,11 +428,44 @@ def sum_rows(group: RowGroup, place: int, sums: Numbers, target: int, factor: fl
 
 
 @compiled
-def add_pixels(group: RowGroup, case: int, channels: int, tables: int, way: Way, out: Any) -> None:
-    """Add the derivatives by pixels at fixed variances, F̄⁰ (z − x) and F̄⁰ (x − z), weighted.
+def back_input(
+    group: RowGroup, left: LeftPixels, right_input: int, features: Taps, way: Way
+) -> None:
+    """Compute the weighted a, b, a' and b' of `input_adjoint`, without halos.
 
-    F̄⁰ is at `way.Sigma`, without a halo.
+    They come to the places of Σ̄, of `left`, of Ā_g and of Ā. `features` are the taps of F̄⁰.
     """
+    align_stack()
+    memory = group.memory
+    stretches, stretch_length = pixel_loops(left, group)
+    for stretch in range(stretches):
+        pixel = stretch * left.pixels
+        first = stretch * stretch_length
+        for at in range(first, first + stretch_length, memory.per_vector):
+            F = box(memory, features, at)
+            own_weights = load(memory, way.left_weights + at - first)
+            weights = load(memory, way.right_weights + at - first)
+            if way.turns:
+                root1, root2, h, _ = load_roots(
+                    group, left, left.input, right_input, pixel, at, None
+                )
+                kappa, w = 0.0 * F, load(memory, way.kept + W * group.length + at)
+                if way.ntk:
+                    kappa = load(memory, way.kappa + at)
+                a, b, other_a, other_b = input_adjoint(
+                    F, kappa, w, _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * h
+                )
+            else:
+                a, b, other_a, other_b = F, 0.0 * F, F, 0.0 * F
+            store(memory, way.Sigma + at, own_weights * a)
+            store(memory, way.left + at, own_weights * b)
+            store(memory, way.turned + at, weights * other_a)
+            store(memory, way.tangent + at, weights * other_b)
+
+
+@compiled
+def add_pixels(group: RowGroup, case: int, channels: int, tables: int, way: Way, out: Any) -> None:
+    """Add the derivatives by pixels at fixed variances, −(a δ + b û) and a' δ + b' û."""
     align_stack()
     memory, length, d = group.memory, group.length, group.d
     for channel in range(channels):
@@ -432,17 +473,18 @@ def add_pixels(group: RowGroup, case: int, channels: int, tables: int, way: Way,
         right = way.right + (tables + channel) * length
         sums, here = (case * (tables + channels) + tables + channel) * d, 0
         for j in range(d):
-            total = 0.0 * load_line(memory, here)
-            high = repeat_like(out.left_pixels[x + 2 * j], total)
-            low = repeat_like(out.left_pixels[x + 2 * j + 1], total)
+            total = parallel = 0.0 * load_line(memory, here)
+            unit = out.left_pixels[x + 2 * j]
+            high, low = repeat_like(unit, total), repeat_like(out.left_pixels[x + 2 * j + 1], total)
             for at in range(here, here + group.rows, memory.per_line):
-                difference = high - load_line(memory, z + at)
-                difference = difference + (low - load_line(memory, z + length + at))
-                term = load_line(memory, way.Sigma + at) * difference
-                total = total + load_line(memory, way.left_weights + at - here) * term
-                more = load_line(memory, way.right_weights + at - here) * term
+                delta = high - load_line(memory, z + at)
+                delta = delta + (low - load_line(memory, z + length + at))
+                total = total + load_line(memory, way.Sigma + at) * delta
+                parallel = parallel + load_line(memory, way.left + at)
+                more = load_line(memory, way.turned + at) * delta
+                more = more + load_line(memory, way.tangent + at) * high
                 store(memory, right + at, load_line(memory, right + at) + more)
-            out.left[sums + j] -= sum_numbers(total)
+            out.left[sums + j] -= sum_numbers(total + parallel * high)
             here += group.rows
 
 
@@ -503,8 +545,8 @@ def pass_back(
         store(memory, way.right + at, load(memory, way.right + at) + more)
     sum_rows(group, way.left, out.left, first, 0.5)
     taps = moving_sum(group, way.features, way.input, 1, way.room, None)
-    for at in range(0, group.size, vector):
-        store(memory, way.Sigma + at, box(memory, taps, at))
+    pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, 1))
+    back_input(group, pixels, places.right_layers, taps, way)
     add_pixels(group, case, channels, depth + 1, way, out)
 
 
