@@ -12,6 +12,7 @@ for any s_x, so that s_x counts as a constant.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -262,6 +263,7 @@ def derivatives(
 class GradientRun(ReferenceGram):
     """The derivatives of one request. `weights` are S's, (left, right case), in the batch's order.
 
+    They are computed in float64 also for float32: windows that are nearly proportional lose eps/θ.
     `roots` are √K(x,x) and √K(z,z) without scales, if kernels are normalized.
     """
 
@@ -273,7 +275,7 @@ class GradientRun(ReferenceGram):
         weights: np.ndarray,
         roots: tuple[np.ndarray, np.ndarray] | None,
     ) -> None:
-        super().__init__(request, X, Z)
+        super().__init__(replace(request, dtype="float64"), X, Z)
         self.lefts = Signals(self.left)
         self.rights = self.lefts if self.symmetric else Signals(self.right)
         self.pair, self.normalized = weights.ndim == 1, roots is not None

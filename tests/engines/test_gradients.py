@@ -163,7 +163,9 @@ def test_signals_of_different_lengths_are_repeated_ones(rng):
 
 def test_doubtful_pairs_are_exact(rng):
     """Long windows of few values: the compiled engine sends such pairs to the reference engine."""
-    X = np.repeat(rng.standard_normal((6, 1, 8)), 6, axis=2) + 1e-7 * rng.standard_normal((6, 1, 48))
+    X = np.repeat(rng.standard_normal((6, 1, 8)), 6, axis=2) + 1e-7 * rng.standard_normal(
+        (6, 1, 48)
+    )
     kernel, W = rk.ResCNTK(4), rng.standard_normal((6, 6))
     exact = kernel.vjp(X, weights=W, engine="reference")
     for option in options(kernel, X[0]):
@@ -188,7 +190,9 @@ def test_refusals(rng):
     W = np.ones((2, 2))
     with pytest.raises(ValueError, match="activation 'erf', expected 'relu'"):
         KERNEL.replace(activation="erf").vjp(X, weights=W)
-    with pytest.raises(ValueError, match="engine is 'cuda', which cannot serve here: it has no gra"):
+    with pytest.raises(
+        ValueError, match="engine is 'cuda', which cannot serve here: it has no gra"
+    ):
         KERNEL.vjp(X, weights=W, engine="cuda")
     with pytest.raises(OverflowError, match="exceeds"):
         KERNEL.vjp(X * 1e200, weights=W * 1e200)

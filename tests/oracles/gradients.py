@@ -49,4 +49,6 @@ def by_signals(network, x, z, step):
 def by_number(network, name, x, z, step):
     """Return the derivatives of all `KERNELS` by a number of the network; `step` is relative."""
     at = getattr(network, name)
-    return _slope(lambda s: _values(network.replace(**{name: at * (1 + float(s))}), x, z), step) / at
+    return (
+        _slope(lambda s: _values(network.replace(**{name: at * (1 + float(s))}), x, z), step) / at
+    )

@@ -37,7 +37,7 @@ from .arguments import (
     RowPlaces,
     Taps,
 )
-from .compilation import compiled, compiled_on_disk, source_stamp, standing_in
+from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_stamp, standing_in
 from .groups import gather_tables, rows_of_group
 from .heads import find_grids, take_doubts
 from .layer_sums import add_kernels, box_linear, box_tangent
@@ -55,6 +55,7 @@ from .rows import all_doubtful, left_pixels
 from .sums import box, moving_sum
 from .vectors import (
     Numbers,
+    Vector,
     addresses,
     align_stack,
     any_negative,
@@ -70,8 +71,10 @@ from .vectors import (
 )
 
 KEPT = 4
-"""Quantities that are kept of each layer: w, the lost slope, 1/sin θ (0 where it is unknown) and
-A_g. In the first layer v = 1 + ρ stands in the place of A_g before."""
+"""Quantities that are kept of each layer: w = 1 − ρ, or where it is smaller −v = −1 − ρ; the lost
+slope, 1/sin θ (0 where it is unknown) and A_g. Of the input w and v = 1 + ρ are kept, in the places
+of w and A_g of layer 1.
+"""
 
 W, LOST, COSECANT, TANGENT = range(KEPT)
 
@@ -140,7 +143,8 @@ def keep_input(
 ) -> bool:  # fmt: skip
     """Compute D and F⁰ of the input; w and v = 1 + ρ of its pixels are kept (`layers.first_layer`).
 
-    Returns whether some pixel pairs are doubtful.
+    If `Way.turns`, they are there already (`keep_correlations`). Returns whether some pixel pairs
+    are doubtful.
     """
     align_stack()
     memory, places, layer = group.memory, group.places, constants.layers[1]
@@ -159,6 +163,9 @@ def keep_input(
                     group, out, distance, h, root1, root2, inverse, layer
                 )  # fmt: skip
                 doubtful |= some
+            elif way.turns:
+                w = load(memory, way.kept + W * group.length + at)
+                v = load(memory, way.kept + TANGENT * group.length + at)
             else:
                 if places.left_cases > 1:
                     w = 0.5 * load(memory, squares.first + at)
@@ -181,6 +188,37 @@ def keep_input(
             store(memory, way.kept + W * group.length + at, w)
             store(memory, way.kept + TANGENT * group.length + at, v)
     return doubtful
+
+
+@compiled
+def keep_correlations(
+    group: RowGroup, case: int, channels: int, opposite: float, way: Way, out: Any
+) -> None:
+    """Keep w and v = 1 + ρ of the input's pixels, from unit vectors with twice the digits."""
+    align_stack()
+    memory, length, d = group.memory, group.length, group.d
+    first, line = 2 * case * channels * d, memory.per_line
+    for j in range(d):
+        for at in range(j * group.rows, (j + 1) * group.rows, line):
+            w = 0.0 * load_line(memory, at)
+            for channel in range(channels):
+                x, z = first + 2 * (channel * d + j), way.right_pixels + 2 * channel * length + at
+                term = repeat_like(out.left_pixels[x], w) - load_line(memory, z)
+                rest = repeat_like(out.left_pixels[x + 1], w) - load_line(memory, z + length)
+                w = w + (term + rest) * (term + rest)
+            w = 0.5 * w
+            v = 2.0 - w
+            if any_negative(opposite - w):
+                other = 0.0 * w
+                for channel in range(channels):
+                    x = first + 2 * (channel * d + j)
+                    z = way.right_pixels + 2 * channel * length + at
+                    term = repeat_like(out.left_pixels[x], w) + load_line(memory, z)
+                    rest = repeat_like(out.left_pixels[x + 1], w) + load_line(memory, z + length)
+                    other = other + (term + rest) * (term + rest)
+                v = where_less(opposite, w, 0.5 * other, v)
+            store(memory, way.kept + W * length + at, w)
+            store(memory, way.kept + TANGENT * length + at, v)
 
 
 @compiled
@@ -223,7 +261,7 @@ def keep_layer(
                 places.branch_distance + out,
                 layer.half_factor * (h * h) + relu.deficit,
             )
-            store(memory, here + W * length, w)
+            store(memory, here + W * length, where_less(w, v, w, 0.0 - (v + layer.tiny)))
             store(memory, here + LOST * length, lost_slope(relu.k0, w, v, layer, way.share))
             total = distance
             if not keeps_root_errors(memory):
@@ -250,13 +288,15 @@ def keep_layer(
 @compiled
 def pass_forth(
     group: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
-    constants: Constants, results: Results, way: Way,
+    channels: int, constants: Constants, results: Results, way: Way, out: Any,
 ) -> None:  # fmt: skip
     """Take one left case with the rows of a group through all layers (`rows.pass_layers`)."""
     layers, inner = constants.layers, constants.inner
     memory, places, length, depth = group.memory, group.places, group.length, len(layers) - 1
     boxed, doubtful, squares = 0, False, places.squares
-    if places.left_cases > 1:
+    if way.turns:
+        keep_correlations(group, case, channels, constants.nearly_opposite, way, out)
+    elif places.left_cases > 1:
         squares += case % places.left_cases * length
     elif constants.window.size > 1:
         write_own_squares(group, addresses(left_pixels(group, left, lefts, case, depth + 1, 1)))
@@ -309,6 +349,12 @@ def add_window(
 # -- back
 
 
+@inlined_by_llvm
+def kept_correlation(kept: Vector) -> tuple[Vector, Vector]:
+    """Return w and v from the smaller one (`KEPT`)."""
+    return where_less(kept, 0.0, 2.0 + kept, kept), where_less(kept, 0.0, 0.0 - kept, 2.0 - kept)
+
+
 @compiled
 def back_layer(
     group: RowGroup, left: LeftPixels, right_root: int, features: Taps, tangents: Taps,
@@ -335,9 +381,10 @@ def back_layer(
             inverse1 = left_vector(
                 left.inverses, left.root + left.step, pixel, at, left.pixels, root2
             )
-            w, lost = load(memory, here + W * length), load(memory, here + LOST * length)
+            w, v = kept_correlation(load(memory, here + W * length))
+            lost = load(memory, here + LOST * length)
             cosecant = load(memory, here + COSECANT * length)
-            bend = curvature * (w * (2.0 - w) * cosecant)  # (1 − λ)/π sin θ
+            bend = curvature * (w * v * cosecant)  # (1 − λ)/π sin θ
             phi, g = box(memory, features, at), 2.0 * (root1 * root2)
             K = g * (bend + times_slope_of(lost, 1.0 - w, layer))
             distance = layer.half_factor * (h * h + g) - K
@@ -449,7 +496,8 @@ def back_input(
                 root1, root2, h, _ = load_roots(
                     group, left, left.input, right_input, pixel, at, None
                 )
-                kappa, w = 0.0 * F, load(memory, way.kept + W * group.length + at)
+                kappa = 0.0 * F
+                w, _ = kept_correlation(load(memory, way.kept + W * group.length + at))
                 if way.ntk:
                     kappa = load(memory, way.kappa + at)
                 a, b, other_a, other_b = input_adjoint(
@@ -624,12 +672,12 @@ def derive(
         for case in range(last):
             if constants.stop[0]:
                 return
-            if together > 1 and case % together == 0:
+            if not way.turns and together > 1 and case % together == 0:
                 write_squares(whole, left.units, lefts, case, last - 1)
             if all_doubtful(rows, case, results):
                 continue
             some = write_weights(whole, rows, case, way, gradients)
-            pass_forth(whole, rows, left, lefts, case, constants, results, way)
+            pass_forth(whole, rows, left, lefts, case, n_channels, constants, results, way, out)
             if some:
                 pass_back(whole, left, lefts, case, n_channels, constants, way, out)
                 add_numbers(whole, rows, case, way, gradients)
