@@ -6,10 +6,9 @@ import pytest
 import rescntk as rk
 from rescntk.validation import DTYPES
 from tests import tolerances
-from tests.engine_names import GROUPS
+from tests.engine_names import CPU
 from tests.oracles import gradients as oracle
 
-ENGINES = [name for name in GROUPS if name != "cuda"]
 ALL = "input", "inner", "outer", "readout"
 NETWORKS = {
     "default": {"alpha": 0.7},
@@ -43,7 +42,7 @@ def pairs_of_signals(rng):
 
 def options(kernel, x, **more):
     """Yield the options of each engine and precision that serve."""
-    for engine in ENGINES:
+    for engine in CPU:
         limited = kernel.network.bias > 0 or kernel.head == "equivariant"
         if engine == "numba" and limited:
             continue
@@ -98,7 +97,7 @@ def test_derivatives_by_numbers_of_the_network(name, rng):
 KERNEL = rk.ResCNTK(3, alpha=0.6)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", CPU)
 @pytest.mark.parametrize("head", ["gap", "trace"])
 @pytest.mark.parametrize("normalized", [False, True])
 def test_properties(engine, head, normalized, rng):
@@ -196,6 +195,6 @@ def test_refusals(rng):
         KERNEL.vjp(X, weights=W, engine="cuda")
     with pytest.raises(OverflowError, match="exceeds"):
         KERNEL.vjp(X * 1e200, weights=W * 1e200)
-    if "numba" in ENGINES:
+    if "numba" in CPU:
         with pytest.raises(ValueError, match="its gradients are of"):
             KERNEL.replace(head="equivariant").vjp(X, weights=W, engine="numba")

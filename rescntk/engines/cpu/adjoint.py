@@ -115,6 +115,8 @@ class Way(NamedTuple):
     turns: bool  # whether the input's vectors are unit vectors of pixels (`input_adjoint`)
     share: float  # of the linear network, λ
     noise: float  # rounding units that the w of proportional windows may be
+    near: float  # pairs with windows of smaller min(w, v), that is not 0, are doubtful
+    most_doubt: float  # the E of these
 
 
 class Gradients(NamedTuple):
@@ -252,6 +254,14 @@ def keep_layer(
                     group, out, distance, h, root1, root2, inverse, layer
                 )  # fmt: skip
                 doubtful |= some
+                near = where_less(w, v, w, v)
+                if any_negative(near - way.near):
+                    # κ̄ is large, and √q1 − √q2 has rounding errors.
+                    place = places.doubt + out
+                    more = where_less(near, way.near, way.most_doubt, 0.0)
+                    more = where_less(0.0, near, more, 0.0)
+                    doubtful |= any_negative(0.0 - more)
+                    store(memory, place, load(memory, place) + more)
             half_g = root1 * root2
             # Windows without variance have ρ = 0, the mean over all ρ.
             w, v = where_less(0.0, half_g, w, 1.0), where_less(0.0, half_g, v, 1.0)
@@ -358,13 +368,13 @@ def kept_correlation(kept: Vector) -> tuple[Vector, Vector]:
 @compiled
 def back_layer(
     group: RowGroup, left: LeftPixels, right_root: int, features: Taps, tangents: Taps,
-    identity: float, kept: int, right: int, layer: Any, way: Way,
+    identity: float, kept: int, right: int, layer: Any, way: Way, last: bool,
 ) -> None:  # fmt: skip
     """Compute the adjoints of a layer's steps, before its inner filter.
 
     `features` and `tangents` are the taps of φ = box(F̄) and of box(Ā). `identity` is the box of the
     part of Ā (of F̄, for the Gaussian process kernel) that has come unchanged. `right` is the place
-    of the layer's sums over left cases.
+    of the layer's sums over left cases. In the `last` layer F̄ and Ā are 0.
     """
     align_stack()
     memory, length = group.memory, group.length
@@ -385,14 +395,18 @@ def back_layer(
             lost = load(memory, here + LOST * length)
             cosecant = load(memory, here + COSECANT * length)
             bend = curvature * (w * v * cosecant)  # (1 − λ)/π sin θ
-            phi, g = box(memory, features, at), 2.0 * (root1 * root2)
+            phi, g = 0.0 * w, 2.0 * (root1 * root2)
+            if not last:
+                phi = box(memory, features, at)
             K = g * (bend + times_slope_of(lost, 1.0 - w, layer))
             distance = layer.half_factor * (h * h + g) - K
             row = at - first  # weights repeat, and sums over pixels
             total = way.numbers + (row if whole else at)
             numbers = load(memory, total) - phi * distance
             if way.ntk:
-                beta = identity + box(memory, tangents, at)
+                beta = identity + 0.0 * w
+                if not last:
+                    beta = identity + box(memory, tangents, at)
                 A_g = load(memory, here + TANGENT * length)
                 kappa = beta * times_slope_adjoint(A_g, inverse1 * inverse2, cosecant, curvature)
                 if apart:
@@ -480,7 +494,8 @@ def back_input(
 ) -> None:
     """Compute the weighted a, b, a' and b' of `input_adjoint`, without halos.
 
-    They come to the places of Σ̄, of `left`, of Ā_g and of Ā. `features` are the taps of F̄⁰.
+    They come to the places of Σ̄, `left`, Ā_g and Ā, and −1 to the place of `numbers` where δ is a
+    sum. `features` are the taps of F̄⁰.
     """
     align_stack()
     memory = group.memory
@@ -497,14 +512,17 @@ def back_input(
                     group, left, left.input, right_input, pixel, at, None
                 )
                 kappa = 0.0 * F
-                w, _ = kept_correlation(load(memory, way.kept + W * group.length + at))
+                kept = load(memory, way.kept + W * group.length + at)
+                w, v = kept_correlation(kept)
+                sign = where_less(kept, 0.0, -1.0, 1.0 + kappa)
                 if way.ntk:
                     kappa = load(memory, way.kappa + at)
                 a, b, other_a, other_b = input_adjoint(
-                    F, kappa, w, _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * h
+                    F, kappa, w, v, _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * h
                 )
             else:
-                a, b, other_a, other_b = F, 0.0 * F, F, 0.0 * F
+                a, b, other_a, other_b, sign = F, 0.0 * F, F, 0.0 * F, 1.0 + 0.0 * F
+            store(memory, way.numbers + at, sign)
             store(memory, way.Sigma + at, own_weights * a)
             store(memory, way.left + at, own_weights * b)
             store(memory, way.turned + at, weights * other_a)
@@ -516,30 +534,34 @@ def add_pixels(group: RowGroup, case: int, channels: int, tables: int, way: Way,
     """Add the derivatives by pixels at fixed variances, −(a δ + b û) and a' δ + b' û."""
     align_stack()
     memory, length, d = group.memory, group.length, group.d
+    if way.turns:  # κ̄ is not needed any more
+        for j in range(d):
+            memory[way.kappa + j] = 0.0
+        sum_rows(group, way.left, memory, way.kappa, 1.0)
     for channel in range(channels):
         x, z = 2 * (case * channels + channel) * d, way.right_pixels + 2 * channel * length
         right = way.right + (tables + channel) * length
         sums, here = (case * (tables + channels) + tables + channel) * d, 0
         for j in range(d):
-            total = parallel = 0.0 * load_line(memory, here)
+            total = 0.0 * load_line(memory, here)
             unit = out.left_pixels[x + 2 * j]
             high, low = repeat_like(unit, total), repeat_like(out.left_pixels[x + 2 * j + 1], total)
             for at in range(here, here + group.rows, memory.per_line):
-                delta = high - load_line(memory, z + at)
-                delta = delta + (low - load_line(memory, z + length + at))
+                sign = load_line(memory, way.numbers + at)
+                delta = high - sign * load_line(memory, z + at)
+                delta = delta + (low - sign * load_line(memory, z + length + at))
                 total = total + load_line(memory, way.Sigma + at) * delta
-                parallel = parallel + load_line(memory, way.left + at)
                 more = load_line(memory, way.turned + at) * delta
                 more = more + load_line(memory, way.tangent + at) * high
                 store(memory, right + at, load_line(memory, right + at) + more)
-            out.left[sums + j] -= sum_numbers(total + parallel * high)
+            out.left[sums + j] -= sum_numbers(total) + unit * memory[way.kappa + j]
             here += group.rows
 
 
 @compiled
 def pass_back(
-    group: RowGroup, left: FlatTables, lefts: np.ndarray, case: int, channels: int,
-    constants: Constants, way: Way, out: Any,
+    group: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
+    channels: int, constants: Constants, way: Way, gradients: Gradients, out: Any,
 ) -> None:  # fmt: skip
     """Take the rows of a group back through all layers, and add up the derivatives."""
     layers, inner, outer = constants.layers, constants.inner, constants.outer
@@ -566,7 +588,10 @@ def pass_back(
             room = places.tangent_scratch
             tangents = moving_sum(group, way.tangent, outer, step, room, None)
         identity, right = outer.n_taps * start, way.right + number * length
-        back_layer(group, pixels, right_root, features, tangents, identity, kept, right, layer, way)
+        back_layer(
+            group, pixels, right_root, features, tangents, identity, kept, right, layer, way,
+            number == depth,
+        )  # fmt: skip
         sum_rows(group, way.left, out.left, first + number * group.d, 0.5)
         window, step = inner, layer.inner_step
         if number == 1:
@@ -576,6 +601,7 @@ def pass_back(
         if way.ntk:
             add_window(group, way.tangent, way.turned, window, step, scale, room)
         start *= scale
+    add_numbers(group, rows, case, way, gradients)
     # Of the input: Ā⁰ and, unless the mean of F⁰ is apart, what has come unchanged.
     initial = constants.initial if way.ntk else 1.0
     if constants.adds_mean:
@@ -679,6 +705,7 @@ def derive(
             some = write_weights(whole, rows, case, way, gradients)
             pass_forth(whole, rows, left, lefts, case, n_channels, constants, results, way, out)
             if some:
-                pass_back(whole, left, lefts, case, n_channels, constants, way, out)
-                add_numbers(whole, rows, case, way, gradients)
+                pass_back(
+                    whole, rows, left, lefts, case, n_channels, constants, way, gradients, out
+                )
         add_right(whole, rows, layers - 1, n_tables, per_table, way, out)
