@@ -94,7 +94,7 @@ class GradientPlan(Plan):
         item = self.dtype.itemsize
         line = LINE_BYTES // item
         tables = self.depth + 1 + self.n_channels
-        numbers = [*[1] * 7, tables, 2 * self.n_channels, 1, 1, KEPT * self.depth]
+        numbers = [*[1] * 7, tables, 2 * self.n_channels, 1, 1, 1, KEPT * self.depth]
         numbers += [max(1, self.input_filter.pieces)]
         begin = -(-len(group.memory) // line) * line
         *places, size = (begin + np.cumsum([0, *numbers]) * group.length).tolist()
