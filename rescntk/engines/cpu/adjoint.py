@@ -182,13 +182,15 @@ def keep_input(
             linear = g - gw
             store(memory, places.distance + out, h * h + gw)
             store(memory, places.linear + out, linear)
-            store(memory, places.features + out, 0.0 * w)
+            if not way.ntk:
+                store(memory, places.features + out, 0.0 * w)
             if constants.skip:
                 store(memory, places.tangent + out, 0.0 * w)
             else:
                 store(memory, places.tangent + out, constants.initial * linear)
-            store(memory, way.kept + W * group.length + at, w)
-            store(memory, way.kept + TANGENT * group.length + at, v)
+            if not way.turns:
+                store(memory, way.kept + W * group.length + at, w)
+                store(memory, way.kept + TANGENT * group.length + at, v)
     return doubtful
 
 
