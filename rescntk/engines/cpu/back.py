@@ -67,18 +67,18 @@ def box_line(memory: Numbers, taps: Taps, at: int) -> Vector:
 def line_roots(
     memory: Numbers, left: FlatTables, table: int, right: int, length: int
 ) -> tuple[Vector, Vector, Vector, Vector, Vector]:
-    """Return √q1, √q2, their difference, 1/√q1 and 1/√q2 (`layers.load_roots`).
+    """Return √(q1/2), √(q2/2), their difference, √(2/q1) and √(2/q2) (`layers.load_roots`).
 
     `table` is the pixel's place in the left tables, `right` the place in the right ones.
     """
     root2, inverse2 = load_line(memory, right), load_line(memory, right + length)
     root1 = repeat_like(left.half_root[table], root2)
-    inverse1 = repeat_like(left.inverse[table], root2)
+    inverse1 = repeat_like(_ROOT2 * left.inverse[table], root2)
     difference = root1 - root2
     if keeps_root_errors(memory):
         lost = repeat_like(left.lost[table], root2) - load_line(memory, right + 2 * length)
         difference = difference + lost
-    return _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * difference, inverse1, inverse2
+    return root1, root2, difference, inverse1, _ROOT2 * inverse2
 
 
 @compiled
@@ -96,6 +96,7 @@ def back_layer(
     align_stack()
     memory, length, rows = group.memory, group.length, group.rows
     curvature = layer.half_factor * (1.0 - way.share) / math.pi
+    half = 0.5 * curvature  # inverse1 · inverse2 is 2/g
     for j in range(group.d):
         for row in range(0, rows, memory.per_line):
             at = j * rows + row
@@ -107,18 +108,18 @@ def back_layer(
             lost = load_line(memory, here + LOST * length)
             cosecant = load_line(memory, here + COSECANT * length)
             bend = curvature * (w * v * cosecant)  # c (1 − λ) sin θ/(2π)
-            phi, g = 0.0 * w, root1 * root2
+            phi, g = 0.0 * w, 2.0 * (root1 * root2)
             if not last:
                 phi = box_line(memory, features, at)
             K = g * (bend + times_slope_of(lost, 1.0 - w, layer))
-            distance = layer.half_factor * (0.5 * difference * difference + g) - K
+            distance = layer.half_factor * (difference * difference + g) - K
             numbers = load_line(memory, way.numbers + row) - phi * distance
             if way.ntk:
                 beta = identity + 0.0 * w
                 if not last:
                     beta = identity + box_line(memory, tangents, at)
                 A_g = load_line(memory, here + TANGENT * length)
-                kappa = beta * times_slope_adjoint(A_g, inverse1 * inverse2, cosecant, curvature)
+                kappa = beta * times_slope_adjoint(A_g, inverse1 * inverse2, cosecant, half)
                 if way.turns and kept == way.kept:
                     store(memory, way.kappa + at, kappa)
                     kappa = 0.0 * kappa
@@ -200,7 +201,9 @@ def back_input(
                 sign = where_less(kept, 0.0, -1.0, 1.0 + kappa)
                 if way.ntk:
                     kappa = load_line(memory, way.kappa + at)
-                a, b, other_a, other_b = input_adjoint(F, kappa, w, v, root1, root2, difference)
+                a, b, other_a, other_b = input_adjoint(
+                    F, kappa, w, v, _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * difference
+                )
             else:
                 a, b, other_a, other_b, sign = F, 0.0 * F, F, 0.0 * F, 1.0 + 0.0 * F
             store(memory, way.sign + at, sign)
