@@ -70,16 +70,15 @@ class DualResult(NamedTuple):
     """Multiplies numbers by E[σ'(u)σ'(v)] times the unit of q."""
 
     opposite_distance: Any = None
-    """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)] to −σ(v).
+    """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)] to −σ(v). ReLU gives it only
+    for deficits, where z is the number 0."""
 
-    ReLU gives it only for deficits, where z is the number 0.
-    """
+    k0: Any = None  # `Dual.k0` of ReLU, for deficits
 
     @property
     def K_dot(self) -> Array:
         """E[σ'(u)σ'(v)] times the unit of q."""
-        slope: Array = self.times_slope(1.0)
-        return slope
+        return self.times_slope(1.0)
 
 
 class Activation(Protocol):
@@ -156,7 +155,7 @@ class Relu:
         relu = dual(pair.half_g, pair.w, pair.v, constants)
         slope = partial(times_slope, relu.k0, pair.w, pair.v, constants)
         if isinstance(pair.z, float):  # 0, of deficits: only they need the last result
-            return DualResult(relu.K, relu.deficit, slope, relu.g * relu.one_plus_kappa1)
+            return DualResult(relu.K, relu.deficit, slope, relu.g * relu.one_plus_kappa1, relu.k0)
         return DualResult(relu.K, 0.5 * factor * pair.z + relu.deficit, slope)
 
 

@@ -72,6 +72,8 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
             f"computes the arctangents faster"
         )
     network, depth, d = request.network, request.depths[-1], channels_and_length(X)[1]
+    if request.gradients and (reason := _numba_has_no_gradients(request, X)):
+        return reason
     if isinstance(X, SignalList):
         ring = math.lcm(*set(X.lengths.tolist()))
         if (reach := receptive_reach(network, depth, ring)) > _LONGEST_MARGIN:
@@ -87,6 +89,18 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
             f"its rows have a halo of {halo} pixels, the reach of the longest filter, and at "
             f"most {most} fit in the cache; the reference engine folds long filters"
         )
+    return None
+
+
+def _numba_has_no_gradients(request: Request, X: Batch) -> str | None:
+    """Return the reason why "numba" has no gradients of this request, or None."""
+    network, what = request.network, "its gradients are of"
+    if network.bias:
+        return f"{what} networks without biases, and network has bias {network.bias!r}"
+    if request.head == "equivariant":
+        return f"{what} the heads 'trace' and 'gap', and head is 'equivariant'"
+    if isinstance(X, SignalList):
+        return f"{what} signals of one length, and these have different lengths"
     return None
 
 
@@ -127,17 +141,23 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
 
 
 class _Entry(NamedTuple):
-    """An engine: module, fields of `Network` that it knows, reasons or None why it cannot serve."""
+    """An engine: module, fields of `Network` that it knows, reasons or None why it cannot serve.
+
+    `gradients` is the module of derivatives, None without them.
+    """
 
     module: str
     knows: frozenset[str]
     is_missing: Callable[[str, bool], str | None] = lambda dtype, general: None
     refuses: Callable[[Request, Batch], str | None] = lambda request, X: None
+    gradients: str | None = None
 
 
 _ENGINES = {
-    "reference": _Entry("reference", BASIC_FIELDS | {"bias"}),
-    "numba": _Entry("cpu.engine", BASIC_FIELDS | {"bias"}, _numba_is_missing, _numba_refuses),
+    "reference": _Entry("reference", BASIC_FIELDS | {"bias"}, gradients="gradients"),
+    "numba": _Entry(
+        "cpu.engine", BASIC_FIELDS | {"bias"}, _numba_is_missing, _numba_refuses, "cpu.gradients"
+    ),
     "cuda": _Entry("cuda.engine", BASIC_FIELDS, _cuda_is_missing, _cuda_refuses),
 }
 
@@ -148,6 +168,8 @@ NAMES = tuple(_ENGINES)
 def _refusal(engine: str, request: Request, X: Batch) -> str | None:
     """Return the reason why an engine does not take this request, or None."""
     entry = _ENGINES[engine]
+    if request.gradients and entry.gradients is None:
+        return "it has no gradients"
     return unknown_field(request.network, entry.knows) or entry.refuses(request, X)
 
 
@@ -215,7 +237,9 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
             f"engine is {name!r}, which cannot serve here: {refusal}; "
             f"these can: {', '.join(serving) or 'none'}"
         )
-    return cast(Engine, import_module(f"{__name__}.{_ENGINES[name].module}"))
+    entry = _ENGINES[name]
+    module = entry.gradients if request.gradients else entry.module
+    return cast(Engine, import_module(f"{__name__}.{module}"))
 
 
 def _takes_general_loops(request: Request, X: Batch) -> bool:

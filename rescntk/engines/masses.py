@@ -65,7 +65,7 @@ class Mass:
 
     def times(self, factor: Any) -> Mass:
         """Return the masses times a float64 number, or times a number for each case."""
-        high, error = _two_product(self.high, factor)
+        high, error = two_product(self.high, factor)
         return Mass(*_fast_two_sum(high, error + self.low * factor))
 
     def changed(self, change: Callable[[Array], Array]) -> Mass:
@@ -102,12 +102,17 @@ class Mass:
 
     def root(self, dtype: np.dtype) -> Split:
         """Return √(mass/2) as two numbers of the working precision."""
-        xp, root = array_module(self.high), self.rounded_root
-        square, error = _two_product(root, root)
-        lost = (0.5 * self.high - square) - error + 0.5 * self.low
-        lost = lost / xp.where(root > 0, 2.0 * root, 1.0)
+        root, lost = self.times(0.5).exact_root()
         high = _high(root, _HIGH_BITS[dtype.name])
         return Split(high.astype(dtype), ((root - high) + lost).astype(dtype))
+
+    def exact_root(self) -> tuple[Array, Array]:
+        """Return √mass as a float64 number and what rounding took from it."""
+        xp = array_module(self.high)
+        root = xp.sqrt(self.high)
+        square, error = two_product(root, root)
+        lost = (self.high - square) - error + self.low
+        return root, lost / xp.where(root > 0, 2.0 * root, 1.0)
 
 
 def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
@@ -129,7 +134,7 @@ def _high(a: Any, bits: int = 26) -> Any:
     return scaled - (scaled - a)
 
 
-def _two_product(a: Any, b: Any) -> tuple[Any, Any]:
+def two_product(a: Any, b: Any) -> tuple[Any, Any]:
     """Return a b, rounded, and the rounding error (Dekker)."""
     product, a_high, b_high = a * b, _high(a), _high(b)
     a_low, b_low = a - a_high, b - b_high
@@ -141,6 +146,7 @@ class ExactInput(NamedTuple):
     """The input's pixels of some signals."""
 
     unit_vectors: Array  # (features, d, cases), float64
+    rests: Array  # what rounding took from them
     mass: Mass  # F⁰ at x = z, j = j', (d, cases), as `Input.variance`
     bias: Mass  # the variance of the biases at each pixel, (d, cases)
 
@@ -148,14 +154,17 @@ class ExactInput(NamedTuple):
 def read_exactly(scaling: Scaling, X: Array) -> ExactInput:
     """Return the input's pixels of signals (cases, channels, d)."""
     pixels = read_input(scaling, X)
-    squares = (Mass(*_two_product(channel, channel)) for channel in pixels.vectors)
+    squares = (Mass(*two_product(channel, channel)) for channel in pixels.vectors)
     energy = reduce(operator.add, squares)
-    norm = array_module(X).sqrt(energy.high)
-    vectors = pixels.vectors / array_module(X).where(norm > 0, norm, 1.0)
+    norm, lost = energy.exact_root()
+    norm = array_module(X).where(norm > 0, norm, 1.0)
+    vectors = pixels.vectors / norm
+    product, error = two_product(vectors, norm)
+    rests = ((pixels.vectors - product) - error - vectors * lost) / norm
     # Rounded alike with F⁰, by `unit`: the signal then has another size, and no other direction.
     bias = pixels.bias + array_module(X).zeros(pixels.variance.shape)
     return ExactInput(
-        vectors, energy.times(pixels.unit), Mass(*_two_product(bias, bias)).times(pixels.unit)
+        vectors, rests, energy.times(pixels.unit), Mass(*two_product(bias, bias)).times(pixels.unit)
     )
 
 

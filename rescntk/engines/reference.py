@@ -18,6 +18,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -91,9 +92,7 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
     run = ReferenceGram(request, X, Z)
     values = run.results(len(X), len(X if Z is None else Z))
     doubtful = np.zeros((len(run.left.order), len(run.right.order)), dtype=bool)
-    # A device computes what one thread asks for.
-    threads = (request.threads or _THREADS) if run.xp is np else 1
-    with pool_of(threads if threads > 1 else 0) as pool:
+    with run.pool() as pool:
         for tiles in run.tiles():
             for done in pool.map(partial(run.fill_tile, values, doubtful), tiles):
                 tick(done)
@@ -161,8 +160,8 @@ class SortedSignals:
         self.exponents = self._xp.zeros((len(self._depths), len(self.order)), dtype=np.int64)
 
     def tables(self, cases: np.ndarray) -> SignalTables:
-        """Return the joined tables of signals by their places (`_parts`)."""
-        tables = joined([signal_tables(*part) for part in self._parts(cases)])
+        """Return the joined tables of signals by their places (`parts`)."""
+        tables = joined([signal_tables(*part) for part in self.parts(cases)])
         here = self._xp.asarray(self.order[cases])
         self.scale[here] = tables.scale
         self.exponents[:, here] = tables.tangent_exponents[self._depths]
@@ -175,10 +174,10 @@ class SortedSignals:
         return tables.selected(slice(int(start), int(stop)), places)
 
     def exact_inputs(self, cases: np.ndarray) -> list[ExactInput]:
-        """Return the input's pixels of the signals of each length (`_parts`)."""
-        return [read_exactly(*part) for part in self._parts(cases)]
+        """Return the input's pixels of the signals of each length (`parts`)."""
+        return [read_exactly(*part) for part in self.parts(cases)]
 
-    def _parts(self, cases: np.ndarray) -> Iterator[tuple[Scaling, Array]]:
+    def parts(self, cases: np.ndarray) -> Iterator[tuple[Scaling, Array]]:
         """Yield the signals of each length, of the places `cases`: the longest come first."""
         for run in self._runs:
             inside = cases[(cases >= run.start) & (cases < run.stop)] - run.start
@@ -203,6 +202,11 @@ class ReferenceGram:
         if Z is not None:
             self.right = SortedSignals(Z, self.scaling)
 
+    @property
+    def tile_entries(self) -> int:
+        """Entries (pixel pairs) of a tile."""
+        return _TILE_ENTRIES
+
     def scaling(self, length: int) -> Scaling:
         """Return the constants of the layers for signals of a length."""
         if length not in self._scalings:
@@ -223,6 +227,11 @@ class ReferenceGram:
         lengths = left.lengths[np.argsort(left.order)]
         exponents = left.exponents, right.exponents
         return scaling.scaled(values, left.scale, right.scale, lengths, exponents)
+
+    def pool(self) -> Any:
+        """Return a pool of threads; a device computes what one thread asks for."""
+        threads = (self.request.threads or _THREADS) if self.xp is np else 1
+        return pool_of(threads if threads > 1 else 0)
 
     # -- how the work is cut into tiles
 
@@ -255,12 +264,12 @@ class ReferenceGram:
         ends = [rows.start, *(rows.start + changes).tolist(), rows.stop]
         for start, stop in pairwise(ends):
             pixel_pairs = self._pixel_pairs(start, self.right.lengths[columns])
-            few = min(_MOST_LEFT, _TILE_ENTRIES // int(pixel_pairs.max()))
-            most = max(1, few, _TILE_ENTRIES // int(pixel_pairs.sum()))
+            few = min(_MOST_LEFT, self.tile_entries // int(pixel_pairs.max()))
+            most = max(1, few, self.tile_entries // int(pixel_pairs.sum()))
             for part in blocks(start, stop, most):
                 first = max(part.start, columns.start) if self.symmetric else columns.start
                 entries = pixel_pairs[first - columns.start :] * (part.stop - part.start)
-                for cases in cut(entries, _TILE_ENTRIES):
+                for cases in cut(entries, self.tile_entries):
                     yield part, slice(first + cases.start, first + cases.stop)
 
     def _pixel_pairs(self, left: int, lengths: np.ndarray) -> np.ndarray:
@@ -281,7 +290,7 @@ class ReferenceGram:
             of_length = of_length[np.argsort(rights[of_length], kind="stable")]
             own, other = lefts[of_length], rights[of_length]
             entries = self._pixel_pairs(int(own[0]), self.right.lengths[other])
-            for some in cut(entries, _TILE_ENTRIES):
+            for some in cut(entries, self.tile_entries):
                 yield own[some], other[some]
 
     # -- a tile
@@ -324,7 +333,7 @@ class ReferenceGram:
         """Return the tile of left cases, the first of which is `first`, with right cases."""
         d, left_cases = int(self.left.lengths[first]), 1 if paired else len(left.scale)
         rows = Rows.of(d, lengths, self._all_offsets, self.request.width)
-        block = max(_SHORTEST_RUN, _TILE_ENTRIES // (d * left_cases))
+        block = max(_SHORTEST_RUN, self.tile_entries // (d * left_cases))
         return Tile(self.request, self.scaling(d), left, right, rows, block, paired)
 
     def _on_host(self, found: Array) -> np.ndarray:

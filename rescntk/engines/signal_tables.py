@@ -118,6 +118,9 @@ class Input(NamedTuple):
 
     # (cases,): `unit` times the square is the variance of the biases.
     bias: Array
+    # (channels, d, cases), float64: the signals divided by a power of two, without windows. Their
+    # squares times `unit`, summed over channels and the input filter, are `variance`.
+    pixels: Array
 
 
 def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
@@ -138,7 +141,7 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
         peak = xp.where(xp.any(X, axis=(0, 1)), peak, bits)
     exponent = peak - 1 if net.scales_signals else _linear_exponent(scaling, xp, peak, len(X))
     scale = xp.ldexp(xp.ones(X.shape[2]), exponent)
-    X = X / scale
+    X = pixels = X / scale
     means = xp.zeros((X.shape[0], X.shape[2]))
     if scaling.adds_mean:
         means = math.sqrt(scaling.input_scale) * mean(xp, X.swapaxes(0, 1))
@@ -173,7 +176,7 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
         means, mean_parts = means / divisor, mean_parts / divisor
         with np.errstate(over="ignore"):  # an infinite scale is reported with the results
             scale = size * scale
-    return Input(unit_vectors, variance, means, scale, X, mean_parts, unit, bias)
+    return Input(unit_vectors, variance, means, scale, X, mean_parts, unit, bias, pixels)
 
 
 def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTables:
@@ -188,9 +191,8 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     """
     xp, net, activation = array_module(X), scaling.network, scaling.activation
     depths = scaling.depths
-    unit_vectors, variance, means, scale, vectors, mean_parts, unit, bias = read_input(
-        scaling, X, windows
-    )
+    found = read_input(scaling, X, windows)
+    unit_vectors, variance, means, scale, vectors, mean_parts, unit, bias, _ = found
     bias = bias * xp.sqrt(unit)
     n, number = len(scale), scaling.depth + 1
     exponents = xp.zeros((number, n), dtype=np.int64)

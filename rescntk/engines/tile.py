@@ -46,7 +46,7 @@ class Tile:
         self.left, self.right, self.rows, self.paired = left, right, rows, paired
         self._pixel_pairs = self.xp.asarray(rows.pixel_pairs)
         size = block if rows.closed else len(rows.case)
-        self._blocks = list(blocks(0, len(rows.case), size))
+        self.blocks = list(blocks(0, len(rows.case), size))
 
     def compute(
         self,
@@ -63,7 +63,7 @@ class Tile:
         xp, depths, head = self.xp, self.request.depths, self.request.head
         if self.request.shares:  # longer left signals have more
             out = {kind: value[..., : self.rows.left] for kind, value in out.items()}
-        sides = self._sides(self.rows)
+        sides = self.sides(self.rows)
         means: dict[tuple[str, int], _Mean] = {}
         if head in ("trace", "gap"):
             left, right = (side.cases(side.tables.bounds) for side in sides)
@@ -75,9 +75,9 @@ class Tile:
         errors = None
         if may_be_unresolved(self.scaling, self.left, self.right):
             errors = ErrorSums(self.scaling, self._pixel_pairs)
-        for block in self._blocks:
-            rows = self.rows if len(self._blocks) == 1 else self.rows.some(block)
-            arguments = self.request, self.scaling, *self._sides(rows), rows
+        for block in self.blocks:
+            rows = self.rows if len(self.blocks) == 1 else self.rows.some(block)
+            arguments = self.request, self.scaling, *self.sides(rows), rows
             if errors is not None:
                 recursion: Recursion = ErrorRecursion(*arguments, sums=errors)
             elif inputs is not None:
@@ -104,7 +104,7 @@ class Tile:
         doubtful: Array = doubt > self.scaling.allowed_doubt(self._pixel_pairs, cancelled)
         return doubtful
 
-    def _sides(self, rows: Rows) -> tuple[Side, Side]:
+    def sides(self, rows: Rows) -> tuple[Side, Side]:
         """Return both sides of a block of rows."""
 
         def gathered(pixels: Callable[[], Array]) -> Axes:
@@ -130,7 +130,7 @@ class Tile:
         left, right = ([side.cases(mean) for mean in side.tables.means] for side in sides)
         shares = self.request.shares
         if shares:  # a row of each pair has its left pixels
-            side = self._sides(Rows.of(self.rows.left, self.rows.rights, all_offsets=False))[0]
+            side = self.sides(Rows.of(self.rows.left, self.rows.rights, all_offsets=False))[0]
             left = [side.axes(part)[..., 0] for part in side.tables.mean_parts]
         linear = exact_sum.pairwise(one * other for one, other in zip(left, right, strict=True))
         if shares:

@@ -12,6 +12,7 @@ from ..engines.errors import may_cancel
 from ..network import BASIC_FIELDS, Network, check_network
 from ..validation import HEADS, KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
+from .gradients import vjp
 from .pixels import pixel_pairs, pixel_shares
 from .prepared import PreparedKernel, PreparedSignals
 
@@ -215,6 +216,8 @@ class Kernel:
             return call.unscale(scaled, kind, scaled.left, scaled.right)[0]
         own, other = (each.values[kind] for each in diagonals or [scaled, scaled])
         return call.normalize(scaled, kind, own, other)[0]
+
+    vjp = vjp
 
     def replace(self, **changes: Any) -> Kernel:
         """Return the same kernel with some parameters of the kernel or its network changed.

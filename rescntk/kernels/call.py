@@ -71,7 +71,8 @@ class KernelCall:
     Images become signals of all their pixels, line by line; `axes` are the axes of a signal's
     pixels, (d,), or of an image's, (h, w). `depths` are in the caller's order; `order` has their
     places among the depths that the engine computes. `in_place` is True if these are the depths
-    asked for, in their order. With `shares` (`Request.shares`), Z is set even where it is X.
+    asked for, in their order. With `shares` (`Request.shares`), Z is set even where it is X; with
+    `gradients`, where it was given.
     `paired` and `names` are as for `check_batches`. Z may be `PreparedSignals`. `sides` are X and
     Z as the engine takes them.
     """
@@ -91,6 +92,7 @@ class KernelCall:
         shares: bool = False,
         paired: bool = False,
         names: tuple[str, str] = ("X", "Z"),
+        gradients: bool = False,
     ) -> None:
         check_network(network, BASIC_FIELDS | {"bias"})
         self.network = network
@@ -105,7 +107,7 @@ class KernelCall:
         batches = check_batches(X, Z, head, paired, names)
         self.axes = pixel_axes(batches[0])
         self.X, self.Z = map(images_as_signals, batches)
-        if shares and self.Z is None:
+        if self.Z is None and (shares or (gradients and Z is not None)):
             self.Z = self.X
         threads = None if threads is None else check_depth(threads, "threads")
         ladder = tuple(sorted(set(self.depths)))
@@ -118,7 +120,7 @@ class KernelCall:
         # An image of one line, or of one column, is a signal.
         width = self.axes[1] if len(self.axes) == 2 and min(self.axes) > 1 else 1
         self.request = Request(
-            network, head, self.kinds, ladder, working, threads, copied, shares, width
+            network, head, self.kinds, ladder, working, threads, copied, shares, width, gradients
         )
         if self._kept is not None:
             self._kept.check_call(self.request, self.dtype.name)

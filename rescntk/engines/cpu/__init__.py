@@ -57,10 +57,10 @@ def is_swept(request: Request, n_channels: int) -> bool:
     if find_spec("llvmlite") is None or not gains_by_sweeping():
         return False
     net = request.network
-    sums = request.head in ("gap", "trace") and not request.shares and request.width == 1
+    sums = request.head in ("gap", "trace") and not (request.shares or request.gradients)
     filters = net.filter_size == net.outer_filter_size == 3 and net.dilation == 1
     few = n_channels * net.input_filter_size <= MOST_CHANNELS
-    return sums and filters and few and not net.bias
+    return sums and filters and few and request.width == 1 and not net.bias
 
 
 def parts_of(request: Request, n_channels: int) -> list[Request]:
@@ -95,7 +95,7 @@ def why_not(dtype: str, general: bool = False) -> str | None:
         return None
     function = getattr(sys.modules.get(f"{__name__}.rows"), "compute", None)
     folder = getattr(getattr(function, "stats", None), "cache_path", None)
-    for name in ("rows", "sweep"):
+    for name in ("rows", "sweep", "adjoint"):
         for path in Path(folder).glob(f"{name}.*.nb[ic]") if folder else ():
             if _is_damaged(path):
                 path.unlink(missing_ok=True)

@@ -26,6 +26,7 @@ from ..layer import (
     dual,
     tangent_branch,
     tangent_g,
+    tangent_g_adjoint,
     times_slope,
 )
 from ..masses import _rest, cross
@@ -87,6 +88,13 @@ def _choose_tangent_g(tangent: Any, half_g: Any, rho: Any, layer: Any) -> Any:
     if "twice_inner_minus_readout" in layer.fields:
         return tangent_g
     return lambda tangent, half_g, rho, layer: tangent
+
+
+@standing_in(tangent_g_adjoint)
+def _choose_tangent_g_adjoint(turned: Any, layer: Any) -> Any:
+    if "twice_inner_minus_readout" in layer.fields:
+        return tangent_g_adjoint
+    return lambda turned, layer: layer.outer_plus_readout * turned
 
 
 @standing_in(has_biases)

@@ -158,7 +158,7 @@ class SignalBlock:
         return np.argsort(self._sorted)
 
     @cached_property
-    def _each_length(self) -> list[tuple[Scaling, Array]]:
+    def each_length(self) -> list[tuple[Scaling, Array]]:
         signals = self._signals.of_each_length(self.cases)
         return [(self._plan.scaling(some.shape[2]), some) for some in signals]
 
@@ -168,7 +168,7 @@ class SignalBlock:
         with self._lock:
             if self._tables is None:
                 windows = self._plan.window == 0
-                made = [signal_tables(*both, windows=windows) for both in self._each_length]
+                made = [signal_tables(*both, windows=windows) for both in self.each_length]
                 scale = np.concatenate([each.scale for each in made])
                 self._signals.scale[self.places[self._sorted]] = scale
                 self._tables = made
@@ -265,12 +265,12 @@ class SignalBlock:
     def _pack(self, layout: str, plan: Plan) -> FlatTables:
         if layout.endswith("masses"):
             units, half_root, inverse, *masses = (
-                self._join(self._right_layout, parts)
+                self._join(self.right_layout, parts)
                 for parts in self._masses(layout.startswith("split"))
             )
             return FlatTables(units, half_root, inverse, np.empty(0, self._plan.dtype), *masses)
         if layout == "right":
-            return self._flat_tables(self._right_layout, self._unit_vectors())
+            return self._flat_tables(self.right_layout, self._unit_vectors())
         return self._flat_tables(partial(self._left_layout, plan), self._unit_vectors())
 
     def _unit_vectors(self) -> list[Array]:
@@ -278,7 +278,7 @@ class SignalBlock:
         if not self._plan.window:
             return [tables.unit_vectors for tables in self.tables]
         found: list[Array] = []
-        for (scaling, signals), tables in zip(self._each_length, self.tables, strict=True):
+        for (scaling, signals), tables in zip(self.each_length, self.tables, strict=True):
             factor = np.sqrt(0.5 * scaling.input_scale / self._plan.taps)
             scale = np.asarray(tables.scale)
             divisors = np.where((scale > 0) & np.isfinite(scale), scale, np.inf)
@@ -296,7 +296,8 @@ class SignalBlock:
         ]
         return [part.reshape(1, len(part), -1) for part in parts]
 
-    def _right_layout(self, table: np.ndarray) -> list[np.ndarray]:
+    def right_layout(self, table: np.ndarray) -> list[np.ndarray]:
+        """Return parts whose last axes, joined, are (table, pixel, case) as in `FlatTables`."""
         if not self._plan.all_offsets:
             return [table]
         if self._plan.width == 1:
@@ -315,7 +316,7 @@ class SignalBlock:
         def numbers(mass: Mass) -> Sequence[Array]:
             return mass.root(dtype) if split else [mass.rounded_root]
 
-        for scaling, signals in self._each_length:
+        for scaling, signals in self.each_length:
             pixels, d = read_exactly(scaling, signals), scaling.d
             layers = list(mass_layers(scaling, pixels))
             inner = [

@@ -1,0 +1,85 @@
+"""The compiled way back: derivatives of kernels, one group of rows at a time (engines/adjoint.py).
+
+A group of rows goes through all layers in distances. What the way back needs of each layer is kept,
+in the cache. Then the layers come in reverse order. After each layer, derivatives by variances are
+multiplied by the weights of their pairs and added up, in float64: over the rows at each pixel of
+the left case, and over the left cases at each pixel of the right cases.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .arguments import (
+    PADDING,
+    Constants,
+    FlatTables,
+    Results,
+    RowGroup,
+    RowPlaces,
+)
+from .back import add_right, pass_back, write_weights
+from .compilation import compiled_on_disk, source_stamp
+from .forth import pass_forth
+from .groups import gather_tables, rows_of_group
+from .heads import find_grids
+from .layers import (
+    keeps_root_errors,
+    write_squares,
+)
+from .rows import all_doubtful
+from .vectors import (
+    addresses,
+    reference,
+)
+from .way import Gradients, Way
+
+
+@compiled_on_disk
+def derive(
+    left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces, diagonal_shift: int,
+    whole: RowGroup, constants: Constants, results: Results, way: Way, gradients: Gradients,
+    stamp: str = source_stamp(),
+) -> None:  # fmt: skip
+    """Compute kernels of left cases with right cases, and derivatives of their weighted sum.
+
+    Rows are closed. The other arguments are as for `rows.compute`.
+    """
+    layers, group_rows = len(constants.layers), whole.rows
+    per_table = (len(right.inverse) - PADDING) // layers
+    out = addresses(gradients)
+    gradients = reference(gradients)
+    left, right = addresses(left), addresses(right)
+    whole, constants, results = addresses(whole), addresses(constants), reference(results)
+    way = addresses(way)
+    places, length = whole.places, whole.length
+    channels, right_tables, together = places.channels, places.right_layers, places.left_cases
+    n_channels, pairs = gradients.left_pixels.shape[1], 2 * gradients.left_pixels.shape[1]
+    n_tables = layers + n_channels
+    for first in range(0, rights.number, group_rows):
+        if constants.stop[0]:
+            return
+        rows = addresses(rows_of_group(rights, first, group_rows))
+        gather_tables(whole, places.right_units, 1, right.units, channels, rows, per_table)
+        gather_tables(whole, right_tables, 3, right.half_root, layers, rows, per_table)
+        gather_tables(whole, right_tables + length, 3, right.inverse, layers, rows, per_table)
+        if keeps_root_errors(whole.memory):
+            lost = right_tables + 2 * length
+            gather_tables(whole, lost, 3, right.lost, layers, rows, per_table)
+        gather_tables(whole, way.right_pixels, 1, out.right_pixels, pairs, rows, per_table)
+        find_grids(rows, 0, results)
+        last = min(len(lefts), rows.each[group_rows - 1].case + diagonal_shift + 1)
+        for case in range(last):
+            if constants.stop[0]:
+                return
+            if not way.turns and together > 1 and case % together == 0:
+                write_squares(whole, left.units, lefts, case, last - 1)
+            if all_doubtful(rows, case, results):
+                continue
+            some = write_weights(whole, rows, case, way, gradients)
+            pass_forth(whole, rows, left, lefts, case, n_channels, constants, results, way, out)
+            if some:
+                pass_back(
+                    whole, rows, left, lefts, case, n_channels, constants, way, gradients, out
+                )
+        add_right(whole, rows, layers - 1, n_tables, per_table, way, out)

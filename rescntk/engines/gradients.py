@@ -1,0 +1,439 @@
+"""Derivatives of weighted sums of kernels in the signals: sums over pairs, in the reference engine.
+
+For weights W the sum is S = Σ W_ab K(x_a, z_b). Tiles go through the layers and back (adjoint.py).
+What they give is multiplied by the weights and added up over pairs: for each signal the derivatives
+by its variances in each layer, and by its pixels at fixed variances. The variances' own recursion
+is linear, and goes back once for each signal after all pairs (`Signals.gradients`).
+
+Signal x is divided by a number s_x, and kernels are K(x, z) = s_x s_z k(x/s_x, z/s_z). This holds
+for any s_x, so that s_x counts as a constant.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import Array, Batch
+from .adjoint import AdjointRecursion
+from .boxes import circular_sum
+from .exact_sum import mean
+from .geometry import Rows
+from .masses import Mass, two_product
+from .protocol import Request, ScaledKernel, Tick
+from .reference import (
+    ReferenceGram,
+    SortedSignals,
+    gram,
+    keep_freed_memory,
+    paired,
+    prepared,
+)
+from .scaling import Scaling
+from .signal_tables import SignalTables, joined_pixels, read_input
+
+__all__ = ["Derivatives", "gram", "paired", "prepared", "vjp", "vjp_paired"]
+
+_ENTRIES = 400_000
+"""Entries (pixel pairs times layers) of a tile.
+
+Each keeps eight numbers until the way back. More entries take more memory; with fewer, the calls of
+NumPy cost more than the arithmetic. Chosen by reasoning: 26 MB for a thread.
+"""
+
+
+class Derivatives(NamedTuple):
+    """Derivatives of a weighted sum of kernels by the signals, and of each kernel by numbers.
+
+    Gradients of a sum of kernels, not of normalized ones, have factors to come: 2**`power`, the
+    2**exponent of the kernels, and the readout scale.
+    """
+
+    kernel: ScaledKernel
+    """The kernels; and "alpha" and "bias", their derivatives by log α² and by log β at fixed
+    variances."""
+
+    left: list[np.ndarray]
+    """(channels, d) of each left signal, and of both sides together if they are the same."""
+
+    right: list[np.ndarray]
+
+    power: tuple[int, int]
+    """Of the left and of the right signals."""
+
+    numbers: list[np.ndarray]
+    """(2, cases): the rest of the derivatives by log α² and log β, of the variances of each signal.
+    Of a sum of kernels, they have the factor `scale` too. One array for each side."""
+
+
+class Signals:
+    """The signals of one side: tables (…, pixels) of all signals joined.
+
+    A signal is divided by a number such that F⁰ is the sum over channels and the input filter of
+    products of its pixels. The number's inverse is a sum of two numbers, `root`.
+
+    Attributes
+    ----------
+    scale : array (cases,)
+        The sizes by which kernels are multiplied. Cases are in the order of `side`.
+    pixels : array (channels, pixels)
+        The signals, divided by powers of two.
+    root : array (2, pixels)
+        The factor of each pixel, as the sum of two numbers.
+    by_alpha, by_bias : array (L + 1, pixels)
+        Derivatives of the variances q of layers 0 … L by log α² and by log β.
+    means : array (channels, cases)
+        Means over pixels.
+    by_variances : array (L + 1, pixels)
+        Derivatives of the sum by the variances q of layers 1 … L; of layer 0 by the square of each
+        pixel. 0 at first, like the next two.
+    by_pixels : array (channels, pixels)
+        Its derivatives by the pixels, at fixed variances.
+    by_means : array (channels, cases)
+        Its derivatives by the means, of the part that is the product of means.
+    """
+
+    def __init__(self, side: SortedSignals) -> None:
+        self.side, parts = side, []
+        self._scalings: list[Scaling] = []
+        for scaling, X in side.parts(np.arange(len(side.order))):
+            found: Any = read_input(scaling, X, windows=False)
+            unit = np.broadcast_to(found.unit, found.variance.shape)
+            roots: Any = Mass(unit, np.zeros_like(unit)).exact_root()
+            root = np.stack(roots)
+            bias = found.bias * np.sqrt(found.unit)
+            tangents = variance_tangents(scaling, found.variance, bias * bias)
+            means = root[0, 0] * mean(np, found.pixels.swapaxes(0, 1))
+            parts.append((found.scale, means, found.pixels, root, *tangents))
+            self._scalings.append(scaling)
+        scale, means, *tables = zip(*parts, strict=True)
+        self.scale, self.means = np.concatenate(scale), np.concatenate(means, axis=-1)
+        joined: list[Any] = [*map(joined_pixels, tables)]
+        self.pixels, self.root, self.by_alpha, self.by_bias = joined
+        self.by_variances = np.zeros_like(self.by_alpha)
+        self.by_pixels, self.by_means = np.zeros_like(self.pixels), np.zeros_like(self.means)
+
+    def places(self, cases: slice) -> slice:
+        """Return the places of the pixels of some cases."""
+        start, stop = self.side.begins[[cases.start, cases.stop]]
+        return slice(int(start), int(stop))
+
+    def vectors(self, places: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return pixels times `root` as a sum of two numbers, (channels, pixels)."""
+        pixels, (root, rest) = self.pixels[:, places], self.root[:, places]
+        product, error = two_product(pixels, root)
+        return product, error + pixels * rest
+
+    def add(self, cases: slice, by_variances: np.ndarray, by_pixels: np.ndarray) -> None:
+        """Add the derivatives of a tile."""
+        self.by_variances[:, self.places(cases)] += by_variances
+        self.by_pixels[:, self.places(cases)] += by_pixels
+
+    def gradients(self) -> list[np.ndarray]:
+        """Return the derivatives by the signals divided by `scale`, in the batch's order."""
+        found: list[Any] = [None] * len(self.side.order)
+        first = 0
+        for scaling in self._scalings:
+            stop = first + int((self.side.lengths == scaling.d).sum())
+            cases = slice(first, stop)
+            gradient = self._of_length(scaling, cases)
+            for place, own in zip(self.side.order[cases], gradient, strict=True):
+                found[place] = own
+            first = stop
+        return found
+
+    def numbers(self) -> np.ndarray:
+        """Return the derivatives by log α² and by log β through variances, (2, cases)."""
+        each = [(self.by_variances * table).sum(axis=0) for table in (self.by_alpha, self.by_bias)]
+        totals = np.add.reduceat(each, self.side.begins[:-1], axis=1)
+        return np.asarray(totals[:, np.argsort(self.side.order)])
+
+    def _of_length(self, scaling: Scaling, cases: slice) -> np.ndarray:
+        """Return the derivatives by signals of one length divided by `scale`, (cases, …)."""
+        d = scaling.d
+
+        def apart(table: np.ndarray) -> np.ndarray:  # (…, pixels) as (…, d, cases)
+            own = table[:, self.places(cases)]
+            return own.reshape(len(own), -1, d).swapaxes(-1, -2)
+
+        by_windows = apart(self.by_variances)
+        state = np.zeros_like(by_windows[0])
+        for layer in range(scaling.depth, 0, -1):
+            constants = scaling.layers[layer]
+            branch = circular_sum(state, *scaling.outer_filter(layer))
+            window = constants.half_factor * branch + by_windows[layer]
+            window = circular_sum(window, *scaling.inner_filter(layer))
+            state = constants.skip_scale * state + window
+        squares = circular_sum(state, *scaling.input_filter) + by_windows[0]
+        pixels = apart(self.root)[0] * apart(self.pixels)
+        gradient = 2.0 * squares * pixels + apart(self.by_pixels)
+        gradient += self.by_means[:, None, cases] / d
+        gradient *= math.sqrt(scaling.input_scale / scaling.input_filter.n_taps)
+        return np.ascontiguousarray(gradient.transpose(2, 0, 1))
+
+
+def variance_tangents(
+    scaling: Scaling, variance: np.ndarray, bias: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return derivatives of the variances q of layers 0 … L by log α² and by log β, (L + 1, d, n).
+
+    `variance` is F⁰ at x = z, (d, n); `bias` is the variance of each signal's biases, (n,).
+    """
+    found = np.zeros((2, scaling.depth + 1, *variance.shape))
+    features, tangents = variance, np.zeros((*variance.shape, 2))
+    rate = np.array([0.0, 2.0])  # of β² by log α² and by log β
+    for layer in range(1, scaling.depth + 1):
+        constants, biases = scaling.layers[layer], np.zeros((2, len(bias)))
+        if scaling.network.bias:
+            factors = scaling.biases[layer]
+            biases = np.stack([factors[name] * bias for name in ("bias_window", "bias_branch")])
+        inner, outer = scaling.inner_filter(layer), scaling.outer_filter(layer)
+        window = circular_sum(features, *inner) + biases[0]
+        windows = circular_sum(tangents, *inner) + biases[0][:, None] * rate
+        found[:, layer] = np.moveaxis(windows, -1, 0)
+        branch = constants.half_factor * circular_sum(window, *outer) + biases[1]
+        branches = constants.half_factor * circular_sum(windows, *outer)
+        branches = branches + biases[1][:, None] * rate
+        branches[..., 0] += branch
+        features = constants.skip_scale * features + branch
+        tangents = constants.skip_scale * tangents + branches
+    return found[0], found[1]
+
+
+def pair_factors(
+    weights: np.ndarray, left: np.ndarray, right: np.ndarray, roots: Any
+) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+    """Return the factors of each pair's derivatives, by the left and by the right signal.
+
+    They are those of signals divided by the sizes `left` and `right`. Two powers of two are taken
+    out of the factors. With the `roots` of kernels, kernels are normalized.
+    """
+    pair = weights.ndim == 1
+    if roots is not None:
+        product = roots[0] * roots[1] if pair else roots[0][:, None] * roots[1]
+        known = product > 0
+        weights = np.where(known, weights / np.where(known, product, 1.0), 0.0)
+        return weights, weights, (0, 0)
+    powers = [int(np.frexp(scale)[1].max()) for scale in (right, left)]
+    one, other = (np.ldexp(scale, -p) for scale, p in zip((right, left), powers, strict=True))
+    if pair:
+        return weights * one, weights * other, (powers[0], powers[1])
+    return weights * one, weights * other[:, None], (powers[0], powers[1])
+
+
+def add_means(
+    scaling: Scaling, kind: str, lefts: Signals, rights: Signals, of_left: Any, of_right: Any
+) -> None:
+    """Add the derivatives of the products of means, which are apart (`Scaling.adds_mean`)."""
+    if not scaling.adds_mean:
+        return
+    initial = scaling.network.parts.initial if kind == "ntk" else 1.0
+    factor = initial * scaling.input_filter.n_taps * math.ldexp(1.0, -scaling.exponents[-1])
+    if of_left.ndim == 1:
+        left, right = rights.means * of_left, lefts.means * of_right
+    else:
+        left, right = rights.means @ of_left.T, lefts.means @ of_right
+    lefts.by_means += factor * left
+    rights.by_means += factor * right
+
+
+def derivatives(
+    scaling: Scaling, kernel: ScaledKernel, sides: list[Signals], numbers: Any, power: Any,
+    normalized: bool,
+) -> Derivatives:  # fmt: skip
+    """Return the results, with `numbers`, the derivatives of kernels by α and by β."""
+    correction = scaling.correction(scaling.depth)
+    for name, value in zip(("alpha", "bias"), numbers, strict=True):
+        kernel.values[name] = value[None] * correction
+    rest = [correction * signals.numbers() for signals in sides]
+    gradients = []
+    for signals in sides:
+        # K(x, z) is s_x s_z k(x/s_x, z/s_z): the s_x of a kernel that is not normalized cancels.
+        sizes = signals.scale[np.argsort(signals.side.order)]
+        sizes = sizes if normalized else np.ones_like(sizes)
+        each = zip(signals.gradients(), sizes, strict=True)
+        gradients.append([correction * gradient / size for gradient, size in each])
+    return Derivatives(kernel, gradients[0], gradients[-1], power, rest)
+
+
+class GradientRun(ReferenceGram):
+    """The derivatives of one request. `weights` are S's, (left, right case), in the batch's order.
+
+    They are computed in float64 also for float32: windows that are nearly proportional lose eps/θ.
+    `roots` are √K(x,x) and √K(z,z) without scales, if kernels are normalized.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        X: Batch,
+        Z: Batch | None,
+        weights: np.ndarray,
+        roots: tuple[np.ndarray, np.ndarray] | None,
+    ) -> None:
+        super().__init__(replace(request, dtype="float64"), X, Z)
+        self.lefts = Signals(self.left)
+        self.rights = self.lefts if self.symmetric else Signals(self.right)
+        self.pair, self.normalized = weights.ndim == 1, roots is not None
+        left, right = self.left.order, self.right.order
+        weights = weights[left] if self.pair else weights[np.ix_(left, right)]
+        if self.symmetric and not self.pair:  # tiles give both sides of the pairs above it
+            weights = np.triu(weights) + np.tril(weights, -1).T
+        if roots is not None:
+            roots = roots[0][left], roots[1][right]
+        factors = pair_factors(weights, self.lefts.scale, self.rights.scale, roots)
+        self.of_left, self.of_right, self.power = factors
+
+    @property
+    def tile_entries(self) -> int:
+        return max(1, min(super().tile_entries, _ENTRIES // self.request.depths[-1]))
+
+    def derive(self, some: slice, other: slice, left: SignalTables, right: SignalTables) -> Any:
+        """Return the derivatives of a tile: of both sides, and of its kernels by α and by β."""
+        lengths = self.right.lengths[other]
+        tile = self._tile(some.start, left, right, lengths, self.pair)
+        here, there = self.lefts.places(some), self.rights.places(other)
+        inputs = tuple(
+            side.exact_inputs(np.arange(cases.start, cases.stop))
+            for side, cases in ((self.left, some), (self.right, other))
+        )
+        depth, channels = self.request.depths[-1], len(self.lefts.pixels)
+        sums = [
+            (np.zeros((depth + 1, n)), np.zeros((channels, n)))
+            for n in (here.stop - here.start, there.stop - there.start)
+        ]
+        shape = (1 if self.pair else some.stop - some.start), len(lengths)
+        numbers = np.zeros((2, *shape))
+        for block in tile.blocks:
+            rows = tile.rows if len(tile.blocks) == 1 else tile.rows.some(block)
+            sides = tile.sides(rows)
+            recursion = AdjointRecursion(self.request, tile.scaling, *sides, rows, inputs=inputs)
+            for _ in recursion.kernels():
+                pass
+            adders = self._adders(rows, some, other)
+            for layer, *of_sides in recursion.adjoints():
+                for k, (adjoint, add) in enumerate(zip(of_sides, adders, strict=True)):
+                    add(sums[k][0][layer], adjoint)
+            vectors: list[list[Any]]
+            if recursion.turns:
+                vectors = [
+                    [joined_pixels(getattr(each, name) for each in of_side) for of_side in inputs]
+                    for name in ("unit_vectors", "rests")
+                ]
+            else:
+                both = self.lefts.vectors(here), self.rights.vectors(there)
+                vectors = [list(pair) for pair in zip(*both, strict=True)]
+            a, b, other_a, other_b = recursion.input
+            for channel in range(channels):
+                (x, z), (x_rest, z_rest) = (
+                    [side.axes(table[channel]) for side, table in zip(sides, tables, strict=True)]
+                    for tables in vectors
+                )
+                delta = (x - recursion.sign * z) + (x_rest - recursion.sign * z_rest)
+                adders[0](sums[0][1][channel], -(a * delta + b * x))
+                adders[1](sums[1][1][channel], other_a * delta + other_b * x)
+            for k, value in enumerate((recursion.by_alpha, recursion.by_bias)):
+                if np.ndim(value):
+                    numbers[k] += rows.total(value)
+        return some, other, sums, numbers
+
+    def _adders(self, rows: Rows, some: slice, other: slice) -> list[Any]:
+        """Return functions that add (pixel, left case, row, 1), weighted, to pixels of a side."""
+        case, d = rows.case, rows.left
+        right_pixels = np.asarray(rows.pixels()).ravel()
+        if self.pair:
+            left_weights, right_weights = self.of_left[some][case], self.of_right[some][case]
+        else:
+            left_weights = self.of_left[some, other][:, case]
+            right_weights = self.of_right[some, other][:, case]
+
+        def scatter(places: np.ndarray, weights: np.ndarray, out: np.ndarray, term: Array) -> None:
+            weighted = (term[..., 0] * weights).sum(axis=1)
+            out += np.bincount(places, weighted.ravel(), len(out))
+
+        def to_left(out: np.ndarray, term: Array) -> None:
+            out += (term[..., 0] * left_weights).sum(axis=2).T.ravel()
+
+        to_right = partial(scatter, right_pixels, right_weights)
+        if not self.pair:
+            return [to_left, to_right]
+        own = (case * d + np.arange(d)[:, None]).ravel()
+        return [partial(scatter, own, left_weights), to_right]
+
+    def add(self, some: slice, other: slice, sums: Any) -> None:
+        """Add the derivatives of a tile to both sides."""
+        self.lefts.add(some, *sums[0])
+        self.rights.add(other, *sums[1])
+
+    def derivatives(self, kernel: ScaledKernel, numbers: np.ndarray) -> Derivatives:
+        """Return the results, with `numbers`, the derivatives of kernels by α and by β."""
+        scaling, (kind,) = self.scaling(self._longest), self.request.kinds
+        add_means(scaling, kind, self.lefts, self.rights, self.of_left, self.of_right)
+        sides = [self.lefts] + [self.rights] * (self.rights is not self.lefts)
+        return derivatives(scaling, kernel, sides, numbers, self.power, self.normalized)
+
+
+def vjp(
+    request: Request,
+    X: Batch,
+    Z: Batch | None,
+    weights: np.ndarray,
+    roots: tuple[np.ndarray, np.ndarray] | None,
+    tick: Tick,
+) -> Derivatives:
+    """Return the kernels of `X` with `Z` (None: `X`), and the derivatives of their weighted sum.
+
+    `roots` are as for `GradientRun`.
+    """
+    keep_freed_memory()
+    kernel = gram(request, X, Z, lambda done: None)
+    run = GradientRun(request, X, Z, weights, roots)
+    numbers = np.zeros((2, len(run.left.order), len(run.right.order)))
+    with run.pool() as pool:
+        for tiles in run.tiles():
+            for some, other, sums, own in pool.map(lambda tile: run.derive(*tile), tiles):
+                run.add(some, other, sums)
+                numbers[:, some, other] = own
+                tick(own[0].size)
+    if run.symmetric:
+        numbers = np.triu(numbers) + np.triu(numbers, 1).swapaxes(1, 2)
+    back = np.argsort(run.left.order), np.argsort(run.right.order)
+    return run.derivatives(kernel, numbers[:, back[0][:, None], back[1]])
+
+
+def vjp_paired(request: Request, X: Batch, weights: np.ndarray, tick: Tick) -> Derivatives:
+    """Return the derivatives of the weighted sum of the kernels k(x, x) of `X` without scales.
+
+    `weights` is (cases,).
+    """
+    ones = np.ones(len(weights))
+    return vjp_of_pairs(request, X, None, weights, (ones, ones), tick)
+
+
+def vjp_of_pairs(
+    request: Request,
+    X: Batch,
+    Z: Batch | None,
+    weights: np.ndarray,
+    roots: tuple[np.ndarray, np.ndarray] | None,
+    tick: Tick,
+) -> Derivatives:
+    """Return the same as `vjp` for pairs of a case of X and the same case of Z (None: of X)."""
+    keep_freed_memory()
+    kernel = paired(request, X, Z, lambda done: None)
+    run = GradientRun(request, X, Z, weights, roots)
+    numbers = np.zeros((2, len(weights)))
+    places = np.arange(len(weights))
+    for lefts, _ in run.batches(places, places):
+        cases = slice(int(lefts[0]), int(lefts[-1]) + 1)
+        left = run.left.tables(lefts)
+        right = left if Z is None else run.right.tables(lefts)
+        some, other, sums, own = run.derive(cases, cases, left, right)
+        run.add(some, other, sums)
+        numbers[:, cases] = own[:, 0]
+        tick(len(lefts))
+    return run.derivatives(kernel, numbers[:, np.argsort(run.left.order)])
