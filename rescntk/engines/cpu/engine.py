@@ -256,8 +256,9 @@ class NumbaRun:
         n, m, plan = len(left), len(right), self.plan
         shift = n if shift is None else shift
         run: Callable[..., None] = compute
+        last: Any = None  # no pairs
         if plan.swept:
-            run = partial(sweep, with_tangent=self.constants.ntk or None)
+            run, last = sweep, self.constants.ntk or None
             plan = of_whole_rows(plan)
         segments, offsets = plan.segments(int(left.lengths[0])), right.offsets
         longest = segments[0].stop + 2 * plan.margin
@@ -281,7 +282,7 @@ class NumbaRun:
         for part, cases in zip(segments, lefts, strict=True):
             rights = right.rows(np.arange(m), offsets, group_rows, part.start, plan=plan)
             _compute(
-                run, left.packed("left", plan), right.packed("right"), cases, rights, shift,
+                run, last, left.packed("left", plan), right.packed("right"), cases, rights, shift,
                 only_diagonal, group, self.constants._replace(margin=plan.margin),
                 self._of_segment(results, part),
             )  # fmt: skip
@@ -341,7 +342,7 @@ class NumbaRun:
             rights = right.rows(columns, offsets, group_rows, part.start)
             pixels_of_row = part.stop - part.start + margins
             _compute(
-                partial(compute, pairs=pairs), left.packed(masses), right.packed(masses),
+                compute, pairs, left.packed(masses), right.packed(masses),
                 left.left_cases(part, self.plan), rights, 0, False,
                 self.plan.row_group(pixels_of_row, group_rows, in_deficits=True),
                 self.constants_of_deficits, self._of_segment(results, part),
@@ -467,8 +468,11 @@ def _different(lengths: np.ndarray, closed: bool) -> tuple[np.ndarray, np.ndarra
     return -falling, places
 
 
-def _compute(run: Callable[..., None], *arguments: Any) -> None:
-    """Call a loop with the constants' flag of this thread, and end the task if it was set."""
+def _compute(run: Callable[..., None], last: Any, *arguments: Any) -> None:
+    """Call a loop, whose last argument is `last`, with the constants' flag of this thread.
+
+    The task ends if the flag was set.
+    """
     *sides, constants, results = arguments
-    run(*sides, constants._replace(stop=stop_flag()), results)
+    run(*sides, constants._replace(stop=stop_flag()), results, last)
     check_stop()

@@ -185,12 +185,10 @@ class Plan:
     ) -> None:  # fmt: skip
         net, head = request.network, request.head
         self.request, self.n_channels, self.closed = request, n_channels, closed
-        self.rows, self.columns = rows, columns
-        self.symmetric = columns is rows and not paired
+        self.rows, self.columns, self.symmetric = rows, columns, columns is rows and not paired
         self.longest = int(max(self.rows[0], self.columns[0]))
-        self.swept = is_swept(request, n_channels)
         self.depth, self.n_depths = request.depths[-1], len(request.depths)
-        self.dtype = np.dtype(request.dtype)
+        self.dtype, self.swept = np.dtype(request.dtype), is_swept(request, n_channels)
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
         sums = request.shares and self.all_offsets  # at each pixel
         self.results_of_pair = self.n_depths * (-(-self.longest // 2) if sums else 1)
