@@ -150,7 +150,7 @@ class Network:
     skip : bool, default True
         Whether the network has the identity path.
     alpha : float, default 1.0
-        Weight of the residual branch. Without skip connections 1.0 is kept whatever is given.
+        Weight of the residual branch. Without skip connections it is ignored and stored as 1.0.
     activation : {"relu", "erf"}, default "relu"
         The nonlinearity.
     negative_slope : float, default 0.0
@@ -234,12 +234,12 @@ class Network:
 
     @property
     def scales_signals(self) -> bool:
-        """True if K(cx, z) = c K(x, z) for c > 0: signals may be divided by their own sizes."""
+        """True if σ(cu) = c σ(u) for c > 0: a signal and its biases may be divided by its size."""
         return activation_of(self).homogeneous
 
     @property
     def scales_layers(self) -> bool:
-        """True if variances of all signals grow by `growth` in a layer, which may be taken out."""
+        """True if layers multiply all variances by `growth`, biases apart: it may be taken out."""
         return activation_of(self).homogeneous
 
     @property

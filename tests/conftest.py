@@ -1,6 +1,7 @@
 """Hypothesis profiles, a source of randomness, and the order of the tests."""
 
 import gc
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,11 @@ settings.register_profile(
     "stress", settings.get_profile("suite"), derandomize=False, max_examples=2000
 )
 settings.load_profile("suite")
+
+
+# A background job of a shell ignores Ctrl-C; the programs that tests interrupt would inherit this.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

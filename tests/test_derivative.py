@@ -65,11 +65,12 @@ NETWORKS = {
     "all trained": rk.Network(
         3, readout_scale=0.25, trained=("input", "inner", "outer", "readout")
     ),
+    "biases": rk.Network(3, 3, alpha=0.75, bias=0.6),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("make", "name"), zip(SIGNALS, cycle(NETWORKS), strict=False))
+@pytest.mark.parametrize(("make", "name"), list(zip(SIGNALS, cycle(NETWORKS), strict=False)))
 def test_exact(name, make, rng):
     assert_exact(NETWORKS[name], make(2, 4, rng)[:4])
 

@@ -1,6 +1,7 @@
 """The directive ``estimators``: a table of the estimators, read from their tags."""
 
 from collections.abc import Iterator
+from inspect import isclass
 from typing import Any
 
 from docutils import nodes
@@ -25,8 +26,9 @@ Row = tuple[str, str, bool | None, bool | None, bool | None, bool | None]
 def rows() -> Iterator[Row]:
     """Yield a row for each estimator; None where its library has no such tag."""
     for name in learn.__all__:
-        estimator = getattr(learn, name)()
-        if hasattr(estimator, "fit"):
+        kind = getattr(learn, name)
+        if isclass(kind) and hasattr(kind, "fit"):
+            estimator = kind()
             tags = get_tags(estimator)
             kind = tags.estimator_type or "transformer"
             takes, gives = tags.input_tags, tags.target_tags

@@ -45,8 +45,8 @@ _LONGEST_MARGIN = 1000
 
 A larger number takes deeper networks on lists, at a cost of (d + margin)/d. A smaller one leaves
 long signals to the slower engine. The engines are level at d = 80 and a
-margin of 400 (depth 200, filter size 3). "auto" takes the network's margin, so that bits depend on
-the pair alone. By name, steps count modulo the least common multiple of all lengths.
+margin of 400 (depth 200, filter size 3). "auto" takes the network's margin, so that bits depend
+only on the pair. By name, steps count modulo the least common multiple of all lengths.
 """
 
 
@@ -61,7 +61,7 @@ def _numba_is_missing(dtype: str = "float64") -> str | None:
 def _numba_refuses(request: Request, X: Batch) -> str | None:
     """Return the reason why "numba" does not take this request, or None."""
     if library(X) is not np:
-        return "it takes NumPy's arrays, and these are CuPy's"
+        return "it requires NumPy arrays, and got CuPy arrays"
     activation = request.network.activation
     if activation not in _COMPILED:
         return (
@@ -120,7 +120,7 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
     if activation not in _COMPILED:
         return (
             f"it takes activation 'relu', and the network has {activation!r}, whose distances it "
-            f"does not keep in deep networks; the reference engine takes CuPy's arrays too"
+            f"does not keep in deep networks; the reference engine takes CuPy arrays too"
         )
     if request.width > 1:
         return (
@@ -192,10 +192,10 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     The first use of a precision in a process compiles an engine, or reads it from disk. If it takes
     longer than a moment, a line on stderr says so.
 
-    For NumPy's arrays "auto" is "numba" where it is installed and takes the activation, else
-    "reference", with a warning if numba is installed and does not work. For CuPy's arrays it is
+    For NumPy arrays "auto" is "numba" where it is installed and takes the activation, else
+    "reference", with a warning if numba is installed and does not work. For CuPy arrays it is
     "cuda", unless the signals are longer than "cuda" takes on the device or its check there failed
-    (`available`), else "reference". By name, "cuda" also takes NumPy's arrays.
+    (`available`), else "reference". By name, "cuda" also takes NumPy arrays.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ errors: some 0.3 layers^1.5 rounding units.
 """
 
 MOST_DOUBT = {"float64": 24.0, "float32": 8.0}
-"""The root mean square of E over pixel pairs, doubtful ones alone, that a layer may have.
+"""The root mean square of E over doubtful pixel pairs that a layer may have.
 
 All layers together may have it twice. Kernels above are computed again from deficits. A larger
 number leaves larger errors; a smaller one repeats more kernels (docs/theory/deficits.md, 5).

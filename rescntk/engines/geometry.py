@@ -58,7 +58,7 @@ class Rows(NamedTuple):
     def of(
         cls, left: int, rights: Sequence[int] | np.ndarray, all_offsets: bool = True, width: int = 1
     ) -> Rows:
-        """Return all rows of pairs of signals of these lengths, or the rows of offset 0 alone."""
+        """Return all rows of pairs of signals of these lengths, or only of offset 0."""
         lengths = np.asarray(rights, dtype=np.int64)
         counts = lengths if all_offsets else np.ones_like(lengths)
         return cls(left, lengths, *numbered(counts), width)

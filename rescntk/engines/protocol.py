@@ -20,7 +20,7 @@ from ..network import Network
 
 @dataclass(frozen=True)
 class Request:
-    """The kernels wanted from an engine.
+    """The kernels that an engine is to compute.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Request:
         Memory per result of one kind, at all depths, that the caller will need for copies in
         another dtype or order. 0 if the caller changes the results in place.
     shares : bool
-        Whether kernels, of the heads "trace" and "gap", are wanted as shares of the pixels of the
+        Whether to return kernels, of the heads "trace" and "gap", as shares of the pixels of the
         left signals: results have an axis (d,) more, over which they add up to the kernels. The
         right signals are given, also where they are the left ones.
     width : int
@@ -63,7 +63,7 @@ class Request:
 
     @property
     def summed(self) -> bool:
-        """True if F is wanted as a sum over pixels alone, and the activation does not need F."""
+        """True if only the sum of F over pixels is needed: by the head, and by the activation."""
         summed = self.head in ("trace", "gap") and not self.shares
         return summed and not activation_of(self.network).odd
 
@@ -180,14 +180,14 @@ def check_stop() -> None:
 class Engine(Protocol):
     """A module that computes kernels.
 
-    Batches are arrays of one length, or both are lists, for the head "gap" alone. Engines that
+    Batches are arrays of one length, or both are lists, only for the head "gap". Engines that
     take no lists say so in the table of engines (__init__.py).
     """
 
     def prepared(self, request: Request, X: Batch) -> Any:
         """Return signals in the form that `gram` and `paired` take at least cost, for many calls.
 
-        It has `nbytes`. Kernels have the same bits as of the signals.
+        It has `nbytes`. Kernels have the same bits as with the signals themselves.
         """
 
     def gram(self, request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:

@@ -51,15 +51,15 @@ class SignalTables(NamedTuple):
     # sums of F over a window, in the unit of `Scaling.unit`.
     layers: Array
     # (features, d, cases), float64, each pixel's vector as given: rounded unit vectors may be equal
-    # where vectors are not. No features but for odd activations.
+    # where vectors are not. Only odd activations have features.
     vectors: Array
-    # (channels, d, cases), float64, the part of each pixel in `means`. No channels but for shares.
+    # (channels, d, cases), float64, the part of each pixel in `means`. Only shares have channels.
     mean_parts: Array
 
     # (cases,), the number by which each signal was divided.
     scale: Array
     # (cases,), by how much rounding errors at different pixels cancel (doubt.py); 1 for
-    # heads that are no mean over pixel pairs.
+    # heads that are not a mean over pixel pairs.
     cancelled: Array
     # (channels, cases), means of the channels over pixels, times √input_scale: F⁰ averages to their
     # products over all pixel pairs. 0 unless `Scaling.adds_mean`.

@@ -29,7 +29,7 @@ class Tile:
 
     `scaling` has the constants for the length of the left signals. Tables are joined, and `rows`
     are all rows of the right cases, of which `block` go through the layers together if they are
-    closed. If `paired`, each left case meets the right case of the same number alone.
+    closed. If `paired`, each left case meets only the right case of its number.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Tile:
         return Side(self.left, gathered(own), right.cases), right
 
     def _add_mean(self, out: dict[str, Array], sides: tuple[Side, Side]) -> None:
-        """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged.
+        """Add the means of F⁰, x̄ · z̄, to kernels of which only the branches were averaged.
 
         Shares get each pixel's part of x̄ · z̄.
         """

@@ -11,7 +11,7 @@ from ..validation import check_integer
 from .style import BLUE, VERMILION, axes, check_drawn, check_named, figure, tidy
 
 _MEASURED = ("weight", "error", "seconds", "penalty")
-"""Columns that are no settings of a pass."""
+"""Columns that are not settings of a pass."""
 
 
 def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = "kernel") -> Any:

@@ -292,7 +292,7 @@ def _keeps_digits(X: np.ndarray, head: str) -> bool:
 def _matrices(
     networks: list[Network], X: np.ndarray, kind: str, head: str, engine: str, progress: bool
 ) -> np.ndarray:
-    """Return normalized kernel matrices; networks that differ in depth alone share one pass."""
+    """Return normalized kernel matrices; networks that differ only in depth share one pass."""
     groups = defaultdict(list)
     for index, network in enumerate(networks):
         groups[network.replace(depth=1)].append(index)

@@ -84,7 +84,7 @@ def root_mean_square(values: np.ndarray) -> np.ndarray:
 
 
 def _above_rounding(sizes: np.ndarray, noise: np.ndarray) -> int:
-    """Return the number of depths up to the last whose size is no rounding error."""
+    """Return the number of depths up to the last whose size is above rounding errors."""
     clear = np.flatnonzero(sizes > _LEAST_SIGNAL_TO_NOISE * noise)
     return int(clear[-1]) + 1 if len(clear) else 0
 

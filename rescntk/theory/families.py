@@ -43,7 +43,7 @@ class Family:
 
 
 def fixed(network: Network, name: str | None = None) -> Family:
-    """Return the family of networks that differ from `network`, of positive α, in depth alone.
+    """Return the family of networks that differ only in depth from `network`, of positive α.
 
     Parameters
     ----------
@@ -56,14 +56,14 @@ def fixed(network: Network, name: str | None = None) -> Family:
     >>> rk.theory.families.fixed(rk.Network(1, alpha=0.5))(7).depth
     7
     """
-    limits.fixed(network, "gpk")  # refuses what has no limit
+    limits.fixed(network, "gpk")  # refuses networks without a limit
     if name is None:
         name = _named(f"ResNet, α = {network.alpha:g}" if network.skip else "CNN", network)
     return Family(name, lambda depth: network.replace(depth=depth), partial(limits.fixed, network))
 
 
 def _named(name: str, network: Network) -> str:
-    """Return the name with what networks have that is not usual."""
+    """Return the name with the network's unusual properties."""
     name += "" if network.activation == "relu" else f", {network.activation}"
     name += f", leaky with {network.negative_slope:g}" if network.negative_slope else ""
     return name + (", readout frozen" if network.parts.initial == 0 else "")
@@ -87,7 +87,7 @@ def decaying(network: Network, gamma: float, name: str | None = None) -> Family:
     0.5
     """
     gamma = check_constant(gamma, "gamma")
-    limits.decaying(network, gamma, "gpk")  # refuses what has no limit
+    limits.decaying(network, gamma, "gpk")  # refuses networks without a limit
     if gamma == 0:
         return fixed(network, name)
     if name is None:

@@ -33,7 +33,7 @@ def complements(
 
     The network's α is a, and its depth does not matter. X has signals of positive energy.
     """
-    check_one_dilation(network, BASIC_FIELDS - {"skip"})  # a layer without it is no step
+    check_one_dilation(network, BASIC_FIELDS - {"skip"})  # without it a layer is not a step
     check_kind(kind)
     pooled = check_head(head) == "gap"
     X = check_signals(X, "X").astype(np.float64)

@@ -91,9 +91,8 @@ def alpha_threshold(
     v, w = check_positive(sigma_v, "sigma_v"), check_positive(sigma_w, "sigma_w")
     largest = (1 - 1 / check_depth(depth)) * math.log(3.0)
     exponent = largest + math.log(slope) + math.log(w)
-    if (
-        exponent > 0
-    ):  # 3^(1−1/L) − 1/(C_φ σ_w), without the cancellation, nor overflow for large σ_w
+    # 3^(1−1/L) − 1/(C_φ σ_w), without cancellation, and without overflow for large σ_w.
+    if exponent > 0:
         return -math.expm1(-exponent) * math.exp(largest) / 9.0 / v
     return math.expm1(exponent) / slope / w / 9.0 / v
 

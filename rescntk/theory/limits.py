@@ -86,14 +86,14 @@ def two_layer(network: Network, kind: str = "ntk") -> Kernel:
     if 1 not in windows:
         raise ValueError(
             f"filter_size is {windows[0]} and input_filter_size is {windows[1]}, expected one of "
-            "them 1: the limit sees the signals through both, which is no filter of this library"
+            "them 1: the limit sees the signals through both, which this library has no filter for"
         )
     seen = network.replace(depth=1, skip=False, input_filter_size=max(windows))
     return Kernel(seen, kind, normalized=True)
 
 
 def fixed(network: Network, kind: str) -> Prediction | None:
-    """Return the prediction for deep networks that differ from `network` in depth alone.
+    """Return the prediction for deep networks that differ from `network` only in depth.
 
     None where there is no theory: other activations than ReLU, ``input_filter_size`` above 1, and
     tangent kernels without inner and outer weights.

@@ -201,7 +201,7 @@ def widths(family: Network | Callable[[int], Network], depths: Iterable[int]) ->
     Parameters
     ----------
     family : Network, or function from a depth to a Network
-        A network stands for those that differ from it in depth alone.
+        A network stands for all networks that differ from it only in depth.
     depths : iterable of int
 
     Examples
@@ -225,7 +225,7 @@ class Responses(NamedTuple):
     """Mean `responses` over signals, (n_timepoints,) each."""
 
     single: np.ndarray
-    """D: response to pixel i alone. Pixel 0 is the equivariant head's output."""
+    """D: response to only pixel i. Pixel 0 is the equivariant head's output."""
     pair: np.ndarray
     """J: response to pixels 0 and δ together; NaN at δ = 0."""
 

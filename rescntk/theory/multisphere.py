@@ -1,7 +1,8 @@
 r"""Signals on the multi-sphere, where every pixel has the norm :math:`\sqrt{C_0}`.
 
-There kernels of ReLU networks depend on dot products :math:`t_j = \langle x_j, z_j\rangle / C_0`
-alone (Barzilai et al. 2022, section 3.2 and theorem 4.1; ``docs/theory/multisphere.md``).
+There kernels of ReLU networks depend only on the dot products
+:math:`t_j = \langle x_j, z_j\rangle / C_0` (Barzilai et al. 2022, section 3.2 and theorem 4.1;
+``docs/theory/multisphere.md``).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BLOCK = 2**14
 """Pixel pairs that pass all layers together: more take memory, fewer add calls of Python."""
 
 _DOT_PRODUCTS = (
-    ": kernels depend on dot products alone for activation 'relu' and input_filter_size 1"
+    ": kernels depend only on dot products for activation 'relu' and input_filter_size 1"
 )
 """Ends the message about activations and input filters that `gram_complements` refuses."""
 

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from ..engines.boxes import circular_sum
-from ..network import BASIC_FIELDS, Filter, Network, check_network
+from ..network import BASIC_FIELDS, Network, check_network
 from .arguments import check_layers, check_length
 
 _MOST_PATHS = 2**27
@@ -107,27 +107,16 @@ def path_pixels(network: Network) -> np.ndarray:
     array([-1,  0,  1])
     """
     check_network(network, BASIC_FIELDS)
-    _count_paths(network)
-    pixels = np.zeros(1, dtype=np.intp)
-    for window in _convolutions(network):
-        pixels = (pixels[:, None] + np.array(window.taps)).ravel()
-    return pixels
-
-
-def _convolutions(network: Network) -> list[Filter]:
-    """Return the filters of all convolutions on the way from the output to the input."""
     _, *filters = network.filters()  # the first inner filter has one tap
-    return [*reversed(filters), network.input_filter]
-
-
-def _count_paths(network: Network) -> int:
-    """Return the number of paths, or say that they are too many to list."""
-    sizes = [window.size for window in _convolutions(network)]
-    digits = sum(map(math.log10, sizes))  # the number may have millions of digits
+    windows = [*reversed(filters), network.input_filter]
+    digits = sum(math.log10(window.size) for window in windows)  # a product may have millions
     if digits > math.log10(_MOST_PATHS):
         raise ValueError(
             f"network has 10^{digits:.1f} paths, which would take "
             f"10^{digits + math.log10(8) - 9:.1f} GB to list: expected at most {_MOST_PATHS} "
             "(they multiply with each convolution)"
         )
-    return math.prod(sizes)
+    pixels = np.zeros(1, dtype=np.intp)
+    for window in windows:
+        pixels = (pixels[:, None] + np.array(window.taps)).ravel()
+    return pixels

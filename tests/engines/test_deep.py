@@ -12,7 +12,7 @@ from tests.engine_names import ENGINES, takes
 pytestmark = [pytest.mark.parametrize("engine", ENGINES), pytest.mark.slow]
 
 
-@pytest.mark.parametrize(("alpha", "dtype"), zip([1.0, 0.3], DTYPES, strict=True))
+@pytest.mark.parametrize(("alpha", "dtype"), list(zip([1.0, 0.3], DTYPES, strict=True)))
 def test_normalized_at_depth_5000(engine, alpha, dtype, rng):
     X = multisphere.sample(4, 3, 6, rng)
     G, T = rk.gram(

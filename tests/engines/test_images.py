@@ -26,6 +26,7 @@ NETWORKS = {
     "no skip": rk.Network(3, 3, skip=False, input_filter_size=5, c_w=0.7),
     "leaky, frozen": rk.Network(3, 3, negative_slope=0.2, trained=("inner",), alpha=0.3),
     "small alpha": rk.Network(3, alpha=1e-5),
+    "biases": rk.Network(3, 3, input_filter_size=3, alpha=0.6, bias=0.7, dilation=(1, 2, 2)),
     "erf": rk.Network(2, 3, activation="erf", trained=("input", "inner", "outer", "readout")),
 }
 

@@ -177,7 +177,7 @@ def test_networks_that_the_recursion_does_not_take():
         ([], r"networks is \[\], expected a list"),
         (rk.Network(2), "networks is Network.*, expected a list"),
         (["net"], "network is 'net', expected a rescntk.Network"),
-        ([rk.Network(2, activation="erf")], "dot products alone for activation 'relu'"),
+        ([rk.Network(2, activation="erf")], "only on dot products for activation 'relu'"),
         ([rk.Network(2, input_filter_size=3)], "input_filter_size 1"),
         ([rk.Network(2), rk.Network(2, 5)], "networks has .*, expected networks that differ in de"),
         ([rk.Network(2, skip=False, c_w=0)], "whose ntk is 0 for every signal"),

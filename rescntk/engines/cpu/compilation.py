@@ -27,7 +27,7 @@ OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 """Options of numba for all compiled functions."""
 
 
-_TRIED = ((0, 60), (0, 63))
+_TRIED = ((0, 61), (0, 68))
 """The first and the last version of numba with which `_shortcuts` were tried."""
 
 

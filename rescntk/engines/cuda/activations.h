@@ -49,7 +49,7 @@ template <class real> struct Dual {
 //     1 − κ1 = w − k1 for w < 1, else 1 − k1;  κ0 = 1 − k0 for w < 1, else k0;
 //     D_K = z + g (1 − κ1),  K = g κ1,  K̇ = κ0,
 // with a = min(w, v), k0 = √a p(a), k1 = a^{3/2} r(a). A leaky ReLU has κ0 + λ (1 − κ0),
-// 1 − κ1 + λ (w − (1 − κ1)) and the factor c_v (1 + s²)/2. Its two lines are compiled for it alone:
+// 1 − κ1 + λ (w − (1 − κ1)) and the factor c_v (1 + s²)/2. Its two lines are compiled only for it:
 // in other kernels they would cost every pixel pair a tenth of its instructions.
 template <bool NTK, class real>
 HD Dual<real> dual(const Layer<real> &layer, const Correlation<real> &at)

@@ -30,7 +30,7 @@ HD double doubt_of(
         const float total = fused(fabsf(h_), sum_of_roots, fused(g_, w_, z));
         const float nearest = fminf(w_, 2.0f - w_), a = nearest < float(tied) ? least : nearest;
         const float found = g_ > 0.0f ? total * float(scale) * inverse_root_seed(a) : 0.0f;
-        // NaN stays NaN and is no doubt: a computation from deficits would hide the fault.
+        // NaN stays NaN and is not a doubt: a computation from deficits would hide the fault.
         E[k] = floorf(found > most ? most : found);
     }
     if (!weights) {

@@ -99,13 +99,13 @@ class CudaRun:
 
     def __init__(self, request: Request, X: Array) -> None:
         self.xp = xp = import_module("cupy")
-        self.home = np if array_module(X) is np else xp  # where results are wanted
+        self.home = np if array_module(X) is np else xp  # where results belong
         self.request, self.network = request, request.network
         _, channels, self.d = X.shape
         self.plan = LaunchPlan(request, channels, self.d, compiler.device_limits())
         self.scaling = scaling = Scaling(request, channels, self.d)
         self.kinds = [kind for kind in KINDS if kind in request.kinds]  # in the kernels' order
-        # Pixels have weights for the equivariant head alone.
+        # Only for the equivariant head pixels have weights.
         self.doubt_weights = xp.asarray(pixel_weights(scaling)) if scaling.equivariant else None
         self.layers = xp.asarray(self._layers().view(np.uint8))  # CuPy has no arrays of records
 
@@ -191,7 +191,7 @@ class CudaRun:
             if needed > most:
                 raise ValueError(
                     f"X and Z have results that need {needed} bytes, expected at most {most}, "
-                    "three quarters of what is free on the device; for NumPy's arrays they are "
+                    "three quarters of what is free on the device; for NumPy arrays they are "
                     "kept in the host's memory"
                 )
         return {kind: self.home.empty(shape) for kind in request.kinds}

@@ -76,7 +76,7 @@ FEWEST_WARPS = 256
 few and have offsets to share. More even out a launch's end; each block adds to the results."""
 
 # Shares of the free memory when a call begins. Raising a share makes larger tiles, and more calls
-# fail for want of memory. Their sum stays well below 1, because CuPy's pool keeps blocks of other
+# fail for lack of memory. Their sum stays well below 1, because CuPy's pool keeps blocks of other
 # sizes, and temporaries come on top.
 WHOLE_SHARE = 0.75  # results that have to be whole on the device, as CuPy's have
 TABLE_SHARE = 0.1  # one tile's tables
@@ -304,7 +304,7 @@ class PairTile(NamedTuple):
 
     @property
     def above(self) -> int:
-        """The number `above` of rows.h: a pair is wanted if column + above >= row."""
+        """The number `above` of rows.h: a pair is computed if column + above >= row."""
         return self.columns.start - self.rows.start if self.symmetric else self.shape[0]
 
     @property

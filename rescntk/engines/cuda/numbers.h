@@ -149,7 +149,7 @@ HD void add_on_grids(
 }
 
 // In single precision the same numbers in units of the grids, as integers: many devices have few FP64
-// units. What a grid leaves of most terms is 0. NaN and infinity, which are no integers, leave NaN.
+// units. What a grid leaves of most terms is 0. NaN and infinity are not integers, and leave NaN.
 template <int P>
 HD void add_on_grids(
     const Grids<float> &grids, const float (&terms)[P], int number, double *sum, int stride)

@@ -16,7 +16,7 @@ template <class Real, int PIXELS_OF_SEGMENT, int INNER, int OUTER, bool GPK_, bo
 struct Network {
     using real = Real;
     static constexpr int P = PIXELS_OF_SEGMENT, Q1 = INNER, Q2 = OUTER;
-    static constexpr bool GPK = GPK_, NTK = NTK_;  // F is needed for GPK alone
+    static constexpr bool GPK = GPK_, NTK = NTK_;  // only GPK needs F
     static constexpr bool SUMMED = SUMMED_, INNER_DIFFERS = INNER_DIFFERS_, DILATED = DILATED_;
 };
 

@@ -29,7 +29,7 @@ arithmetic (tests/tolerances.py, KERNEL). Rounding errors are a tenth of it; rai
 faults."""
 
 OUT_OF_MEMORY, LOST = 2, frozenset((700, 702, 710, *range(714, 720)))
-"""The status of CUDA's errors for want of memory, and of errors after which CUDA does no more work
+"""The status of CUDA's errors for lack of memory, and of errors after which CUDA does no more work
 in a process: illegal addresses and instructions, time-outs and failures of a launch (CUDA Runtime
 and Driver API, "Error Handling")."""
 

@@ -22,7 +22,7 @@ from .grid import KernelOnGrid, Tick, blocks, grid_shape, leading, rotate, shift
 from .quadrature import METHODS, default_nodes, harmonics, rule
 
 _SECONDS_A_POINT = 3e-8
-"""Seconds of one core for one point of one layer, for the message of `max_points` alone."""
+"""Seconds of one core for one point of one layer, only for the message of `max_points`."""
 
 _SLAB_ENTRIES = 4_000_000
 """Points of the last layer that are integrated together: 32 MB."""
@@ -118,7 +118,7 @@ def eigenvalues(
     ValueError
         For a grid beyond `max_memory` or `max_points`.
     OverflowError
-        If eigenvalues exceed float64; a deep kernel wants ``normalized=True``.
+        If eigenvalues exceed float64; a deep kernel needs ``normalized=True``.
 
     Examples
     --------

@@ -25,6 +25,12 @@ NETWORKS = {
     "one pixel": (rk.Network(7, 3), 1),
     "dilated": (rk.Network(4, 3, outer_filter_size=5, dilation=2, input_filter_size=3), 6),
     "growing dilations": (rk.Network(4, 3, alpha=0.7, dilation=(1, 2, 4, 8)), 7),
+    "biases": (
+        rk.Network(4, 5, outer_filter_size=3, input_filter_size=3, alpha=0.6, c_v=1.4, bias=0.7,
+                   negative_slope=0.2, dilation=2, trained=("input", "outer", "readout")),
+        5,
+    ),
+    "biases, no skip": (rk.Network(50, skip=False, bias=0.3, trained=("inner",)), 4),
 }  # fmt: skip
 
 
