@@ -1,7 +1,7 @@
-"""Kernels in JAX and PyTorch: functions of signals that their automatic differentiation goes through.
+"""Kernels in JAX and PyTorch, whose automatic differentiation goes through them.
 
-The engines compute the kernel matrix and its gradients (``Kernel.vjp``), on the CPU. JAX and PyTorch
-see one step with a known derivative.
+The engines compute the kernel matrix and its gradients (``Kernel.vjp``), on the CPU. JAX and
+PyTorch see one step with a known derivative.
 """
 
 from __future__ import annotations
@@ -168,9 +168,7 @@ def for_torch(
 class _Calls:
     """The calls of a kernel and of its `vjp` with the same options, on arrays of any library."""
 
-    def __init__(
-        self, kernel: Kernel, engine: str, dtype: str | None, threads: int | None
-    ) -> None:
+    def __init__(self, kernel: Kernel, engine: str, dtype: str | None, threads: int | None) -> None:
         if not isinstance(kernel, Kernel):
             raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
         self.kernel, self.dtype = kernel, dtype if dtype is None else check_dtype(dtype)
