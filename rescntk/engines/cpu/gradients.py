@@ -15,9 +15,10 @@ import numpy as np
 
 from ...arrays import Batch
 from .. import gradients as reference
+from ..doubt import MOST_E
 from ..geometry import longest_reach
 from ..gradients import Derivatives, Signals, add_means, derivatives, pair_factors
-from ..masses import two_product
+from ..masses import read_exactly
 from ..protocol import Request, Tick, blocks, check_stop, pool_of, silent, stop_flag
 from ..reference import SortedSignals
 from .adjoint import KEPT, Gradients, Way, derive
@@ -36,7 +37,7 @@ _PARTS = 8
 """Threads for which tasks are cut, whatever the number of threads. More let more threads share the
 work of few signals; fewer make tables of right cases less often. Chosen by reasoning."""
 
-_GROUP_BYTES = 12800
+_GROUP_BYTES = 6400
 """Bytes of one quantity in a group of rows, as `plan._GROUP_BYTES`: four are kept of a layer."""
 
 _NOISE = 4.0
@@ -50,6 +51,13 @@ reference engine. A larger number leaves larger errors; a smaller one repeats mo
 reasoning: errors stay below 1e-11 (float64) and 1e-5 (float32) of the largest component.
 """
 
+
+_NEAR = {"float64": 1e-10, "float32": 0.0}
+"""The min(1 − ρ, 1 + ρ) of windows below which pairs of signals go through the reference engine.
+
+√q1 − √q2 has a rounding error, which κ̄ multiplies by 1/θ; tables of float32 keep what rounding
+took from roots. A larger number repeats more pairs of near copies. At this one the error is 1e-11.
+"""
 
 _PAIRS_AT_ONCE = 4096
 """Pairs that go through the reference engine together. More take more memory."""
@@ -86,22 +94,19 @@ class GradientPlan(Plan):
         item = self.dtype.itemsize
         line = LINE_BYTES // item
         tables = self.depth + 1 + self.n_channels
-        numbers = [*[1] * 7, tables, 2 * self.n_channels, 1, KEPT * self.depth]
+        numbers = [*[1] * 7, tables, 2 * self.n_channels, 1, 1, 1, KEPT * self.depth]
         numbers += [max(1, self.input_filter.pieces)]
         begin = -(-len(group.memory) // line) * line
         *places, size = (begin + np.cumsum([0, *numbers]) * group.length).tolist()
         memory = np.zeros(size + line, self.dtype)
         memory = memory[-memory.ctypes.data % LINE_BYTES // item :][:size]
         scaling = self.scaling(self.longest)
-        way = Way(
-            *places,
-            filter_sum(1),
-            self.input_filter,
-            start=1.0 / (self.longest * scaling.offsets),
-            ntk=self.request.kinds == ("ntk",),
-            share=share,
-            noise=_NOISE * float(np.finfo(self.dtype).eps),
-        )
+        start, noise = 1.0 / (self.longest * scaling.offsets), float(np.finfo(self.dtype).eps)
+        ntk, turns = self.request.kinds == ("ntk",), self.input_filter.size == 1
+        way = Way._make([
+            *places, filter_sum(1), self.input_filter, start, ntk, turns, share, _NOISE * noise,
+            _NEAR[self.dtype.name], MOST_E[self.dtype.name],
+        ])  # fmt: skip
         return group._replace(memory=memory), way
 
 
@@ -182,8 +187,8 @@ class GradientRun(NumbaRun):
         n, m, d = len(left), len(right), self.plan.longest
         channels, per_table = len(self.lefts.pixels), self._per_table(right)
         tables = self.plan.depth + 1 + channels
-        own = self._pixels(self.lefts, left)  # (2, channels, d, cases)
-        other = self._pixels(self.rights, right)
+        own = self._vectors(self.lefts, left)  # (2, channels, d, cases)
+        other = self._vectors(self.rights, right)
         other = np.stack([right.right_layout(part) for part in other], axis=1)
         return Gradients(
             left_weights=weights[0],
@@ -195,15 +200,20 @@ class GradientRun(NumbaRun):
             right_pixels=other.ravel(),
         )
 
-    def _pixels(self, signals: Signals, block: SignalBlock) -> np.ndarray:
-        """Return the signals of a block as sums of two numbers, (2, channels, d, cases)."""
-        some = signals.places(block.cases)
-        pixels, (root, rest) = signals.pixels[:, some], signals.root[:, some]
-        product, error = two_product(pixels, root)
-        high = np.asarray(product).astype(self.plan.dtype)
-        low = ((product - high) + (error + pixels * rest)).astype(self.plan.dtype)
-        both = np.stack([high, low])
-        return both.reshape(*both.shape[:2], len(block), -1).swapaxes(2, 3)
+    def _vectors(self, signals: Signals, block: SignalBlock) -> np.ndarray:
+        """Return the vectors of a block as sums of two numbers, (2, channels, d, cases)."""
+        if self.scaling.input_filter.size == 1:
+            ((scaling, X),) = block.each_length
+            exact = read_exactly(scaling, X)
+            vectors, rests = exact.unit_vectors, exact.rests
+        else:
+            vectors, rests = (
+                table.reshape(len(table), len(block), -1).swapaxes(1, 2)
+                for table in signals.vectors(signals.places(block.cases))
+            )
+        high = np.asarray(vectors).astype(self.plan.dtype)
+        low = ((vectors - high) + rests).astype(self.plan.dtype)
+        return np.stack([high, low])
 
     def _folded(self, sums: np.ndarray, right: SignalBlock) -> np.ndarray:
         """Return sums over right tables, (table, …), as (table, pixels)."""
