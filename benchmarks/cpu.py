@@ -1,6 +1,6 @@
 """Engines for the CPU against neural-tangents, side by side in one run on the same inputs.
 
-    python benchmarks/cpu.py [--quick] [--part races|costs|real]
+    python benchmarks/cpu.py [--quick] [--part races|costs|real|gradients]
 
 The peer lives in an environment of its own, which the script makes: neural-tangents does not run
 on later versions of JAX. For each case every contestant first looks for the batch at which it is
@@ -21,7 +21,7 @@ import limit
 import numba
 import numpy as np
 from harness import Row
-from peers import signals
+from peers import plain_jax, signals
 
 import rescntk as rk
 from rescntk.datasets import load_labelled
@@ -176,6 +176,80 @@ def real(quick: bool) -> list[Row]:
     return rows
 
 
+# -- gradients: against automatic differentiation of the formula in JAX
+
+WITH_GRADIENTS = 8
+"""Signals on each side: JAX keeps several arrays of all pixel pairs for each layer, 5 GB for 32."""
+
+
+def gradient_run(who: str, dtype: str) -> Row:
+    """Return processor seconds of a value, of a value with gradients, and MB of the latter.
+
+    The loss is a weighted sum of tangent kernels, its derivatives are by all signals of both sides.
+    In a process of its own. Memory is that of the first call, after compilation; later calls are
+    timed.
+    """
+    X, Z = signals(WITH_GRADIENTS, CHANNELS, 100)
+    weights = np.random.default_rng(0).standard_normal((len(X), len(Z)))
+    if who == "jax":
+        import jax
+
+        jax.config.update("jax_enable_x64", dtype == "float64")
+        X, Z, weights = (jax.numpy.asarray(each, dtype) for each in (X, Z, weights))
+        kernels = plain_jax("gap", DEPTH, 3)
+        value = jax.jit(lambda X, Z: (weights * kernels(X, Z)[1]).sum())
+        functions = value, jax.jit(jax.value_and_grad(value, (0, 1)))
+        compiled = [function.lower(X, Z).compile() for function in functions]
+        calls = [lambda f=f: jax.block_until_ready(f(X, Z)) for f in compiled]
+    else:
+        kernel = rk.ResCNTK(DEPTH)  # input weights frozen, as in peers.plain_jax
+        options: Any = {"engine": who, "dtype": dtype, "threads": 1}
+        calls = [
+            lambda: kernel(X, Z, **options),
+            lambda: kernel.vjp(X, Z, weights, **options),
+        ]
+        kernel.vjp(X[:1], Z[:1], weights[:1, :1], **options)  # compiles
+    harness.forget_peak()
+    before = harness.peak_megabytes()
+    found = calls[1]()
+    megabytes = harness.peak_megabytes() - before
+    gradient = found[1][0] if who == "jax" else found.X
+    clocks = {k: partial(harness.processor_seconds, call) for k, call in enumerate(calls)}
+    calls[0]()
+    times = harness.interleaved(clocks, 3)
+    of_value, of_both = (float(np.median(times[k])) for k in (0, 1))
+    corner = np.asarray(gradient, float)[0, 0, :8].tolist()
+    return {"value": of_value, "both": of_both, "MB": megabytes, "corner": corner}
+
+
+def gradients(quick: bool) -> list[Row]:
+    """Return medians over rounds in which the contestants take turns, each in a new process."""
+    rows = []
+    for dtype in DTYPES:
+        runs = {
+            who: partial(harness.apart, gradient_run, {"who": who, "dtype": dtype})
+            for who in ("numba", "jax")
+        }
+        found = harness.interleaved(runs, 1 if quick else 3)
+        first = np.array(found["jax"][0]["corner"])
+        for who, rounds in found.items():
+            value, both, megabytes = (
+                float(np.median([run[name] for run in rounds])) for name in ("value", "both", "MB")
+            )
+            times = harness.median_ratio(
+                [run["both"] for run in found["jax"]], [run["both"] for run in rounds]
+            )
+            difference = np.abs(np.subtract(rounds[0]["corner"], first)).max() / np.abs(first).max()
+            rows.append({
+                "dtype": dtype, "": who, "value, ms": f"{1e3 * value:.4g}",
+                "with gradient, ms": f"{1e3 * both:.4g}", "of the value": f"{both / value:.2f}",
+                "JAX takes": f"{times:.1f}", "MB": f"{megabytes:.0f}",
+                "difference": f"{difference:.0e}",
+            })  # fmt: skip
+            harness.say(rows[-1])
+    return rows
+
+
 HEADS = {"gap": "-", "trace": "--"}  # and how lines look
 
 
@@ -255,6 +329,11 @@ def table(report: Row) -> str:
         "Entries of the 50 training signals of GunPoint, raw, in entries of random signals of "
         f"their shape; GAP, depth {DEPTH}, one thread, processor time:",
         harness.rows_table(report["real"], left=(0,)),
+        f"Gradients of a weighted sum of tangent kernels in {WITH_GRADIENTS} signals on each side, "
+        f"GAP, d = 100, q = 3, depth {DEPTH}, one thread of numba, against jax.grad through the "
+        "recursion written in JAX; processor time, and the most memory that a call adds. JAX "
+        "takes: its time in times of the row:",
+        harness.rows_table(report["gradients"], left=(0, 1)),
     )
 
 
@@ -268,7 +347,7 @@ def races(quick: bool) -> list[Row]:
 
 
 def main() -> None:
-    path, report = harness.measured(__doc__, "cpu.json", races, costs, real)
+    path, report = harness.measured(__doc__, "cpu.json", races, costs, real, gradients)
     harness.publish(path, table(report), draw(report))
 
 

@@ -53,6 +53,7 @@ SMALL: dict[str, dict[str, Any]] = {
         },
     },
     "gaussian_process": {"every": 5, "compared": ("slope",)},
+    "gradients": {"step": 5, "n_new": 20, "n_curve": 5},
     "images": {"depths": (2, 3, 5, 7, 10, 15), "every": 90, "n_train": 60, "n_sweeps": 12},
     "infinite_depth": {
         "deepest": 12,

@@ -26,7 +26,7 @@ __all__ = [
     "theory",
 ]
 
-_ON_USE = ("datasets", "derivative", "finite", "learn", "plots", "stored")
+_ON_USE = ("autodiff", "datasets", "derivative", "finite", "learn", "plots", "stored")
 """Modules imported when they are first used: some need packages that are extras."""
 
 
