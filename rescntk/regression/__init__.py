@@ -3,9 +3,11 @@
 Functions take a kernel matrix and return coefficients β; ``kernel(Z, X) @ coefficients`` predicts.
 `solve` takes one ridge, and `decompose` serves all ridges and times of gradient flow. For large
 matrices there are conjugate gradients, and `restricted_ridge` on the columns of k landmarks.
+`learn_signals` moves the landmarks, so that a few predict like all signals.
 """
 
 from .decomposition import Decomposition, decompose
+from .learned_signals import LearnedSignals, learn_signals
 from .pivoted_cholesky import LowRank, pivoted_cholesky
 from .restricted_ridge import (
     FeatureRidge,
@@ -20,6 +22,7 @@ __all__ = [
     "Decomposition",
     "FeatureRidge",
     "LandmarkMap",
+    "LearnedSignals",
     "LowRank",
     "Posterior",
     "RestrictedRidge",
@@ -28,6 +31,7 @@ __all__ = [
     "decompose",
     "interpolate",
     "landmark_map",
+    "learn_signals",
     "pivoted_cholesky",
     "posterior",
     "restricted_ridge",
