@@ -31,6 +31,7 @@ from ..validation import (
     is_sequence,
 )
 from .average import FittedPass, Training, fit_pass, mean_at, out_of_fold, weigh, weights_at
+from .condense import condensed
 from .inputs import IMPUTE, DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan, unseen_share
 from .views import EACH, ONLY, Signals, take
@@ -296,6 +297,34 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         """The constant term of the decisions of `_fitted`, (n_outputs,)."""
         check_is_fitted(self)
         return self._weights @ [fitted.intercepts for fitted in self._fitted]
+
+    def condense(
+        self, n_signals: int, *, max_iterations: int = 30, progress: bool = False
+    ) -> ResidualKernelEstimator:
+        """Return an estimator whose passes keep a few learned signals in place of all signals.
+
+        It is fitted, of the same class and parameters, and predicts like this one: in less time,
+        from a smaller file (docs/guide/condensed_models.md). Each pass learns signals of its view
+        (`rescntk.regression.learn_signals`). Probabilities, novelty, contributions and intervals
+        come from the learned signals. Weights, scores and calibration are the full model's.
+
+        Parameters
+        ----------
+        n_signals : int
+            Learned signals of each pass, fewer than the model keeps. Two for each class, or a tenth
+            of the signals, are a good start.
+        max_iterations : int, default 30
+            Iterations of the optimizer for each pass. Raising it comes closer to the full model.
+        progress : bool, default False
+            Whether to report passes to stderr.
+        """
+        check_is_fitted(self)
+        return condensed(
+            self, n_signals, self._labels, max_iterations=max_iterations, progress=progress
+        )
+
+    _labels: Callable[[np.ndarray], np.ndarray] | None = None
+    """Function that returns the class of each row of decisions; None for numbers."""
 
     def kernel_matrix(self, X: Array) -> np.ndarray:
         """Return the mean kernel of signals with the fitted signals, by the weights of the passes.

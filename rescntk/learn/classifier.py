@@ -277,6 +277,10 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         chances = self._probabilities(decisions, novelties)
         return self.classes_[places], chances[np.arange(len(places)), places], novelties
 
+    @staticmethod
+    def _labels(decisions: np.ndarray) -> np.ndarray:
+        return margins(decisions).argmax(axis=1)
+
     def _decide(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions, (n_cases, n_outputs), and the `novelty`."""
         decisions, novelties, weights = self._at(X)

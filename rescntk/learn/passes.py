@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels import gram, prepare
+from ..kernels import Kernel, gram, prepare
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..network import Network
@@ -113,6 +113,14 @@ _TRIED = 4e7
 it makes the estimate better and later. Chosen: some 80 ms; of 10 ms estimates were 3 times off."""
 
 
+class Slopes(NamedTuple):
+    """Derivatives by signals: arrays of the shape of the signals, or lists."""
+
+    X: Signals
+    Z: Signals | None
+    """None for the kernel of X with itself: X has both sides' sum."""
+
+
 @dataclass(frozen=True)
 class Pass:
     """A view of the signals, and the mean of the normalized kernels of one network, which sees it.
@@ -142,6 +150,18 @@ class Pass:
         """Return viewed signals for `kernel` to take as its Z at less cost, with the same bits."""
         options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
         return prepare(self.network, Z, normalized=True, **options)
+
+    def vjp(
+        self, X: Signals, Z: Signals | None = None, *, weights: np.ndarray, **options: Any
+    ) -> Slopes:
+        """Return the derivatives of the sum of entries of `kernel` times weights, (n, m)."""
+        parts, each_weight = [], weights / (len(self.kinds) * len(self.depths))
+        for kind, depth in product(self.kinds, self.depths):
+            kernel = Kernel(self.network.replace(depth=depth), kind, self.head, normalized=True)
+            parts.append(kernel.vjp(X, Z, each_weight, **options))
+        return Slopes(
+            _total([p.X for p in parts]), None if Z is None else _total([p.Z for p in parts])
+        )
 
     def shares(self, X: Signals, Z: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the shares of the points of X in `kernel`, (n_cases, m_cases, n_points)."""
@@ -304,3 +324,10 @@ def _seconds_per_work(first: Pass, X: Signals, options: dict[str, Any]) -> float
     begin = time.perf_counter()
     first.kernel(signals, **options)
     return (time.perf_counter() - begin) / first.work(few, len(few))
+
+
+def _total(parts: Sequence[Any]) -> Signals:
+    """Return the sum of arrays, or of lists of arrays, one by one."""
+    if isinstance(parts[0], np.ndarray):
+        return np.sum(parts, axis=0)
+    return [np.sum(of_signal, axis=0) for of_signal in zip(*parts, strict=True)]

@@ -124,7 +124,10 @@ def learn_signals(
         raise ValueError(f"kernel is {kernel!r}, expected a Kernel, which has gradients (vjp)")
     signals, n = check_batch(X, "X"), check_depth(n_signals, "n_signals")
     y = check_targets(y, len(signals))
-    penalty, steps = check_positive(penalty, "penalty"), check_depth(max_iterations)
+    penalty, steps = (
+        check_positive(penalty, "penalty"),
+        check_depth(max_iterations, "max_iterations"),
+    )
     seed = check_integer(random_state, "random_state", at_least=0)
     weights = check_case_weights(case_weights, len(signals))
     chosen = _start(kernel, signals, y, n, start, seed, options)
@@ -207,7 +210,7 @@ class _Loss:
         if value < self.least:
             self.best, self.least, self.coefficients = S, value, W
         errors = self.weights * (K @ W - self.Y)
-        across = self.kernel.vjp(self.X, S, 2.0 * errors @ W.T, **self.options).Z
+        across = self.kernel.vjp(self.X, S, weights=2.0 * errors @ W.T, **self.options).Z
         within = self.kernel.vjp(S, weights=self.penalty * W @ W.T, **self.options).X
         gradient = (self.flat(across) + self.flat(within)) * self.size**2
         return value / self.unit, gradient / self.unit
@@ -260,12 +263,16 @@ def _start(
     if start is None:
         start = "classes" if labels.max() < n else "pivoted"
     rng = np.random.default_rng(seed)
-    order = rng.permutation(len(X))
     if check_choice(start, "start", STARTS) == "classes":
-        of_class = labels[order]
-        # The first of each class come first, then the second of each class.
-        rounds = np.array([np.sum(of_class[:k] == label) for k, label in enumerate(of_class)])
-        return X[order[np.argsort(rounds, kind="stable")[:n]]]
+        return X[of_each_label(labels, n, rng)]
     chosen = pivoted_factor(kernel, X, n, seed, options).landmarks
-    others = np.setdiff1d(order, chosen, assume_unique=True)  # where signals are equal
+    others = np.setdiff1d(np.arange(len(X)), chosen)  # where signals are equal
     return X[np.concatenate([chosen, others])[:n]]
+
+
+def of_each_label(labels: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return n places of labels, drawn at random: each label as often as others, while it lasts."""
+    order = rng.permutation(len(labels))
+    drawn = labels[order]
+    before = [np.sum(drawn[:k] == label) for k, label in enumerate(drawn)]
+    return order[np.argsort(before, kind="stable")[:n]]
