@@ -69,6 +69,8 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
             f"computes the arctangents faster"
         )
     network, depth, d = request.network, request.depths[-1], channels_and_length(X)[1]
+    if request.gradients and (reason := _numba_has_no_gradients(request, X)):
+        return reason
     if isinstance(X, SignalList):
         ring = math.lcm(*set(X.lengths.tolist()))
         if (reach := receptive_reach(network, depth, ring)) > _LONGEST_MARGIN:
@@ -84,6 +86,18 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
             f"its rows have a halo of {halo} pixels, the reach of the longest filter, and at "
             f"most {most} fit in the cache; the reference engine folds long filters"
         )
+    return None
+
+
+def _numba_has_no_gradients(request: Request, X: Batch) -> str | None:
+    """Return the reason why "numba" has no gradients of this request, or None."""
+    network, what = request.network, "its gradients are of"
+    if network.bias:
+        return f"{what} networks without biases, and network has bias {network.bias!r}"
+    if request.head == "equivariant":
+        return f"{what} the heads 'trace' and 'gap', and head is 'equivariant'"
+    if isinstance(X, SignalList):
+        return f"{what} signals of one length, and these have different lengths"
     return None
 
 
@@ -138,7 +152,9 @@ class _Entry(NamedTuple):
 
 _ENGINES = {
     "reference": _Entry("reference", BASIC_FIELDS | {"bias"}, gradients="gradients"),
-    "numba": _Entry("cpu.engine", BASIC_FIELDS | {"bias"}, _numba_is_missing, _numba_refuses),
+    "numba": _Entry(
+        "cpu.engine", BASIC_FIELDS | {"bias"}, _numba_is_missing, _numba_refuses, "cpu.gradients"
+    ),
     "cuda": _Entry("cuda.engine", BASIC_FIELDS, _cuda_is_missing, _cuda_refuses),
 }
 

@@ -29,12 +29,12 @@ from .exact_sum import pairwise
 from .layer import (
     add,
     correlate_adjoint,
-    dual_adjoint,
+    lost_slope,
     tangent_branch,
     tangent_branch_adjoint,
     tangent_g_adjoint,
-    times_lost_slope,
     times_slope_adjoint,
+    times_slope_of,
 )
 from .signal_tables import joined_pixels
 
@@ -178,24 +178,25 @@ class AdjointRecursion(DeficitRecursion):
         `beta` is box(Ā), `phi` box(F̄) without `identity`, the part that has come unchanged.
         """
         left, right, (root1, root2, difference), pair, branch, tangent_g = passed
-        constants, w, v, turn = self.constants[number], pair.w, pair.v, branch.times_slope
+        constants, w, v = self.constants[number], pair.w, pair.v
         curvature = constants.half_factor * (1.0 - self._linear_share) / math.pi
         sine = self.xp.sqrt(w * v)
+        lost = lost_slope(branch.k0, w, v, constants, self._linear_share)
         kappa: Any = 0.0
         turned: Any = 0.0
         if tangent_g is None:
-            slope = turn(identity)
+            slope = times_slope_of(lost, identity, constants)
         else:
-            turned, root = turn(beta), self.xp.sqrt(self.xp.minimum(w, v))
+            inverse, root = left.inverse * right.inverse, self.xp.sqrt(self.xp.minimum(w, v))
+            with np.errstate(divide="ignore", invalid="ignore"):  # where windows are tied
+                kappa = beta * times_slope_adjoint(
+                    tangent_g, inverse, sine, root, self._tied, curvature
+                )
+            turned = times_slope_of(lost, beta, constants)
             slope = tangent_g_adjoint(turned, constants)
-            inverse = left.inverse * right.inverse
-            kappa = times_slope_adjoint(tangent_g, beta, inverse, root, sine, curvature, self._tied)
-        Sigma = slope + kappa
-        if np.ndim(phi) >= 4:
-            Sigma = Sigma + turn(phi)
-            slope = slope - times_lost_slope(branch.k0, w, v, constants, phi, self._linear_share)
-        K = tangent_branch_adjoint(beta, identity + phi, constants)
-        curved = dual_adjoint(K, sine, curvature)
+        Sigma = slope + kappa + times_slope_of(lost, phi, constants)
+        slope = slope - lost * phi
+        curved = curvature * sine * tangent_branch_adjoint(beta, identity + phi, constants)
         of_left = correlate_adjoint(slope, curved, kappa, w, difference, root2, left.inverse)
         of_right = correlate_adjoint(slope, curved, kappa, w, -difference, root1, right.inverse)
         return Variances(number, 0.5 * of_left, 0.5 * of_right), Sigma, turned

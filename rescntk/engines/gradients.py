@@ -53,7 +53,8 @@ class Derivatives(NamedTuple):
     """
 
     kernel: ScaledKernel
-    """The kernels, and besides "alpha" and "bias": their derivatives by log α² and by log β."""
+    """The kernels; and "alpha" and "bias", their derivatives by log α² and by log β at fixed
+    variances."""
 
     left: list[np.ndarray]
     """(channels, d) of each left signal, and of both sides together if they are the same."""
@@ -62,6 +63,10 @@ class Derivatives(NamedTuple):
 
     power: tuple[int, int]
     """Of the left and of the right signals."""
+
+    numbers: list[np.ndarray]
+    """(2, cases): the rest of the derivatives by log α² and log β, of the variances of each signal.
+    Of a sum of kernels, they have the factor `scale` too. One array for each side."""
 
 
 class Signals:
@@ -134,6 +139,12 @@ class Signals:
             first = stop
         return found
 
+    def numbers(self) -> np.ndarray:
+        """Return the derivatives by log α² and by log β through variances, (2, cases)."""
+        each = [(self.by_variances * table).sum(axis=0) for table in (self.by_alpha, self.by_bias)]
+        totals = np.add.reduceat(each, self.side.begins[:-1], axis=1)
+        return np.asarray(totals[:, np.argsort(self.side.order)])
+
     def _of_length(self, scaling: Scaling, cases: slice) -> np.ndarray:
         """Return the derivatives by signals of one length divided by `scale`, (cases, …)."""
         d = scaling.d
@@ -194,6 +205,62 @@ def exact_difference(one: Any, root: list[Any], other: Any, other_root: list[Any
     return (product - other_product) + lost
 
 
+def pair_factors(
+    weights: np.ndarray, left: np.ndarray, right: np.ndarray, roots: Any
+) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+    """Return the factors of each pair's derivatives, by the left and by the right signal.
+
+    They are those of signals divided by the sizes `left` and `right`. Two powers of two are taken
+    out of the factors. With the `roots` of kernels, kernels are normalized.
+    """
+    pair = weights.ndim == 1
+    if roots is not None:
+        product = roots[0] * roots[1] if pair else roots[0][:, None] * roots[1]
+        known = product > 0
+        weights = np.where(known, weights / np.where(known, product, 1.0), 0.0)
+        return weights, weights, (0, 0)
+    powers = [int(np.frexp(scale)[1].max()) for scale in (right, left)]
+    one, other = (np.ldexp(scale, -p) for scale, p in zip((right, left), powers, strict=True))
+    if pair:
+        return weights * one, weights * other, (powers[0], powers[1])
+    return weights * one, weights * other[:, None], (powers[0], powers[1])
+
+
+def add_means(
+    scaling: Scaling, kind: str, lefts: Signals, rights: Signals, of_left: Any, of_right: Any
+) -> None:
+    """Add the derivatives of the products of means, which are apart (`Scaling.adds_mean`)."""
+    if not scaling.adds_mean:
+        return
+    initial = scaling.network.parts.initial if kind == "ntk" else 1.0
+    factor = initial * scaling.input_filter.n_taps * math.ldexp(1.0, -scaling.exponents[-1])
+    if of_left.ndim == 1:
+        left, right = rights.means * of_left, lefts.means * of_right
+    else:
+        left, right = rights.means @ of_left.T, lefts.means @ of_right
+    lefts.by_means += factor * left
+    rights.by_means += factor * right
+
+
+def derivatives(
+    scaling: Scaling, kernel: ScaledKernel, sides: list[Signals], numbers: Any, power: Any,
+    normalized: bool,
+) -> Derivatives:  # fmt: skip
+    """Return the results, with `numbers`, the derivatives of kernels by α and by β."""
+    correction = scaling.correction(scaling.depth)
+    for name, value in zip(("alpha", "bias"), numbers, strict=True):
+        kernel.values[name] = value[None] * correction
+    rest = [correction * signals.numbers() for signals in sides]
+    gradients = []
+    for signals in sides:
+        # K(x, z) is s_x s_z k(x/s_x, z/s_z): the s_x of a kernel that is not normalized cancels.
+        sizes = signals.scale[np.argsort(signals.side.order)]
+        sizes = sizes if normalized else np.ones_like(sizes)
+        each = zip(signals.gradients(), sizes, strict=True)
+        gradients.append([correction * gradient / size for gradient, size in each])
+    return Derivatives(kernel, gradients[0], gradients[-1], power, rest)
+
+
 class GradientRun(ReferenceGram):
     """The derivatives of one request. `weights` are S's, (left, right case), in the batch's order.
 
@@ -216,21 +283,10 @@ class GradientRun(ReferenceGram):
         weights = weights[left] if self.pair else weights[np.ix_(left, right)]
         if self.symmetric and not self.pair:  # tiles give both sides of the pairs above it
             weights = np.triu(weights) + np.tril(weights, -1).T
-        self.power = 0, 0
         if roots is not None:
-            one, other = roots[0][left], roots[1][right]
-            product = one * other if self.pair else one[:, None] * other
-            known = product > 0
-            weights = np.where(known, weights / np.where(known, product, 1.0), 0.0)
-            self.of_left = self.of_right = weights
-            return
-        factors = []
-        for signals, axis in ((self.rights, 0), (self.lefts, 1)):
-            power = int(np.frexp(signals.scale)[1].max())
-            factor = np.ldexp(signals.scale, -power)
-            factors.append(weights * (factor if self.pair else np.expand_dims(factor, axis)))
-            self.power = (*self.power[1:], power)
-        self.of_left, self.of_right = factors
+            roots = roots[0][left], roots[1][right]
+        factors = pair_factors(weights, self.lefts.scale, self.rights.scale, roots)
+        self.of_left, self.of_right, self.power = factors
 
     @property
     def tile_entries(self) -> int:
@@ -262,15 +318,6 @@ class GradientRun(ReferenceGram):
             for layer, *of_sides in recursion.adjoints():
                 for k, (adjoint, add) in enumerate(zip(of_sides, adders, strict=True)):
                     add(sums[k][0][layer], adjoint)
-                for k, name in enumerate(("by_alpha", "by_bias") if layer else ()):
-                    one, two = (
-                        side.axes(getattr(signals, name)[layer, places])
-                        for side, signals, places in zip(
-                            sides, (self.lefts, self.rights), (here, there), strict=True
-                        )
-                    )
-                    moved = one * of_sides[0] + two * of_sides[1]
-                    numbers[k] += rows.total(moved.sum(axis=0))
             roots = [
                 [side.axes(part) for part in signals.root[:, places]]
                 for side, signals, places in zip(
@@ -316,44 +363,12 @@ class GradientRun(ReferenceGram):
         self.lefts.add(some, *sums[0])
         self.rights.add(other, *sums[1])
 
-    def add_means(self) -> None:
-        """Add the derivatives of the products of means, which are apart (`Scaling.adds_mean`)."""
-        scaling = self.scaling(self._longest)
-        if not scaling.adds_mean:
-            return
-        initial = scaling.network.parts.initial if "ntk" in self.request.kinds else 1.0
-        factor = initial * scaling.input_filter.n_taps * math.ldexp(1.0, -scaling.exponents[-1])
-        if self.pair:
-            left, right = self.rights.means * self.of_left, self.lefts.means * self.of_right
-        else:
-            left, right = self.rights.means @ self.of_left.T, self.lefts.means @ self.of_right
-        self.lefts.by_means += factor * left
-        self.rights.by_means += factor * right
-
     def derivatives(self, kernel: ScaledKernel, numbers: np.ndarray) -> Derivatives:
         """Return the results, with `numbers`, the derivatives of kernels by α and by β."""
-        self.add_means()
-        scaling = self.scaling(self._longest)
-        correction = scaling.correction(scaling.depth)
-        for name, value in zip(("alpha", "bias"), numbers, strict=True):
-            kernel.values[name] = value[None] * correction
-        if not scaling.network.skip:
-            kernel.values["alpha"][...] = 0.0
-        left = right = self._of_side(self.lefts, correction)
-        if self.rights is not self.lefts:
-            right = self._of_side(self.rights, correction)
-        return Derivatives(kernel, left, right, self.power)
-
-    def _of_side(self, signals: Signals, factor: float) -> list[np.ndarray]:
-        """Return the derivatives by the signals of a side, without `power`.
-
-        K(x, z) is s_x s_z k(x/s_x, z/s_z): the s_x of a kernel that is not normalized cancels.
-        """
-        gradients = [factor * each for each in signals.gradients()]
-        if not self.normalized:
-            return gradients
-        sizes = signals.scale[np.argsort(signals.side.order)]
-        return [each / size for each, size in zip(gradients, sizes, strict=True)]
+        scaling, (kind,) = self.scaling(self._longest), self.request.kinds
+        add_means(scaling, kind, self.lefts, self.rights, self.of_left, self.of_right)
+        sides = [self.lefts] + [self.rights] * (self.rights is not self.lefts)
+        return derivatives(scaling, kernel, sides, numbers, self.power, self.normalized)
 
 
 def vjp(
@@ -384,25 +399,34 @@ def vjp(
     return run.derivatives(kernel, numbers[:, back[0][:, None], back[1]])
 
 
-def vjp_paired(
-    request: Request,
-    X: Batch,
-    weights: np.ndarray,
-    tick: Tick,
-) -> Derivatives:
+def vjp_paired(request: Request, X: Batch, weights: np.ndarray, tick: Tick) -> Derivatives:
     """Return the derivatives of the weighted sum of the kernels k(x, x) of `X` without scales.
 
-    `weights` is (cases,). Gradients are divided by the sizes of signals once.
+    `weights` is (cases,).
     """
-    keep_freed_memory()
-    kernel = paired(request, X, None, lambda done: None)
     ones = np.ones(len(weights))
-    run = GradientRun(request, X, None, weights, (ones, ones))
+    return vjp_of_pairs(request, X, None, weights, (ones, ones), tick)
+
+
+def vjp_of_pairs(
+    request: Request,
+    X: Batch,
+    Z: Batch | None,
+    weights: np.ndarray,
+    roots: tuple[np.ndarray, np.ndarray] | None,
+    tick: Tick,
+) -> Derivatives:
+    """Return the same as `vjp` for pairs of a case of X and the same case of Z (None: of X)."""
+    keep_freed_memory()
+    kernel = paired(request, X, Z, lambda done: None)
+    run = GradientRun(request, X, Z, weights, roots)
     numbers = np.zeros((2, len(weights)))
-    for lefts, _ in run.batches(*[np.arange(len(weights))] * 2):
+    places = np.arange(len(weights))
+    for lefts, _ in run.batches(places, places):
         cases = slice(int(lefts[0]), int(lefts[-1]) + 1)
-        tables = run.left.tables(lefts)
-        some, other, sums, own = run.derive(cases, cases, tables, tables)
+        left = run.left.tables(lefts)
+        right = left if Z is None else run.right.tables(lefts)
+        some, other, sums, own = run.derive(cases, cases, left, right)
         run.add(some, other, sums)
         numbers[:, cases] = own[:, 0]
         tick(len(lefts))

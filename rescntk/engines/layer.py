@@ -21,10 +21,10 @@ layer.
 On the way back each step has its adjoint: Ā is the derivative of the result with respect to A.
 With F = (q1 + q2)/2 − D in the place of D, sin θ = √(1 − ρ²) and β = box(Ā), φ = box(F̄), it is ::
 
-    Ā_g = K̇ ⊙ β,  K̄ = (o + r) β + φ                        times_slope, tangent_branch_adjoint
-    κ̄ = c A_g β / (π g sin θ)                              times_slope_adjoint
+    Ā_g = K̇ ⊙ β,  K̄ = (o + r) β + φ                       times_slope_of, tangent_branch_adjoint
+    κ̄ = c A_g β / (2π g sin θ)                             times_slope_adjoint
     Σ̄ = K̇ ⊙ φ + (o + i) Ā_g + κ̄                           tangent_g_adjoint
-    q̄1, q̄2 at fixed D                                      correlate_adjoint, dual_adjoint
+    q̄1, q̄2 at fixed D                                      correlate_adjoint
     Ā ← Ā + box(Ā_g),  F̄ ← F̄ + box(Σ̄)                     add, its own adjoint
 
 docs/theory/gradients.md derives the formulas. Where windows are nearly equal, κ̄ grows like 1/θ. It
@@ -44,14 +44,14 @@ __all__ = [
     "correlate",
     "correlate_adjoint",
     "dual",
-    "dual_adjoint",
+    "lost_slope",
     "tangent_branch",
     "tangent_branch_adjoint",
     "tangent_g",
     "tangent_g_adjoint",
-    "times_lost_slope",
     "times_slope",
     "times_slope_adjoint",
+    "times_slope_of",
 ]
 
 NEARLY_OPPOSITE = 1.99
@@ -87,36 +87,34 @@ def add(state: Any, branch: Any, scale: Any) -> Any:
 # -- the way back
 
 
-def times_lost_slope(k0: Any, w: Any, v: Any, layer: Any, features: Any, share: Any = 0.0) -> Any:
-    """Return (K̇ at correlation 1, minus K̇) ⊙ `features`; `share` is the linear network's λ.
+def lost_slope(k0: Any, w: Any, v: Any, layer: Any, share: Any = 0.0) -> Any:
+    """Return K̇ at correlation 1, minus K̇: c (1 − κ0)/2, exact also where κ0 is near 1.
 
-    1 − κ0 keeps its relative accuracy, also where κ0 is near 1.
+    `share` is the linear network's share λ.
     """
-    whole = layer.half_factor * features
-    part = k0 * whole
-    return where_less(w, v, part, (whole - share * whole) - part)
+    part = layer.half_factor * k0
+    return where_less(w, v, part, layer.half_factor * (1.0 - share) - part)
+
+
+def times_slope_adjoint(
+    tangent_g: Any, inverse: Any, sine: Any, size: Any, least: Any, curvature: Any
+) -> Any:
+    """Return κ̄/β, the derivative of K̇ ⊙ A_g by Σ; `curvature` is (1 − λ)/π times c/2.
+
+    K̇ has a kink where windows are proportional, and the derivative is 0 there: where the `size` of
+    min(w, v) is not above `least`, and may be a rounding error. `inverse` is 1/g.
+    """
+    return where_less(least, size, curvature * tangent_g * inverse / sine, 0.0)
+
+
+def times_slope_of(lost: Any, adjoint: Any, layer: Any) -> Any:
+    """Return K̇ ⊙ `adjoint`, from the `lost_slope`."""
+    return layer.half_factor * adjoint - lost * adjoint
 
 
 def tangent_branch_adjoint(tangent: Any, features: Any, layer: Any) -> Any:
     """Return K̄ = (o + r) β + φ, of the adjoints β of the branch of A and φ of the branch of F."""
     return layer.outer_plus_readout * tangent + features
-
-
-def dual_adjoint(K: Any, sine: Any, curvature: Any) -> Any:
-    """Return K̄ ∂K/∂g at fixed Σ; `curvature` is (1 − λ)/π times the factor at `half_factor`."""
-    return curvature * sine * K
-
-
-def times_slope_adjoint(
-    tangent_g: Any, tangent: Any, inverse: Any, root: Any, sine: Any, curvature: Any, tied: Any
-) -> Any:
-    """Return κ̄, the adjoint of Σ through K̇; `inverse` is 1/g, and 0 where g is 0.
-
-    K̇ has a kink where windows are proportional, and κ̄ is 0 there: where `root`, √min(w, v), is at
-    most `tied`, below which it may be a rounding error.
-    """
-    kappa = curvature * tangent_g * tangent * inverse / (sine + tied * tied)
-    return where_less(tied, root, kappa, 0.0)
 
 
 def tangent_g_adjoint(turned: Any, layer: Any) -> Any:
@@ -129,7 +127,7 @@ def correlate_adjoint(
 ) -> Any:
     """Return 2 q̄ of one side at fixed D, (q1 + q2)/2 − D being Σ.
 
-    `slope` is Σ̄ without κ̄ and without the part of D_K, `curved` is K̄ ∂K/∂g, `kappa` κ̄.
+    `slope` is (o + i) Ā_g − c (1 − κ0)/2 ⊙ φ, `curved` is K̄ ∂K/∂g = c sin θ/(2π) K̄, `kappa` κ̄.
     `difference` is √q − √q', `other` √q' and `inverse` 1/√q, with q' of the other side. ::
 
         2 q̄ = slope + (√q' (curved + w κ̄) + (√q − √q') κ̄) / √q

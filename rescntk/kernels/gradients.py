@@ -129,6 +129,12 @@ class _Pass:
         if not self.normalized:
             K = call.unscale(scaled, self.kind, left, right)[0]
             numbers = [self._unscaled(scaled, each, W) for each in (alpha, bias)]
+            scales = scaled.left, scaled.right
+            for rest, power, scale in zip(found.numbers, found.power, scales, strict=False):
+                factor = np.ldexp(call.network.readout_scale * scale, scaled.exponents[0] + power)
+                numbers = [
+                    float(n + (factor * r).sum()) for n, r in zip(numbers, rest, strict=True)
+                ]
             exponent, readout = scaled.exponents[0], call.network.readout_scale
             powers = (left_power, right_power)
             gradients = [
@@ -139,7 +145,11 @@ class _Pass:
             one, other = (own * 2)[:2]
             K = call.normalize(scaled, self.kind, one[None], other[None])[0]
             numbers = self._of_diagonals(K, W, own, (alpha[0], bias[0]), gradients)
-        alpha_scale = 2.0 / call.network.alpha if call.network.alpha > 0 else 0.0
+            numbers = [
+                n + sum(side[k].sum() for side in found.numbers) for k, n in enumerate(numbers)
+            ]
+        grows = call.network.skip and call.network.alpha > 0
+        alpha_scale = 2.0 / call.network.alpha if grows else 0.0
         bias_scale = 1.0 / call.network.bias if call.network.bias > 0 else 0.0
         X_gradient, *rest = (
             self._shaped(side, given) for side, given in zip(gradients, (X, Z), strict=False)
@@ -174,6 +184,7 @@ class _Pass:
             found = self.engine.vjp_paired(self.call.request, batch, weights, silent)
             for k, name in enumerate(("alpha", "bias")):
                 totals[k] += float((weights * found.kernel.values[name][0]).sum())
+                totals[k] += float(found.numbers[0][k].sum())
             for place, more in enumerate(found.left):
                 gradient[place] = gradient[place] + more
         return totals

@@ -224,8 +224,16 @@ class NumbaRun:
             means = left.means_or_parts[:, :, None], right.means[:, None]
             kernels = self._kernels(results, pairs, *means)
         needed = np.eye(n, dtype=bool) if only_diagonal else np.tri(m, n, shift, dtype=bool).T
-        parallel = results.doubt > self.scaling.most_parallel(pairs)
-        doubtful = results.doubt > most
+        self.repeat(kernels, results.doubt, most, pairs, needed, left, right)
+        return kernels, needed
+
+    def repeat(
+        self, kernels: np.ndarray, doubt: np.ndarray, most: Any, pairs: Any, needed: np.ndarray,
+        left: SignalBlock, right: SignalBlock,
+    ) -> None:  # fmt: skip
+        """Compute the kernels of doubtful pairs that are `needed` again, in deficits."""
+        parallel = doubt > self.scaling.most_parallel(pairs)
+        doubtful = doubt > most
         repeats = ("masses", doubtful & ~parallel), ("split masses", parallel)
         for masses, some_pairs in repeats if (doubtful | parallel).any() else ():
             rows, columns = np.nonzero(some_pairs & needed)
@@ -237,7 +245,6 @@ class NumbaRun:
                     repeated = self.in_deficits(left, right, here, there, masses)
                 own: Any = map(slice, repeated.shape[3:])  # shares of shorter signals are fewer
                 kernels[:, :, here, there, *own] = repeated
-        return kernels, needed
 
     def in_deficits(
         self,

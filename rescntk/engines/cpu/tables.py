@@ -263,12 +263,12 @@ class SignalBlock:
     def _pack(self, layout: str, plan: Plan) -> FlatTables:
         if layout.endswith("masses"):
             units, half_root, inverse, *masses = (
-                self._join(self._right_layout, parts)
+                self._join(self.right_layout, parts)
                 for parts in self._masses(layout.startswith("split"))
             )
             return FlatTables(units, half_root, inverse, np.empty(0, self._plan.dtype), *masses)
         if layout == "right":
-            return self._flat_tables(self._right_layout, self._unit_vectors())
+            return self._flat_tables(self.right_layout, self._unit_vectors())
         flat = self._flat_tables(partial(self._left_layout, plan), self._unit_vectors())
         padding = np.zeros(2 * VECTOR_BYTES // LINE_BYTES, self._plan.dtype)
         # Vectors of several pixels go beyond the last one.
@@ -297,7 +297,7 @@ class SignalBlock:
         ]
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1).ravel()
 
-    def _right_layout(self, table: np.ndarray) -> np.ndarray:
+    def right_layout(self, table: np.ndarray) -> np.ndarray:
         if self._plan.all_offsets:
             width, d = self._plan.width, table.shape[1]
             lines = np.arange(2 * (d // width) - 1) * width % d

@@ -1,0 +1,285 @@
+"""Derivatives of weighted sums of kernels in the engine "numba" (engines/gradients.py).
+
+Tasks depend on the shapes alone, and their sums are added in order: results have the same bits for
+any number of threads. Pairs that lose digits in distances go through the reference engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from ...arrays import Batch
+from .. import gradients as reference
+from ..geometry import longest_reach
+from ..gradients import Derivatives, Signals, add_means, derivatives, pair_factors
+from ..protocol import Request, Tick, blocks, check_stop, pool_of, silent, stop_flag
+from ..reference import SortedSignals
+from .adjoint import KEPT, Gradients, Way, derive
+from .arguments import RowGroup
+from .engine import NumbaRun, paired, prepared
+from .plan import Plan, TaskCases
+from .sums import filter_sum
+from .tables import OrderedSignals, SignalBlock
+from .vectors import LINE_BYTES
+
+__all__ = ["paired", "prepared", "vjp", "vjp_paired"]
+
+vjp_paired = reference.vjp_paired
+
+_PARTS = 8
+"""Threads for which tasks are cut, whatever the number of threads. More let more threads share the
+work of few signals; fewer make tables of right cases less often. Chosen by reasoning."""
+
+_GROUP_BYTES = 12800
+"""Bytes of one quantity in a group of rows, as `plan._GROUP_BYTES`: six more are kept of a layer."""
+
+_NOISE = 4.0
+"""Rounding units of D, in g, that w of proportional windows may be. Below, κ̄ counts as 0."""
+
+_MOST_DOUBT = {"float64": 1.4e4, "float32": 25.0}
+"""The sum of E² (doubt.py) over pixel pairs, over the root of their number, of a pair of signals.
+
+κ̄ has the relative error eps E², and pixel pairs share a derivative. Pairs above go through the
+reference engine. A larger number leaves larger errors; a smaller one repeats more pairs. Chosen by
+reasoning: errors stay below 1e-11 (float64) and 1e-5 (float32) of the largest component.
+"""
+
+
+_PAIRS_AT_ONCE = 4096
+"""Pairs that go through the reference engine together. More take more memory."""
+
+
+class GradientPlan(Plan):
+    """The plan of kernels and their way back; all rows are closed, of any length."""
+
+    def __init__(self, request: Request, n_channels: int, rows: Any, columns: Any) -> None:
+        super().__init__(replace(request, threads=_PARTS), n_channels, True, rows, columns)
+        threads = request.threads or numba.config.NUMBA_NUM_THREADS
+        self.workers = min(threads, self.workers)
+        network, n_axes = request.network, 1 if self.width == 1 else 2
+        self.input_filter = filter_sum(network.input_filter_size, n_axes)
+        self.segment, self.closed_rows, self.margin = self.longest, True, 0
+        reach = longest_reach(network, self.depth, self.ring // self.width)
+        reach = max(reach, network.filter_size // 2, network.input_filter_size // 2)
+        self.halo = reach * self.width
+
+    @property
+    def _numbers_in_group(self) -> int:
+        return max(1, min(_GROUP_BYTES // self.dtype.itemsize, self._numbers_of_tables))
+
+    def group_rows(self, total: int, pixels: int) -> int:
+        """Return the rows of a group: they fill lines, in which derivatives are added up."""
+        line = LINE_BYTES // self.dtype.itemsize
+        return max(1, -(-super().group_rows(total, pixels) // line)) * line
+
+    def way(self, group: RowGroup, share: float) -> tuple[RowGroup, Way]:
+        """Return the group with memory for the way back, and its places there.
+
+        `share` is the linear network's λ.
+        """
+        item = self.dtype.itemsize
+        line = LINE_BYTES // item
+        numbers = [*[1] * 7, KEPT * self.depth, max(1, self.input_filter.pieces)]
+        begin = -(-len(group.memory) // line) * line
+        *places, size = (begin + np.cumsum([0, *numbers]) * group.length).tolist()
+        memory = np.zeros(size + line, self.dtype)
+        memory = memory[-memory.ctypes.data % LINE_BYTES // item :][:size]
+        scaling = self.scaling(self.longest)
+        way = Way(
+            *places,
+            filter_sum(1),
+            self.input_filter,
+            start=1.0 / (self.longest * scaling.offsets),
+            ntk=self.request.kinds == ("ntk",),
+            share=share,
+            noise=_NOISE * float(np.finfo(self.dtype).eps),
+        )
+        return group._replace(memory=memory), way
+
+
+class _Sums(NamedTuple):
+    """What a task gives."""
+
+    left: SignalBlock
+    right: SignalBlock
+    by_alpha: np.ndarray  # (left case, right case)
+    of_left: np.ndarray
+    of_right: np.ndarray  # (L + 1 + channels, pixels) of each side
+    doubtful: np.ndarray  # (left case, right case), whether derivatives are not in the sums
+
+
+class GradientRun(NumbaRun):
+    """The kernels of a request and their derivatives; `factors` are of `pair_factors`."""
+
+    def __init__(self, plan: GradientPlan, lefts: Signals, rights: Signals, factors: Any) -> None:
+        super().__init__(plan, len(lefts.scale), len(rights.scale))
+        self.lefts, self.rights, (self.of_left, self.of_right) = lefts, rights, factors
+        self._share = self.scaling.activation.constants.get("linear_share", 0.0)
+
+    def derive(self, rows: SignalBlock, columns: SignalBlock, task: TaskCases) -> _Sums:
+        """Compute a task of `values`, and return its sums of derivatives."""
+        plan: Any = self.plan
+        if plan.symmetric and rows.contains(task.columns):
+            columns = rows  # whose tables are there
+        left, right = rows.part(task.rows), columns.part(task.columns)
+        n, m, d = len(left), len(right), plan.longest
+        shift = right.cases.start - left.cases.start if plan.symmetric else n
+        needed = np.tri(m, n, shift, dtype=bool).T
+        pairs = self._pixel_pairs(left.lengths[:1], right.lengths)
+        most = self.scaling.allowed_doubt(
+            pairs, np.minimum(left.cancelled[:, None], right.cancelled)
+        )
+        group_rows = plan.group_rows(int(right.offsets.sum()), d)
+        group, way = plan.way(plan.row_group(d, group_rows), self._share)
+        rights = right.rows(np.arange(m), right.offsets, group_rows, 0)
+        here = np.s_[left.cases, right.cases]
+        weights = [np.where(needed, each[here], 0.0) for each in (self.of_left, self.of_right)]
+        doubtful = np.zeros((n, m), bool)
+        for repeated in (False, True):
+            results = self._results(
+                n, left.lengths[:1], right.lengths, group_rows, most, self._no_values, 0, 0
+            )
+            gradients = self._gradients(left, right, weights, group_rows)
+            derive(
+                left.packed("left"), right.packed("right"), left.left_cases(slice(0, d)), rights,
+                shift, group, self.constants._replace(stop=stop_flag()), results, way, gradients,
+            )  # fmt: skip
+            check_stop()
+            if repeated:
+                break
+            means = left.means_or_parts[:, :, None], right.means[:, None]
+            kernels = self._kernels(results, pairs, *means)
+            strict = _MOST_DOUBT[plan.dtype.name] * np.sqrt(pairs)
+            doubtful = ((results.doubt > most) | (results.doubt > strict)) & needed
+            if not doubtful.any():
+                break
+            weights = [np.where(doubtful, 0.0, each) for each in weights]
+        self.repeat(kernels, results.doubt, most, pairs, needed, left, right)
+        self.values[:, :, left.cases, right.cases] = kernels
+        tables = gradients.left.shape[1]
+        of_left = gradients.left.swapaxes(0, 1).reshape(tables, -1)
+        of_right = self._folded(
+            gradients.right[: tables * self._per_table(right)].reshape(tables, -1), right
+        )
+        return _Sums(left, right, gradients.by_alpha, of_left, of_right, doubtful & needed)
+
+    def _per_table(self, right: SignalBlock) -> int:
+        """Return the numbers of a right table."""
+        return len(right.packed("right").inverse) // (self.plan.depth + 1)
+
+    def _gradients(
+        self, left: SignalBlock, right: SignalBlock, weights: list[np.ndarray], group_rows: int
+    ) -> Gradients:
+        """Return arrays for a task, with the pixels of its signals."""
+        n, m, d = len(left), len(right), self.plan.longest
+        channels, per_table = len(self.lefts.pixels), self._per_table(right)
+        tables, line = self.plan.depth + 1 + channels, LINE_BYTES // 8
+        own = self._pixels(self.lefts, left)  # (channels, d, cases)
+        other = right.right_layout(self._pixels(self.rights, right))
+        return Gradients(
+            left_weights=weights[0],
+            right_weights=weights[1],
+            left=np.zeros((n, tables, d)),
+            right=np.zeros(tables * per_table + line),
+            by_alpha=np.zeros((n, m)),
+            left_pixels=np.ascontiguousarray(own.transpose(2, 0, 1)),
+            right_pixels=np.append(other.ravel(), np.zeros(line)),
+            runs=np.zeros((group_rows, 3), np.int64),
+            row_weights=np.zeros((2, (group_rows + 1) * line)),
+        )
+
+    def _pixels(self, signals: Signals, block: SignalBlock) -> np.ndarray:
+        """Return the signals of a block, (channels, d, cases), such that F⁰ are products."""
+        some = signals.places(block.cases)
+        pixels = signals.pixels[:, some] * signals.root[0, some]
+        return pixels.reshape(len(pixels), len(block), -1).swapaxes(1, 2)
+
+    def _folded(self, sums: np.ndarray, right: SignalBlock) -> np.ndarray:
+        """Return sums over right tables, (table, …), as (table, pixels)."""
+        width, d, m = self.plan.width, self.plan.longest, len(right)
+        if not self.plan.all_offsets:
+            return sums.reshape(len(sums), d, m).swapaxes(1, 2).reshape(len(sums), -1)
+        height = d // width
+        sums = sums.reshape(len(sums), m, 2 * height - 1, 2 * width - 1).copy()
+        sums[:, :, : height - 1] += sums[:, :, height:]
+        sums[..., : width - 1] += sums[..., width:]
+        return sums[:, :, :height, :width].reshape(len(sums), -1)
+
+
+def vjp(
+    request: Request,
+    X: Batch,
+    Z: Batch | None,
+    weights: np.ndarray,
+    roots: tuple[np.ndarray, np.ndarray] | None,
+    tick: Tick,
+) -> Derivatives:
+    """Return the same as `gradients.vjp`."""
+    rows = OrderedSignals(X)
+    columns = rows if Z is None else OrderedSignals(Z)
+    plan = GradientPlan(request, rows.n_channels, rows.lengths, columns.lengths)
+    lefts = Signals(SortedSignals(X, plan.scaling))
+    rights = lefts if Z is None else Signals(SortedSignals(Z, plan.scaling))
+    if Z is None:  # tasks give both sides of the pairs above the diagonal
+        weights = np.triu(weights) + np.tril(weights, -1).T
+    *factors, power = pair_factors(weights, lefts.scale, rights.scale, roots)
+    run = GradientRun(plan, lefts, rights, factors)
+    by_alpha, depth = np.zeros(weights.shape), plan.depth
+    doubtful = np.zeros(weights.shape, bool)
+    with pool_of(plan.workers) as pool:
+        for left_cases in plan.blocks():
+            left = rows.block(plan, left_cases).made()
+            for right_cases in plan.right_blocks(left_cases):
+                right = columns.block(plan, right_cases)
+                if plan.symmetric and right_cases == left_cases:
+                    right = left
+                elif plan.is_shared(right_cases):
+                    right.made()
+                tasks = plan.tasks(left_cases, right_cases)
+                for sums in pool.map(partial(run.derive, left, right), tasks):
+                    here = np.s_[sums.left.cases, sums.right.cases]
+                    by_alpha[here], doubtful[here] = sums.by_alpha, sums.doubtful
+                    lefts.add(sums.left.cases, *np.split(sums.of_left, [depth + 1]))
+                    rights.add(sums.right.cases, *np.split(sums.of_right, [depth + 1]))
+                    tick(sums.by_alpha.size)
+            del left, right
+    numbers = np.stack([by_alpha, np.zeros_like(by_alpha)])
+    kernel = run.finish(rows, columns, plan.symmetric)
+    (kind,) = request.kinds
+    sure = [np.where(doubtful, 0.0, factor) for factor in factors]
+    add_means(run.scaling, kind, lefts, rights, *sure)
+    sides = [lefts] + [rights] * (rights is not lefts)
+    numbers = np.where(doubtful, 0.0, numbers)
+    found = derivatives(run.scaling, kernel, sides, numbers, power, roots is not None)
+    _add_pairs(found, request, X, X if Z is None else Z, weights, roots, doubtful)
+    for name in ("alpha", "bias") if Z is None else ():
+        (values,) = found.kernel.values[name]
+        found.kernel.values[name][0] = np.triu(values) + np.triu(values, 1).T
+    return found
+
+
+def _add_pairs(
+    found: Derivatives, request: Request, X: Any, Z: Any, weights: np.ndarray, roots: Any,
+    pairs: np.ndarray,
+) -> None:  # fmt: skip
+    """Add the derivatives of some pairs, from the reference engine."""
+    lefts, rights = np.nonzero(pairs)
+    for some in blocks(0, len(lefts), _PAIRS_AT_ONCE):
+        i, k = lefts[some], rights[some]
+        own = None if roots is None else (roots[0][i], roots[1][k])
+        pair = reference.vjp_of_pairs(request, X[i], Z[k], weights[i, k], own, silent)
+        for side, to, numbers, place, power, wanted in zip(
+            (pair.left, pair.right), (found.left, found.right), pair.numbers, (i, k), pair.power,
+            found.power, strict=True,
+        ):  # fmt: skip
+            total = found.numbers[-1 if to is found.right else 0]
+            for case, gradient, number in zip(place, side, numbers.T, strict=True):
+                to[case] = to[case] + np.ldexp(gradient, power - wanted)
+                total[:, case] += np.ldexp(number, power - wanted)
+        for name in ("alpha", "bias"):
+            found.kernel.values[name][0, i, k] = pair.kernel.values[name][0]
