@@ -34,7 +34,7 @@ from .average import FittedPass, Training, fit_pass, mean_at, out_of_fold, weigh
 from .condense import condensed
 from .inputs import IMPUTE, DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan, unseen_share
-from .views import EACH, ONLY, Signals, take
+from .views import EACH, ONLY, Signals, channel_deviations, take
 
 _ALL_LANDMARKS = 1000
 """Most signals for which all signals are landmarks by default. Raising it takes more time and
@@ -162,6 +162,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         folds = generator.permutation(n) % _SCORE_FOLDS
         m = count_landmarks(self.landmarks, n)
         passes, limit = self._plan(checked, X, m)
+        self._channel_scale = channel_deviations(X, cases.weights)
         unseen = unseen_share(passes, X)
         if unseen > _UNSEEN:
             remedy = "max_length=32" if X[0].ndim == 3 else "spectra=(False, True)"
@@ -242,11 +243,15 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             threads = max(1, (os.cpu_count() or 1) + 1 + threads)
         return {"engine": self.engine, "dtype": self.dtype, "threads": threads}
 
+    def _read_again(self, X: Array) -> Signals:
+        """Return X as signals of the shape of those of `fit`."""
+        check_is_fitted(self)
+        found: Signals = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
+        return found
+
     def _matrices(self, X: Array) -> tuple[Signals, Iterator[tuple[FittedPass, np.ndarray]]]:
         """Return signals X; and each pass, with the kernel matrix of X with its signals."""
-        check_is_fitted(self)
-        options = self._options()
-        signals = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
+        signals, options = self._read_again(X), self._options()
         return signals, ((each, each.matrix(signals, options)) for each in self._fitted)
 
     def _at(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -130,7 +130,7 @@ def _condense_pass(
     )
     return CondensedPass(
         source=full.source,
-        training=Training(found),
+        training=Training([]),
         kept=slice(None),
         penalty=full.penalty,
         coefficients=learned.coefficients,

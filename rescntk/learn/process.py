@@ -46,6 +46,12 @@ class Process:
         parts = scipy.linalg.solve_triangular(self._solved, cross.T, lower=True)
         return np.maximum(1.0 - (parts * parts).sum(axis=0), 0.0)  # rounding errors may be below 0
 
+    def variance_slopes(self, cross: np.ndarray) -> np.ndarray:
+        """Return the derivatives of `variance` by the kernels of each new point, (m, n)."""
+        if isinstance(self._solved, Decomposition):
+            return -2.0 * self._solved.coefficients(cross.T, self.penalty).T
+        return -2.0 * np.asarray(scipy.linalg.cho_solve((self._solved, True), cross.T)).T
+
     @property
     def matrix(self) -> np.ndarray:
         """The kernel matrix K, (n, n), in float64."""

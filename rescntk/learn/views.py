@@ -74,6 +74,13 @@ def standard_scale(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np
     return mean, np.where(deviation > rounding, deviation, 0.0)
 
 
+def channel_deviations(X: Signals, case_weights: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of each channel, (n_channels,), 1 for a constant channel."""
+    exponent = moderate_exponent(X)
+    deviation = standard_scale(each(lambda x: np.ldexp(x, -exponent), X), case_weights)[1]
+    return np.where(deviation > 0, np.ldexp(deviation, exponent), 1.0)
+
+
 @dataclass(frozen=True)
 class View:
     """Settings by which signals are prepared for the network, and the scales that `fit` measures.
