@@ -187,11 +187,10 @@ class AdjointRecursion(DeficitRecursion):
         if tangent_g is None:
             slope = times_slope_of(lost, identity, constants)
         else:
-            inverse, root = left.inverse * right.inverse, self.xp.sqrt(self.xp.minimum(w, v))
-            with np.errstate(divide="ignore", invalid="ignore"):  # where windows are tied
-                kappa = beta * times_slope_adjoint(
-                    tangent_g, inverse, sine, root, self._tied, curvature
-                )
+            apart = self.xp.minimum(w, v) > self._tied * self._tied
+            cosecant = self.xp.where(apart, 1.0 / self.xp.where(apart, sine, 1.0), 0.0)
+            inverse = left.inverse * right.inverse
+            kappa = beta * times_slope_adjoint(tangent_g, inverse, cosecant, curvature)
             turned = times_slope_of(lost, beta, constants)
             slope = tangent_g_adjoint(turned, constants)
         Sigma = slope + kappa + times_slope_of(lost, phi, constants)

@@ -96,15 +96,12 @@ def lost_slope(k0: Any, w: Any, v: Any, layer: Any, share: Any = 0.0) -> Any:
     return where_less(w, v, part, layer.half_factor * (1.0 - share) - part)
 
 
-def times_slope_adjoint(
-    tangent_g: Any, inverse: Any, sine: Any, size: Any, least: Any, curvature: Any
-) -> Any:
+def times_slope_adjoint(tangent_g: Any, inverse: Any, cosecant: Any, curvature: Any) -> Any:
     """Return κ̄/β, the derivative of K̇ ⊙ A_g by Σ; `curvature` is (1 − λ)/π times c/2.
 
-    K̇ has a kink where windows are proportional, and the derivative is 0 there: where the `size` of
-    min(w, v) is not above `least`, and may be a rounding error. `inverse` is 1/g.
+    `inverse` is 1/g. `cosecant` is 1/sin θ, and 0 at the kink of K̇: where windows are proportional.
     """
-    return where_less(least, size, curvature * tangent_g * inverse / sine, 0.0)
+    return curvature * tangent_g * inverse * cosecant
 
 
 def times_slope_of(lost: Any, adjoint: Any, layer: Any) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 from ..layer import (
     add,
     correlate_adjoint,
+    dual,
     lost_slope,
     tangent_branch,
     tangent_branch_adjoint,
@@ -36,7 +37,7 @@ from .arguments import (
     Taps,
 )
 from .compilation import compiled, compiled_on_disk, source_stamp, standing_in
-from .groups import first_place, gather_tables, rows_of_group
+from .groups import gather_tables, rows_of_group
 from .heads import find_grids, take_doubts
 from .layer_sums import add_kernels, box_linear, box_tangent
 from .layers import (
@@ -46,7 +47,6 @@ from .layers import (
     left_vector,
     load_roots,
     pixel_loops,
-    write_branch,
     write_own_squares,
     write_squares,
 )
@@ -57,22 +57,21 @@ from .vectors import (
     align_stack,
     any_negative,
     fabs,
+    inverse_root,
     load,
-    load_like,
     load_line,
     reference,
     repeat_like,
-    sqrt,
     store,
     sum_numbers,
     where_less,
 )
 
-KEPT = 6
-"""Quantities that are kept of each layer: w, the lost slope, κ̄/β, K̄'s factor, D_K and the branch
-of A (of F, for the Gaussian process kernel)."""
+KEPT = 4
+"""Quantities that are kept of each layer: w, the lost slope, 1/sin θ (0 where it is unknown) and
+A_g. In the first layer v = 1 + ρ stands in the place of A_g before."""
 
-W, LOST, KAPPA, BEND, DISTANCE, BRANCH = range(KEPT)
+W, LOST, COSECANT, TANGENT = range(KEPT)
 
 _ROOT2 = math.sqrt(2.0)
 
@@ -94,9 +93,12 @@ class Way(NamedTuple):
     tangent: int  # rings of F̄ and Ā
     Sigma: int
     turned: int  # rings of Σ̄ and Ā_g of a layer
-    left: int
-    right: int  # 2 q̄ of both sides at each pixel pair
-    numbers: int  # derivatives by log α² at fixed variances, at each pixel pair
+    left: int  # the derivative by a left pixel at each pixel pair, weighted
+    left_weights: int
+    right_weights: int  # the weights of each row, repeated for the pixels of a stretch
+    right: int  # sums over left cases for the L + 1 + channels right tables, at each pixel pair
+    right_pixels: int  # two numbers for each channel: the right cases' pixels
+    numbers: int  # derivatives by log α² at fixed variances, summed over stretches
     kept: int  # the `KEPT` quantities of layer 1, 2, …
     room: int  # scratch of moving sums over the input filter
     single: FilterSum  # of one tap
@@ -113,12 +115,14 @@ class Gradients(NamedTuple):
     left_weights: np.ndarray
     right_weights: np.ndarray  # (left case, right case)
     left: np.ndarray  # (left case, L + 1 + channels, pixel)
-    right: np.ndarray  # (L + 1 + channels, right table), and a line more
+    right: np.ndarray  # (L + 1 + channels, right table)
     by_alpha: np.ndarray  # (left case, right case)
-    left_pixels: np.ndarray  # (left case, channel, pixel): the signals as `gradients.Signals`
-    right_pixels: np.ndarray  # (channel, right table), and a line more
-    runs: np.ndarray  # (rows, 3): first row, rows, place of their weights; scratch
-    row_weights: np.ndarray  # (2, …): scratch
+
+    left_pixels: np.ndarray
+    """(left case, channel, pixel, 2), in the working precision: the signals of `gradients.Signals`
+    as sums of two numbers. `right_pixels` are (channel, 2, right table)."""
+
+    right_pixels: np.ndarray
 
 
 # -- forth
@@ -170,7 +174,7 @@ def keep_input(
             else:
                 store(memory, places.tangent + out, constants.initial * linear)
             store(memory, way.kept + W * group.length + at, w)
-            store(memory, way.kept + KAPPA * group.length + at, v)
+            store(memory, way.kept + TANGENT * group.length + at, v)
     return doubtful
 
 
@@ -188,7 +192,6 @@ def keep_layer(
     memory, places, length, doubtful = group.memory, group.places, group.length, False
     linear_scale = constants.initial * layer.linear_scale
     known = kept == way.kept
-    curvature = layer.half_factor * (1.0 - way.share) / math.pi
     stretches, stretch_length = pixel_loops(left, group)
     for stretch in range(stretches):
         pixel = stretch * left.pixels
@@ -200,7 +203,7 @@ def keep_layer(
             )
             distance = box(memory, distances, at)
             if known:
-                w, v = load(memory, here + W * length), load(memory, here + KAPPA * length)
+                w, v = load(memory, here + W * length), load(memory, here + TANGENT * length)
             else:
                 w, v, some = correlate_distance(
                     group, out, distance, h, root1, root2, inverse, layer
@@ -209,34 +212,33 @@ def keep_layer(
             half_g = root1 * root2
             # Windows without variance have ρ = 0, the mean over all ρ.
             w, v = where_less(0.0, half_g, w, 1.0), where_less(0.0, half_g, v, 1.0)
-            features = load(memory, places.features + out)
-            K, k0 = write_branch(
-                group, out, places.features + out, features, h, half_g, w, v, constants, layer, None
+            relu = dual(half_g, w, v, layer, (constants.p, constants.r))
+            store(
+                memory,
+                places.branch_distance + out,
+                layer.half_factor * (h * h) + relu.deficit,
             )
-            sine = sqrt(w * v)
             store(memory, here + W * length, w)
-            store(memory, here + LOST * length, lost_slope(k0, w, v, layer, way.share))
-            store(memory, here + BEND * length, curvature * sine)
-            store(memory, here + DISTANCE * length, load(memory, places.branch_distance + out))
+            store(memory, here + LOST * length, lost_slope(relu.k0, w, v, layer, way.share))
+            total = distance
+            if not keeps_root_errors(memory):
+                total = fabs(h) * (root1 + root2) + distance
+            size, least = 2.0 * half_g * where_less(w, v, w, v), way.noise * total
+            if known:  # w of the input's pixels is exact
+                size, least = w * v, 0.0 * w
+            cosecant = where_less(least, size, inverse_root(w * v), 0.0)
+            store(memory, here + COSECANT * length, cosecant)
             if way.ntk:
                 A_g = box(memory, tangents, at)
                 if constants.skip:
                     A_g = linear_scale * load(memory, linear + at) + A_g
                 A_g = tangent_g(A_g, half_g, 1.0 - w, layer)
-                total = distance
-                if not keeps_root_errors(memory):
-                    total = fabs(h) * (root1 + root2) + distance
-                size = 2.0 * half_g * where_less(w, v, w, v)
-                least = way.noise * total
-                if known:  # w of the input's pixels is exact
-                    least = 0.0 * total
-                kappa = times_slope_adjoint(A_g, inverse, sine, size, least, curvature)
-                store(memory, here + KAPPA * length, kappa)
-                branch = tangent_branch(times_slope(k0, w, v, layer, A_g), K, layer)
+                store(memory, here + TANGENT * length, A_g)
+                branch = tangent_branch(times_slope(relu.k0, w, v, layer, A_g), relu.K, layer)
                 store(memory, places.tangent_branch + out, branch)
-                store(memory, here + BRANCH * length, branch)
             else:
-                store(memory, here + BRANCH * length, K)
+                features = places.features + out
+                store(memory, features, layer.sum_scale * load(memory, features) + relu.K)
     return doubtful
 
 
@@ -305,15 +307,18 @@ def add_window(
 @compiled
 def back_layer(
     group: RowGroup, left: LeftPixels, right_root: int, features: Taps, tangents: Taps,
-    identity: float, kept: int, layer: Any, way: Way,
+    identity: float, kept: int, right: int, layer: Any, way: Way,
 ) -> None:  # fmt: skip
     """Compute the adjoints of a layer's steps, before its inner filter.
 
     `features` and `tangents` are the taps of φ = box(F̄) and of box(Ā). `identity` is the box of the
-    part of Ā (of F̄, for the Gaussian process kernel) that has come unchanged.
+    part of Ā (of F̄, for the Gaussian process kernel) that has come unchanged. `right` is the place
+    of the layer's sums over left cases.
     """
     align_stack()
     memory, length = group.memory, group.length
+    curvature = layer.half_factor * (1.0 - way.share) / math.pi
+    whole = summed_pixels(group) < group.d
     stretches, stretch_length = pixel_loops(left, group)
     for stretch in range(stretches):
         pixel = stretch * left.pixels
@@ -326,162 +331,137 @@ def back_layer(
                 left.inverses, left.root + left.step, pixel, at, left.pixels, root2
             )
             w, lost = load(memory, here + W * length), load(memory, here + LOST * length)
-            bend, branch = load(memory, here + BEND * length), load(memory, here + BRANCH * length)
-            phi = box(memory, features, at)
+            cosecant = load(memory, here + COSECANT * length)
+            bend = curvature * (w * (2.0 - w) * cosecant)  # (1 − λ)/π sin θ
+            phi, g = box(memory, features, at), 2.0 * (root1 * root2)
+            K = g * (bend + times_slope_of(lost, 1.0 - w, layer))
+            distance = layer.half_factor * (h * h + g) - K
+            row = at - first  # weights repeat, and sums over pixels
+            total = way.numbers + (row if whole else at)
+            numbers = load(memory, total) - phi * distance
             if way.ntk:
                 beta = identity + box(memory, tangents, at)
-                kappa = load(memory, here + KAPPA * length) * beta
+                A_g = load(memory, here + TANGENT * length)
+                kappa = beta * times_slope_adjoint(A_g, inverse1 * inverse2, cosecant, curvature)
                 turned = times_slope_of(lost, beta, layer)
                 store(memory, way.turned + out, turned)
                 through = tangent_g_adjoint(turned, layer)
-                K = tangent_branch_adjoint(beta, phi, layer)
+                curved = bend * tangent_branch_adjoint(beta, phi, layer)
+                branch = tangent_branch(times_slope_of(lost, A_g, layer), K, layer)
+                store(memory, total, numbers + beta * branch)
             else:
                 beta, kappa = identity + 0.0 * w, 0.0 * w
-                through, K = times_slope_of(lost, beta, layer), beta + phi
+                through, curved = times_slope_of(lost, beta, layer), bend * (beta + phi)
+                store(memory, total, numbers + beta * K)
             Sigma = through + kappa + times_slope_of(lost, phi, layer)
             store(memory, way.Sigma + out, Sigma)
-            slope, curved, difference = through - lost * phi, bend * K, _ROOT2 * h
+            slope, difference = through - lost * phi, _ROOT2 * h
             of_left = correlate_adjoint(
                 slope, curved, kappa, w, difference, _ROOT2 * root2, inverse1
             )
             of_right = correlate_adjoint(
                 slope, curved, kappa, w, 0.0 - difference, _ROOT2 * root1, inverse2
             )
-            store(memory, way.left + at, of_left)
-            store(memory, way.right + at, of_right)
-            numbers = load(memory, way.numbers + at) + beta * branch
-            distance = load(memory, here + DISTANCE * length)
-            store(memory, way.numbers + at, numbers - phi * distance)
+            store(memory, way.left + at, load(memory, way.left_weights + row) * of_left)
+            weights = load(memory, way.right_weights + row)
+            store(memory, right + at, load(memory, right + at) + weights * of_right)
 
 
 @compiled
-def find_runs(rows: RowPlaces, gradients: Gradients, like: int) -> int:
-    """Write the runs of rows whose right pixels lie side by side; return their number.
+def stretch_pixels(group: RowGroup) -> int:
+    """Return the pixels of a stretch (`layers.pixel_loops`) whose rows repeat: at least a vector's.
 
-    The weights of a run fill whole vectors of `like` numbers.
+    Where tables have a number for each row, a stretch has all pixels.
     """
-    runs, row, number, place = gradients.runs, 0, 0, 0
-    while row < rows.number:
-        start, end = first_place(rows, row), row + 1
-        while (
-            end < rows.number
-            and rows.each[end].period == rows.each[row].period
-            and first_place(rows, end) == start + (end - row)
-        ):
-            end += 1
-        runs[number, 0], runs[number, 1] = row, end - row
-        runs[number, 2] = place
-        place += (end - row + like - 1) // like * like
-        number, row = number + 1, end
-    return number
+    pixels = max(1, group.memory.per_vector // group.rows)
+    return pixels if group.rows * pixels % group.memory.per_vector == 0 else group.d
 
 
 @compiled
-def write_weights(rows: RowPlaces, case: int, runs: int, gradients: Gradients, like: int) -> bool:
-    """Write the weights of the rows of each run, and 0 behind; return whether any is not 0."""
-    some = False
-    for run in range(runs):
-        row, number, place = gradients.runs[run, 0], gradients.runs[run, 1], gradients.runs[run, 2]
-        for k in range((number + like - 1) // like * like):
-            left = right = 0.0
-            if k < number:
-                right_case = rows.each[row + k].case
-                left = gradients.left_weights[case, right_case]
-                right = gradients.right_weights[case, right_case]
-            gradients.row_weights[0, place + k] = left
-            gradients.row_weights[1, place + k] = right
-            some |= left != 0.0 or right != 0.0
+def summed_pixels(group: RowGroup) -> int:
+    """Return the pixels over which `way.numbers` are to be summed: of a stretch, if it fits."""
+    pixels = stretch_pixels(group)
+    return pixels if group.d % pixels == 0 else group.d
+
+
+@compiled
+def write_weights(
+    group: RowGroup, rows: RowPlaces, case: int, way: Way, gradients: Gradients
+) -> bool:
+    """Write the weights of a stretch, 0 for repeated rows; return whether any is not 0."""
+    some, memory = False, group.memory
+    for row in range(group.rows):
+        left = right = 0.0
+        if row < rows.number:
+            right_case = rows.each[row].case
+            left = gradients.left_weights[case, right_case]
+            right = gradients.right_weights[case, right_case]
+        some |= left != 0.0 or right != 0.0
+        memory[way.left_weights + row], memory[way.right_weights + row] = left, right
+    if some:
+        for place in (way.left_weights, way.right_weights):
+            for j in range(1, stretch_pixels(group)):
+                for at in range(0, group.rows, memory.per_line):
+                    weights = load_line(memory, place + at)
+                    store(memory, place + j * group.rows + at, weights)
     return some
 
 
 @compiled
-def add_sides(
-    group: RowGroup, rows: RowPlaces, runs: int, case: int, table: int, factor: float,
-    per_table: int, way: Way, gradients: Gradients, out: Any,
-) -> None:  # fmt: skip
-    """Add `factor` times the quantities at `way.left` and `way.right`, weighted, to a table."""
-    memory, weights = group.memory, out.row_weights
-    sums_left, sums_right = out.left, out.right
-    zero = 0.0 * load_line(weights, 0)
-    line, padded = weights.per_line, gradients.row_weights.shape[1]
-    n_tables, d = gradients.left.shape[1], gradients.left.shape[2]
-    target = (case * n_tables + table) * d
-    for run in range(runs):
-        row, number, first = gradients.runs[run, 0], gradients.runs[run, 1], gradients.runs[run, 2]
-        place = rows.each[row]
-        line_number, pixel = place.offset, 0
-        for j in range(group.d):
-            source = (line_number * rows.line + place.across + pixel) * rows.stride
-            source += place.begin + table * per_table
-            total, here = zero, j * group.rows + row
-            for k in range(0, number, line):
-                of_left = load_like(memory, way.left + here + k, zero)
-                total = total + of_left * load_line(weights, first + k)
-                of_right = load_like(memory, way.right + here + k, zero)
-                more = of_right * (factor * load_line(weights, padded + first + k))
-                store(sums_right, source + k, load_line(sums_right, source + k) + more)
-            sums_left[target + j] += factor * sum_numbers(total)
-            pixel += 1
-            if pixel == group.width:
-                line_number, pixel = line_number + 1, 0
-                if line_number == place.period:
-                    line_number = 0
+def sum_rows(group: RowGroup, place: int, sums: Numbers, target: int, factor: float) -> None:
+    """Add `factor` times the sums over all rows of a quantity to the numbers of pixels."""
+    memory = group.memory
+    for j in range(group.d):
+        total = load_line(memory, place)
+        for at in range(memory.per_line, group.rows, memory.per_line):
+            total = total + load_line(memory, place + at)
+        sums[target + j] += factor * sum_numbers(total)
+        place += group.rows
 
 
 @compiled
-def add_pixels(
-    group: RowGroup, rows: RowPlaces, runs: int, case: int, adjoint: int, channels: int,
-    per_table: int, gradients: Gradients, out: Any,
-) -> None:  # fmt: skip
+def add_pixels(group: RowGroup, case: int, channels: int, tables: int, way: Way, out: Any) -> None:
     """Add the derivatives by pixels at fixed variances, F̄⁰ (z − x) and F̄⁰ (x − z), weighted.
 
-    `adjoint` is the place of F̄⁰.
+    F̄⁰ is at `way.Sigma`, without a halo.
     """
-    memory, weights = group.memory, out.row_weights
-    sums_left, sums_right = out.left, out.right
-    zero = 0.0 * load_line(weights, 0)
-    line, padded = weights.per_line, gradients.row_weights.shape[1]
-    n_tables, d = gradients.left.shape[1], gradients.left.shape[2]
-    tables = n_tables - channels
-    for run in range(runs):
-        row, number, first = gradients.runs[run, 0], gradients.runs[run, 1], gradients.runs[run, 2]
-        place = rows.each[row]
-        line_number, pixel = place.offset, 0
-        for j in range(group.d):
-            source = (line_number * rows.line + place.across + pixel) * rows.stride + place.begin
-            here = adjoint + j * group.rows + row
-            for channel in range(channels):
-                x = repeat_like(out.left_pixels[(case * channels + channel) * d + j], zero)
-                total = zero
-                pixels, sums = source + channel * per_table, source + (tables + channel) * per_table
-                for k in range(0, number, line):
-                    f = load_like(memory, here + k, zero)
-                    term = f * (x - load_line(out.right_pixels, pixels + k))
-                    total = total + term * load_line(weights, first + k)
-                    more = term * load_line(weights, padded + first + k)
-                    store(sums_right, sums + k, load_line(sums_right, sums + k) + more)
-                sums_left[(case * n_tables + tables + channel) * d + j] -= sum_numbers(total)
-            pixel += 1
-            if pixel == group.width:
-                line_number, pixel = line_number + 1, 0
-                if line_number == place.period:
-                    line_number = 0
+    align_stack()
+    memory, length, d = group.memory, group.length, group.d
+    for channel in range(channels):
+        x, z = 2 * (case * channels + channel) * d, way.right_pixels + 2 * channel * length
+        right = way.right + (tables + channel) * length
+        sums, here = (case * (tables + channels) + tables + channel) * d, 0
+        for j in range(d):
+            total = 0.0 * load_line(memory, here)
+            high = repeat_like(out.left_pixels[x + 2 * j], total)
+            low = repeat_like(out.left_pixels[x + 2 * j + 1], total)
+            for at in range(here, here + group.rows, memory.per_line):
+                difference = high - load_line(memory, z + at)
+                difference = difference + (low - load_line(memory, z + length + at))
+                term = load_line(memory, way.Sigma + at) * difference
+                total = total + load_line(memory, way.left_weights + at - here) * term
+                more = load_line(memory, way.right_weights + at - here) * term
+                store(memory, right + at, load_line(memory, right + at) + more)
+            out.left[sums + j] -= sum_numbers(total)
+            here += group.rows
 
 
 @compiled
 def pass_back(
-    group: RowGroup, rows: RowPlaces, runs: int, left: FlatTables, lefts: np.ndarray, case: int,
-    constants: Constants, per_table: int, way: Way, gradients: Gradients, out: Any,
+    group: RowGroup, left: FlatTables, lefts: np.ndarray, case: int, channels: int,
+    constants: Constants, way: Way, out: Any,
 ) -> None:  # fmt: skip
     """Take the rows of a group back through all layers, and add up the derivatives."""
     layers, inner, outer = constants.layers, constants.inner, constants.outer
     memory, places, length, depth = group.memory, group.places, group.length, len(layers) - 1
     vector, start = memory.per_vector, way.start
     zero = 0.0 * load(memory, way.numbers)
+    stretch = stretch_pixels(group) * group.rows
     for at in range(0, group.size, vector):
         store(memory, way.numbers + at, zero)
         store(memory, way.features + group.start + at, zero)
         store(memory, way.tangent + group.start + at, zero)
+    first = case * (depth + 1 + channels) * group.d
     for number in range(depth, 0, -1):
         if constants.stop[0]:
             return
@@ -495,9 +475,9 @@ def pass_back(
         if way.ntk:
             room = places.tangent_scratch
             tangents = moving_sum(group, way.tangent, outer, step, room, None)
-        identity = outer.n_taps * start
-        back_layer(group, pixels, right_root, features, tangents, identity, kept, layer, way)
-        add_sides(group, rows, runs, case, number, 0.5, per_table, way, gradients, out)
+        identity, right = outer.n_taps * start, way.right + number * length
+        back_layer(group, pixels, right_root, features, tangents, identity, kept, right, layer, way)
+        sum_rows(group, way.left, out.left, first + number * group.d, 0.5)
         window, step = inner, layer.inner_step
         if number == 1:
             window, step = way.single, 1
@@ -517,16 +497,15 @@ def pass_back(
         store(memory, way.features + group.start + at, features + more)
     taps = moving_sum(group, way.tangent, way.input, 1, way.room, None)
     for at in range(0, group.size, vector):
-        more = box(memory, taps, at)
-        store(memory, way.left + at, more)
-        store(memory, way.right + at, more)
-    add_sides(group, rows, runs, case, 0, 0.5, per_table, way, gradients, out)
+        more, row = box(memory, taps, at), at % stretch
+        store(memory, way.left + at, load(memory, way.left_weights + row) * more)
+        more = load(memory, way.right_weights + row) * more
+        store(memory, way.right + at, load(memory, way.right + at) + more)
+    sum_rows(group, way.left, out.left, first, 0.5)
     taps = moving_sum(group, way.features, way.input, 1, way.room, None)
     for at in range(0, group.size, vector):
-        store(memory, way.left + at, box(memory, taps, at))
-    channels = gradients.left_pixels.shape[1]
-    add_pixels(group, rows, runs, case, way.left, channels, per_table, gradients, out)
-    add_numbers(group, rows, case, way, gradients)
+        store(memory, way.Sigma + at, box(memory, taps, at))
+    add_pixels(group, case, channels, depth + 1, way, out)
 
 
 @compiled
@@ -536,9 +515,34 @@ def add_numbers(
     """Add the derivatives by log α² over the pixels of each row."""
     for row in range(rows.number):
         total = 0.0
-        for j in range(group.d):
+        for j in range(summed_pixels(group)):
             total += group.memory[way.numbers + j * group.rows + row]
         gradients.by_alpha[case, rows.each[row].case] += total
+
+
+@compiled
+def add_right(
+    group: RowGroup, rows: RowPlaces, depth: int, tables: int, per_table: int, way: Way, out: Any
+) -> None:
+    """Add the sums of a group to the right tables, and make them 0."""
+    memory = group.memory
+    for row in range(rows.number):
+        place = rows.each[row]
+        line, pixel = place.offset, 0
+        for j in range(group.d):
+            source = (line * rows.line + place.across + pixel) * rows.stride + place.begin
+            at = way.right + j * group.rows + row
+            for table in range(tables):
+                factor = 0.5 if table <= depth else 1.0
+                here = at + table * group.length
+                out.right[table * per_table + source] += factor * memory[here]
+            pixel += 1
+            if pixel == group.width:
+                line, pixel = line + 1, 0
+                if line == place.period:
+                    line = 0
+    for at in range(tables * group.length):
+        memory[way.right + at] = 0.0
 
 
 @compiled_on_disk
@@ -560,7 +564,8 @@ def derive(
     way = addresses(way)
     places, length = whole.places, whole.length
     channels, right_tables, together = places.channels, places.right_layers, places.left_cases
-    line = out.row_weights.per_line
+    n_channels, pairs = gradients.left_pixels.shape[1], 2 * gradients.left_pixels.shape[1]
+    n_tables = layers + n_channels
     for first in range(0, rights.number, group_rows):
         if constants.stop[0]:
             return
@@ -571,7 +576,7 @@ def derive(
         if keeps_root_errors(whole.memory):
             lost = right_tables + 2 * length
             gather_tables(whole, lost, 3, right.lost, layers, rows, per_table)
-        runs = find_runs(rows, gradients, line)
+        gather_tables(whole, way.right_pixels, 1, out.right_pixels, pairs, rows, per_table)
         find_grids(rows, 0, results)
         last = min(len(lefts), rows.each[group_rows - 1].case + diagonal_shift + 1)
         for case in range(last):
@@ -581,9 +586,9 @@ def derive(
                 write_squares(whole, left.units, lefts, case, last - 1)
             if all_doubtful(rows, case, results):
                 continue
-            some = write_weights(rows, case, runs, gradients, line)
+            some = write_weights(whole, rows, case, way, gradients)
             pass_forth(whole, rows, left, lefts, case, constants, results, way)
             if some:
-                pass_back(
-                    whole, rows, runs, left, lefts, case, constants, per_table, way, gradients, out
-                )
+                pass_back(whole, left, lefts, case, n_channels, constants, way, out)
+                add_numbers(whole, rows, case, way, gradients)
+        add_right(whole, rows, layers - 1, n_tables, per_table, way, out)

@@ -17,6 +17,7 @@ from ...arrays import Batch
 from .. import gradients as reference
 from ..geometry import longest_reach
 from ..gradients import Derivatives, Signals, add_means, derivatives, pair_factors
+from ..masses import two_product
 from ..protocol import Request, Tick, blocks, check_stop, pool_of, silent, stop_flag
 from ..reference import SortedSignals
 from .adjoint import KEPT, Gradients, Way, derive
@@ -36,7 +37,7 @@ _PARTS = 8
 work of few signals; fewer make tables of right cases less often. Chosen by reasoning."""
 
 _GROUP_BYTES = 12800
-"""Bytes of one quantity in a group of rows, as `plan._GROUP_BYTES`: six more are kept of a layer."""
+"""Bytes of one quantity in a group of rows, as `plan._GROUP_BYTES`: four are kept of a layer."""
 
 _NOISE = 4.0
 """Rounding units of D, in g, that w of proportional windows may be. Below, κ̄ counts as 0."""
@@ -84,7 +85,9 @@ class GradientPlan(Plan):
         """
         item = self.dtype.itemsize
         line = LINE_BYTES // item
-        numbers = [*[1] * 7, KEPT * self.depth, max(1, self.input_filter.pieces)]
+        tables = self.depth + 1 + self.n_channels
+        numbers = [*[1] * 7, tables, 2 * self.n_channels, 1, KEPT * self.depth]
+        numbers += [max(1, self.input_filter.pieces)]
         begin = -(-len(group.memory) // line) * line
         *places, size = (begin + np.cumsum([0, *numbers]) * group.length).tolist()
         memory = np.zeros(size + line, self.dtype)
@@ -144,7 +147,7 @@ class GradientRun(NumbaRun):
             results = self._results(
                 n, left.lengths[:1], right.lengths, group_rows, most, self._no_values, 0, 0
             )
-            gradients = self._gradients(left, right, weights, group_rows)
+            gradients = self._gradients(left, right, weights)
             derive(
                 left.packed("left"), right.packed("right"), left.left_cases(slice(0, d)), rights,
                 shift, group, self.constants._replace(stop=stop_flag()), results, way, gradients,
@@ -173,31 +176,34 @@ class GradientRun(NumbaRun):
         return len(right.packed("right").inverse) // (self.plan.depth + 1)
 
     def _gradients(
-        self, left: SignalBlock, right: SignalBlock, weights: list[np.ndarray], group_rows: int
+        self, left: SignalBlock, right: SignalBlock, weights: list[np.ndarray]
     ) -> Gradients:
         """Return arrays for a task, with the pixels of its signals."""
         n, m, d = len(left), len(right), self.plan.longest
         channels, per_table = len(self.lefts.pixels), self._per_table(right)
-        tables, line = self.plan.depth + 1 + channels, LINE_BYTES // 8
-        own = self._pixels(self.lefts, left)  # (channels, d, cases)
-        other = right.right_layout(self._pixels(self.rights, right))
+        tables = self.plan.depth + 1 + channels
+        own = self._pixels(self.lefts, left)  # (2, channels, d, cases)
+        other = self._pixels(self.rights, right)
+        other = np.stack([right.right_layout(part) for part in other], axis=1)
         return Gradients(
             left_weights=weights[0],
             right_weights=weights[1],
             left=np.zeros((n, tables, d)),
-            right=np.zeros(tables * per_table + line),
+            right=np.zeros(tables * per_table),
             by_alpha=np.zeros((n, m)),
-            left_pixels=np.ascontiguousarray(own.transpose(2, 0, 1)),
-            right_pixels=np.append(other.ravel(), np.zeros(line)),
-            runs=np.zeros((group_rows, 3), np.int64),
-            row_weights=np.zeros((2, (group_rows + 1) * line)),
+            left_pixels=np.ascontiguousarray(own.transpose(3, 1, 2, 0)),
+            right_pixels=other.ravel(),
         )
 
     def _pixels(self, signals: Signals, block: SignalBlock) -> np.ndarray:
-        """Return the signals of a block, (channels, d, cases), such that F⁰ are products."""
+        """Return the signals of a block as sums of two numbers, (2, channels, d, cases)."""
         some = signals.places(block.cases)
-        pixels = signals.pixels[:, some] * signals.root[0, some]
-        return pixels.reshape(len(pixels), len(block), -1).swapaxes(1, 2)
+        pixels, (root, rest) = signals.pixels[:, some], signals.root[:, some]
+        product, error = two_product(pixels, root)
+        high = np.asarray(product).astype(self.plan.dtype)
+        low = ((product - high) + (error + pixels * rest)).astype(self.plan.dtype)
+        both = np.stack([high, low])
+        return both.reshape(*both.shape[:2], len(block), -1).swapaxes(2, 3)
 
     def _folded(self, sums: np.ndarray, right: SignalBlock) -> np.ndarray:
         """Return sums over right tables, (table, …), as (table, pixels)."""
