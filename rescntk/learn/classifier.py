@@ -278,7 +278,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         target: Any = None,
         probability: float = 0.8,
         *,
-        max_iterations: int = 40,
+        max_iterations: int = 25,
         progress: bool = False,
     ) -> Counterfactuals:
         """Return the nearest signals found to which the classifier gives another class.
@@ -295,7 +295,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             The class that each signal is to get. The default is the second most probable class.
         probability : float, default 0.8
             The least probability of the target, from 0.5 to below 1.
-        max_iterations : int, default 40
+        max_iterations : int, default 25
             Steps of the search, and again of a second search where the first finds nothing.
         progress : bool, default False
             Whether to report steps to stderr.

@@ -63,7 +63,7 @@ def condensed(
     """
     fitted: list[FittedPass] = model._fitted
     count, check = (
-        check_integer(n_signals, "n_signals", at_least=1),
+        check_integer(n_signals, "n_signals", at_least=2),
         check_flag(progress, "progress"),
     )
     least = min(len(each.coefficients) for each in fitted)

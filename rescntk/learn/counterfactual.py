@@ -25,11 +25,11 @@ _FIRST_STEP = 0.1
 """Longest first step, in units of √(channels · time points). Raising it reaches other classes in
 fewer steps, and passes by near ones. The unit is the length of a signal of deviation 1."""
 
-_LEAST_STEP = 1e-4
+_LEAST_STEP = 2e-3
 """Step, in the same units, below which a search ends. Raising it ends searches sooner, farther from
 the nearest signal."""
 
-_HALVINGS = 12
+_HALVINGS = 14
 """Halvings of the way from a signal to its changed signal. Raising it comes closer to the level."""
 
 _MARGIN = 0.02

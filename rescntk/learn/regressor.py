@@ -157,7 +157,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         target: Any,
         *,
         output: int = 0,
-        max_iterations: int = 40,
+        max_iterations: int = 25,
         progress: bool = False,
     ) -> Counterfactuals:
         """Return the nearest signals found for which the regressor predicts another value.
@@ -174,7 +174,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
             The value that is to be predicted for each signal, to a thousandth of `target_scale_`.
         output : int, default 0
             The column of the target among several.
-        max_iterations : int, default 40
+        max_iterations : int, default 25
             Steps of the search, and again of a second search where the first finds nothing.
         progress : bool, default False
             Whether to report steps to stderr.
