@@ -22,7 +22,6 @@ from .average import mean_at
 from .base import ClassifierParameters, ResidualKernelEstimator
 from .counterfactual import Counterfactuals, Goal, changed_signals, each_case, log_odds
 from .inputs import atomic, find_cases, of_positive_weight
-from .views import Signals
 
 _FORGOTTEN = 0.1
 """Share of a class' signals found when left out, below which a warning is given. Raising it warns
@@ -314,7 +313,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         least = check_positive(probability, "probability")
         if not 0.5 <= least < 1:
             raise ValueError(f"probability is {probability!r}, expected from 0.5 to below 1")
-        signals = self._read_again(X)
+        signals: Any = self._read_again(X)
         places = self.predict_proba(signals).argsort(axis=1, kind="stable")[:, -2]
         if target is not None:
             known = {label: k for k, label in enumerate(self.classes_.tolist())}
@@ -337,7 +336,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             by_novelty = np.where(near[:, 0] < 1, -near[:, 0] / novelties, 0.0) * by_near
             return odds, slopes, by_novelty
 
-        def chances(Z: Signals, cases: np.ndarray) -> np.ndarray:
+        def chances(Z: Any, cases: np.ndarray) -> np.ndarray:
             return self.predict_proba(Z)[np.arange(len(cases)), places[cases]]
 
         goal = Goal(

@@ -31,7 +31,7 @@ class CondensedPass(FittedPass):
     """(n_signals, n_channels of the view, n_points), images, or a list."""
 
     @property
-    def signals(self) -> Signals:  # type: ignore[override]
+    def signals(self) -> Signals:
         return self.learned
 
 

@@ -62,7 +62,7 @@ class Goal(NamedTuple):
     """(n_cases,): c, the least f."""
     targets: np.ndarray
     """(n_cases,): the classes or values."""
-    answers: Callable[[Signals, np.ndarray], np.ndarray]
+    answers: Callable[[Any, np.ndarray], np.ndarray]
     """Function of changed signals and their places: the model's own answers."""
     has: Callable[[np.ndarray, np.ndarray], np.ndarray]
     """Function of these answers and the places: which of them have the target."""
@@ -118,7 +118,7 @@ class Objective:
         return self.answer(*self.decide(X), cases)[0]
 
     def decide(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return decisions (n_cases, n_outputs) and novelties (n_cases,), which all targets share."""
+        """Return decisions (n_cases, n_outputs) and novelties: all targets share them."""
         decisions, novelties, weights = self.model._at(X)
         return mean_at(weights, decisions), self.model._mean_novelty(novelties)
 

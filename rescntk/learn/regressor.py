@@ -25,7 +25,7 @@ from .average import mean_at, weights_at
 from .base import ResidualKernelEstimator
 from .counterfactual import Counterfactuals, Goal, changed_signals, each_case
 from .inputs import atomic, find_cases
-from .views import Signals, by_channel, each, moderate_exponent
+from .views import by_channel, each, moderate_exponent
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
 """Default penalties beside the least one, in units of the kernels' diagonal. Chosen to reach from
@@ -190,7 +190,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         ValueError
             If `target` is not a finite number for each signal, or as for `predict`.
         """
-        signals, column = self._read_again(X), check_integer(output, "output", at_least=0)
+        column = check_integer(output, "output", at_least=0)
+        signals: Any = self._read_again(X)
         if column >= len(self.target_scale_):
             raise ValueError(f"output is {output}, expected below {len(self.target_scale_)}")
         targets = check_shape(each_case(target, "target", len(signals)), "target", (len(signals),))
@@ -206,7 +207,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
             slopes[:, column] = signs[cases]
             return signs[cases] * decisions[:, column], slopes, np.zeros(len(decisions))
 
-        def predictions(Z: Signals, cases: np.ndarray) -> np.ndarray:
+        def predictions(Z: Any, cases: np.ndarray) -> np.ndarray:
             return np.asarray(self.predict(Z)).reshape(len(cases), -1)[:, column]
 
         def has(found: np.ndarray, cases: np.ndarray) -> np.ndarray:

@@ -394,7 +394,7 @@ def _first_differences(X: np.ndarray) -> np.ndarray:
 
 def first_differences_adjoint(slopes: np.ndarray, n_axes: int = 1) -> np.ndarray:
     """Return derivatives by X from derivatives by central differences of X along each axis."""
-    found = 0.0
+    found: Any = 0.0
     for k, part in enumerate(np.split(slopes, n_axes, axis=1)):
         rises = np.moveaxis(part, 2 + k, -1)
         back = np.zeros(rises.shape)

@@ -130,7 +130,7 @@ def test_interruption_returns_the_best_so_far(rng):
         regression.learn_signals(Interrupted(2), X, y, 3, start=X[:3], **REFERENCE)
 
 
-def test_progress_and_refusals(rng, capfd):
+def test_refusals(rng):
     X, y, kernel = rng.standard_normal((15, 1, 8)), rng.standard_normal(15), rk.ResCNTK(1)
     for change, message in (
         ({"kernel": lambda X, Z=None: X}, "which has gradients"),
