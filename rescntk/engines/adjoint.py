@@ -23,12 +23,13 @@ import numpy as np
 from ..activations import DualInput, DualResult, Pixels
 from ..arrays import Array
 from ..network import Filter
-from .deficits import DeficitRecursion
+from .deficits import DeficitRecursion, Masses
 from .doubt import TIED
 from .exact_sum import pairwise
 from .layer import (
     add,
     correlate_adjoint,
+    input_adjoint,
     lost_slope,
     tangent_branch,
     tangent_branch_adjoint,
@@ -56,7 +57,7 @@ class _Passed(NamedTuple):
 
     left: Pixels
     right: Pixels
-    roots: tuple[Array, Array, Array]  # √q1, √q2 and their difference, which has all its digits
+    roots: tuple[Any, Any, Any]  # √q1, √q2 and their difference
     pair: DualInput
     branch: DualResult
     tangent_g: Any
@@ -67,14 +68,15 @@ class AdjointRecursion(DeficitRecursion):
 
     Attributes
     ----------
-    input : array
-        The adjoint of F⁰ = xᵀz (times the input's scale) at each pixel pair, at the end of
-        `adjoints`. Without the part of `start` where the mean of F⁰ is added to results.
+    input : tuple of arrays
+        The derivatives by the input at fixed variances, of `input_adjoint`, at the end of
+        `adjoints`. Without the part of `start` where the mean of F⁰ is added to results. Vectors
+        are unit vectors of pixels (`turns`); else the signals themselves, and b and b' are 0.
     by_alpha, by_bias : array, (left case, row, 1)
         Derivatives at fixed variances by log α² and by log β, at the end of `adjoints`.
     """
 
-    input: Array
+    input: tuple[Any, Any, Any, Any]
 
     def __init__(self, *arguments: Any, **inputs: Any) -> None:
         super().__init__(*arguments, **inputs)
@@ -83,6 +85,9 @@ class AdjointRecursion(DeficitRecursion):
         ]
         self._passed: list[_Passed] = []
         self._linear_share = getattr(self.constants[-1], "linear_share", 0.0)
+        # Layer 1 correlates the pixels themselves.
+        self.turns = self.scaling.input_filter.size == 1 and not self.biased
+        self._kappa: Any = 0.0
         # Root masses have twice the digits: what lies below is a rounding error in any precision.
         self._tied = TIED * self.scaling.depth * float(np.finfo(np.float64).eps)
         self.by_alpha: Any = 0.0
@@ -107,12 +112,14 @@ class AdjointRecursion(DeficitRecursion):
             one = pair.half_g.dtype.type(1.0)
             w, v = (self.xp.where(some, each, one) for each in (pair.w, pair.v))
             pair = pair._replace(w=w, v=v)
-        first = self._root(self.left, self._window.left)
-        second = self._root(self.right, self._window.right)
-        difference = (first.high - second.high) + (first.low - second.low)
-        roots = first.rounded, second.rounded, difference
-        self._at = left, right, tuple(_ROOT2 * root for root in roots)
+        self._at = left, right, self._roots(self._window.left, self._window.right)
         return pair
+
+    def _roots(self, left: Masses, right: Masses) -> tuple[Any, Any, Any]:
+        """Return √q of both sides and their difference, which has all its digits."""
+        one, other = self._root(self.left, left), self._root(self.right, right)
+        difference = (one.high - other.high) + (one.low - other.low)
+        return _ROOT2 * one.rounded, _ROOT2 * other.rounded, _ROOT2 * difference
 
     def _add_branch(
         self, layer: int, pair: DualInput, branch: DualResult, tangent_g: Array | None
@@ -150,7 +157,12 @@ class AdjointRecursion(DeficitRecursion):
             more = more + initial * start
         zero, window = self.xp.zeros_like(passed.pair.w), self.scaling.input_filter
         more = self._box_adjoint(zero + more, window)
-        self.input = self._box_adjoint(zero + features, window) + more
+        features = self._box_adjoint(zero + features, window) + more
+        if self.turns:
+            roots = self._roots(*self._masses)
+            self.input = input_adjoint(features, self._kappa, passed.pair.w, *roots)
+        else:
+            self.input = features, 0.0, features, 0.0
         yield Variances(0, 0.5 * more, 0.5 * more)  # those of F̄ are at fixed D already
 
     def _start(self) -> Array:
@@ -191,6 +203,8 @@ class AdjointRecursion(DeficitRecursion):
             cosecant = self.xp.where(apart, 1.0 / self.xp.where(apart, sine, 1.0), 0.0)
             inverse = left.inverse * right.inverse
             kappa = beta * times_slope_adjoint(tangent_g, inverse, cosecant, curvature)
+            if number == 1 and self.turns:  # `input_adjoint` takes it
+                self._kappa, kappa = kappa, 0.0
             turned = times_slope_of(lost, beta, constants)
             slope = tangent_g_adjoint(turned, constants)
         Sigma = slope + kappa + times_slope_of(lost, phi, constants)

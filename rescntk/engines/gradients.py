@@ -12,6 +12,7 @@ for any s_x, so that s_x counts as a constant.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -121,6 +122,12 @@ class Signals:
         start, stop = self.side.begins[[cases.start, cases.stop]]
         return slice(int(start), int(stop))
 
+    def vectors(self, places: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return pixels times `root` as a sum of two numbers, (channels, pixels)."""
+        pixels, (root, rest) = self.pixels[:, places], self.root[:, places]
+        product, error = two_product(pixels, root)
+        return product, error + pixels * rest
+
     def add(self, cases: slice, by_variances: np.ndarray, by_pixels: np.ndarray) -> None:
         """Add the derivatives of a tile."""
         self.by_variances[:, self.places(cases)] += by_variances
@@ -197,14 +204,6 @@ def variance_tangents(
     return found[0], found[1]
 
 
-def exact_difference(one: Any, root: list[Any], other: Any, other_root: list[Any]) -> Any:
-    """Return x r − z s of numbers x, z and sums r, s of two numbers, with its relative accuracy."""
-    product, error = two_product(one, root[0])
-    other_product, other_error = two_product(other, other_root[0])
-    lost = (error - other_error) + (one * root[1] - other * other_root[1])
-    return (product - other_product) + lost
-
-
 def pair_factors(
     weights: np.ndarray, left: np.ndarray, right: np.ndarray, roots: Any
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
@@ -264,6 +263,7 @@ def derivatives(
 class GradientRun(ReferenceGram):
     """The derivatives of one request. `weights` are S's, (left, right case), in the batch's order.
 
+    They are computed in float64 also for float32: windows that are nearly proportional lose eps/θ.
     `roots` are √K(x,x) and √K(z,z) without scales, if kernels are normalized.
     """
 
@@ -275,7 +275,7 @@ class GradientRun(ReferenceGram):
         weights: np.ndarray,
         roots: tuple[np.ndarray, np.ndarray] | None,
     ) -> None:
-        super().__init__(request, X, Z)
+        super().__init__(replace(request, dtype="float64"), X, Z)
         self.lefts = Signals(self.left)
         self.rights = self.lefts if self.symmetric else Signals(self.right)
         self.pair, self.normalized = weights.ndim == 1, roots is not None
@@ -318,18 +318,24 @@ class GradientRun(ReferenceGram):
             for layer, *of_sides in recursion.adjoints():
                 for k, (adjoint, add) in enumerate(zip(of_sides, adders, strict=True)):
                     add(sums[k][0][layer], adjoint)
-            roots = [
-                [side.axes(part) for part in signals.root[:, places]]
-                for side, signals, places in zip(
-                    sides, (self.lefts, self.rights), (here, there), strict=True
-                )
-            ]
+            vectors: list[list[Any]]
+            if recursion.turns:
+                vectors = [
+                    [joined_pixels(getattr(each, name) for each in of_side) for of_side in inputs]
+                    for name in ("unit_vectors", "rests")
+                ]
+            else:
+                both = self.lefts.vectors(here), self.rights.vectors(there)
+                vectors = [list(pair) for pair in zip(*both, strict=True)]
+            a, b, other_a, other_b = recursion.input
             for channel in range(channels):
-                x = sides[0].axes(self.lefts.pixels[channel, here])
-                z = sides[1].axes(self.rights.pixels[channel, there])
-                term = recursion.input * exact_difference(x, roots[0], z, roots[1])
-                adders[0](sums[0][1][channel], -term)
-                adders[1](sums[1][1][channel], term)
+                (x, z), (x_rest, z_rest) = (
+                    [side.axes(table[channel]) for side, table in zip(sides, tables, strict=True)]
+                    for tables in vectors
+                )
+                delta = (x - z) + (x_rest - z_rest)
+                adders[0](sums[0][1][channel], -(a * delta + b * x))
+                adders[1](sums[1][1][channel], other_a * delta + other_b * x)
             for k, value in enumerate((recursion.by_alpha, recursion.by_bias)):
                 if np.ndim(value):
                     numbers[k] += rows.total(value)

@@ -44,6 +44,7 @@ __all__ = [
     "correlate",
     "correlate_adjoint",
     "dual",
+    "input_adjoint",
     "lost_slope",
     "tangent_branch",
     "tangent_branch_adjoint",
@@ -130,3 +131,22 @@ def correlate_adjoint(
         2 q̄ = slope + (√q' (curved + w κ̄) + (√q − √q') κ̄) / √q
     """
     return slope + inverse * (other * (curved + w * kappa) + difference * kappa)
+
+
+def input_adjoint(
+    features: Any, kappa: Any, w: Any, root: Any, other: Any, difference: Any
+) -> tuple[Any, Any, Any, Any]:
+    """Return a, b, a', b': the input's derivatives at fixed variances, by unit vectors û and v̂.
+
+    They are −(a δ + b û) by x and a' δ + b' û by z, with δ = û − v̂. `features` is F̄⁰ without
+    `kappa`, the κ̄ of layer 1, which reads the pixels themselves: it turns their unit vectors.
+    `root` is |x|, `other` |z| and `difference` |x| − |z|. No term grows like 1/θ.
+    """
+    turn, other_turn = kappa * other, kappa * root
+    parallel, across = features * difference, features * other
+    return (
+        across + turn,
+        parallel - turn * w,
+        across + other_turn * (1.0 - w),
+        parallel + other_turn * w,
+    )

@@ -17,6 +17,7 @@ from ..layer import (
     add,
     correlate_adjoint,
     dual,
+    input_adjoint,
     lost_slope,
     tangent_branch,
     tangent_branch_adjoint,
@@ -36,7 +37,7 @@ from .arguments import (
     RowPlaces,
     Taps,
 )
-from .compilation import compiled, compiled_on_disk, source_stamp, standing_in
+from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_stamp, standing_in
 from .groups import gather_tables, rows_of_group
 from .heads import find_grids, take_doubts
 from .layer_sums import add_kernels, box_linear, box_tangent
@@ -53,6 +54,8 @@ from .layers import (
 from .rows import all_doubtful, left_pixels
 from .sums import box, moving_sum
 from .vectors import (
+    Numbers,
+    Vector,
     addresses,
     align_stack,
     any_negative,
@@ -68,8 +71,10 @@ from .vectors import (
 )
 
 KEPT = 4
-"""Quantities that are kept of each layer: w, the lost slope, 1/sin θ (0 where it is unknown) and
-A_g. In the first layer v = 1 + ρ stands in the place of A_g before."""
+"""Quantities that are kept of each layer: w = 1 − ρ, or where it is smaller −v = −1 − ρ; the lost
+slope, 1/sin θ (0 where it is unknown) and A_g. Of the input w and v = 1 + ρ are kept, in the places
+of w and A_g of layer 1.
+"""
 
 W, LOST, COSECANT, TANGENT = range(KEPT)
 
@@ -82,6 +87,7 @@ for _function in (
     tangent_branch_adjoint,
     tangent_g_adjoint,
     correlate_adjoint,
+    input_adjoint,
 ):
     standing_in(_function)(lambda *args, _function=_function: _function)
 
@@ -97,7 +103,8 @@ class Way(NamedTuple):
     left_weights: int
     right_weights: int  # the weights of each row, repeated for the pixels of a stretch
     right: int  # sums over left cases for the L + 1 + channels right tables, at each pixel pair
-    right_pixels: int  # two numbers for each channel: the right cases' pixels
+    right_pixels: int  # two numbers for each channel: the right cases' vectors
+    kappa: int  # κ̄ of layer 1
     numbers: int  # derivatives by log α² at fixed variances, summed over stretches
     kept: int  # the `KEPT` quantities of layer 1, 2, …
     room: int  # scratch of moving sums over the input filter
@@ -105,6 +112,7 @@ class Way(NamedTuple):
     input: FilterSum  # of the input filter
     start: float  # the derivative of a kernel by the kernel at a pixel pair
     ntk: bool
+    turns: bool  # whether the input's vectors are unit vectors of pixels (`input_adjoint`)
     share: float  # of the linear network, λ
     noise: float  # rounding units that the w of proportional windows may be
 
@@ -119,8 +127,8 @@ class Gradients(NamedTuple):
     by_alpha: np.ndarray  # (left case, right case)
 
     left_pixels: np.ndarray
-    """(left case, channel, pixel, 2), in the working precision: the signals of `gradients.Signals`
-    as sums of two numbers. `right_pixels` are (channel, 2, right table)."""
+    """(left case, channel, pixel, 2), in the working precision: vectors as sums of two numbers, of
+    unit length if `Way.turns`. `right_pixels` are (channel, 2, right table)."""
 
     right_pixels: np.ndarray
 
@@ -135,7 +143,8 @@ def keep_input(
 ) -> bool:  # fmt: skip
     """Compute D and F⁰ of the input; w and v = 1 + ρ of its pixels are kept (`layers.first_layer`).
 
-    Returns whether some pixel pairs are doubtful.
+    If `Way.turns`, they are there already (`keep_correlations`). Returns whether some pixel pairs
+    are doubtful.
     """
     align_stack()
     memory, places, layer = group.memory, group.places, constants.layers[1]
@@ -154,6 +163,9 @@ def keep_input(
                     group, out, distance, h, root1, root2, inverse, layer
                 )  # fmt: skip
                 doubtful |= some
+            elif way.turns:
+                w = load(memory, way.kept + W * group.length + at)
+                v = load(memory, way.kept + TANGENT * group.length + at)
             else:
                 if places.left_cases > 1:
                     w = 0.5 * load(memory, squares.first + at)
@@ -176,6 +188,37 @@ def keep_input(
             store(memory, way.kept + W * group.length + at, w)
             store(memory, way.kept + TANGENT * group.length + at, v)
     return doubtful
+
+
+@compiled
+def keep_correlations(
+    group: RowGroup, case: int, channels: int, opposite: float, way: Way, out: Any
+) -> None:
+    """Keep w and v = 1 + ρ of the input's pixels, from unit vectors with twice the digits."""
+    align_stack()
+    memory, length, d = group.memory, group.length, group.d
+    first, line = 2 * case * channels * d, memory.per_line
+    for j in range(d):
+        for at in range(j * group.rows, (j + 1) * group.rows, line):
+            w = 0.0 * load_line(memory, at)
+            for channel in range(channels):
+                x, z = first + 2 * (channel * d + j), way.right_pixels + 2 * channel * length + at
+                term = repeat_like(out.left_pixels[x], w) - load_line(memory, z)
+                rest = repeat_like(out.left_pixels[x + 1], w) - load_line(memory, z + length)
+                w = w + (term + rest) * (term + rest)
+            w = 0.5 * w
+            v = 2.0 - w
+            if any_negative(opposite - w):
+                other = 0.0 * w
+                for channel in range(channels):
+                    x = first + 2 * (channel * d + j)
+                    z = way.right_pixels + 2 * channel * length + at
+                    term = repeat_like(out.left_pixels[x], w) + load_line(memory, z)
+                    rest = repeat_like(out.left_pixels[x + 1], w) + load_line(memory, z + length)
+                    other = other + (term + rest) * (term + rest)
+                v = where_less(opposite, w, 0.5 * other, v)
+            store(memory, way.kept + W * length + at, w)
+            store(memory, way.kept + TANGENT * length + at, v)
 
 
 @compiled
@@ -218,7 +261,7 @@ def keep_layer(
                 places.branch_distance + out,
                 layer.half_factor * (h * h) + relu.deficit,
             )
-            store(memory, here + W * length, w)
+            store(memory, here + W * length, where_less(w, v, w, 0.0 - (v + layer.tiny)))
             store(memory, here + LOST * length, lost_slope(relu.k0, w, v, layer, way.share))
             total = distance
             if not keeps_root_errors(memory):
@@ -245,13 +288,15 @@ def keep_layer(
 @compiled
 def pass_forth(
     group: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
-    constants: Constants, results: Results, way: Way,
+    channels: int, constants: Constants, results: Results, way: Way, out: Any,
 ) -> None:  # fmt: skip
     """Take one left case with the rows of a group through all layers (`rows.pass_layers`)."""
     layers, inner = constants.layers, constants.inner
     memory, places, length, depth = group.memory, group.places, group.length, len(layers) - 1
     boxed, doubtful, squares = 0, False, places.squares
-    if places.left_cases > 1:
+    if way.turns:
+        keep_correlations(group, case, channels, constants.nearly_opposite, way, out)
+    elif places.left_cases > 1:
         squares += case % places.left_cases * length
     elif constants.window.size > 1:
         write_own_squares(group, addresses(left_pixels(group, left, lefts, case, depth + 1, 1)))
@@ -304,6 +349,12 @@ def add_window(
 # -- back
 
 
+@inlined_by_llvm
+def kept_correlation(kept: Vector) -> tuple[Vector, Vector]:
+    """Return w and v from the smaller one (`KEPT`)."""
+    return where_less(kept, 0.0, 2.0 + kept, kept), where_less(kept, 0.0, 0.0 - kept, 2.0 - kept)
+
+
 @compiled
 def back_layer(
     group: RowGroup, left: LeftPixels, right_root: int, features: Taps, tangents: Taps,
@@ -318,7 +369,7 @@ def back_layer(
     align_stack()
     memory, length = group.memory, group.length
     curvature = layer.half_factor * (1.0 - way.share) / math.pi
-    whole = summed_pixels(group) < group.d
+    whole, apart = summed_pixels(group) < group.d, way.turns and kept == way.kept
     stretches, stretch_length = pixel_loops(left, group)
     for stretch in range(stretches):
         pixel = stretch * left.pixels
@@ -330,9 +381,10 @@ def back_layer(
             inverse1 = left_vector(
                 left.inverses, left.root + left.step, pixel, at, left.pixels, root2
             )
-            w, lost = load(memory, here + W * length), load(memory, here + LOST * length)
+            w, v = kept_correlation(load(memory, here + W * length))
+            lost = load(memory, here + LOST * length)
             cosecant = load(memory, here + COSECANT * length)
-            bend = curvature * (w * (2.0 - w) * cosecant)  # (1 − λ)/π sin θ
+            bend = curvature * (w * v * cosecant)  # (1 − λ)/π sin θ
             phi, g = box(memory, features, at), 2.0 * (root1 * root2)
             K = g * (bend + times_slope_of(lost, 1.0 - w, layer))
             distance = layer.half_factor * (h * h + g) - K
@@ -343,6 +395,9 @@ def back_layer(
                 beta = identity + box(memory, tangents, at)
                 A_g = load(memory, here + TANGENT * length)
                 kappa = beta * times_slope_adjoint(A_g, inverse1 * inverse2, cosecant, curvature)
+                if apart:
+                    store(memory, way.kappa + at, kappa)
+                    kappa = 0.0 * kappa
                 turned = times_slope_of(lost, beta, layer)
                 store(memory, way.turned + out, turned)
                 through = tangent_g_adjoint(turned, layer)
@@ -420,11 +475,45 @@ def sum_rows(group: RowGroup, place: int, sums: Numbers, target: int, factor: fl
 
 
 @compiled
-def add_pixels(group: RowGroup, case: int, channels: int, tables: int, way: Way, out: Any) -> None:
-    """Add the derivatives by pixels at fixed variances, F̄⁰ (z − x) and F̄⁰ (x − z), weighted.
+def back_input(
+    group: RowGroup, left: LeftPixels, right_input: int, features: Taps, way: Way
+) -> None:
+    """Compute the weighted a, b, a' and b' of `input_adjoint`, without halos.
 
-    F̄⁰ is at `way.Sigma`, without a halo.
+    They come to the places of Σ̄, of `left`, of Ā_g and of Ā. `features` are the taps of F̄⁰.
     """
+    align_stack()
+    memory = group.memory
+    stretches, stretch_length = pixel_loops(left, group)
+    for stretch in range(stretches):
+        pixel = stretch * left.pixels
+        first = stretch * stretch_length
+        for at in range(first, first + stretch_length, memory.per_vector):
+            F = box(memory, features, at)
+            own_weights = load(memory, way.left_weights + at - first)
+            weights = load(memory, way.right_weights + at - first)
+            if way.turns:
+                root1, root2, h, _ = load_roots(
+                    group, left, left.input, right_input, pixel, at, None
+                )
+                kappa = 0.0 * F
+                w, _ = kept_correlation(load(memory, way.kept + W * group.length + at))
+                if way.ntk:
+                    kappa = load(memory, way.kappa + at)
+                a, b, other_a, other_b = input_adjoint(
+                    F, kappa, w, _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * h
+                )
+            else:
+                a, b, other_a, other_b = F, 0.0 * F, F, 0.0 * F
+            store(memory, way.Sigma + at, own_weights * a)
+            store(memory, way.left + at, own_weights * b)
+            store(memory, way.turned + at, weights * other_a)
+            store(memory, way.tangent + at, weights * other_b)
+
+
+@compiled
+def add_pixels(group: RowGroup, case: int, channels: int, tables: int, way: Way, out: Any) -> None:
+    """Add the derivatives by pixels at fixed variances, −(a δ + b û) and a' δ + b' û."""
     align_stack()
     memory, length, d = group.memory, group.length, group.d
     for channel in range(channels):
@@ -432,17 +521,18 @@ def add_pixels(group: RowGroup, case: int, channels: int, tables: int, way: Way,
         right = way.right + (tables + channel) * length
         sums, here = (case * (tables + channels) + tables + channel) * d, 0
         for j in range(d):
-            total = 0.0 * load_line(memory, here)
-            high = repeat_like(out.left_pixels[x + 2 * j], total)
-            low = repeat_like(out.left_pixels[x + 2 * j + 1], total)
+            total = parallel = 0.0 * load_line(memory, here)
+            unit = out.left_pixels[x + 2 * j]
+            high, low = repeat_like(unit, total), repeat_like(out.left_pixels[x + 2 * j + 1], total)
             for at in range(here, here + group.rows, memory.per_line):
-                difference = high - load_line(memory, z + at)
-                difference = difference + (low - load_line(memory, z + length + at))
-                term = load_line(memory, way.Sigma + at) * difference
-                total = total + load_line(memory, way.left_weights + at - here) * term
-                more = load_line(memory, way.right_weights + at - here) * term
+                delta = high - load_line(memory, z + at)
+                delta = delta + (low - load_line(memory, z + length + at))
+                total = total + load_line(memory, way.Sigma + at) * delta
+                parallel = parallel + load_line(memory, way.left + at)
+                more = load_line(memory, way.turned + at) * delta
+                more = more + load_line(memory, way.tangent + at) * high
                 store(memory, right + at, load_line(memory, right + at) + more)
-            out.left[sums + j] -= sum_numbers(total)
+            out.left[sums + j] -= sum_numbers(total + parallel * high)
             here += group.rows
 
 
@@ -503,8 +593,8 @@ def pass_back(
         store(memory, way.right + at, load(memory, way.right + at) + more)
     sum_rows(group, way.left, out.left, first, 0.5)
     taps = moving_sum(group, way.features, way.input, 1, way.room, None)
-    for at in range(0, group.size, vector):
-        store(memory, way.Sigma + at, box(memory, taps, at))
+    pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, 1))
+    back_input(group, pixels, places.right_layers, taps, way)
     add_pixels(group, case, channels, depth + 1, way, out)
 
 
@@ -582,12 +672,12 @@ def derive(
         for case in range(last):
             if constants.stop[0]:
                 return
-            if together > 1 and case % together == 0:
+            if not way.turns and together > 1 and case % together == 0:
                 write_squares(whole, left.units, lefts, case, last - 1)
             if all_doubtful(rows, case, results):
                 continue
             some = write_weights(whole, rows, case, way, gradients)
-            pass_forth(whole, rows, left, lefts, case, constants, results, way)
+            pass_forth(whole, rows, left, lefts, case, n_channels, constants, results, way, out)
             if some:
                 pass_back(whole, left, lefts, case, n_channels, constants, way, out)
                 add_numbers(whole, rows, case, way, gradients)

@@ -17,7 +17,7 @@ from ...arrays import Batch
 from .. import gradients as reference
 from ..geometry import longest_reach
 from ..gradients import Derivatives, Signals, add_means, derivatives, pair_factors
-from ..masses import two_product
+from ..masses import read_exactly
 from ..protocol import Request, Tick, blocks, check_stop, pool_of, silent, stop_flag
 from ..reference import SortedSignals
 from .adjoint import KEPT, Gradients, Way, derive
@@ -86,22 +86,18 @@ class GradientPlan(Plan):
         item = self.dtype.itemsize
         line = LINE_BYTES // item
         tables = self.depth + 1 + self.n_channels
-        numbers = [*[1] * 7, tables, 2 * self.n_channels, 1, KEPT * self.depth]
+        numbers = [*[1] * 7, tables, 2 * self.n_channels, 1, 1, KEPT * self.depth]
         numbers += [max(1, self.input_filter.pieces)]
         begin = -(-len(group.memory) // line) * line
         *places, size = (begin + np.cumsum([0, *numbers]) * group.length).tolist()
         memory = np.zeros(size + line, self.dtype)
         memory = memory[-memory.ctypes.data % LINE_BYTES // item :][:size]
         scaling = self.scaling(self.longest)
-        way = Way(
-            *places,
-            filter_sum(1),
-            self.input_filter,
-            start=1.0 / (self.longest * scaling.offsets),
-            ntk=self.request.kinds == ("ntk",),
-            share=share,
-            noise=_NOISE * float(np.finfo(self.dtype).eps),
-        )
+        start, noise = 1.0 / (self.longest * scaling.offsets), float(np.finfo(self.dtype).eps)
+        ntk, turns = self.request.kinds == ("ntk",), self.input_filter.size == 1
+        way = Way._make([
+            *places, filter_sum(1), self.input_filter, start, ntk, turns, share, _NOISE * noise
+        ])  # fmt: skip
         return group._replace(memory=memory), way
 
 
@@ -182,8 +178,8 @@ class GradientRun(NumbaRun):
         n, m, d = len(left), len(right), self.plan.longest
         channels, per_table = len(self.lefts.pixels), self._per_table(right)
         tables = self.plan.depth + 1 + channels
-        own = self._pixels(self.lefts, left)  # (2, channels, d, cases)
-        other = self._pixels(self.rights, right)
+        own = self._vectors(self.lefts, left)  # (2, channels, d, cases)
+        other = self._vectors(self.rights, right)
         other = np.stack([right.right_layout(part) for part in other], axis=1)
         return Gradients(
             left_weights=weights[0],
@@ -195,15 +191,20 @@ class GradientRun(NumbaRun):
             right_pixels=other.ravel(),
         )
 
-    def _pixels(self, signals: Signals, block: SignalBlock) -> np.ndarray:
-        """Return the signals of a block as sums of two numbers, (2, channels, d, cases)."""
-        some = signals.places(block.cases)
-        pixels, (root, rest) = signals.pixels[:, some], signals.root[:, some]
-        product, error = two_product(pixels, root)
-        high = np.asarray(product).astype(self.plan.dtype)
-        low = ((product - high) + (error + pixels * rest)).astype(self.plan.dtype)
-        both = np.stack([high, low])
-        return both.reshape(*both.shape[:2], len(block), -1).swapaxes(2, 3)
+    def _vectors(self, signals: Signals, block: SignalBlock) -> np.ndarray:
+        """Return the vectors of a block as sums of two numbers, (2, channels, d, cases)."""
+        if self.scaling.input_filter.size == 1:
+            ((scaling, X),) = block.each_length
+            exact = read_exactly(scaling, X)
+            vectors, rests = exact.unit_vectors, exact.rests
+        else:
+            vectors, rests = (
+                table.reshape(len(table), len(block), -1).swapaxes(1, 2)
+                for table in signals.vectors(signals.places(block.cases))
+            )
+        high = np.asarray(vectors).astype(self.plan.dtype)
+        low = ((vectors - high) + rests).astype(self.plan.dtype)
+        return np.stack([high, low])
 
     def _folded(self, sums: np.ndarray, right: SignalBlock) -> np.ndarray:
         """Return sums over right tables, (table, …), as (table, pixels)."""

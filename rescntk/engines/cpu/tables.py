@@ -157,7 +157,7 @@ class SignalBlock:
         return np.argsort(self._sorted)
 
     @cached_property
-    def _each_length(self) -> list[tuple[Scaling, Array]]:
+    def each_length(self) -> list[tuple[Scaling, Array]]:
         signals = self._signals.of_each_length(self.cases)
         return [(self._plan.scaling(some.shape[2]), some) for some in signals]
 
@@ -167,7 +167,7 @@ class SignalBlock:
         with self._lock:
             if self._tables is None:
                 windows = self._plan.window == 0
-                made = [signal_tables(*both, windows=windows) for both in self._each_length]
+                made = [signal_tables(*both, windows=windows) for both in self.each_length]
                 scale = np.concatenate([each.scale for each in made])
                 self._signals.scale[self.places[self._sorted]] = scale
                 self._tables = made
@@ -279,7 +279,7 @@ class SignalBlock:
         if not self._plan.window:
             return [tables.unit_vectors for tables in self.tables]
         found: list[Array] = []
-        for (scaling, signals), tables in zip(self._each_length, self.tables, strict=True):
+        for (scaling, signals), tables in zip(self.each_length, self.tables, strict=True):
             factor = np.sqrt(0.5 * scaling.input_scale / self._plan.taps)
             scale = np.asarray(tables.scale)
             divisors = np.where((scale > 0) & np.isfinite(scale), scale, np.inf)
@@ -313,7 +313,7 @@ class SignalBlock:
         def numbers(mass: Mass) -> Sequence[Array]:
             return mass.root(dtype) if split else [mass.rounded_root]
 
-        for scaling, signals in self._each_length:
+        for scaling, signals in self.each_length:
             pixels, d = read_exactly(scaling, signals), scaling.d
             layers = list(mass_layers(scaling, pixels))
             inner = [

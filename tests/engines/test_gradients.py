@@ -1,0 +1,201 @@
+"""`Kernel.vjp` against differences in 40 digits, and against what gradients must fulfil."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk.validation import DTYPES
+from tests import tolerances
+from tests.engine_names import GROUPS
+from tests.oracles import gradients as oracle
+
+ENGINES = [name for name in GROUPS if name != "cuda"]
+ALL = "input", "inner", "outer", "readout"
+NETWORKS = {
+    "default": {"alpha": 0.7},
+    "no skip": {"skip": False, "trained": ("inner", "readout"), "c_v": 1.3},
+    "all trained, dilated": {"trained": ALL, "dilation": 2, "filter_size": 5, "c_w": 0.8},
+    "leaky, windows": {"negative_slope": 0.3, "input_filter_size": 3, "outer_filter_size": 1},
+    "frozen parts": {"trained": ("input", "outer"), "alpha": 0.2, "readout_scale": 3.0},
+    "biases": {"bias": 0.6, "alpha": 0.8, "input_scale": 0.3},
+    "biases, no skip": {"bias": 0.3, "skip": False},
+}
+
+
+def pairs_of_signals(rng):
+    """Return pairs (x, z), with the step of differences that sees their angles."""
+    x, z = rng.standard_normal((2, 2, 4))
+    zeros = x.copy()
+    zeros[:, 1] = 0.0
+    near = rng.standard_normal((2, 4))
+    return {
+        "random": (x, 10.0 * z, 2.0**-15),
+        "a pixel of zeros": (zeros, z, 2.0**-40),
+        "equal": (x, x, 2.0**-40),
+        "near": (x, x + 1e-3 * near, 2.0**-25),
+        "nearer": (x, x + 1e-6 * near, 2.0**-35),
+        "near multiples": (x, 3.0 * x + 1e-6 * near, 2.0**-35),
+        "near opposites": (x, -x + 1e-3 * near, 2.0**-25),
+        "one channel": (x[:1], z[:1], 2.0**-15),
+        "images": (x.reshape(1, 2, 4), z.reshape(1, 2, 4), 2.0**-15),
+    }
+
+
+def options(kernel, x, **more):
+    """Yield the options of each engine and precision that serve."""
+    for engine in ENGINES:
+        limited = kernel.network.bias > 0 or kernel.head == "equivariant"
+        if engine == "numba" and limited:
+            continue
+        for dtype in DTYPES:
+            yield {"engine": engine, "dtype": dtype, **more}
+
+
+def assert_exact(network, x, z, step):
+    exact = oracle.by_signals(network, x, z, step)
+    for place, (kind, head, normalized) in enumerate(oracle.KERNELS):
+        kernel = rk.Kernel(network, kind, head, normalized)
+        for option in options(kernel, x):
+            found = kernel.vjp(x[None], z[None], np.ones((1, 1)), **option)
+            assert np.allclose(found.K, kernel(x[None], z[None], **option), rtol=1e-6)
+            for gradient, of_side in zip((found.X[0], found.Z[0]), exact, strict=True):
+                # Of a normalized kernel two derivatives cancel, of near signals by far.
+                size = np.abs(of_side[place]).max()
+                size = max(size, 0.1 * np.abs(found.K).max() / np.abs(x).max())
+                error = np.abs(gradient - of_side[place]).max()
+                assert error <= tolerances.GRADIENT[option["dtype"]] * size, (kernel, option)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_gradients_are_those_of_differences_in_40_digits(name, rng):
+    x, z, step = pairs_of_signals(rng)["random"]
+    assert_exact(rk.Network(3, **NETWORKS[name]), x, z, step)
+
+
+@pytest.mark.parametrize("name", [*pairs_of_signals(np.random.default_rng(0))][1:])
+def test_near_and_equal_windows(name, rng):
+    x, z, step = pairs_of_signals(rng)[name]
+    assert_exact(rk.Network(2, alpha=0.7), x, z, step)
+
+
+@pytest.mark.parametrize("name", ["default", "biases", "no skip"])
+def test_derivatives_by_numbers_of_the_network(name, rng):
+    network, (x, z) = rk.Network(3, **NETWORKS[name]), rng.standard_normal((2, 2, 5))
+    for number in ("alpha", "bias"):
+        known = network.bias > 0 if number == "bias" else network.skip
+        exact = np.zeros(len(oracle.KERNELS))
+        if known:
+            exact = oracle.by_number(network, number, x, z, 2.0**-17)
+        for place, (kind, head, normalized) in enumerate(oracle.KERNELS):
+            kernel = rk.Kernel(network, kind, head, normalized)
+            for option in options(kernel, x):
+                found = kernel.vjp(x[None], z[None], np.full((1, 1), 2.0), **option)
+                bar = tolerances.GRADIENT[option["dtype"]] * max(1.0, abs(exact[place]))
+                error = abs(getattr(found, number) - 2.0 * exact[place])
+                assert error <= 10.0 * bar, (kernel, option)
+
+
+KERNEL = rk.ResCNTK(3, alpha=0.6)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("head", ["gap", "trace"])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_properties(engine, head, normalized, rng):
+    kernel = KERNEL.replace(head=head, normalized=normalized)
+    X, Z = rng.standard_normal((5, 3, 40)), rng.standard_normal((37, 3, 40))
+    V, W = rng.standard_normal((2, 5, 37))
+    one, other = (kernel.vjp(X, Z, weights, engine=engine) for weights in (V, W))
+    both = kernel.vjp(X, Z, 2.0 * V - W, engine=engine)
+
+    def near(found, expected, size=1.0):
+        bar = 10.0 * tolerances.GRADIENT["float64"] * max(1.0, size) * np.abs(expected).max()
+        return bool((np.abs(found - expected) <= bar).all())
+
+    for name in ("X", "Z", "alpha"):  # linear in the weights
+        parts = 2.0 * getattr(one, name) - getattr(other, name)
+        size = np.abs(getattr(one, name)).max() / max(1e-300, np.abs(parts).max())
+        assert near(getattr(both, name), parts, size)
+    # Shifts move gradients along.
+    shifted = kernel.vjp(np.roll(X, 7, axis=2), np.roll(Z, 7, axis=2), V, engine=engine)
+    assert near(shifted.X, np.roll(one.X, 7, axis=2))
+    # K(c x, z) = c K(x, z), and normalized kernels do not change.
+    degree = 0.0 if normalized else 1.0
+    along = (one.X * X).sum(axis=(1, 2))
+    assert np.abs(along - degree * (V * one.K).sum(axis=1)).max() <= 1e-10
+    # X with itself has the derivatives of both sides.
+    U = rng.standard_normal((5, 5))
+    own, sides = kernel.vjp(X, weights=U, engine=engine), kernel.vjp(X, X, U, engine=engine)
+    assert own.Z is None
+    assert (own.K == own.K.T).all()
+    assert near(own.X, sides.X + sides.Z)
+    # A large signal does not hide small ones.
+    large = X * 10.0 ** np.array([0, 60, -60, 3, 0])[:, None, None]
+    scaled = kernel.vjp(large, Z, V, engine=engine)
+    ratio = np.abs(X).max(axis=(1, 2)) / np.abs(large).max(axis=(1, 2))
+    expected = one.X * ratio[:, None, None] if normalized else one.X
+    for found, exact in zip(scaled.X, expected, strict=True):
+        assert near(found, exact)
+    # Gradients do not depend on the number of threads.
+    for dtype in DTYPES:
+        bits = [
+            kernel.vjp(X, Z, V, engine=engine, threads=n, dtype=dtype).Z.tobytes() for n in (1, 3)
+        ]
+        assert len(set(bits)) == 1
+
+
+def test_signals_of_different_lengths_are_repeated_ones(rng):
+    """A ring of pixels does not see where it begins again."""
+    X, Z = [rng.standard_normal((2, d)) for d in (4, 6, 4)], [rng.standard_normal((2, 6))]
+    W = rng.standard_normal((3, 1))
+    for kernel in (KERNEL, KERNEL.replace(kind="gpk", normalized=True, dilation=2, bias=0.3)):
+        found = kernel.vjp(X, Z, W)
+        copies = [12 // x.shape[1] for x in X]
+        tiled = np.stack([np.tile(x, n) for x, n in zip(X, copies, strict=True)])
+        expected = kernel.vjp(tiled, np.tile(Z[0], 2)[None], W, engine="reference")
+        bar = 10.0 * tolerances.GRADIENT["float64"]
+        for gradient, whole, n in zip(found.X, expected.X, copies, strict=True):
+            summed = whole.reshape(2, n, -1).sum(axis=1)
+            assert np.abs(gradient - summed).max() <= bar * np.abs(summed).max()
+        assert isinstance(found.Z, list)
+        assert np.abs(found.alpha - expected.alpha) <= bar * np.abs(expected.alpha)
+
+
+def test_doubtful_pairs_are_exact(rng):
+    """Long windows of few values: the compiled engine sends such pairs to the reference engine."""
+    X = np.repeat(rng.standard_normal((6, 1, 8)), 6, axis=2) + 1e-7 * rng.standard_normal(
+        (6, 1, 48)
+    )
+    kernel, W = rk.ResCNTK(4), rng.standard_normal((6, 6))
+    exact = kernel.vjp(X, weights=W, engine="reference")
+    for option in options(kernel, X[0]):
+        found = kernel.vjp(X, weights=W, **option)
+        error = np.abs(found.X - exact.X).max() / np.abs(exact.X).max()
+        assert error <= 10.0 * tolerances.GRADIENT[option["dtype"]], option
+
+
+def test_refusals(rng):
+    X = rng.standard_normal((2, 1, 6))
+    masked = np.ma.masked_less(np.ones((2, 2)), 0.0)
+    for weights, words in (
+        (None, "weights is None"),
+        (np.ones(2), r"weights has shape \(2,\), expected \(2, 2\)"),
+        (np.ones((3, 2)), r"weights has shape \(3, 2\), expected \(2, 2\)"),
+        (np.full((2, 2), np.nan), "weights of shape .* contains NaN"),
+        (masked, "weights is a masked array"),
+        (np.ones((2, 2), complex), "weights has dtype complex128"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            KERNEL.vjp(X, weights=weights)
+    W = np.ones((2, 2))
+    with pytest.raises(ValueError, match="activation 'erf', expected 'relu'"):
+        KERNEL.replace(activation="erf").vjp(X, weights=W)
+    with pytest.raises(
+        ValueError, match="engine is 'cuda', which cannot serve here: it has no gra"
+    ):
+        KERNEL.vjp(X, weights=W, engine="cuda")
+    with pytest.raises(OverflowError, match="exceeds"):
+        KERNEL.vjp(X * 1e200, weights=W * 1e200)
+    if "numba" in ENGINES:
+        with pytest.raises(ValueError, match="its gradients are of"):
+            KERNEL.replace(head="equivariant").vjp(X, weights=W, engine="numba")
