@@ -5,7 +5,6 @@
 Results of parts that do not run stay as learned_signals.json has them. Seconds are processor time.
 """
 
-import json
 import pickle
 import time
 from collections.abc import Callable, Iterator
@@ -22,8 +21,15 @@ from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier
 
 KERNEL = rk.ResCNTK(4, normalized=True)
-CASES = (("JapaneseVowels", 9), ("ItalyPowerDemand", 4), ("digits", 10), ("digits", 100),
-         ("OSULeaf", 18), ("BasicMotions", 8))  # fmt: skip
+CASES = (
+    ("ItalyPowerDemand", 4),
+    ("JapaneseVowels", 9),
+    ("BasicMotions", 8),
+    ("OSULeaf", 18),
+    ("digits", 10),
+    ("digits", 100),
+)
+"""Sets and numbers of signals, those that take least time first."""
 STARTS, PENALTY, ITERATIONS = 3, 1e-3, 60
 OPTIONS = {"dtype": "float32"}
 CHANGED = ("GunPoint", "ArrowHead", "JapaneseVowels")
@@ -44,7 +50,7 @@ def parts_of(name: str) -> tuple[np.ndarray, ...]:
 
 def signals(quick: bool) -> Iterator[Row]:
     """Yield accuracies with m signals: chosen of each class, pivoted, learned; and with all."""
-    for name, m in CASES[1:2] if quick else CASES:
+    for name, m in CASES[:1] if quick else CASES:
         X, y, Z, expected = parts_of(name)
         classes = np.unique(y)
         Y = 1.0 * (y[:, None] == classes) - 1 / len(classes)
@@ -53,7 +59,7 @@ def signals(quick: bool) -> Iterator[Row]:
         def right(decisions: np.ndarray, classes: Any = classes, expected: Any = expected) -> float:
             return float(np.mean(classes[decisions.argmax(axis=1)] == expected))
 
-        full = across @ rk.regression.solve(KERNEL(X, **OPTIONS), Y, PENALTY).coefficients
+        full = across @ rk.regression.solve(KERNEL(X, **OPTIONS), Y, PENALTY)
         found: dict[str, list[float]] = {"chosen": [], "pivoted": [], "learned": [], "seconds": []}
         for seed in range(1 if quick or m > 50 else STARTS):
             rng = np.random.default_rng(seed)
@@ -129,16 +135,54 @@ PARTS: dict[str, Callable[[bool], Iterator[Row]]] = {
 }
 
 
+HEADERS = {
+    "signals": (
+        "Accuracies on the test part of ridge regression with the normalized ResCNTK of depth 4, "
+        "GAP, penalty .001: with all n signals, and restricted to m signals. Chosen of each class, "
+        "by randomly pivoted Cholesky, and learned (60 iterations from chosen ones); means of "
+        "three draws, one for m above 50. Spread: largest less least accuracy of learned signals."
+    ),
+    "models": (
+        'Accuracies of `ResidualKernelClassifier(effort="fast")`, and of `condense(m, '
+        "max_iterations=12)`; m is a tenth of the signals, at least two for each class. Faster: "
+        "processor time of predicting 50 signals, full by condensed. File: condensed by full."
+    ),
+    "changes": (
+        "`counterfactual` of test signals: the share found, with a probability of at least .8, and "
+        "the median distance by the distance to the nearest training signal of another class."
+    ),
+}
+
+
+def text(report: Row) -> str:
+    """Return the page of the parts that have been measured."""
+    machine = report["machine"]
+    parts: list[Any] = [
+        "# Learned signals",
+        f"{machine['processor']}, {machine['cores']} cores; Python {machine['python']}, NumPy "
+        f"{machine['numpy']}. Seconds are processor time.",
+    ]
+    for part in PARTS:
+        rows = [
+            {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in row.items()}
+            for row in report.get(part, ())
+        ]
+        parts += [HEADERS[part], harness.rows_table(rows, left=(0,))] if rows else []
+    return harness.page(*parts)
+
+
 def main() -> None:
-    options = harness.options(__doc__, part={"choices": PARTS, "nargs": "+", "default": PARTS})
-    file = options.out / "learned_signals.json"
-    results = json.loads(file.read_text()) if file.exists() else {"machine": harness.machine()}
-    for part in options.part:
-        results[part] = []
+    several = {"action": "append", "choices": PARTS, "help": "only this (and this …)"}
+    options = harness.options(__doc__, part=several)
+    path = options.out / "learned_signals.json"
+    report = harness.load(path, {}) | {"machine": harness.machine()}
+    for part in options.part or PARTS:
+        report[part] = []
         for row in PARTS[part](options.quick):
-            results[part].append(row)
-            file.write_text(json.dumps(results, indent=1) + "\n")
-            print(row, flush=True)
+            report[part].append(row)
+            harness.save(path, report)
+            harness.say(row)
+    harness.publish(path, text(report))
 
 
 if __name__ == "__main__":
