@@ -114,6 +114,7 @@ def family(n):
 
 ROOMS = {
     "Kernel": Room(lambda n: rk.Kernel(n, "ntk").diag(X)),
+    "Kernel.vjp": Room(lambda n: rk.Kernel(n, "ntk").vjp(X, weights=np.eye(3))),
     "gram": Room(lambda n: rk.gram(n, X)),
     "pixel_pairs": Room(lambda n: rk.pixel_pairs(n, X)),
     "pixel_shares": Room(lambda n: rk.pixel_shares(n, X)),

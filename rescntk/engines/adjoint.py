@@ -72,6 +72,8 @@ class AdjointRecursion(DeficitRecursion):
         The derivatives by the input at fixed variances, of `input_adjoint`, at the end of
         `adjoints`. Without the part of `start` where the mean of F⁰ is added to results. Vectors
         are unit vectors of pixels (`turns`); else the signals themselves, and b and b' are 0.
+    sign : array or float
+        −1 where δ is the sum of both vectors.
     by_alpha, by_bias : array, (left case, row, 1)
         Derivatives at fixed variances by log α² and by log β, at the end of `adjoints`.
     """
@@ -90,6 +92,7 @@ class AdjointRecursion(DeficitRecursion):
         self._kappa: Any = 0.0
         # Root masses have twice the digits: what lies below is a rounding error in any precision.
         self._tied = TIED * self.scaling.depth * float(np.finfo(np.float64).eps)
+        self.sign: Any = 1.0
         self.by_alpha: Any = 0.0
         self.by_bias: Any = 0.0
 
@@ -160,7 +163,9 @@ class AdjointRecursion(DeficitRecursion):
         features = self._box_adjoint(zero + features, window) + more
         if self.turns:
             roots = self._roots(*self._masses)
-            self.input = input_adjoint(features, self._kappa, passed.pair.w, *roots)
+            w, v = passed.pair.w, passed.pair.v
+            self.input = input_adjoint(features, self._kappa, w, v, *roots)
+            self.sign = self.xp.where(w < v, 1.0, -1.0)
         else:
             self.input = features, 0.0, features, 0.0
         yield Variances(0, 0.5 * more, 0.5 * more)  # those of F̄ are at fixed D already

@@ -333,7 +333,7 @@ class GradientRun(ReferenceGram):
                     [side.axes(table[channel]) for side, table in zip(sides, tables, strict=True)]
                     for tables in vectors
                 )
-                delta = (x - z) + (x_rest - z_rest)
+                delta = (x - recursion.sign * z) + (x_rest - recursion.sign * z_rest)
                 adders[0](sums[0][1][channel], -(a * delta + b * x))
                 adders[1](sums[1][1][channel], other_a * delta + other_b * x)
             for k, value in enumerate((recursion.by_alpha, recursion.by_bias)):

@@ -134,19 +134,19 @@ def correlate_adjoint(
 
 
 def input_adjoint(
-    features: Any, kappa: Any, w: Any, root: Any, other: Any, difference: Any
+    features: Any, kappa: Any, w: Any, v: Any, root: Any, other: Any, difference: Any
 ) -> tuple[Any, Any, Any, Any]:
     """Return a, b, a', b': the input's derivatives at fixed variances, by unit vectors û and v̂.
 
-    They are −(a δ + b û) by x and a' δ + b' û by z, with δ = û − v̂. `features` is F̄⁰ without
-    `kappa`, the κ̄ of layer 1, which reads the pixels themselves: it turns their unit vectors.
-    `root` is |x|, `other` |z| and `difference` |x| − |z|. No term grows like 1/θ.
+    They are −(a δ + b û) by x and a' δ + b' û by z, with δ = û − v̂; or û + v̂ where v̂ is nearer to
+    −û, v < w. `features` is F̄⁰ without `kappa`, the κ̄ of layer 1, which reads the pixels
+    themselves: it turns their unit vectors. `root` is |x|, `other` |z| and `difference` |x| − |z|.
+    No term grows like 1/θ.
     """
     turn, other_turn = kappa * other, kappa * root
-    parallel, across = features * difference, features * other
-    return (
-        across + turn,
-        parallel - turn * w,
-        across + other_turn * (1.0 - w),
-        parallel + other_turn * w,
-    )
+    along, across = features * difference, features * other
+    opposite = along + 2.0 * across  # v̂ = δ − û
+    a, other_a = across + turn, across + other_turn * (1.0 - w)
+    b = where_less(w, v, along - turn * w, opposite + turn * v)
+    other_b = where_less(w, v, along + other_turn * w, opposite + other_turn * v)
+    return where_less(w, v, a, 0.0 - a), b, where_less(w, v, other_a, 0.0 - other_a), other_b

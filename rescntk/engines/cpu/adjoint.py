@@ -45,7 +45,6 @@ from .layers import (
     correlate_distance,
     half_square,
     keeps_root_errors,
-    left_vector,
     load_roots,
     pixel_loops,
     write_own_squares,
@@ -101,11 +100,12 @@ class Way(NamedTuple):
     turned: int  # rings of Σ̄ and Ā_g of a layer
     left: int  # the derivative by a left pixel at each pixel pair, weighted
     left_weights: int
-    right_weights: int  # the weights of each row, repeated for the pixels of a stretch
+    right_weights: int  # the weights of each row
     right: int  # sums over left cases for the L + 1 + channels right tables, at each pixel pair
     right_pixels: int  # two numbers for each channel: the right cases' vectors
     kappa: int  # κ̄ of layer 1
-    numbers: int  # derivatives by log α² at fixed variances, summed over stretches
+    sign: int  # −1 where δ is a sum (`input_adjoint`)
+    numbers: int  # derivatives by log α² at fixed variances, summed over the pixels of each row
     kept: int  # the `KEPT` quantities of layer 1, 2, …
     room: int  # scratch of moving sums over the input filter
     single: FilterSum  # of one tap
@@ -115,6 +115,8 @@ class Way(NamedTuple):
     turns: bool  # whether the input's vectors are unit vectors of pixels (`input_adjoint`)
     share: float  # of the linear network, λ
     noise: float  # rounding units that the w of proportional windows may be
+    near: float  # pairs with windows of smaller min(w, v), that is not 0, are doubtful
+    most_doubt: float  # the E of these
 
 
 class Gradients(NamedTuple):
@@ -180,13 +182,15 @@ def keep_input(
             linear = g - gw
             store(memory, places.distance + out, h * h + gw)
             store(memory, places.linear + out, linear)
-            store(memory, places.features + out, 0.0 * w)
+            if not way.ntk:
+                store(memory, places.features + out, 0.0 * w)
             if constants.skip:
                 store(memory, places.tangent + out, 0.0 * w)
             else:
                 store(memory, places.tangent + out, constants.initial * linear)
-            store(memory, way.kept + W * group.length + at, w)
-            store(memory, way.kept + TANGENT * group.length + at, v)
+            if not way.turns:
+                store(memory, way.kept + W * group.length + at, w)
+                store(memory, way.kept + TANGENT * group.length + at, v)
     return doubtful
 
 
@@ -252,9 +256,16 @@ def keep_layer(
                     group, out, distance, h, root1, root2, inverse, layer
                 )  # fmt: skip
                 doubtful |= some
+                if not keeps_root_errors(memory):
+                    near = where_less(w, v, w, v)
+                    if any_negative(near - way.near):
+                        # κ̄ is large, and √q1 − √q2 has rounding errors.
+                        place = places.doubt + out
+                        more = where_less(near, way.near, way.most_doubt, 0.0)
+                        more = where_less(0.0, near, more, 0.0)
+                        doubtful |= any_negative(0.0 - more)
+                        store(memory, place, load(memory, place) + more)
             half_g = root1 * root2
-            # Windows without variance have ρ = 0, the mean over all ρ.
-            w, v = where_less(0.0, half_g, w, 1.0), where_less(0.0, half_g, v, 1.0)
             relu = dual(half_g, w, v, layer, (constants.p, constants.r))
             store(
                 memory,
@@ -262,7 +273,10 @@ def keep_layer(
                 layer.half_factor * (h * h) + relu.deficit,
             )
             store(memory, here + W * length, where_less(w, v, w, 0.0 - (v + layer.tiny)))
-            store(memory, here + LOST * length, lost_slope(relu.k0, w, v, layer, way.share))
+            lost = lost_slope(relu.k0, w, v, layer, way.share)
+            # Windows without variance have ρ = 0, the mean over all ρ.
+            lost = where_less(0.0, half_g, lost, 0.5 * layer.half_factor * (1.0 - way.share))
+            store(memory, here + LOST * length, lost)
             total = distance
             if not keeps_root_errors(memory):
                 total = fabs(h) * (root1 + root2) + distance
@@ -355,95 +369,101 @@ def kept_correlation(kept: Vector) -> tuple[Vector, Vector]:
     return where_less(kept, 0.0, 2.0 + kept, kept), where_less(kept, 0.0, 0.0 - kept, 2.0 - kept)
 
 
+@inlined_by_llvm
+def box_line(memory: Numbers, taps: Taps, at: int) -> Vector:
+    """Return a moving sum at one short vector of pixels (`sums.box`)."""
+    first = load_line(memory, taps.first + at)
+    if taps.single:
+        return first
+    return first + (load_line(memory, taps.second + at) + load_line(memory, taps.third + at))
+
+
+@inlined_by_llvm
+def line_roots(
+    memory: Numbers, left: FlatTables, table: int, right: int, length: int
+) -> tuple[Vector, Vector, Vector, Vector, Vector]:
+    """Return √q1, √q2, their difference, 1/√q1 and 1/√q2 (`layers.load_roots`).
+
+    `table` is the pixel's place in the left tables, `right` the place in the right ones.
+    """
+    root2, inverse2 = load_line(memory, right), load_line(memory, right + length)
+    root1 = repeat_like(left.half_root[table], root2)
+    inverse1 = repeat_like(left.inverse[table], root2)
+    difference = root1 - root2
+    if keeps_root_errors(memory):
+        lost = repeat_like(left.lost[table], root2) - load_line(memory, right + 2 * length)
+        difference = difference + lost
+    return _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * difference, inverse1, inverse2
+
+
 @compiled
 def back_layer(
-    group: RowGroup, left: LeftPixels, right_root: int, features: Taps, tangents: Taps,
-    identity: float, kept: int, right: int, layer: Any, way: Way,
+    group: RowGroup, left: FlatTables, table: int, right_root: int, features: Taps, tangents: Taps,
+    identity: float, kept: int, right: int, layer: Any, way: Way, last: bool,
 ) -> None:  # fmt: skip
     """Compute the adjoints of a layer's steps, before its inner filter.
 
     `features` and `tangents` are the taps of φ = box(F̄) and of box(Ā). `identity` is the box of the
-    part of Ā (of F̄, for the Gaussian process kernel) that has come unchanged. `right` is the place
-    of the layer's sums over left cases.
+    part of Ā (of F̄, for the Gaussian process kernel) that has come unchanged. `table` is the place
+    of the left case's table of the layer, and `right` of the layer's sums over left cases. In the
+    `last` layer F̄ and Ā are 0. Vectors are short: many numbers are in use at a time.
     """
     align_stack()
-    memory, length = group.memory, group.length
+    memory, length, rows = group.memory, group.length, group.rows
     curvature = layer.half_factor * (1.0 - way.share) / math.pi
-    whole, apart = summed_pixels(group) < group.d, way.turns and kept == way.kept
-    stretches, stretch_length = pixel_loops(left, group)
-    for stretch in range(stretches):
-        pixel = stretch * left.pixels
-        first = stretch * stretch_length
-        for at in range(first, first + stretch_length, memory.per_vector):
-            out, here = group.start + at, kept + at
-            root1, root2, h, _ = load_roots(group, left, left.root, right_root, pixel, at, None)
-            inverse2 = load(memory, right_root + length + at)
-            inverse1 = left_vector(
-                left.inverses, left.root + left.step, pixel, at, left.pixels, root2
+    for j in range(group.d):
+        for row in range(0, rows, memory.per_line):
+            at = j * rows + row
+            here = kept + at
+            root1, root2, difference, inverse1, inverse2 = line_roots(
+                memory, left, table + j, right_root + at, length
             )
-            w, v = kept_correlation(load(memory, here + W * length))
-            lost = load(memory, here + LOST * length)
-            cosecant = load(memory, here + COSECANT * length)
-            bend = curvature * (w * v * cosecant)  # (1 − λ)/π sin θ
-            phi, g = box(memory, features, at), 2.0 * (root1 * root2)
+            w, v = kept_correlation(load_line(memory, here + W * length))
+            lost = load_line(memory, here + LOST * length)
+            cosecant = load_line(memory, here + COSECANT * length)
+            bend = curvature * (w * v * cosecant)  # c (1 − λ) sin θ/(2π)
+            phi, g = 0.0 * w, root1 * root2
+            if not last:
+                phi = box_line(memory, features, at)
             K = g * (bend + times_slope_of(lost, 1.0 - w, layer))
-            distance = layer.half_factor * (h * h + g) - K
-            row = at - first  # weights repeat, and sums over pixels
-            total = way.numbers + (row if whole else at)
-            numbers = load(memory, total) - phi * distance
+            distance = layer.half_factor * (0.5 * difference * difference + g) - K
+            numbers = load_line(memory, way.numbers + row) - phi * distance
             if way.ntk:
-                beta = identity + box(memory, tangents, at)
-                A_g = load(memory, here + TANGENT * length)
+                beta = identity + 0.0 * w
+                if not last:
+                    beta = identity + box_line(memory, tangents, at)
+                A_g = load_line(memory, here + TANGENT * length)
                 kappa = beta * times_slope_adjoint(A_g, inverse1 * inverse2, cosecant, curvature)
-                if apart:
+                if way.turns and kept == way.kept:
                     store(memory, way.kappa + at, kappa)
                     kappa = 0.0 * kappa
                 turned = times_slope_of(lost, beta, layer)
-                store(memory, way.turned + out, turned)
+                store(memory, way.turned + group.start + at, turned)
                 through = tangent_g_adjoint(turned, layer)
                 curved = bend * tangent_branch_adjoint(beta, phi, layer)
-                branch = tangent_branch(times_slope_of(lost, A_g, layer), K, layer)
-                store(memory, total, numbers + beta * branch)
+                numbers = numbers + beta * tangent_branch(
+                    times_slope_of(lost, A_g, layer), K, layer
+                )
             else:
                 beta, kappa = identity + 0.0 * w, 0.0 * w
                 through, curved = times_slope_of(lost, beta, layer), bend * (beta + phi)
-                store(memory, total, numbers + beta * K)
+                numbers = numbers + beta * K
+            store(memory, way.numbers + row, numbers)
             Sigma = through + kappa + times_slope_of(lost, phi, layer)
-            store(memory, way.Sigma + out, Sigma)
-            slope, difference = through - lost * phi, _ROOT2 * h
-            of_left = correlate_adjoint(
-                slope, curved, kappa, w, difference, _ROOT2 * root2, inverse1
-            )
-            of_right = correlate_adjoint(
-                slope, curved, kappa, w, 0.0 - difference, _ROOT2 * root1, inverse2
-            )
-            store(memory, way.left + at, load(memory, way.left_weights + row) * of_left)
-            weights = load(memory, way.right_weights + row)
-            store(memory, right + at, load(memory, right + at) + weights * of_right)
-
-
-@compiled
-def stretch_pixels(group: RowGroup) -> int:
-    """Return the pixels of a stretch (`layers.pixel_loops`) whose rows repeat: at least a vector's.
-
-    Where tables have a number for each row, a stretch has all pixels.
-    """
-    pixels = max(1, group.memory.per_vector // group.rows)
-    return pixels if group.rows * pixels % group.memory.per_vector == 0 else group.d
-
-
-@compiled
-def summed_pixels(group: RowGroup) -> int:
-    """Return the pixels over which `way.numbers` are to be summed: of a stretch, if it fits."""
-    pixels = stretch_pixels(group)
-    return pixels if group.d % pixels == 0 else group.d
+            store(memory, way.Sigma + group.start + at, Sigma)
+            slope = through - lost * phi
+            of_left = correlate_adjoint(slope, curved, kappa, w, difference, root2, inverse1)
+            of_right = correlate_adjoint(slope, curved, kappa, w, 0.0 - difference, root1, inverse2)
+            store(memory, way.left + at, load_line(memory, way.left_weights + row) * of_left)
+            of_right = load_line(memory, way.right_weights + row) * of_right
+            store(memory, right + at, load_line(memory, right + at) + of_right)
 
 
 @compiled
 def write_weights(
     group: RowGroup, rows: RowPlaces, case: int, way: Way, gradients: Gradients
 ) -> bool:
-    """Write the weights of a stretch, 0 for repeated rows; return whether any is not 0."""
+    """Write the weights of each row, 0 for repeated rows; return whether any is not 0."""
     some, memory = False, group.memory
     for row in range(group.rows):
         left = right = 0.0
@@ -453,12 +473,6 @@ def write_weights(
             right = gradients.right_weights[case, right_case]
         some |= left != 0.0 or right != 0.0
         memory[way.left_weights + row], memory[way.right_weights + row] = left, right
-    if some:
-        for place in (way.left_weights, way.right_weights):
-            for j in range(1, stretch_pixels(group)):
-                for at in range(0, group.rows, memory.per_line):
-                    weights = load_line(memory, place + at)
-                    store(memory, place + j * group.rows + at, weights)
     return some
 
 
@@ -476,35 +490,35 @@ def sum_rows(group: RowGroup, place: int, sums: Numbers, target: int, factor: fl
 
 @compiled
 def back_input(
-    group: RowGroup, left: LeftPixels, right_input: int, features: Taps, way: Way
+    group: RowGroup, left: FlatTables, table: int, right_input: int, features: Taps, way: Way
 ) -> None:
     """Compute the weighted a, b, a' and b' of `input_adjoint`, without halos.
 
-    They come to the places of Σ̄, of `left`, of Ā_g and of Ā. `features` are the taps of F̄⁰.
+    They come to the places of Σ̄, `left`, Ā_g and Ā, and −1 to `sign` where δ is a
+    sum. `features` are the taps of F̄⁰.
     """
     align_stack()
-    memory = group.memory
-    stretches, stretch_length = pixel_loops(left, group)
-    for stretch in range(stretches):
-        pixel = stretch * left.pixels
-        first = stretch * stretch_length
-        for at in range(first, first + stretch_length, memory.per_vector):
-            F = box(memory, features, at)
-            own_weights = load(memory, way.left_weights + at - first)
-            weights = load(memory, way.right_weights + at - first)
+    memory, rows, length = group.memory, group.rows, group.length
+    for j in range(group.d):
+        for row in range(0, rows, memory.per_line):
+            at = j * rows + row
+            F = box_line(memory, features, at)
+            own_weights = load_line(memory, way.left_weights + row)
+            weights = load_line(memory, way.right_weights + row)
             if way.turns:
-                root1, root2, h, _ = load_roots(
-                    group, left, left.input, right_input, pixel, at, None
+                root1, root2, difference, _, _ = line_roots(
+                    memory, left, table + j, right_input + at, length
                 )
                 kappa = 0.0 * F
-                w, _ = kept_correlation(load(memory, way.kept + W * group.length + at))
+                kept = load_line(memory, way.kept + W * length + at)
+                w, v = kept_correlation(kept)
+                sign = where_less(kept, 0.0, -1.0, 1.0 + kappa)
                 if way.ntk:
-                    kappa = load(memory, way.kappa + at)
-                a, b, other_a, other_b = input_adjoint(
-                    F, kappa, w, _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * h
-                )
+                    kappa = load_line(memory, way.kappa + at)
+                a, b, other_a, other_b = input_adjoint(F, kappa, w, v, root1, root2, difference)
             else:
-                a, b, other_a, other_b = F, 0.0 * F, F, 0.0 * F
+                a, b, other_a, other_b, sign = F, 0.0 * F, F, 0.0 * F, 1.0 + 0.0 * F
+            store(memory, way.sign + at, sign)
             store(memory, way.Sigma + at, own_weights * a)
             store(memory, way.left + at, own_weights * b)
             store(memory, way.turned + at, weights * other_a)
@@ -516,39 +530,43 @@ def add_pixels(group: RowGroup, case: int, channels: int, tables: int, way: Way,
     """Add the derivatives by pixels at fixed variances, −(a δ + b û) and a' δ + b' û."""
     align_stack()
     memory, length, d = group.memory, group.length, group.d
+    if way.turns:  # κ̄ is not needed any more
+        for j in range(d):
+            memory[way.kappa + j] = 0.0
+        sum_rows(group, way.left, memory, way.kappa, 1.0)
     for channel in range(channels):
         x, z = 2 * (case * channels + channel) * d, way.right_pixels + 2 * channel * length
         right = way.right + (tables + channel) * length
         sums, here = (case * (tables + channels) + tables + channel) * d, 0
         for j in range(d):
-            total = parallel = 0.0 * load_line(memory, here)
+            total = 0.0 * load_line(memory, here)
             unit = out.left_pixels[x + 2 * j]
             high, low = repeat_like(unit, total), repeat_like(out.left_pixels[x + 2 * j + 1], total)
             for at in range(here, here + group.rows, memory.per_line):
-                delta = high - load_line(memory, z + at)
-                delta = delta + (low - load_line(memory, z + length + at))
+                sign = load_line(memory, way.sign + at)
+                delta = high - sign * load_line(memory, z + at)
+                delta = delta + (low - sign * load_line(memory, z + length + at))
                 total = total + load_line(memory, way.Sigma + at) * delta
-                parallel = parallel + load_line(memory, way.left + at)
                 more = load_line(memory, way.turned + at) * delta
                 more = more + load_line(memory, way.tangent + at) * high
                 store(memory, right + at, load_line(memory, right + at) + more)
-            out.left[sums + j] -= sum_numbers(total + parallel * high)
+            out.left[sums + j] -= sum_numbers(total) + unit * memory[way.kappa + j]
             here += group.rows
 
 
 @compiled
 def pass_back(
-    group: RowGroup, left: FlatTables, lefts: np.ndarray, case: int, channels: int,
-    constants: Constants, way: Way, out: Any,
+    group: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
+    channels: int, constants: Constants, way: Way, gradients: Gradients, out: Any,
 ) -> None:  # fmt: skip
     """Take the rows of a group back through all layers, and add up the derivatives."""
     layers, inner, outer = constants.layers, constants.inner, constants.outer
     memory, places, length, depth = group.memory, group.places, group.length, len(layers) - 1
     vector, start = memory.per_vector, way.start
-    zero = 0.0 * load(memory, way.numbers)
-    stretch = stretch_pixels(group) * group.rows
+    zero, table = 0.0 * load(memory, way.numbers), lefts[case].first * (depth + 1)
+    for row in range(group.rows):
+        memory[way.numbers + row] = 0.0
     for at in range(0, group.size, vector):
-        store(memory, way.numbers + at, zero)
         store(memory, way.features + group.start + at, zero)
         store(memory, way.tangent + group.start + at, zero)
     first = case * (depth + 1 + channels) * group.d
@@ -557,7 +575,6 @@ def pass_back(
             return
         layer = layers[number]
         kept = way.kept + (number - 1) * KEPT * length
-        pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, number))
         right_root = places.right_layers + 3 * number * length
         step, room = layer.outer_step, places.distance_scratch
         features = moving_sum(group, way.features, outer, step, room, None)
@@ -566,7 +583,10 @@ def pass_back(
             room = places.tangent_scratch
             tangents = moving_sum(group, way.tangent, outer, step, room, None)
         identity, right = outer.n_taps * start, way.right + number * length
-        back_layer(group, pixels, right_root, features, tangents, identity, kept, right, layer, way)
+        back_layer(
+            group, left, table + number * group.d, right_root, features,
+            tangents, identity, kept, right, layer, way, number == depth,
+        )  # fmt: skip
         sum_rows(group, way.left, out.left, first + number * group.d, 0.5)
         window, step = inner, layer.inner_step
         if number == 1:
@@ -576,6 +596,7 @@ def pass_back(
         if way.ntk:
             add_window(group, way.tangent, way.turned, window, step, scale, room)
         start *= scale
+    add_numbers(group, rows, case, way, gradients)
     # Of the input: Ā⁰ and, unless the mean of F⁰ is apart, what has come unchanged.
     initial = constants.initial if way.ntk else 1.0
     if constants.adds_mean:
@@ -586,15 +607,16 @@ def pass_back(
         features = load(memory, way.features + group.start + at)
         store(memory, way.features + group.start + at, features + more)
     taps = moving_sum(group, way.tangent, way.input, 1, way.room, None)
-    for at in range(0, group.size, vector):
-        more, row = box(memory, taps, at), at % stretch
-        store(memory, way.left + at, load(memory, way.left_weights + row) * more)
-        more = load(memory, way.right_weights + row) * more
-        store(memory, way.right + at, load(memory, way.right + at) + more)
+    for j in range(group.d):
+        for row in range(0, group.rows, memory.per_line):
+            at = j * group.rows + row
+            more = box_line(memory, taps, at)
+            store(memory, way.left + at, load_line(memory, way.left_weights + row) * more)
+            more = load_line(memory, way.right_weights + row) * more
+            store(memory, way.right + at, load_line(memory, way.right + at) + more)
     sum_rows(group, way.left, out.left, first, 0.5)
     taps = moving_sum(group, way.features, way.input, 1, way.room, None)
-    pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, 1))
-    back_input(group, pixels, places.right_layers, taps, way)
+    back_input(group, left, table, places.right_layers, taps, way)
     add_pixels(group, case, channels, depth + 1, way, out)
 
 
@@ -604,10 +626,7 @@ def add_numbers(
 ) -> None:  # fmt: skip
     """Add the derivatives by log α² over the pixels of each row."""
     for row in range(rows.number):
-        total = 0.0
-        for j in range(summed_pixels(group)):
-            total += group.memory[way.numbers + j * group.rows + row]
-        gradients.by_alpha[case, rows.each[row].case] += total
+        gradients.by_alpha[case, rows.each[row].case] += group.memory[way.numbers + row]
 
 
 @compiled
@@ -679,6 +698,7 @@ def derive(
             some = write_weights(whole, rows, case, way, gradients)
             pass_forth(whole, rows, left, lefts, case, n_channels, constants, results, way, out)
             if some:
-                pass_back(whole, left, lefts, case, n_channels, constants, way, out)
-                add_numbers(whole, rows, case, way, gradients)
+                pass_back(
+                    whole, rows, left, lefts, case, n_channels, constants, way, gradients, out
+                )
         add_right(whole, rows, layers - 1, n_tables, per_table, way, out)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...arrays import Batch
 from .. import gradients as reference
+from ..doubt import MOST_E
 from ..geometry import longest_reach
 from ..gradients import Derivatives, Signals, add_means, derivatives, pair_factors
 from ..masses import read_exactly
@@ -36,7 +37,7 @@ _PARTS = 8
 """Threads for which tasks are cut, whatever the number of threads. More let more threads share the
 work of few signals; fewer make tables of right cases less often. Chosen by reasoning."""
 
-_GROUP_BYTES = 12800
+_GROUP_BYTES = 6400
 """Bytes of one quantity in a group of rows, as `plan._GROUP_BYTES`: four are kept of a layer."""
 
 _NOISE = 4.0
@@ -50,6 +51,13 @@ reference engine. A larger number leaves larger errors; a smaller one repeats mo
 reasoning: errors stay below 1e-11 (float64) and 1e-5 (float32) of the largest component.
 """
 
+
+_NEAR = {"float64": 1e-10, "float32": 0.0}
+"""The min(1 − ρ, 1 + ρ) of windows below which pairs of signals go through the reference engine.
+
+√q1 − √q2 has a rounding error, which κ̄ multiplies by 1/θ; tables of float32 keep what rounding
+took from roots. A larger number repeats more pairs of near copies. At this one the error is 1e-11.
+"""
 
 _PAIRS_AT_ONCE = 4096
 """Pairs that go through the reference engine together. More take more memory."""
@@ -86,7 +94,7 @@ class GradientPlan(Plan):
         item = self.dtype.itemsize
         line = LINE_BYTES // item
         tables = self.depth + 1 + self.n_channels
-        numbers = [*[1] * 7, tables, 2 * self.n_channels, 1, 1, KEPT * self.depth]
+        numbers = [*[1] * 7, tables, 2 * self.n_channels, 1, 1, 1, KEPT * self.depth]
         numbers += [max(1, self.input_filter.pieces)]
         begin = -(-len(group.memory) // line) * line
         *places, size = (begin + np.cumsum([0, *numbers]) * group.length).tolist()
@@ -96,7 +104,8 @@ class GradientPlan(Plan):
         start, noise = 1.0 / (self.longest * scaling.offsets), float(np.finfo(self.dtype).eps)
         ntk, turns = self.request.kinds == ("ntk",), self.input_filter.size == 1
         way = Way._make([
-            *places, filter_sum(1), self.input_filter, start, ntk, turns, share, _NOISE * noise
+            *places, filter_sum(1), self.input_filter, start, ntk, turns, share, _NOISE * noise,
+            _NEAR[self.dtype.name], MOST_E[self.dtype.name],
         ])  # fmt: skip
         return group._replace(memory=memory), way
 
