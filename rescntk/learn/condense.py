@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..progress import progress_bar
-from ..regression.learned_signals import learn_signals, of_each_label
+from ..regression.learned_signals import InterruptionWarning, learn_signals, of_each_label
 from ..validation import check_flag, check_integer
 from .average import FittedPass, Training
 from .passes import Pass
@@ -76,9 +77,14 @@ def condensed(
     with (
         progress_bar(check, len(fitted), "kernel", name="condense") as tick,
         threadpool_limits(1, "blas"),
+        warnings.catch_warnings(),
     ):
+        warnings.simplefilter("error", InterruptionWarning)
         for seed, each in enumerate(fitted):
-            found.append(_condense_pass(each, count, labels_of, seed, max_iterations, options))
+            try:
+                found.append(_condense_pass(each, count, labels_of, seed, max_iterations, options))
+            except InterruptionWarning:  # of `learn_signals`, which would go on
+                raise KeyboardInterrupt from None
             tick(1)
     small = copy.copy(model)
     small._fitted, small._places = found, slice(None)

@@ -34,6 +34,10 @@ _ROUNDING = 4.0
 of nearly equal signals smaller. Chosen as twice the norm of symmetric rounding errors, 2 √m eps."""
 
 
+class InterruptionWarning(UserWarning):
+    """Warning that the signals are the best before an interruption."""
+
+
 class LearnedSignals(NamedTuple):
     """Signals and coefficients: ``kernel(X_new, signals) @ coefficients`` predicts."""
 
@@ -156,6 +160,7 @@ def learn_signals(
             warnings.warn(
                 f"learn_signals was interrupted in iteration {len(losses)} of {steps}: the result "
                 f"is the best so far, of loss {loss.least:.4g}",
+                InterruptionWarning,
                 stacklevel=3,  # the caller of learn_signals, which is decorated
             )
     found = list(loss.best) if isinstance(loss.best, SignalList) else loss.best

@@ -5,6 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+from rescntk.learn.passes import Pass
 from tests.learn.cases import ONE, waves
 from tests.learn.test_files import reread, signals_of
 
@@ -86,3 +87,20 @@ def test_refusals(rng):
             full.condense(wrong)
     with pytest.raises(ValueError, match="max_iterations is 0"):
         full.condense(4, max_iterations=0)
+
+
+def test_interruption_ends_it(rng, monkeypatch):
+    """`learn_signals` would return the best so far, and the next pass would go on."""
+    X, y = waves(rng, 20, 2)
+    full, calls, vjp = ResidualKernelClassifier(**FEW).fit(X, y), [], Pass.vjp
+
+    def interrupted(self, *arguments, **options):
+        calls.append(1)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return vjp(self, *arguments, **options | {"engine": "reference"})
+
+    monkeypatch.setattr(Pass, "vjp", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        full.condense(4)
+    assert len(calls) == 6
