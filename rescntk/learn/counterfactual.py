@@ -53,7 +53,7 @@ class Counterfactuals(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """What a model is to answer to each of some signals."""
+    """The answers that a model is to give to some signals."""
 
     answer: Callable[..., tuple[np.ndarray, ...]]
     """Function of decisions (n, n_outputs), novelties (n,) and the places of n cases among the
@@ -271,7 +271,7 @@ class _Search:
             tick(1)
 
     def restart(self, others: np.ndarray, count: int, tick: Callable[[int], None]) -> None:
-        """Where no signal was found, search from the nearest of `others` that has the level."""
+        """Search from the nearest of `others` that has the level, where no signal was found."""
         places = np.flatnonzero(~self.reached)
         if not len(places) or not len(others):
             return
