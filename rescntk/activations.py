@@ -70,10 +70,8 @@ class DualResult(NamedTuple):
     """Multiplies numbers by E[σ'(u)σ'(v)] times the unit of q."""
 
     opposite_distance: Any = None
-    """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)] to −σ(v).
-
-    ReLU gives it only for deficits, where z is the number 0.
-    """
+    """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)] to −σ(v). ReLU gives it only
+    for deficits, where z is the number 0."""
 
     k0: Any = None  # `Dual.k0` of ReLU, for deficits
 

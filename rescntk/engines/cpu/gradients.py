@@ -21,13 +21,14 @@ from ..gradients import Derivatives, Signals, add_means, derivatives, pair_facto
 from ..masses import read_exactly
 from ..protocol import Request, Tick, blocks, check_stop, pool_of, silent, stop_flag
 from ..reference import SortedSignals
-from .adjoint import KEPT, Gradients, Way, derive
+from .adjoint import derive
 from .arguments import RowGroup
 from .engine import NumbaRun, paired, prepared
 from .plan import Plan, TaskCases
 from .sums import filter_sum
 from .tables import OrderedSignals, SignalBlock
 from .vectors import LINE_BYTES
+from .way import KEPT, Gradients, Way
 
 __all__ = ["paired", "prepared", "vjp", "vjp_paired"]
 

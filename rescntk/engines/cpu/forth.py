@@ -1,0 +1,277 @@
+"""The way of a group of rows through all layers, which keeps what the way back needs.
+
+The layers are those of layers.py, in distances.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..layer import (
+    add,
+    dual,
+    lost_slope,
+    tangent_branch,
+    tangent_g,
+    times_slope,
+)
+from .arguments import (
+    Constants,
+    FilterSum,
+    FlatTables,
+    LeftPixels,
+    Results,
+    RowGroup,
+    RowPlaces,
+    Taps,
+)
+from .compilation import compiled
+from .heads import take_doubts
+from .layer_sums import add_kernels, box_linear, box_tangent
+from .layers import (
+    correlate_distance,
+    half_square,
+    keeps_root_errors,
+    load_roots,
+    pixel_loops,
+    write_own_squares,
+)
+from .rows import left_pixels
+from .sums import box, moving_sum
+from .vectors import (
+    addresses,
+    align_stack,
+    any_negative,
+    fabs,
+    inverse_root,
+    load,
+    load_line,
+    repeat_like,
+    store,
+    where_less,
+)
+from .way import COSECANT, KEPT, LOST, TANGENT, W, Way
+
+
+@compiled
+def keep_input(
+    group: RowGroup, left: LeftPixels, right_input: int, squares: Taps, constants: Constants,
+    way: Way,
+) -> bool:  # fmt: skip
+    """Compute D and F⁰ of the input; w and v = 1 + ρ of its pixels are kept (`layers.first_layer`).
+
+    If `Way.turns`, they are there already (`keep_correlations`). Returns whether some pixel pairs
+    are doubtful.
+    """
+    align_stack()
+    memory, places, layer = group.memory, group.places, constants.layers[1]
+    opposite, windowed, doubtful = constants.nearly_opposite, constants.window.size > 1, False
+    stretches, length = pixel_loops(left, group)
+    for stretch in range(stretches):
+        pixel = stretch * left.pixels
+        for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
+            out = group.start + at
+            root1, root2, h, inverse = load_roots(
+                group, left, left.input, right_input, pixel, at, None
+            )
+            if windowed:
+                distance = box(memory, squares, at)
+                w, v, some = correlate_distance(
+                    group, out, distance, h, root1, root2, inverse, layer
+                )  # fmt: skip
+                doubtful |= some
+            elif way.turns:
+                w = load(memory, way.kept + W * group.length + at)
+                v = load(memory, way.kept + TANGENT * group.length + at)
+            else:
+                if places.left_cases > 1:
+                    w = 0.5 * load(memory, squares.first + at)
+                else:
+                    w = half_square(group, left, -1.0, pixel, at, False)
+                v = 2.0 - w
+                if any_negative(opposite - w):
+                    other = half_square(group, left, 1.0, pixel, at, False)
+                    v = where_less(opposite, w, other, v)
+            g = 2.0 * (root1 * root2)
+            gw = g * w
+            linear = g - gw
+            store(memory, places.distance + out, h * h + gw)
+            store(memory, places.linear + out, linear)
+            if not way.ntk:
+                store(memory, places.features + out, 0.0 * w)
+            if constants.skip:
+                store(memory, places.tangent + out, 0.0 * w)
+            else:
+                store(memory, places.tangent + out, constants.initial * linear)
+            if not way.turns:
+                store(memory, way.kept + W * group.length + at, w)
+                store(memory, way.kept + TANGENT * group.length + at, v)
+    return doubtful
+
+
+@compiled
+def keep_correlations(
+    group: RowGroup, case: int, channels: int, opposite: float, way: Way, out: Any
+) -> None:
+    """Keep w and v = 1 + ρ of the input's pixels, from unit vectors with twice the digits."""
+    align_stack()
+    memory, length, d = group.memory, group.length, group.d
+    first, line = 2 * case * channels * d, memory.per_line
+    for j in range(d):
+        for at in range(j * group.rows, (j + 1) * group.rows, line):
+            w = 0.0 * load_line(memory, at)
+            for channel in range(channels):
+                x, z = first + 2 * (channel * d + j), way.right_pixels + 2 * channel * length + at
+                term = repeat_like(out.left_pixels[x], w) - load_line(memory, z)
+                rest = repeat_like(out.left_pixels[x + 1], w) - load_line(memory, z + length)
+                w = w + (term + rest) * (term + rest)
+            w = 0.5 * w
+            v = 2.0 - w
+            if any_negative(opposite - w):
+                other = 0.0 * w
+                for channel in range(channels):
+                    x = first + 2 * (channel * d + j)
+                    z = way.right_pixels + 2 * channel * length + at
+                    term = repeat_like(out.left_pixels[x], w) + load_line(memory, z)
+                    rest = repeat_like(out.left_pixels[x + 1], w) + load_line(memory, z + length)
+                    other = other + (term + rest) * (term + rest)
+                v = where_less(opposite, w, 0.5 * other, v)
+            store(memory, way.kept + W * length + at, w)
+            store(memory, way.kept + TANGENT * length + at, v)
+
+
+@compiled
+def keep_layer(
+    group: RowGroup, left: LeftPixels, right_root: int, distances: Taps, tangents: Taps,
+    linear: int, kept: int, constants: Constants, layer: Any, way: Way,
+) -> bool:  # fmt: skip
+    """Compute a layer's branch (`layers.hidden_layer`), and keep what the way back needs.
+
+    `linear` is the place of F⁰, as A_g takes it, and `kept` of the layer's quantities. Layer 1
+    takes w and v from there.
+    """
+    align_stack()
+    memory, places, length, doubtful = group.memory, group.places, group.length, False
+    linear_scale = constants.initial * layer.linear_scale
+    known = kept == way.kept
+    stretches, stretch_length = pixel_loops(left, group)
+    for stretch in range(stretches):
+        pixel = stretch * left.pixels
+        first = stretch * stretch_length
+        for at in range(first, first + stretch_length, memory.per_vector):
+            out, here = group.start + at, kept + at
+            root1, root2, h, inverse = load_roots(
+                group, left, left.root, right_root, pixel, at, None
+            )
+            distance = box(memory, distances, at)
+            if known:
+                w, v = load(memory, here + W * length), load(memory, here + TANGENT * length)
+            else:
+                w, v, some = correlate_distance(
+                    group, out, distance, h, root1, root2, inverse, layer
+                )  # fmt: skip
+                doubtful |= some
+                if not keeps_root_errors(memory):
+                    near = where_less(w, v, w, v)
+                    if any_negative(near - way.near):
+                        # κ̄ is large, and √q1 − √q2 has rounding errors.
+                        place = places.doubt + out
+                        more = where_less(near, way.near, way.most_doubt, 0.0)
+                        more = where_less(0.0, near, more, 0.0)
+                        doubtful |= any_negative(0.0 - more)
+                        store(memory, place, load(memory, place) + more)
+            half_g = root1 * root2
+            relu = dual(half_g, w, v, layer, (constants.p, constants.r))
+            store(
+                memory,
+                places.branch_distance + out,
+                layer.half_factor * (h * h) + relu.deficit,
+            )
+            store(memory, here + W * length, where_less(w, v, w, 0.0 - (v + layer.tiny)))
+            lost = lost_slope(relu.k0, w, v, layer, way.share)
+            # Windows without variance have ρ = 0, the mean over all ρ.
+            lost = where_less(0.0, half_g, lost, 0.5 * layer.half_factor * (1.0 - way.share))
+            store(memory, here + LOST * length, lost)
+            total = distance
+            if not keeps_root_errors(memory):
+                total = fabs(h) * (root1 + root2) + distance
+            size, least = 2.0 * half_g * where_less(w, v, w, v), way.noise * total
+            if known:  # w of the input's pixels is exact
+                size, least = w * v, 0.0 * w
+            cosecant = where_less(least, size, inverse_root(w * v), 0.0)
+            store(memory, here + COSECANT * length, cosecant)
+            if way.ntk:
+                A_g = box(memory, tangents, at)
+                if constants.skip:
+                    A_g = linear_scale * load(memory, linear + at) + A_g
+                A_g = tangent_g(A_g, half_g, 1.0 - w, layer)
+                store(memory, here + TANGENT * length, A_g)
+                branch = tangent_branch(times_slope(relu.k0, w, v, layer, A_g), relu.K, layer)
+                store(memory, places.tangent_branch + out, branch)
+            else:
+                features = places.features + out
+                store(memory, features, layer.sum_scale * load(memory, features) + relu.K)
+    return doubtful
+
+
+@compiled
+def pass_forth(
+    group: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
+    channels: int, constants: Constants, results: Results, way: Way, out: Any,
+) -> None:  # fmt: skip
+    """Take one left case with the rows of a group through all layers (`rows.pass_layers`)."""
+    layers, inner = constants.layers, constants.inner
+    memory, places, length, depth = group.memory, group.places, group.length, len(layers) - 1
+    boxed, doubtful, squares = 0, False, places.squares
+    if way.turns:
+        keep_correlations(group, case, channels, constants.nearly_opposite, way, out)
+    elif places.left_cases > 1:
+        squares += case % places.left_cases * length
+    elif constants.window.size > 1:
+        write_own_squares(group, addresses(left_pixels(group, left, lefts, case, depth + 1, 1)))
+    for number in range(1, depth + 1):
+        if constants.stop[0]:
+            return
+        layer = layers[number]
+        step, kept = layer.inner_step, way.kept + (number - 1) * KEPT * length
+        pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, number))
+        right_root = places.right_layers + 3 * number * length
+        linear = places.linear + group.start
+        at = places.distance + group.start
+        taps = Taps(at, at, at, True)
+        if number == 1:
+            window = moving_sum(group, squares, constants.window, 1, places.distance_scratch, None)
+            doubtful |= keep_input(group, pixels, places.right_layers, window, constants, way)
+            at = places.tangent + group.start
+            tangents = Taps(at, at, at, True)
+        else:
+            boxed = box_linear(group, constants, step, boxed)
+            linear = places.linear_box + group.start
+            taps = moving_sum(group, places.distance, inner, step, places.distance_scratch, None)
+            tangents = box_tangent(group, constants, step, taps)
+        doubtful |= keep_layer(
+            group, pixels, right_root, taps, tangents, linear, kept, constants, layer, way
+        )  # fmt: skip
+        if number < depth:
+            add_window(
+                group, places.distance, places.branch_distance, constants.outer,
+                layer.outer_step, layer.skip_scale, places.distance_scratch,
+            )  # fmt: skip
+        add_kernels(group, group, rows, case, constants, results, layer)
+    if doubtful:
+        take_doubts(group, rows, case, results)
+        for at in range(group.size):
+            memory[places.doubt + group.start + at] = 0.0
+
+
+@compiled
+def add_window(
+    group: RowGroup, state: int, branch: int, window: FilterSum, step: int, scale: float, room: int
+) -> None:
+    """state ← scale · state + box(branch), of two rings."""
+    memory, state = group.memory, state + group.start
+    taps = moving_sum(group, branch, window, step, room, None)
+    for at in range(0, group.size, memory.per_vector):
+        store(memory, state + at, add(load(memory, state + at), box(memory, taps, at), scale))
