@@ -15,7 +15,7 @@ from ..progress import progress_bar
 from ..regression.learned_signals import InterruptionWarning, learn_signals, of_each_label
 from ..validation import check_flag, check_integer
 from .average import FittedPass, Training
-from .passes import Pass
+from .passes import Pass, Slopes
 from .process import Process
 from .views import Signals, take
 
@@ -45,8 +45,11 @@ class _Mean:
     def __call__(self, *signals: Any, **options: Any) -> np.ndarray:
         return self.source.kernel(*signals, **options)
 
-    def vjp(self, *signals: Any, weights: np.ndarray, **options: Any) -> Any:
-        return self.source.vjp(*signals, weights=weights, **options)
+    def vjp(self, X: Any, Z: Any = None, *, weights: np.ndarray, **options: Any) -> Slopes:
+        """Return derivatives: by Z only, where Z is given."""
+        if Z is None:
+            return self.source.vjp(X, weights=weights, **options)
+        return Slopes(None, self.source.slopes(Z, X, weights.T, options))
 
 
 def condensed(

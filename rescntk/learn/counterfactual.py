@@ -142,7 +142,7 @@ class Objective:
             by_matrix += by_novelties[k, :, None] * each.novelty_slopes(K)
             source = each.source
             points: Any = source.view(X)
-            found = source.vjp(points, each.signals, weights=by_matrix, **self.options).X
+            found = source.slopes(points, each.signals, by_matrix, self.options)
             slopes += source.view.adjoint(X, np.asarray(found, np.float64))
         return f, slopes
 
