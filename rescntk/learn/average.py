@@ -118,6 +118,10 @@ class FittedPass:
         """Return the variance of new observations by its usual value, (m_cases,), from K."""
         return (self.process.variance(K) + self.penalty) / self.usual_variance
 
+    def novelty_slopes(self, K: np.ndarray) -> np.ndarray:
+        """Return the derivatives of `novelty` by the entries of K, (m_cases, n_signals)."""
+        return self.process.variance_slopes(K) / self.usual_variance
+
     def variance(self, novelties: np.ndarray) -> np.ndarray:
         """Return the variance of new observations, (m_cases, n_outputs), from the `novelty`."""
         return novelties[:, None] * (self.usual_variance * self.variance_scale)
@@ -290,6 +294,16 @@ def weights_at(
     found = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER
     found *= np.maximum(1.0, beyond) ** -_DRIFT_POWER
     return found / found.sum(axis=0)
+
+
+def weights_at_slopes(
+    weights: np.ndarray, novelties: np.ndarray, slopes: np.ndarray, fitted: Sequence[FittedPass]
+) -> np.ndarray:
+    """Return derivatives by novelties from derivatives by `weights_at`, (n_passes, n_cases)."""
+    by_logarithm = weights * (slopes - (weights * slopes).sum(axis=0))
+    lines = np.array([each.line for each in fitted])[:, None]
+    power = _NOVELTY_POWER * (novelties > 1.0) + _DRIFT_POWER * (novelties > lines)
+    return -power / novelties * by_logarithm
 
 
 def mean_at(weights: np.ndarray, values: np.ndarray) -> np.ndarray:

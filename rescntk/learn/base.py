@@ -32,12 +32,13 @@ from ..validation import (
     is_sequence,
 )
 from .average import FittedPass, Training, fit_pass, mean_at, out_of_fold, weigh, weights_at
+from .condense import condensed
 from .drift import UsualSignals, usual_signals
 from .forecast import Forecast, forecast
 from .inputs import DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .missing import IMPUTE, INTERPOLATE, OPTION
 from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan, unseen_share
-from .views import EACH, ONLY, Signals, take
+from .views import EACH, ONLY, Signals, channel_deviations, take
 
 _ALL_LANDMARKS = 1000
 """Most signals for which all signals are landmarks by default. Raising it takes more time and
@@ -180,6 +181,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             folds = (generator.permutation(cases.groups.max() + 1) % _SCORE_FOLDS)[cases.groups]
         m = count_landmarks(self.landmarks, n)
         passes, limit = self._plan(checked, X, m)
+        self._channel_scale = channel_deviations(X, cases.weights)
         unseen = unseen_share(passes, X)
         if unseen > _UNSEEN:
             remedy = "max_length=32" if X[0].ndim == 3 else "spectra=(False, True)"
@@ -277,11 +279,15 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             threads = max(1, (os.cpu_count() or 1) + 1 + threads)
         return {"engine": self.engine, "dtype": self.dtype, "threads": threads}
 
+    def _read_again(self, X: Array) -> Signals:
+        """Return X as signals of the shape of those of `fit`."""
+        check_is_fitted(self)
+        found: Signals = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
+        return found
+
     def _matrices(self, X: Array) -> tuple[Signals, Iterator[tuple[FittedPass, np.ndarray]]]:
         """Return signals X; and each pass, with the kernel matrix of X with its signals."""
-        check_is_fitted(self)
-        options = self._options()
-        signals = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
+        signals, options = self._read_again(X), self._options()
         return signals, ((each, each.matrix(signals, options)) for each in self._fitted)
 
     def _at(self, X: Array, watch: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -349,6 +355,34 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         """The mean target of fit, (n_outputs,), to which shares of time points are added."""
         check_is_fitted(self)
         return self._mean_target
+
+    def condense(
+        self, n_signals: int, *, max_iterations: int = 30, progress: bool = False
+    ) -> ResidualKernelEstimator:
+        """Return an estimator whose passes keep a few learned signals in place of all signals.
+
+        It is fitted, of the same class and parameters, and predicts like this one: in less time,
+        from a smaller file (docs/guide/condensed_models.md). Each pass learns signals of its view
+        (`rescntk.regression.learn_signals`). Probabilities, novelty, contributions and intervals
+        come from the learned signals. Weights, scores and calibration are the full model's.
+
+        Parameters
+        ----------
+        n_signals : int
+            Learned signals of each pass, fewer than the model keeps. Two for each class, or a tenth
+            of the signals, are a good start.
+        max_iterations : int, default 30
+            Iterations of the optimizer for each pass. Raising it comes closer to the full model.
+        progress : bool, default False
+            Whether to report passes to stderr.
+        """
+        check_is_fitted(self)
+        return condensed(
+            self, n_signals, self._labels, max_iterations=max_iterations, progress=progress
+        )
+
+    _labels: Callable[[np.ndarray], np.ndarray] | None = None
+    """Function that returns the class of each row of decisions; None for numbers."""
 
     def kernel_matrix(self, X: Array) -> np.ndarray:
         """Return the mean kernel of signals with the fitted signals, by the weights of the passes.

@@ -17,9 +17,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..arrays import Array
-from ..validation import check_constant
+from ..validation import check_constant, check_positive
 from .average import mean_at
 from .base import ClassifierParameters, ResidualKernelEstimator
+from .counterfactual import Counterfactuals, Goal, changed_signals, each_case, log_odds
 from .inputs import atomic, find_cases, of_positive_weight
 
 _FORGOTTEN = 0.1
@@ -311,12 +312,95 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         """
         return self._answers(X)[0]
 
+    def counterfactual(
+        self,
+        X: Array,
+        target: Any = None,
+        probability: float = 0.8,
+        *,
+        max_iterations: int = 25,
+        progress: bool = False,
+    ) -> Counterfactuals:
+        """Return the nearest signals found to which the classifier gives another class.
+
+        What changed between a signal and its changed signal is what the decision rests on
+        (docs/guide/changed_signals.md). Nearest is meant for channels divided by their standard
+        deviations. A signal that has the target already is unchanged.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Signals, images, or a list, as for `predict`.
+        target : label or array-like, (n_cases,), optional
+            The class that each signal is to get. The default is the second most probable class.
+        probability : float, default 0.8
+            The least probability of the target, from 0.5 to below 1.
+        max_iterations : int, default 25
+            Steps of the search, and again of a second search where the first finds nothing.
+        progress : bool, default False
+            Whether to report steps to stderr.
+
+        Returns
+        -------
+        Counterfactuals
+            A named tuple: signals, targets, answers (probabilities), distances and found. Where no
+            signal was found, a warning says for which cases, and the signals are NaN.
+
+        Raises
+        ------
+        ValueError
+            If `target` has other classes than `classes_`, or as for `predict`.
+        """
+        least = check_positive(probability, "probability")
+        if not 0.5 <= least < 1:
+            raise ValueError(f"probability is {probability!r}, expected from 0.5 to below 1")
+        signals: Any = self._read_again(X)
+        places = self._probabilities(*self._decide(signals)).argsort(axis=1, kind="stable")[:, -2]
+        if target is not None:
+            known = {label: k for k, label in enumerate(self.classes_.tolist())}
+            labels = each_case(target, "target", len(signals)).tolist()
+            places = np.array([known.get(label, -1) for label in labels])
+            if places.min() < 0:
+                raise ValueError(f"target is {target!r}, expected some of {[*known]}")
+
+        def answer(
+            decisions: np.ndarray, novelties: np.ndarray, cases: np.ndarray
+        ) -> tuple[np.ndarray, ...]:
+            columns = margins(decisions + self.offsets_)
+            near, priors = trust(novelties), np.log(self._shares)
+            logits = near * self.inverse_temperature_ * columns + (1 - near) * priors
+            odds, slopes = log_odds(logits, places[cases])
+            by_near = (slopes * (self.inverse_temperature_ * columns - priors)).sum(axis=1)
+            slopes = slopes * near * self.inverse_temperature_
+            if decisions.shape[1] == 1:
+                slopes = slopes[:, 1:] - slopes[:, :1]
+            by_novelty = np.where(near[:, 0] < 1, -near[:, 0] / novelties, 0.0) * by_near
+            return odds, slopes, by_novelty
+
+        def chances(Z: Any, cases: np.ndarray) -> np.ndarray:
+            return self.predict_proba(Z)[np.arange(len(cases)), places[cases]]
+
+        goal = Goal(
+            answer,
+            np.full(len(signals), np.log(least) - np.log1p(-least)),
+            self.classes_[places],
+            chances,
+            lambda found, cases: found >= least,
+        )
+        return changed_signals(
+            self, signals, goal, max_iterations=max_iterations, progress=progress
+        )
+
     def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return predicted classes, their probabilities and the `novelty`, by the same kernels."""
         decisions, novelties = self._decide(X, watch=True)
         places = margins(decisions).argmax(axis=1)
         chances = self._probabilities(decisions, novelties)
         return self.classes_[places], chances[np.arange(len(places)), places], novelties
+
+    @staticmethod
+    def _labels(decisions: np.ndarray) -> np.ndarray:
+        return margins(decisions).argmax(axis=1)
 
     def _decide(self, X: Array, watch: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions, (n_cases, n_outputs), and the `novelty`; `watch` is as for `_at`."""

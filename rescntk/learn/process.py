@@ -46,18 +46,30 @@ class Process:
         parts = scipy.linalg.solve_triangular(self._solved, cross.T, lower=True)
         return np.maximum(1.0 - (parts * parts).sum(axis=0), 0.0)  # rounding errors may be below 0
 
+    def variance_slopes(self, cross: np.ndarray) -> np.ndarray:
+        """Return the derivatives of `variance` by the kernels of each new point, (m, n)."""
+        if isinstance(self._solved, Decomposition):
+            return -2.0 * self._solved.coefficients(cross.T, self.penalty).T
+        return -2.0 * np.asarray(scipy.linalg.cho_solve((self._solved, True), cross.T)).T
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """The kernel matrix K, (n, n), in float64."""
+        n = len(self.case_weights)
+        lower = np.zeros((n, n))
+        lower[np.tril_indices(n)] = self.triangle
+        return lower + np.tril(lower, -1).T
+
     @cached_property
     def _solved(self) -> np.ndarray | Decomposition:
         """The Cholesky factor of K + λW⁻¹; if a small λ leaves it singular, K decomposed."""
-        n = len(self.case_weights)
-        matrix = np.zeros((n, n))
-        matrix[np.tril_indices(n)] = self.triangle
+        matrix = self.matrix
         noisy = matrix + np.diag(self.penalty / self.case_weights)
         with threadpool_limits(1, "blas"):
             try:
                 return np.asarray(scipy.linalg.cholesky(noisy, lower=True, overwrite_a=True))
             except np.linalg.LinAlgError:
-                return decompose(np.tril(matrix, -1).T + matrix, self.case_weights, clip=True)
+                return decompose(matrix, self.case_weights, clip=True)
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in vars(self).items() if name != "_solved"}

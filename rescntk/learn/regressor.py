@@ -13,15 +13,28 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from ..arrays import Array
-from ..validation import check_flag, check_positive, check_targets, check_unmasked
+from ..validation import (
+    check_flag,
+    check_integer,
+    check_positive,
+    check_shape,
+    check_targets,
+    check_unmasked,
+)
 from .average import mean_at, weights_at
 from .base import ResidualKernelEstimator
+from .counterfactual import Counterfactuals, Goal, changed_signals, each_case
 from .inputs import atomic, find_cases, read_signals
 from .views import by_channel, each, moderate_exponent
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
 """Default penalties beside the least one, in units of the kernels' diagonal. Chosen to reach from
 nearly interpolation to nearly the mean of the targets."""
+
+
+_EQUAL = 1e-3
+"""Difference from the target of `counterfactual`, in units of `target_scale_`, that counts as none.
+Raising it accepts signals farther from the target. Chosen, not measured."""
 
 
 class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
@@ -149,6 +162,73 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         """Return the mean of the passes' variances, (n_cases, n_targets)."""
         pairs = zip(self._fitted, novelties, strict=True)
         return mean_at(weights, np.array([fitted.variance(novelty) for fitted, novelty in pairs]))
+
+    def counterfactual(
+        self,
+        X: Array,
+        target: Any,
+        *,
+        output: int = 0,
+        max_iterations: int = 25,
+        progress: bool = False,
+    ) -> Counterfactuals:
+        """Return the nearest signals found for which the regressor predicts another value.
+
+        What changed between a signal and its changed signal is what the prediction rests on
+        (docs/guide/changed_signals.md). Nearest is meant for channels divided by their standard
+        deviations.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Signals, images, or a list, as for `predict`.
+        target : float or array-like, (n_cases,)
+            The value that is to be predicted for each signal, to a thousandth of `target_scale_`.
+        output : int, default 0
+            The column of the target among several.
+        max_iterations : int, default 25
+            Steps of the search, and again of a second search where the first finds nothing.
+        progress : bool, default False
+            Whether to report steps to stderr.
+
+        Returns
+        -------
+        Counterfactuals
+            A named tuple: signals, targets, answers (predictions), distances and found. Where no
+            signal was found, a warning says for which cases, and the signals are NaN.
+
+        Raises
+        ------
+        ValueError
+            If `target` is not a finite number for each signal, or as for `predict`.
+        """
+        column = check_integer(output, "output", at_least=0)
+        signals: Any = self._read_again(X)
+        if column >= len(self.target_scale_):
+            raise ValueError(f"output is {output}, expected below {len(self.target_scale_)}")
+        targets = check_shape(each_case(target, "target", len(signals)), "target", (len(signals),))
+        mean, scale = self._moderate_mean[column], self._moderate_scale[column]
+        values = (np.ldexp(targets, -self._exponents[column]) - mean) / scale
+        decisions, _, weights = self._at(signals)
+        signs = np.where(values >= mean_at(weights, decisions)[:, column], 1.0, -1.0)
+
+        def answer(
+            decisions: np.ndarray, novelties: np.ndarray, cases: np.ndarray
+        ) -> tuple[np.ndarray, ...]:
+            slopes = np.zeros(decisions.shape)
+            slopes[:, column] = signs[cases]
+            return signs[cases] * decisions[:, column], slopes, np.zeros(len(decisions))
+
+        def predictions(Z: Any, cases: np.ndarray) -> np.ndarray:
+            return np.asarray(self.predict(Z)).reshape(len(cases), -1)[:, column]
+
+        def has(found: np.ndarray, cases: np.ndarray) -> np.ndarray:
+            return np.abs(found - targets[cases]) <= _EQUAL * self.target_scale_[column]
+
+        goal = Goal(answer, signs * values, targets, predictions, has)
+        return changed_signals(
+            self, signals, goal, max_iterations=max_iterations, progress=progress
+        )
 
     def predict_interval(self, X: Array, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and the upper ends of intervals that cover new observations.

@@ -74,6 +74,13 @@ def standard_scale(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np
     return mean, np.where(deviation > rounding, deviation, 0.0)
 
 
+def channel_deviations(X: Signals, case_weights: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of each channel, (n_channels,), 1 for a constant channel."""
+    exponent = moderate_exponent(X)
+    deviation = standard_scale(each(lambda x: np.ldexp(x, -exponent), X), case_weights)[1]
+    return np.where(deviation > 0, np.ldexp(deviation, exponent), 1.0)
+
+
 @dataclass(frozen=True)
 class View:
     """Settings by which signals are prepared for the network, and the scales that `fit` measures.
@@ -142,6 +149,35 @@ class View:
                 "deviations of the signals of fit they exceed float64"
             )
         return views
+
+    def adjoint(self, X: Signals, slopes: Signals) -> Signals:
+        """Return derivatives by signals X from derivatives by the view's signals, ``view(X)``.
+
+        Both are as the signals they belong to. Each step has its adjoint beside it, with its name.
+        """
+        if isinstance(X, np.ndarray):
+            return self._adjoint(X, np.asarray(slopes))
+        pairs = zip(X, slopes, strict=True)
+        return [self._adjoint(x[None], of_x[None])[0] for x, of_x in pairs]
+
+    def _adjoint(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        X = np.ldexp(X, -self.exponent)
+        each_signal = _standardized(X) if self.standardize == EACH else X
+        c, n_axes = len(self.mean), X.ndim - 2  # channels of constants and time come after these
+        found = np.zeros(1) if self.first_differences == ONLY else slopes[:, :c]
+        if self.first_differences:
+            first = 0 if self.first_differences == ONLY else c
+            rises = slopes[:, first : first + n_axes * c]
+            rises = rises * by_channel(self.difference_scale, X)
+            found = found + first_differences_adjoint(rises, n_axes)
+        found = found / by_channel(self.scale, X)
+        if self.spectra:
+            found = short_time_spectra_adjoint(each_signal, found, self.block)
+        else:
+            found = shorten_adjoint(each_signal, found, self.block, self.block_statistics)
+        if self.standardize == EACH:
+            found = _standardized_adjoint(X, found)
+        return np.ldexp(found, -self.exponent)
 
     def to_time(self, shares: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
         """Return shares of time points, (…, length), from shares of the view's points.
@@ -230,6 +266,38 @@ def shorten(X: np.ndarray, block: int, block_statistics: bool = False) -> np.nda
     return np.concatenate([means, np.sqrt(variances), least, most], axis=1)
 
 
+def shorten_adjoint(
+    X: np.ndarray, slopes: np.ndarray, block: int, block_statistics: bool = False
+) -> np.ndarray:
+    """Return derivatives by X from derivatives by `shorten` of X, (n_cases, ·, n_blocks).
+
+    Points that share a minimum or maximum have equal parts. A block of equal points has slope 0.
+    """
+    if block == 1:
+        return slopes
+    c, axes = X.shape[1], X.shape[2:]
+    found = slopes[:, :c]
+    for length in reversed(axes):
+        sizes = _block_sizes(length, block)
+        found = np.moveaxis(np.repeat(found / sizes, sizes, axis=-1), -1, 2)
+    if not block_statistics:
+        return found
+    (length,) = axes
+    sizes = _block_sizes(length, block)
+    starts = np.arange(0, length, block)
+    over_blocks = shorten(X, block, block_statistics)
+    wide, by_block = (np.repeat(each, sizes, axis=2) for each in (over_blocks, slopes))
+    deviation = wide[:, c : 2 * c] * np.repeat(sizes, sizes)
+    found = found + by_block[:, c : 2 * c] * np.divide(
+        X - wide[:, :c], deviation, out=np.zeros(X.shape), where=deviation > 0
+    )
+    for k in (2, 3):
+        at = wide[:, k * c : (k + 1) * c] == X
+        shared = np.repeat(np.add.reduceat(at, starts, axis=2, dtype=float), sizes, axis=2)
+        found = found + by_block[:, k * c : (k + 1) * c] * at / shared
+    return found
+
+
 def short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
     """Return roots of short-time spectra, (n_cases, n_channels · (block + 1), n_blocks).
 
@@ -248,6 +316,34 @@ def short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
     return np.sqrt(magnitudes).transpose(0, 1, 3, 2).reshape(n, -1, n_blocks)
 
 
+def short_time_spectra_adjoint(X: np.ndarray, slopes: np.ndarray, block: int) -> np.ndarray:
+    """Return derivatives by X from derivatives by `short_time_spectra` of X.
+
+    A magnitude of 0 has a kink, and slope 0.
+    """
+    if block == 1:
+        return slopes
+    n, c, length = X.shape
+    n_blocks, width = -(-length // block), 2 * block
+    before = block // 2
+    after = (n_blocks + 1) * block - length - before
+    padded = np.pad(X, ((0, 0), (0, 0), (before, after)))
+    parts = np.lib.stride_tricks.sliding_window_view(padded, width, axis=2)[:, :, ::block]
+    spectrum = np.fft.rfft(parts * _hann_window(block), axis=3)
+    magnitudes = np.abs(spectrum)
+    by_root = slopes.reshape(n, c, block + 1, n_blocks).transpose(0, 1, 3, 2)
+    known = magnitudes > 0
+    safe = np.where(known, magnitudes, 1.0)
+    # |F| has the derivative F / |F|, its root 1 / (2 √|F|).
+    waves = np.where(known, by_root * spectrum / (2.0 * safe**1.5), 0.0) * block
+    waves[..., [0, -1]] *= 2.0  # frequencies that irfft counts once, the others twice
+    found = np.fft.irfft(waves, width, axis=3) * _hann_window(block)
+    joined = np.zeros((n, c, n_blocks + 1, block))
+    joined[:, :, :-1] += found[..., :block]
+    joined[:, :, 1:] += found[..., block:]
+    return joined.reshape(n, c, -1)[:, :, before : before + length]
+
+
 def _hann_window(block: int) -> np.ndarray:
     return np.hanning(2 * block + 1)[:-1]
 
@@ -261,10 +357,25 @@ def constant_channels(X: Signals) -> np.ndarray:
 
 def _standardized(X: np.ndarray) -> np.ndarray:
     """Return signals less their own means, divided by their own deviations, channel by channel."""
+    mean, deviation = _own_scale(X)
+    return (X - mean) / np.where(deviation > 0, deviation, 1.0)
+
+
+def _standardized_adjoint(X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """Return derivatives by X from derivatives by `_standardized` of X."""
+    over: Any = {"axis": tuple(range(2, X.ndim)), "keepdims": True}
+    deviation = _own_scale(X)[1]
+    Z = np.where(deviation > 0, _standardized(X), 0.0)  # a constant channel is divided by 1
+    along = slopes.mean(**over) + Z * (slopes * Z).mean(**over)
+    return (slopes - along) / np.where(deviation > 0, deviation, 1.0)
+
+
+def _own_scale(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and deviation of each channel of each signal; 0 for a constant channel."""
     over: Any = {"axis": tuple(range(2, X.ndim)), "keepdims": True}
     deviation = X.std(**over)
     rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(X).max(**over)
-    return (X - X.mean(**over)) / np.where(deviation > rounding, deviation, 1.0)
+    return X.mean(**over), np.where(deviation > rounding, deviation, 0.0)
 
 
 def _weighted_points(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -286,3 +397,21 @@ def _first_differences(X: np.ndarray) -> np.ndarray:
     axes = range(2, X.ndim)
     rises = [np.gradient(X, axis=k) if X.shape[k] > 1 else np.zeros(X.shape) for k in axes]
     return np.concatenate(rises, axis=1)
+
+
+def first_differences_adjoint(slopes: np.ndarray, n_axes: int = 1) -> np.ndarray:
+    """Return derivatives by X from derivatives by central differences of X along each axis."""
+    found: Any = 0.0
+    for k, part in enumerate(np.split(slopes, n_axes, axis=1)):
+        rises = np.moveaxis(part, 2 + k, -1)
+        back = np.zeros(rises.shape)
+        if rises.shape[-1] > 1:
+            ends = np.full(rises.shape[-1], 0.5)
+            ends[[0, -1]] = 1.0
+            rises = rises * ends
+            back[..., 1:] += rises[..., :-1]
+            back[..., -1] += rises[..., -1]
+            back[..., :-1] -= rises[..., 1:]
+            back[..., 0] -= rises[..., 0]
+        found = found + np.moveaxis(back, -1, 2 + k)
+    return np.asarray(found)

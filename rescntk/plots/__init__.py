@@ -1,5 +1,6 @@
 """Pictures of kernels, decisions and the theory. Matplotlib is imported when one is drawn."""
 
+from .changes import counterfactual, learned_signals
 from .curves import (
     eigenvalue_decay,
     functions_on_circle,
@@ -17,6 +18,7 @@ __all__ = [
     "SIZE",
     "condition_numbers",
     "contributions",
+    "counterfactual",
     "eigenvalue_decay",
     "figure",
     "forecast",
@@ -26,6 +28,7 @@ __all__ = [
     "kernel_shapes",
     "kernel_spectra",
     "kernels_over_depth",
+    "learned_signals",
     "learning_curve",
     "limit_distances",
     "limit_profiles",

@@ -3,10 +3,12 @@
 Functions take a kernel matrix and return coefficients β; ``kernel(Z, X) @ coefficients`` predicts.
 `solve` takes one ridge, and `decompose` serves all ridges and times of gradient flow. For large
 matrices there are conjugate gradients, and `restricted_ridge` on the columns of k landmarks.
+`learn_signals` moves the landmarks, so that a few predict like all signals.
 """
 
 from .decomposition import Decomposition, decompose
 from .ensemble import Ensemble, ensemble
+from .learned_signals import LearnedSignals, learn_signals
 from .pivoted_cholesky import LowRank, pivoted_cholesky
 from .restricted_ridge import (
     FeatureRidge,
@@ -22,6 +24,7 @@ __all__ = [
     "Ensemble",
     "FeatureRidge",
     "LandmarkMap",
+    "LearnedSignals",
     "LowRank",
     "Posterior",
     "RestrictedRidge",
@@ -31,6 +34,7 @@ __all__ = [
     "ensemble",
     "interpolate",
     "landmark_map",
+    "learn_signals",
     "pivoted_cholesky",
     "posterior",
     "restricted_ridge",

@@ -124,3 +124,30 @@ def test_short_time_spectra(length, rng):
     np.testing.assert_allclose(np.mean(view(X) ** 2), 1)
     tone = np.sin(2 * np.pi * np.arange(40) / 5)[None, None]
     assert abs(views.shorten(tone, 5)).max() < 1e-12 < views.short_time_spectra(tone, 5)[0, 2].min()
+
+
+@pytest.mark.parametrize(
+    ("settings", "axes"),
+    [
+        ({"standardize": "each", "first_differences": True, "time_scale": 1.0}, (23,)),
+        ({"max_length": 5, "block_statistics": True, "first_differences": "only"}, (23,)),
+        ({"max_length": 5, "spectra": True, "standardize": "each", "constant": True}, (23,)),
+        ({"max_length": 6, "first_differences": True, "standardize": True}, (23,)),
+        ({"max_length": 3, "first_differences": True, "time_scale": 1.0}, (7, 5)),
+        ({"first_differences": True}, (1,)),
+    ],
+)
+def test_adjoint_has_the_derivatives_of_the_view(rng, settings, axes):
+    """Against central differences; an exponent of two is part of the view."""
+    X = np.ldexp(rng.standard_normal((4, 2, *axes)) + 0.5, 400)
+    view = views.View(**settings).fit(X)
+    slopes, step = rng.standard_normal(view(X).shape), rng.standard_normal(X.shape)
+    found = np.ldexp(view.adjoint(X, slopes), 400)
+    size = 1e-5
+    near = [view(X + np.ldexp(sign * size * step, 400)) for sign in (1, -1)]
+    expected = ((near[0] - near[1]) * slopes).sum(axis=tuple(range(1, X.ndim))) / (2 * size)
+    products = (found * step).sum(axis=tuple(range(1, X.ndim)))
+    scale = np.abs(slopes).sum() * np.abs(view(X)).max()
+    np.testing.assert_allclose(products, expected, atol=1e-8 * scale)
+    as_list = view.adjoint(list(X), list(slopes))
+    np.testing.assert_array_equal(np.array(as_list), view.adjoint(X, slopes))

@@ -8,6 +8,8 @@ import pytest
 
 import rescntk as rk
 from rescntk import Kernel, literature, plots
+from rescntk.learn.counterfactual import Counterfactuals
+from rescntk.regression import LearnedSignals
 from rescntk.theory import (
     conditioning,
     degeneracy,
@@ -433,3 +435,53 @@ def test_forecasts():
     assert {(20, 0.05), (20, 0.2), (40, 0.02), (40, 0.1)} <= corners
     with pytest.raises(ValueError, match="found is 3, expected a result of model.forecast"):
         plots.forecast(3)
+
+
+class Changing:
+    """A model whose changed signals are known."""
+
+    classes_ = np.array(["a", "b"])
+    contributions = None
+
+    def predict(self, X):
+        return np.array(["a"] * len(X))
+
+    def counterfactual(self, X, target=None, **options):
+        signals = X + 1.0
+        signals[-1] = np.nan
+        n, found = len(X), np.arange(len(X)) < len(X) - 1
+        numbers = np.where(found, 0.8, np.nan)
+        return Counterfactuals(signals, np.array(["b"] * n), numbers, numbers, found)
+
+
+def test_changed_signals():
+    X = np.random.default_rng(0).standard_normal((3, 2, 9))
+    panels = plots.counterfactual(Changing(), X)
+    assert panels.shape == (3, 2)
+    for k in range(2):
+        before, after = panels[k, 1].get_lines()
+        assert (before.get_ydata() == X[k, 1]).all() and (after.get_ydata() == X[k, 1] + 1).all()
+        title = panels[k, 0].get_title(loc="left")
+        assert title == "class a → b: probability 0.80, distance 0.8"
+    assert len(panels[2, 0].get_lines()) == 1
+    assert "none found" in panels[2, 0].get_title(loc="left")
+    panels[0, 0].figure.savefig(io.BytesIO())
+    with pytest.raises(ValueError, match="model is 3, expected a fitted"):
+        plots.counterfactual(3, X)
+
+
+def test_learned_signals():
+    """Panels are sorted by class; images are pictures."""
+    S = np.random.default_rng(0).standard_normal((3, 2, 9))
+    W = np.array([[1.0, 2.0], [3.0, 0.5], [-1.0, 2.5]])
+    panels = plots.learned_signals(LearnedSignals(S, W, np.ones(2)), ["x", "y"], columns=2)
+    assert [ax.get_title() for ax in panels] == [
+        "x, coefficient 3", "y, coefficient 2", "y, coefficient 2.5",
+    ]  # fmt: skip
+    assert (panels[0].get_lines()[1].get_ydata() == S[1, 1]).all()
+    panels[0].figure.savefig(io.BytesIO())
+    one = LearnedSignals(S.reshape(3, 2, 3, 3), W[:, 0], np.ones(2))
+    panels = plots.learned_signals(one)
+    assert panels[2].get_title() == "coefficient −1" and len(panels[0].get_images()) == 1
+    with pytest.raises(ValueError, match="classes has 3 names, expected 2"):
+        plots.learned_signals(one, ["x", "y", "z"])

@@ -1,0 +1,189 @@
+"""Learned signals: accuracies of chosen, pivoted and learned signals, of models, and changes.
+
+    python benchmarks/learned_signals.py [--part PART ...] [--quick]
+
+Results of parts that do not run stay as learned_signals.json has them. Seconds are processor time.
+"""
+
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import harness
+import numpy as np
+from classification_methods import SETS
+from harness import Row
+from images import digits
+
+import rescntk as rk
+from rescntk.datasets import load_labelled
+from rescntk.learn import ResidualKernelClassifier
+
+KERNEL = rk.ResCNTK(4, normalized=True)
+CASES = (
+    ("ItalyPowerDemand", 4),
+    ("JapaneseVowels", 9),
+    ("BasicMotions", 8),
+    ("OSULeaf", 18),
+    ("digits", 10),
+    ("digits", 100),
+)
+"""Sets and numbers of signals, those that take least time first."""
+STARTS, PENALTY, ITERATIONS = 3, 1e-3, 60
+OPTIONS = {"dtype": "float32"}
+CHANGED = ("GunPoint", "ArrowHead", "JapaneseVowels")
+
+
+def parts_of(name: str) -> tuple[np.ndarray, ...]:
+    """Return training signals, labels, test signals and labels; standardized by channel."""
+    if name == "digits":
+        X, y = digits()
+        return X[:1000], y[:1000], X[1000:], y[1000:]
+    (X, y), (Z, expected) = load_labelled(name), load_labelled(name, "test")
+    if X.shape[2] > 200:  # as the passes of the estimators do
+        block = -(-X.shape[2] // 48)
+        X, Z = (np.add.reduceat(x, range(0, x.shape[2], block), axis=2) / block for x in (X, Z))
+    mean, deviation = X.mean(axis=(0, 2), keepdims=True), X.std(axis=(0, 2), keepdims=True)
+    return (X - mean) / deviation, y, (Z - mean) / deviation, expected
+
+
+def signals(quick: bool) -> Iterator[Row]:
+    """Yield accuracies with m signals: chosen of each class, pivoted, learned; and with all."""
+    for name, m in CASES[:1] if quick else CASES:
+        X, y, Z, expected = parts_of(name)
+        classes = np.unique(y)
+        Y = 1.0 * (y[:, None] == classes) - 1 / len(classes)
+        across = KERNEL(Z, X, **OPTIONS)
+
+        def right(decisions: np.ndarray, classes: Any = classes, expected: Any = expected) -> float:
+            return float(np.mean(classes[decisions.argmax(axis=1)] == expected))
+
+        full = across @ rk.regression.solve(KERNEL(X, **OPTIONS), Y, PENALTY)
+        found: dict[str, list[float]] = {"chosen": [], "pivoted": [], "learned": [], "seconds": []}
+        for seed in range(1 if quick or m > 50 else STARTS):
+            rng = np.random.default_rng(seed)
+            places = rk.regression.learned_signals.of_each_label(y, m, rng)
+            pivots = rk.regression.pivoted_cholesky(KERNEL, X, m, seed=seed, **OPTIONS).landmarks
+            for way, landmarks in (("chosen", places), ("pivoted", pivots)):
+                ridge = rk.regression.restricted_ridge(KERNEL, X, Y, landmarks, PENALTY, **OPTIONS)
+                found[way].append(right(ridge.predict(Z)))
+            start = time.process_time()
+            learned = rk.regression.learn_signals(
+                KERNEL, X, Y, m, penalty=PENALTY, random_state=seed,
+                max_iterations=5 if quick else ITERATIONS, **OPTIONS,
+            )  # fmt: skip
+            found["seconds"].append(time.process_time() - start)
+            decisions = KERNEL(Z, learned.signals, **OPTIONS) @ learned.coefficients
+            found["learned"].append(right(decisions))
+        row = {key: float(np.mean(values)) for key, values in found.items()}
+        spread = float(np.ptp(found["learned"]))
+        yield {"set": name, "n": len(X), "m": m, "all": right(full), **row, "spread": spread}
+
+
+def models(quick: bool) -> Iterator[Row]:
+    """Yield accuracies of full and condensed models, and ratios of time and file."""
+    for name in SETS[1:2] if quick else SETS:
+        (X, y), (Z, expected) = load_labelled(name), load_labelled(name, "test")
+        full = ResidualKernelClassifier(effort="fast").fit(X, y)
+        m, start = max(2 * len(full.classes_), -(-len(X) // 10)), time.process_time()
+        small = full.condense(m, max_iterations=2 if quick else 12)
+        seconds = time.process_time() - start
+        times = [_seconds(model, Z[:50]) for model in (full, small)]
+        sizes = [len(pickle.dumps(model)) for model in (full, small)]
+        yield {
+            "set": name, "n": len(X), "m": m, "full": full.score(Z, expected),
+            "condensed": small.score(Z, expected), "faster": times[0] / times[1],
+            "file": sizes[1] / sizes[0], "seconds": seconds,
+        }  # fmt: skip
+
+
+def _seconds(model: Any, X: np.ndarray) -> float:
+    """Return the processor time of a prediction, the median of five after a first."""
+    times = []
+    for _ in range(6):
+        start = time.process_time()
+        model.predict(X)
+        times.append(time.process_time() - start)
+    return float(np.median(times[1:]))
+
+
+def changes(quick: bool) -> Iterator[Row]:
+    """Yield how many signals reach another class, and distances by the nearest other signal's."""
+    for name in CHANGED[:1] if quick else CHANGED:
+        (X, y), (Z, _) = load_labelled(name), load_labelled(name, "test")
+        Z = Z[:: len(Z) // (2 if quick else 6)][:6]
+        model = ResidualKernelClassifier(effort="fast").fit(X, y)
+        start = time.process_time()
+        found = model.counterfactual(Z, max_iterations=3 if quick else 15)
+        seconds = time.process_time() - start
+        scale = X.std(axis=(0, 2))[:, None]
+        ratios = []
+        for z, label, distance in zip(Z, model.predict(Z), found.distances, strict=True):
+            others = ((X[y != label] - z) / scale) ** 2
+            ratios.append(distance / np.sqrt(others.sum(axis=(1, 2)).min()))
+        yield {
+            "set": name, "cases": len(Z), "found": float(found.found.mean()),
+            "distance": float(np.nanmedian(ratios)), "seconds": seconds,
+        }  # fmt: skip
+
+
+PARTS: dict[str, Callable[[bool], Iterator[Row]]] = {
+    "signals": signals,
+    "models": models,
+    "changes": changes,
+}
+
+
+HEADERS = {
+    "signals": (
+        "Accuracies on the test part of ridge regression with the normalized ResCNTK of depth 4, "
+        "GAP, penalty .001: with all n signals, and restricted to m signals. Chosen of each class, "
+        "by randomly pivoted Cholesky, and learned (60 iterations from chosen ones); means of "
+        "three draws, one for m above 50. Spread: largest less least accuracy of learned signals."
+    ),
+    "models": (
+        'Accuracies of `ResidualKernelClassifier(effort="fast")`, and of `condense(m, '
+        "max_iterations=12)`; m is a tenth of the signals, at least two for each class. Faster: "
+        "processor time of predicting 50 signals, full by condensed. File: condensed by full."
+    ),
+    "changes": (
+        "`counterfactual` of test signals: the share found, with a probability of at least .8, and "
+        "the median distance by the distance to the nearest training signal of another class."
+    ),
+}
+
+
+def text(report: Row) -> str:
+    """Return the page of the parts that have been measured."""
+    machine = report["machine"]
+    parts: list[Any] = [
+        "# Learned signals",
+        f"{machine['processor']}, {machine['cores']} cores; Python {machine['python']}, NumPy "
+        f"{machine['numpy']}. Seconds are processor time.",
+    ]
+    for part in PARTS:
+        rows = [
+            {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in row.items()}
+            for row in report.get(part, ())
+        ]
+        parts += [HEADERS[part], harness.rows_table(rows, left=(0,))] if rows else []
+    return harness.page(*parts)
+
+
+def main() -> None:
+    several = {"action": "append", "choices": PARTS, "help": "only this (and this …)"}
+    options = harness.options(__doc__, part=several)
+    path = options.out / "learned_signals.json"
+    report = harness.load(path, {}) | {"machine": harness.machine()}
+    for part in options.part or PARTS:
+        report[part] = []
+        for row in PARTS[part](options.quick):
+            report[part].append(row)
+            harness.save(path, report)
+            harness.say(row)
+    harness.publish(path, text(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Condensed models: they answer like the full model, from few learned signals."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+from rescntk.learn.passes import Pass
+from tests.learn.cases import ONE, waves
+from tests.learn.test_files import reread, signals_of
+
+FEW = ONE | {"depth": 2, "kind": "ntk", "first_differences": True, "input_filter_size": 3}
+
+
+def same_bits(one, other, X):
+    names = ["predict", "novelty", "contributions"]
+    names += ["predict_proba", "decision_function"] * hasattr(one, "classes_")
+    return all(
+        all(np.array_equal(a, b) for a, b in zip(f(X), g(X), strict=True))
+        for f, g in ((getattr(model, name) for model in (one, other)) for name in names)
+    )
+
+
+def test_classifier(rng):
+    """All that a classifier answers; the full model is as before."""
+    X, y = waves(rng, 180, 3)
+    y = np.array(["a", "b", "c"])[y]
+    full = ResidualKernelClassifier(**FEW | {"dtype": "float32"}).fit(X[:60], y[:60])
+    before, _ = reread(full)
+    small = full.condense(6)
+    assert type(small) is ResidualKernelClassifier and same_bits(full, before, X[60:])
+    assert small.get_params() == full.get_params() and small.best_score_ == full.best_score_
+    Z, expected = X[60:], y[60:]
+    assert small.score(Z, expected) >= full.score(Z, expected) - 0.03
+    chances = small.predict_proba(Z)
+    assert np.allclose(chances.sum(axis=1), 1)
+    assert np.abs(chances - full.predict_proba(Z)).mean() < 0.05
+    novelties, noise = small.novelty(Z), small.novelty(rng.standard_normal(Z.shape))
+    assert 0.5 < np.median(novelties) < 2 and np.median(noise) > 3 * np.median(novelties)
+    sums = small.contributions(Z).sum(axis=2) + small.intercept_
+    assert np.abs(sums - small.decision_function(Z)).max() < 1e-9
+    again, size = reread(small)
+    assert same_bits(small, again, Z) and size < reread(full)[1] / 2
+    assert small.kernel_matrix(Z).shape == (120, 6)
+
+
+def test_regressor(rng):
+    """Two targets: predictions, deviations, intervals that cover new observations."""
+    X, _ = waves(rng, 200, 7, length=16)
+    Y = np.column_stack([(X**2).mean(axis=(1, 2)), np.abs(np.diff(X)).mean(axis=(1, 2))])
+    Y += 0.1 * Y.std(axis=0) * rng.standard_normal(Y.shape)
+    full = ResidualKernelRegressor(**FEW | {"dtype": "float32"}).fit(X[:80], Y[:80])
+    small = full.condense(8)
+    assert small.score(X[80:], Y[80:]) > full.score(X[80:], Y[80:]) - 0.05
+    mean, deviation = small.predict(X[80:], return_std=True)
+    assert mean.shape == deviation.shape == (120, 2) and (deviation > 0).all()
+    lower, upper = small.predict_interval(X[80:], coverage=0.9)
+    inside = ((lower <= Y[80:]) & (Y[80:] <= upper)).mean()
+    assert 0.8 < inside < 0.99
+    assert same_bits(small, reread(small)[0], X[80:])
+
+
+@pytest.mark.parametrize("form", ["lists", "images", "landmarks"])
+def test_other_signals(form, rng):
+    X, y = signals_of(form, rng)
+    landmarks = 40 if form == "landmarks" else None
+    options = FEW | {"landmarks": landmarks, "dtype": "float32"}
+    if form == "lists":
+        X = [x[:, : 9 + k % 2] for k, x in enumerate(X)]
+    full = ResidualKernelClassifier(**options).fit(X[:50], y[:50])
+    small = full.condense(9, max_iterations=8)
+    agree = (small.predict(X[50:]) == full.predict(X[50:])).mean()
+    assert agree >= 0.6 and same_bits(small, reread(small)[0], X[50:])
+
+
+def test_refusals(rng):
+    X, y = waves(rng, 20, 2)
+    with pytest.raises(NotFittedError):
+        ResidualKernelClassifier().condense(4)
+    full = ResidualKernelClassifier(**FEW).fit(X, y)
+    for wrong, message in (
+        (20, "n_signals is 20, expected fewer than the 20 signals"),
+        (1, "n_signals is 1, expected an integer of at least 2"),
+        (2.5, "n_signals is 2.5"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            full.condense(wrong)
+    with pytest.raises(ValueError, match="max_iterations is 0"):
+        full.condense(4, max_iterations=0)
+
+
+def test_interruption_ends_it(rng, monkeypatch):
+    """`learn_signals` would return the best so far, and the next pass would go on."""
+    X, y = waves(rng, 20, 2)
+    full, calls, vjp = ResidualKernelClassifier(**FEW).fit(X, y), [], Pass.vjp
+
+    def interrupted(self, *arguments, **options):
+        calls.append(1)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return vjp(self, *arguments, **options | {"engine": "reference"})
+
+    monkeypatch.setattr(Pass, "vjp", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        full.condense(4)
+    assert len(calls) == 6
