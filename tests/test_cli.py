@@ -310,7 +310,10 @@ def test_signals_of_different_lengths(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("module", "command", "extra"),
-    [("aeon.datasets", "compare", "datasets"), ("matplotlib.figure", "compare X.npy", "plot")],
+    [
+        ("aeon.datasets", "compare", "datasets"),
+        ("matplotlib.backends.backend_agg", "compare X.npy", "plot"),
+    ],
 )
 def test_a_missing_extra_is_one_line(module, command, extra, signals, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, module, None)

@@ -6,13 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import cycle
 from typing import Any
 
+from .colours import BLUE, COLOURS, GREEN, PURPLE, VERMILION
+
+__all__ = [
+    "BLUE", "COLOURS", "GREEN", "LINES", "MARKERS", "PURPLE", "SIZE", "VERMILION", "axes",
+    "check_drawn", "check_named", "figure", "finish", "looks", "tidy",
+]  # fmt: skip
+
 SIZE = (6.4, 5.0)
 """Width and height of a picture, in inches."""
 
-# Colours of Okabe and Ito, distinct for colour-blind readers. In grey, markers and lines differ.
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-COLOURS = (BLUE, VERMILION, GREEN, PURPLE, "#56B4E9", "#E69F00")
-MARKERS = "osD^vP"
+MARKERS = "osD^vP"  # in grey, markers and lines differ
 LINES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)), (0, (1, 1)))
 
 
