@@ -111,7 +111,7 @@ def test_near_parallel_signals_of_different_lengths(network, lengths, rng, monke
 
 def numba_run():
     """Return the class of a request on the engine "numba"."""
-    return import_module("rescntk.engines.cpu.engine").NumbaRun
+    return import_module("rescntk.engines.cpu.run").NumbaRun
 
 
 @needs_numba

@@ -23,8 +23,9 @@ from ..protocol import Request, Tick, blocks, check_stop, pool_of, silent, stop_
 from ..reference import SortedSignals
 from .adjoint import derive
 from .arguments import PADDING, RowGroup
-from .engine import NumbaRun, paired, prepared
+from .engine import paired, prepared
 from .plan import Plan, TaskCases
+from .run import NumbaRun
 from .sums import filter_sum
 from .tables import OrderedSignals, SignalBlock
 from .vectors import LINE_BYTES

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.engines import signal_tables
 from rescntk.engines.cpu import plan as sizes
-from rescntk.engines.cpu.engine import NumbaRun
+from rescntk.engines.cpu.run import NumbaRun
 from rescntk.engines.scaling import Scaling
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances

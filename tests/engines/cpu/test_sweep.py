@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.engines.cpu.engine import NumbaRun
+from rescntk.engines.cpu.run import NumbaRun
 from rescntk.validation import DTYPES
 from tests import tolerances
 from tests.difficult_signals import SIGNALS, UNEVEN

@@ -1,0 +1,358 @@
+"""One run of the engine "numba": the constants of a request, and the kernels of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from ...arrays import Array
+from ...validation import KINDS
+from .. import exact_sum, reference
+from ..doubt import pixel_weights
+from ..geometry import on_ring
+from ..layer import NEARLY_OPPOSITE
+from ..protocol import ScaledKernel, check_stop, stop_flag
+from .arguments import Constants, Results
+from .heads import CODES, SHARES
+from .plan import Plan, TaskCases
+from .rows import compute
+from .substitutes import coefficients_in
+from .sums import filter_sum
+from .sweep import sweep
+from .swept_layers import AHEAD
+from .tables import OrderedSignals, SignalBlock
+from .vectors import LINE_BYTES, REGISTER_BYTES
+
+_BITS = {"float64": 53, "float32": 23}
+"""Bits of a kernel that sums on grids keep (`exact_sum.grids`).
+
+With 24 bits of float32, GAP at 100 time points would take a second grid, and 5 % more time.
+"""
+
+
+class NumbaRun:
+    """The constants of a request, and `values`, its kernels of `n` left with `m` right cases."""
+
+    def __init__(self, plan: Plan, n: int, m: int) -> None:
+        request = plan.request
+        net, head = request.network, request.head
+        self.request, self.plan, self.scaling = request, plan, plan.scaling(plan.longest)
+        self.has_pixels, self.shares = head == "pixels", request.shares
+        # The loops write to `values` themselves: pixel pairs, and shares that are no sums.
+        self.direct = self.has_pixels or (self.shares and not plan.all_offsets)
+        self.kinds = [kind for kind in KINDS if kind in request.kinds]
+        self.constants = Constants(
+            self._layers(),
+            *coefficients_in(request.dtype),
+            plan.inner,
+            plan.outer,
+            plan.window_sum,
+            initial=net.parts.initial,
+            nearly_opposite=NEARLY_OPPOSITE,
+            skip=net.skip,
+            adds_mean=self.scaling.adds_mean,
+            margin=plan.margin,
+            head=SHARES if self.shares else CODES[head],
+            gpk="gpk" in request.kinds,
+            ntk="ntk" in request.kinds,
+            summed=request.summed,
+            swept=plan.swept,
+            stop=stop_flag(),
+        )
+        # Windows are channels.
+        self.constants_of_deficits = self.constants._replace(window=filter_sum(1), swept=False)
+        self._weights = pixel_weights(self.scaling)
+        self._no_values = np.zeros((0,) * 6, plan.dtype)
+        shape = (len(self.kinds), plan.n_depths, n, m)
+        d = int(plan.rows[0])
+        axes = (d, d) if self.has_pixels else (d, 1) if self.direct else (d,) * self.shares
+        self.values = np.zeros((*shape, *axes), plan.dtype if self.direct else np.float64)
+
+    def _layers(self) -> np.ndarray:
+        net, shared, depths = self.request.network, self.scaling.constants, self.request.depths
+        whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
+        parts, frozen = self.request.network.parts, "twice_inner_minus_readout"
+        left_out = () if parts.inner_minus_readout else (frozen,)
+        names = [name for name in shared.dtype.names or () if name not in left_out]
+        same = [(name, shared.dtype[name]) for name in names]
+        layers = np.zeros(len(shared), np.dtype([*same, *whole], align=True))
+        for name in names:
+            layers[name] = shared[name]
+        for number, layer in enumerate(layers[1:], start=1):
+            layer["inner_step"] = on_ring(net.inner_filter(number), self.plan.ring).step
+            layer["outer_step"] = on_ring(net.outer_filter(number), self.plan.ring).step
+        layers["slot"] = -1
+        layers["slot"][list(depths)] = range(len(depths))
+        return layers
+
+    # -- tasks
+
+    def fill(self, rows: SignalBlock, columns: SignalBlock, task: TaskCases) -> int:
+        """Compute a task of `values`, and return its number of pairs of cases."""
+        plan = self.plan
+        if plan.symmetric and rows.contains(task.columns):
+            columns = rows  # whose tables are there
+        left, right = rows.part(task.rows), columns.part(task.columns)
+        if task.swapped:
+            left, right = right, left
+        shift = right.cases.start - left.cases.start if plan.symmetric else None
+        kernels, needed = self.kernels(left, right, shift)
+        if not plan.closed:
+            i, k = np.nonzero(needed)
+            kernels = kernels[:, :, i, k]
+            i, k = left.places[i], right.places[k]
+            if task.swapped:
+                i, k = k, i
+            if self.shares:
+                self.values[:, :, i, k, : kernels.shape[-1]] = kernels
+                return len(i)
+            self.values[:, :, i, k] = kernels
+            if plan.symmetric:
+                self.values[:, :, k, i] = kernels
+        elif not self.direct:
+            self.values[:, :, left.cases, right.cases] = kernels
+        return int(np.count_nonzero(needed))
+
+    def fill_pairs(self, rows: SignalBlock, columns: SignalBlock, cases: slice) -> int:
+        """Compute kernels of rows with columns of the same place; return the number of pairs."""
+        left = rows.part(cases)
+        right = left if columns is rows else columns.part(cases)
+        kernels, _ = self.kernels(left, right, 0, only_diagonal=True)
+        self.values[:, :, 0, left.places] = kernels.diagonal(axis1=2, axis2=3)
+        return len(left)
+
+    def kernels(
+        self, left: SignalBlock, right: SignalBlock, shift: int | None, only_diagonal: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return kernels, (kind, depth, left case, right case), and whether they are needed.
+
+        With `shift`, the left case i with the right case k is needed where i ≤ k + shift alone;
+        with `only_diagonal`, where i = k. Other pairs may be incomplete.
+        If `direct`, kernels are written to `values`, and a view of it is returned.
+        """
+        n, m, plan = len(left), len(right), self.plan
+        shift = n if shift is None else shift
+        run: Callable[..., None] = compute
+        last: Any = None  # no pairs
+        if plan.swept:
+            run, last = sweep, self.constants.ntk or None
+            plan = of_whole_rows(plan)
+        segments, offsets = plan.segments(int(left.lengths[0])), right.offsets
+        longest = segments[0].stop + 2 * plan.margin
+        group_rows = plan.group_rows(int(offsets.sum()), longest)
+        if plan.swept:
+            group_rows = REGISTER_BYTES // plan.dtype.itemsize
+        group = plan.row_group(longest, group_rows)
+        lefts = [left.left_cases(part, plan) for part in segments]
+        number = lefts[0]["length"]
+        lengths, _ = _different(left.lengths, self.plan.closed)
+        values, first = self._no_values, (0, 0)
+        if self.direct:
+            values, first = self.values, (left.cases.start, right.cases.start)
+        length = number if len(lengths) > 1 else slice(None)  # else the same for all cases
+        pairs = self._pixel_pairs(lengths, right.lengths)[length]
+        cancelled = np.minimum(left.cancelled[:, None], right.cancelled)
+        most = self.scaling.allowed_doubt(pairs, cancelled)
+        results = self._results(n, lengths, right.lengths, group_rows, most, values, *first)
+        if self.request.network.bias:
+            results = results._replace(left_bias=left.bias, right_bias=right.bias)
+        for part, cases in zip(segments, lefts, strict=True):
+            rights = right.rows(np.arange(m), offsets, group_rows, part.start, plan=plan)
+            _compute(
+                run, last, left.packed("left", plan), right.packed("right"), cases, rights, shift,
+                only_diagonal, group, self.constants._replace(margin=plan.margin),
+                self._of_segment(results, part),
+            )  # fmt: skip
+        if self.direct:
+            kernels = self.values[:, :, left.cases, right.cases]
+        else:
+            means = left.means_or_parts[:, :, None], right.means[:, None]
+            kernels = self._kernels(results, pairs, *means)
+        needed = np.eye(n, dtype=bool) if only_diagonal else np.tri(m, n, shift, dtype=bool).T
+        self.repeat(kernels, results.doubt, most, pairs, needed, left, right)
+        return kernels, needed
+
+    def repeat(
+        self, kernels: np.ndarray, doubt: np.ndarray, most: Any, pairs: Any, needed: np.ndarray,
+        left: SignalBlock, right: SignalBlock,
+    ) -> None:  # fmt: skip
+        """Compute the kernels of doubtful pairs that are `needed` again, in deficits."""
+        parallel = doubt > self.scaling.most_parallel(pairs)
+        doubtful = doubt > most
+        repeats = ("masses", doubtful & ~parallel), ("split masses", parallel)
+        for masses, some_pairs in repeats if (doubtful | parallel).any() else ():
+            rows, columns = np.nonzero(some_pairs & needed)
+            for some in self.plan.repeats(left.lengths[rows], right.lengths[columns]):
+                here, there = rows[some], columns[some]
+                if self.request.network.bias:
+                    repeated = self._in_reference(left, right, here, there)
+                else:
+                    repeated = self.in_deficits(left, right, here, there, masses)
+                own: Any = map(slice, repeated.shape[3:])  # shares of shorter signals are fewer
+                kernels[:, :, here, there, *own] = repeated
+
+    def in_deficits(
+        self,
+        left: SignalBlock,
+        right: SignalBlock,
+        rows: np.ndarray,
+        columns: np.ndarray,
+        masses: str,
+    ) -> np.ndarray:
+        """Return the kernels of pairs, (kind, depth, pair, …); the left cases have one length.
+
+        `masses` is the layout of tables (`SignalBlock.packed`).
+        """
+        lengths, left_length = right.lengths[columns], left.lengths[rows[:1]]
+        offsets, d = self.plan.offsets(lengths), int(left_length[0])
+        segments, margins = self.plan.segments(d), 2 * self.plan.margin
+        group_rows = self.plan.group_rows_of_deficits(
+            int(offsets.sum()), segments[0].stop + margins
+        )
+        values, unread = self._no_values, np.zeros((1, len(rows)))
+        if self.direct:
+            shape = len(self.kinds), self.plan.n_depths, 1, len(rows), d
+            values = np.empty((*shape, self.values.shape[-1]), self.plan.dtype)
+        results = self._results(1, left_length, lengths, group_rows, unread, values, 0, 0)
+        for part in segments:
+            pairs = left.rows(rows, offsets, group_rows, part.start, right=False)
+            rights = right.rows(columns, offsets, group_rows, part.start)
+            pixels_of_row = part.stop - part.start + margins
+            _compute(
+                compute, pairs, left.packed(masses), right.packed(masses),
+                left.left_cases(part, self.plan), rights, 0, False,
+                self.plan.row_group(pixels_of_row, group_rows, in_deficits=True),
+                self.constants_of_deficits, self._of_segment(results, part),
+            )  # fmt: skip
+        if self.direct:
+            return values[:, :, 0]
+        counts = self._pixel_pairs(left_length, lengths)
+        means = left.means_or_parts[:, None, rows], right.means[:, None, columns]
+        return self._kernels(results, counts, *means)[:, :, 0]
+
+    def _in_reference(
+        self, left: SignalBlock, right: SignalBlock, rows: np.ndarray, columns: np.ndarray
+    ) -> np.ndarray:
+        """Return the kernels of pairs, as `in_deficits`, from the reference engine.
+
+        The compiled recursion of deficits has no biases.
+        """
+        found = reference.in_deficits(self.request, left.some(rows), right.some(columns))
+        values = np.array([np.asarray(found[kind]) for kind in self.kinds])
+        if self.direct and self.shares:
+            return (self.plan.longest * values)[..., None]
+        return values
+
+    def _results(
+        self, n: int, left: np.ndarray, right: np.ndarray, rows: int, most_doubt: np.ndarray,
+        values: np.ndarray, *at: int,
+    ) -> Results:  # fmt: skip
+        """Return arrays for `n` left cases, of the different lengths `left`, with right cases.
+
+        `right` are the lengths of all right cases, and `rows` the rows of a group. `at` are the
+        places of the first left and the first right case in `values`.
+        """
+        m, depths = len(right), self.plan.n_depths
+        lengths, places = _different(right, self.plan.closed)
+
+        def bound(lengths: np.ndarray) -> np.ndarray:  # (2, depth, length)
+            return np.stack([self.plan.scaling(d).common_bounds for d in lengths.tolist()], axis=-1)
+
+        bounds = bound(left)[..., None] * bound(lengths)[..., None, :]
+        terms = self._pixel_pairs(left, lengths)
+        if self.shares:
+            terms //= left[:, None]
+        grids = np.array(exact_sum.grids(np, bounds, terms, _BITS[self.request.dtype]))
+        shape = (len(self.kinds), depths, n, m)
+        shares = np.zeros((0,) * 6)
+        if self.shares and not self.direct:
+            shares = np.zeros((*shape, int(left[0]), len(grids)))
+        if self.has_pixels or self.shares:
+            shape = (0,) * 4
+        padded = rows + LINE_BYTES
+        return Results(
+            sums=np.zeros((len(grids), *shape)),
+            shares=shares,
+            values=values,
+            first_left=at[0],
+            first_right=at[1],
+            first_pixel=0,
+            doubt=np.zeros((n, m)),
+            grids=np.take(grids, places, axis=-1),
+            weights=self._weights,
+            most_doubt=most_doubt,
+            left_bias=self._weights[:0],
+            right_bias=self._weights[:0],
+            row_grids=np.zeros((2, depths, len(grids), padded)),
+            row_sums=np.zeros((max(2, len(grids)), padded)),  # shares mark rows in the second
+        )
+
+    @staticmethod
+    def _of_segment(results: Results, part: slice) -> Results:
+        return results._replace(weights=results.weights[part.start :], first_pixel=part.start)
+
+    def _pixel_pairs(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the number of pixel pairs that the head needs, (left length, right case)."""
+        return np.outer(left, self.plan.offsets(right))
+
+    def _kernels(
+        self, results: Results, pairs: np.ndarray, left: Array, right: Array
+    ) -> np.ndarray:
+        """Return kernels, (kind, depth, left case, right case), from sums over `pairs` terms.
+
+        `left` and `right` are the means of the signals, (channel, …): F⁰ averages to x̄ · z̄ over
+        pixel pairs, where the mean is added. For shares, `left` are the parts of the means.
+        """
+        sums = results.sums
+        if self.request.head == "equivariant":
+            return sums[0]
+        if self.shares:
+            sums, pairs = np.moveaxis(results.shares, -1, 0), pairs[..., None]
+            left, right = left[..., : sums.shape[-1]], right[..., None]
+        kernels = np.asarray(exact_sum.total(list(sums))) / pairs.astype(np.float64)
+        if not self.scaling.adds_mean:
+            return kernels
+        linear = exact_sum.pairwise(x * z for x, z in zip(left, right, strict=True))
+        self.scaling.add_mean(dict(zip(self.kinds, kernels, strict=True)), linear)
+        return kernels
+
+    def finish(self, left: OrderedSignals, right: OrderedSignals, symmetric: bool) -> ScaledKernel:
+        """Return the results with both triangles, and with constants corrected."""
+        terms, values = 1, self.values
+        if self.direct and self.shares:
+            terms, values = self.plan.longest, self.values[..., 0]
+        for value in values:
+            self.scaling.finish(value, symmetric, terms)
+        by_kind = dict(zip(self.kinds, values, strict=True))
+        ordered = {kind: by_kind[kind] for kind in self.request.kinds}
+        lengths = left.lengths[np.argsort(left.order)]
+        return self.scaling.scaled(ordered, left.scale, right.scale, lengths)
+
+
+def of_whole_rows(plan: Plan) -> Plan:
+    """Return the plan of the sweep, whose rows are not cut into segments."""
+    plan = copy(plan)
+    plan.segment, plan.closed_rows, plan.halo = plan.longest, plan.closed, AHEAD
+    plan.margin = 0 if plan.closed else plan.margin
+    return plan
+
+
+def _different(lengths: np.ndarray, closed: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different lengths, the longest first, and the place of each length among them."""
+    if closed:
+        return lengths[:1], np.zeros(len(lengths), np.int64)
+    falling, places = np.unique(-lengths, return_inverse=True)
+    return -falling, places
+
+
+def _compute(run: Callable[..., None], last: Any, *arguments: Any) -> None:
+    """Call a loop, whose last argument is `last`, with the constants' flag of this thread.
+
+    The task ends if the flag was set.
+    """
+    *sides, constants, results = arguments
+    run(*sides, constants._replace(stop=stop_flag()), results, last)
+    check_stop()
