@@ -42,7 +42,7 @@ from .signal_tables import joined_pixels
 _ROOT2 = math.sqrt(2.0)
 
 
-class Variances(NamedTuple):
+class VarianceAdjoints(NamedTuple):
     """Derivatives of the kernels by the variances of both sides, at each pixel pair."""
 
     layer: int
@@ -130,7 +130,7 @@ class AdjointRecursion(DeficitRecursion):
         self._passed.append(_Passed(*self._at, pair, branch, tangent_g))
         super()._add_branch(layer, pair, branch, tangent_g)
 
-    def adjoints(self) -> Iterator[Variances]:
+    def adjoints(self) -> Iterator[VarianceAdjoints]:
         """Yield the derivatives by variances, of the layers L … 0, after `kernels`."""
         start, initial = self._start(), self._initial if self.want_ntk else 1.0
         features: Any = 0.0
@@ -168,7 +168,7 @@ class AdjointRecursion(DeficitRecursion):
             self.sign = self.xp.where(w < v, 1.0, -1.0)
         else:
             self.input = features, 0.0, features, 0.0
-        yield Variances(0, 0.5 * more, 0.5 * more)  # those of F̄ are at fixed D already
+        yield VarianceAdjoints(0, 0.5 * more, 0.5 * more)  # those of F̄ are at fixed D already
 
     def _start(self) -> Array:
         """Return the derivative of a pair's kernel by the kernel at its pixel pairs."""
@@ -189,7 +189,7 @@ class AdjointRecursion(DeficitRecursion):
 
     def _layer(
         self, number: int, passed: _Passed, identity: Any, beta: Any, phi: Any
-    ) -> tuple[Variances, Array, Any]:
+    ) -> tuple[VarianceAdjoints, Array, Any]:
         """Return the derivatives by q1 and q2, Σ̄ and Ā_g of a layer.
 
         `beta` is box(Ā), `phi` box(F̄) without `identity`, the part that has come unchanged.
@@ -217,7 +217,7 @@ class AdjointRecursion(DeficitRecursion):
         curved = curvature * sine * tangent_branch_adjoint(beta, identity + phi, constants)
         of_left = correlate_adjoint(slope, curved, kappa, w, difference, root2, left.inverse)
         of_right = correlate_adjoint(slope, curved, kappa, w, -difference, root1, right.inverse)
-        return Variances(number, 0.5 * of_left, 0.5 * of_right), Sigma, turned
+        return VarianceAdjoints(number, 0.5 * of_left, 0.5 * of_right), Sigma, turned
 
     def _add_by_alpha(
         self, number: int, passed: _Passed, identity: Any, beta: Any, phi: Any

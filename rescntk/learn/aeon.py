@@ -17,8 +17,9 @@ except ModuleNotFoundError:
     raise ImportError("rescntk.learn.aeon needs aeon: pip install 'rescntk[datasets]'") from None
 
 from . import classifier, regressor
-from .base import QUICK, ClassifierParameters, EstimatorParameters, Wrapper
+from .base import QUICK, Wrapper
 from .missing import INTERPOLATE
+from .parameters import ClassifierParameters, EstimatorParameters
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,17 +18,10 @@ from ..arrays import Array
 from ..progress import say
 from ..regression.checks import group_numbers
 from ..validation import (
-    HEADS,
-    KINDS,
-    check_choice,
-    check_constant,
     check_depth,
-    check_filter_size,
-    check_flag,
     check_integer,
     check_positive,
     check_unmasked,
-    is_sequence,
 )
 from .average import FittedPass, Training, fit_pass, mean_at, out_of_fold, weigh, weights_at
 from .condense import condensed
@@ -37,8 +29,9 @@ from .drift import UsualSignals, usual_signals
 from .forecast import Forecast, forecast
 from .inputs import DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .missing import IMPUTE, INTERPOLATE, OPTION
+from .parameters import EstimatorParameters, check_several
 from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan, unseen_share
-from .views import EACH, ONLY, Signals, channel_deviations, take
+from .views import Signals, channel_deviations, take
 
 _ALL_LANDMARKS = 1000
 """Most signals for which all signals are landmarks by default. Raising it takes more time and
@@ -63,76 +56,6 @@ _ONE_THREAD_CASES = 500
 Raising it keeps one thread for larger matrices. Measured with OpenBLAS on two idle
 cores: two threads are no faster up to 270 signals, and a third faster at 500. On busy cores
 the two threads wait for each other, up to a hundred times as long."""
-
-
-def _flag_or(word: str, value: Any, name: str) -> bool | str:
-    if isinstance(value, str) and value == word:
-        return value
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    raise ValueError(f"{name} is {value!r}, expected True, False or {word!r}")
-
-
-def _values(check: Callable[[Any, str], Any], default: Any = None) -> Any:
-    """Return a field for one value or several; `check` is a function of a value and its name."""
-    return field(default=default, metadata={"check": check})
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class EstimatorParameters:
-    """Parameters of the regressor, which `ResidualKernelClassifier` documents."""
-
-    effort: str | float = "default"
-    max_length: int | Iterable[int] | None = _values(check_depth)
-    block_statistics: bool | Iterable[bool] | None = _values(check_flag)
-    spectra: bool | Iterable[bool] | None = _values(check_flag)
-    standardize: bool | str | Iterable[bool | str] | None = _values(partial(_flag_or, EACH))
-    first_differences: bool | str | Iterable[bool | str] | None = _values(partial(_flag_or, ONLY))
-    constant: bool | Iterable[bool] | None = _values(check_flag)
-    time_scale: float | Iterable[float] | None = _values(check_constant)
-    filter_size: int | Iterable[int] | None = _values(check_filter_size)
-    input_filter_size: int | Iterable[int] | None = _values(check_filter_size)
-    dilation: int | Iterable[int] | None = _values(check_depth)
-    head: str | Iterable[str] | None = _values(partial(check_choice, choices=HEADS))
-    kind: str | Iterable[str] = _values(partial(check_choice, choices=KINDS), KINDS)
-    depth: int | Iterable[int] = _values(check_depth, 2)
-    alpha: float = 1.0
-    penalty: float | Iterable[float] | None = _values(check_positive)
-    landmarks: int | str | None = None
-    random_state: int | np.random.RandomState | None = 0
-    engine: str = "auto"
-    dtype: str = "float32"
-    n_jobs: int | None = None
-    n_channels: int = 1
-    missing: str = "refuse"
-    verbose: int = 0
-
-    def __post_init__(self) -> None:
-        super().__init__()  # of the library's own base class
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class ClassifierParameters(EstimatorParameters):
-    """Parameters of the classifier."""
-
-    class_weight: Mapping[Any, float] | str | None = None
-
-
-def check_several(parameters: EstimatorParameters) -> dict[str, tuple[Any, ...]]:
-    """Return the checked values of the parameters that take several, without repetitions.
-
-    A parameter that is None, which is its default, is left out.
-    """
-    checked = {}
-    for each in fields(parameters):
-        values, check = getattr(parameters, each.name), each.metadata.get("check")
-        if check is None or (values is None and each.default is None):
-            continue
-        given = values if is_sequence(values) else (values,)
-        checked[each.name] = tuple(dict.fromkeys(check(value, each.name) for value in given))
-        if not checked[each.name]:
-            raise ValueError(f"{each.name} is empty, expected at least one value")
-    return checked
 
 
 class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):

@@ -17,9 +17,10 @@ except ModuleNotFoundError:
     raise ImportError("rescntk.learn.sktime needs sktime: pip install sktime") from None
 
 from . import classifier, regressor
-from .base import QUICK, ClassifierParameters, EstimatorParameters, Wrapper
+from .base import QUICK, Wrapper
 from .containers import as_signals
 from .missing import INTERPOLATE
+from .parameters import ClassifierParameters, EstimatorParameters
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 

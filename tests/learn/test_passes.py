@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rescntk.learn import ResidualKernelClassifier, base, passes, views
-from rescntk.learn.base import check_several
+from rescntk.learn.parameters import check_several
 from tests.learn.cases import waves
 
 REST = {"kinds": ("gpk", "ntk"), "depths": (2,), "alpha": 1.0}

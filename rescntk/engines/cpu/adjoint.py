@@ -32,13 +32,13 @@ from .vectors import (
     addresses,
     reference,
 )
-from .way import Gradients, Way
+from .way import RowGradients, Way
 
 
 @compiled_on_disk
 def derive(
     left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces, diagonal_shift: int,
-    whole: RowGroup, constants: Constants, results: Results, way: Way, gradients: Gradients,
+    whole: RowGroup, constants: Constants, results: Results, way: Way, gradients: RowGradients,
     stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
     """Compute kernels of left cases with right cases, and derivatives of their weighted sum.

@@ -208,7 +208,7 @@ class LeftPixels(NamedTuple):
     pixels: int  # pixels of a vector, with one number each; 0 where tables have one for each row
 
 
-class Side(NamedTuple):
+class SideTables(NamedTuple):
     """One side's tables as a sweep reads them, and the places of their first pixel."""
 
     units: Numbers

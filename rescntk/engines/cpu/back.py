@@ -43,7 +43,7 @@ from .vectors import (
     sum_numbers,
     where_less,
 )
-from .way import COSECANT, KEPT, LOST, TANGENT, Gradients, W, Way
+from .way import COSECANT, KEPT, LOST, TANGENT, RowGradients, W, Way
 
 _ROOT2 = math.sqrt(2.0)
 
@@ -147,7 +147,7 @@ def back_layer(
 
 @compiled
 def write_weights(
-    group: RowGroup, rows: RowPlaces, case: int, way: Way, gradients: Gradients
+    group: RowGroup, rows: RowPlaces, case: int, way: Way, gradients: RowGradients
 ) -> bool:
     """Write the weights of each row, 0 for repeated rows; return whether any is not 0."""
     some, memory = False, group.memory
@@ -245,7 +245,7 @@ def add_pixels(group: RowGroup, case: int, channels: int, tables: int, way: Way,
 @compiled
 def pass_back(
     group: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
-    channels: int, constants: Constants, way: Way, gradients: Gradients, out: Any,
+    channels: int, constants: Constants, way: Way, gradients: RowGradients, out: Any,
 ) -> None:  # fmt: skip
     """Take the rows of a group back through all layers, and add up the derivatives."""
     layers, inner, outer = constants.layers, constants.inner, constants.outer
@@ -310,7 +310,7 @@ def pass_back(
 
 @compiled
 def add_numbers(
-    group: RowGroup, rows: RowPlaces, case: int, way: Way, gradients: Gradients
+    group: RowGroup, rows: RowPlaces, case: int, way: Way, gradients: RowGradients
 ) -> None:  # fmt: skip
     """Add the derivatives by log α² over the pixels of each row."""
     for row in range(rows.number):

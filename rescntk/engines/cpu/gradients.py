@@ -29,7 +29,7 @@ from .run import NumbaRun
 from .sums import filter_sum
 from .tables import OrderedSignals, SignalBlock
 from .vectors import LINE_BYTES
-from .way import KEPT, Gradients, Way
+from .way import KEPT, RowGradients, Way
 
 __all__ = ["paired", "prepared", "vjp", "vjp_paired"]
 
@@ -185,7 +185,7 @@ class GradientRun(NumbaRun):
 
     def _gradients(
         self, left: SignalBlock, right: SignalBlock, weights: list[np.ndarray]
-    ) -> Gradients:
+    ) -> RowGradients:
         """Return arrays for a task, with the pixels of its signals."""
         n, m, d = len(left), len(right), self.plan.longest
         channels, per_table = len(self.lefts.pixels), self._per_table(right)
@@ -194,7 +194,7 @@ class GradientRun(NumbaRun):
         other = self._vectors(self.rights, right)
         parts = [np.concatenate(right.right_layout(part), axis=-1) for part in other]
         other = np.stack([part.reshape(channels, per_table) for part in parts], axis=1)
-        return Gradients(
+        return RowGradients(
             left_weights=weights[0],
             right_weights=weights[1],
             left=np.zeros((n, tables, d)),

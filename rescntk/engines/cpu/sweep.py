@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import PADDING, Constants, FlatTables, Results, RowGroup, RowPlaces, Side
+from .arguments import PADDING, Constants, FlatTables, Results, RowGroup, RowPlaces, SideTables
 from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_stamp
 from .groups import first_place, resized, rows_of_group
 from .heads import find_grids, take_doubts, write_sums
@@ -46,7 +46,7 @@ def copy_table(
 @compiled
 def copied_side(
     strip: RowGroup, right: FlatTables, rows: RowPlaces, tables: int, number: int
-) -> Side:
+) -> SideTables:
     """Copy the right cases' tables to the rows of a strip, whose vectors they then fill."""
     memory, places, length = strip.memory, strip.places, strip.length
     row = 0
@@ -64,7 +64,7 @@ def copied_side(
         row += 1
         while row < rows.number and (rows.each[row].case == case or rows.stride > 1):
             row += 1
-    return Side(
+    return SideTables(
         memory, memory, memory, memory, places.right_units, length, places.right_layers,
         places.right_layers + length, places.right_layers + 2 * length, 3 * length, strip.rows,
     )  # fmt: skip
@@ -73,7 +73,7 @@ def copied_side(
 @compiled
 def right_side(
     strip: RowGroup, right: FlatTables, rows: RowPlaces, tables: int, number: int
-) -> Side:
+) -> SideTables:
     """Return the tables of a strip's rows; a table has `number` numbers.
 
     Rows of one case lie side by side in its tables, as in a register.
@@ -81,7 +81,7 @@ def right_side(
     first, last = rows.each[0], rows.each[strip.rows - 1]
     if strip.closed and rows.stride == 1 and last.offset - first.offset == strip.rows - 1:
         at = first_place(rows, 0)
-        return Side(
+        return SideTables(
             right.units, right.half_root, right.inverse, right.lost, at, number, at, at, at,
             number, 1,
         )  # fmt: skip
@@ -90,8 +90,8 @@ def right_side(
 
 @compiled
 def sweep_strip(
-    strip: RowGroup, rows: RowPlaces, left: Side, right: Side, case: int, constants: Constants,
-    results: Results, with_tangent: Any,
+    strip: RowGroup, rows: RowPlaces, left: SideTables, right: SideTables, case: int,
+    constants: Constants, results: Results, with_tangent: Any,
 ) -> None:  # fmt: skip
     """Take one left case with a strip through all layers, and write the results."""
     memory, places, layers, doubtful = strip.memory, strip.places, constants.layers, False
@@ -141,7 +141,7 @@ def sweep(
             if not all_doubtful(rows, case, results):
                 d, pixel = lefts[case].pixels, lefts[case].first
                 root = pixel * tables
-                side = Side(
+                side = SideTables(
                     left.units, left.half_root, left.inverse, left.lost, pixel * channels, d, root,
                     root, root, d, 1,
                 )  # fmt: skip

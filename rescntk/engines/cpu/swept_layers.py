@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ...activations import _kappas, _scaled_dual
 from ..layer import branch_distance, correlate, tangent_branch, tangent_g, times_slope
-from .arguments import Constants, RowGroup, Side
+from .arguments import Constants, RowGroup, SideTables
 from .compilation import compiled, inlined_by_llvm
 from .layers import add_doubt, keeps_root_errors, may_be_doubtful
 from .vectors import (
@@ -85,7 +85,7 @@ class State(NamedTuple):
     doubtful: bool
 
 
-class Layer(NamedTuple):
+class SweptLayer(NamedTuple):
     """Addresses, places and constants of a layer of a strip."""
 
     memory: Numbers
@@ -94,7 +94,7 @@ class Layer(NamedTuple):
     lost1: Numbers
     roots2: Numbers
     inverses2: Numbers
-    lost2: Numbers  # of both sides' tables (`Side`)
+    lost2: Numbers  # of both sides' tables (`SideTables`)
     left: int
     right: int
     inverse: int
@@ -128,7 +128,7 @@ class Layer(NamedTuple):
 
 @inlined_by_llvm
 def add_channels(
-    strip: RowGroup, left: Side, right: Side, channel: int, number: int, first: bool
+    strip: RowGroup, left: SideTables, right: SideTables, channel: int, number: int, first: bool
 ) -> None:  # fmt: skip
     """Add (û − v̂)² of some channels to the sums at the place of w."""
     memory, rows, out = strip.memory, strip.rows, strip.places.features + strip.start
@@ -148,7 +148,7 @@ def add_channels(
 
 
 @compiled
-def squared_sum(left: Side, right: Side, pixel: int, channels: int) -> Vector:
+def squared_sum(left: SideTables, right: SideTables, pixel: int, channels: int) -> Vector:
     """Return |û + v̂|² of the input's pixels."""
     unit, place = left.unit + pixel, right.unit + pixel * right.pixel
     total = repeat_like(0.0, load_register(right.units, place))
@@ -161,7 +161,7 @@ def squared_sum(left: Side, right: Side, pixel: int, channels: int) -> Vector:
 
 
 @compiled
-def write_angles(strip: RowGroup, left: Side, right: Side, opposite: float) -> None:
+def write_angles(strip: RowGroup, left: SideTables, right: SideTables, opposite: float) -> None:
     """Write w = 1 − ρ and v = 1 + ρ of the input's pixels, where the first layer reads them.
 
     w is half the squared distance of unit vectors, at most `layers.CHANNELS` numbers each.
@@ -203,7 +203,7 @@ def sum_windows(last: Window, number: Vector) -> tuple[Vector, Window]:
 
 @inlined_by_llvm
 def load_roots(
-    at: Layer, pixel: int, left: int, right: int, lost: int
+    at: SweptLayer, pixel: int, left: int, right: int, lost: int
 ) -> tuple[Vector, Vector, Vector]:  # fmt: skip
     """Return √(q1/2), √(q2/2) and their difference at a pixel; tables are at three places."""
     place = pixel * at.step
@@ -217,7 +217,7 @@ def load_roots(
 
 
 @inlined_by_llvm
-def look_ahead(at: Layer, pixel: int, enters: bool) -> tuple[Ahead, Vector, Vector]:
+def look_ahead(at: SweptLayer, pixel: int, enters: bool) -> tuple[Ahead, Vector, Vector]:
     """Return the numbers of a pixel as far as its √a; and D and F⁰ of the input."""
     memory, place = at.memory, pixel * at.rows
     root1, root2, h = load_roots(at, pixel, at.left, at.right, at.lost)
@@ -242,7 +242,7 @@ def look_ahead(at: Layer, pixel: int, enters: bool) -> tuple[Ahead, Vector, Vect
 
 @inlined_by_llvm
 def pass_pixel(
-    at: Layer, j: int, state: State, layer: Any, with_tangent: Any, enters: bool, begins: bool
+    at: SweptLayer, j: int, state: State, layer: Any, with_tangent: Any, enters: bool, begins: bool
 ) -> State:
     """Take the pixels j + 2, j + 1, j and j − 1 one step further. See the head of this file.
 
@@ -306,7 +306,7 @@ def pass_pixel(
 
 @inlined_by_llvm
 def write_windows(
-    at: Layer, pixel: int, D_box: Vector, T_box: Vector, with_tangent: Any, enters: bool
+    at: SweptLayer, pixel: int, D_box: Vector, T_box: Vector, with_tangent: Any, enters: bool
 ) -> None:
     """Add the sums over both filters' windows of a branch to box(D) and box(A) at a pixel."""
     memory, place = at.memory, pixel * at.rows
@@ -320,7 +320,7 @@ def write_windows(
 
 @compiled
 def first_layer(
-    strip: RowGroup, left: Side, right: Side, constants: Constants, with_tangent: Any
+    strip: RowGroup, left: SideTables, right: SideTables, constants: Constants, with_tangent: Any
 ) -> bool:
     align_stack()
     return sweep_layer(strip, left, right, 1, constants, with_tangent, True)
@@ -328,7 +328,12 @@ def first_layer(
 
 @compiled
 def hidden_layer(
-    strip: RowGroup, left: Side, right: Side, number: int, constants: Constants, with_tangent: Any
+    strip: RowGroup,
+    left: SideTables,
+    right: SideTables,
+    number: int,
+    constants: Constants,
+    with_tangent: Any,
 ) -> bool:
     align_stack()
     return sweep_layer(strip, left, right, number, constants, with_tangent, False)
@@ -336,7 +341,7 @@ def hidden_layer(
 
 @inlined_by_llvm
 def sweep_layer(
-    strip: RowGroup, left: Side, right: Side, number: int, constants: Constants,
+    strip: RowGroup, left: SideTables, right: SideTables, number: int, constants: Constants,
     with_tangent: Any, enters: bool,
 ) -> bool:  # fmt: skip
     """Take a strip through a layer. Return whether some pixel pairs are doubtful.
@@ -346,7 +351,7 @@ def sweep_layer(
     layer = constants.layers[number]
     memory, places, rows, d = strip.memory, strip.places, strip.rows, strip.d
     table2, start = number * right.step, strip.start
-    at = Layer(
+    at = SweptLayer(
         memory, left.roots, left.inverses, left.lost, right.roots, right.inverses, right.lost,
         left.root + number * left.step, right.root + table2, right.inverse + table2,
         right.lost_root + table2, left.root, right.root, right.lost_root, right.pixel, rows, d,
@@ -373,7 +378,7 @@ def sweep_layer(
 
 
 @inlined_by_llvm
-def close_rows(at: Layer, d: int, state: State, with_tangent: Any, enters: bool) -> None:
+def close_rows(at: SweptLayer, d: int, state: State, with_tangent: Any, enters: bool) -> None:
     """Write the sums over windows across the seam."""
     memory, rows = at.memory, at.rows
     if enters:  # pixels beyond the last one were read at other places

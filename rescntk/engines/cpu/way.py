@@ -68,7 +68,7 @@ class Way(NamedTuple):
     most_doubt: float  # the E of these
 
 
-class Gradients(NamedTuple):
+class RowGradients(NamedTuple):
     """Weights of pairs, and arrays that derivatives are added to, in float64; C-ordered."""
 
     left_weights: np.ndarray
