@@ -21,6 +21,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -93,15 +94,24 @@ def why_not(dtype: str, general: bool = False) -> str | None:
     reason = _failure(dtype, general)
     if reason is None:
         return None
-    function = getattr(sys.modules.get(f"{__name__}.rows"), "compute", None)
-    folder = getattr(getattr(function, "stats", None), "cache_path", None)
-    for name in ("rows", "sweep", "adjoint"):
-        for path in Path(folder).glob(f"{name}.*.nb[ic]") if folder else ():
-            if _is_damaged(path):
-                path.unlink(missing_ok=True)
+    for room, name in (("rows", "compute"), ("sweep", "sweep")):
+        remove_damaged_files(getattr(sys.modules.get(f"{__name__}.{room}"), name, None))
     # Without damaged files numba compiles anew. Where only writing to disk failed, numba has kept
     # the compiled code in memory.
     return _failure(dtype, general) and reason
+
+
+def remove_damaged_files(function: Any) -> None:
+    """Remove files of a compiled function that cannot be read, so that numba compiles it anew.
+
+    Files were cut short; or they name a class that another version of this package had.
+    """
+    folder = getattr(getattr(function, "stats", None), "cache_path", None)
+    if folder is None:
+        return
+    for path in Path(folder).glob(f"{function.__module__.rpartition('.')[2]}.*.nb[ic]"):
+        if _is_damaged(path):
+            path.unlink(missing_ok=True)
 
 
 def _failure(dtype: str, general: bool = False) -> str | None:

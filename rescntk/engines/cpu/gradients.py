@@ -21,6 +21,7 @@ from ..gradients import Derivatives, Signals, add_means, derivatives, pair_facto
 from ..masses import read_exactly
 from ..protocol import Request, Tick, blocks, check_stop, pool_of, silent, stop_flag
 from ..reference import SortedSignals
+from . import remove_damaged_files
 from .adjoint import derive
 from .arguments import PADDING, RowGroup
 from .engine import paired, prepared
@@ -30,6 +31,8 @@ from .sums import filter_sum
 from .tables import OrderedSignals, SignalBlock
 from .vectors import LINE_BYTES
 from .way import KEPT, RowGradients, Way
+
+remove_damaged_files(derive)
 
 __all__ = ["paired", "prepared", "vjp", "vjp_paired"]
 
