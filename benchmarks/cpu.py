@@ -186,7 +186,7 @@ def gradient_run(who: str, dtype: str) -> Row:
     """Return processor seconds of a value, of a value with gradients, and MB of the latter.
 
     The loss is a weighted sum of tangent kernels, its derivatives are by all signals of both sides.
-    In a process of its own. Memory is that of the first call, after compilation; later calls are
+    In a process of its own. Memory is what the first call adds, after compilation; later calls are
     timed.
     """
     X, Z = signals(WITH_GRADIENTS, CHANNELS, 100)

@@ -1,4 +1,4 @@
-"""How often intervals of `model.forecast` cover the errors that are measured at more signals.
+"""Coverage of the intervals of `model.forecast`: their share with the measured error inside.
 
     python benchmarks/forecast.py [--quick]
 

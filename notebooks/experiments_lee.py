@@ -17,7 +17,7 @@ def trained_ensemble(width: int, n_networks: int, steps: list[int]) -> dict[str,
 
     A fully connected ResNet sees six points of the circle; all layers are trained (tangent
     kernel), or the readout only (Gaussian process kernel). "mean" and "variance" are the networks',
-    "expected_mean" and "expected_variance" those of `regression.ensemble`.
+    "expected_mean" and "expected_variance" come from `regression.ensemble`.
     """
     angles = 2 * np.pi * np.array([0.02, 0.2, 0.38, 0.5, 0.71, 0.85])
     y = np.array([0.6, -0.5, 0.3, 0.9, -0.6, 0.1])

@@ -62,7 +62,7 @@ def fit_ensemble(
 ) -> EnsembleFit:
     """Fit the constants of theorem 5.2 to the spectrum of the equivariant GPK.
 
-    `depths` are those of the ensemble: by default 1 … L with skip connections, L without.
+    `depths` are the ensemble's depths: by default 1 … L with skip connections, L without.
     `exponent` is the power of k_i, n_channels + 2 in the theorem; None fits it.
     """
     every = range(1, network.depth + 1) if network.skip else (network.depth,)

@@ -203,7 +203,7 @@ def _both(X: Any, Z: Any) -> list[Any]:
 
 
 def _check_signals(X: Any, Z: Any) -> None:
-    """Refuse arrays whose shapes and types, known while JAX traces, are not those of signals."""
+    """Refuse arrays with other shapes and types than signals; JAX knows both while it traces."""
     for name, array in zip("XZ", _both(X, Z), strict=False):
         if array.ndim not in (3, 4):
             raise ValueError(

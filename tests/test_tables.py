@@ -109,7 +109,7 @@ def test_wide_tables_of_several_channels(tmp_path):
 
 
 def test_missing_values_in_files(tmp_path):
-    """They are NaN if asked for, and refused otherwise."""
+    """Missing values are NaN if asked for, and refused otherwise."""
     pytest.importorskip("aeon")
     X = np.array([[[1.0, np.nan, 3.0]], [[np.nan, 5.0, 6.0]]])
     np.save(tmp_path / "X.npy", X.astype(np.float32))

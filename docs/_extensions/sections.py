@@ -1,4 +1,4 @@
-"""What the reference adds to a docstring: the type of results, and pages of the guide.
+"""Sections that the reference adds to a docstring: the type of results, and pages of the guide.
 
 A function without a section Returns gets one with the type of its annotation: the first line of its
 docstring says what it returns. Pages that name a function or class in their code are its "See

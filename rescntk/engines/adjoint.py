@@ -53,7 +53,7 @@ class VarianceAdjoints(NamedTuple):
 
 
 class _Passed(NamedTuple):
-    """What the way back needs of a layer."""
+    """Quantities of a layer that the way back needs."""
 
     left: Pixels
     right: Pixels

@@ -203,7 +203,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         return {"engine": self.engine, "dtype": self.dtype, "threads": threads}
 
     def _read_again(self, X: Array) -> Signals:
-        """Return X as signals of the shape of those of `fit`."""
+        """Return X as signals, of the same shape as in `fit`."""
         check_is_fitted(self)
         found: Signals = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
         return found

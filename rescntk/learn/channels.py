@@ -14,7 +14,7 @@ Chosen: by chance one channel of 8000 is named."""
 
 
 class Drift(NamedTuple):
-    """How channels of given signals differ from the training signals', (n_channels,) each."""
+    """Differences of channels between given and training signals, (n_channels,) each."""
 
     offsets: np.ndarray
     """Mean level of the given signals less the training signals', in units of the standard

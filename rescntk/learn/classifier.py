@@ -298,9 +298,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     def predict(self, X: Array) -> np.ndarray:
         """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
 
-        X and errors are as for `decision_function`. As by `predict_proba`, a `DriftWarning` is
-        given for signals unlike the signals of `fit` (the guide has a page on drift): for 20 or
-        more signals of which half are novel, and for channels that have become constant.
+        X and errors are as for `decision_function`. Like `predict_proba`, this method gives a
+        `DriftWarning` for signals unlike the signals of `fit`. It judges 20 signals and more, of
+        which half are novel, and channels that have become constant. The guide has a page on drift.
         """
         return self._answers(X)[0]
 

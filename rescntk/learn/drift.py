@@ -36,7 +36,7 @@ class DriftWarning(UserWarning):
 
 @dataclass(frozen=True)
 class UsualSignals:
-    """What is usual for the channels of the training signals; made by `usual_signals`."""
+    """Usual numbers of the training signals' channels; made by `usual_signals`."""
 
     exponent: int
     """Of the power of two by which signals are divided: squares of their numbers are finite."""
@@ -119,7 +119,7 @@ def _measure(X: Signals, exponent: int) -> tuple[np.ndarray, np.ndarray, np.ndar
 
     Signals are divided by two to the power `exponent`.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # signals far larger than those of fit
+    with np.errstate(over="ignore", invalid="ignore"):  # signals far larger than in fit
         points = [np.ldexp(x.reshape(len(x), -1), -exponent) for x in X]
         means = np.array([x.mean(axis=1) for x in points])
         deviations = np.array([x.std(axis=1) for x in points])

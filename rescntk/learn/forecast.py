@@ -20,7 +20,7 @@ nobody has compared with measurements."""
 
 
 class _Law(NamedTuple):
-    """How errors fall with the number n of signals: e(m) = e(n) (m/n)^−exponent, and how surely."""
+    """The fall of errors with the number n of signals, e(m) = e(n) (m/n)^−exponent."""
 
     exponent: float
     """Raising it forecasts smaller errors."""

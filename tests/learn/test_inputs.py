@@ -213,7 +213,7 @@ def test_other_shapes_than_in_fit(model, X):
 
 
 def test_transposed_signals(model, rng):
-    """A warning for (n_cases, n_timepoints, n_channels), and none for sets as they are."""
+    """A warning for (n_cases, n_timepoints, n_channels), and none for unchanged sets."""
     X = np.cumsum(rng.standard_normal((8, 3, 130)), axis=2)
     expected = r"130 channels × 3 time points and looks transposed.*X\.swapaxes\(1, 2\)"
     with pytest.warns(UserWarning, match=expected) as seen:

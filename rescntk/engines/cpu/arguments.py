@@ -209,7 +209,7 @@ class LeftPixels(NamedTuple):
 
 
 class SideTables(NamedTuple):
-    """One side's tables as a sweep reads them, and the places of their first pixel."""
+    """Tables of one side as a sweep reads them, and the places of their first pixel."""
 
     units: Numbers
     roots: Numbers

@@ -1,6 +1,6 @@
 """The way of a group of rows through all layers, which keeps what the way back needs.
 
-The layers are those of layers.py, in distances.
+The layers are the same as in layers.py, in distances.
 """
 
 from __future__ import annotations

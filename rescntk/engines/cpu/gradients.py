@@ -116,7 +116,7 @@ class GradientPlan(Plan):
 
 
 class _Sums(NamedTuple):
-    """What a task gives."""
+    """Results of a task."""
 
     left: SignalBlock
     right: SignalBlock

@@ -1,4 +1,4 @@
-"""One run of the engine "numba": the constants of a request, and the kernels of its tasks."""
+"""A run of the engine "numba": the constants of a request, and the kernels of its tasks."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Before(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a pass of the loop leaves for the next one."""
+    """Numbers that a pass of the loop leaves for the next pass."""
 
     ahead: Ahead
     before: Before

@@ -1,4 +1,4 @@
-r"""How many signals of the multi-sphere a network needs for a frequency, and for a locality.
+r"""Numbers of signals of the multi-sphere that a network needs for a frequency or a locality.
 
 The closed-form eigenvalues λ_k and their multiplicities m_k give κ and n of a learning curve at
 once: a mode of eigenvalue λ is half learned where κ is λ, at :math:`n = \sum_k m_k

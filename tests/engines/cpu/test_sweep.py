@@ -94,7 +94,7 @@ print(REGISTER_BYTES, hashlib.sha256(np.stack(kernels).tobytes()).hexdigest())
 
 
 def test_first_layers_of_dilated_networks_have_their_own_bits(rng):
-    """They are a network that is swept, and the later layers are not."""
+    """The first layers are a network that is swept, and the later layers are not."""
     dilated = rk.Network(4, 3, dilation=(1, 1, 2, 4))
     X = rng.standard_normal((4, 2, 9))
     for signals, Z in ((X, None), (X[:3], X[2:]), ([X[0], X[1, :, :5]], None)):
