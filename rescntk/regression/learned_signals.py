@@ -116,7 +116,7 @@ def learn_signals(
     >>> import numpy as np
     >>> import rescntk as rk
     >>> X = np.random.default_rng(0).standard_normal((40, 1, 8))
-    >>> y = np.sign(X[:, 0, 0] * X[:, 0, 1])
+    >>> y = (X * np.roll(X, 1, axis=2)).mean(axis=(1, 2))  # how alike neighbours are
     >>> kernel = rk.ResCNTK(depth=2, normalized=True)
     >>> found = rk.regression.learn_signals(kernel, X, y, 4, max_iterations=20)
     >>> predicted = kernel(X, found.signals) @ found.coefficients
