@@ -168,7 +168,7 @@ class AdjointRecursion(DeficitRecursion):
             self.sign = self.xp.where(w < v, 1.0, -1.0)
         else:
             self.input = features, 0.0, features, 0.0
-        yield VarianceAdjoints(0, 0.5 * more, 0.5 * more)  # those of F̄ are at fixed D already
+        yield VarianceAdjoints(0, 0.5 * more, 0.5 * more)  # F̄ is at fixed D already
 
     def _start(self) -> Array:
         """Return the derivative of a pair's kernel by the kernel at its pixel pairs."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .views import Signals, each, moderate_exponent
+from .views import Signals, moderate_exponent
 
 _ERRORS = 4.0
 """Standard errors of a difference above which a channel is named. Raising it names fewer channels.
@@ -29,6 +29,15 @@ class Drift(NamedTuple):
     """Whether all given signals are constant, and not all training signals are."""
 
 
+def levels_and_sizes(X: Signals, exponent: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the means and the standard deviations of signals, (n_cases, n_channels) each.
+
+    Signals are divided by two to the power `exponent`.
+    """
+    points = [np.ldexp(x.reshape(len(x), -1), -exponent) for x in X]
+    return np.array([x.mean(axis=1) for x in points]), np.array([x.std(axis=1) for x in points])
+
+
 def compare(training: Signals, X: Signals) -> Drift:
     """Return the drift of signals X, of the training signals' channels.
 
@@ -39,12 +48,10 @@ def compare(training: Signals, X: Signals) -> Drift:
     levels, sizes, means, roots = [], [], [], []
     with np.errstate(over="ignore"):  # of given signals far larger than training signals
         for signals in (training, X):
-            points = each(lambda x: np.ldexp(x, -exponent).reshape(*x.shape[:2], -1), signals)
-            level = np.array([x.mean(axis=1) for x in points])
-            size = np.array([x.std(axis=1) for x in points])
+            level, size = levels_and_sizes(signals, exponent)
             rounding = 10 * np.finfo(np.float64).eps
-            largest = np.array([np.abs(x).max(axis=1) for x in points])
-            size = np.where(size > rounding * largest, size, 0.0)
+            largest = np.array([np.abs(x.reshape(len(x), -1)).max(axis=1) for x in signals])
+            size = np.where(size > rounding * np.ldexp(largest, -exponent), size, 0.0)
             levels.append(level)
             sizes.append(size)
             means.append(level.mean(axis=0))

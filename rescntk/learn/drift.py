@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .channels import levels_and_sizes
 from .views import Signals, constant_channels, moderate_exponent
 
 _BATCH = 20
@@ -120,9 +121,7 @@ def _measure(X: Signals, exponent: int) -> tuple[np.ndarray, np.ndarray, np.ndar
     Signals are divided by two to the power `exponent`.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # signals far larger than in fit
-        points = [np.ldexp(x.reshape(len(x), -1), -exponent) for x in X]
-        means = np.array([x.mean(axis=1) for x in points])
-        deviations = np.array([x.std(axis=1) for x in points])
+        means, deviations = levels_and_sizes(X, exponent)
         total = np.sqrt((deviations**2).mean(axis=0) + means.var(axis=0))
     return np.median(means, axis=0), np.median(deviations, axis=0), total
 

@@ -17,6 +17,7 @@ from .._version import __version__
 from ..arrays import Array
 from ..plots.style import BLUE, GREEN, VERMILION, tidy
 from . import channels
+from .calibration import NOVEL
 from .classifier import ResidualKernelClassifier
 from .inputs import read_signals
 from .regressor import ResidualKernelRegressor
@@ -30,9 +31,6 @@ _BINS = 10
 
 _LEAST_IN_BIN = 5
 """Signals that a bin has at least. Raising it makes fewer bins, with shorter error bars."""
-
-_UNLIKE = 3.0
-"""The novelty above which a signal counts as unlike the training signals, as for probabilities."""
 
 _COVERAGE = 0.9
 """The coverage of the intervals that are drawn and checked."""
@@ -168,8 +166,8 @@ def _plus_minus(model: Any) -> str:
 
 
 def _novelty_row(novelty: np.ndarray) -> tuple[str, str, str]:
-    unlike = np.mean(novelty > _UNLIKE)
-    note = f"1 is usual; {unlike:.0%} of the signals are above {_UNLIKE:g}"
+    unlike = np.mean(novelty > NOVEL)
+    note = f"1 is usual; {unlike:.0%} of the signals are above {NOVEL:g}"
     return "median novelty", f"{np.median(novelty):.2f}", note
 
 
@@ -266,7 +264,7 @@ def _novel(X: Any, novelty: np.ndarray) -> Section:
     grid = figure.add_gridspec(rows, 3)
     ax = figure.add_subplot(grid[0, :])
     ax.hist(np.log2(np.maximum(novelty, 2.0**-6)), bins=30, color=BLUE)
-    ax.axvline(np.log2(_UNLIKE), linestyle="--", color=VERMILION)
+    ax.axvline(np.log2(NOVEL), linestyle="--", color=VERMILION)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.xaxis.set_major_formatter(lambda x, place: f"{2.0**x:g}")
     ax.set(xlabel="novelty", ylabel="signals")
@@ -280,7 +278,7 @@ def _novel(X: Any, novelty: np.ndarray) -> Section:
         ax.set_title(f"case {case}: novelty {novelty[case]:.2f}", fontsize="small")
         tidy(ax)
     text = "About 1 for signals like the training signals. Right of the dashed line, above "
-    text += f"{_UNLIKE:g}, answers should be checked. Below it: the most novel signals."
+    text += f"{NOVEL:g}, answers should be checked. Below it: the most novel signals."
     return Section("Novelty", text, picture=_picture(figure), wide=True)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,23 @@ def gram(
         rows, columns = columns, rows
         plan = _plan(request, rows, columns)
     run = NumbaRun(plan, len(rows.order), len(columns.order))
+    run_tasks(plan, rows, columns, run.fill, tick)
+    if swapped:
+        rows, columns, run.values = columns, rows, run.values.swapaxes(2, 3)
+    return run.finish(rows, columns, plan.symmetric and plan.closed)
+
+
+def run_tasks(
+    plan: Plan,
+    rows: OrderedSignals,
+    columns: OrderedSignals,
+    compute: Callable[..., Any],
+    take: Callable[[Any], None],
+) -> None:
+    """Call `compute` with both sides' blocks and each task, and `take` with its results in order.
+
+    Threads compute; `take` is called by the caller's thread.
+    """
     with pool_of(plan.workers) as pool:
         for left_cases in plan.blocks():
             left = rows.block(plan, left_cases).made()
@@ -53,13 +71,10 @@ def gram(
                     right = left
                 elif plan.is_shared(right_cases):
                     right.made()
-                fill = partial(run.fill, left, right)
-                for done in pool.map(fill, plan.tasks(left_cases, right_cases)):
-                    tick(done)
-            del left, right, fill  # with their tables, before the next block makes its own
-    if swapped:
-        rows, columns, run.values = columns, rows, run.values.swapaxes(2, 3)
-    return run.finish(rows, columns, plan.symmetric and plan.closed)
+                work = partial(compute, left, right)
+                for found in pool.map(work, plan.tasks(left_cases, right_cases)):
+                    take(found)
+            del left, right, work  # with their tables, before the next block makes its own
 
 
 def _is_faster_swapped(plan: Plan, n: int, m: int) -> bool:

@@ -7,7 +7,6 @@ any number of threads. Pairs that lose digits in distances go through the refere
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numba
@@ -19,12 +18,12 @@ from ..doubt import MOST_E
 from ..geometry import longest_reach
 from ..gradients import Derivatives, Signals, add_means, derivatives, pair_factors
 from ..masses import read_exactly
-from ..protocol import Request, Tick, blocks, check_stop, pool_of, silent, stop_flag
+from ..protocol import Request, Tick, blocks, check_stop, silent, stop_flag
 from ..reference import SortedSignals
 from . import remove_damaged_files
 from .adjoint import derive
 from .arguments import PADDING, RowGroup
-from .engine import paired, prepared
+from .engine import paired, prepared, run_tasks
 from .plan import Plan, TaskCases
 from .run import NumbaRun
 from .sums import filter_sum
@@ -254,23 +253,15 @@ def vjp(
     run = GradientRun(plan, lefts, rights, factors)
     by_alpha, depth = np.zeros(weights.shape), plan.depth
     doubtful = np.zeros(weights.shape, bool)
-    with pool_of(plan.workers) as pool:
-        for left_cases in plan.blocks():
-            left = rows.block(plan, left_cases).made()
-            for right_cases in plan.right_blocks(left_cases):
-                right = columns.block(plan, right_cases)
-                if plan.symmetric and right_cases == left_cases:
-                    right = left
-                elif plan.is_shared(right_cases):
-                    right.made()
-                tasks = plan.tasks(left_cases, right_cases)
-                for sums in pool.map(partial(run.derive, left, right), tasks):
-                    here = np.s_[sums.left.cases, sums.right.cases]
-                    by_alpha[here], doubtful[here] = sums.by_alpha, sums.doubtful
-                    lefts.add(sums.left.cases, *np.split(sums.of_left, [depth + 1]))
-                    rights.add(sums.right.cases, *np.split(sums.of_right, [depth + 1]))
-                    tick(sums.by_alpha.size)
-            del left, right
+
+    def take(sums: _Sums) -> None:
+        here = np.s_[sums.left.cases, sums.right.cases]
+        by_alpha[here], doubtful[here] = sums.by_alpha, sums.doubtful
+        lefts.add(sums.left.cases, *np.split(sums.of_left, [depth + 1]))
+        rights.add(sums.right.cases, *np.split(sums.of_right, [depth + 1]))
+        tick(sums.by_alpha.size)
+
+    run_tasks(plan, rows, columns, run.derive, take)
     numbers = np.stack([by_alpha, np.zeros_like(by_alpha)])
     kernel = run.finish(rows, columns, plan.symmetric)
     (kind,) = request.kinds

@@ -1,11 +1,11 @@
 """The sweep: one register of rows at a time through all layers, for filters of three pixels.
 
-A *strip* is a group of as many rows as a register has numbers. Its state stays in the first-level
-cache, whatever the length of the signals is. The rows of an array's signals are read from the
-right tables where they are; strips of several right cases have copies.
+A *strip* is a group of rows: one row for each number of a register. Its state stays in the
+first-level cache, whatever the length of the signals is. The rows of an array's signals are read
+from the right tables where they are; strips of several right cases have copies.
 
-swept_layers.py has the way through a layer. The steps of a layer are those of the other loops
-(layers.py); `Plan.swept` says which loops compute a request.
+swept_layers.py has the way through a layer. The other loops (layers.py) have the same steps of a
+layer; `Plan.swept` says which loops compute a request.
 """
 
 from __future__ import annotations
