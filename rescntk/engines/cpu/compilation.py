@@ -34,8 +34,8 @@ _TRIED = ((0, 61), (0, 68))
 def _shortcuts() -> dict[str, Any]:
     """Return options of numba with which the first use takes 4 s, not 12; none if untried.
 
-    All that is private to numba stands in this function. Without it the same code is compiled, and
-    the bits are the same (tests/engines/test_environments.py).
+    All that is private to numba stands here and in `compiled_on_disk`. Without the options the same
+    code is compiled, and the bits are the same (tests/engines/test_environments.py).
     """
     version = tuple(int(part) for part in numba.__version__.split(".")[:2])
     if not _TRIED[0] <= version <= _TRIED[1]:
@@ -111,8 +111,28 @@ inlined_by_llvm = _once(njit(forceinline=True, **_PART, **OPTIONS))
 With calls, GAP and trace take 5 to 12 % more time (d = 100, both precisions).
 """
 
-compiled_on_disk = njit(cache=True, no_cfunc_wrapper=bool(_PART), **OPTIONS)
-"""Decorator of the functions that numba keeps on disk."""
+
+def compiled_on_disk(function: Callable[..., Any]) -> Any:
+    """Return a compiled function that numba keeps on disk: one file for each type of arguments.
+
+    numba numbers the files. Two processes that compile at the same time take the same number, and
+    one of them later runs the code of the other one's arguments. Here a file's name therefore has a
+    digest of its key: the types of the arguments, the processor and the function.
+    """
+    dispatcher = njit(cache=True, no_cfunc_wrapper=bool(_PART), **OPTIONS)(function)
+    files = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    pattern = getattr(files, "_data_name_pattern", "")
+    if files is None or not pattern.endswith(".{number:d}.nbc"):
+        return dispatcher  # compilation is switched off, or this numba names its files differently
+    begin, save = pattern.removesuffix("{number:d}.nbc"), files.save
+
+    def save_by_key(key: Any, data: Any) -> None:
+        digest = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
+        files._data_name_pattern = f"{begin}{digest}.{{number:d}}.nbc"
+        save(key, data)
+
+    files.save = save_by_key
+    return dispatcher
 
 
 def source_stamp() -> str:

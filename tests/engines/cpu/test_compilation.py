@@ -41,6 +41,25 @@ def test_another_stamp_is_another_key_on_disk(tmp_path):
     assert run(code, STAMP="b", **place) == "0 1"
 
 
+def test_processes_that_compile_at_once_keep_their_own_files(tmp_path):
+    """Two processes read the same index; one saves its code between the other's index and code."""
+    (tmp_path / "one.py").write_text(
+        "from rescntk.engines.cpu.compilation import compiled_on_disk\n"
+        "@compiled_on_disk\n"
+        "def twice(x): return 2 * x\n"
+    )
+    code = (
+        "import one; files = one.twice._cache._cache_file; write = files._save_index\n"
+        "def meanwhile(index):\n"
+        "    write(index); files._save_index, files._load_index = write, dict\n"
+        "    files.save('theirs', 'code of theirs'); del files._load_index\n"
+        "files._save_index = meanwhile; files.save('ours', 'code of ours')\n"
+        "for key in ('ours', 'theirs'): print(files.load(key))"
+    )
+    place = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": python_path(tmp_path)}
+    assert run(code, **place).splitlines() == ["None", "code of theirs"]
+
+
 def python_path(folder):
     """Return PYTHONPATH with a folder, and the folder of the library under test."""
     library = Path(compilation.__file__).parents[3]
