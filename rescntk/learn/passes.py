@@ -150,8 +150,8 @@ class Pass:
         options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
         batches: Any = (X, Z)
         matrices = gram(self.network, *batches, normalized=True, **options)
-        mean = np.mean([matrix.mean(axis=0, dtype=np.float64) for matrix in matrices], axis=0)
-        return mean.astype(matrices[0].dtype, copy=False)
+        total = sum(matrix.mean(axis=0, dtype=np.float64) for matrix in matrices)
+        return np.asarray(total / len(matrices)).astype(matrices[0].dtype, copy=False)
 
     def prepare(self, Z: Signals, **options: Any) -> PreparedSignals:
         """Return viewed signals for `kernel` to take as its Z at less cost, with the same bits."""
