@@ -92,15 +92,15 @@ def test_refusals(rng):
 def test_interruption_ends_it(rng, monkeypatch):
     """`learn_signals` would return the best so far, and the next pass would go on."""
     X, y = waves(rng, 20, 2)
-    full, calls, vjp = ResidualKernelClassifier(**FEW).fit(X, y), [], Pass.vjp
+    full, calls, slopes = ResidualKernelClassifier(**FEW).fit(X, y), [], Pass.slopes
 
-    def interrupted(self, *arguments, **options):
+    def interrupted(self, X, Z, weights, options):
         calls.append(1)
         if len(calls) == 6:
             raise KeyboardInterrupt
-        return vjp(self, *arguments, **options | {"engine": "reference"})
+        return slopes(self, X, Z, weights, options | {"engine": "reference"})
 
-    monkeypatch.setattr(Pass, "vjp", interrupted)
+    monkeypatch.setattr(Pass, "slopes", interrupted)
     with pytest.raises(KeyboardInterrupt):
         full.condense(4)
     assert len(calls) == 6
