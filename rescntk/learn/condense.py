@@ -6,7 +6,6 @@ import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..regression.learned_signals import InterruptionWarning, learn_signals, of_
 from ..validation import check_flag, check_integer
 from .average import FittedPass, Training
 from .drift import usual_line
-from .passes import Pass
+from .passes import Pass, Slopes
 from .process import Process
 from .views import Signals, take
 
@@ -47,11 +46,11 @@ class _Mean:
     def __call__(self, *signals: Any, **options: Any) -> np.ndarray:
         return self.source.kernel(*signals, **options)
 
-    def vjp(self, X: Any, Z: Any = None, *, weights: np.ndarray, **options: Any) -> Any:
+    def vjp(self, X: Any, Z: Any = None, *, weights: np.ndarray, **options: Any) -> Slopes:
         """Return derivatives: by Z only, where Z is given."""
         if Z is None:
-            return SimpleNamespace(X=self.source.slopes(X, None, weights, options))
-        return SimpleNamespace(Z=self.source.slopes(Z, X, weights.T, options))
+            return self.source.vjp(X, weights=weights, **options)
+        return Slopes(None, self.source.slopes(Z, X, weights.T, options))
 
 
 def condensed(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -120,6 +120,14 @@ _TRIED = 4e7
 it makes the estimate better and later. Chosen: some 80 ms; of 10 ms estimates were 3 times off."""
 
 
+class Slopes(NamedTuple):
+    """Derivatives by signals: arrays of the shape of the signals, or lists."""
+
+    X: Signals | None
+    Z: Signals | None
+    """None for the kernel of X with itself: X has both sides' sum."""
+
+
 @dataclass(frozen=True)
 class Pass:
     """A view of the signals, and the mean of the normalized kernels of one network, which sees it.
@@ -157,33 +165,36 @@ class Pass:
         options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
         return prepare(self.network, Z, normalized=True, **options)
 
-    def slopes(
-        self, X: Signals, Z: Signals | None, weights: np.ndarray, options: dict[str, Any]
-    ) -> Signals:
-        """Return the derivatives by X of the sum of entries of `kernel` times weights, (n, m).
+    def vjp(
+        self, X: Signals, Z: Signals | None = None, *, weights: np.ndarray, **options: Any
+    ) -> Slopes:
+        """Return the derivatives of the sum of entries of `kernel` times weights, (n, m)."""
+        parts, each_weight = [], weights / (len(self.kinds) * len(self.depths))
+        for kind, depth in product(self.kinds, self.depths):
+            kernel = Kernel(self.network.replace(depth=depth), kind, self.head, normalized=True)
+            parts.append(kernel.vjp(X, Z, each_weight, **options))
+        if Z is None:
+            return Slopes(_total([part.X for part in parts]), None)
+        return Slopes(_total([part.X for part in parts]), _total([part.Z for part in parts]))
 
-        Of the kernel of X with itself, where Z is None; else with Z fixed, which takes less time
-        than derivatives by both if X has few signals.
-        """
+    def slopes(
+        self, X: Signals, Z: Signals, weights: np.ndarray, options: dict[str, Any]
+    ) -> Signals:
+        """Return the derivatives of `vjp` by X only, which takes less time if X has few signals."""
         parts, weights = [], weights / (len(self.kinds) * len(self.depths))
         for kind, depth in product(self.kinds, self.depths):
             kernel = Kernel(self.network.replace(depth=depth), kind, self.head)
-            powers, whole = [np.inf], kernel.replace(normalized=True)
-            if Z is not None:
-                own, other = (kernel.diag(side, **options).astype(np.float64) for side in (X, Z))
-                ends = min(own.min(), other.min()) or 5e-324, max(own.max(), other.max())
-                powers = [abs(np.log2(end)) for end in ends]
-            if max(powers) > _MODERATE:
-                parts.append(whole.vjp(X, Z, weights, **options).X)
+            own, other = (kernel.diag(side, **options).astype(np.float64) for side in (X, Z))
+            bounds = np.log2([min(own.min(), other.min()) or 5e-324, max(own.max(), other.max())])
+            if np.abs(bounds).max() > _MODERATE:
+                parts.append(kernel.replace(normalized=True).vjp(X, Z, weights, **options).X)
                 continue
             # K(x,z) / √(K(x,x) K(z,z)) by x: of the numerator, and of K(x,x).
             W = weights / np.sqrt(np.outer(own, other))
             found = kernel.vjp(X, Z, W, **options)
             of_own = -0.5 * (W * found.K).sum(axis=1) / own
             parts += [found.X, kernel.vjp(X, weights=np.diag(of_own), **options).X]
-        if isinstance(parts[0], np.ndarray):
-            return np.sum(parts, axis=0)
-        return [np.sum(of_signal, axis=0) for of_signal in zip(*parts, strict=True)]
+        return _total(parts)
 
     def shares(self, X: Signals, Z: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the shares of the points of X in `kernel`, (n_cases, m_cases, n_points)."""
@@ -346,3 +357,10 @@ def _seconds_per_work(first: Pass, X: Signals, options: dict[str, Any]) -> float
     begin = time.perf_counter()
     first.kernel(signals, **options)
     return (time.perf_counter() - begin) / first.work(few, len(few))
+
+
+def _total(parts: Sequence[Any]) -> Signals:
+    """Return the sum of arrays, or of lists of arrays, one by one."""
+    if isinstance(parts[0], np.ndarray):
+        return np.sum(parts, axis=0)
+    return [np.sum(of_signal, axis=0) for of_signal in zip(*parts, strict=True)]

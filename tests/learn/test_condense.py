@@ -92,15 +92,15 @@ def test_refusals(rng):
 def test_interruption_ends_it(rng, monkeypatch):
     """`learn_signals` would return the best so far, and the next pass would go on."""
     X, y = waves(rng, 20, 2)
-    full, calls, slopes = ResidualKernelClassifier(**FEW).fit(X, y), [], Pass.slopes
+    full, calls, vjp = ResidualKernelClassifier(**FEW).fit(X, y), [], Pass.vjp
 
-    def interrupted(self, X, Z, weights, options):
+    def interrupted(self, *arguments, **options):
         calls.append(1)
         if len(calls) == 6:
             raise KeyboardInterrupt
-        return slopes(self, X, Z, weights, options | {"engine": "reference"})
+        return vjp(self, *arguments, **options | {"engine": "reference"})
 
-    monkeypatch.setattr(Pass, "slopes", interrupted)
+    monkeypatch.setattr(Pass, "vjp", interrupted)
     with pytest.raises(KeyboardInterrupt):
         full.condense(4)
     assert len(calls) == 6
