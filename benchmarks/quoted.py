@@ -118,11 +118,6 @@ def sentences() -> dict[str, list[tuple]]:
                 *map(digits, last),
             ),
             (
-                "it has the mean accuracy {:.2f}, MiniRocket {:.2f}",
-                value("classification_held_out", ours, "**mean**"),
-                value("classification_held_out", "MiniRocket", "**mean**"),
-            ),
-            (
                 "means are {:.3f} for MiniRocket, {:.3f} for a random forest on simple features, "
                 '{:.3f} for 1-NN DTW, {:.3f} for `effort="fast"` and {:.3f} for the default',
                 *(value("unseen", method, "**mean**")

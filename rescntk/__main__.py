@@ -154,6 +154,8 @@ def _parser() -> argparse.ArgumentParser:
         "which array of SIGNALS, a .npz file",
         metavar="NAME",
     )
+    together = "signals of one person, machine or day, left out together: a file like --labels"
+    add("fit", "--groups", together, type=Path, metavar="FILE")
     add("fit", "--regression", "labels are numeric targets", action="store_true")
     add("fit", "--effort", "fast, default, thorough or seconds", "default")
     add("fit", "--class-weight", "balanced: all classes count alike", metavar="WEIGHT")

@@ -117,8 +117,8 @@ def _without(gaps: list[np.ndarray], signals: Any) -> Any:
 def read_labels(path: str | Path, array: str | None = None) -> np.ndarray:
     """Return labels in a ``.npy`` file, in an array of a ``.npz`` file, or one a line of a text.
 
-    A text may have a header: label, labels, class, target, y or value, or a text before numbers. A
-    ``.csv`` file may have further columns beside the column label.
+    A text may have a header: label, labels, class, target, y, value, group or groups, or a text
+    before numbers. A ``.csv`` file may have further columns beside the column label.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ _TIME_COLUMN = re.compile(r"(.*?)([-+]?[0-9]+(?:\.[0-9]+)?)")
 _MISSING = ("", "nan", "na", "?")
 """Texts of missing values, in small letters."""
 
-_LABEL_HEADERS = ("label", "labels", "class", "target", "y", "value")
+_LABEL_HEADERS = ("label", "labels", "class", "target", "y", "value", "group", "groups")
 """First lines of a file of labels that are a header, in small letters."""
 
 _LONGEST_QUOTE = 120
@@ -47,8 +47,8 @@ def read_signals(path: Path, missing: bool) -> tuple[list[np.ndarray], np.ndarra
 def read_labels(path: Path) -> np.ndarray:
     """Return the labels in a text, a label a line, or in the column label of a ``.csv`` file.
 
-    The first line is a header if it is label, labels, class, target, y or value, and no later line
-    is; or if it is the only line that is not a number.
+    The first line is a header if it is label, labels, class, target, y, value, group or groups, and
+    no later line is; or if it is the only line that is not a number.
     """
     lines = _lines(path)
     while lines and not lines[-1]:

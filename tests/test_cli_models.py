@@ -97,6 +97,7 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
         ("fit X.npy --labels y.csv -o N.joblib", "labels of shape (19,), expected (20,): a l"),
         ("predict Y.csv X.npy --overwrite -o Y.csv", "output is Y.csv, an input, expected another"),
         ("predict Y.csv X.npy --overwrite --labels y.csv -o y.csv", "output is y.csv, an input"),
+        ("fit X.npy --labels y.txt --groups y.csv -o N.joblib", "y.csv has groups of shape (19,)"),
         ("fit X.npy --labels y.txt --labels-array y -o N.joblib", "y.txt is not a .npz file of"),
         ("fit X.npy --labels y.txt --regression -o N.joblib", "labels are texts, expected num"),
         ("fit X.npy --labels u.txt --regression -o N.joblib", "expected numeric targets: '1_0.8'"),
@@ -142,6 +143,11 @@ def test_options_of_fit(files, capsys):
     assert {**model.get_params(), "verbose": 0} == expected.get_params()
     assert (model.decision_function(gaps) == expected.decision_function(gaps)).all()
     assert run("predict M.joblib gaps.csv -o Y.csv --threads 2") == 0
+    people = np.arange(40) // 5
+    Path("people.txt").write_text("group\n" + "\n".join(map(str, people)))
+    assert run("fit wide.csv -o G.joblib --effort fast --groups people.txt --threads 1") == 0
+    expected = ResidualKernelClassifier(effort="fast", n_jobs=1).fit(X, y, groups=people)
+    assert joblib.load("G.joblib").best_score_error_ == expected.best_score_error_
     assert run("fit wide.csv -o T.joblib --effort fast --standardize true") == 0
     assert joblib.load("T.joblib").standardize is True
     for wrong, message in (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..arrays import ArrayT
+from ..arrays import Array, ArrayT
 from ..engines.errors import may_cancel
 from ..network import BASIC_FIELDS, Network, check_network
 from ..validation import HEADS, KINDS, check_choice, check_flag
@@ -383,6 +383,24 @@ def gram(
     check_choice(head, "head", HEADS)
     check_flag(normalized, "normalized")
     call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads, progress)
+    results = _matrices(call, normalized)
+    if depths is None:
+        results = {kind: result[0] for kind, result in results.items()}
+    return _GRAMS[call.kinds](*results.values())
+
+
+@default_errors()
+def gram_again(X: Array, Z: PreparedSignals) -> tuple[Array, ...]:
+    """Return the normalized kernels of X with prepared signals, without checks of X.
+
+    For each of the kinds that were prepared, (n_depths, n_cases, m_cases). X and Z are arrays, as
+    for `KernelCall.again`.
+    """
+    return tuple(_matrices(Z.call.again(X, Z), True).values())
+
+
+def _matrices(call: KernelCall, normalized: bool) -> dict[str, Array]:
+    """Return the results of a call by kind, (depths, n, m)."""
     call.check_memory()
     results, diagonals = {}, []
     if may_cancel(call.request) or (normalized and call.Z is not None):
@@ -399,9 +417,7 @@ def gram(
         left, right = scaled.left[:, None], scaled.right[None, :]
         for kind in call.kinds:
             results[kind] = call.unscale(scaled, kind, left, right)
-    if depths is None:
-        results = {kind: result[0] for kind, result in results.items()}
-    return _GRAMS[call.kinds](*results.values())
+    return results
 
 
 @default_errors()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from types import ModuleType
 from typing import Any, cast
@@ -140,6 +141,16 @@ class KernelCall:
             if not shares:
                 self.sides[0 if self.Z is None else 1] = self._kept.tables
 
+    def again(self, X: Array, kept: PreparedSignals) -> KernelCall:
+        """Return the call that `kept` comes from with other signals X, and `kept` as Z, unchecked.
+
+        X is a finite float64 array of as many channels and pixels as the array of `kept`.
+        """
+        call = copy(self)
+        call.X, call.Z, call._kept = images_as_signals(X), self.X, kept
+        call.sides = [call.X, kept.tables]
+        return call
+
     @property
     def length(self) -> int:
         """Number of time points of the longest signal."""
@@ -224,7 +235,7 @@ class KernelCall:
         tables = self.engine.prepared(self.request, signals)
         diagonal = self.paired(tables, None) if with_diagonal else None
         dtype, engine = self.dtype.name, self.engine
-        return PreparedSignals(self.request, dtype, engine, batch, given, tables, diagonal)
+        return PreparedSignals(self.request, dtype, engine, batch, given, tables, diagonal, self)
 
     def unscale(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
         """Return the kernels of one kind, (depths, ...), times their scale.

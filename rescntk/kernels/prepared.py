@@ -29,6 +29,8 @@ class PreparedSignals:
     """The signals in the engine's own form (`Engine.prepared`)."""
     diagonal: ScaledKernel | None
     """The kernels of each signal with itself, where calls need them."""
+    call: Any
+    """The `KernelCall` that made them."""
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -134,7 +136,7 @@ def _name(engine: Engine) -> str:
 
 def _difference(there: Network, here: Network, prefix: str) -> str:
     """Return the phrase about the first field in which networks differ, "" if they are equal."""
-    for each in fields(there):
+    for each in fields(there) if there is not here else ():
         if found := _unlike(
             prefix + each.name, getattr(there, each.name), getattr(here, each.name)
         ):

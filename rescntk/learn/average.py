@@ -92,7 +92,7 @@ class FittedPass:
 
     def matrix(self, X: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the kernel matrix of X with the pass' signals, in float64."""
-        wanted = options["engine"], options["dtype"]
+        wanted = options["engine"], options["dtype"], options["threads"]
         known, right = self.__dict__.get("_prepared", (None, None))
         if known != wanted:
             prepared = self.source.prepare(self.signals, **options)

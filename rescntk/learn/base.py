@@ -363,6 +363,15 @@ class Wrapper:
     model_: Any
     _model: Any
 
+    def fit(self, X: Any, y: Any, groups: None = None) -> Any:
+        """Fit the estimator to signals X and targets y, and return it; groups are refused."""
+        if groups is not None:
+            raise ValueError(
+                f"groups is given, expected None: the fit of aeon and sktime has no groups, the "
+                f"fit of rescntk.learn.{self._model.__name__} has"
+            )
+        return super().fit(X, y)  # type: ignore[misc]
+
     def _fit(self, X: Any, y: np.ndarray) -> Any:
         parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
         self.model_ = self._model(**parameters).fit(self._signals(X), y)

@@ -6,6 +6,7 @@ import csv
 import io
 from argparse import Namespace
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import joblib
@@ -24,7 +25,7 @@ _STANDARDIZE = {"true": True, "false": False}
 
 def fit(options: Namespace) -> None:
     """Fit an estimator to the signals in a file, and write it to a file."""
-    inputs = options.signals, options.labels
+    inputs = options.signals, options.labels, options.groups
     datasets.check_output(options.output, ".joblib", options.overwrite, *inputs)
     X, y = _labelled(options, options.regression)
     if y is None:
@@ -40,7 +41,8 @@ def fit(options: Namespace) -> None:
         if options.regression:
             raise ValueError("--class-weight is given with --regression, expected one of them")
         settings["class_weight"] = options.class_weight
-    model = make(**settings, verbose=1).fit(X, y)
+    groups = None if options.groups is None else _one_each(options.groups, None, "groups", len(X))
+    model = make(**settings, verbose=1).fit(X, y, groups=groups)
     with datasets.replacing(options.output) as file:
         joblib.dump(model, file)
     show(f"written: {options.output}, {type(model).__name__} of {len(X)} signals")
@@ -114,18 +116,24 @@ def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
     X, y = datasets.read_labelled(options.signals, options.array, missing=True)
     if options.labels is not None or options.labels_array is not None:
         path = options.labels or options.signals
-        y = datasets.read_labels(path, options.labels_array)
-        if y.shape[:1] != (len(X),):
-            raise ValueError(
-                f"{path.name} has labels of shape {y.shape}, expected ({len(X)},): a label for "
-                "each signal"
-            )
+        y = _one_each(path, options.labels_array, "labels", len(X))
     if regression and y is not None and y.dtype.kind == "U":
         texts, y = y, np.vectorize(tables.number, otypes=[float])(y)
         if not np.isfinite(y).all():
             wrong = str(texts[~np.isfinite(y)][0])
             raise ValueError(f"labels are texts, expected numeric targets: {wrong[:80]!r}")
     return X, y
+
+
+def _one_each(path: Path, array: str | None, what: str, n: int) -> np.ndarray:
+    """Return the labels, or the groups, of n signals in a file."""
+    found = datasets.read_labels(path, array)
+    if found.shape[:1] != (n,):
+        raise ValueError(
+            f"{path.name} has {what} of shape {found.shape}, expected ({n},): a "
+            f"{what.removesuffix('s')} for each signal"
+        )
+    return found
 
 
 def _texts(labels: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Drift: what the signals of fit had in common, and how a batch of new signals differs from it."""
+"""Drift: what the signals of fit had in common, and how new signals differ from it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from .channels import levels_and_sizes
 from .views import Signals, constant_channels, moderate_exponent
 
 _BATCH = 20
 """Least signals of a batch that is judged as a whole, and least training signals that tell what is
 usual. Raising it warns of larger batches only. Chosen: one of 20 signals is beyond the line, and
 the median of 20 signals like the training signals hardly ever."""
+
+_ERRORS = 4.0
+"""Standard errors above which a difference is named. Raising it names fewer channels. Chosen: by
+chance one channel of 8000 is named."""
 
 _SHIFT = 0.2
 """Least shift of a channel's level that is named, in units of its deviation over signals and time.
@@ -35,74 +39,95 @@ class DriftWarning(UserWarning):
     """Warning that signals to predict are unlike the signals of `fit`."""
 
 
+class Channels(NamedTuple):
+    """Levels and sizes of the channels of some signals, (n_channels,) each.
+
+    A signal's level is its mean, and its size the standard deviation from its level.
+    """
+
+    level: np.ndarray
+    """Mean over signals."""
+    level_error: np.ndarray
+    """Its standard error."""
+    size: np.ndarray
+    """Mean logarithm to base 2 over signals that are not constant; nan if all are."""
+    size_error: np.ndarray
+    """Its standard error."""
+    deviation: np.ndarray
+    """Standard deviation over signals and time."""
+    constant: np.ndarray
+    """Number of signals that are constant."""
+
+
+class Drift(NamedTuple):
+    """Differences of channels between given and training signals, (n_channels,) each."""
+
+    offsets: np.ndarray
+    """Level less the training signals', in their deviations; infinite where these are 0."""
+    gains: np.ndarray
+    """Size divided by the training signals'; nan where these are 0; 0 where all are constant."""
+    moved: np.ndarray
+    """Whether the offset exceeds .2 and four standard errors."""
+    scaled: np.ndarray
+    """Whether the gain, or its inverse, exceeds 1.25 and four standard errors."""
+    dead: np.ndarray
+    """Number of signals that are constant, where no training signal is; else 0."""
+
+
 @dataclass(frozen=True)
 class UsualSignals:
-    """Usual numbers of the training signals' channels; made by `usual_signals`."""
+    """What is usual for the training signals; made by `usual_signals`."""
 
     exponent: int
     """Of the power of two by which signals are divided: squares of their numbers are finite."""
-    level: np.ndarray
-    """Median over signals of their means, (n_channels,)."""
-    gain: np.ndarray
-    """Median over signals of their standard deviations, (n_channels,)."""
-    deviation: np.ndarray
-    """Standard deviation over signals and time, (n_channels,)."""
-    varies: np.ndarray
-    """Whether no training signal is constant in the channel, (n_channels,)."""
+    channels: Channels
     line: float
     """Novelty that one of twenty training signals exceeds when it is left out."""
 
+    def compare(self, X: Signals) -> Drift:
+        """Return the drift of signals X."""
+        old, new = self.channels, _measure(X, self.exponent)
+        shift, growth = new.level - old.level, new.size - old.size
+        alive = new.constant < len(X)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            offsets = shift / old.deviation
+            moved = np.abs(shift) > _ERRORS * np.hypot(old.level_error, new.level_error)
+            scaled = np.abs(growth) > _ERRORS * np.hypot(old.size_error, new.size_error)
+            return Drift(
+                offsets,
+                np.where(alive | np.isnan(old.size), 2.0**growth, 0.0),
+                alive & moved & (np.abs(offsets) >= _SHIFT),
+                scaled & (np.abs(growth) >= np.log2(_GAIN)),
+                np.where(old.constant == 0, new.constant, 0),
+            )
+
     def warn(self, X: Signals, novelties: np.ndarray) -> None:
         """Warn of dead channels, and of a batch of 20 signals or more that has drifted."""
-        dead = constant_channels(X) & self.varies
+        dead = np.where(self.channels.constant == 0, constant_channels(X).sum(axis=0), 0)
         messages = [
             f"channel {channel} is constant in {count} of {len(X)} signals, and was not in fit"
-            for channel, count in enumerate(dead.sum(axis=0).tolist())
+            for channel, count in enumerate(dead.tolist())
             if count
         ]
         typical = float(np.median(novelties))
         if len(X) >= _BATCH and typical > self.line:
-            causes = self._causes(X, dead.any(axis=0)) or ["neither levels nor gains changed"]
+            drift = self.compare(X)
+            causes = _listed("levels moved, in deviations", drift.moved, drift.offsets, "+.2g")
+            causes += _listed("gains changed, by the factors", drift.scaled, drift.gains, ".2g")
             messages.append(
                 f"the {len(X)} signals are unlike the signals of fit: half of them have a novelty "
                 f"above {typical:.2g}, where 95 % of the training signals, left out, are below "
-                f"{self.line:.2g} ({'; '.join([*causes])})"
+                f"{self.line:.2g} ({'; '.join(causes) or 'neither levels nor gains changed'})"
             )
         if messages:
             text = "; ".join(messages) + '; the guide\'s page "When signals drift" has remedies'
             warnings.warn(text, DriftWarning, stacklevel=_stack_level())
 
-    def _causes(self, X: Signals, dead: np.ndarray) -> list[str]:
-        """Return which channels' levels and gains changed, in words."""
-        level, gain, _ = _measure(X, self.exponent)
-        unit = np.where(self.deviation > 0, self.deviation, 1.0)
-        shifts = np.where(dead, 0.0, (level - self.level) / unit)
-        usual = np.where(self.gain > 0, self.gain, 1.0)
-        ratios = np.where((self.gain > 0) & ~dead, gain / usual, 1.0)
-        moved = np.flatnonzero(abs(shifts) >= _SHIFT)
-        other = np.flatnonzero((ratios >= _GAIN) | (ratios <= 1 / _GAIN))
-        parts = []
-        if len(moved):
-            each = [f"{shifts[c]:+.2g} in channel {c}" for c in moved[:_NAMED]]
-            parts.append(f"levels moved, in deviations: {_listed(each, len(moved))}")
-        if len(other):
-            each = [f"{ratios[c]:.2g} in channel {c}" for c in other[:_NAMED]]
-            parts.append(f"gains changed, by the factors: {_listed(each, len(other))}")
-        return parts
-
 
 def usual_signals(X: Signals, novelties: np.ndarray, weights: np.ndarray) -> UsualSignals:
     """Return what is usual for signals X, from novelties of some of them, left out, and weights."""
     exponent = moderate_exponent(X)
-    level, gain, deviation = _measure(X, exponent)
-    return UsualSignals(
-        exponent,
-        level,
-        gain,
-        deviation,
-        constant_channels(X).sum(axis=0) == 0,
-        usual_line(novelties, weights),
-    )
+    return UsualSignals(exponent, _measure(X, exponent), usual_line(novelties, weights))
 
 
 def usual_line(novelties: np.ndarray, weights: np.ndarray) -> float:
@@ -115,20 +140,35 @@ def usual_line(novelties: np.ndarray, weights: np.ndarray) -> float:
     return float(np.quantile(novelties, 0.95, weights=weights, method="inverted_cdf"))
 
 
-def _measure(X: Signals, exponent: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return each channel's usual mean, usual deviation, and deviation over all signals.
-
-    Signals are divided by two to the power `exponent`.
-    """
+def _measure(X: Signals, exponent: int) -> Channels:
+    """Return levels and sizes of signals that are divided by two to the power `exponent`."""
+    points = [np.ldexp(x.reshape(len(x), -1), -exponent) for x in X]
+    constant = constant_channels(X)
     with np.errstate(over="ignore", invalid="ignore"):  # signals far larger than in fit
-        means, deviations = levels_and_sizes(X, exponent)
-        total = np.sqrt((deviations**2).mean(axis=0) + means.var(axis=0))
-    return np.median(means, axis=0), np.median(deviations, axis=0), total
+        levels = np.array([x.mean(axis=1) for x in points])
+        sizes = np.where(constant, 0.0, [x.std(axis=1) for x in points])
+        total = np.sqrt((sizes**2).mean(axis=0) + levels.var(axis=0))
+        logs = np.log2(np.where(sizes > 0, sizes, np.nan))
+        found = *_mean_and_error(levels), *_mean_and_error(logs)
+    return Channels(*found, total, constant.sum(axis=0))
 
 
-def _listed(names: list[str], count: int) -> str:
-    more = f" and {count - len(names)} more" if count > len(names) else ""
-    return ", ".join(names) + more
+def _mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of each column, (n_channels,), and its standard error; nan is left out."""
+    known = ~np.isnan(values)
+    count = known.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(known, values, 0.0).sum(axis=0) / count
+        squares = np.where(known, values - mean, 0.0) ** 2
+        return mean, np.sqrt(squares.sum(axis=0) / np.maximum(count - 1, 1) / count)
+
+
+def _listed(what: str, named: np.ndarray, values: np.ndarray, form: str) -> list[str]:
+    """Return the channels that are named, with their values, as no or one part of a sentence."""
+    places = np.flatnonzero(named)
+    each = ", ".join(f"{values[c]:{form}} in channel {c}" for c in places[:_NAMED])
+    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+    return [f"{what}: {each}{more}"] if len(places) else []
 
 
 def _stack_level() -> int:

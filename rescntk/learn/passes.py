@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels import Kernel, gram, prepare
+from ..kernels import Kernel, gram, gram_again, prepare
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..network import Network
@@ -146,12 +146,19 @@ class Pass:
     def kernel(
         self, X: Signals, Z: Signals | PreparedSignals | None = None, **options: Any
     ) -> np.ndarray:
-        """Return the matrix of viewed signals X with Z, or with X; options as for a `Kernel`."""
+        """Return the matrix of viewed signals X with Z, or with X; options as for a `Kernel`.
+
+        Those of prepared signals were given when they were prepared.
+        """
         options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
         batches: Any = (X, Z)
-        matrices = gram(self.network, *batches, normalized=True, **options)
-        mean = np.mean([matrix.mean(axis=0, dtype=np.float64) for matrix in matrices], axis=0)
-        return mean.astype(matrices[0].dtype, copy=False)
+        matrices: Any
+        if isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray):
+            matrices = gram_again(*batches)
+        else:
+            matrices = gram(self.network, *batches, normalized=True, **options)
+        total = sum(matrix.mean(axis=0, dtype=np.float64) for matrix in matrices)
+        return np.asarray(total / len(matrices)).astype(matrices[0].dtype, copy=False)
 
     def prepare(self, Z: Signals, **options: Any) -> PreparedSignals:
         """Return viewed signals for `kernel` to take as its Z at less cost, with the same bits."""

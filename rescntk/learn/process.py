@@ -43,7 +43,7 @@ class Process:
         """Return the variance at new points, (m,), from their kernels with the n points, (m, n)."""
         if isinstance(self._solved, Decomposition):
             return self._solved.variance(cross, 1.0, self.penalty)
-        parts = scipy.linalg.solve_triangular(self._solved, cross.T, lower=True)
+        parts, _ = scipy.linalg.lapack.dtrtrs(self._solved, cross.T, lower=1)
         return np.maximum(1.0 - (parts * parts).sum(axis=0), 0.0)  # rounding errors may be below 0
 
     def variance_slopes(self, cross: np.ndarray) -> np.ndarray:

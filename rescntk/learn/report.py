@@ -16,7 +16,6 @@ from .. import plots
 from .._version import __version__
 from ..arrays import Array
 from ..plots.style import BLUE, GREEN, VERMILION, tidy
-from . import channels
 from .calibration import NOVEL
 from .classifier import ResidualKernelClassifier
 from .inputs import read_signals
@@ -285,10 +284,18 @@ def _novel(X: Any, novelty: np.ndarray) -> Section:
 def _drift(model: Any, X: Any) -> Section:
     text = (
         "Level: mean less the training signals' mean, in their standard deviations. Size: a "
-        "signal's deviation from its mean, divided by theirs. Named: above four standard errors."
+        "signal's deviation from its mean, divided by theirs. Named: above four standard errors, "
+        "and from 0.2, or from a factor of 1.25, on."
     )
-    table = channels.rows(channels.compare(model._fitted[0].training.signals, X))
-    return Section("Drift", text, ("channel", "level", "size", "differs"), table)
+    table: list[tuple[Any, ...]] = []
+    for channel, values in enumerate(zip(*model._usual.compare(X), strict=True)):
+        offset, gain, moved, scaled, dead = values
+        marks = {"level": moved, "size": scaled, f"constant now in {dead} of {len(X)}": dead}
+        level = "–" if np.isnan(offset) else f"{offset:+.2f}".replace("-", "−")
+        size = "–" if np.isnan(gain) else f"{gain:.2f}"
+        named = ", ".join(name for name, mark in marks.items() if mark)
+        table.append((channel, level, size, named))
+    return Section("Drift", text, ("channel", "level", "size", "differs"), tuple(table))
 
 
 def _passes(model: Any) -> Section:

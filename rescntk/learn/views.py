@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -205,9 +206,7 @@ class View:
         if self.constant:
             parts.append(np.full((n, 1, *axes), self.level))
         for axis, length in enumerate(axes if self.time_scale else ()):
-            angle = np.pi * np.arange(length) / length
-            circle = np.stack([np.cos(angle), np.sin(angle)])
-            time = self.time_scale * self.level * np.sqrt(channels) * circle
+            time = self.time_scale * self.level * np.sqrt(channels) * _half_circle(length)
             time = time.reshape(2, *(length if k == axis else 1 for k in range(len(axes))))
             parts.append(np.broadcast_to(time, (n, 2, *axes)))
         return np.concatenate(parts, axis=1)
@@ -344,8 +343,16 @@ def short_time_spectra_adjoint(X: np.ndarray, slopes: np.ndarray, block: int) ->
     return joined.reshape(n, c, -1)[:, :, before : before + length]
 
 
+@lru_cache(maxsize=32)
 def _hann_window(block: int) -> np.ndarray:
     return np.hanning(2 * block + 1)[:-1]
+
+
+@lru_cache(maxsize=32)
+def _half_circle(length: int) -> np.ndarray:
+    """Return cosine and sine of the relative time, (2, length)."""
+    angle = np.pi * np.arange(length) / length
+    return np.stack([np.cos(angle), np.sin(angle)])
 
 
 def constant_channels(X: Signals) -> np.ndarray:
@@ -394,9 +401,14 @@ def _root_mean_square(X: Signals, case_weights: np.ndarray) -> np.ndarray:
 
 def _first_differences(X: np.ndarray) -> np.ndarray:
     """Return central differences along time, or along both axes of images, as channels."""
-    axes = range(2, X.ndim)
-    rises = [np.gradient(X, axis=k) if X.shape[k] > 1 else np.zeros(X.shape) for k in axes]
-    return np.concatenate(rises, axis=1)
+    found = np.zeros((X.ndim - 2, *X.shape))
+    for k, rises in enumerate(found, start=2):
+        if X.shape[k] > 1:  # as `numpy.gradient`, which takes twice the time for one signal
+            values, out = np.moveaxis(X, k, -1), np.moveaxis(rises, k, -1)
+            out[..., 1:-1] = (values[..., 2:] - values[..., :-2]) / 2.0
+            out[..., 0] = values[..., 1] - values[..., 0]
+            out[..., -1] = values[..., -1] - values[..., -2]
+    return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
 
 def first_differences_adjoint(slopes: np.ndarray, n_axes: int = 1) -> np.ndarray:

@@ -30,7 +30,6 @@ pytestmark = pytest.mark.slow
 
 PAGES = {
     "classification.csv": classification_report.table,
-    "classification_held_out.csv": classification_report.held_out_table,
     "classification_curves.csv": lambda rows: classification_report.curve_table(rows, CURVE_SETS),
     "classification_noise.csv": classification_report.noise_tables,
     "cpu.json": cpu.table,

@@ -98,6 +98,8 @@ def test_wrappers_say_what_to_do(library, kind, rng):
     assert (model.predict(list(X)) == model.predict(X)).all()
     assert model.model_.get_params() == inner(**ONE).get_params() | jobs
     assert (model.predict(X) == inner(**ONE).fit(X, targets).predict(X)).all()
+    with pytest.raises(ValueError, match=f"groups .*the fit of rescntk.learn.{inner.__name__} has"):
+        model.fit(X, targets, groups=targets)
     for attempt in (lambda: model.predict(broken), lambda: wrapper(**ONE).fit(broken, targets)):
         with pytest.raises(ValueError, match=f"missing values.*{FILLED}"):
             attempt()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rescntk.learn import DriftWarning, ResidualKernelClassifier, ResidualKernelRegressor
+from rescntk.learn.drift import usual_signals
 from tests.learn.cases import ONE, waves
 
 
@@ -94,3 +95,30 @@ def test_dead_channels(form, rng):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict(X)
+
+
+@pytest.mark.parametrize("power", [0, 900, -900])
+@pytest.mark.parametrize("form", ["array", "list", "images"])
+def test_what_differs(form, power, rng):
+    """Channels: as before, with an offset, with a gain, constant now, constant before."""
+    old, new = (3 * rng.standard_normal((60, 5, 36)) + 7 for _ in range(2))
+    old[:, 4] = 7.0
+    new[:, 1] += 6
+    new[:, 2] = 7 + 0.5 * (new[:, 2] - 7)
+    new[:, 3] = 7.0
+    old, new = np.ldexp(old, power), np.ldexp(new, power)
+    if form == "list":
+        old, new = ([x[:, : 20 + k % 16] for k, x in enumerate(X)] for X in (old, new))
+    if form == "images":
+        old, new = (X.reshape(60, 5, 6, 6) for X in (old, new))
+    usual = usual_signals(old, np.ones(60), np.ones(60))
+    found = usual.compare(new)
+    assert found.offsets[:4] == pytest.approx([0, 2, 0, 0], abs=0.1)
+    assert found.gains[:4] == pytest.approx([1, 1, 0.5, 0], abs=0.05)
+    assert np.isinf(found.offsets[4]) and np.isnan(found.gains[4])
+    assert found.moved.tolist()[:4] == [False, True, False, False]
+    assert found.scaled.tolist() == [False, False, True, False, False]
+    assert found.dead.tolist() == [0, 0, 0, 60, 0]
+    same = usual.compare(old)
+    assert np.abs(same.offsets[:4]).max() == 0 and (same.gains[:4] == 1).all()
+    assert not np.any([same.moved, same.scaled, same.dead])
