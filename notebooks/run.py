@@ -75,6 +75,12 @@ SMALL: dict[str, dict[str, Any]] = {
         "n_distances": 2,
         "n_draws": 2,
     },
+    "what_the_model_has_learned": {
+        "n_iterations": 3,
+        "n_strokes": 16,
+        "n_shown": 2,
+        "n_steps": 2,
+    },
     "which_part_decides": {"every": 5, "n_cases": 15, "n_new": 6, "n_occluded": 1, "step": 52},
 }
 """Sizes with which the test suite runs notebooks: every cell, in a part of the time.
