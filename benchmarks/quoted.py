@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 RULE = re.compile(r"\|[-:| ]+\|")
-KEYS = ("d", "q", "n", "engine", "landmarks", "head")
+KEYS = ("d", "q", "n", "engine", "landmarks", "head", "")
 """Columns that name a row beside the first column, wherever a table has them."""
 
 
@@ -334,14 +334,14 @@ def _rows(block: str) -> str:
     first, rule, *lines = block.splitlines()
     header = cells(first)
     keys = [k for k, name in enumerate(header) if k == 0 or name in KEYS]
-    known = {}
+    known: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for path in (ROOT / "benchmarks/results").glob("*.md"):
-        for table in tables(path.stem):
-            if table.header == header:
-                known |= {tuple(row[k] for k in keys): row for row in table.rows}
+        for row in (r for table in tables(path.stem) if table.header == header for r in table.rows):
+            known.setdefault(tuple(row[k] for k in keys), []).append(row)
     if known:
         wanted = [known[tuple(cells(line)[k] for k in keys)] for line in lines]
-        lines = [f"| {' | '.join(row)} |" for row in wanted]
+        assert all(len(rows) == 1 for rows in wanted), f"rows that {header} does not tell apart"
+        lines = [f"| {' | '.join(row)} |" for (row,) in wanted]
     return "\n".join([first, rule, *lines]) + "\n"
 
 
