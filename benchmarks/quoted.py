@@ -5,6 +5,7 @@ against the data. A number in a sentence is a field of SENTENCES, which says whe
 in a table. A table of a page that has the header of such a table has its rows.
 """
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -60,6 +61,11 @@ def value(name: str, column: str, *words: str) -> float:
 def told(name: str, pattern: str) -> float:
     """Return a number that a page of results has outside of tables: the group of a pattern."""
     return float(re.search(pattern, (ROOT / f"benchmarks/results/{name}.md").read_text("utf-8"))[1])
+
+
+def experiment(name: str) -> dict:
+    """Return a stored run of the notebooks: seconds, settings and result."""
+    return json.loads((ROOT / "notebooks/finite_experiments.json").read_text("utf-8"))[name]
 
 
 def sentences() -> dict[str, list[tuple]]:
@@ -204,6 +210,12 @@ def sentences() -> dict[str, list[tuple]]:
         "docs/guide/regression.md": [
             (f"| {name} | {{:.0f}} % | {{:.0f}} % |", *covered(name))
             for name in ("Covid3Month", "CardanoSentiment", "Tecator")
+        ],
+        "docs/guide/finite_networks.md": [
+            (
+                "figure 3a takes {:.0f} minutes, figure 1b {:.0f}, figure 1c {:.0f}",
+                *(experiment(f"figure_{name}")["seconds"] / 60 for name in ("3a", "1b", "1c")),
+            ),
         ],
         "docs/guide/lengths.md": [
             ("| a list of signals, own lengths | {:.2f} |",
