@@ -5,6 +5,7 @@ against the data. A number in a sentence is a field of SENTENCES, which says whe
 in a table. A table of a page that has the header of such a table has its rows.
 """
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 RULE = re.compile(r"\|[-:| ]+\|")
-KEYS = ("d", "q", "engine", "landmarks")
+KEYS = ("d", "q", "n", "engine", "landmarks", "head", "")
 """Columns that name a row beside the first column, wherever a table has them."""
 
 
@@ -62,6 +63,11 @@ def told(name: str, pattern: str) -> float:
     return float(re.search(pattern, (ROOT / f"benchmarks/results/{name}.md").read_text("utf-8"))[1])
 
 
+def experiment(name: str) -> dict:
+    """Return a stored run of the notebooks: seconds, settings and result."""
+    return json.loads((ROOT / "notebooks/finite_experiments.json").read_text("utf-8"))[name]
+
+
 def sentences() -> dict[str, list[tuple]]:
     """Return the sentences of each page with fields for numbers, and the numbers."""
     accuracy, noise, curves = "classification", "classification_noise", "classification_curves"
@@ -95,6 +101,21 @@ def sentences() -> dict[str, list[tuple]]:
     def longer(length: int, q: int) -> list[float]:
         return values("unequal", "ratio", f"about {length}", str(q))
 
+    def hours(pairs: float) -> float:
+        """Return core hours of pairs of 128 time points, float32, from the time on two cores."""
+        return pairs * pair("gap", "float32") * 1.28**2 * 2 / 3.6e9
+
+    def inside(name: str, times: int = 0) -> float:
+        """Return percents of a set's errors in intervals for 2 (0) or 4 (-1) times the signals."""
+        for header, rows in tables("forecast"):
+            places = [k for k, column in enumerate(header) if column == "inside"]
+            for row in rows:
+                if row[0] == name:
+                    return float(row[places[times]].strip("%"))
+        raise AssertionError(name)
+
+    eight = [row[0] for row in tables("forecast")[0].rows[:8]]
+    entry = value("cpu", "ns", "float64", "gap")
     seconds = {m: value(accuracy, m, "all sets") for m in methods}
     float32 = [
         a / b
@@ -102,13 +123,6 @@ def sentences() -> dict[str, list[tuple]]:
             values("cpu", "float64", "numba"), values("cpu", "float32", "numba"), strict=True
         )
     ]
-    images = {
-        head: (
-            value("images", "gain float64", head, size),
-            value("images", "gain float32", head, size),
-        )
-        for head, size in (("gap", "8 × 8"), ("trace", "32 × 32"))
-    }
     last = ("ResidualKernelClassifier", "nearest neighbour", "SVM-RBF")
     return {
         "README.md": [
@@ -156,6 +170,31 @@ def sentences() -> dict[str, list[tuple]]:
                 *curve("BasicMotions", 5, ours, "MiniRocket", "MultiRocketHydra"),
             ),
         ],
+        "docs/guide/more_signals.md": [
+            (
+                "80 % intervals contain {:.0f} % of the errors at twice the signals, and from "
+                "{:.0f} % to {:.0f} % of the errors of a single set. Their upper ends are {:.1f} "
+                "times their lower ends, in the median. At four times the signals they contain "
+                "{:.0f} %, and the ends differ by a factor of {:.1f}",
+                inside("**all eight**"), min(map(inside, eight)), max(map(inside, eight)),
+                told("forecast", r"was wrong: ([\d.]+)"),
+                inside("**all eight**", -1), told("forecast", r"and ([\d.]+) at 4 times"),
+            ),
+            (
+                "the only set for regressors, has {:.0f} % and {:.0f} %",
+                inside("Tecator, 1 − R²"), inside("Tecator, 1 − R²", -1),
+            ),
+        ],
+        "docs/guide/condensed_models.md": [
+            (
+                "4 chosen signals are right for {:.0f} % of the test signals, 4 learned signals "
+                "for {:.0f} %, all 67 for {:.0f} %. On JapaneseVowels 9 chosen signals are right "
+                "for {:.0f} %, 9 learned ones for {:.0f} %, all 270 for {:.0f} %",
+                *(100 * value("learned_signals", way, *row)
+                  for row in (("ItalyPowerDemand", "4"), ("JapaneseVowels", "9"))
+                  for way in ("chosen", "learned", "all")),
+            ),
+        ],
         "docs/guide/novelty.md": [
             (
                 "is right on {:.0f} % of the signals in the mean of eight sets, and MiniRocket "
@@ -166,6 +205,12 @@ def sentences() -> dict[str, list[tuple]]:
         "docs/guide/regression.md": [
             (f"| {name} | {{:.0f}} % | {{:.0f}} % |", *covered(name))
             for name in ("Covid3Month", "CardanoSentiment", "Tecator")
+        ],
+        "docs/guide/finite_networks.md": [
+            (
+                "figure 3a takes {:.0f} minutes, figure 1b {:.0f}, figure 1c {:.0f}",
+                *(experiment(f"figure_{name}")["seconds"] / 60 for name in ("3a", "1b", "1c")),
+            ),
         ],
         "docs/guide/lengths.md": [
             ("| a list of signals, own lengths | {:.2f} |",
@@ -202,17 +247,32 @@ def sentences() -> dict[str, list[tuple]]:
         ],
         "docs/guide/speed.md": [
             ("float32 is {:.1f} to {:.1f} times as fast", min(float32), max(float32)),
-            ("{:.0f} times less time, as measured above", pair("gap") / pair("trace")),
+            ("{:.0f} times less time", pair("gap") / pair("trace")),
+            ("10^4 \\times 5 \\times {:.2f}$ ns in float64, about {:.0f} s", entry, 0.25e2 * entry),
             (
-                "takes {:.1f} times (float64) and {:.1f} times (float32) the time",
-                real("float64"), real("float32"),
+                "takes {:.1f} times (float64) and {:.1f} times (float32) the time of random "
+                "signals with filters of 3, and {:.1f} times with filters of 9",
+                real("float64"), real("float32"), real("float64", 9),
             ),
             (
-                "{:.1f} to {:.1f} times as much for a pixel pair at 100 to 200 time points",
+                "{:.1f} to {:.1f} times as much for a pixel pair at 100 to 200 time points, and up "
+                "to {:.1f} times at 1000 time points",
                 min(longer(100, 3) + longer(200, 3)), max(longer(100, 3) + longer(200, 3)),
+                max(longer(1000, 3)),
             ),
-            ("| gap | 8 × 8 | {:.2f} | {:.2f} |", *images["gap"]),
-            ("| trace | 32 × 32 | {:.2f} | {:.2f} |", *images["trace"]),
+            (
+                "cost {:.1f} to {:.1f} times as much for a pixel pair as signals with as many "
+                "pixels, with GAP. With trace it is {:.1f} times in float64 and {:.1f} times in",
+                min(values("images", "ratio", "gap")), max(values("images", "ratio", "gap")),
+                value("images", "ratio", "trace", "float64"),
+                value("images", "ratio", "trace", "float32"),
+            ),
+            (
+                "takes {:.1f} times (float64) and {:.1f} times (float32) the time of the value",
+                *(value("cpu", "of the value", dtype, "numba") for dtype in ("float64", "float32")),
+            ),
+        ],
+        "docs/guide/measurements.md": [
             (
                 "take {:.1f} core hours in float32 and {:.1f} in float64",
                 value("images", "core hours", "float32"), value("images", "core hours", "float64"),
@@ -223,10 +283,30 @@ def sentences() -> dict[str, list[tuple]]:
                 "A Gram of the former takes {:.1f} times as long",
                 relative("smooth signals of one channel, filters of 1"),
             ),
-            ("its Gram takes {:.1f} and {:.1f} times as long", real("float64"), real("float32")),
+            (
+                "its Gram takes {:.1f} (float64) and {:.1f} times (float32) as long",
+                real("float64"), real("float32"),
+            ),
         ],
         "docs/guide/large_data.md": [
-            ("the {:.1f} µs [measured]", pair("gap", "float32")),
+            (
+                "A pair takes {:.0f} µs of a core: the {:.1f} µs [measured]",
+                hours(1) * 3.6e9, pair("gap", "float32"),
+            ),
+            *((f"| {n // 1000} 000 | {{:.2g}} | {size} GB | {{:.2g}} |",
+               hours(n * n / 2), hours(500 * n))
+              for n, size in ((5000, 0.2), (10_000, 0.8), (20_000, 3.2), (50_000, 20))),
+            (
+                "takes a cluster of 1000 cores {:.0f} hours, and 8 TB on disk. 500 landmarks take "
+                "ten cores {:.0f} hours",
+                hours(1e12 / 2) / 1000, hours(500e6) / 10,
+            ),
+            (
+                "two workers took {:.1f} % more processor time than `rescntk.gram` in memory, each "
+                "with {:.0f} MB more than at rest. One process took {:.1f} % less",
+                *(told("scale", rf"5000 signals: .*? {words}")
+                  for words in (r"\+([\d.]+) % on 2", r"with (\d+) MB", r"-([\d.]+) % stored")),
+            ),
             (
                 "in {:.0f} iterations with 500 landmarks as preconditioner, and in {:.0f} without",
                 told("scale", r"10000 equations.*: (\d+) iterations"),
@@ -261,14 +341,14 @@ def _rows(block: str) -> str:
     first, rule, *lines = block.splitlines()
     header = cells(first)
     keys = [k for k, name in enumerate(header) if k == 0 or name in KEYS]
-    known = {}
+    known: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for path in (ROOT / "benchmarks/results").glob("*.md"):
-        for table in tables(path.stem):
-            if table.header == header:
-                known |= {tuple(row[k] for k in keys): row for row in table.rows}
+        for row in (r for table in tables(path.stem) if table.header == header for r in table.rows):
+            known.setdefault(tuple(row[k] for k in keys), []).append(row)
     if known:
         wanted = [known[tuple(cells(line)[k] for k in keys)] for line in lines]
-        lines = [f"| {' | '.join(row)} |" for row in wanted]
+        assert all(len(rows) == 1 for rows in wanted), f"rows that {header} does not tell apart"
+        lines = [f"| {' | '.join(row)} |" for (row,) in wanted]
     return "\n".join([first, rule, *lines]) + "\n"
 
 

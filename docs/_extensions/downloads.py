@@ -1,4 +1,4 @@
-"""Notebooks to download, or to open in Colab; sources of functions in the repository."""
+"""Notebooks to download, or to open in Colab; words for figures; sources of functions."""
 
 import inspect
 import shutil
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 LINKS = '<p class="downloads">{}</p>'
@@ -30,6 +31,16 @@ def add_links(app: Sphinx, page: str, template: str, context: dict[str, Any], tr
         url = f"{COLAB}{path}/blob/main/notebooks/{name}.ipynb"
         found.append(LINK.format(url, "", "Open in Colab"))
     context["body"] = LINKS.format(" · ".join(found)) + context["body"]
+
+
+def describe_figures(app: Sphinx, doctree: nodes.document) -> None:
+    """Give the figures of notebooks their section's title, for readers who do not see them."""
+    if app.env.docname.startswith("gallery/") and app.env.docname != "gallery/index":
+        for image in doctree.findall(nodes.image):
+            section = image.parent
+            while not isinstance(section, nodes.section):
+                section = section.parent
+            image.setdefault("alt", f"Figure: {section[0].astext()}")
 
 
 def copy(app: Sphinx, error: Exception | None) -> None:
@@ -63,6 +74,7 @@ def source_of(module: str, name: str) -> str | None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Add links when a page is written, and files at the end."""
     app.add_config_value("REPOSITORY", None, "env")
+    app.connect("doctree-read", describe_figures)
     app.connect("html-page-context", add_links)
     app.connect("build-finished", copy)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -21,7 +21,13 @@ FIGURES = {
 }
 """The number, from 0, of the figure that stands for a notebook; 0 for all other notebooks."""
 
-SHARE = {"finite_networks": 0.5, "images": 0.5, "large_gram": 0.64, "locality": 0.5}
+SHARE = {
+    "finite_networks": 0.5,
+    "images": 0.5,
+    "infinite_depth": 0.73,
+    "large_gram": 0.64,
+    "locality": 0.5,
+}
 """Share of the figure's width, from the left, that a picture shows: whole panels. 1 for others."""
 
 SIZE = (600, 450)

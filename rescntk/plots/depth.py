@@ -21,6 +21,7 @@ from .style import (
     figure,
     finish,
     looks,
+    name_ends,
     tidy,
 )
 
@@ -161,7 +162,7 @@ def kernels_over_depth(t: np.ndarray, kernels: KernelsOverDepth, axes: Any = Non
 def limit_distances(*reports: Report, ax: Any = None) -> Any:
     """Draw distances from predicted limits over depth, with the predicted laws.
 
-    Where the constant of a law is not predicted, its line passes through the last marker.
+    A law is a line. Where its constant is not predicted, it passes through the last marker.
 
     Parameters
     ----------
@@ -179,8 +180,9 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
         raise ValueError("reports is empty, expected at least one")
     for report in reports:
         check_drawn(report, "a report", "a result of depth.check", "findings", "law")
-    ax = axes(ax, (SIZE[0], SIZE[1] + 0.35 * max(0, 2 * len(reports) - 4)))
-    quantities, laws, dashes = set(), set(), cycle(_DASHES)
+    height = max(5.0, 0.8 * len(reports))
+    ax = axes(ax, (8.4, height))
+    quantities, laws, dashes, names = set(), set(), cycle(_DASHES), []
     for report, colour, marker in zip(reports, cycle(COLOURS), cycle(MARKERS)):
         depth, distance = report.column("depth"), report.column("distance")
         exponent, quantity = report.exponent, "distance from the predicted limit (rms over pairs)"
@@ -191,23 +193,24 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
         quantities.add(quantity)
         name = f"{_mathtext(report.family)}, {report.kind.upper()}: {report.verdict}"
         if np.isfinite(exponent.uncertainty):
-            name += f" ({'' if known else 'steps, '}exponent {_rounded(exponent)})"
+            name += f"\n{'' if known else 'steps, '}exponent {_rounded(exponent)}"
         shown = np.where(distance > 0, distance, np.nan)
-        ax.plot(depth, shown, marker, color=colour, markersize=5, label=name, zorder=4)
+        ax.plot(depth, shown, marker, color=colour, markersize=5, zorder=4)
         law, rate = report.law, _mathtext(report.predicted_rate)
-        label = f"   predicted rate {rate}, through the last"
-        if np.isfinite(report.predicted_constant):
-            label = f"   predicted: {report.predicted_constant:.4g} {rate}"
-            if label in laws:
-                continue  # reports that share a law share its line
-            laws.add(label)
         if np.isfinite(law).any():
-            law = np.where(np.isfinite(shown), law, np.nan)
-            ax.plot(depth, law, linestyle=next(dashes), color=colour, linewidth=1.2, label=label)
+            exact = np.isfinite(report.predicted_constant)
+            formula = f"{report.predicted_constant:.4g} {rate}" if exact else rate
+            name += f"\npredicted {formula}"
+            if not exact or formula not in laws:  # reports that share a law share its line
+                law = np.where(np.isfinite(shown), law, np.nan)
+                ax.plot(depth, law, linestyle=next(dashes), color=colour, linewidth=1.2)
+            laws.add(formula)
+        last = np.flatnonzero(np.isfinite(shown))[-1:]
+        names.append((depth[last], shown[last], name, colour))
     logarithmic = {"xscale": "log", "yscale": "log"}
     ax.set(**logarithmic, xlabel="depth $L$ (layers)", ylabel=" or\n".join(sorted(quantities)))
-    finish(ax, 1)
-    ax.xaxis.set_major_formatter(lambda value, _: f"$10^{{{round(np.log10(value))}}}$")
+    tidy(ax)
+    name_ends(ax, names, 0.75 / height)
     return ax
 
 

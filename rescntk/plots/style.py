@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import cycle
 from typing import Any
 
+import numpy as np
+
 from .colours import BLUE, COLOURS, GREEN, PURPLE, VERMILION
 
 __all__ = [
     "BLUE", "COLOURS", "GREEN", "LINES", "MARKERS", "PURPLE", "SIZE", "VERMILION", "axes",
-    "check_drawn", "check_named", "figure", "finish", "looks", "tidy",
+    "check_drawn", "check_named", "figure", "finish", "looks", "name_ends", "tidy",
 ]  # fmt: skip
 
 SIZE = (6.4, 5.0)
@@ -41,6 +43,28 @@ def tidy(ax: Any, axis: str = "both") -> None:
     """Draw a light grid, and no frame above and to the right."""
     ax.grid(True, axis=axis, linewidth=0.4, alpha=0.6)
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def name_ends(ax: Any, names: Iterable[tuple[Any, Any, str, str]], gap: float) -> None:
+    """Write names at the right of the axes, each with a line to the end (x, y) of its curve.
+
+    `names` have x, y, text and colour; x and y are empty where a curve has no point. Texts are a
+    share `gap` of the axes' height apart.
+    """
+    to_axes = ax.transData + ax.transAxes.inverted()
+    ends = [(to_axes.transform(np.c_[x, y])[:, 1], x, y, *look) for x, y, *look in names]
+    ends.sort(key=lambda end: -end[0].sum())
+    places = np.array([end[0].sum() for end in ends])
+    for k in range(1, len(places)):
+        places[k] = min(places[k], places[k - 1] - gap)
+    for k in range(len(places) - 1, -1, -1):
+        places[k] = max(places[k], places[k + 1] + gap if k + 1 < len(places) else 0.04)
+    for (_, x, y, text, colour), place in zip(ends, places, strict=True):
+        style = {"color": colour, "fontsize": "small", "va": "center", "linespacing": 1.2}
+        ax.text(1.06, place, text, transform=ax.transAxes, **style)
+        for end in zip(x, y, strict=True):
+            line = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "alpha": 0.7}
+            ax.annotate("", (1.05, place), end, "axes fraction", "data", arrowprops=line)
 
 
 def axes(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:
