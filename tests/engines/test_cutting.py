@@ -23,7 +23,7 @@ CUTS = {
         {"_GROUP_BYTES": 1, "TASK_PAIRS": 1, "TABLE_BYTES": 1},
         {"_GROUP_BYTES": 800, "TASK_PAIRS": 300, "TASK_RESULTS": 3, "TABLE_BYTES": 10_000},
         {"_GROUP_BYTES": 10**6, "TASK_PAIRS": 10**9},
-        {"_TASK_GROUPS": 2, "_LONGEST_TASK": 1, "_FEWEST_LEFT_CASES": 3, "_TASK_ENTRIES": 1},
+        {"_LOST_PART": 1, "TASK_PAIRS": 1},
     ],
     # The bytes that a device says are free; and its speed, which cuts launches to single offsets.
     "cuda": [

@@ -39,6 +39,13 @@ More channels lose more digits; fewer cost more additions. Chosen by reasoning: 
 positive terms lose at most 16 rounding units, and mostly two.
 """
 
+LEFT_CASES = 4
+"""Left cases of `write_squares`: four vectors of four registers take 16 of 32.
+
+With less than twice as many channels, storing and loading sums costs more than shared loads save.
+By a count of loads and stores, the costs are level at about 5 channels.
+"""
+
 
 @compiled
 def add_doubt(

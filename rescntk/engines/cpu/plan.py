@@ -26,7 +26,7 @@ from ..protocol import Request, blocks, cut
 from ..scaling import Scaling, scaling_of
 from . import is_swept
 from .arguments import Places, RowGroup
-from .layers import CHANNELS
+from .layers import CHANNELS, LEFT_CASES
 from .sums import filter_sum
 from .vectors import LINE_BYTES, VECTOR_BYTES
 
@@ -40,60 +40,37 @@ with some twenty quantities and few loops, takes twice the bytes: with as many i
 more time.
 """
 
-_LEAST_SHARE = 8
-"""Groups fill whole vectors where this many times the repeated rows are at most all rows.
+_LOST_PART = 8
+"""One part in this many of the work may be lost: rows repeated to fill vectors, pixels of a margin,
+and the time in which threads wait for the last task of a list.
 
-A larger number repeats fewer rows, but copies the left tables to all rows more often. Copies cost
-a tenth of the time of Gaussian signals of 4 channels (d = 100, depth 5).
+A larger number repeats fewer rows, but copies the left tables to all rows more often; it makes
+segments longer, and tasks of lists shorter. Copies cost a tenth of the time of Gaussian signals of
+4 channels (d = 100, depth 5).
 """
 
 _SEGMENT = 150
-"""Pixels of a segment of a long row.
+"""Pixels of a segment of a long row, at least; deep networks have longer ones, by their margins.
 
 More pixels repeat the margin less often, but fewer rows lie side by side. With depth 5 and q = 3 a
 pixel pair of d = 2000 takes 1.07 to 1.1 times the time of d = 100 with segments of 120 to 180
 pixels, and 1.2 with 270 and 400 (GAP, both precisions, 2 MiB of cache).
 """
 
-_SEGMENT_OF_MARGIN = 8
-"""Least pixels of a segment, in margins.
+TABLE_BYTES = 64 * 2**20
+"""Most bytes of the tables of all left signals of a block; a group's own tables have a quarter.
 
-More need more memory a row; fewer repeat the layers of margins more often. Chosen by reasoning.
-"""
-
-_GROUP_TABLE_BYTES = 16 * 2**20
-"""Most bytes of a group's own tables of all layers; it makes groups of deep networks shorter.
-
-More bytes make longer groups, and take memory for each thread. At depth 1000
-(GAP), 4 MiB cost 29 % more time and 64 MiB 14 % more; at depth 300 (trace), 4 MiB cost 12 % more.
+More take more memory; fewer make tables of right signals more often. For 256 signals, 4 and
+64 MiB are level, 1 MiB costs up to 17 % more. More also make groups of deep networks longer: at
+depth 1000 (GAP), 4 MiB for a group cost 29 % more time than 16 MiB, and 64 MiB 14 % more.
 """
 
 TASK_PAIRS = 4_000_000
-"""Pixel pairs in a task of few left cases; with many, `_TASK_GROUPS` makes the task larger.
+"""Pixel pairs in a task of few left cases; with many, groups of rows need more.
 
-More pairs make starting a task cheaper; fewer let threads finish together, and show progress. Times
-are level within 3 % from 1 to 16 million; 400 000 cost 5 to 38 % more.
-"""
-
-_TASK_GROUPS = 20
-"""Groups of rows that a task needs, so that few rows are repeated to fill the last group.
-
-Fewer make shorter tasks. A pair of d = 100 (depth 5, GAP) takes 27 and 32 % more
-time with two and four groups. From 13 groups on, times are level within 3 %.
-"""
-
-_LONGEST_TASK = 2_000_000_000
-"""Most pixel pairs times layers of a task of more than `_FEWEST_LEFT_CASES` left cases.
-
-They take about 3 s (float32) or 7 s. More make tables of right cases less often; fewer show
-progress sooner. Chosen by reasoning.
-"""
-
-_FEWEST_LEFT_CASES = 500
-"""Left cases of a block, whatever the length of their tasks.
-
-More make longer tasks; fewer make tables of right cases more often. Chosen by reasoning: these take
-0.4 ms a case, and 500 pairs of d = 100 and depth 5 take 30 ms.
+More pairs make starting a task cheaper, at 0.7 ms of Python each; fewer let threads finish
+together, and show progress. Times are level within 3 % from 1 to 16 million; 400 000 cost 5 to
+38 % more.
 """
 
 TASK_RESULTS = 400_000
@@ -102,61 +79,6 @@ TASK_RESULTS = 400_000
 A pixel's share counts half: it has two numbers. More take more memory: 26 MB for each thread with
 both kernels. Fewer make tables of right cases more often. Chosen by reasoning.
 """
-
-TABLE_BYTES = 64 * 2**20
-"""Most bytes of the tables of all left signals of a block.
-
-More take more memory; fewer make tables of right signals more often. For 256 signals, 4 and
-64 MiB are level, 1 MiB costs up to 17 % more.
-"""
-
-_ENTRIES_OF_ONE_THREAD = 200_000
-"""Pixel pairs times layers, or channels, up to which the calling thread computes them all.
-
-They take 0.6 ms, and starting threads 0.3 ms (2 cores). More leave threads idle, and let
-a call that is interrupted wait for the compiled loops.
-"""
-
-_ENTRIES_OF_THE_CALLER = 2_000_000
-"""The same where one thread is asked for: 6 ms. More let a call that is interrupted wait longer."""
-
-_TASK_ENTRIES = 6_000_000
-"""Pixel pairs times layers of a task, where this leaves each thread between one task and four.
-
-They take 20 ms. A task spends 0.7 ms in Python, where other threads wait; but fewer tasks let
-threads wait for the last one. On 2 cores (d = 100, depth 5, GAP) 20 × 20 signals
-take 35.6 ms, 41.3 with four tasks a thread, and 43.4 with 3 million here.
-"""
-
-_TASKS_OF_A_THREAD = 4
-"""Most tasks of a thread that are made for threads to finish together. Chosen by reasoning."""
-
-FEW_CASES = 32
-"""Most right cases whose tables are made at once, before the tasks, if X and Z differ.
-
-Each task of more right cases makes its own tables, in all threads. Fewer cost 0.5 ms of Python for
-each task of a small Gram.
-"""
-
-_PAIRED_RESULTS = 64**2
-"""Most left times right cases times depths in a task of pairs, which computes cases of one place.
-
-More start fewer tasks, at 0.5 ms of Python each, which hold more sums. Chosen by reasoning.
-"""
-
-_LEFT_CASES_TOGETHER = 4
-"""Left cases of `layers.write_squares`: four vectors of four registers take 16 of 32."""
-
-_MANY_CHANNELS = 8
-"""Channels from which on squared distances are computed for several left cases at a time.
-
-With fewer channels, storing and loading sums costs more than shared loads save. By a count of loads
-and stores, the costs are level at about 5 channels.
-"""
-
-_SIMILAR = 1.5
-"""Most pixels of the longest left signal of a task, in pixels of the last. Chosen by reasoning:
-with more, more signals share right tables, but the longest one decides about rows."""
 
 
 class TaskCases(NamedTuple):
@@ -200,7 +122,7 @@ class Plan:
         # The pixel pairs of two lengths lie on rings whose length divides this one.
         self.ring = math.lcm(*{*self.rows.tolist(), *self.columns.tolist()})
         margin = receptive_reach(net, self.depth, self.ring) + reach
-        wanted = max(_SEGMENT, margin * _SEGMENT_OF_MARGIN)
+        wanted = max(_SEGMENT, margin * _LOST_PART)
         in_segments = head in ("trace", "gap") and self.width == 1  # images have wide margins
         number = round(self.longest / wanted) if in_segments else 1
         self.segment = -(-self.longest // max(1, number))
@@ -218,7 +140,9 @@ class Plan:
         pairs = (rows if paired else rows.sum()) * offsets
         self.pixel_pairs = int(pairs.sum())
         threads = request.threads or numba.config.NUMBA_NUM_THREADS
-        most = _ENTRIES_OF_ONE_THREAD if threads > 1 else _ENTRIES_OF_THE_CALLER
+        # The calling thread computes a few ms of work, for which a call that is interrupted waits.
+        # Starting threads takes 0.3 ms, and 200 000 pairs of a layer take 0.6 ms.
+        most = TASK_PAIRS // (20 if threads > 1 else 2)
         few = self.pixel_pairs * max(self.depth, n_channels) <= most
         self.threads = 1 if few else threads
         self.workers = 0 if few else threads  # threads besides the caller's
@@ -260,38 +184,41 @@ class Plan:
                 yield right
 
     def is_shared(self, right: slice) -> bool:
-        """Return whether the tables of a block of right signals are made before its tasks."""
-        few = right.stop - right.start <= min(FEW_CASES, self.left_cases)
+        """Return whether the tables of a block of right signals are made before its tasks.
+
+        They are for lists, and where tasks have fewer right cases than fill groups of rows.
+        """
+        few = right.stop - right.start <= min(self.threads * self.right_cases, self.left_cases)
         return not self.closed or (few and not self.symmetric)
 
     def paired_tasks(self, block: slice) -> Iterator[slice]:
         """Yield the pairs of each task, by the places of their signals."""
-        most = math.isqrt(_PAIRED_RESULTS // self.n_depths)
+        most = self._most_cases // 10  # few: results are a square, whose diagonal is needed
         n, threads = len(self.rows), self.threads
         even = -(-n // (2 * threads)) if threads > 1 else n
         return blocks(block.start, block.stop, max(1, min(most, even)))
 
     @property
-    def layer_entries(self) -> int:
-        """Pixel pairs times layers of a pair of the longest signals."""
-        return self.longest * self.scaling(self.longest).offsets * self.depth
+    def pairs_of_longest(self) -> int:
+        """Pixel pairs of two of the longest signals."""
+        return self.longest * self.scaling(self.longest).offsets
 
     @cached_property
     def right_cases(self) -> int:
-        """Right cases, of the longest signals, that fill a task.
-
-        Of short signals fewer suffice, so that a block can have many left cases.
-        """
+        """Right cases, of the longest signals, whose rows fill the groups of a task."""
         filled = -(-self._rows_of_task(self.longest) // self.scaling(self.longest).offsets)
-        return max(1, min(filled, TASK_RESULTS // (_FEWEST_LEFT_CASES * self.results_of_pair)))
+        return max(1, min(filled, self._most_cases))
 
     @cached_property
     def left_cases(self) -> int:
         """Left cases, of the longest signals, whose tables are held at once."""
         few_tables = TABLE_BYTES // self.scaling(self.longest).bytes_per_case(self.n_channels)
-        few_results = TASK_RESULTS // (self.right_cases * self.results_of_pair)
-        short = _LONGEST_TASK // (self.right_cases * self.layer_entries)
-        return max(1, min(few_tables, few_results, max(_FEWEST_LEFT_CASES, short)))
+        return max(1, min(few_tables, self._most_cases))
+
+    @property
+    def _most_cases(self) -> int:
+        """Most cases on each side of a task, by its results."""
+        return math.isqrt(TASK_RESULTS // self.results_of_pair)
 
     # -- tasks
 
@@ -311,11 +238,11 @@ class Plan:
                         yield TaskCases(some, columns, swapped=True)
 
     def _similar(self, lengths: np.ndarray, cases: slice) -> Iterator[slice]:
-        """Yield left cases of tasks, held together by `_SIMILAR`."""
+        """Yield left cases of tasks: the last signal has at least half the pixels of the first."""
         start = cases.start
         while start < cases.stop:
             some = lengths[start : min(start + self.left_cases, cases.stop)]
-            stop = start + int(np.count_nonzero(some * _SIMILAR >= some[0]))
+            stop = start + int(np.count_nonzero(2 * some >= some[0]))
             yield slice(start, stop)
             start = stop
 
@@ -327,10 +254,11 @@ class Plan:
         if self.closed:
             yield from self._cut_evenly(len(lefts), cases)
             return
-        entries = int(lefts.sum()) * lengths[cases]
+        pairs = int(lefts.sum()) * lengths[cases]
         filled = lengths[cases] / self._rows_of_task(int(lefts[0]))
-        shares = np.minimum(entries / TASK_PAIRS, filled)
-        shares = np.maximum(shares, entries * (8 * self.threads / self.pixel_pairs))
+        shares = np.minimum(pairs / TASK_PAIRS, filled)
+        if self.threads > 1:
+            shares = np.maximum(shares, pairs * (_LOST_PART * self.threads / self.pixel_pairs))
         shares = np.maximum(shares, len(lefts) * self.results_of_pair / TASK_RESULTS)
         for some in cut(shares, 1.0):
             yield slice(cases.start + some.start, cases.start + some.stop)
@@ -342,17 +270,13 @@ class Plan:
         give all threads the same.
         """
         m, threads = cases.stop - cases.start, self.threads
-        offsets, least = self.scaling(self.longest).offsets, 1
-        few_pairs = TASK_PAIRS // (n * self.longest * offsets)
+        few_pairs = TASK_PAIRS // (n * self.pairs_of_longest)
         few_results = TASK_RESULTS // (n * self.results_of_pair)
         most = max(1, min(max(few_pairs, self.right_cases), few_results, self.left_cases // 2))
-        if threads > 1:
-            enough = n * m * self.layer_entries // (threads * _TASK_ENTRIES)
-            enough = min(_TASKS_OF_A_THREAD, enough, m // (threads * self.right_cases))
-            least = threads * max(2 if self.symmetric else 1, enough)
+        least = threads * (2 if self.symmetric and threads > 1 else 1)
         size = -(-m // max(least, threads * -(-m // (threads * most))))
         vector = VECTOR_BYTES // self.dtype.itemsize
-        if size < m and offsets == 1 and vector <= min(most, m // (2 * threads)):
+        if size < m and not self.all_offsets and vector <= min(most, m // (2 * threads)):
             size = max(vector, size // vector * vector)  # rows are cases, and fill whole vectors
         return reversed(list(blocks(cases.start, cases.stop, size)))
 
@@ -361,7 +285,7 @@ class Plan:
 
         Cases of one row fill a group wholly.
         """
-        groups = _TASK_GROUPS if self.scaling(length).offsets > 1 else 1
+        groups = 2 * _LOST_PART if self.scaling(length).offsets > 1 else 1
         return groups * self._wanted_rows(min(length, self.segment) + 2 * self.margin)
 
     def repeats(self, lefts: np.ndarray, rights: np.ndarray) -> Iterator[slice]:
@@ -388,7 +312,7 @@ class Plan:
         line, vector = LINE_BYTES // itemsize, VECTOR_BYTES // itemsize
         wanted = min(self._wanted_rows(pixels), -(-total // vector) * vector)
         repeated = -total % wanted  # rows of the last group
-        if wanted % vector == 0 and _LEAST_SHARE * repeated <= total:  # left tables are not copied
+        if wanted % vector == 0 and _LOST_PART * repeated <= total:  # left tables are not copied
             return wanted
         rows = -(-total // max(1, round(total * pixels / self._numbers_in_group)))
         # Pixels begin on cache lines: twice as fast at d = 1000. Of large images they fill half of
@@ -414,7 +338,7 @@ class Plan:
     def _numbers_of_tables(self) -> int:
         """The most numbers of a table in a group, which copies 3 (L + 1) + 2 C tables."""
         tables = 3 * (self.depth + 1) + 2 * self.n_channels
-        return _GROUP_TABLE_BYTES // tables // self.dtype.itemsize
+        return TABLE_BYTES // 4 // tables // self.dtype.itemsize
 
     def row_group(self, pixels: int, rows: int, in_deficits: bool = False) -> RowGroup:
         """Return a group of rows with its memory, 0 at first, and the places of all quantities.
@@ -428,10 +352,8 @@ class Plan:
         units = (2 if in_deficits else 1) * channels  # of split masses, vectors have two numbers
         left_cases = 0
         if not in_deficits:
-            many = self.window > 0 or channels >= _MANY_CHANNELS
-            left_cases = (
-                _LEFT_CASES_TOGETHER if many and rows % vector == 0 else min(self.window, 1)
-            )
+            many = self.window > 0 or channels >= 2 * LEFT_CASES
+            left_cases = LEFT_CASES if many and rows % vector == 0 else min(self.window, 1)
         # Loops pass whole vectors: pixels are rounded up, and two vectors follow the halos.
         size, start = -(-pixels * rows // vector) * vector, self.halo * rows
         length = size + -(-2 * start // vector) * vector + 2 * vector

@@ -104,7 +104,7 @@ def test_segments_have_the_bits_of_whole_rows(input_filter_size, deficits, rng, 
 
     whole = list(values())
     monkeypatch.setattr(sizes, "_SEGMENT", 9)
-    monkeypatch.setattr(sizes, "_SEGMENT_OF_MARGIN", 1)
+    monkeypatch.setattr(sizes, "_LOST_PART", 1)
     for ours, theirs in zip(values(), whole, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 

@@ -49,11 +49,10 @@ def test_tasks_are_short_and_hold_few_results(d, depths, head):
     for m in (n, None):
         plan = plan_of(n, m, d, head=head, depths=depths)
         tasks = tasks_of(plan)
-        least = 1 if head == "trace" else sizes._FEWEST_LEFT_CASES * plan.right_cases
-        longest = max(sizes._LONGEST_TASK, least * plan.layer_entries)
         assert sum(cases for _, cases in tasks) == n
         pairs = n * max(cases for _, cases in tasks)
-        assert pairs * plan.layer_entries <= max(longest, sizes.TASK_PAIRS * depths[-1])
+        least = n * plan.right_cases * plan.pairs_of_longest  # fills groups of rows
+        assert pairs * plan.pairs_of_longest <= max(sizes.TASK_PAIRS, least)
         assert pairs * len(depths) <= max(sizes.TASK_RESULTS, n * len(depths))
 
 
@@ -62,7 +61,7 @@ def test_tasks_are_short_and_hold_few_results(d, depths, head):
 def test_short_signals_have_few_tasks(depths, head):
     for d in range(1, 25):
         plan = plan_of(1000, None, d, head=head, depths=depths, threads=1)
-        assert plan.left_cases >= 400
+        assert (plan.left_cases + 1) ** 2 * len(depths) > sizes.TASK_RESULTS
         results = 1000**2 * len(depths)
         pairs = 1000**2 * d * plan.scaling(d).offsets
         most = 4 + 4 * max(results / sizes.TASK_RESULTS, pairs / sizes.TASK_PAIRS)
