@@ -115,6 +115,9 @@ def test_properties(engine, head, normalized, rng):
         parts = 2.0 * getattr(one, name) - getattr(other, name)
         size = np.abs(getattr(one, name)).max() / max(1e-300, np.abs(parts).max())
         assert near(getattr(both, name), parts, size)
+    fixed = kernel.vjp(X, Z, V, fixed_Z=True, engine=engine)
+    assert (fixed.X == one.X).all()
+    assert fixed[2:] == (None, None, None)
     # Shifts move gradients along.
     shifted = kernel.vjp(np.roll(X, 7, axis=2), np.roll(Z, 7, axis=2), V, engine=engine)
     assert near(shifted.X, np.roll(one.X, 7, axis=2))
@@ -198,8 +201,14 @@ def test_refusals(rng):
         ValueError, match="engine is 'cuda', which cannot serve here: it has no gra"
     ):
         KERNEL.vjp(X, weights=W, engine="cuda")
-    with pytest.raises(OverflowError, match="exceeds"):
+    with pytest.raises(OverflowError, match="exceeds float64"):
         KERNEL.vjp(X * 1e200, weights=W * 1e200)
+    with pytest.raises(OverflowError, match="derivative by alpha, or by bias, exceeds float64"):
+        KERNEL.vjp(X * 1e100, weights=W * 1e150)
+    with pytest.raises(ValueError, match="fixed_Z is True and Z is None"):
+        KERNEL.vjp(X, weights=W, fixed_Z=True)
+    with pytest.raises(ValueError, match="fixed_Z is 1, expected True or False"):
+        KERNEL.vjp(X, X, W, fixed_Z=1)
     if "numba" in CPU:
         with pytest.raises(ValueError, match="its gradients are of"):
             KERNEL.replace(head="equivariant").vjp(X, weights=W, engine="numba")
