@@ -151,6 +151,17 @@ def test_threads_give_the_same_bits(dtype, rng):
     assert one.alpha == other.alpha
 
 
+@needs_numba
+def test_own_kernels_go_back_in_batches(rng, monkeypatch):
+    monkeypatch.setattr("rescntk.engines.cpu.gradients._OWN_PAIRS", 3)
+    X, W = rng.standard_normal((8, 2, 9)), rng.standard_normal((8, 8))
+    kernel = KERNEL.replace(normalized=True)
+    found, exact = (kernel.vjp(X, weights=W, engine=engine) for engine in ("numba", "reference"))
+    bar = 10.0 * tolerances.GRADIENT["float64"]
+    assert np.abs(found.X - exact.X).max() <= bar * np.abs(exact.X).max()
+    assert abs(found.alpha - exact.alpha) <= bar * abs(exact.alpha)
+
+
 def test_signals_of_different_lengths_are_repeated_ones(rng):
     """A ring of pixels does not see where it begins again."""
     X, Z = [rng.standard_normal((2, d)) for d in (4, 6, 4)], [rng.standard_normal((2, 6))]

@@ -74,13 +74,19 @@ fewer make more calls, at 2 ms of Python each. Chosen by reasoning."""
 
 
 class GradientPlan(Plan):
-    """The plan of kernels and their way back; all rows are closed, of any length."""
+    """The plan of kernels and their way back; all rows are closed, of any length.
 
-    def __init__(self, request: Request, n_channels: int, rows: Any, columns: Any) -> None:
+    If not `every`, one pair of each left signal has a weight.
+    """
+
+    def __init__(
+        self, request: Request, n_channels: int, rows: Any, columns: Any, every: bool
+    ) -> None:
         super().__init__(replace(request, threads=_PARTS), n_channels, True, rows, columns)
         threads = request.threads or numba.config.NUMBA_NUM_THREADS
         self.workers = min(threads, self.workers)
-        parts = self.pixel_pairs * self.depth // _PART_ENTRIES
+        entries = self.pixel_pairs * self.depth // (1 if every else len(columns))
+        parts = entries // _PART_ENTRIES
         self.threads = max(1, min(self.threads, parts))
         network, n_axes = request.network, 1 if self.width == 1 else 2
         self.input_filter = filter_sum(network.input_filter_size, n_axes)
@@ -260,7 +266,7 @@ def vjp(
     """Return the same as `gradients.vjp`; kernels without weights only if `every`."""
     rows = OrderedSignals(X)
     columns = rows if Z is None else OrderedSignals(Z)
-    plan = GradientPlan(request, rows.n_channels, rows.lengths, columns.lengths)
+    plan = GradientPlan(request, rows.n_channels, rows.lengths, columns.lengths, every)
     lefts = Signals(SortedSignals(X, plan.scaling))
     rights = lefts if Z is None else Signals(SortedSignals(Z, plan.scaling))
     if Z is None:  # tasks give both sides of the pairs above the diagonal
