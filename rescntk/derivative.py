@@ -7,8 +7,8 @@ With :math:`D(s) = (N(\alpha + s) - N(\alpha - s)) / 2s` and a step :math:`h = \
 
 Richardson's extrapolation of central differences. N is the kernel matrix K with its growth along
 depth taken out: ``docs/theory/derivative.md`` has the formulas and the measured errors.
-`Kernel.vjp` has ∂S/∂α of a weighted sum S of all entries, for one pass back. A matrix of
-derivatives would need the derivatives by the variances of each pair, which it adds up over pairs.
+For ∂S/∂α of a weighted sum S of all entries, `Kernel.vjp` takes .56 to .94 of the time in float64,
+with smaller errors. It adds derivatives by variances up over pairs: it has no matrix of them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 For weights W the sum is S = Σ W_ab K(x_a, z_b). Tiles go through the layers and back (adjoint.py).
 What they give is multiplied by the weights and added up over pairs: for each signal the derivatives
 by its variances in each layer, and by its pixels at fixed variances. The variances' own recursion
-is linear, and goes back once for each signal after all pairs (`Signals.gradients`).
+is linear, and goes back once for each signal after all pairs (`Signals.derivatives`).
 
 Signal x is divided by a number s_x, and kernels are K(x, z) = s_x s_z k(x/s_x, z/s_z). This holds
 for any s_x, so that s_x counts as a constant.
@@ -69,6 +69,11 @@ class Derivatives(NamedTuple):
     """(2, cases): the rest of the derivatives by log α² and log β, of the variances of each signal.
     Of a sum of kernels, they have the factor `scale` too. One array for each side."""
 
+    def total(self, weights: np.ndarray) -> np.ndarray:
+        """Return the derivatives of a weighted sum of normalized kernels by log α² and log β."""
+        each = [(weights * self.kernel.values[name][0]).sum() for name in ("alpha", "bias")]
+        return np.array(each) + sum(side.sum(axis=1) for side in self.numbers)
+
 
 class Signals:
     """The signals of one side: tables (…, pixels) of all signals joined.
@@ -84,8 +89,10 @@ class Signals:
         The signals, divided by powers of two.
     root : array (2, pixels)
         The factor of each pixel, as the sum of two numbers.
-    by_alpha, by_bias : array (L + 1, pixels)
-        Derivatives of the variances q of layers 0 … L by log α² and by log β.
+    variance : array (1, pixels)
+        F⁰ at x = z.
+    bias : array (cases,)
+        The variance of each signal's biases.
     means : array (channels, cases)
         Means over pixels.
     by_variances : array (L + 1, pixels)
@@ -105,16 +112,14 @@ class Signals:
             unit = np.broadcast_to(found.unit, found.variance.shape)
             roots: Any = Mass(unit, np.zeros_like(unit)).exact_root()
             root = np.stack(roots)
-            bias = found.bias * np.sqrt(found.unit)
-            tangents = variance_tangents(scaling, found.variance, bias * bias)
+            bias = np.broadcast_to(found.bias * found.bias * found.unit, found.scale.shape)
             means = root[0, 0] * mean(np, found.pixels.swapaxes(0, 1))
-            parts.append((found.scale, means, found.pixels, root, *tangents))
+            parts.append((found.scale, bias, means, found.pixels, root, found.variance[None]))
             self._scalings.append(scaling)
-        scale, means, *tables = zip(*parts, strict=True)
-        self.scale, self.means = np.concatenate(scale), np.concatenate(means, axis=-1)
-        joined: list[Any] = [*map(joined_pixels, tables)]
-        self.pixels, self.root, self.by_alpha, self.by_bias = joined
-        self.by_variances = np.zeros_like(self.by_alpha)
+        columns: list[Any] = [*zip(*parts, strict=True)]
+        self.scale, self.bias, self.means = (np.concatenate(c, axis=-1) for c in columns[:3])
+        self.pixels, self.root, self.variance = (joined_pixels(c) for c in columns[3:])
+        self.by_variances = np.zeros((scaling.depth + 1, self.pixels.shape[1]))
         self.by_pixels, self.by_means = np.zeros_like(self.pixels), np.zeros_like(self.means)
 
     def places(self, cases: slice) -> slice:
@@ -133,75 +138,58 @@ class Signals:
         self.by_variances[:, self.places(cases)] += by_variances
         self.by_pixels[:, self.places(cases)] += by_pixels
 
-    def gradients(self) -> list[np.ndarray]:
-        """Return the derivatives by the signals divided by `scale`, in the batch's order."""
+    def derivatives(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """Return the derivatives by the signals divided by `scale`, in the batch's order.
+
+        And those by log α² and by log β through variances, (2, cases).
+        """
         found: list[Any] = [None] * len(self.side.order)
-        first = 0
+        numbers, first = np.zeros((2, len(found))), 0
         for scaling in self._scalings:
             stop = first + int((self.side.lengths == scaling.d).sum())
-            cases = slice(first, stop)
-            gradient = self._of_length(scaling, cases)
-            for place, own in zip(self.side.order[cases], gradient, strict=True):
-                found[place] = own
-            first = stop
-        return found
+            cases, first = slice(first, stop), stop
+            order = self.side.order[cases]
+            gradients, numbers[:, order] = self._of_length(scaling, cases)
+            for place, gradient in zip(order, gradients, strict=True):
+                found[place] = gradient
+        return found, numbers
 
-    def numbers(self) -> np.ndarray:
-        """Return the derivatives by log α² and by log β through variances, (2, cases)."""
-        each = [(self.by_variances * table).sum(axis=0) for table in (self.by_alpha, self.by_bias)]
-        totals = np.add.reduceat(each, self.side.begins[:-1], axis=1)
-        return np.asarray(totals[:, np.argsort(self.side.order)])
-
-    def _of_length(self, scaling: Scaling, cases: slice) -> np.ndarray:
-        """Return the derivatives by signals of one length divided by `scale`, (cases, …)."""
+    def _of_length(self, scaling: Scaling, cases: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return `derivatives` of signals of one length, (cases, …) and (2, cases)."""
         d = scaling.d
 
-        def apart(table: np.ndarray) -> np.ndarray:  # (…, pixels) as (…, d, cases)
+        def apart(table: Any) -> np.ndarray:  # (…, pixels) as (…, d, cases)
             own = table[:, self.places(cases)]
             return own.reshape(len(own), -1, d).swapaxes(-1, -2)
 
-        by_windows = apart(self.by_variances)
-        state = np.zeros_like(by_windows[0])
+        (features,), branches, biases = apart(self.variance), [], []
+        for layer in range(1, scaling.depth + 1):
+            biases.append((0.0, 0.0))
+            if scaling.network.bias:
+                factors = scaling.biases[layer]
+                biases[-1] = factors["bias_window"], factors["bias_branch"]
+            of_window, of_branch = (factor * self.bias[cases] for factor in biases[-1])
+            branch = circular_sum(features, *scaling.inner_filter(layer)) + of_window
+            branch = circular_sum(branch, *scaling.outer_filter(layer))
+            branches.append(scaling.layers[layer].half_factor * branch + of_branch)
+            features = scaling.layers[layer].skip_scale * features + branches[-1]
+        by_windows, numbers = apart(self.by_variances), np.zeros((2, features.shape[1]))
+        state = np.zeros_like(features)
         for layer in range(scaling.depth, 0, -1):
-            constants = scaling.layers[layer]
-            branch = circular_sum(state, *scaling.outer_filter(layer))
-            window = constants.half_factor * branch + by_windows[layer]
-            window = circular_sum(window, *scaling.inner_filter(layer))
-            state = constants.skip_scale * state + window
+            constants, (of_window, of_branch) = scaling.layers[layer], biases.pop()
+            window = constants.half_factor * circular_sum(state, *scaling.outer_filter(layer))
+            window = window + by_windows[layer]
+            numbers[0] += (state * branches.pop()).sum(axis=0)
+            numbers[1] += 2.0 * (of_window * window + of_branch * state).sum(axis=0)
+            inner = circular_sum(window, *scaling.inner_filter(layer))
+            state = constants.skip_scale * state + inner
+        numbers[1] *= self.bias[cases]
         squares = circular_sum(state, *scaling.input_filter) + by_windows[0]
         pixels = apart(self.root)[0] * apart(self.pixels)
         gradient = 2.0 * squares * pixels + apart(self.by_pixels)
         gradient += self.by_means[:, None, cases] / d
         gradient *= math.sqrt(scaling.input_scale / scaling.input_filter.n_taps)
-        return np.ascontiguousarray(gradient.transpose(2, 0, 1))
-
-
-def variance_tangents(
-    scaling: Scaling, variance: np.ndarray, bias: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return derivatives of the variances q of layers 0 … L by log α² and by log β, (L + 1, d, n).
-
-    `variance` is F⁰ at x = z, (d, n); `bias` is the variance of each signal's biases, (n,).
-    """
-    found = np.zeros((2, scaling.depth + 1, *variance.shape))
-    features, tangents = variance, np.zeros((*variance.shape, 2))
-    rate = np.array([0.0, 2.0])  # of β² by log α² and by log β
-    for layer in range(1, scaling.depth + 1):
-        constants, biases = scaling.layers[layer], np.zeros((2, len(bias)))
-        if scaling.network.bias:
-            factors = scaling.biases[layer]
-            biases = np.stack([factors[name] * bias for name in ("bias_window", "bias_branch")])
-        inner, outer = scaling.inner_filter(layer), scaling.outer_filter(layer)
-        window = circular_sum(features, *inner) + biases[0]
-        windows = circular_sum(tangents, *inner) + biases[0][:, None] * rate
-        found[:, layer] = np.moveaxis(windows, -1, 0)
-        branch = constants.half_factor * circular_sum(window, *outer) + biases[1]
-        branches = constants.half_factor * circular_sum(windows, *outer)
-        branches = branches + biases[1][:, None] * rate
-        branches[..., 0] += branch
-        features = constants.skip_scale * features + branch
-        tangents = constants.skip_scale * tangents + branches
-    return found[0], found[1]
+        return np.ascontiguousarray(gradient.transpose(2, 0, 1)), numbers
 
 
 def pair_factors(
@@ -249,14 +237,14 @@ def derivatives(
     correction = scaling.correction(scaling.depth)
     for name, value in zip(("alpha", "bias"), numbers, strict=True):
         kernel.values[name] = value[None] * correction
-    rest = [correction * signals.numbers() for signals in sides]
-    gradients = []
+    gradients, rest = [], []
     for signals in sides:
         # K(x, z) is s_x s_z k(x/s_x, z/s_z): the s_x of a kernel that is not normalized cancels.
         sizes = signals.scale[np.argsort(signals.side.order)]
         sizes = sizes if normalized else np.ones_like(sizes)
-        each = zip(signals.gradients(), sizes, strict=True)
-        gradients.append([correction * gradient / size for gradient, size in each])
+        found, own = signals.derivatives()
+        rest.append(correction * own)
+        gradients.append([correction * g / size for g, size in zip(found, sizes, strict=True)])
     return Derivatives(kernel, gradients[0], gradients[-1], power, rest)
 
 
@@ -405,13 +393,16 @@ def vjp(
     return run.derivatives(kernel, numbers[:, back[0][:, None], back[1]])
 
 
-def vjp_paired(request: Request, X: Batch, weights: np.ndarray, tick: Tick) -> Derivatives:
+def vjp_paired(
+    request: Request, X: Batch, weights: np.ndarray, tick: Tick
+) -> tuple[list[np.ndarray], np.ndarray]:
     """Return the derivatives of the weighted sum of the kernels k(x, x) of `X` without scales.
 
-    `weights` is (cases,).
+    By each signal, and by log α² and log β. `weights` is (cases,).
     """
     ones = np.ones(len(weights))
-    return vjp_of_pairs(request, X, None, weights, (ones, ones), tick)
+    found = vjp_of_pairs(request, X, None, weights, (ones, ones), tick)
+    return found.left, found.total(weights)
 
 
 def vjp_of_pairs(

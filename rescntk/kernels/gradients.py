@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..activations import activation_of
-from ..arrays import Array, SignalList
+from ..arrays import Array, SignalList, library
 from ..engines.protocol import ScaledKernel, silent
 from ..progress import progress_bar
-from ..validation import check_shape
+from ..validation import check_flag, check_shape
 from .call import KernelCall, default_errors
 from .prepared import PreparedKernel
 
@@ -28,10 +28,10 @@ class Gradients(NamedTuple):
     Z: Any
     """∂S/∂Z, likewise. None where the kernel is of X with itself: then X has both sides' sum."""
 
-    alpha: float
+    alpha: float | None
     """∂S/∂α. 0 for a network without skip connections, where α is absent."""
 
-    bias: float
+    bias: float | None
     """∂S/∂β, β the standard deviation of the network's biases. 0 where β is 0."""
 
 
@@ -42,6 +42,7 @@ def vjp(
     Z: Array | Sequence[Array] | PreparedKernel | None = None,
     weights: Array | None = None,
     *,
+    fixed_Z: bool = False,
     engine: str = "auto",
     dtype: str = "float64",
     threads: int | None = None,
@@ -63,6 +64,9 @@ def vjp(
         signals of X, and W need not be symmetric.
     weights : array, (n_cases, m_cases)
         W, the derivatives of a loss by the entries of K.
+    fixed_Z : bool, default False
+        Whether to return derivatives by X only. Z, alpha and bias of the result are then None. It
+        saves time for normalized kernels of few signals X with many signals Z.
     engine, dtype, threads, progress
         As for calling the kernel. The engine "cuda", and the activation "erf", have no gradients.
 
@@ -74,7 +78,8 @@ def vjp(
     Raises
     ------
     ValueError
-        If weights are not real and finite numbers of this shape, or as for calling the kernel.
+        If weights are not real and finite numbers of this shape, signals are CuPy arrays, there is
+        no Z to be fixed, or as for calling the kernel.
     OverflowError, MemoryError
         As for calling the kernel; also if a derivative exceeds the dtype.
 
@@ -95,22 +100,28 @@ def vjp(
         )
     if weights is None:
         raise ValueError("weights is None, expected an array (n_cases, m_cases)")
+    if check_flag(fixed_Z, "fixed_Z") and Z is None:
+        raise ValueError("fixed_Z is True and Z is None, expected signals Z")
     batch: Any = Z.signals.batch if isinstance(Z, PreparedKernel) else Z
     call = KernelCall(
         self.network, X, batch, self.head, (self.kind,), None, engine, dtype, threads, progress,
         gradients=True,
     )  # fmt: skip
+    if library(call.X) is not np:
+        raise ValueError("X is a CuPy array, expected a NumPy array: gradients need the CPU")
     shape = len(call.X), len(call.X if call.Z is None else call.Z)
     W = check_shape(weights, "weights", shape)
     call.check_memory()
-    return _Pass(call, self.normalized).gradients(X, batch, np.asarray(W))
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite results are reported
+        return _Pass(call, self.normalized, fixed_Z).gradients(X, batch, np.asarray(W))
 
 
 class _Pass:
     """The way of a checked call to the gradients."""
 
-    def __init__(self, call: KernelCall, normalized: bool) -> None:
+    def __init__(self, call: KernelCall, normalized: bool, fixed_Z: bool) -> None:
         self.call, self.normalized, self.kind = call, normalized, call.kinds[0]
+        self.fixed_Z = fixed_Z
         self.engine: Any = call.engine
 
     def gradients(self, X: Any, Z: Any, W: np.ndarray) -> Gradients:
@@ -121,43 +132,38 @@ class _Pass:
         roots = tuple(np.sqrt(np.maximum(each, 0.0)) for each in (own * 2)[:2]) or None
         with progress_bar(call.progress, W.size) as tick:
             found = self.engine.vjp(call.request, call.X, call.Z, W, roots, tick)
-        alpha, bias = (found.kernel.values.pop(name) for name in ("alpha", "bias"))
         scaled = found.kernel
         left, right = scaled.left[:, None], scaled.right[None, :]
-        left_power, right_power = found.power
-        gradients = [found.left] + [found.right] * (call.Z is not None)
+        gradients = [found.left] + [found.right] * (call.Z is not None and not self.fixed_Z)
         if not self.normalized:
             K = call.unscale(scaled, self.kind, left, right)[0]
-            numbers = [self._unscaled(scaled, each, W) for each in (alpha, bias)]
+            exponent, readout = scaled.exponents[0], call.network.readout_scale
+            each = (scaled.values[name] for name in ("alpha", "bias"))
+            numbers = np.array([self._unscaled(scaled, values, W) for values in each])
             scales = scaled.left, scaled.right
             for rest, power, scale in zip(found.numbers, found.power, scales, strict=False):
-                factor = np.ldexp(call.network.readout_scale * scale, scaled.exponents[0] + power)
-                numbers = [
-                    float(n + (factor * r).sum()) for n, r in zip(numbers, rest, strict=True)
-                ]
-            exponent, readout = scaled.exponents[0], call.network.readout_scale
-            powers = (left_power, right_power)
+                numbers += (np.ldexp(readout * scale, exponent + power) * rest).sum(axis=1)
             gradients = [
                 [np.ldexp(readout * each, exponent + power) for each in side]
-                for side, power in zip(gradients, powers, strict=False)
+                for side, power in zip(gradients, found.power, strict=False)
             ]
         else:
             one, other = (own * 2)[:2]
             K = call.normalize(scaled, self.kind, one[None], other[None])[0]
-            numbers = self._of_diagonals(K, W, own, (alpha[0], bias[0]), gradients)
-            numbers = [
-                n + sum(side[k].sum() for side in found.numbers) for k, n in enumerate(numbers)
-            ]
+            product = np.sqrt(np.maximum(one, 0.0))[:, None] * np.sqrt(np.maximum(other, 0.0))
+            numbers = found.total(ratios(W, product))
+            self._add_diagonals(-0.5 * W * K, own, numbers, gradients)
         grows = call.network.skip and call.network.alpha > 0
-        alpha_scale = 2.0 / call.network.alpha if grows else 0.0
-        bias_scale = 1.0 / call.network.bias if call.network.bias > 0 else 0.0
+        alpha = numbers[0] * 2.0 / call.network.alpha if grows else 0.0
+        bias = numbers[1] / call.network.bias if call.network.bias > 0 else 0.0
         X_gradient, *rest = (
             self._shaped(side, given) for side, given in zip(gradients, (X, Z), strict=False)
         )
-        return Gradients(
-            K, X_gradient, rest[0] if rest else None,
-            float(numbers[0] * alpha_scale), float(numbers[1] * bias_scale),
-        )  # fmt: skip
+        if self.fixed_Z:
+            return Gradients(K, X_gradient, None, None, None)
+        if not (np.isfinite(alpha) and np.isfinite(bias)):
+            raise OverflowError("the derivative by alpha, or by bias, exceeds float64")
+        return Gradients(K, X_gradient, rest[0] if rest else None, float(alpha), float(bias))
 
     def _unscaled(self, scaled: ScaledKernel, values: np.ndarray, W: np.ndarray) -> float:
         """Return the weighted sum of derivatives of kernels without their scales."""
@@ -165,38 +171,34 @@ class _Pass:
         left, right = scaled.left[:, None], scaled.right[None, :]
         return float((W * self.call.unscale(part, "part", left, right)[0]).sum(dtype=np.float64))
 
-    def _of_diagonals(
-        self, K: np.ndarray, W: np.ndarray, own: list[np.ndarray], numbers: Any, gradients: Any
-    ) -> list[float]:
-        """Add the derivatives of √(K(x,x) K(z,z)), by which kernels are divided."""
-        one, other = (own * 2)[:2]
-        product = np.sqrt(np.maximum(one, 0.0))[:, None] * np.sqrt(np.maximum(other, 0.0))
-        known = product > 0
-        parts = np.where(known, W / np.where(known, product, 1.0), 0.0)
-        totals = [float((parts * each).sum()) for each in numbers]
-        terms = -0.5 * W * K
-        sides = [terms.sum(axis=1), terms.sum(axis=0)]
-        batches: list[Any] = [self.call.X, self.call.Z]
+    def _add_diagonals(
+        self, terms: np.ndarray, own: list[np.ndarray], numbers: np.ndarray, gradients: Any
+    ) -> None:
+        """Add the derivatives of √(K(x,x) K(z,z)), by which kernels are divided.
+
+        `terms` are those of S by log K(x,x), for each pair, and by log K(z,z).
+        """
+        sides, batches = [terms.sum(axis=1), terms.sum(axis=0)], [self.call.X, self.call.Z]
         if self.call.Z is None:
             sides, batches = [sides[0] + sides[1]], batches[:1]
-        for side, batch, diagonal, gradient in zip(sides, batches, own, gradients, strict=True):
-            weights = np.where(diagonal > 0, side / np.where(diagonal > 0, diagonal, 1.0), 0.0)
-            found = self.engine.vjp_paired(self.call.request, batch, weights, silent)
-            for k, name in enumerate(("alpha", "bias")):
-                totals[k] += float((weights * found.kernel.values[name][0]).sum())
-                totals[k] += float(found.numbers[0][k].sum())
-            for place, more in enumerate(found.left):
-                gradient[place] = gradient[place] + more
-        return totals
+        for side, batch, diagonal, gradient in zip(sides, batches, own, gradients, strict=False):
+            weights = ratios(side, diagonal)
+            more, totals = self.engine.vjp_paired(self.call.request, batch, weights, silent)
+            numbers += totals
+            gradient[:] = map(np.add, gradient, more)
 
     def _shaped(self, gradient: list[np.ndarray], given: Any) -> Any:
         """Return the gradients of a batch as it was given: an array, or a list."""
         dtype = self.call.dtype
-        with np.errstate(over="ignore"):
-            found: list[Any] = [each.astype(dtype) for each in gradient]
+        found: list[Any] = [each.astype(dtype) for each in gradient]
         if not all(np.isfinite(each).all() for each in found):
             raise OverflowError(f"a derivative exceeds {dtype.name}")
         is_list = isinstance(given, SignalList) or (
             isinstance(given, (list, tuple)) and any(hasattr(x, "ndim") for x in given)
         )
         return found if is_list else np.stack(found).reshape(np.shape(given))
+
+
+def ratios(values: np.ndarray, by: np.ndarray) -> np.ndarray:
+    """Return values / by, and 0 where `by` is not positive."""
+    return np.divide(values, by, out=np.zeros_like(values), where=by > 0)

@@ -50,7 +50,7 @@ class _Mean:
         """Return derivatives: by Z only, where Z is given."""
         if Z is None:
             return self.source.vjp(X, weights=weights, **options)
-        return Slopes(None, self.source.slopes(Z, X, weights.T, options))
+        return Slopes(None, self.source.vjp(Z, X, weights=weights.T, fixed_Z=True, **options).X)
 
 
 def condensed(

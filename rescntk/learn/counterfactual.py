@@ -145,7 +145,9 @@ class Objective:
             by_matrix += by_novelties[k, :, None] * each.novelty_slopes(K)
             source = each.source
             points: Any = source.view(X)
-            found = source.slopes(points, each.signals, by_matrix, self.options)
+            found = source.vjp(
+                points, each.signals, weights=by_matrix, fixed_Z=True, **self.options
+            ).X
             slopes += source.view.adjoint(X, np.asarray(found, np.float64))
         return f, slopes
 

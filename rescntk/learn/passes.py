@@ -111,10 +111,6 @@ _SHORTER = (1, 2, 4, 8)
 """Factors by which many signals are shortened until the first passes are affordable. A factor of 2
 takes a quarter of the time. Chosen: eighths of 128 time points are short already."""
 
-_MODERATE = 50
-"""Largest |log₂ K(x, x)| for which kernels are differentiated without their normalization. Raising
-it comes closer to the range of float32, 2^127, which products of these numbers must not leave."""
-
 _TRIED = 4e7
 """Pixel pairs times layers of a first try, by which the time of all passes is estimated. Raising
 it makes the estimate better and later. Chosen: some 80 ms; of 10 ms estimates were 3 times off."""
@@ -125,7 +121,7 @@ class Slopes(NamedTuple):
 
     X: Signals | None
     Z: Signals | None
-    """None for the kernel of X with itself: X has both sides' sum."""
+    """None for the kernel of X with itself, where X has both sides' sum, and for a fixed Z."""
 
 
 @dataclass(frozen=True)
@@ -168,33 +164,16 @@ class Pass:
     def vjp(
         self, X: Signals, Z: Signals | None = None, *, weights: np.ndarray, **options: Any
     ) -> Slopes:
-        """Return the derivatives of the sum of entries of `kernel` times weights, (n, m)."""
+        """Return the derivatives of the sum of entries of `kernel` times weights, (n, m).
+
+        `options` are those of `Kernel.vjp`: with ``fixed_Z`` derivatives are by X only.
+        """
         parts, each_weight = [], weights / (len(self.kinds) * len(self.depths))
         for kind, depth in product(self.kinds, self.depths):
             kernel = Kernel(self.network.replace(depth=depth), kind, self.head, normalized=True)
             parts.append(kernel.vjp(X, Z, each_weight, **options))
-        if Z is None:
-            return Slopes(_total([part.X for part in parts]), None)
-        return Slopes(_total([part.X for part in parts]), _total([part.Z for part in parts]))
-
-    def slopes(
-        self, X: Signals, Z: Signals, weights: np.ndarray, options: dict[str, Any]
-    ) -> Signals:
-        """Return the derivatives of `vjp` by X only, which takes less time if X has few signals."""
-        parts, weights = [], weights / (len(self.kinds) * len(self.depths))
-        for kind, depth in product(self.kinds, self.depths):
-            kernel = Kernel(self.network.replace(depth=depth), kind, self.head)
-            own, other = (kernel.diag(side, **options).astype(np.float64) for side in (X, Z))
-            bounds = np.log2([min(own.min(), other.min()) or 5e-324, max(own.max(), other.max())])
-            if np.abs(bounds).max() > _MODERATE:
-                parts.append(kernel.replace(normalized=True).vjp(X, Z, weights, **options).X)
-                continue
-            # K(x,z) / √(K(x,x) K(z,z)) by x: of the numerator, and of K(x,x).
-            W = weights / np.sqrt(np.outer(own, other))
-            found = kernel.vjp(X, Z, W, **options)
-            of_own = -0.5 * (W * found.K).sum(axis=1) / own
-            parts += [found.X, kernel.vjp(X, weights=np.diag(of_own), **options).X]
-        return _total(parts)
+        of_x, of_z = [part.X for part in parts], [part.Z for part in parts]
+        return Slopes(_total(of_x), None if of_z[0] is None else _total(of_z))
 
     def shares(self, X: Signals, Z: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the shares of the points of X in `kernel`, (n_cases, m_cases, n_points)."""

@@ -115,6 +115,9 @@ def test_properties(engine, head, normalized, rng):
         parts = 2.0 * getattr(one, name) - getattr(other, name)
         size = np.abs(getattr(one, name)).max() / max(1e-300, np.abs(parts).max())
         assert near(getattr(both, name), parts, size)
+    fixed = kernel.vjp(X, Z, V, fixed_Z=True, engine=engine)
+    assert (fixed.X == one.X).all()
+    assert fixed[2:] == (None, None, None)
     # Shifts move gradients along.
     shifted = kernel.vjp(np.roll(X, 7, axis=2), np.roll(Z, 7, axis=2), V, engine=engine)
     assert near(shifted.X, np.roll(one.X, 7, axis=2))
@@ -146,6 +149,17 @@ def test_threads_give_the_same_bits(dtype, rng):
     assert (one.X == other.X).all()
     assert (one.Z == other.Z).all()
     assert one.alpha == other.alpha
+
+
+@needs_numba
+def test_own_kernels_go_back_in_batches(rng, monkeypatch):
+    monkeypatch.setattr("rescntk.engines.cpu.gradients._OWN_PAIRS", 3)
+    X, W = rng.standard_normal((8, 2, 9)), rng.standard_normal((8, 8))
+    kernel = KERNEL.replace(normalized=True)
+    found, exact = (kernel.vjp(X, weights=W, engine=engine) for engine in ("numba", "reference"))
+    bar = 10.0 * tolerances.GRADIENT["float64"]
+    assert np.abs(found.X - exact.X).max() <= bar * np.abs(exact.X).max()
+    assert abs(found.alpha - exact.alpha) <= bar * abs(exact.alpha)
 
 
 def test_signals_of_different_lengths_are_repeated_ones(rng):
@@ -198,8 +212,14 @@ def test_refusals(rng):
         ValueError, match="engine is 'cuda', which cannot serve here: it has no gra"
     ):
         KERNEL.vjp(X, weights=W, engine="cuda")
-    with pytest.raises(OverflowError, match="exceeds"):
+    with pytest.raises(OverflowError, match="exceeds float64"):
         KERNEL.vjp(X * 1e200, weights=W * 1e200)
+    with pytest.raises(OverflowError, match="derivative by alpha, or by bias, exceeds float64"):
+        KERNEL.vjp(X * 1e100, weights=W * 1e150)
+    with pytest.raises(ValueError, match="fixed_Z is True and Z is None"):
+        KERNEL.vjp(X, weights=W, fixed_Z=True)
+    with pytest.raises(ValueError, match="fixed_Z is 1, expected True or False"):
+        KERNEL.vjp(X, X, W, fixed_Z=1)
     if "numba" in CPU:
         with pytest.raises(ValueError, match="its gradients are of"):
             KERNEL.replace(head="equivariant").vjp(X, weights=W, engine="numba")

@@ -77,7 +77,8 @@ def derive(
             if all_doubtful(rows, case, results):
                 continue
             some = write_weights(whole, rows, case, way, gradients)
-            pass_forth(whole, rows, left, lefts, case, n_channels, constants, results, way, out)
+            if some or way.every:
+                pass_forth(whole, rows, left, lefts, case, n_channels, constants, results, way, out)
             if some:
                 pass_back(
                     whole, rows, left, lefts, case, n_channels, constants, way, gradients, out

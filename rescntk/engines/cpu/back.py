@@ -31,7 +31,7 @@ from .forth import add_window
 from .layers import (
     keeps_root_errors,
 )
-from .sums import moving_sum
+from .sums import add_taps, moving_sum
 from .vectors import (
     Numbers,
     Vector,
@@ -56,11 +56,8 @@ def kept_correlation(kept: Vector) -> tuple[Vector, Vector]:
 
 @inlined_by_llvm
 def box_line(memory: Numbers, taps: Taps, at: int) -> Vector:
-    """Return a moving sum at one short vector of pixels (`sums.box`)."""
-    first = load_line(memory, taps.first + at)
-    if taps.single:
-        return first
-    return first + (load_line(memory, taps.second + at) + load_line(memory, taps.third + at))
+    """Return a moving sum at one short vector of pixels."""
+    return add_taps(load_line(memory, taps.first + at), memory, taps, at)
 
 
 @inlined_by_llvm
@@ -84,20 +81,23 @@ def line_roots(
 @compiled
 def back_layer(
     group: RowGroup, left: FlatTables, table: int, right_root: int, features: Taps, tangents: Taps,
-    identity: float, kept: int, right: int, layer: Any, way: Way, last: bool,
+    identity: float, kept: int, right: int, layer: Any, way: Way, last: bool, sums: Numbers,
+    target: int,
 ) -> None:  # fmt: skip
     """Compute the adjoints of a layer's steps, before its inner filter.
 
     `features` and `tangents` are the taps of φ = box(F̄) and of box(Ā). `identity` is the box of the
     part of Ā (of F̄, for the Gaussian process kernel) that has come unchanged. `table` is the place
-    of the left case's table of the layer, and `right` of the layer's sums over left cases. In the
-    `last` layer F̄ and Ā are 0. Vectors are short: many numbers are in use at a time.
+    of the left case's table of the layer, `right` of the layer's sums over left cases, and `target`
+    of those over rows in `sums`. In the `last` layer F̄ and Ā are 0. Vectors are short: many numbers
+    are in use at a time.
     """
     align_stack()
     memory, length, rows = group.memory, group.length, group.rows
     curvature = layer.half_factor * (1.0 - way.share) / math.pi
     half = 0.5 * curvature  # inverse1 · inverse2 is 2/g
     for j in range(group.d):
+        total = repeat_like(0.0, load_line(memory, way.numbers))
         for row in range(0, rows, memory.per_line):
             at = j * rows + row
             here = kept + at
@@ -140,9 +140,10 @@ def back_layer(
             slope = through - lost * phi
             of_left = correlate_adjoint(slope, curved, kappa, w, difference, root2, inverse1)
             of_right = correlate_adjoint(slope, curved, kappa, w, 0.0 - difference, root1, inverse2)
-            store(memory, way.left + at, load_line(memory, way.left_weights + row) * of_left)
+            total = total + load_line(memory, way.left_weights + row) * of_left
             of_right = load_line(memory, way.right_weights + row) * of_right
             store(memory, right + at, load_line(memory, right + at) + of_right)
+        sums[target + j] += 0.5 * sum_numbers(total)
 
 
 @compiled
@@ -273,9 +274,9 @@ def pass_back(
         identity, right = outer.n_taps * start, way.right + number * length
         back_layer(
             group, left, table + number * group.d, right_root, features,
-            tangents, identity, kept, right, layer, way, number == depth,
+            tangents, identity, kept, right, layer, way, number == depth, out.left,
+            first + number * group.d,
         )  # fmt: skip
-        sum_rows(group, way.left, out.left, first + number * group.d, 0.5)
         window, step = inner, layer.inner_step
         if number == 1:
             window, step = way.single, 1

@@ -32,7 +32,7 @@ from .heads import take_doubts
 from .layer_sums import add_kernels, box_linear, box_tangent
 from .layers import (
     correlate_distance,
-    half_square,
+    correlate_input,
     keeps_root_errors,
     load_roots,
     pixel_loops,
@@ -66,35 +66,18 @@ def keep_input(
     are doubtful.
     """
     align_stack()
-    memory, places, layer = group.memory, group.places, constants.layers[1]
-    opposite, windowed, doubtful = constants.nearly_opposite, constants.window.size > 1, False
+    memory, places, doubtful = group.memory, group.places, False
+    kept_w, kept_v = way.kept + W * group.length, way.kept + TANGENT * group.length
+    known_w, known_v = (kept_w, kept_v) if way.turns else (-1, -1)
     stretches, length = pixel_loops(left, group)
     for stretch in range(stretches):
         pixel = stretch * left.pixels
         for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
             out = group.start + at
-            root1, root2, h, inverse = load_roots(
-                group, left, left.input, right_input, pixel, at, None
+            w, v, g, h, some = correlate_input(
+                group, left, right_input, squares, pixel, at, constants, None, known_w, known_v
             )
-            if windowed:
-                distance = box(memory, squares, at)
-                w, v, some = correlate_distance(
-                    group, out, distance, h, root1, root2, inverse, layer
-                )  # fmt: skip
-                doubtful |= some
-            elif way.turns:
-                w = load(memory, way.kept + W * group.length + at)
-                v = load(memory, way.kept + TANGENT * group.length + at)
-            else:
-                if places.left_cases > 1:
-                    w = 0.5 * load(memory, squares.first + at)
-                else:
-                    w = half_square(group, left, -1.0, pixel, at, False)
-                v = 2.0 - w
-                if any_negative(opposite - w):
-                    other = half_square(group, left, 1.0, pixel, at, False)
-                    v = where_less(opposite, w, other, v)
-            g = 2.0 * (root1 * root2)
+            doubtful |= some
             gw = g * w
             linear = g - gw
             store(memory, places.distance + out, h * h + gw)
@@ -106,8 +89,8 @@ def keep_input(
             else:
                 store(memory, places.tangent + out, constants.initial * linear)
             if not way.turns:
-                store(memory, way.kept + W * group.length + at, w)
-                store(memory, way.kept + TANGENT * group.length + at, v)
+                store(memory, kept_w + at, w)
+                store(memory, kept_v + at, v)
     return doubtful
 
 

@@ -17,7 +17,6 @@ from .. import gradients as reference
 from ..doubt import MOST_E
 from ..geometry import longest_reach
 from ..gradients import Derivatives, Signals, add_means, derivatives, pair_factors
-from ..masses import read_exactly
 from ..protocol import Request, Tick, blocks, check_stop, silent, stop_flag
 from ..reference import SortedSignals
 from . import remove_damaged_files
@@ -35,11 +34,13 @@ remove_damaged_files(derive)
 
 __all__ = ["paired", "prepared", "vjp", "vjp_paired"]
 
-vjp_paired = reference.vjp_paired
-
 _PARTS = 8
-"""Threads for which tasks are cut, whatever the number of threads. More let more threads share the
-work of few signals; fewer make tables of right cases less often. Chosen by reasoning."""
+"""Most threads for which tasks are cut, whatever the number of threads. More let more threads share
+the work of few signals; fewer make tables of right cases less often. Chosen by reasoning."""
+
+_PART_ENTRIES = 2_000_000
+"""Least pixel pairs times layers of each part: 10 ms. More leave threads idle; fewer make more
+tasks, at 1 ms of Python each."""
 
 _GROUP_BYTES = 6400
 """Bytes of one quantity in a group of rows, as `plan._GROUP_BYTES`: four are kept of a layer."""
@@ -67,13 +68,26 @@ _PAIRS_AT_ONCE = 4096
 """Pairs that go through the reference engine together. More take more memory."""
 
 
-class GradientPlan(Plan):
-    """The plan of kernels and their way back; all rows are closed, of any length."""
+_OWN_PAIRS = 64
+"""Signals whose kernels with themselves go back together. More look at more pairs without weights;
+fewer make more calls, at 2 ms of Python each. Chosen by reasoning."""
 
-    def __init__(self, request: Request, n_channels: int, rows: Any, columns: Any) -> None:
+
+class GradientPlan(Plan):
+    """The plan of kernels and their way back; all rows are closed, of any length.
+
+    If not `every`, one pair of each left signal has a weight.
+    """
+
+    def __init__(
+        self, request: Request, n_channels: int, rows: Any, columns: Any, every: bool
+    ) -> None:
         super().__init__(replace(request, threads=_PARTS), n_channels, True, rows, columns)
         threads = request.threads or numba.config.NUMBA_NUM_THREADS
         self.workers = min(threads, self.workers)
+        entries = self.pixel_pairs * self.depth // (1 if every else len(columns))
+        parts = entries // _PART_ENTRIES
+        self.threads = max(1, min(self.threads, parts))
         network, n_axes = request.network, 1 if self.width == 1 else 2
         self.input_filter = filter_sum(network.input_filter_size, n_axes)
         self.segment, self.closed_rows, self.margin = self.longest, True, 0
@@ -90,10 +104,10 @@ class GradientPlan(Plan):
         line = LINE_BYTES // self.dtype.itemsize
         return max(1, -(-super().group_rows(total, pixels) // line)) * line
 
-    def way(self, group: RowGroup, share: float) -> tuple[RowGroup, Way]:
+    def way(self, group: RowGroup, share: float, every: bool) -> tuple[RowGroup, Way]:
         """Return the group with memory for the way back, and its places there.
 
-        `share` is the linear network's λ.
+        `share` is the linear network's λ, and `every` is as in `Way`.
         """
         item = self.dtype.itemsize
         line = LINE_BYTES // item
@@ -108,8 +122,8 @@ class GradientPlan(Plan):
         start, noise = 1.0 / (self.longest * scaling.offsets), float(np.finfo(self.dtype).eps)
         ntk, turns = self.request.kinds == ("ntk",), self.input_filter.size == 1
         way = Way._make([
-            *places, filter_sum(1), self.input_filter, start, ntk, turns, share, _NOISE * noise,
-            _NEAR[self.dtype.name], MOST_E[self.dtype.name],
+            *places, filter_sum(1), self.input_filter, start, ntk, every, turns, share,
+            _NOISE * noise, _NEAR[self.dtype.name], MOST_E[self.dtype.name],
         ])  # fmt: skip
         return group._replace(memory=memory), way
 
@@ -126,11 +140,19 @@ class _Sums(NamedTuple):
 
 
 class GradientRun(NumbaRun):
-    """The kernels of a request and their derivatives; `factors` are of `pair_factors`."""
+    """The kernels of a request and their derivatives; `factors` are of `pair_factors`.
 
-    def __init__(self, plan: GradientPlan, lefts: Signals, rights: Signals, factors: Any) -> None:
+    If not `every`, kernels of pairs without weights are not computed.
+    """
+
+    def __init__(
+        self, plan: GradientPlan, lefts: Signals, rights: Signals, factors: Any, every: bool
+    ) -> None:
         super().__init__(plan, len(lefts.scale), len(rights.scale))
         self.lefts, self.rights, (self.of_left, self.of_right) = lefts, rights, factors
+        self._of_lefts = self._vectors(lefts)
+        self._of_rights = self._of_lefts if rights is lefts else self._vectors(rights)
+        self._every = every
         self._share = self.scaling.activation.constants.get("linear_share", 0.0)
 
     def derive(self, rows: SignalBlock, columns: SignalBlock, task: TaskCases) -> _Sums:
@@ -147,7 +169,7 @@ class GradientRun(NumbaRun):
             pairs, np.minimum(left.cancelled[:, None], right.cancelled)
         )
         group_rows = plan.group_rows(int(right.offsets.sum()), d)
-        group, way = plan.way(plan.row_group(d, group_rows), self._share)
+        group, way = plan.way(plan.row_group(d, group_rows), self._share, self._every)
         rights = right.rows(np.arange(m), right.offsets, group_rows, 0)
         here = np.s_[left.cases, right.cases]
         weights = [np.where(needed, each[here], 0.0) for each in (self.of_left, self.of_right)]
@@ -192,8 +214,7 @@ class GradientRun(NumbaRun):
         n, m, d = len(left), len(right), self.plan.longest
         channels, per_table = len(self.lefts.pixels), self._per_table(right)
         tables = self.plan.depth + 1 + channels
-        own = self._vectors(self.lefts, left)  # (2, channels, d, cases)
-        other = self._vectors(self.rights, right)
+        own, other = self._of_lefts[..., left.cases], self._of_rights[..., right.cases]
         parts = [np.concatenate(right.right_layout(part), axis=-1) for part in other]
         other = np.stack([part.reshape(channels, per_table) for part in parts], axis=1)
         return RowGradients(
@@ -206,16 +227,16 @@ class GradientRun(NumbaRun):
             right_pixels=np.append(other, np.zeros(PADDING, other.dtype)),
         )
 
-    def _vectors(self, signals: Signals, block: SignalBlock) -> np.ndarray:
-        """Return the vectors of a block as sums of two numbers, (2, channels, d, cases)."""
+    def _vectors(self, signals: Signals) -> np.ndarray:
+        """Return the vectors of a side as sums of two numbers, (2, channels, d, cases)."""
+        cases = np.arange(len(signals.scale))
         if self.scaling.input_filter.size == 1:
-            ((scaling, X),) = block.each_length
-            exact = read_exactly(scaling, X)
+            (exact,) = signals.side.exact_inputs(cases)
             vectors, rests = exact.unit_vectors, exact.rests
         else:
             vectors, rests = (
-                table.reshape(len(table), len(block), -1).swapaxes(1, 2)
-                for table in signals.vectors(signals.places(block.cases))
+                table.reshape(len(table), len(cases), -1).swapaxes(1, 2)
+                for table in signals.vectors(slice(None))
             )
         high = np.asarray(vectors).astype(self.plan.dtype)
         low = ((vectors - high) + rests).astype(self.plan.dtype)
@@ -240,17 +261,18 @@ def vjp(
     weights: np.ndarray,
     roots: tuple[np.ndarray, np.ndarray] | None,
     tick: Tick,
+    every: bool = True,
 ) -> Derivatives:
-    """Return the same as `gradients.vjp`."""
+    """Return the same as `gradients.vjp`; kernels without weights only if `every`."""
     rows = OrderedSignals(X)
     columns = rows if Z is None else OrderedSignals(Z)
-    plan = GradientPlan(request, rows.n_channels, rows.lengths, columns.lengths)
+    plan = GradientPlan(request, rows.n_channels, rows.lengths, columns.lengths, every)
     lefts = Signals(SortedSignals(X, plan.scaling))
     rights = lefts if Z is None else Signals(SortedSignals(Z, plan.scaling))
     if Z is None:  # tasks give both sides of the pairs above the diagonal
         weights = np.triu(weights) + np.tril(weights, -1).T
     *factors, power = pair_factors(weights, lefts.scale, rights.scale, roots)
-    run = GradientRun(plan, lefts, rights, factors)
+    run = GradientRun(plan, lefts, rights, factors, every)
     by_alpha, depth = np.zeros(weights.shape), plan.depth
     doubtful = np.zeros(weights.shape, bool)
 
@@ -275,6 +297,24 @@ def vjp(
         (values,) = found.kernel.values[name]
         found.kernel.values[name][0] = np.triu(values) + np.triu(values, 1).T
     return found
+
+
+def vjp_paired(
+    request: Request, X: Any, weights: np.ndarray, tick: Tick
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the same as `gradients.vjp_paired`."""
+    gradients: list[np.ndarray] = []
+    numbers = np.zeros(2)
+    for some in blocks(0, len(X), _OWN_PAIRS):
+        ones = np.ones(len(X[some]))
+        found = vjp(request, X[some], None, np.diag(weights[some]), (ones, ones), silent, False)
+        for name in ("alpha", "bias"):
+            values = np.asarray(found.kernel.values[name])
+            found.kernel.values[name] = values.diagonal(axis1=1, axis2=2)
+        gradients += found.left
+        numbers += found.total(weights[some])
+        tick(len(ones))
+    return gradients, numbers
 
 
 def _add_pairs(

@@ -267,48 +267,62 @@ def write_branch(
 
 
 @inlined_by_llvm
+def correlate_input(
+    group: RowGroup, left: LeftPixels, right_input: int, squares: Taps, pixel: int, at: int,
+    constants: Constants, masses: Masses | None, known_w: int, known_v: int,
+) -> tuple[Vector, Vector, Vector, Vector, bool]:  # fmt: skip
+    """Return w, v, g and √(q1/2) − √(q2/2) of the input's pixels, and whether some are doubtful.
+
+    w is half the squared distance of unit vectors, which is at `squares` for several cases. v is
+    2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from the unit vectors too. With a
+    `Constants.window`, D is the sum of `squares` over the window, and w = (D − z)/g as in other
+    layers. Where both are known, `known_w` and `known_v` are their places, else −1.
+    """
+    memory, opposite, doubtful = group.memory, constants.nearly_opposite, False
+    root1, root2, h, inverse = load_roots(group, left, left.input, right_input, pixel, at, masses)
+    if constants.window.size > 1:
+        distance = box(memory, squares, at)
+        w, v, doubtful = correlate_distance(
+            group, group.start + at, distance, h, root1, root2, inverse, constants.layers[1]
+        )
+    elif known_w >= 0:
+        w, v = load(memory, known_w + at), load(memory, known_v + at)
+    else:
+        split = masses is not None and masses.low > 0
+        if group.places.left_cases > 1:
+            w = 0.5 * load(memory, squares.first + at)
+        else:
+            w = half_square(group, left, -1.0, pixel, at, split)
+        v = 2.0 - w
+        if any_negative(opposite - w):
+            v = where_less(opposite, w, half_square(group, left, 1.0, pixel, at, split), v)
+    return w, v, 2.0 * (root1 * root2), h, doubtful
+
+
+@inlined_by_llvm
 def first_layer(
     group: RowGroup, left: LeftPixels, right_input: int, right_root: int, squares: Taps,
     constants: Constants, masses: Masses | None,
 ) -> bool:  # fmt: skip
     """Compute D (u and u⁺ with `masses`), A and F of the features that enter, and layer 1's branch.
 
-    w of the input's pixels is half the squared distance of their unit vectors, which is at
-    `squares` for several cases. v is 2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from
-    the unit vectors too. With a `Constants.window`, D is the sum of `squares` over the window, and
-    w = (D − z)/g as in other layers. `right_input` and `right_root` are the places of √(q/2) of
-    the right cases, of the input and of layer 1; 1/√q and the roots' lost parts follow. Returns
+    `squares` are as in `correlate_input`. `right_input` and `right_root` are the places of √(q/2)
+    of the right cases, of the input and of layer 1; 1/√q and the roots' lost parts follow. Returns
     whether some pixel pairs are doubtful.
     """
     align_stack()
     memory, places, layer = group.memory, group.places, constants.layers[1]
     K = places.features if constants.summed else places.K
-    opposite, windowed, doubtful = constants.nearly_opposite, constants.window.size > 1, False
     stretches, length = pixel_loops(left, group)
-    split = masses is not None and masses.low > 0
+    doubtful = False
     for stretch in range(stretches):
         pixel = stretch * left.pixels
         for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
             out = group.start + at
-            root1, root2, h, inverse = load_roots(
-                group, left, left.input, right_input, pixel, at, masses
+            w, v, g, h, some = correlate_input(
+                group, left, right_input, squares, pixel, at, constants, masses, -1, -1
             )
-            if windowed:
-                distance = box(memory, squares, at)
-                w, v, some = correlate_distance(
-                    group, out, distance, h, root1, root2, inverse, layer
-                )  # fmt: skip
-                doubtful |= some
-            else:
-                if places.left_cases > 1:
-                    w = 0.5 * load(memory, squares.first + at)
-                else:
-                    w = half_square(group, left, -1.0, pixel, at, split)
-                v = 2.0 - w
-                if any_negative(opposite - w):
-                    other = half_square(group, left, 1.0, pixel, at, split)
-                    v = where_less(opposite, w, other, v)
-            g = 2.0 * (root1 * root2)
+            doubtful |= some
             gw = g * w
             linear = g - gw
             tangent = constants.initial * linear

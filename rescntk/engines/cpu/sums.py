@@ -12,7 +12,7 @@ from ..masses import Split, cross
 from .arguments import FilterSum, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm
 from .groups import fill_halo
-from .vectors import Numbers, Vector, load, rounded_product, store
+from .vectors import Numbers, Vector, load, load_like, rounded_product, store
 
 
 class Masses(NamedTuple):
@@ -179,10 +179,16 @@ def write_box(
 @compiled
 def box(memory: Numbers, taps: Taps, at: int) -> Vector:
     """Return a moving sum at one vector of pixels."""
-    first = load(memory, taps.first + at)
+    return add_taps(load(memory, taps.first + at), memory, taps, at)
+
+
+@compiled
+def add_taps(first: Vector, memory: Numbers, taps: Taps, at: int) -> Vector:
+    """Return a moving sum at a vector of any length; `first` is its first part."""
     if taps.single:
         return first
-    return first + (load(memory, taps.second + at) + load(memory, taps.third + at))
+    second = load_like(memory, taps.second + at, first)
+    return first + (second + load_like(memory, taps.third + at, first))
 
 
 @inlined_by_llvm
