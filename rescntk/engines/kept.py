@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import lru_cache, wraps
 from typing import Any, TypeVar, cast
@@ -38,6 +38,14 @@ def between_calls(
 
     result.cache_info = kept.cache_info  # type: ignore[attr-defined]
     return result
+
+
+def with_object(owner: Any, name: Hashable, make: Callable[[], T]) -> T:
+    """Return what `make` returns, which an object that is kept has from its first call on."""
+    known = owner.__dict__.setdefault("_made", {})
+    if name not in known:
+        known[name] = make()
+    return cast(T, known[name])
 
 
 def once_a_layer(method: Callable[[Any, int], T]) -> Callable[[Any, int], T]:

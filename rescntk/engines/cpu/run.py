@@ -13,6 +13,7 @@ from ...validation import KINDS
 from .. import exact_sum, reference
 from ..doubt import pixel_weights
 from ..geometry import on_ring
+from ..kept import with_object
 from ..layer import NEARLY_OPPOSITE
 from ..protocol import ScaledKernel, check_stop, stop_flag
 from .arguments import Constants, Results
@@ -45,7 +46,7 @@ class NumbaRun:
         self.direct = self.has_pixels or (self.shares and not plan.all_offsets)
         self.kinds = [kind for kind in KINDS if kind in request.kinds]
         self.constants = Constants(
-            self._layers(),
+            with_object(self.scaling, ("layers", plan.ring, plan.longest), self._layers),
             *coefficients_in(request.dtype),
             plan.inner,
             plan.outer,
@@ -258,14 +259,11 @@ class NumbaRun:
         m, depths = len(right), self.plan.n_depths
         lengths, places = _different(right, self.plan.closed)
 
-        def bound(lengths: np.ndarray) -> np.ndarray:  # (2, depth, length)
-            return np.stack([self.plan.scaling(d).common_bounds for d in lengths.tolist()], axis=-1)
-
-        bounds = bound(left)[..., None] * bound(lengths)[..., None, :]
-        terms = self._pixel_pairs(left, lengths)
-        if self.shares:
-            terms //= left[:, None]
-        grids = np.array(exact_sum.grids(np, bounds, terms, _BITS[self.request.dtype]))
+        if self.plan.closed:
+            place = "grids", self.plan.longest
+            grids = with_object(self.scaling, place, lambda: self._grids(left, lengths))
+        else:
+            grids = self._grids(left, lengths)
         shape = (len(self.kinds), depths, n, m)
         shares = np.zeros((0,) * 6)
         if self.shares and not self.direct:
@@ -289,6 +287,18 @@ class NumbaRun:
             row_grids=np.zeros((2, depths, len(grids), padded)),
             row_sums=np.zeros((max(2, len(grids)), padded)),  # shares mark rows in the second
         )
+
+    def _grids(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the grids of sums for pairs of lengths, (grid, 2, depth, left, right)."""
+
+        def bound(lengths: np.ndarray) -> np.ndarray:  # (2, depth, length)
+            return np.stack([self.plan.scaling(d).common_bounds for d in lengths.tolist()], axis=-1)
+
+        bounds = bound(left)[..., None] * bound(right)[..., None, :]
+        terms = self._pixel_pairs(left, right)
+        if self.shares:
+            terms //= left[:, None]
+        return np.array(exact_sum.grids(np, bounds, terms, _BITS[self.request.dtype]))
 
     @staticmethod
     def _of_segment(results: Results, part: slice) -> Results:
