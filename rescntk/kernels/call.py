@@ -144,7 +144,7 @@ class KernelCall:
     def again(self, X: Array, kept: PreparedSignals) -> KernelCall:
         """Return the call that `kept` comes from with other signals X, and `kept` as Z, unchecked.
 
-        X is a finite float64 array of as many channels and pixels as the array of `kept`.
+        X is a finite float64 array. The array of `kept` has the same channels and pixels.
         """
         call = copy(self)
         call.X, call.Z, call._kept = images_as_signals(X), self.X, kept

@@ -176,7 +176,7 @@ class _Pass:
     ) -> None:
         """Add the derivatives of √(K(x,x) K(z,z)), by which kernels are divided.
 
-        `terms` are those of S by log K(x,x), for each pair, and by log K(z,z).
+        `terms` are the derivatives of S by log K(x,x), and by log K(z,z), for each pair.
         """
         sides, batches = [terms.sum(axis=1), terms.sum(axis=0)], [self.call.X, self.call.Z]
         if self.call.Z is None:

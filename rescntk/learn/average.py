@@ -1,9 +1,9 @@
 """Averages of decisions: each pass gets ridge regression of its own, and a weight by its evidence.
 
 A pass with mean squared leave-one-out error e gets a weight proportional to e^-4: with few signals
-the errors are alike, and so are the weights; with many signals the better passes prevail. At a
-signal that is novel to a pass, as noise is to passes that see fast changes, or a drift of levels
-to passes that see levels, its weight is less.
+the errors are alike, and so are the weights; with many signals the better passes prevail. A pass
+has less weight at a signal that is novel to it. Noise is novel to passes that see fast changes, and
+a drift of levels to passes that see levels.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@ r"""Changed signals: the nearest signals found to which a model gives another an
 
 A model's answer is a number f(x): the logarithm of the odds of a class, or a prediction. Wanted is
 the x nearest to a signal x₀ with :math:`f(x) \ge c`. Each step goes to the nearest point where the
-linear approximation of f at x is c (Hasofer and Lind 1974, Rackwitz and Fiessler 1978), within a
-trust region. All signals take their steps together: a step costs one call of each pass' kernel.
+linear approximation of f at x is c, within a trust region (Hasofer and Lind 1974, Rackwitz and
+Fiessler 1978). All signals take their steps together: a step costs one call of each pass' kernel.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Drift(NamedTuple):
 
 @dataclass(frozen=True)
 class UsualSignals:
-    """What is usual for the training signals; made by `usual_signals`."""
+    """Levels, gains and novelty of the training signals; made by `usual_signals`."""
 
     exponent: int
     """Of the power of two by which signals are divided: squares of their numbers are finite."""

@@ -144,7 +144,7 @@ class Pass:
     ) -> np.ndarray:
         """Return the matrix of viewed signals X with Z, or with X; options as for a `Kernel`.
 
-        Those of prepared signals were given when they were prepared.
+        Prepared signals have the options that they were prepared with.
         """
         options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
         batches: Any = (X, Z)
@@ -166,7 +166,7 @@ class Pass:
     ) -> Slopes:
         """Return the derivatives of the sum of entries of `kernel` times weights, (n, m).
 
-        `options` are those of `Kernel.vjp`: with ``fixed_Z`` derivatives are by X only.
+        `options` are as for `Kernel.vjp`: with ``fixed_Z`` derivatives are by X only.
         """
         parts, each_weight = [], weights / (len(self.kinds) * len(self.depths))
         for kind, depth in product(self.kinds, self.depths):

@@ -101,8 +101,8 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
     def set_output(self, *, transform: str | None = None) -> SignalScaler:
         """Set the container of `transform`: "default", "pandas" or "polars"; return the scaler.
 
-        It is for arrays of two axes. Signals of three axes, and lists, have no columns: they stay
-        as they are.
+        It is for arrays of two axes. Signals of three axes, and lists, have no columns: they do
+        not change.
         """
         unfitted = clone(self)  # one fitted to three axes has no columns to name
         super(SignalScaler, unfitted).set_output(transform=transform)

@@ -1,7 +1,7 @@
 r"""Numbers of signals of the multi-sphere that a network needs for a frequency or a locality.
 
-The closed-form eigenvalues λ_k and their multiplicities m_k give κ and n of a learning curve at
-once: a mode of eigenvalue λ is half learned where κ is λ, at :math:`n = \sum_k m_k
+The closed-form eigenvalues λ_k and their multiplicities m_k give κ and n of a learning curve. A
+mode of eigenvalue λ is half learned where κ is λ, at :math:`n = \sum_k m_k
 \lambda_k/(\lambda_k+\lambda) + \delta/\lambda` (``docs/theory/learning_curves.md``, section 5).
 """
 
@@ -122,8 +122,8 @@ def sample_complexity(
     counts = multiplicities(*space, head)
     own = counts if head != "gap" else multiplicities(*space)
     tail = max(1.0 - float((own * values).sum()), 0.0)
-    # Each mode of the equivariant head is 1/d of a mode of GAP, and more where a shift keeps its
-    # frequencies: then d/c pixels of a cycle have the frequency above max_frequency.
+    # Each mode of the equivariant head is 1/d of a mode of GAP. It is more where a shift keeps its
+    # frequencies. Then d/c pixels of a cycle have the frequency above max_frequency.
     tail_least = tail_most = tail
     if head == "gap":
         cycles, kept = np.gcd(np.arange(1, d), d), float(harmonics(n_channels, top + 1))

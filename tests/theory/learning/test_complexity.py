@@ -80,7 +80,7 @@ def test_curve_of_the_spectrum():
 
 
 def test_frequencies_outside_the_receptive_field_are_never_learned():
-    """One layer without an inner filter adds functions of single pixels, at distance 1 at most."""
+    """A layer without an inner filter adds functions of single pixels, at distance 1 at most."""
     found = learning.sample_complexity(literature.barzilai_cnn(1), 2, 7, 1)
     assert [np.isinf(row.n) for row in found] == [False, False, *5 * [True]]
     assert str(found).splitlines()[-1].split()[-1] == "inf"
