@@ -159,7 +159,7 @@ class Pass:
     ) -> Slopes:
         """Return the derivatives of the sum of entries of `kernel` times weights, (n, m).
 
-        `options` are those of `Kernel.vjp`: with ``fixed_Z`` derivatives are by X only.
+        `options` are as for `Kernel.vjp`: with ``fixed_Z`` derivatives are by X only.
         """
         parts, each_weight = [], weights / (len(self.kinds) * len(self.depths))
         for kind, depth in product(self.kinds, self.depths):
