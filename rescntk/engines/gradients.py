@@ -47,15 +47,13 @@ NumPy cost more than the arithmetic. Chosen by reasoning: 26 MB for a thread.
 
 
 class Derivatives(NamedTuple):
-    """Derivatives of a weighted sum of kernels by the signals, and of each kernel by numbers.
+    """Derivatives of a weighted sum of kernels by the signals and by numbers of the network.
 
     Gradients of a sum of kernels, not of normalized ones, have factors to come: 2**`power`, the
     2**exponent of the kernels, and the readout scale.
     """
 
     kernel: ScaledKernel
-    """The kernels; and "alpha" and "bias", their derivatives by log α² and by log β at fixed
-    variances."""
 
     left: list[np.ndarray]
     """(channels, d) of each left signal, and of both sides together if they are the same."""
@@ -66,13 +64,8 @@ class Derivatives(NamedTuple):
     """Of the left and of the right signals."""
 
     numbers: list[np.ndarray]
-    """(2, cases): the rest of the derivatives by log α² and log β, of the variances of each signal.
-    Of a sum of kernels, they have the factor `scale` too. One array for each side."""
-
-    def total(self, weights: np.ndarray) -> np.ndarray:
-        """Return the derivatives of a weighted sum of normalized kernels by log α² and log β."""
-        each = [(weights * self.kernel.values[name][0]).sum() for name in ("alpha", "bias")]
-        return np.array(each) + sum(side.sum(axis=1) for side in self.numbers)
+    """(2, cases): each signal's part of the derivatives by log α² and by log β; one array for each
+    side. Of a sum of kernels, they have the factor `scale` too."""
 
 
 class Signals:
@@ -102,6 +95,8 @@ class Signals:
         Its derivatives by the pixels, at fixed variances.
     by_means : array (channels, cases)
         Its derivatives by the means, of the part that is the product of means.
+    by_numbers : array (2, cases)
+        Its derivatives by log α² and by log β at fixed variances, of kernels with left signals.
     """
 
     def __init__(self, side: SortedSignals) -> None:
@@ -120,6 +115,7 @@ class Signals:
         self.scale, self.bias, self.means = (np.concatenate(c, axis=-1) for c in columns[:3])
         self.pixels, self.root, self.variance = (joined_pixels(c) for c in columns[3:])
         self.by_variances = np.zeros((scaling.depth + 1, self.pixels.shape[1]))
+        self.by_numbers = np.zeros((2, len(self.scale)))
         self.by_pixels, self.by_means = np.zeros_like(self.pixels), np.zeros_like(self.means)
 
     def places(self, cases: slice) -> slice:
@@ -133,15 +129,18 @@ class Signals:
         product, error = two_product(pixels, root)
         return product, error + pixels * rest
 
-    def add(self, cases: slice, by_variances: np.ndarray, by_pixels: np.ndarray) -> None:
+    def add(
+        self, cases: slice, by_variances: np.ndarray, by_pixels: np.ndarray, by_numbers: Any = 0.0
+    ) -> None:
         """Add the derivatives of a tile."""
+        self.by_numbers[:, cases] += by_numbers
         self.by_variances[:, self.places(cases)] += by_variances
         self.by_pixels[:, self.places(cases)] += by_pixels
 
     def derivatives(self) -> tuple[list[np.ndarray], np.ndarray]:
         """Return the derivatives by the signals divided by `scale`, in the batch's order.
 
-        And those by log α² and by log β through variances, (2, cases).
+        And by log α² and by log β, (2, cases).
         """
         found: list[Any] = [None] * len(self.side.order)
         numbers, first = np.zeros((2, len(found))), 0
@@ -149,13 +148,14 @@ class Signals:
             stop = first + int((self.side.lengths == scaling.d).sum())
             cases, first = slice(first, stop), stop
             order = self.side.order[cases]
-            gradients, numbers[:, order] = self._of_length(scaling, cases)
+            gradients, of_variances = self._of_length(scaling, cases)
+            numbers[:, order] = self.by_numbers[:, cases] + of_variances
             for place, gradient in zip(order, gradients, strict=True):
                 found[place] = gradient
         return found, numbers
 
     def _of_length(self, scaling: Scaling, cases: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return `derivatives` of signals of one length, (cases, …) and (2, cases)."""
+        """Return `derivatives` of signals of one length; by log α² and log β through variances."""
         d = scaling.d
 
         def apart(table: Any) -> np.ndarray:  # (…, pixels) as (…, d, cases)
@@ -197,7 +197,7 @@ def pair_factors(
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
     """Return the factors of each pair's derivatives, by the left and by the right signal.
 
-    They are those of signals divided by the sizes `left` and `right`. Two powers of two are taken
+    Signals have been divided by the sizes `left` and `right`. Two powers of two are taken
     out of the factors. With the `roots` of kernels, kernels are normalized.
     """
     pair = weights.ndim == 1
@@ -230,22 +230,20 @@ def add_means(
 
 
 def derivatives(
-    scaling: Scaling, kernel: ScaledKernel, sides: list[Signals], numbers: Any, power: Any,
+    scaling: Scaling, kernel: ScaledKernel, lefts: Signals, rights: Signals, power: Any,
     normalized: bool,
 ) -> Derivatives:  # fmt: skip
-    """Return the results, with `numbers`, the derivatives of kernels by α and by β."""
+    """Return the results, for which derivatives have been added to both sides."""
     correction = scaling.correction(scaling.depth)
-    for name, value in zip(("alpha", "bias"), numbers, strict=True):
-        kernel.values[name] = value[None] * correction
-    gradients, rest = [], []
-    for signals in sides:
+    gradients, numbers = [], []
+    for signals in [lefts] if rights is lefts else [lefts, rights]:
         # K(x, z) is s_x s_z k(x/s_x, z/s_z): the s_x of a kernel that is not normalized cancels.
         sizes = signals.scale[np.argsort(signals.side.order)]
         sizes = sizes if normalized else np.ones_like(sizes)
         found, own = signals.derivatives()
-        rest.append(correction * own)
+        numbers.append(correction * own)
         gradients.append([correction * g / size for g, size in zip(found, sizes, strict=True)])
-    return Derivatives(kernel, gradients[0], gradients[-1], power, rest)
+    return Derivatives(kernel, gradients[0], gradients[-1], power, numbers)
 
 
 class GradientRun(ReferenceGram):
@@ -281,7 +279,7 @@ class GradientRun(ReferenceGram):
         return max(1, min(super().tile_entries, _ENTRIES // self.request.depths[-1]))
 
     def derive(self, some: slice, other: slice, left: SignalTables, right: SignalTables) -> Any:
-        """Return the derivatives of a tile: of both sides, and of its kernels by α and by β."""
+        """Return the derivatives of a tile, of both sides."""
         lengths = self.right.lengths[other]
         tile = self._tile(some.start, left, right, lengths, self.pair)
         here, there = self.lefts.places(some), self.rights.places(other)
@@ -294,8 +292,8 @@ class GradientRun(ReferenceGram):
             (np.zeros((depth + 1, n)), np.zeros((channels, n)))
             for n in (here.stop - here.start, there.stop - there.start)
         ]
-        shape = (1 if self.pair else some.stop - some.start), len(lengths)
-        numbers = np.zeros((2, *shape))
+        numbers = np.zeros((2, some.stop - some.start))
+        weights = self.of_left[some] if self.pair else self.of_left[some, other]
         for block in tile.blocks:
             rows = tile.rows if len(tile.blocks) == 1 else tile.rows.some(block)
             sides = tile.sides(rows)
@@ -326,8 +324,9 @@ class GradientRun(ReferenceGram):
                 adders[1](sums[1][1][channel], other_a * delta + other_b * x)
             for k, value in enumerate((recursion.by_alpha, recursion.by_bias)):
                 if np.ndim(value):
-                    numbers[k] += rows.total(value)
-        return some, other, sums, numbers
+                    each = weights * rows.total(value)
+                    numbers[k] += each[0] if self.pair else each.sum(axis=1)
+        return some, other, (*sums[0], numbers), sums[1]
 
     def _adders(self, rows: Rows, some: slice, other: slice) -> list[Any]:
         """Return functions that add (pixel, left case, row, 1), weighted, to pixels of a side."""
@@ -352,17 +351,16 @@ class GradientRun(ReferenceGram):
         own = (case * d + np.arange(d)[:, None]).ravel()
         return [partial(scatter, own, left_weights), to_right]
 
-    def add(self, some: slice, other: slice, sums: Any) -> None:
+    def add(self, some: slice, other: slice, of_left: Any, of_right: Any) -> None:
         """Add the derivatives of a tile to both sides."""
-        self.lefts.add(some, *sums[0])
-        self.rights.add(other, *sums[1])
+        self.lefts.add(some, *of_left)
+        self.rights.add(other, *of_right)
 
-    def derivatives(self, kernel: ScaledKernel, numbers: np.ndarray) -> Derivatives:
-        """Return the results, with `numbers`, the derivatives of kernels by α and by β."""
+    def derivatives(self, kernel: ScaledKernel) -> Derivatives:
+        """Return the results, after all tiles."""
         scaling, (kind,) = self.scaling(self._longest), self.request.kinds
         add_means(scaling, kind, self.lefts, self.rights, self.of_left, self.of_right)
-        sides = [self.lefts] + [self.rights] * (self.rights is not self.lefts)
-        return derivatives(scaling, kernel, sides, numbers, self.power, self.normalized)
+        return derivatives(scaling, kernel, self.lefts, self.rights, self.power, self.normalized)
 
 
 def vjp(
@@ -380,17 +378,12 @@ def vjp(
     keep_freed_memory()
     kernel = gram(request, X, Z, lambda done: None)
     run = GradientRun(request, X, Z, weights, roots)
-    numbers = np.zeros((2, len(run.left.order), len(run.right.order)))
     with run.pool() as pool:
         for tiles in run.tiles():
-            for some, other, sums, own in pool.map(lambda tile: run.derive(*tile), tiles):
-                run.add(some, other, sums)
-                numbers[:, some, other] = own
-                tick(own[0].size)
-    if run.symmetric:
-        numbers = np.triu(numbers) + np.triu(numbers, 1).swapaxes(1, 2)
-    back = np.argsort(run.left.order), np.argsort(run.right.order)
-    return run.derivatives(kernel, numbers[:, back[0][:, None], back[1]])
+            for some, other, *of_sides in pool.map(lambda tile: run.derive(*tile), tiles):
+                run.add(some, other, *of_sides)
+                tick((some.stop - some.start) * (other.stop - other.start))
+    return run.derivatives(kernel)
 
 
 def vjp_paired(
@@ -402,7 +395,7 @@ def vjp_paired(
     """
     ones = np.ones(len(weights))
     found = vjp_of_pairs(request, X, None, weights, (ones, ones), tick)
-    return found.left, found.total(weights)
+    return found.left, found.numbers[0].sum(axis=1)
 
 
 def vjp_of_pairs(
@@ -417,14 +410,11 @@ def vjp_of_pairs(
     keep_freed_memory()
     kernel = paired(request, X, Z, lambda done: None)
     run = GradientRun(request, X, Z, weights, roots)
-    numbers = np.zeros((2, len(weights)))
     places = np.arange(len(weights))
     for lefts, _ in run.batches(places, places):
         cases = slice(int(lefts[0]), int(lefts[-1]) + 1)
         left = run.left.tables(lefts)
         right = left if Z is None else run.right.tables(lefts)
-        some, other, sums, own = run.derive(cases, cases, left, right)
-        run.add(some, other, sums)
-        numbers[:, cases] = own[:, 0]
+        run.add(*run.derive(cases, cases, left, right))
         tick(len(lefts))
-    return run.derivatives(kernel, numbers[:, np.argsort(run.left.order)])
+    return run.derivatives(kernel)

@@ -151,16 +151,21 @@ class ExactInput(NamedTuple):
     bias: Mass  # the variance of the biases at each pixel, (d, cases)
 
 
-def read_exactly(scaling: Scaling, X: Array) -> ExactInput:
-    """Return the input's pixels of signals (cases, channels, d)."""
-    pixels = read_input(scaling, X)
-    squares = (Mass(*two_product(channel, channel)) for channel in pixels.vectors)
+def exact_unit_vectors(X: Array) -> tuple[Array, Array, Mass]:
+    """Return unit vectors, what rounding took from them, and |x|², of vectors X, (features, …)."""
+    squares = (Mass(*two_product(channel, channel)) for channel in X)
     energy = reduce(operator.add, squares)
     norm, lost = energy.exact_root()
     norm = array_module(X).where(norm > 0, norm, 1.0)
-    vectors = pixels.vectors / norm
+    vectors = X / norm
     product, error = two_product(vectors, norm)
-    rests = ((pixels.vectors - product) - error - vectors * lost) / norm
+    return vectors, ((X - product) - error - vectors * lost) / norm, energy
+
+
+def read_exactly(scaling: Scaling, X: Array) -> ExactInput:
+    """Return the input's pixels of signals (cases, channels, d)."""
+    pixels = read_input(scaling, X)
+    vectors, rests, energy = exact_unit_vectors(pixels.vectors)
     # Rounded alike with F⁰, by `unit`: the signal then has another size, and no other direction.
     bias = pixels.bias + array_module(X).zeros(pixels.variance.shape)
     return ExactInput(

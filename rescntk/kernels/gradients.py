@@ -9,7 +9,7 @@ import numpy as np
 
 from ..activations import activation_of
 from ..arrays import Array, SignalList, library
-from ..engines.protocol import ScaledKernel, silent
+from ..engines.protocol import silent
 from ..progress import progress_bar
 from ..validation import check_flag, check_shape
 from .call import KernelCall, default_errors
@@ -138,11 +138,10 @@ class _Pass:
         if not self.normalized:
             K = call.unscale(scaled, self.kind, left, right)[0]
             exponent, readout = scaled.exponents[0], call.network.readout_scale
-            each = (scaled.values[name] for name in ("alpha", "bias"))
-            numbers = np.array([self._unscaled(scaled, values, W) for values in each])
+            numbers = np.zeros(2)
             scales = scaled.left, scaled.right
-            for rest, power, scale in zip(found.numbers, found.power, scales, strict=False):
-                numbers += (np.ldexp(readout * scale, exponent + power) * rest).sum(axis=1)
+            for part, power, scale in zip(found.numbers, found.power, scales, strict=False):
+                numbers += (np.ldexp(readout * scale, exponent + power) * part).sum(axis=1)
             gradients = [
                 [np.ldexp(readout * each, exponent + power) for each in side]
                 for side, power in zip(gradients, found.power, strict=False)
@@ -150,8 +149,7 @@ class _Pass:
         else:
             one, other = (own * 2)[:2]
             K = call.normalize(scaled, self.kind, one[None], other[None])[0]
-            product = np.sqrt(np.maximum(one, 0.0))[:, None] * np.sqrt(np.maximum(other, 0.0))
-            numbers = found.total(ratios(W, product))
+            numbers = np.sum([side.sum(axis=1) for side in found.numbers], axis=0)
             self._add_diagonals(-0.5 * W * K, own, numbers, gradients)
         grows = call.network.skip and call.network.alpha > 0
         alpha = numbers[0] * 2.0 / call.network.alpha if grows else 0.0
@@ -165,12 +163,6 @@ class _Pass:
             raise OverflowError("the derivative by alpha, or by bias, exceeds float64")
         return Gradients(K, X_gradient, rest[0] if rest else None, float(alpha), float(bias))
 
-    def _unscaled(self, scaled: ScaledKernel, values: np.ndarray, W: np.ndarray) -> float:
-        """Return the weighted sum of derivatives of kernels without their scales."""
-        part = ScaledKernel({"part": values}, scaled.left, scaled.right, scaled.exponents)
-        left, right = scaled.left[:, None], scaled.right[None, :]
-        return float((W * self.call.unscale(part, "part", left, right)[0]).sum(dtype=np.float64))
-
     def _add_diagonals(
         self, terms: np.ndarray, own: list[np.ndarray], numbers: np.ndarray, gradients: Any
     ) -> None:
@@ -182,7 +174,7 @@ class _Pass:
         if self.call.Z is None:
             sides, batches = [sides[0] + sides[1]], batches[:1]
         for side, batch, diagonal, gradient in zip(sides, batches, own, gradients, strict=False):
-            weights = ratios(side, diagonal)
+            weights = np.divide(side, diagonal, out=np.zeros_like(side), where=diagonal > 0)
             more, totals = self.engine.vjp_paired(self.call.request, batch, weights, silent)
             numbers += totals
             gradient[:] = map(np.add, gradient, more)
@@ -197,8 +189,3 @@ class _Pass:
             isinstance(given, (list, tuple)) and any(hasattr(x, "ndim") for x in given)
         )
         return found if is_list else np.stack(found).reshape(np.shape(given))
-
-
-def ratios(values: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """Return values / by, and 0 where `by` is not positive."""
-    return np.divide(values, by, out=np.zeros_like(values), where=by > 0)

@@ -17,6 +17,7 @@ from .. import gradients as reference
 from ..doubt import MOST_E
 from ..geometry import longest_reach
 from ..gradients import Derivatives, Signals, add_means, derivatives, pair_factors
+from ..masses import exact_unit_vectors
 from ..protocol import Request, Tick, blocks, check_stop, silent, stop_flag
 from ..reference import SortedSignals
 from . import remove_damaged_files
@@ -133,7 +134,7 @@ class _Sums(NamedTuple):
 
     left: SignalBlock
     right: SignalBlock
-    by_alpha: np.ndarray  # (left case, right case)
+    numbers: np.ndarray  # (2, left case), as `Signals.by_numbers`
     of_left: np.ndarray
     of_right: np.ndarray  # (L + 1 + channels, pixels) of each side
     doubtful: np.ndarray  # (left case, right case), whether derivatives are not in the sums
@@ -201,7 +202,9 @@ class GradientRun(NumbaRun):
         of_right = self._folded(
             gradients.right[: tables * self._per_table(right)].reshape(tables, -1), right
         )
-        return _Sums(left, right, gradients.by_alpha, of_left, of_right, doubtful & needed)
+        by_alpha = (weights[0] * gradients.by_alpha).sum(axis=1)
+        numbers = np.stack([by_alpha, np.zeros(n)])
+        return _Sums(left, right, numbers, of_left, of_right, doubtful & needed)
 
     def _per_table(self, right: SignalBlock) -> int:
         """Return the numbers of a right table."""
@@ -229,18 +232,14 @@ class GradientRun(NumbaRun):
 
     def _vectors(self, signals: Signals) -> np.ndarray:
         """Return the vectors of a side as sums of two numbers, (2, channels, d, cases)."""
-        cases = np.arange(len(signals.scale))
         if self.scaling.input_filter.size == 1:
-            (exact,) = signals.side.exact_inputs(cases)
-            vectors, rests = exact.unit_vectors, exact.rests
+            vectors, rests, _ = exact_unit_vectors(signals.pixels)
         else:
-            vectors, rests = (
-                table.reshape(len(table), len(cases), -1).swapaxes(1, 2)
-                for table in signals.vectors(slice(None))
-            )
+            vectors, rests = signals.vectors(slice(None))
         high = np.asarray(vectors).astype(self.plan.dtype)
         low = ((vectors - high) + rests).astype(self.plan.dtype)
-        return np.stack([high, low])
+        channels, cases = len(high), len(signals.scale)
+        return np.stack([high, low]).reshape(2, channels, cases, -1).swapaxes(2, 3)
 
     def _folded(self, sums: np.ndarray, right: SignalBlock) -> np.ndarray:
         """Return sums over right tables, (table, …), as (table, pixels)."""
@@ -273,29 +272,22 @@ def vjp(
         weights = np.triu(weights) + np.tril(weights, -1).T
     *factors, power = pair_factors(weights, lefts.scale, rights.scale, roots)
     run = GradientRun(plan, lefts, rights, factors, every)
-    by_alpha, depth = np.zeros(weights.shape), plan.depth
-    doubtful = np.zeros(weights.shape, bool)
+    doubtful, depth = np.zeros(weights.shape, bool), plan.depth
 
     def take(sums: _Sums) -> None:
-        here = np.s_[sums.left.cases, sums.right.cases]
-        by_alpha[here], doubtful[here] = sums.by_alpha, sums.doubtful
-        lefts.add(sums.left.cases, *np.split(sums.of_left, [depth + 1]))
+        doubtful[sums.left.cases, sums.right.cases] = sums.doubtful
+        by_variances, by_pixels = np.split(sums.of_left, [depth + 1])
+        lefts.add(sums.left.cases, by_variances, by_pixels, sums.numbers)
         rights.add(sums.right.cases, *np.split(sums.of_right, [depth + 1]))
-        tick(sums.by_alpha.size)
+        tick(sums.doubtful.size)
 
     run_tasks(plan, rows, columns, run.derive, take)
-    numbers = np.stack([by_alpha, np.zeros_like(by_alpha)])
     kernel = run.finish(rows, columns, plan.symmetric)
     (kind,) = request.kinds
     sure = [np.where(doubtful, 0.0, factor) for factor in factors]
     add_means(run.scaling, kind, lefts, rights, *sure)
-    sides = [lefts] + [rights] * (rights is not lefts)
-    numbers = np.where(doubtful, 0.0, numbers)
-    found = derivatives(run.scaling, kernel, sides, numbers, power, roots is not None)
+    found = derivatives(run.scaling, kernel, lefts, rights, power, roots is not None)
     _add_pairs(found, request, X, X if Z is None else Z, weights, roots, doubtful)
-    for name in ("alpha", "bias") if Z is None else ():
-        (values,) = found.kernel.values[name]
-        found.kernel.values[name][0] = np.triu(values) + np.triu(values, 1).T
     return found
 
 
@@ -308,11 +300,8 @@ def vjp_paired(
     for some in blocks(0, len(X), _OWN_PAIRS):
         ones = np.ones(len(X[some]))
         found = vjp(request, X[some], None, np.diag(weights[some]), (ones, ones), silent, False)
-        for name in ("alpha", "bias"):
-            values = np.asarray(found.kernel.values[name])
-            found.kernel.values[name] = values.diagonal(axis1=1, axis2=2)
         gradients += found.left
-        numbers += found.total(weights[some])
+        numbers += found.numbers[0].sum(axis=1)
         tick(len(ones))
     return gradients, numbers
 
@@ -321,19 +310,28 @@ def _add_pairs(
     found: Derivatives, request: Request, X: Any, Z: Any, weights: np.ndarray, roots: Any,
     pairs: np.ndarray,
 ) -> None:  # fmt: skip
-    """Add the derivatives of some pairs, from the reference engine."""
+    """Add the derivatives of some pairs: float32's from float64, float64's from the reference."""
     lefts, rights = np.nonzero(pairs)
+    if request.dtype == "float32" and len(lefts):
+        i, k = np.unique(lefts), np.unique(rights)
+        own = None if roots is None else (roots[0][i], roots[1][k])
+        some_weights = np.where(pairs, weights, 0.0)[np.ix_(i, k)]
+        request = replace(request, dtype="float64")
+        _add(found, vjp(request, X[i], Z[k], some_weights, own, silent, False), i, k)
+        return
     for some in blocks(0, len(lefts), _PAIRS_AT_ONCE):
         i, k = lefts[some], rights[some]
         own = None if roots is None else (roots[0][i], roots[1][k])
-        pair = reference.vjp_of_pairs(request, X[i], Z[k], weights[i, k], own, silent)
-        for side, to, numbers, place, power, wanted in zip(
-            (pair.left, pair.right), (found.left, found.right), pair.numbers, (i, k), pair.power,
-            found.power, strict=True,
-        ):  # fmt: skip
-            total = found.numbers[-1 if to is found.right else 0]
-            for case, gradient, number in zip(place, side, numbers.T, strict=True):
-                to[case] = to[case] + np.ldexp(gradient, power - wanted)
-                total[:, case] += np.ldexp(number, power - wanted)
-        for name in ("alpha", "bias"):
-            found.kernel.values[name][0, i, k] = pair.kernel.values[name][0]
+        _add(found, reference.vjp_of_pairs(request, X[i], Z[k], weights[i, k], own, silent), i, k)
+
+
+def _add(found: Derivatives, more: Derivatives, lefts: np.ndarray, rights: np.ndarray) -> None:
+    """Add derivatives by the signals that are `lefts` and `rights` of the others' signals."""
+    for side, to, numbers, cases, power, wanted in zip(
+        (more.left, more.right), (found.left, found.right), more.numbers, (lefts, rights),
+        more.power, found.power, strict=True,
+    ):  # fmt: skip
+        total = found.numbers[-1 if to is found.right else 0]
+        for case, gradient, number in zip(cases, side, numbers.T, strict=True):
+            to[case] = to[case] + np.ldexp(gradient, power - wanted)
+            total[:, case] += np.ldexp(number, power - wanted)

@@ -61,7 +61,7 @@ class Way(NamedTuple):
     input: FilterSum  # of the input filter
     start: float  # the derivative of a kernel by the kernel at a pixel pair
     ntk: bool
-    every: bool  # whether kernels of all pairs are computed, or only of those with weights
+    every: bool  # whether kernels of all pairs are computed; else of pairs with weights
     turns: bool  # whether the input's vectors are unit vectors of pixels (`input_adjoint`)
     share: float  # of the linear network, λ
     noise: float  # rounding units that the w of proportional windows may be
