@@ -41,7 +41,7 @@ training signals they are means of two. Raising them comes closer to the full mo
 time. Measured on ArrowHead: the decisions' root mean square change is .32 with its 36 signals, and
 .28 with 108, 186 or 336."""
 
-_TOLERANCE = 0.05
+_TOLERANCE = 0.02
 """Part of the loss that three iterations have to gain; learning ends before. Raising it ends
 sooner."""
 
