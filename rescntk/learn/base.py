@@ -285,9 +285,10 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         """Return an estimator whose passes keep a few learned signals in place of all signals.
 
         It is fitted, of the same class and parameters, and predicts like this one: in less time,
-        from a smaller file (docs/guide/condensed_models.md). Each pass learns signals of its view
-        (`rescntk.regression.learn_signals`). Probabilities, novelty, contributions and intervals
-        come from the learned signals. Weights, scores and calibration are the full model's.
+        from a smaller file (docs/guide/condensed_models.md). Passes that have nine tenths of the
+        weight are kept. Each learns signals of its view (`rescntk.regression.learn_signals`).
+        Probabilities, novelty, contributions and intervals come from the learned signals. Ratios
+        of weights, scores and calibration are the full model's.
 
         Parameters
         ----------

@@ -15,6 +15,7 @@ from ..progress import progress_bar
 from ..validation import (
     check_batch,
     check_choice,
+    check_constant,
     check_depth,
     check_integer,
     check_kernel,
@@ -59,6 +60,7 @@ def learn_signals(
     penalty: float = 1e-3,
     start: Any = None,
     max_iterations: int = 100,
+    tolerance: float = 0.0,
     random_state: int = 0,
     case_weights: np.ndarray | None = None,
     progress: bool = False,
@@ -91,6 +93,9 @@ def learn_signals(
         the result. The default is "classes" if targets take at most m values, else "pivoted".
     max_iterations : int, default 100
         Iterations of L-BFGS, each of about one call of the kernel and one of ``vjp``.
+    tolerance : float, default 0.0
+        Part of the loss, from 0 to below 1. Learning ends after three iterations that together
+        gain less. Raising it ends sooner; at 0 only `max_iterations` and convergence end it.
     random_state : int, default 0
         Seed of the start.
     case_weights : ndarray, (n_cases,), optional
@@ -132,6 +137,9 @@ def learn_signals(
         check_positive(penalty, "penalty"),
         check_depth(max_iterations, "max_iterations"),
     )
+    least_gain = check_constant(tolerance, "tolerance")
+    if least_gain >= 1.0:
+        raise ValueError(f"tolerance is {tolerance!r}, expected from 0 to below 1")
     seed = check_integer(random_state, "random_state", at_least=0)
     weights = check_case_weights(case_weights, len(signals))
     chosen = _start(kernel, signals, y, n, start, seed, options)
@@ -143,6 +151,8 @@ def learn_signals(
         def note(_: np.ndarray) -> None:
             losses.append(loss.least)
             tick(1)
+            if len(losses) > 3 and losses[-1] > (1.0 - least_gain) * losses[-4]:
+                raise StopIteration  # SciPy ends the search
 
         try:
             losses.append(loss(loss.flat(chosen))[0] * loss.unit)
@@ -210,7 +220,7 @@ class _Loss:
         matrix = self.kernel(S, **self.options)
         own = np.asarray(matrix, np.float64)
         if not self.ridge:
-            self.ridge = _ROUNDING * np.sqrt(len(S)) * rounding_unit(matrix) * own.diagonal().max()
+            self.ridge = rounding_ridge(matrix)
         W, value = solve_restricted(K, own, self.Y, self.weights, self.penalty, self.ridge)
         if value < self.least:
             self.best, self.least, self.coefficients = S, value, W
@@ -219,6 +229,12 @@ class _Loss:
         within = self.kernel.vjp(S, weights=self.penalty * W @ W.T, **self.options).X
         gradient = (self.flat(across) + self.flat(within)) * self.size**2
         return value / self.unit, gradient / self.unit
+
+
+def rounding_ridge(matrix: Any) -> float:
+    """Return δ for the matrix K(S, S), (m, m), of the size of its rounding errors."""
+    eps = rounding_unit(matrix)
+    return float(_ROUNDING * np.sqrt(len(matrix)) * eps * np.asarray(matrix).diagonal().max())
 
 
 def solve_restricted(

@@ -117,6 +117,18 @@ class Interrupted:
         return self.kernel.vjp(*signals, **options)
 
 
+def test_tolerance_ends_it_at_the_first_small_gain(rng):
+    """With the signals that the same search has there."""
+    X, y = rng.standard_normal((15, 1, 8)), rng.standard_normal(15)
+    kernel, options = rk.ResCNTK(2, normalized=True), {"max_iterations": 30, **REFERENCE}
+    long = regression.learn_signals(kernel, X, y, 3, **options)
+    short = regression.learn_signals(kernel, X, y, 3, tolerance=0.2, **options)
+    small = long.losses[3:] > 0.8 * long.losses[:-3]
+    end = int(small.argmax()) + 4
+    assert small.any() and end < len(long.losses)
+    assert (short.losses == long.losses[:end]).all()
+
+
 def test_interruption_returns_the_best_so_far(rng):
     X, y = rng.standard_normal((15, 1, 8)), rng.standard_normal(15)
     with pytest.warns(UserWarning, match="interrupted in iteration [23] of 50.*best so far"):
@@ -139,6 +151,8 @@ def test_refusals(rng):
         ({"n_signals": 0}, "n_signals is 0"),
         ({"penalty": 0.0}, "penalty is 0.0"),
         ({"max_iterations": 0}, "max_iterations is 0"),
+        ({"tolerance": 1.0}, "tolerance is 1.0, expected from 0 to below 1"),
+        ({"tolerance": -0.1}, "tolerance is -0.1"),
         ({"start": "random"}, "start is 'random', expected"),
         ({"start": X[:3]}, "start has 3 signals, expected n_signals = 4"),
         ({"start": X[:4, :, :5]}, "start has .* expected 8 timepoints"),
