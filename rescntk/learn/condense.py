@@ -68,11 +68,8 @@ class _Mean:
     def __call__(self, *signals: Any, **options: Any) -> np.ndarray:
         return self.source.kernel(*signals, **options)
 
-    def vjp(self, X: Any, Z: Any = None, *, weights: np.ndarray, **options: Any) -> Slopes:
-        """Return derivatives: by Z only, where Z is given."""
-        if Z is None:
-            return self.source.vjp(X, weights=weights, **options)
-        return Slopes(None, self.source.vjp(Z, X, weights=weights.T, fixed_Z=True, **options).X)
+    def vjp(self, *signals: Any, **options: Any) -> Slopes:
+        return self.source.vjp(*signals, **options)
 
 
 def condensed(

@@ -77,8 +77,8 @@ def learn_signals(
     Parameters
     ----------
     kernel : Kernel
-        Or another object with ``kernel(X)``, ``kernel(X, Z)`` and ``kernel.vjp``. Normalized
-        kernels suit penalties of one size for all data.
+        Or another object with ``kernel(X)``, ``kernel(X, Z)`` and ``kernel.vjp``, which takes
+        `fixed_Z`. Normalized kernels suit penalties of one size for all data.
     X : array, (n_cases, n_channels, n_timepoints)
         Signals, images, or a list, as for calling the kernel.
     y : ndarray, (n_cases,) or (n_cases, n_targets)
@@ -225,7 +225,9 @@ class _Loss:
         if value < self.least:
             self.best, self.least, self.coefficients = S, value, W
         errors = self.weights * (K @ W - self.Y)
-        across = self.kernel.vjp(self.X, S, weights=2.0 * errors @ W.T, **self.options).Z
+        across = self.kernel.vjp(
+            S, self.X, weights=2.0 * W @ errors.T, fixed_Z=True, **self.options
+        ).X
         within = self.kernel.vjp(S, weights=self.penalty * W @ W.T, **self.options).X
         gradient = (self.flat(across) + self.flat(within)) * self.size**2
         return value / self.unit, gradient / self.unit
