@@ -148,7 +148,7 @@ class Pass:
     ) -> np.ndarray:
         """Return the matrix of viewed signals X with Z, or with X; options as for a `Kernel`.
 
-        Those of prepared signals were given when they were prepared.
+        Prepared signals have their own options.
         """
         options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
         batches: Any = (X, Z)
