@@ -148,7 +148,7 @@ class Pass:
     ) -> np.ndarray:
         """Return the matrix of viewed signals X with Z, or with X; options as for a `Kernel`.
 
-        Prepared signals have their own options.
+        Prepared signals have the options that they were prepared with.
         """
         options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
         batches: Any = (X, Z)
