@@ -383,7 +383,7 @@ def gram(
     check_choice(head, "head", HEADS)
     check_flag(normalized, "normalized")
     call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads, progress)
-    results = _matrices(call, normalized)
+    results = call.results(normalized)
     if depths is None:
         results = {kind: result[0] for kind, result in results.items()}
     return _GRAMS[call.kinds](*results.values())
@@ -391,33 +391,8 @@ def gram(
 
 @default_errors()
 def gram_again(X: Array, Z: PreparedSignals) -> tuple[Array, ...]:
-    """Return the normalized kernels of X with prepared signals, without checks of X.
-
-    For each of the kinds that were prepared, (n_depths, n_cases, m_cases). X and Z are arrays, as
-    for `KernelCall.again`.
-    """
-    return tuple(_matrices(Z.call.again(X, Z), True).values())
-
-
-def _matrices(call: KernelCall, normalized: bool) -> dict[str, Array]:
-    """Return the results of a call by kind, (depths, n, m)."""
-    call.check_memory()
-    results, diagonals = {}, []
-    if may_cancel(call.request) or (normalized and call.Z is not None):
-        diagonals = call.diagonals()
-    scaled = call.gram()
-    if normalized:
-        for kind in call.kinds:
-            if diagonals:
-                own, other = (diagonals[k].values[kind] for k in (0, -1))
-            else:  # a copy: values are normalized in place
-                own = other = scaled.values[kind].diagonal(axis1=1, axis2=2).copy()
-            results[kind] = call.normalize(scaled, kind, own, other)
-    else:
-        left, right = scaled.left[:, None], scaled.right[None, :]
-        for kind in call.kinds:
-            results[kind] = call.unscale(scaled, kind, left, right)
-    return results
+    """Return normalized kernels of each kind with prepared signals, as `KernelCall.again`."""
+    return tuple(Z.call.again(X, Z).results(normalized=True).values())
 
 
 @default_errors()

@@ -27,6 +27,7 @@ from ..arrays import (
     library,
     pixel_axes,
 )
+from ..engines.errors import may_cancel
 from ..engines.protocol import Request, ScaledKernel, blocks, silent
 from ..network import BASIC_FIELDS, Network, check_network
 from ..progress import progress_bar
@@ -236,6 +237,25 @@ class KernelCall:
         diagonal = self.paired(tables, None) if with_diagonal else None
         dtype, engine = self.dtype.name, self.engine
         return PreparedSignals(self.request, dtype, engine, batch, given, tables, diagonal, self)
+
+    def results(self, normalized: bool) -> dict[str, Array]:
+        """Return the kernels by kind, (depths, n, m)."""
+        self.check_memory()
+        found, diagonals = {}, []
+        if may_cancel(self.request) or (normalized and self.Z is not None):
+            diagonals = self.diagonals()
+        scaled = self.gram()
+        left, right = scaled.left[:, None], scaled.right[None, :]
+        for kind in self.kinds:
+            if not normalized:
+                found[kind] = self.unscale(scaled, kind, left, right)
+                continue
+            if diagonals:
+                own, other = (diagonals[k].values[kind] for k in (0, -1))
+            else:  # a copy: values are normalized in place
+                own = other = scaled.values[kind].diagonal(axis1=1, axis2=2).copy()
+            found[kind] = self.normalize(scaled, kind, own, other)
+        return found
 
     def unscale(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
         """Return the kernels of one kind, (depths, ...), times their scale.

@@ -86,7 +86,8 @@ def test_tables_are_kept_and_follow_parameters(rng):
     double = model.set_params(dtype="float64").predict_proba(X[30:])
     assert (double != single).any()
     np.testing.assert_allclose(double, single, atol=1e-2)
-    assert (model.set_params(dtype="float32").predict_proba(X[30:]) == single).all()
+    assert (model.set_params(dtype="float32", n_jobs=1).predict_proba(X[30:]) == single).all()
+    assert all(f.__dict__["_prepared"][1].request.threads == 1 for f in model._fitted)
 
 
 def test_large_tables_are_dropped(rng, monkeypatch):
