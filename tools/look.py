@@ -47,6 +47,12 @@ SEARCHES = {
     "missing values": "faq",
     "macOS": "faq",
     "troubleshooting": "faq",
+    "CSV": "faq",
+    "theorem 6.2": "paper_map",
+    "figure 3": "paper_map",
+    "neural-tangents": "neural_tangents",
+    "gradient": "gradients",
+    "bias": "biases",
 }
 """What the search must find, and the page that must be among the first three results."""
 

@@ -174,7 +174,7 @@ def settings() -> Any:
     }
     figure = plots.figure((8.4, 9.0))
     figure.suptitle("Leave-one-out error relative to the default, as one hyperparameter changes")
-    axes = figure.subplots(3, 2, sharey=True)
+    axes = figure.subplots(3, 2, sharey="row")
     for name, colour, marker in zip(SETS, COLOURS, MARKERS, strict=False):
         found = errors(name)
         print(name, {setting: values.round(3).tolist() for setting, values in found.items()})
@@ -185,8 +185,8 @@ def settings() -> Any:
             ax.plot(values, relative, color=colour, label=name, **style)
     for ax, (setting, (unit, values)) in zip(axes.flat, panels.items(), strict=True):
         ax.set_title(setting, fontsize="medium")
-        ax.set(xlabel=unit, yscale="log", ylim=(0.25, 16))
-        ax.set_yticks((0.25, 0.5, 1, 2, 4, 8, 16), ("¼", "½", "1", "2", "4", "8", "16"))
+        ax.set(xlabel=unit, yscale="log")
+        ax.set_yticks((0.5, 1, 2, 4, 8, 16), ("½", "1", "2", "4", "8", "16"))
         ax.axhline(1.0, color="0.3", linewidth=0.8)
         finish(ax, 5)
         ax.get_legend().remove()
@@ -196,8 +196,8 @@ def settings() -> Any:
             ax.set_xscale("log")
             ax.set_xticks(values, [f"{value:g}" for value in values])
             ax.minorticks_off()
-    for ax in axes[:, 0]:
-        ax.set_ylabel("error / error of the default")
+    for ax, highest in zip(axes[:, 0], (2, 6, 16), strict=True):
+        ax.set(ylabel="error / error of the default", ylim=(0.5, highest))
     lines, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=3, frameon=False)
     return figure
