@@ -193,7 +193,7 @@ class Plan:
 
     def paired_tasks(self, block: slice) -> Iterator[slice]:
         """Yield the pairs of each task, by the places of their signals."""
-        most = self._most_cases // 10  # few: results are a square, whose diagonal is needed
+        most = -(-self.left_cases // 20)  # few: results are a square, whose diagonal is needed
         n, threads = len(self.rows), self.threads
         even = -(-n // (2 * threads)) if threads > 1 else n
         return blocks(block.start, block.stop, max(1, min(most, even)))
@@ -207,7 +207,7 @@ class Plan:
     def right_cases(self) -> int:
         """Right cases, of the longest signals, whose rows fill the groups of a task."""
         filled = -(-self._rows_of_task(self.longest) // self.scaling(self.longest).offsets)
-        return max(1, min(filled, self._most_cases))
+        return max(1, min(filled, self._most_cases // 4))
 
     @cached_property
     def left_cases(self) -> int:
@@ -217,8 +217,8 @@ class Plan:
 
     @property
     def _most_cases(self) -> int:
-        """Most cases on each side of a task, by its results."""
-        return math.isqrt(TASK_RESULTS // self.results_of_pair)
+        """Most left cases of a task, whose results have room for a quarter as many right cases."""
+        return math.isqrt(4 * TASK_RESULTS // self.results_of_pair)
 
     # -- tasks
 
@@ -285,7 +285,7 @@ class Plan:
 
         Cases of one row fill a group wholly.
         """
-        groups = 2 * _LOST_PART if self.scaling(length).offsets > 1 else 1
+        groups = 3 * _LOST_PART if self.scaling(length).offsets > 1 else 1
         return groups * self._wanted_rows(min(length, self.segment) + 2 * self.margin)
 
     def repeats(self, lefts: np.ndarray, rights: np.ndarray) -> Iterator[slice]:
