@@ -58,7 +58,7 @@ def signals(quick: bool) -> Iterator[Row]:
         def right(decisions: np.ndarray, classes: Any = classes, expected: Any = expected) -> float:
             return float(np.mean(classes[decisions.argmax(axis=1)] == expected))
 
-        full = across @ rk.regression.solve(KERNEL(X, **OPTIONS), Y, PENALTY)
+        full = across @ rk.regression.solve(KERNEL(X, **OPTIONS).astype(np.float64), Y, PENALTY)
         found: dict[str, list[float]] = {"chosen": [], "pivoted": [], "learned": [], "seconds": []}
         for seed in range(1 if quick else draws):
             rng = np.random.default_rng(seed)
