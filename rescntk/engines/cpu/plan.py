@@ -131,7 +131,7 @@ take 35.6 ms, 41.3 with four tasks a thread, and 43.4 with 3 million here.
 _TASKS_OF_A_THREAD = 4
 """Most tasks of a thread that are made for threads to finish together. Chosen by reasoning."""
 
-FEW_CASES = 32
+FEW_CASES = 256
 """Most right cases whose tables are made at once, before the tasks, if X and Z differ.
 
 Each task of more right cases makes its own tables, in all threads. Fewer cost 0.5 ms of Python for
