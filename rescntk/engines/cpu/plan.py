@@ -134,8 +134,9 @@ _TASKS_OF_A_THREAD = 4
 FEW_CASES = 256
 """Most right cases whose tables are made at once, before the tasks, if X and Z differ.
 
-Each task of more right cases makes its own tables, in all threads. Fewer cost 0.5 ms of Python for
-each task of a small Gram.
+Each task of more right cases makes its own tables, in all threads. Fewer cost 0.5 to 1 ms of Python
+for each task of a small Gram. More let threads wait longer: 256 of d = 100 take 5 ms, and their
+kernels with as many signals 20 ms (trace, float32, depth 5).
 """
 
 _PAIRED_RESULTS = 64**2
