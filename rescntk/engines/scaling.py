@@ -261,8 +261,8 @@ class Scaling:
     ) -> Iterator[Variances]:
         """Yield the recursion at x = z, j = j' for layers 0 … L, from F⁰ = `variance`.
 
-        `bias`, (cases,), is the square of each signal's bias. A is right only if `with_tangent` is
-        true. The cost of A is the cost of Σ and F together.
+        `bias`, (cases,), is the square of each signal's bias. A, and F without F⁰, are right only
+        if `with_tangent` is true. Their cost is the cost of Σ and F together.
         """
         net = self.network
         parts = net.parts
@@ -286,8 +286,8 @@ class Scaling:
             skip_scale = self.step(layer) * net.skip
             branch = add_bias(circular_sum(K, *outer), layer, "bias_branch")
             features = skip_scale * features + branch
-            branches = skip_scale * branches + branch
             if with_tangent:
+                branches = skip_scale * branches + branch
                 share = parts.inner_minus_readout * scale
                 tangent_g = share * window + circular_sum(tangent, *inner)
                 tangent_g = add_bias(tangent_g, layer, "bias_window", parts.readout)

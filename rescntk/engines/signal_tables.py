@@ -38,6 +38,13 @@ reasoning.
 """
 
 
+_TOGETHER = 2**14
+"""Numbers of a table that are made at once, of whole layers.
+
+More save Python in calls of few signals; fewer stay in the cache, in memory that is used again.
+"""
+
+
 class SignalTables(NamedTuple):
     """Tables of the pixels of some signals; the first four are of pixels, the others of signals.
 
@@ -203,13 +210,14 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     recursion = scaling.variances(
         xp, variance, with_tangent=not net.shares_bounds, bias=bias * bias if net.bias else None
     )
-    with np.errstate(over="ignore", invalid="ignore"):  # `check_peaks` reports them
+    windows_of, together = list[Array](), _TOGETHER // max(1, math.prod(variance.shape))
+    # `check_peaks` reports what is too large.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for layer, at in enumerate(recursion):
-            tables = _pixels(scaling, xp, at.window, scaling.unit(layer))
-            for k, table in enumerate(tables):
-                layers[k, layer] = table
-            if scaling.keeps_root_errors:
-                layers[2, layer] = tables[0] - layers[0, layer]
+            windows_of.append(at.window)
+            if len(windows_of) >= together or layer == scaling.depth:
+                _write_pixels(scaling, layers, layer + 1 - len(windows_of), windows_of)
+                windows_of = []
             if not net.scales_signals:
                 peaks.append(at.window.max())  # stays on its device
             if net.shares_bounds:
@@ -258,13 +266,20 @@ def _energy(X: Array) -> Array:
         return pairwise(channel * channel for channel in X)
 
 
-def _pixels(scaling: Scaling, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
-    """Return the tables of `activations.Pixels` of variance `q` times `unit`."""
-    least = float(np.finfo(scaling.dtype).tiny) ** 0.9  # keeps 1/(√q √q) finite
-    q = xp.where(q < least, 0.0, q)
-    root = xp.sqrt(q)
-    inverse = xp.where(root > 0, 1.0 / xp.where(root > 0, root, 1.0), 0.0)
-    return root * math.sqrt(0.5), inverse, *scaling.activation.extra(xp, q, unit)
+def _write_pixels(scaling: Scaling, layers: Array, first: int, windows: list[Array]) -> None:
+    """Write `SignalTables.layers` of layers from the `first` one on, of their variances."""
+    xp, some = array_module(layers), slice(first, first + len(windows))
+    units = [scaling.unit(first + k) for k in range(len(windows))]
+    q, unit = xp.stack(windows), xp.asarray(units)[:, None, None]
+    q *= q >= float(np.finfo(scaling.dtype).tiny) ** 0.9  # keeps 1/(√q √q) finite
+    for k, table in enumerate(scaling.activation.extra(xp, q, unit), start=2):
+        layers[k, some] = table
+    root = xp.sqrt(q, out=q)
+    layers[1, some] = xp.where(root > 0, 1.0 / root, 0.0)
+    root *= math.sqrt(0.5)
+    layers[0, some] = root
+    if scaling.keeps_root_errors:
+        layers[2, some] = xp.subtract(root, layers[0, some], out=root)
 
 
 def _squared_size(scaling: Scaling, xp: ModuleType, variance: Array) -> Array:

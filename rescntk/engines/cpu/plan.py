@@ -186,9 +186,9 @@ class Plan:
     def is_shared(self, right: slice) -> bool:
         """Return whether the tables of a block of right signals are made before its tasks.
 
-        They are for lists, and where tasks have fewer right cases than fill groups of rows.
+        They are for lists, and for a block whose results have room for all its right cases.
         """
-        few = right.stop - right.start <= min(self.threads * self.right_cases, self.left_cases)
+        few = right.stop - right.start <= min(self._most_cases // 4, self.left_cases)
         return not self.closed or (few and not self.symmetric)
 
     def paired_tasks(self, block: slice) -> Iterator[slice]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,11 @@ class NumbaRun:
         self.direct = self.has_pixels or (self.shares and not plan.all_offsets)
         self.kinds = [kind for kind in KINDS if kind in request.kinds]
         self.constants = Constants(
-            with_object(self.scaling, ("layers", plan.ring, plan.longest), self._layers),
+            with_object(
+                self.scaling,
+                ("layers", plan.ring, plan.longest, plan.swept),
+                lambda: self._layers(plan.swept),
+            ),
             *coefficients_in(request.dtype),
             plan.inner,
             plan.outer,
@@ -63,8 +68,6 @@ class NumbaRun:
             swept=plan.swept,
             stop=stop_flag(),
         )
-        # Windows are channels.
-        self.constants_of_deficits = self.constants._replace(window=filter_sum(1), swept=False)
         self._weights = pixel_weights(self.scaling)
         self._no_values = np.zeros((0,) * 6, plan.dtype)
         shape = (len(self.kinds), plan.n_depths, n, m)
@@ -72,11 +75,18 @@ class NumbaRun:
         axes = (d, d) if self.has_pixels else (d, 1) if self.direct else (d,) * self.shares
         self.values = np.zeros((*shape, *axes), plan.dtype if self.direct else np.float64)
 
-    def _layers(self) -> np.ndarray:
+    @cached_property
+    def constants_of_deficits(self) -> Constants:
+        windows = filter_sum(1)  # windows are channels
+        return self.constants._replace(layers=self._layers(), window=windows, swept=False)
+
+    def _layers(self, swept: bool = False) -> np.ndarray:
+        """Return the constants of the layers, without names that compiled loops then leave out."""
         net, shared, depths = self.request.network, self.scaling.constants, self.request.depths
         whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
-        parts, frozen = self.request.network.parts, "twice_inner_minus_readout"
-        left_out = () if parts.inner_minus_readout else (frozen,)
+        left_out = [] if net.parts.inner_minus_readout else ["twice_inner_minus_readout"]
+        if swept and (shared["sum_scale"][1:] == 1.0).all():
+            left_out.append("sum_scale")
         names = [name for name in shared.dtype.names or () if name not in left_out]
         same = [(name, shared.dtype[name]) for name in names]
         layers = np.zeros(len(shared), np.dtype([*same, *whole], align=True))

@@ -40,6 +40,11 @@ def has_biases(layer: Any) -> bool:
     raise NotImplementedError
 
 
+def add_to_sum(total: Any, state: Any, layer: Any) -> Any:
+    """Return `total` plus `sum_scale` times a state; loops leave out a scale that is 1."""
+    raise NotImplementedError
+
+
 def add_bias_distance(distance: Any, group: Any, at: Any, layer: Any) -> Any:
     """Add the biases' part to a vector of box(D), at the pixel pairs `at`."""
     raise NotImplementedError
@@ -100,6 +105,13 @@ def _choose_tangent_g_adjoint(turned: Any, layer: Any) -> Any:
 @standing_in(has_biases)
 def _choose_has_biases(layer: Any) -> Any:
     return (lambda layer: True) if "bias_window" in layer.fields else (lambda layer: False)
+
+
+@standing_in(add_to_sum)
+def _choose_sum(total: Any, state: Any, layer: Any) -> Any:
+    if "sum_scale" in layer.fields:
+        return lambda total, state, layer: layer.sum_scale * state + total
+    return lambda total, state, layer: state + total
 
 
 @standing_in(add_bias_distance)

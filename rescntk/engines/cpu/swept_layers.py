@@ -3,7 +3,7 @@
 At each pixel pair a strip carries box(D) and box(A), sums over the next layer's window, and Σ K and
 Σ T, sums over layers of the branch before its filter, K and T = K̇ ⊙ A_g + (o + r) K. A layer adds
 both filters' sums of its branch at once: sums of three sums of three pixels, which stay in
-registers. F⁰ is no part of box(A), as in layers.py.
+registers. F⁰ joins box(A) once, in the first layer; no part of it is in Σ T.
 
 One pass of the loop reads pixel j + 2 and takes its √a, computes the polynomials of pixel j + 1 and
 the branch of pixel j, and sums the branches up to pixel j − 1: four chains of instructions that do
@@ -21,6 +21,7 @@ from ..layer import branch_distance, correlate, tangent_branch, tangent_g, times
 from .arguments import Constants, RowGroup, SideTables
 from .compilation import compiled, inlined_by_llvm
 from .layers import add_doubt, keeps_root_errors, may_be_doubtful
+from .substitutes import add_to_sum
 from .vectors import (
     Numbers,
     Vector,
@@ -106,18 +107,14 @@ class SweptLayer(NamedTuple):
     rows: int
     d: int
     D: int  # box(D)
-    A: int  # box(A) without F⁰
+    A: int  # box(A)
     K: int  # Σ K; w of the input before the first layer
     T: int  # Σ T; v of the input before the first layer
     linear: int  # F⁰
-    box: int  # box(F⁰)
     doubt: int  # places of the first pixel in rings
     kept_D: int
     kept_T: int
     kept_input: int  # places of D_K, T and the input's D of the first `KEPT` pixels
-    skip_scale: Any
-    sum_scale: Any
-    linear_scale: Any
     initial: Any
     p: Numbers
     r: Numbers
@@ -256,7 +253,8 @@ def pass_pixel(
         place = (j + AHEAD) * rows
         store(memory, at.linear + place, linear)
         store(memory, at.D + place - rows, entry.second + (entry.first + distance))
-        store(memory, at.box + place - rows, linears.second + (linears.first + linear))
+        box = linears.second + (linears.first + linear)
+        store(memory, at.A + place - rows, at.initial * box)
         if begins and j < 0:
             store(memory, at.kept_input + place, distance)
         entry = Window(distance, entry.first, entry.second, entry.sums)
@@ -272,7 +270,6 @@ def pass_pixel(
         A = now.tangent
         if not enters:
             A = load_register(memory, at.A + place)
-            A = at.linear_scale * load_register(memory, at.box + place) + A
         A = tangent_g(A, now.half_g, 1.0 - now.w, layer)
         turned = times_slope(k0, now.w, now.v, layer, A)
     # The windows up to pixel j − 1.
@@ -281,7 +278,7 @@ def pass_pixel(
     if with_tangent is not None:
         T_box, T_window = sum_windows(state.T_window, state.T)
     if not begins:
-        write_windows(at, j - 3, D_box, T_box, with_tangent, enters)
+        write_windows(at, j - 3, D_box, T_box, layer, with_tangent)
     # Pixel j.
     before, place = state.before, j * rows
     parts = before.turned, before.one_minus_kappa1, before.turned  # only the second counts
@@ -289,13 +286,13 @@ def pass_pixel(
     D, T = branch_distance(before.z, branch.deficit, layer), state.T
     total = branch.K
     if not enters:
-        total = at.sum_scale * load_register(memory, at.K + place) + total
+        total = add_to_sum(total, load_register(memory, at.K + place), layer)
     store(memory, at.K + place, total)
     if with_tangent is not None:
         T = tangent_branch(before.turned, branch.K, layer)
         total = T
         if not enters:
-            total = at.sum_scale * load_register(memory, at.T + place) + total
+            total = add_to_sum(total, load_register(memory, at.T + place), layer)
         store(memory, at.T + place, total)
     if begins and 0 <= j < KEPT:
         store(memory, at.kept_D + place, D)
@@ -306,16 +303,15 @@ def pass_pixel(
 
 @inlined_by_llvm
 def write_windows(
-    at: SweptLayer, pixel: int, D_box: Vector, T_box: Vector, with_tangent: Any, enters: bool
+    at: SweptLayer, pixel: int, D_box: Vector, T_box: Vector, layer: Any, with_tangent: Any
 ) -> None:
     """Add the sums over both filters' windows of a branch to box(D) and box(A) at a pixel."""
     memory, place = at.memory, pixel * at.rows
-    state = load_register(memory, at.D + place)
-    store(memory, at.D + place, at.skip_scale * state + D_box)
+    D = add_to_sum(D_box, load_register(memory, at.D + place), layer)
+    store(memory, at.D + place, D)
     if with_tangent is not None:
-        if not enters:
-            T_box = at.skip_scale * load_register(memory, at.A + place) + T_box
-        store(memory, at.A + place, T_box)
+        A = add_to_sum(T_box, load_register(memory, at.A + place), layer)
+        store(memory, at.A + place, A)
 
 
 @compiled
@@ -356,9 +352,8 @@ def sweep_layer(
         left.root + number * left.step, right.root + table2, right.inverse + table2,
         right.lost_root + table2, left.root, right.root, right.lost_root, right.pixel, rows, d,
         places.distance + start, places.tangent + start, places.features + start,
-        places.tangent_branch + start, places.linear + start, places.linear_box + start,
-        places.doubt + start, places.branch_distance, places.K, places.other_distance,
-        layer.skip_scale, layer.sum_scale, constants.initial * layer.linear_scale,
+        places.tangent_branch + start, places.linear + start, places.doubt + start,
+        places.branch_distance, places.K, places.other_distance,
         constants.initial, constants.p, constants.r,
     )  # fmt: skip
     zero = repeat_like(0.0, load_register(memory, at.D))
@@ -373,12 +368,14 @@ def sweep_layer(
     for j in range(KEPT + 1, d):
         state = pass_pixel(at, j, state, layer, with_tangent, enters, False)
     if number < len(constants.layers) - 1:
-        close_rows(at, d, state, with_tangent, enters)
+        close_rows(at, d, state, layer, with_tangent, enters)
     return state.doubtful
 
 
 @inlined_by_llvm
-def close_rows(at: SweptLayer, d: int, state: State, with_tangent: Any, enters: bool) -> None:
+def close_rows(
+    at: SweptLayer, d: int, state: State, layer: Any, with_tangent: Any, enters: bool
+) -> None:
     """Write the sums over windows across the seam."""
     memory, rows = at.memory, at.rows
     if enters:  # pixels beyond the last one were read at other places
@@ -394,12 +391,12 @@ def close_rows(at: SweptLayer, d: int, state: State, with_tangent: Any, enters: 
             pair = load_register(memory, at.linear + middle * rows)
             pair = pair + load_register(memory, at.linear + after * rows)
             box = load_register(memory, at.linear + before * rows) + pair
-            store(memory, at.box + middle * rows, box)
+            store(memory, at.A + middle * rows, at.initial * box)
     D, T, D_window, T_window = state.D, state.T, state.D_window, state.T_window
     for j in range(d, d + KEPT + 1):
         D_box, D_window = sum_windows(D_window, D)
         T_box, T_window = sum_windows(T_window, T)
         if j > KEPT:
-            write_windows(at, (j - 3) % d, D_box, T_box, with_tangent, enters)
+            write_windows(at, (j - 3) % d, D_box, T_box, layer, with_tangent)
         kept = (j - d) % d * rows
         D, T = load_register(memory, at.kept_D + kept), load_register(memory, at.kept_T + kept)
