@@ -1,7 +1,7 @@
 """Derivatives of weighted sums of kernels in the signals: sums over pairs, in the reference engine.
 
 For weights W the sum is S = Σ W_ab K(x_a, z_b). Tiles go through the layers and back (adjoint.py).
-What they give is multiplied by the weights and added up over pairs: for each signal the derivatives
+What they give is multiplied by the weights and added up over pairs. Each signal gets derivatives
 by its variances in each layer, and by its pixels at fixed variances. The variances' own recursion
 is linear, and goes back once for each signal after all pairs (`Signals.gradients`).
 
@@ -209,7 +209,7 @@ def pair_factors(
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
     """Return the factors of each pair's derivatives, by the left and by the right signal.
 
-    They are those of signals divided by the sizes `left` and `right`. Two powers of two are taken
+    The signals are divided by the sizes `left` and `right`. Two powers of two are taken
     out of the factors. With the `roots` of kernels, kernels are normalized.
     """
     pair = weights.ndim == 1

@@ -92,7 +92,7 @@ def split_channels(
 def looks_transposed(X: Signals) -> bool:
     """Return whether signals look like (n_cases, n_timepoints, n_channels).
 
-    They have more channels than time points, and neighbouring channels are much more alike than
+    They have more channels than time points. Neighbouring channels are much more alike than
     neighbouring time points, or than any two channels if there is only one time point.
     """
     if not isinstance(X, np.ndarray) or X.ndim != 3 or X.shape[1] <= X.shape[2]:

@@ -98,7 +98,7 @@ def forecast(model: Any, sizes: Iterable[int], coverage: float = 0.8) -> Forecas
     classes = is_classifier(model)
     law, chances = _CLASSIFIER if classes else _REGRESSOR, _chances(_QUANTILES)
     if classes:
-        # A share of wrong answers, given those of the signals left out, by Jeffreys' prior.
+        # A share of wrong answers, given the errors on the signals left out, by Jeffreys' prior.
         trials = n_different / law.doubt
         levels = np.log(beta.ppf(chances, error * trials + 0.5, (1 - error) * trials + 0.5))
     else:

@@ -53,9 +53,10 @@ def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
     """Return a page in HTML about a fitted model's answers to labelled signals.
 
     The page is one file without scripts, which opens in any browser. It has the accuracy with its
-    uncertainty, the confusion matrix and the calibration, wrong answers with the shares of their
-    time points, the most novel signals, the drift of channels, and the passes. For a regressor it
-    has errors, predictions with intervals and their coverage. The package jinja2 is required.
+    uncertainty, the confusion matrix and the calibration. Wrong answers have the shares of their
+    time points. The most novel signals, the drift of channels and the passes follow. For a
+    regressor it has errors, predictions with intervals and their coverage. The package jinja2 is
+    required.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 r"""Numbers of signals of the multi-sphere that a network needs for a frequency or a locality.
 
 The closed-form eigenvalues λ_k and their multiplicities m_k give κ and n of a learning curve at
-once: a mode of eigenvalue λ is half learned where κ is λ, at :math:`n = \sum_k m_k
+once. A mode of eigenvalue λ is half learned where κ is λ, at :math:`n = \sum_k m_k
 \lambda_k/(\lambda_k+\lambda) + \delta/\lambda` (``docs/theory/learning_curves.md``, section 5).
 """
 

@@ -210,7 +210,7 @@ def solve_kappa(values: np.ndarray, counts: np.ndarray, n: float, ridge: float) 
     def excess(kappa: float) -> tuple[float, float]:
         """Return Σ L + δ/κ − n, and minus its derivative in log κ.
 
-        L is 1 − (1 − L) from κ on: the ones minus n are exact, and what is left are small terms.
+        L is 1 − (1 − L) from κ on: the count of ones minus n is exact, and other terms are small.
         """
         learned, unlearned = shares(values, kappa)
         above = values >= kappa
@@ -237,8 +237,8 @@ def from_gram(
 ) -> LearningCurve:
     r"""Return the learning curve of training sets drawn from a pool, tested on its other signals.
 
-    Eigenvalues are those of K/N, coefficients :math:`U^\top y/\sqrt N`. The formulas are those of
-    a pool of N signals, which for large N are those of `curve`.
+    Eigenvalues are of K/N, coefficients :math:`U^\top y/\sqrt N`. The formulas hold for a pool of
+    N signals, and for large N become the formulas of `curve`.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def from_gram(
 def _pool_row(values: np.ndarray, squares: np.ndarray, n: int, ridge: float) -> CurveRow:
     """Return the errors of n signals of a pool, whose K has eigenvalues `values`.
 
-    A part of K + δI is what a kernel without a ridge has: with τ from Σ (Λ+δ)/(Λ+δ+τ) = n, κ is
+    A part of K + δI is what a kernel without a ridge has. With τ from Σ (Λ+δ)/(Λ+δ+τ) = n, κ is
     (δ + τ)/N, and w = τ/(Λ+δ+τ) is left of a direction (docs/theory/learning_curves.md).
     """
     N, rank = len(values), int((values > 0).sum())
