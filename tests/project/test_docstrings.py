@@ -16,9 +16,9 @@ HOUSE = {
     "PR03",  # parameters that are explained together stand together.
     "PR04",  # no type where the description is "as for" another function.
     "PR07",  # no description where name and type say all.
-    "PR08",  # a description may begin with a symbol.
+    "PR08",  # a description may begin with a symbol,
     "PR09",  # or end with a remark in brackets.
-    "RT04",  # a result may begin with a symbol.
+    "RT04",  # a result may begin with a symbol,
     "RT02",  # and have names of its own.
     "RT01",  # no section where one thing is returned: the first line names it, the site its type.
     "RT03",  # no description where the type with its shape says all.

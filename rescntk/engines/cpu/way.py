@@ -55,7 +55,7 @@ class Way(NamedTuple):
     kappa: int  # κ̄ of layer 1.
     sign: int  # −1 where δ is a sum (`input_adjoint`).
     numbers: int  # derivatives by log α² at fixed variances, summed over the pixels of each row.
-    kept: int  # the `KEPT` quantities of layer 1, 2, ….
+    kept: int  # the `KEPT` quantities of layer 1, 2, …
     room: int  # scratch of moving sums over the input filter.
     single: FilterSum  # of one tap.
     input: FilterSum  # of the input filter.
