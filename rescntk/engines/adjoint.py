@@ -2,8 +2,8 @@
 
 The block goes through the layers in deficits (deficits.py): sin θ of near-parallel windows needs
 the relative accuracy of w = 1 − ρ. What the way back needs of each layer is kept. Then the layers
-come in reverse order, with the adjoints of layer.py: F = (q1 + q2)/2 − D, and the derivatives by
-q1 and q2 are at fixed D.
+come in reverse order, with the adjoints of layer.py. Derivatives by q1 and q2 are at fixed D, where
+F = (q1 + q2)/2 − D.
 
 The adjoint of each kernel is 1. Weights of pairs of signals come where derivatives are added up
 over pairs (gradients.py).

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from .scaling import Scaling
 
 NAMES = (
-    "bias_window",  # of Σ, in its unit
-    "bias_branch",  # of F
-    "bias_distance",  # of all biases so far, in the sum of D over the inner window
-    "bias_tangent",  # of all biases so far, in K̇'s factor A_g
+    "bias_window",  # of Σ, in its unit.
+    "bias_branch",  # of F.
+    "bias_distance",  # of all biases so far, in the sum of D over the inner window.
+    "bias_tangent",  # of all biases so far, in K̇'s factor A_g.
     "bias_gpk",
     "bias_ntk",  # of all biases so far, in F and in A: added to results
 )

@@ -25,9 +25,9 @@ T = TypeVar("T")
 class Seam(NamedTuple):
     """The rows in which rows go on; rows lie along one axis of an array."""
 
-    following: Array  # (rows,), the row that goes on after a row's last pixel
-    preceding: Array  # (rows,), the row that ends before a row's first pixel
-    axis: int  # of the rows in an array whose axis 0 are pixels
+    following: Array  # (rows,), the row that goes on after a row's last pixel.
+    preceding: Array  # (rows,), the row that ends before a row's first pixel.
+    axis: int  # of the rows in an array whose axis 0 are pixels.
 
     def after(self, turns: int) -> Array:
         """Return the row in which each row goes on after `turns` signals, or before -`turns`."""

@@ -9,7 +9,7 @@ the recursion below therefore carries, in rounding units,
     e_A ← e_A + box(K̇ ⊙ (box(e_A) + |i − r| box(e) + (4|Σ|/Δ) box(e) |A_g|) + (o + r) K̇ ⊙ box(e)).
 
 The last term of the first line is the change of D under a relative change of the features by
-c units (`_ROUNDING`): 0 for equal and for opposite features, which therefore stay exact. The factor
+c units (`_ROUNDING`). It is 0 for equal and for opposite features, which stay exact. The factor
 4|Σ|/Δ is the derivative of log K̇ with respect to Σ. A kernel whose e exceeds half of the digits of
 √(K(x,x) K(z,z)) is refused.
 """

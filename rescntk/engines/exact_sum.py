@@ -31,8 +31,8 @@ def grids(
 
     The constants are 1.5 times powers of two. Sums of up to `count` terms on one grid need at most
     53 bits, and a grid keeps 52 − log2(count). All grids together keep at least `bits` + 1 +
-    log2(count) bits of `bound`: where the terms' mean is as small as bound / count, `bits` + 1 of
-    the mean. Of a float64 number `bits` are 53; the terms may have been rounded to fewer.
+    log2(count) bits of `bound`. A mean as small as bound / count still has `bits` + 1
+    bits. Of a float64 number `bits` are 53; the terms may have been rounded to fewer.
     """
     _, exponent = xp.frexp(xp.asarray(bound, dtype=xp.float64))
     # Bits beyond the terms' own; numbers of terms are known on the host: no device is waited for.

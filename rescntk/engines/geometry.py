@@ -48,11 +48,11 @@ class Rows(NamedTuple):
     have the axis 2: (pixel j, left case, row, 1).
     """
 
-    left: int  # d, the length of the left signals
-    rights: np.ndarray  # (cases,), the lengths d' of the right signals
-    case: np.ndarray  # (rows,), the right signal of each row
-    offset: np.ndarray  # (rows,), the offset δ of each row
-    width: int = 1  # pixels of a line of images, whose offset (δ_y, δ_x) is δ_y·width + δ_x
+    left: int  # d, the length of the left signals.
+    rights: np.ndarray  # (cases,), the lengths d' of the right signals.
+    case: np.ndarray  # (rows,), the right signal of each row.
+    offset: np.ndarray  # (rows,), the offset δ of each row.
+    width: int = 1  # pixels of a line of images, whose offset (δ_y, δ_x) is δ_y·width + δ_x.
 
     @classmethod
     def of(

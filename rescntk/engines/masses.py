@@ -145,10 +145,10 @@ def two_product(a: Any, b: Any) -> tuple[Any, Any]:
 class ExactInput(NamedTuple):
     """The input's pixels of some signals."""
 
-    unit_vectors: Array  # (features, d, cases), float64
-    rests: Array  # what rounding took from them
-    mass: Mass  # F⁰ at x = z, j = j', (d, cases), as `Input.variance`
-    bias: Mass  # the variance of the biases at each pixel, (d, cases)
+    unit_vectors: Array  # (features, d, cases), float64.
+    rests: Array  # what rounding took from them.
+    mass: Mass  # F⁰ at x = z, j = j', (d, cases), as `Input.variance`.
+    bias: Mass  # the variance of the biases at each pixel, (d, cases).
 
 
 def exact_unit_vectors(X: Array) -> tuple[Array, Array, Mass]:

@@ -75,7 +75,7 @@ def keep_freed_memory() -> None:
     """Let glibc keep the memory of freed arrays for the next ones, in this process.
 
     glibc keeps freed blocks up to the size of the largest block that was freed, of 32 MiB at most.
-    Without this block a tile's arrays go back to the system at each step, and a call takes 1.7
+    Without this block a tile's arrays go back to the system at each step. A call then takes 1.7
     times as long (12 signals, d = 100, depth 5, GAP). The block's pages are never touched.
     """
     np.empty(31 * 2**20, np.uint8)

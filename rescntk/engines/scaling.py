@@ -51,31 +51,31 @@ A larger number comes nearer to the end of the range, 2^1023; a smaller one must
 _CONSTANTS = (
     "factor",  # α² c_v c_w (1 + s²)/(q_outer q), times the layer's power of two: sums → E[σσ]
     "half_factor",
-    "skip_scale",  # the layer's power of two, by which D, A and F pass; 0 without skip connections
-    "sum_scale",  # `skip_scale` where K is summed over the layers without its filter, else 0
-    "twice_inner_minus_readout",  # 2 (i − r)
-    "outer_plus_readout",  # o + r
-    "linear_scale",  # the power of two on F⁰ before the layer; 0 without skip connections
-    "mean",  # of Σ over pixels, the unit of E (`DOUBTFUL`)
-    "doubtful",  # pixel pairs with D + |q1 − q2|/2 above this multiple of √a are doubtful
-    "tied",  # `doubtful` times `Scaling.tied`
-    "parallel",  # `doubt.PARALLEL` · eps; 0 in shallow networks
-    "most_E",  # `MOST_E`
-    "tiny",  # the smallest normal number
-    "one",  # a literal 1 would make LLVM round another product of the first layer
+    "skip_scale",  # the layer's power of two, by which D, A and F pass; 0 without skip connections.
+    "sum_scale",  # `skip_scale` where K is summed over the layers without its filter, else 0.
+    "twice_inner_minus_readout",  # 2 (i − r).
+    "outer_plus_readout",  # o + r.
+    "linear_scale",  # the power of two on F⁰ before the layer; 0 without skip connections.
+    "mean",  # of Σ over pixels, the unit of E (`DOUBTFUL`).
+    "doubtful",  # pixel pairs with D + |q1 − q2|/2 above this multiple of √a are doubtful.
+    "tied",  # `doubtful` times `Scaling.tied`.
+    "parallel",  # `doubt.PARALLEL` · eps; 0 in shallow networks.
+    "most_E",  # `MOST_E`.
+    "tiny",  # the smallest normal number.
+    "one",  # a literal 1 would make LLVM round another product of the first layer.
 )
 
 
 class Variances(NamedTuple):
     """The recursion at x = z, j = j' after one layer: arrays (d, cases)."""
 
-    window: Array  # Σ / unit; F⁰ for layer 0
-    features: Array  # F
-    tangent: Array  # A
-    branches: Array  # F without the part of F⁰
-    tangent_branches: Array  # A without the part of F⁰
-    tangent_exponent: Array  # (cases,), the e of each case: tables of A are divided by 4^e
-    amplification: Array  # the factor on an error of the distance D (errors.py)
+    window: Array  # Σ / unit; F⁰ for layer 0.
+    features: Array  # F.
+    tangent: Array  # A.
+    branches: Array  # F without the part of F⁰.
+    tangent_branches: Array  # A without the part of F⁰.
+    tangent_exponent: Array  # (cases,), the e of each case: tables of A are divided by 4^e.
+    amplification: Array  # the factor on an error of the distance D (errors.py).
 
 
 class Scaling:

@@ -115,13 +115,13 @@ def joined_pixels(tables: Iterable[Array]) -> Array:
 class Input(NamedTuple):
     """The input's pixels of some signals, divided by the signals' sizes."""
 
-    unit_vectors: Array  # as in `SignalTables`
-    variance: Array  # F⁰ at x = z, j = j', (d, cases), float64
-    means: Array  # as in `SignalTables`
-    scale: Array  # as in `SignalTables`
-    vectors: Array  # each pixel's vector, (features, d, cases), float64
-    mean_parts: Array  # as in `SignalTables`
-    unit: Array  # (cases,), the factor on squares of `vectors` in `variance`
+    unit_vectors: Array  # as in `SignalTables`.
+    variance: Array  # F⁰ at x = z, j = j', (d, cases), float64.
+    means: Array  # as in `SignalTables`.
+    scale: Array  # as in `SignalTables`.
+    vectors: Array  # each pixel's vector, (features, d, cases), float64.
+    mean_parts: Array  # as in `SignalTables`.
+    unit: Array  # (cases,), the factor on squares of `vectors` in `variance`.
 
     # (cases,): `unit` times the square is the variance of the biases.
     bias: Array

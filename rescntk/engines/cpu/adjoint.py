@@ -2,8 +2,8 @@
 
 A group of rows goes through all layers in distances. What the way back needs of each layer is kept,
 in the cache. Then the layers come in reverse order. After each layer, derivatives by variances are
-multiplied by the weights of their pairs and added up, in float64: over the rows at each pixel of
-the left case, and over the left cases at each pixel of the right cases.
+multiplied by the weights of their pairs and added up, in float64. The sums go over the rows at each
+pixel of the left case, and over the left cases at each pixel of the right cases.
 """
 
 from __future__ import annotations

@@ -71,13 +71,13 @@ class Constants(NamedTuple):
     r: np.ndarray  # coefficients of the polynomials p(a) and r(a) (`substitutes.coefficients_in`)
     inner: FilterSum
     outer: FilterSum
-    window: FilterSum  # over which pixels' distances are summed; of size 1 if it is channels
-    initial: float  # t + r: the tangent kernel starts as this multiple of F⁰
-    nearly_opposite: float  # above this w = 1 − ρ, 1 + ρ is computed by itself (layer.py)
-    skip: bool  # whether there are skip connections: F and A are then carried without F⁰
+    window: FilterSum  # over which pixels' distances are summed; of size 1 if it is channels.
+    initial: float  # t + r: the tangent kernel starts as this multiple of F⁰.
+    nearly_opposite: float  # above this w = 1 − ρ, 1 + ρ is computed by itself (layer.py).
+    skip: bool  # whether there are skip connections: F and A are then carried without F⁰.
     adds_mean: bool  # whether the mean of F⁰ is added to results, in the place of F⁰ to pixel pairs
-    margin: int  # pixels of open rows beyond either end, the reach of all layers; else 0
-    head: int  # one of `heads.PIXEL_1`, `heads.MEAN`, `heads.PIXELS`, `heads.SHARES`
+    margin: int  # pixels of open rows beyond either end, the reach of all layers; else 0.
+    head: int  # one of `heads.PIXEL_1`, `heads.MEAN`, `heads.PIXELS`, `heads.SHARES`.
     gpk: bool
     ntk: bool  # whether the kernel of a kind is asked for
 
@@ -97,11 +97,11 @@ LEFT_CASE = np.dtype([
 """The place of a segment of a left case in the left tables."""
 
 ROW_PLACE = np.dtype([
-    ("case", np.int64),  # the right case of the row
-    ("begin", np.int64),  # where the case of the row begins in a table
-    ("offset", np.int64),  # the first line: the offset δ (0 on the left side) minus the margin
-    ("across", np.int64),  # the first pixel of a line, δ_x
-    ("period", np.int64),  # the lines of the signal or image
+    ("case", np.int64),  # the right case of the row.
+    ("begin", np.int64),  # where the case of the row begins in a table.
+    ("offset", np.int64),  # the first line: the offset δ (0 on the left side) minus the margin.
+    ("across", np.int64),  # the first pixel of a line, δ_x.
+    ("period", np.int64),  # the lines of the signal or image.
 ])  # fmt: skip
 """The place of a row in flat tables.
 
@@ -113,10 +113,10 @@ Pixel x of line y is at `begin` + (((`offset` + y) mod `period`) · `RowPlaces.l
 class RowPlaces(NamedTuple):
     """The places of rows in flat tables. The last row fills groups."""
 
-    number: int  # rows before the last one is repeated
-    each: np.ndarray  # (rows,) of `ROW_PLACE`
-    line: int  # pixels of a line in a table, with those that follow once more
-    stride: int  # the distance of neighbouring pixels in a table
+    number: int  # rows before the last one is repeated.
+    each: np.ndarray  # (rows,) of `ROW_PLACE`.
+    line: int  # pixels of a line in a table, with those that follow once more.
+    stride: int  # the distance of neighbouring pixels in a table.
 
 
 class Results(NamedTuple):
@@ -134,18 +134,18 @@ class Results(NamedTuple):
     kernels at all pixel pairs, for the head "pixels". The axis j' is 1 for shares of cases that
     have one row each, which are no sums."""
 
-    first_left: int  # where the first left case stands in `values`
-    first_right: int  # where the first right case stands in `values`
-    first_pixel: int  # where the first pixel of a row stands in `shares` and `values`
-    doubt: np.ndarray  # (left case, right case): weighted sums of E² over doubtful pixel pairs
+    first_left: int  # where the first left case stands in `values`.
+    first_right: int  # where the first right case stands in `values`.
+    first_pixel: int  # where the first pixel of a row stands in `shares` and `values`.
+    doubt: np.ndarray  # (left case, right case): weighted sums of E² over doubtful pixel pairs.
 
     grids: np.ndarray  # (grid, 2, depth, left length, right case), of F and A (`exact_sum.grids`)
     weights: np.ndarray  # weights of the E of a row's pixels (`doubt.pixel_weights`), or more
     most_doubt: np.ndarray  # (left case, right case). Pairs with more are computed again.
     left_bias: np.ndarray
-    right_bias: np.ndarray  # β of the left and of the right cases (`SignalTables.bias`)
-    row_grids: np.ndarray  # (2, depth, grid, rows and more): the grids of each row of a group
-    row_sums: np.ndarray  # (grid, rows and more), of two grids at least: scratch space
+    right_bias: np.ndarray  # β of the left and of the right cases (`SignalTables.bias`).
+    row_grids: np.ndarray  # (2, depth, grid, rows and more): the grids of each row of a group.
+    row_sums: np.ndarray  # (grid, rows and more), of two grids at least: scratch space.
 
 
 class Places(NamedTuple):
@@ -164,33 +164,33 @@ class Places(NamedTuple):
     features: int  # rings of A and F
     tangent_branch: int  # rings of the branch before its filter: D, K and K̇ ⊙ T_g + (o + r) K
     linear: int
-    linear_box: int  # ring of F⁰, and its sums over the inner filter's windows
-    doubt: int  # sums of E over the layers
-    tangent_scratch: int  # of a filter's sums of A
-    squares: int  # rings of the squared distances of the input's pixels, of `left_cases` cases
-    biases: int  # β_x β_z of each row, and (β_x − β_z)²/2; none in networks without biases
+    linear_box: int  # ring of F⁰, and its sums over the inner filter's windows.
+    doubt: int  # sums of E over the layers.
+    tangent_scratch: int  # of a filter's sums of A.
+    squares: int  # rings of the squared distances of the input's pixels, of `left_cases` cases.
+    biases: int  # β_x β_z of each row, and (β_x − β_z)²/2; none in networks without biases.
     left_units: int
     right_units: int  # û of each channel of the left and of the right case
     left_layer: int
-    left_input: int  # tables of the left case, for all rows: √(q/2), 1/√q and lost parts
-    right_layers: int  # the same three tables of the right cases, in layers 0 … L
-    channels: int  # number of channels
-    left_cases: int  # left cases whose pixels' distances are computed together, or 0
+    left_input: int  # tables of the left case, for all rows: √(q/2), 1/√q and lost parts.
+    right_layers: int  # the same three tables of the right cases, in layers 0 … L.
+    channels: int  # number of channels.
+    left_cases: int  # left cases whose pixels' distances are computed together, or 0.
 
 
 class RowGroup(NamedTuple):
     """A group of rows, and the shape of its quantities: one number for each pixel pair."""
 
     memory: Numbers
-    places: Places  # where the quantities begin in `memory`
-    length: int  # distance from one quantity's place to the next
-    d: int  # pixels of a row
-    rows: int  # rows side by side
-    halo: int  # pixels that rings repeat at each end
-    start: int  # place of the first pixel in a ring: halo · rows, or more in `shortened` rows
-    size: int  # d · rows, rounded up to whole vectors: the numbers that loops pass
-    closed: bool  # whether rows close in themselves: all signals have one length, and none is cut
-    width: int  # pixels of a line of images; 1 for signals
+    places: Places  # where the quantities begin in `memory`.
+    length: int  # distance from one quantity's place to the next.
+    d: int  # pixels of a row.
+    rows: int  # rows side by side.
+    halo: int  # pixels that rings repeat at each end.
+    start: int  # place of the first pixel in a ring: halo · rows, or more in `shortened` rows.
+    size: int  # d · rows, rounded up to whole vectors: the numbers that loops pass.
+    closed: bool  # whether rows close in themselves: all signals have one length, and none is cut.
+    width: int  # pixels of a line of images; 1 for signals.
 
 
 class LeftPixels(NamedTuple):
@@ -201,11 +201,11 @@ class LeftPixels(NamedTuple):
     inverses: Numbers
     lost: Numbers  # addresses of the tables of û, √(q/2), 1/√q, roots' errors; or of `memory`
     unit: int
-    unit_step: int  # place of û of the first channel, and the distance to the next channel
-    input: int  # place of √(q/2) of the input
-    root: int  # place of √(q/2) of the layer
-    step: int  # 1/√q is a step behind √(q/2), and the root's lost part two steps
-    pixels: int  # pixels of a vector, with one number each; 0 where tables have one for each row
+    unit_step: int  # place of û of the first channel, and the distance to the next channel.
+    input: int  # place of √(q/2) of the input.
+    root: int  # place of √(q/2) of the layer.
+    step: int  # 1/√q is a step behind √(q/2), and the root's lost part two steps.
+    pixels: int  # pixels of a vector, with one number each; 0 where tables have one for each row.
 
 
 class SideTables(NamedTuple):

@@ -6,10 +6,10 @@ both filters' sums of its branch at once: sums of three sums of three pixels, wh
 registers. F⁰ joins box(A) once, in the first layer; no part of it is in Σ T.
 
 One pass of the loop reads pixel j + 2 and takes its √a, computes the polynomials of pixel j + 1 and
-the branch of pixel j, and sums the branches up to pixel j − 1: four chains of instructions that do
-not wait for one another. On an AMD EPYC a vector of a hidden layer takes 36 and 30 cycles (float64,
-float32); without the pipeline a tenth to a quarter more. Other branches in the loop, or stores of
-the first pixels, cost another tenth: the first pixels have a loop of their own.
+the branch of pixel j, and sums the branches up to pixel j − 1. These four chains of
+instructions do not wait for one another. On an AMD EPYC a vector of a hidden layer takes 36 and 30
+cycles (float64, float32); without the pipeline a tenth to a quarter more. Other branches in the
+loop, or stores of the first pixels, cost another tenth: the first pixels have a loop of their own.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class OrderedSignals:
         plan = Plan(request, self.n_channels, self.closed, self.lengths, self.lengths)
         lengths, counts = np.unique(self.lengths, return_counts=True)
         each = [plan.scaling(d).bytes_per_case(self.n_channels) for d in lengths.tolist()]
-        needed = 3 * int(counts @ each)  # tables, and twice as many numbers for the loops
+        needed = 3 * int(counts @ each)  # tables, and 2 times their numbers for the loops
         text = f"the tables of {len(self.order)} signals"
         check_free_memory(needed, text, "prepare fewer signals at a time")
         whole = SignalBlock(plan, self, slice(0, len(self.order)))
