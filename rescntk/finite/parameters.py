@@ -42,9 +42,9 @@ class Convolution:
     # Of the output for inputs of unit mean square: c_w, c_v or the input's scale. None for weights
     # that carry their scale themselves.
     variance: float | None
-    step: int = 1  # pixels from a tap to the next; more than 1 in a dilated filter
-    axes: int = 1  # of pixels: 2 for images
-    bias: float = 0.0  # β, the factor in front of the biases of `Network.bias`; 0 without them
+    step: int = 1  # pixels from a tap to the next; more than 1 in a dilated filter.
+    axes: int = 1  # of pixels: 2 for images.
+    bias: float = 0.0  # β, the factor in front of the biases of `Network.bias`; 0 without them.
 
     @property
     def shape(self) -> tuple[int, ...]:

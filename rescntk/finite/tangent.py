@@ -116,9 +116,9 @@ class _Notes(NamedTuple):
     """Inputs and derivatives of all trained convolutions for a block of signals."""
 
     # Images have the axes (h, w) instead of (d,).
-    inputs: tuple[jax.Array, ...]  # u, (n, d, inputs) of each trained convolution
-    derivatives: tuple[jax.Array, ...]  # δ, (n_outputs, n, d, outputs) of each
-    pooled: jax.Array  # (n, …), the inputs of the readout
+    inputs: tuple[jax.Array, ...]  # u, (n, d, inputs) of each trained convolution.
+    derivatives: tuple[jax.Array, ...]  # δ, (n_outputs, n, d, outputs) of each.
+    pooled: jax.Array  # (n, …), the inputs of the readout.
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -35,23 +35,23 @@ class FlatTables(NamedTuple):
     """û, the unit vectors of the input's pixels; a table is a channel. Or the pixels' vectors
     times a factor, such that sums of half their squares over `Constants.window` are F⁰."""
 
-    half_root: np.ndarray  # √(q/2) of each pixel's variance q; a table is a layer, 0 … L
-    inverse: np.ndarray  # 1/√q, or 0 where q is 0; a table is a layer, 0 … L
+    half_root: np.ndarray  # √(q/2) of each pixel's variance q; a table is a layer, 0 … L.
+    inverse: np.ndarray  # 1/√q, or 0 where q is 0; a table is a layer, 0 … L.
     lost: np.ndarray  # what rounding took from `half_root`; no numbers in float64
     # For the recursion of deficits alone. A root mass, also in `half_root`, has one table, or two
     # tables where it is a `masses.Split`.
-    features: np.ndarray | None = None  # √(F/2) at x = z, j = j'
-    inner_pieces: np.ndarray | None = None  # √(m/2), m the sums of F over `FilterSum.pieces`
-    outer_pieces: np.ndarray | None = None  # of Σ, in the unit of `half_root`; layer after layer
+    features: np.ndarray | None = None  # √(F/2) at x = z, j = j'.
+    inner_pieces: np.ndarray | None = None  # √(m/2), m the sums of F over `FilterSum.pieces`.
+    outer_pieces: np.ndarray | None = None  # of Σ, in the unit of `half_root`; layer after layer.
 
 
 class FilterSum(NamedTuple):
     """The additions that sum a filter's taps, in steps (`sums.filter_sum`)."""
 
-    size: int  # taps of the filter on an axis
-    n_taps: int  # all taps
-    line_steps: int  # the first steps, which sum along the lines of images; 0 for signals
-    pieces: int  # sums of fewer taps than the filter has: of all steps but the last
+    size: int  # taps of the filter on an axis.
+    n_taps: int  # all taps.
+    line_steps: int  # the first steps, which sum along the lines of images; 0 for signals.
+    pieces: int  # sums of fewer taps than the filter has: of all steps but the last.
 
     steps: np.ndarray
     """(pieces + 1, 5): a step adds two pieces to the sum so far. Of each, the number (0: single
@@ -90,9 +90,9 @@ class Constants(NamedTuple):
 
 
 LEFT_CASE = np.dtype([
-    ("first", np.int64),  # pixels of all earlier cases and segments
-    ("pixels", np.int64),  # pixels of a row; an open row has the margin at both ends besides
-    ("length", np.int64),  # index of the case's length d among the left lengths (`Results.grids`)
+    ("first", np.int64),  # pixels of all earlier cases and segments.
+    ("pixels", np.int64),  # pixels of a row; an open row has the margin at both ends besides.
+    ("length", np.int64),  # index of the case's length d among the left lengths (`Results.grids`).
 ])  # fmt: skip
 """The place of a segment of a left case in the left tables."""
 
@@ -139,8 +139,8 @@ class Results(NamedTuple):
     first_pixel: int  # where the first pixel of a row stands in `shares` and `values`.
     doubt: np.ndarray  # (left case, right case): weighted sums of E² over doubtful pixel pairs.
 
-    grids: np.ndarray  # (grid, 2, depth, left length, right case), of F and A (`exact_sum.grids`)
-    weights: np.ndarray  # weights of the E of a row's pixels (`doubt.pixel_weights`), or more
+    grids: np.ndarray  # (grid, 2, depth, left length, right case), of F and A (`exact_sum.grids`).
+    weights: np.ndarray  # weights of the E of a row's pixels (`doubt.pixel_weights`), or more.
     most_doubt: np.ndarray  # (left case, right case). Pairs with more are computed again.
     left_bias: np.ndarray
     right_bias: np.ndarray  # β of the left and of the right cases (`SignalTables.bias`).

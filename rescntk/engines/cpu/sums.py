@@ -24,10 +24,10 @@ class Masses(NamedTuple):
 
     left: int
     right: int
-    opposite: int  # numbers from u to the left and the right root mass, and to u⁺
-    low: int  # numbers from the `high` of a root mass to its `low`; 0 where it is one number
-    twice: float  # twice the unit of masses, in the unit of deficits
-    tiny: float  # keeps the N of two masses 0 at 0
+    opposite: int  # numbers from u to the left and the right root mass, and to u⁺.
+    low: int  # numbers from the `high` of a root mass to its `low`; 0 where it is one number.
+    twice: float  # twice the unit of masses, in the unit of deficits.
+    tiny: float  # keeps the N of two masses 0 at 0.
 
 
 @compiled

@@ -106,12 +106,12 @@ class SweptLayer(NamedTuple):
     step: int  # numbers from one pixel to the next in the right tables
     rows: int
     d: int
-    D: int  # box(D)
-    A: int  # box(A)
-    K: int  # Σ K; w of the input before the first layer
-    T: int  # Σ T; v of the input before the first layer
-    linear: int  # F⁰
-    doubt: int  # places of the first pixel in rings
+    D: int  # box(D).
+    A: int  # box(A).
+    K: int  # Σ K; w of the input before the first layer.
+    T: int  # Σ T; v of the input before the first layer.
+    linear: int  # F⁰.
+    doubt: int  # places of the first pixel in rings.
     kept_D: int
     kept_T: int
     kept_input: int  # places of D_K, T and the input's D of the first `KEPT` pixels

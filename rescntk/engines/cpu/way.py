@@ -49,24 +49,24 @@ class Way(NamedTuple):
     turned: int  # rings of Σ̄ and Ā_g of a layer
     left: int  # the derivative by a left pixel at each pixel pair, weighted
     left_weights: int
-    right_weights: int  # the weights of each row
-    right: int  # sums over left cases for the L + 1 + channels right tables, at each pixel pair
-    right_pixels: int  # two numbers for each channel: the right cases' vectors
-    kappa: int  # κ̄ of layer 1
-    sign: int  # −1 where δ is a sum (`input_adjoint`)
-    numbers: int  # derivatives by log α² at fixed variances, summed over the pixels of each row
-    kept: int  # the `KEPT` quantities of layer 1, 2, …
-    room: int  # scratch of moving sums over the input filter
-    single: FilterSum  # of one tap
-    input: FilterSum  # of the input filter
-    start: float  # the derivative of a kernel by the kernel at a pixel pair
+    right_weights: int  # the weights of each row.
+    right: int  # sums over left cases for the L + 1 + channels right tables, at each pixel pair.
+    right_pixels: int  # two numbers for each channel: the right cases' vectors.
+    kappa: int  # κ̄ of layer 1.
+    sign: int  # −1 where δ is a sum (`input_adjoint`).
+    numbers: int  # derivatives by log α² at fixed variances, summed over the pixels of each row.
+    kept: int  # the `KEPT` quantities of layer 1, 2, ….
+    room: int  # scratch of moving sums over the input filter.
+    single: FilterSum  # of one tap.
+    input: FilterSum  # of the input filter.
+    start: float  # the derivative of a kernel by the kernel at a pixel pair.
     ntk: bool
-    every: bool  # whether kernels of all pairs are computed; else of pairs with weights
-    turns: bool  # whether the input's vectors are unit vectors of pixels (`input_adjoint`)
-    share: float  # of the linear network, λ
-    noise: float  # rounding units that the w of proportional windows may be
-    near: float  # pairs with windows of smaller min(w, v), that is not 0, are doubtful
-    most_doubt: float  # the E of these
+    every: bool  # whether kernels of all pairs are computed; else of pairs with weights.
+    turns: bool  # whether the input's vectors are unit vectors of pixels (`input_adjoint`).
+    share: float  # of the linear network, λ.
+    noise: float  # rounding units that the w of proportional windows may be.
+    near: float  # pairs with windows of smaller min(w, v), that is not 0, are doubtful.
+    most_doubt: float  # the E of these.
 
 
 class RowGradients(NamedTuple):

@@ -78,11 +78,11 @@ few and have offsets to share. More even out a launch's end; each block adds to 
 # Shares of the free memory when a call begins. Raising a share makes larger tiles, and more calls
 # fail for lack of memory. Their sum stays well below 1, because CuPy's pool keeps blocks of other
 # sizes, and temporaries come on top.
-WHOLE_SHARE = 0.75  # results that have to be whole on the device, as CuPy's have
-TABLE_SHARE = 0.1  # one tile's tables
-RESULT_SHARE = 0.25  # one tile's results
-KEPT_SHARE = 0.2  # tables of blocks of signals, which are made once if all of them fit
-DEFICIT_SHARE = 0.2  # arrays of the pairs that are computed from deficits
+WHOLE_SHARE = 0.75  # results that have to be whole on the device, as CuPy's have.
+TABLE_SHARE = 0.1  # one tile's tables.
+RESULT_SHARE = 0.25  # one tile's results.
+KEPT_SHARE = 0.2  # tables of blocks of signals, which are made once if all of them fit.
+DEFICIT_SHARE = 0.2  # arrays of the pairs that are computed from deficits.
 
 DEFICIT_ARRAYS = 36
 """Arrays of a pixel pair that the array code of deficits has at a time: 14 named, up to 22 of a

@@ -60,11 +60,11 @@ class DeviceTables(NamedTuple):
     neighbouring addresses.
     """
 
-    roots: Array  # (cases, layers, registers · segments, 2): √(2q), or √(q/2) on the right; 1/√q
-    units: Array  # (cases, features, registers · segments): unit vectors
-    bounds: Array  # (kinds · depths asked for, cases), float64: bounds on √kernel
-    means: Array  # (channels, cases), as in `SignalTables`
-    scale: Array  # (cases,), as in `SignalTables`
+    roots: Array  # (cases, layers, registers · segments, 2): √(2q), or √(q/2) on the right; 1/√q.
+    units: Array  # (cases, features, registers · segments): unit vectors.
+    bounds: Array  # (kinds · depths asked for, cases), float64: bounds on √kernel.
+    means: Array  # (channels, cases), as in `SignalTables`.
+    scale: Array  # (cases,), as in `SignalTables`.
 
     @property
     def record(self) -> tuple[int, ...]:
