@@ -239,7 +239,7 @@ def derivatives(
     for signals in [lefts] if rights is lefts else [lefts, rights]:
         # K(x, z) is s_x s_z k(x/s_x, z/s_z): the s_x of a kernel that is not normalized cancels.
         sizes = signals.scale[np.argsort(signals.side.order)]
-        sizes = sizes if normalized else np.ones_like(sizes)
+        sizes = np.where(normalized & (sizes > 0), sizes, 1.0)  # a signal of zeros: 0
         found, own = signals.derivatives()
         numbers.append(correction * own)
         gradients.append([correction * g / size for g, size in zip(found, sizes, strict=True)])

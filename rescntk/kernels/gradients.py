@@ -55,7 +55,8 @@ def vjp(
 
     The tangent kernel has a kink where two windows of the signals are proportional, as where x and
     z are equal. The result is the mean of the derivatives on its two sides. Where all pixels of a
-    window are zero, its correlations count as 0.
+    window are zero, its correlations count as 0. Normalized kernels have derivatives of 0 by
+    signals of zeros.
 
     Parameters
     ----------

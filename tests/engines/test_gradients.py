@@ -131,6 +131,12 @@ def test_properties(engine, head, normalized, rng):
     assert own.Z is None
     assert (own.K == own.K.T).all()
     assert near(own.X, sides.X + sides.Z)
+    # Other signals keep their derivatives beside a signal of zeros; normalized ones are 0 there.
+    silent = X.copy()
+    silent[2] = 0.0
+    found = kernel.vjp(silent, Z, V, engine=engine).X
+    assert np.isfinite(found).all() and not (normalized and found[2].any())
+    assert near(np.delete(found, 2, axis=0), np.delete(one.X, 2, axis=0))
     # A large signal does not hide small ones.
     large = X * 10.0 ** np.array([0, 60, -60, 3, 0])[:, None, None]
     scaled = kernel.vjp(large, Z, V, engine=engine)
