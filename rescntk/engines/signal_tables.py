@@ -279,7 +279,8 @@ def _write_pixels(scaling: Scaling, layers: Array, first: int, windows: list[Arr
     root *= math.sqrt(0.5)
     layers[0, some] = root
     if scaling.keeps_root_errors:
-        layers[2, some] = xp.subtract(root, layers[0, some], out=root)
+        root -= layers[0, some]
+        layers[2, some] = root
 
 
 def _squared_size(scaling: Scaling, xp: ModuleType, variance: Array) -> Array:

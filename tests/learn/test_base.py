@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-import rescntk as rk
 from rescntk.learn import (
     KernelMatrix,
     ResidualKernelClassifier,
@@ -74,11 +73,15 @@ def test_signature_and_documentation_agree(cls):
 def test_options_are_passed_on(model, rng, monkeypatch):
     calls = []
 
-    def gram(*arguments, **named):
-        calls.append({name: named[name] for name in ("engine", "dtype", "threads")})
-        return rk.gram(*arguments, **named)
+    def noted(function):
+        def call(*arguments, **named):
+            calls.append({name: named[name] for name in ("engine", "dtype", "threads")})
+            return function(*arguments, **named)
 
-    monkeypatch.setattr(passes, "gram", gram)
+        return call
+
+    for function in (passes.gram, passes.prepare):
+        monkeypatch.setattr(passes, function.__name__, noted(function))
     X, y = waves(rng, 10, 2)
     options = QUICK | {"engine": "reference", "dtype": "float32", "n_jobs": 2, "alpha": 0.3}
     fitted = model(**options).fit(X, y)
