@@ -75,11 +75,6 @@ class DualResult(NamedTuple):
 
     k0: Any = None  # `Dual.k0` of ReLU, for deficits
 
-    @property
-    def K_dot(self) -> Array:
-        """E[σ'(u)σ'(v)] times the unit of q."""
-        return self.times_slope(1.0)
-
 
 class Activation(Protocol):
     """A nonlinearity σ of the hidden units, as the recursion over layers uses it."""
@@ -376,8 +371,7 @@ def _kappas(w: Any, v: Any, root: Any, layer: Any, coefficients: Any) -> tuple[A
     """Return k0, 1 − κ1 and 1 + κ1; `root` is √a."""
     k0, k1 = arc(smaller(w, v), root, coefficients)
     one_minus_kappa1 = where_less(w, v, w, 1.0) - k1
-    parts = k0, one_minus_kappa1, 2.0 - one_minus_kappa1
-    return _add_linear_part(parts, w, v, layer)
+    return _add_linear_part((k0, one_minus_kappa1, 2.0 - one_minus_kappa1), w, v, layer)
 
 
 def _scaled_dual(half_g: Any, parts: tuple[Any, Any, Any], layer: Any) -> Dual:
@@ -452,6 +446,5 @@ def one_minus_kappa1(w: np.ndarray) -> np.ndarray:
     >>> one_minus_kappa1(np.array([0.0, 1.0, 2.0])).round(4)
     array([0.    , 0.6817, 1.    ])
     """
-    w = np.asarray(w, dtype=np.float64)
-    flat = w.ravel()
-    return (flat - angle_and_kappa1_excess(np, flat, 2.0 - flat)[1]).reshape(w.shape)
+    flat = np.asarray(w, dtype=np.float64).ravel()
+    return (flat - angle_and_kappa1_excess(np, flat, 2.0 - flat)[1]).reshape(np.shape(w))

@@ -77,7 +77,7 @@ def closed_form(name, unit, q1, q2, s):
 def test_duals_are_their_closed_forms(name, q1, q2, rho, unit):
     roots = np.sqrt([q1 / 2, q2 / 2])
     found = run_dual(name, *roots, 1 - rho, 1 + rho, unit=unit, factor=0.7)
-    K, distance, K_dot = found.K, found.branch_distance, found.K_dot
+    K, distance, K_dot = found.K, found.branch_distance, found.times_slope(1.0)
     expected, expected_slope = closed_form(name, unit, q1, q2, rho * np.sqrt(q1 * q2))
     bar = 60 * EPS * max(q1, q2)  # ρ near ±0.99 loses a factor 7 on the slope
     assert abs(K[0] - 0.7 * expected) <= bar
@@ -121,7 +121,7 @@ def test_diagonals_are_duals_of_a_pixel_with_itself(name):
     q = np.array([0.01, 0.5, 2.0, 40.0])
     roots = np.sqrt([q / 2, q / 2])
     found = run_dual(name, *roots, 0 * q, 2 + 0 * q, unit=0.5, factor=3.0)
-    K, distance, K_dot = found.K, found.branch_distance, found.K_dot
+    K, distance, K_dot = found.K, found.branch_distance, found.times_slope(1.0)
     own, own_slope = activations.BY_NAME[name].diagonal(np, q, 0.5, 3.0)
     np.testing.assert_allclose(K, own, rtol=8 * EPS)
     np.testing.assert_allclose(K_dot, own_slope, rtol=8 * EPS)

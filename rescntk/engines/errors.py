@@ -167,7 +167,7 @@ class ErrorRecursion(Recursion):
         """Carry e and e_A past the layer too, and give `sums` both at the depths asked for."""
         inner, parts = self.scaling.inner_filter(layer), self.network.parts
         entering = self._box(self.error, inner)
-        K_dot = branch.K_dot
+        K_dot = branch.times_slope(1.0)
         moved = K_dot * entering
         if tangent_g is not None:
             unit, scale = self.scaling.unit(layer), self._tangent_scale(layer - 1)

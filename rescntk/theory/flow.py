@@ -124,7 +124,7 @@ def _integrate(
         branches = [activation.diagonal(np, own, 1.0, network.c_v)[0], dual.branch_distance]
         if T:
             inside = parts.inner * S + c_w * circular_mean(T[0], *inner)
-            branches.append(parts.outer * dual.K + dual.K_dot * inside)
+            branches.append(parts.outer * dual.K + dual.times_slope(1.0) * inside)
         boxed = [circular_mean(np.asarray(branch), *outer) for branch in branches]
         return network.alpha**2 * pack(boxed) - decay * state
 

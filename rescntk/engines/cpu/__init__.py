@@ -3,8 +3,8 @@
 engine.py has the three acts of a run: plan, tables, run. There are two kinds of compiled loops. The
 sweep takes the networks that most users have (`is_swept`): sweep.py (all layers) and
 swept_layers.py (one layer). The general loops take all others: rows.py (all layers), layers.py (one
-layer) and sums.py (moving sums and merges). heads.py has the sums over pixels of both, and
-vectors.py the vectors that both compute with.
+layer) and sums.py (moving sums and merges). heads.py has the sums over pixels of both,
+vectors.py the vectors that both compute with, and references.py the addresses.
 
 `why_not` tries the loops before their first use. numba fails in many ways that depend on the
 environment: compilation switched off, no threads, no folder for compiled code, files of compiled

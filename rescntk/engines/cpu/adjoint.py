@@ -27,11 +27,8 @@ from .layers import (
     keeps_root_errors,
     write_squares,
 )
+from .references import addresses, reference
 from .rows import all_doubtful
-from .vectors import (
-    addresses,
-    reference,
-)
 from .way import RowGradients, Way
 
 

@@ -1,7 +1,7 @@
 """The named arguments of the compiled loops.
 
 numba takes a NamedTuple of arrays and numbers as an argument. Within the loops, addresses take the
-place of arrays, and a reference the place of a tuple (vectors.py).
+place of arrays, and a reference the place of a tuple (references.py).
 
 *Places* are indices into `memory`, a single array of all quantities of a group of rows. A *ring*
 has a number for each pixel pair, and a halo.

@@ -7,7 +7,8 @@ numba keeps a compiled function on disk until the function's own file changes. I
 in the functions that are called. Therefore only `rows.compute` is kept on disk, and the contents
 of all source files are part of its key (`source_stamp`).
 
-vectors.py adds a type with numba's low-level interface for extensions, which numba documents.
+vectors.py and references.py add types with numba's low-level interface for extensions, which numba
+documents.
 """
 
 from __future__ import annotations

@@ -23,8 +23,9 @@ from .groups import fill_halo, gather_rows, gather_tables, rows_of_group, shorte
 from .heads import find_grids
 from .layer_sums import add_kernels, box_linear, box_tangent
 from .layers import first_layer, hidden_layer
+from .references import addresses, reference
 from .sums import Masses, add_branch_deficit, moving_sum, write_box
-from .vectors import Numbers, addresses, reference
+from .vectors import Numbers
 
 
 class MassSide(NamedTuple):

@@ -38,10 +38,10 @@ from .layers import (
     pixel_loops,
     write_own_squares,
 )
+from .references import addresses
 from .rows import left_pixels
 from .sums import box, moving_sum
 from .vectors import (
-    addresses,
     align_stack,
     any_negative,
     fabs,

@@ -6,17 +6,8 @@ from typing import Any
 
 from .arguments import Constants, Results, RowGroup, RowPlaces
 from .compilation import compiled
-from .vectors import (
-    Numbers,
-    Vector,
-    addresses,
-    load,
-    load_like,
-    load_line,
-    store,
-    sum_numbers,
-    where_less,
-)
+from .references import addresses
+from .vectors import Numbers, Vector, load, load_like, load_line, store, sum_numbers, where_less
 
 PIXEL_1, MEAN, PIXELS, SHARES = range(4)
 CODES = {"equivariant": PIXEL_1, "trace": MEAN, "gap": MEAN, "pixels": PIXELS}

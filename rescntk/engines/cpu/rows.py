@@ -21,9 +21,9 @@ from .layers import (
     write_own_squares,
     write_squares,
 )
+from .references import addresses, reference
 from .substitutes import has_biases
 from .sums import add_branch, moving_sum
-from .vectors import addresses, reference
 
 
 @compiled

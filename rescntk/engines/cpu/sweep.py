@@ -19,9 +19,10 @@ from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_sta
 from .groups import first_place, resized, rows_of_group
 from .heads import find_grids, take_doubts, write_sums
 from .layers import keeps_root_errors
+from .references import addresses, reference
 from .rows import all_doubtful
 from .swept_layers import AHEAD, first_layer, hidden_layer, write_angles
-from .vectors import Numbers, addresses, load_register, places_like, reference, store, where_less
+from .vectors import Numbers, load_register, places_like, store, where_less
 
 
 @inlined_by_llvm

@@ -193,6 +193,6 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
         given = DualInput(w.copy(), 2.0 - w, half, zero, c_w * (1.0 - w))
         found = activation.dual(pixels, pixels, given, unit=q, factor=1.0 / value)
         complement = np.maximum(np.asarray(found.branch_distance), 0.0)  # a difference, rounded
-        return complement, own_slope - c_w * np.asarray(found.K_dot) if wanted else None
+        return complement, own_slope - c_w * np.asarray(found.times_slope(1.0)) if wanted else None
 
     return dual, own_slope, gain, gain / (network.skip + gain)

@@ -11,7 +11,7 @@ from rescntk.engines.cpu.arguments import Results, RowGroup
 from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.groups import resized
 from rescntk.engines.cpu.heads import sum_pixels
-from rescntk.engines.cpu.vectors import addresses
+from rescntk.engines.cpu.references import addresses
 from rescntk.validation import DTYPES
 from tests import tolerances
 
