@@ -32,10 +32,8 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The folder of the site, built from a copy without what other builds have left."""
-    root = tmp_path_factory.mktemp("site")
+def build(root):
+    """Return the folder of the site, built from a copy without what other builds have left."""
     generated = shutil.ignore_patterns("generated", "thumbnails", "results", "*.csv", "*.json")
     shutil.copytree(ROOT / "docs", root / "docs", ignore=generated)
     shutil.copytree(ROOT / "notebooks", root / "notebooks")
@@ -50,7 +48,15 @@ def site(tmp_path_factory):
     return root / "site"
 
 
-def test_every_public_name_is_in_the_reference(site):
+def test_the_site(tmp_path):
+    """One test for all checks, because a worker that takes over a test builds the site again."""
+    site = build(tmp_path)
+    every_public_name_is_in_the_reference(site)
+    pages_load_nothing_from_elsewhere(site)
+    pages_have_formulas_pictures_links_and_the_table_of_estimators(site)
+
+
+def every_public_name_is_in_the_reference(site):
     objects = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="").data
     there = {name for kind, names in objects.items() if kind.startswith("py:") for name in names}
     for name, _ in public_names():
@@ -66,7 +72,7 @@ def test_public_modules_are_in_the_index():
     assert set(MODULES) == {"rescntk", *(f"rescntk.{name}" for name in offered | imported)}
 
 
-def test_pages_load_nothing_from_elsewhere(site):
+def pages_load_nothing_from_elsewhere(site):
     """Scripts, styles, fonts and pictures are files of the site."""
     loaded = re.compile(r"<(?:script|img|link|iframe)\b[^>]*?\b(?:src|href)=\"([^\"]*)\"")
     for page in site.rglob("*.html"):
@@ -78,7 +84,7 @@ def test_pages_load_nothing_from_elsewhere(site):
         assert not re.search(r"(@import|url\()\s*[\"']?https?:", style.read_text(encoding="utf-8"))
 
 
-def test_pages_have_formulas_pictures_links_and_the_table_of_estimators(site):
+def pages_have_formulas_pictures_links_and_the_table_of_estimators(site):
     page = (site / "api/generated/rescntk.Network.html").read_text(encoding="utf-8")
     assert "_static/mathjax/tex-chtml.js" in page and 'class="math' in page
     fonts = {path.name for path in (site / "_static/mathjax").rglob("*.woff")}
