@@ -12,7 +12,8 @@ from numba import njit
 
 from rescntk.activations import arc
 from rescntk.engines.cpu.substitutes import coefficients_in
-from rescntk.engines.cpu.vectors import addresses, load, sqrt, store
+from rescntk.engines.cpu.references import addresses
+from rescntk.engines.cpu.vectors import load, sqrt, store
 
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})
