@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit
 
 from rescntk.activations import arc
-from rescntk.engines.cpu.substitutes import coefficients_in
 from rescntk.engines.cpu.references import addresses
+from rescntk.engines.cpu.substitutes import coefficients_in
 from rescntk.engines.cpu.vectors import load, sqrt, store
 
 
