@@ -8,6 +8,7 @@ Results of parts that do not run stay as learned_signals.json has them. Seconds 
 import pickle
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import harness
@@ -52,16 +53,24 @@ def parts_of(name: str) -> tuple[np.ndarray, ...]:
     return (X - mean) / deviation, y, (Z - mean) / deviation, expected
 
 
+def targets(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes of labels, and targets: a column for each class, (n, classes)."""
+    classes = np.unique(y)
+    return classes, 1.0 * (y[:, None] == classes) - 1 / len(classes)
+
+
+def accuracy(decisions: np.ndarray, classes: np.ndarray, expected: np.ndarray) -> float:
+    """Return the share of signals whose largest decision is the expected class."""
+    return float(np.mean(classes[decisions.argmax(axis=1)] == expected))
+
+
 def signals(quick: bool) -> Iterator[Row]:
     """Yield accuracies with m signals: chosen of each class, pivoted, learned; and with all."""
     for name, m, draws in CASES[:1] if quick else CASES:
         X, y, Z, expected = parts_of(name)
-        classes = np.unique(y)
-        Y = 1.0 * (y[:, None] == classes) - 1 / len(classes)
+        classes, Y = targets(y)
         across = KERNEL(Z, X, **OPTIONS)
-
-        def right(decisions: np.ndarray, classes: Any = classes, expected: Any = expected) -> float:
-            return float(np.mean(classes[decisions.argmax(axis=1)] == expected))
+        right = partial(accuracy, classes=classes, expected=expected)
 
         full = across @ rk.regression.solve(KERNEL(X, **OPTIONS).astype(np.float64), Y, PENALTY)
         found: dict[str, list[float]] = {"chosen": [], "pivoted": [], "learned": [], "seconds": []}
@@ -143,16 +152,12 @@ def changes(quick: bool) -> Iterator[Row]:
 def kernels(quick: bool) -> Iterator[Row]:
     """Yield accuracies on ItalyPowerDemand with m learned signals, by kernel and depth."""
     X, y, Z, expected = parts_of("ItalyPowerDemand")
-    classes = np.unique(y)
-    Y = 1.0 * (y[:, None] == classes) - 1 / len(classes)
+    classes, Y = targets(y)
+    right = partial(accuracy, classes=classes, expected=expected)
     for name, family in FAMILIES.items():
         for depth in DEPTHS[:1] if quick else DEPTHS:
             kernel = family(depth, normalized=True)
             K, across = kernel(X), kernel(Z, X)
-
-            def right(decisions: np.ndarray) -> float:
-                return float(np.mean(classes[decisions.argmax(axis=1)] == expected))
-
             full = right(across @ rk.regression.solve(K, Y, OF_KERNELS))
             for m in SIZES[:1] if quick else SIZES:
                 found = []

@@ -49,7 +49,7 @@ def build(root):
 
 
 def test_the_site(tmp_path):
-    """One test for all checks, because a worker that takes over a test builds the site again."""
+    """The site passes all checks. They are one test, so that the site is built once."""
     site = build(tmp_path)
     every_public_name_is_in_the_reference(site)
     pages_load_nothing_from_elsewhere(site)

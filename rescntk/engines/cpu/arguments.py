@@ -75,7 +75,7 @@ class Constants(NamedTuple):
     initial: float  # t + r: the tangent kernel starts as this multiple of F⁰.
     nearly_opposite: float  # above this w = 1 − ρ, 1 + ρ is computed by itself (layer.py).
     skip: bool  # whether there are skip connections: F and A are then carried without F⁰.
-    adds_mean: bool  # whether the mean of F⁰ is added to results, in the place of F⁰ to pixel pairs
+    adds_mean: bool  # whether results get the mean of F⁰, and pixel pairs do not get F⁰.
     margin: int  # pixels of open rows beyond either end, the reach of all layers; else 0.
     head: int  # one of `heads.PIXEL_1`, `heads.MEAN`, `heads.PIXELS`, `heads.SHARES`.
     gpk: bool

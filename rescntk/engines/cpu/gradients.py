@@ -314,14 +314,13 @@ def _add_pairs(
     lefts, rights = np.nonzero(pairs)
     if request.dtype == "float32" and len(lefts):
         i, k = np.unique(lefts), np.unique(rights)
-        own = None if roots is None else (roots[0][i], roots[1][k])
         some_weights = np.where(pairs, weights, 0.0)[np.ix_(i, k)]
-        request = replace(request, dtype="float64")
+        request, own = replace(request, dtype="float64"), roots and (roots[0][i], roots[1][k])
         _add(found, vjp(request, X[i], Z[k], some_weights, own, silent, False), i, k)
         return
     for some in blocks(0, len(lefts), _PAIRS_AT_ONCE):
         i, k = lefts[some], rights[some]
-        own = None if roots is None else (roots[0][i], roots[1][k])
+        own = roots and (roots[0][i], roots[1][k])
         _add(found, reference.vjp_of_pairs(request, X[i], Z[k], weights[i, k], own, silent), i, k)
 
 

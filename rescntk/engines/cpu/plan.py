@@ -188,7 +188,7 @@ class Plan:
 
         They are for lists, and for a block whose results have room for all its right cases.
         """
-        few = right.stop - right.start <= min(self._most_cases // 4, self.left_cases)
+        few = right.stop - right.start <= min(self._most_right_cases, self.left_cases)
         return not self.closed or (few and not self.symmetric)
 
     def paired_tasks(self, block: slice) -> Iterator[slice]:
@@ -207,18 +207,23 @@ class Plan:
     def right_cases(self) -> int:
         """Right cases, of the longest signals, whose rows fill the groups of a task."""
         filled = -(-self._rows_of_task(self.longest) // self.scaling(self.longest).offsets)
-        return max(1, min(filled, self._most_cases // 4))
+        return max(1, min(filled, self._most_right_cases))
 
     @cached_property
     def left_cases(self) -> int:
         """Left cases, of the longest signals, whose tables are held at once."""
         few_tables = TABLE_BYTES // self.scaling(self.longest).bytes_per_case(self.n_channels)
-        return max(1, min(few_tables, self._most_cases))
+        return max(1, min(few_tables, self._most_left_cases))
 
     @property
-    def _most_cases(self) -> int:
-        """Most left cases of a task, whose results have room for a quarter as many right cases."""
+    def _most_left_cases(self) -> int:
+        """Most left cases of a task: with `_most_right_cases` they fill its results."""
         return math.isqrt(4 * TASK_RESULTS // self.results_of_pair)
+
+    @property
+    def _most_right_cases(self) -> int:
+        """Most right cases of a task with `_most_left_cases`: a quarter of them."""
+        return self._most_left_cases // 4
 
     # -- tasks
 
