@@ -317,7 +317,7 @@ def gram(options: Namespace) -> None:
         "engine": options.engine,
     }
     if suffix == ".zarr":
-        from .stored.command import store
+        from .stored.command_line import store
 
         K = store(options, call, labels)
     else:

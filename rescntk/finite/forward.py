@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import channels_and_length
 from ..network import Filter, Network, check_network
 from ..validation import HEADS, check_batch, check_choice, check_free_memory, check_unmasked
-from .parameters import FIELDS, Convolution, Layer, Parameters, layout, precision
+from .weights import FIELDS, Convolution, Layer, Parameters, layout, precision
 
 LayerCall = Callable[[str, Convolution, Layer, jax.Array], jax.Array]
 """Computes one layer of a part: its output (n, d, outputs) from its input (n, d, inputs)."""

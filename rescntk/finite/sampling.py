@@ -36,8 +36,8 @@ from .forward import (
     pool,
     readout_factor,
 )
-from .parameters import Parameters, as_key, init, precision
 from .tangent import ntk, pooled_products
+from .weights import Parameters, as_key, init, precision
 
 
 class KernelEstimate(NamedTuple):

@@ -29,8 +29,8 @@ from ..validation import (
     check_targets,
 )
 from .forward import Batch, check_layers, check_range, fitting_batch, outputs_of_lengths
-from .parameters import Parameters, as_key, precision
 from .tangent import ntk_of_batches
+from .weights import Parameters, as_key, precision
 
 RECORDS = ("outputs", "kernel", "linearized")
 """Quantities that ``finite.train`` can record beside the loss."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..theory import locality
-from ..theory.arguments import check_length, check_points
+from ..theory.argument_checks import check_length, check_points
 from ..theory.smoothness import Interpolation, magnitudes
 from ..validation import check_depth, check_flag
 from .style import COLOURS, axes, check_drawn, check_named, finish, looks

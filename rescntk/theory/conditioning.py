@@ -27,7 +27,7 @@ from ..validation import (
     check_symmetric,
     is_sequence,
 )
-from .arguments import check_cases, check_energies
+from .argument_checks import check_cases, check_energies
 
 
 class Bounds(NamedTuple):

@@ -24,7 +24,14 @@ from ..validation import (
     check_signals,
 )
 from . import multisphere
-from .arguments import check_cases, check_energies, check_head, check_kind, check_layers, check_rng
+from .argument_checks import (
+    check_cases,
+    check_energies,
+    check_head,
+    check_kind,
+    check_layers,
+    check_rng,
+)
 from .extrapolation import LEAST_DEPTHS, root_mean_square
 from .families import Family, Networks
 from .prediction import Prediction

@@ -29,7 +29,7 @@ from ..kernels import Kernel
 from ..network import BASIC_FIELDS, Network, check_network, check_one_dilation
 from ..validation import check_constant
 from . import conditioning, degeneracy, flow, multisphere
-from .arguments import check_kind
+from .argument_checks import check_kind
 from .extrapolation import root_mean_square
 from .prediction import AtSignals, Prediction, unresolved
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..engines.boxes import circular_mean
 from ..network import BASIC_FIELDS, RELU_FIELDS, Filter, Network, check_network
 from ..validation import KINDS, check_depths, check_flag, check_kernel, check_shape, check_signals
-from .arguments import Map, check_kind, check_length
+from .argument_checks import Map, check_kind, check_length
 from .complements import check_nonzero
 from .paths import path_counts, path_pixels
 

@@ -19,7 +19,14 @@ from ..engines.boxes import circular_mean
 from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network, check_one_dilation
 from ..progress import progress_bar
 from ..validation import check_batch, check_flag, check_integer, check_shape, check_signals
-from .arguments import Map, check_dot_products, check_head, check_kind, check_layers, check_rng
+from .argument_checks import (
+    Map,
+    check_dot_products,
+    check_head,
+    check_kind,
+    check_layers,
+    check_rng,
+)
 from .complements import activate, add_branch, check_nonzero, input_state, normalize_complements
 
 _SLACK = 2e-6

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engines.boxes import circular_sum
 from ..network import BASIC_FIELDS, Network, check_network
-from .arguments import check_layers, check_length
+from .argument_checks import check_layers, check_length
 
 _MOST_PATHS = 2**27
 """Most paths that are listed: 1 GiB of integers."""

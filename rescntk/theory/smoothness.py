@@ -24,7 +24,7 @@ from ..validation import (
     check_match,
     check_signals,
 )
-from .arguments import Map, check_points, check_samples, check_vector
+from .argument_checks import Map, check_points, check_samples, check_vector
 from .jacobian import alpha_threshold, jacobian_bound, jacobian_bound_ratio  # noqa: F401
 
 SAMPLES = 4096

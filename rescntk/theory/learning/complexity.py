@@ -16,7 +16,7 @@ import numpy as np
 from ...network import BASIC_FIELDS, Network, check_network
 from ...report_table import ReportTable
 from ...validation import check_constant, check_positive, is_sequence
-from ..arguments import check_grid
+from ..argument_checks import check_grid
 from ..spectrum import eigenvalues, harmonics, multiplicities
 from .curves import shares
 

@@ -28,7 +28,7 @@ from ...validation import (
     check_symmetric,
     check_targets,
 )
-from ..arguments import check_rng
+from ..argument_checks import check_rng
 
 
 class CurveRow(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...network import RELU_FIELDS, Network, check_network
 from ...validation import check_integer
-from ..arguments import RELU_ALONE, check_pixel_sets, check_pixels, check_theorem
+from ..argument_checks import RELU_ALONE, check_pixel_sets, check_pixels, check_theorem
 from .funk_hecke import eigenvalues
 from .grid import shifts, taps, widen, windows
 

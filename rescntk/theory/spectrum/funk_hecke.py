@@ -17,7 +17,7 @@ import scipy.ndimage
 from ...network import BASIC_FIELDS, Network, check_network
 from ...progress import progress_bar
 from ...validation import check_choice, check_constant, check_depth, check_flag, check_memory
-from ..arguments import check_grid, check_kind
+from ..argument_checks import check_grid, check_kind
 from .grid import KernelOnGrid, Tick, blocks, grid_shape, leading, rotate, shifts, taps, windows
 from .quadrature import METHODS, default_nodes, harmonics, rule
 

@@ -16,7 +16,7 @@ import scipy.special
 from opt_einsum import contract
 
 from ...validation import check_free_memory, check_integer, check_memory, check_real
-from ..arguments import check_channels, check_dot_products, check_grid
+from ..argument_checks import check_channels, check_dot_products, check_grid
 
 METHODS = ("angles", "gegenbauer", "cosine")
 

@@ -17,7 +17,7 @@ from scipy.special import betaln, gamma, gammaincc, gammaln
 from ...engines.boxes import circular_mean
 from ...network import RELU_FIELDS, Filter, Network, check_network
 from ...validation import check_integer
-from ..arguments import check_channels, check_kind, check_pixels, check_theorem, check_whole
+from ..argument_checks import check_channels, check_kind, check_pixels, check_theorem, check_whole
 from ..complements import arc_cosines, check_nonzero
 from .decay import check_input_window, relative_pixels
 from .grid import rotate, shifts, taps
