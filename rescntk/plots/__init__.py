@@ -9,7 +9,7 @@ from .curves import (
     kernel_spectra,
     receptive_fields,
 )
-from .depth import condition_numbers, kernels_over_depth, limit_distances, limit_profiles
+from .depth import condition_numbers, limit_distances
 from .learning import contributions, gram_matrix, pass_weights
 from .samples import forecast, learning_curve
 from .style import SIZE, figure
@@ -27,11 +27,9 @@ __all__ = [
     "interpolations",
     "kernel_shapes",
     "kernel_spectra",
-    "kernels_over_depth",
     "learned_signals",
     "learning_curve",
     "limit_distances",
-    "limit_profiles",
     "pass_weights",
     "receptive_fields",
 ]

@@ -20,6 +20,7 @@ other signals the limit is 0, with the rate L^(½−γ).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -31,9 +32,9 @@ from ..validation import check_constant
 from . import conditioning, degeneracy, flow, multisphere
 from .argument_checks import check_kind
 from .extrapolation import root_mean_square
-from .prediction import AtSignals, Prediction, unresolved
+from .prediction import Prediction, unresolved
 
-__all__ = ["AtSignals", "Prediction", "decaying", "dot_product", "fixed", "two_layer"]
+__all__ = ["Prediction", "decaying", "dot_product", "fixed", "two_layer"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -200,34 +201,35 @@ def _dot_product(network: Network, gamma: float, kind: str, one_window: bool) ->
         change = branch / root - 0.5 * start / root * np.add.outer(growth, growth)
         return network.alpha**2 * _over_pairs(change)
 
-    def law(X: np.ndarray, head: str) -> AtSignals:
+    def law(told: Prediction, X: np.ndarray, head: str) -> Prediction:
         errors = _mean_errors(network, X, head)
         zero, gain = errors >= 1.0, network.branch_gain
         if one_window and not zero.all():  # F⁰ leads once Lα² times this is below 1
             start, branch = first_orders(X[~zero], head, "gpk")
             gain = network.alpha**2 * float((branch.diagonal() / start.diagonal()).max())
-        found = AtSignals(onset=_depth_of(gain, power), error=2.0 * errors[~zero].max(initial=0.0))
+        onset = max(told.onset, _depth_of(gain, power))
+        error = told.error + 2.0 * errors[~zero].max(initial=0.0)
+        told = replace(told, onset=onset, error=error)
         opposite = _to_opposite(network, X, head) if kind == "ntk" else math.inf
         if not zero.any():
             # κ0 has a square root at u = −1: half the power.
             factor = min(0.5 * power, correction) / correction if opposite == 0 else 1.0
-            return found._replace(correction=factor)
+            return told.scaled(correction=factor)
         cases = np.flatnonzero(zero)
         note = f"F⁰(x, x) is 0 for {len(cases)} of the signals, X[{cases[0]}] first"
         if not one_window or len(unresolved(two_layer(network, kind).replace(head=head), X[zero])):
             why = "so are their kernels" if one_window else "no kernel is known for their limit"
-            return found._replace(undefined=f"{note}, and {why}")
+            return replace(told, undefined=f"{note}, and {why}")
         p, q = _rate(network, gamma, not zero.all() or opposite == 0, len(cases) > 1)
         # Rounding errors of the mean are left in F⁰: eps of the branch at most, up to this depth.
         start, branch = (A.diagonal() for A in first_orders(X[zero], head, kind))
         ratio = np.divide(branch, start, out=np.full(len(cases), np.inf), where=start > 0).min()
-        return AtSignals(
-            exponent=p / power,
-            correction=q / correction,
-            onset=max(found.onset, _onset(network, gamma, opposite)),
-            error=found.error,
-            reach=_depth_of(network.alpha**2 * _EPS * float(ratio), power),
-            note=f"; {note}, where it is undefined and one layer is the limit",
+        return told.scaled(
+            p / power,
+            q / correction,
+            onset=max(onset, _onset(network, gamma, opposite)),
+            reach=min(told.reach, _depth_of(network.alpha**2 * _EPS * float(ratio), power)),
+            source=f"{told.source}; {note}, where it is undefined and one layer is the limit",
         )
 
     return Prediction(
@@ -289,10 +291,11 @@ def _one_layer(network: Network, gamma: float) -> Prediction:
     """Return the prediction for a frozen readout and γ > ½."""
     exponent, correction = _rate(network, gamma)
 
-    def law(X: np.ndarray, head: str) -> AtSignals:
+    def law(told: Prediction, X: np.ndarray, head: str) -> Prediction:
         opposite = _to_opposite(network, X, head)
         p, q = _rate(network, gamma, opposite == 0)
-        return AtSignals(p / exponent, q / correction, _onset(network, gamma, opposite))
+        onset = max(told.onset, _onset(network, gamma, opposite))
+        return told.scaled(p / exponent, q / correction, onset=onset)
 
     def constant(X: np.ndarray, head: str) -> float | None:
         if X.shape[2] > 1:
@@ -341,11 +344,11 @@ def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
         low, high = (_where_different(network, X, head, complement + e) for e in margins)
         return rate * _over_pairs(high - low) / (margins[1] - margins[0])
 
-    def law(X: np.ndarray, head: str) -> AtSignals:
+    def law(told: Prediction, X: np.ndarray, head: str) -> Prediction:
         # Two pixels of complement δ seem to agree until there are 3π/√(2δ) effective layers.
         layers = 3.0 * math.pi / math.sqrt(2.0 * multisphere.closest(network, X, head)[0])
         onset = max(_depth_of(layers / share, growth), _depth_of(share, 2.0 * gamma or 1.0))
-        return AtSignals(onset=onset)
+        return replace(told, onset=max(told.onset, onset))
 
     # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
     correction = min(2.0 * gamma, growth) if gamma else 1.0

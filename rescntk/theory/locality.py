@@ -7,14 +7,14 @@ of a random walk from the output pixel. ``docs/theory/locality.md`` has the form
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from ..engines.boxes import circular_mean
 from ..network import BASIC_FIELDS, RELU_FIELDS, Filter, Network, check_network
-from ..validation import KINDS, check_depths, check_flag, check_kernel, check_shape, check_signals
+from ..validation import KINDS, check_flag, check_kernel, check_shape, check_signals
 from .argument_checks import Map, check_kind, check_length
 from .complements import check_nonzero
 from .paths import path_counts, path_pixels
@@ -22,7 +22,6 @@ from .paths import path_counts, path_pixels
 __all__ = [
     "Fields",
     "Responses",
-    "Widths",
     "asymptotic_width",
     "effective_receptive_field",
     "fields",
@@ -32,7 +31,6 @@ __all__ = [
     "reach",
     "responses",
     "width",
-    "widths",
 ]
 
 
@@ -182,43 +180,6 @@ def fields(network: Network, n_timepoints: int) -> Fields:
     d = check_length(n_timepoints)
     both = (effective_receptive_field(network, d, kind, normalized=True) for kind in KINDS)
     return Fields(np.arange(d) - d // 2, *map(np.fft.fftshift, both))
-
-
-class Widths(NamedTuple):
-    """Widths of the fields of one family of networks over depth, arrays (n_depths,)."""
-
-    depth: np.ndarray
-    gpk: np.ndarray
-    ntk: np.ndarray
-    law: np.ndarray
-    """`asymptotic_width`."""
-    reach: np.ndarray
-
-
-def widths(family: Network | Callable[[int], Network], depths: Iterable[int]) -> Widths:
-    """Return the widths of effective receptive fields as a function of depth.
-
-    Parameters
-    ----------
-    family : Network, or function from a depth to a Network
-        A network stands for all networks that differ from it only in depth.
-    depths : iterable of int
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> rk.theory.locality.widths(rk.Network(1), (1, 10, 100)).ntk.round(3)
-    array([0.707, 2.629, 8.185])
-    """
-    if not callable(family) and not isinstance(family, Network):
-        raise ValueError(f"family is {family!r}, expected a Network or a function that returns one")
-    rows = []
-    for depth in check_depths(depths):
-        n = family.replace(depth=depth) if isinstance(family, Network) else family(depth)
-        if not isinstance(n, Network):
-            raise ValueError(f"family returned {n!r} for depth {depth}, expected a Network")
-        rows.append((depth, width(n, "gpk"), width(n, "ntk"), asymptotic_width(n), reach(n)))
-    return Widths(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
 class Responses(NamedTuple):

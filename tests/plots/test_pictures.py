@@ -12,7 +12,6 @@ from rescntk.learn.counterfactual import Counterfactuals
 from rescntk.regression import LearnedSignals
 from rescntk.theory import (
     conditioning,
-    degeneracy,
     depth,
     families,
     learning,
@@ -165,24 +164,7 @@ def test_limit_distances():
     mine.figure.savefig(io.BytesIO())
 
 
-def test_limit_profiles():
-    curves = [depth.profile(f, (1, 30), n_points=9) for f in (families.cnn(), families.resnet(0.5))]
-    curves[1] = curves[1]._replace(limit=None)
-    picture = plots.limit_profiles(*curves)
-    first, second = picture.axes
-    assert [line.get_label() for line in first.get_lines()] == ["$L$ = 1", "$L$ = 30", "limit"]
-    assert (first.get_lines()[1].get_ydata() == curves[0].values[1]).all()
-    assert len(second.get_lines()) == 2  # without a limit
-    assert len({line.get_linestyle() for line in first.get_lines()}) == 3  # told apart in grey
-    assert first.get_ylabel() and first.get_title()
-    picture.savefig(io.BytesIO())
-    three = plots.limit_profiles(*curves, curves[0])
-    assert [ax.get_visible() for ax in three.axes] == [True, True, True, False]
-
-
 def test_nothing_to_draw():
-    with pytest.raises(ValueError, match="profiles is empty"):
-        plots.limit_profiles()
     with pytest.raises(ValueError, match="reports is empty"):
         plots.limit_distances()
     for nothing in ({}, [rk.Network(1)], None):
@@ -193,7 +175,6 @@ def test_nothing_to_draw():
 
 
 FOUND = conditioning.compare(multisphere.sample(3, 2, 3, rng=0), (1, 2))
-OVER_DEPTH = degeneracy.kernels_over_depth(smoothness.circle([0.0, 1.0]), depths=(1,))
 CNN = {"CNN": rk.Network(1)}
 
 
@@ -204,10 +185,7 @@ CNN = {"CNN": rk.Network(1)}
         (lambda: plots.condition_numbers(3), "comparison is 3, expected a result of conditioning"),
         (lambda: plots.gram_matrix([[1.0]], [1], "ax"), "ax is 'ax', expected matplotlib Axes"),
         (lambda: plots.gram_matrix([[1.0]], 1), r"labels has shape \(\), expected \(n,\)"),
-        (lambda: plots.kernels_over_depth([1.0], OVER_DEPTH, axes=3), r"axes is 3, expected an a"),
-        (lambda: plots.kernels_over_depth([1.0], 3), "kernels is 3, expected a result of"),
         (lambda: plots.limit_distances("report"), "a report is 'report', expected a result of d"),
-        (lambda: plots.limit_profiles(3), "a profile is 3, expected a result of depth.profile"),
         (lambda: plots.eigenvalue_decay([]), r"found is \[\], expected a result of spectrum.decay"),
         (lambda: plots.receptive_fields(CNN, 5, logarithmic="no"), "logarithmic is 'no', expected"),
         (lambda: plots.receptive_fields(CNN, 5, explain=1), "explain is 1, expected True or False"),
@@ -242,29 +220,6 @@ def test_pyplot_is_left_alone():
         " print('matplotlib.pyplot' in sys.modules)"
     )
     assert run(code).strip() == "False"
-
-
-def test_kernels_over_depth():
-    angles = np.linspace(0, np.pi, 21)
-    X, x = smoothness.circle(angles), smoothness.circle([0.0])
-    found = degeneracy.kernels_over_depth(X, x, (1, 10, 50))
-    axes = plots.kernels_over_depth(np.cos(angles), found)
-    limits = degeneracy.ffnet_limit, degeneracy.resnet_limit
-    for (ax, below), values, limit in zip(axes.T, (found.ffnet, found.resnet), limits, strict=True):
-        assert below.get_legend() and below.get_yscale() == "log" and ax.get_title()
-        drawn = ax.get_lines()[1:]
-        assert len(looks(drawn)) == len(looks(below.get_lines()[:3])) == 3
-        for k, (line, distance) in enumerate(zip(drawn, below.get_lines(), strict=False)):
-            assert (line.get_ydata() == values[k, ::-1, 0]).all()
-            assert (np.diff(line.get_xdata()) > 0).all()
-            height = distance.get_ydata()
-            shown = np.isfinite(height)
-            expected = np.abs(line.get_ydata() - limit(line.get_xdata()))
-            assert (height[shown] == expected[shown]).all() and (expected[~shown] < 1e-14).all()
-            if limit is degeneracy.resnet_limit:
-                assert shown.any() == (k > 0)  # one layer is the limit
-    assert (axes[0, 0].get_lines()[0].get_ydata() == 0.25).all()
-    assert drawn[0].get_label() == "1 layer" and drawn[1].get_label() == "10 layers"
 
 
 def test_gram_matrix_is_sorted_by_class(rng):
