@@ -187,9 +187,6 @@ ROOMS = {
     "theory.locality.path_pixels": Room(locality.path_pixels, NOT_SHAPE),
     "theory.locality.reach": Room(locality.reach, NOT_SHAPE),
     "theory.locality.width": Room(locality.width, SCALES),
-    "theory.multisphere.closest": Room(
-        lambda n: multisphere.closest(n, X, "gap"), {"depth", *NOT_SHAPE}
-    ),
     "theory.multisphere.gram_complements": Room(
         lambda n: multisphere.gram_complements([n], X, kind="ntk"), SCALES
     ),

@@ -26,6 +26,7 @@ from functools import partial
 import numpy as np
 
 from ..activations import activation_of
+from ..engines.boxes import circular_mean
 from ..kernels import Kernel
 from ..network import BASIC_FIELDS, Network, check_network, check_one_dilation
 from ..validation import check_constant
@@ -37,6 +38,9 @@ from .prediction import Prediction, unresolved
 __all__ = ["Prediction", "decaying", "dot_product", "fixed", "two_layer"]
 
 _EPS = float(np.finfo(np.float64).eps)
+
+_OPPOSITE = 64 * _EPS
+"""1 + ρ below which pixels count as opposite: some tens of roundings."""
 
 
 def dot_product(network: Network) -> Kernel:
@@ -267,7 +271,30 @@ def _to_opposite(network: Network, X: np.ndarray, head: str) -> float:
     """Return the least 1 + u of signals; infinity where it is unknown or κ0 has no root there."""
     if not (activation_of(network).root_at_opposite and multisphere.contains(X)):
         return math.inf
-    return multisphere.closest(network, X, head)[1]
+    return _closest(network, X, head)[1]
+
+
+def _closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
+    """Return the least complements 1 − ρ and 1 + ρ of different signals' pixels in layer 2.
+
+    X is on the multi-sphere. 1 − ρ is the least positive complement over windows of the largest
+    filter, or infinity. 1 + ρ is over windows of the inner filter, exactly 0 where it is rounding.
+    """
+    check_one_dilation(network, BASIC_FIELDS)
+    inner, outer = network.inner_filter(2), network.outer_filter(2)
+    least = np.array([np.inf, np.inf])
+
+    def function(delta: np.ndarray) -> np.ndarray:
+        delta = circular_mean(delta, *network.input_filter)
+        mixed = circular_mean(delta, *max(inner, outer))
+        above = 2.0 - circular_mean(delta, *inner)
+        above[above < _OPPOSITE] = 0.0
+        for k, values in enumerate((mixed[mixed > 0], above)):
+            least[k] = min(least[k], values.min(initial=np.inf))
+        return np.zeros((1, *delta.shape))  # the matrix does not matter
+
+    multisphere.over_pairs(X, head, function)
+    return float(least[0]), float(least[1])
 
 
 def _rate(
@@ -301,7 +328,7 @@ def _one_layer(network: Network, gamma: float) -> Prediction:
         if X.shape[2] > 1:
             return None
         t = np.clip(dot_product(network)(X), -1.0, 1.0)[np.triu_indices(len(X), 1)]
-        if t.min() <= -1.0 + multisphere.OPPOSITE:
+        if t.min() <= -1.0 + _OPPOSITE:
             return None
         return network.branch_gain * float(root_mean_square(degeneracy.resnet_rate(t)))
 
@@ -346,7 +373,7 @@ def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
 
     def law(told: Prediction, X: np.ndarray, head: str) -> Prediction:
         # Two pixels of complement δ seem to agree until there are 3π/√(2δ) effective layers.
-        layers = 3.0 * math.pi / math.sqrt(2.0 * multisphere.closest(network, X, head)[0])
+        layers = 3.0 * math.pi / math.sqrt(2.0 * _closest(network, X, head)[0])
         onset = max(_depth_of(layers / share, growth), _depth_of(share, 2.0 * gamma or 1.0))
         return replace(told, onset=max(told.onset, onset))
 

@@ -50,13 +50,7 @@ class SampleComplexity(ReportTable):
     tail: float
     """Part of the kernel's trace in frequencies above `max_frequency`, from 0 to 1."""
 
-    def __str__(self) -> str:
-        """Return the table as text."""
-        rows = ((" ".join(map(str, row[0])), *(f"{v:.4g}" for v in row[1:])) for row in self.rows)
-        cells = [("frequencies", "eigenvalue", "n", "least", "most"), *rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        head, *body = ("  ".join(map(str.rjust, line, widths)) for line in cells)
-        return "\n".join([head, "-" * len(head), *body])
+    header = ("frequencies", "eigenvalue", "n", "least", "most")
 
 
 def sample_complexity(

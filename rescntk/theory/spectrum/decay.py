@@ -54,10 +54,6 @@ class DecayExponents:
     n_timepoints: int
     kind: str
     head: str
-    nu_a: float
-    """ν_a of theorem 5.1, 5/2."""
-    nu_b: float
-    """ν_b, with the number of the receptive field's pixels."""
 
     def __iter__(self) -> Iterator[FrequencyDecay]:
         return iter(self.decays)
@@ -149,7 +145,7 @@ def decay_exponents(
                 law=singularity_exponent(network, n_channels, d, chosen, kind, head),
             )
         )
-    return DecayExponents(tuple(decays), network, n_channels, d, kind, head, 2.5, 1 + above / 2)
+    return DecayExponents(tuple(decays), network, n_channels, d, kind, head)
 
 
 def singularity_exponent(
