@@ -13,7 +13,8 @@ import joblib
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
-from .. import datasets, text_tables
+from .. import datasets
+from ..datasets import text_tables
 from ..progress import say, show
 from .classifier import ResidualKernelClassifier
 from .regressor import ResidualKernelRegressor

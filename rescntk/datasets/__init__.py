@@ -14,10 +14,10 @@ from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
+from ..arrays import SignalList
+from ..progress import has_terminal
+from ..validation import check_batch, check_choice, check_signals
 from . import text_tables
-from .arrays import SignalList
-from .progress import has_terminal
-from .validation import check_batch, check_choice, check_signals
 
 __all__ = ["bundled", "load", "load_labelled", "read", "read_labelled", "read_labels"]
 
