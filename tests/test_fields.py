@@ -183,7 +183,6 @@ ROOMS = {
     "theory.locality.effective_receptive_field": Room(
         lambda n: locality.effective_receptive_field(n, 9), {"input_scale"}
     ),
-    "theory.locality.fields": Room(lambda n: locality.fields(n, 9), SCALES),
     "theory.locality.path_pixels": Room(locality.path_pixels, NOT_SHAPE),
     "theory.locality.reach": Room(locality.reach, NOT_SHAPE),
     "theory.locality.width": Room(locality.width, SCALES),

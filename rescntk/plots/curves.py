@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..theory import locality
 from ..theory.argument_checks import check_length, check_points
+from ..theory.locality import effective_receptive_field
 from ..theory.smoothness import Interpolation, magnitudes
-from ..validation import check_depth, check_flag
+from ..validation import KINDS, check_depth, check_flag
 from .style import COLOURS, axes, check_drawn, check_named, finish, looks
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ _HOLLOW: dict[str, Any] = {"markerfacecolor": "none", "markersize": 5}
 
 
 def receptive_fields(
-    networks: Mapping[str, Network | locality.Fields],
-    n_timepoints: int | None = None,
+    networks: Mapping[str, Network],
+    n_timepoints: int,
     ax: Any = None,
     title: str | None = None,
     *,
@@ -43,10 +43,9 @@ def receptive_fields(
 
     Parameters
     ----------
-    networks : mapping of str to Fields or Network
-        Names and results of ``locality.fields``; a network stands for its fields.
-    n_timepoints : int, optional
-        Length of the signals, for networks.
+    networks : mapping of str to Network
+    n_timepoints : int
+        Length of the signals.
     ax : matplotlib Axes, by default those of a new figure; returned
     title : str, optional
     logarithmic : bool, default False
@@ -60,17 +59,17 @@ def receptive_fields(
     >>> ax = plots.receptive_fields({"CNN": literature.barzilai_cnn(8)}, 31)
     """
     check_named(networks, "networks")
-    if n_timepoints is not None:
-        check_length(n_timepoints)
+    d = check_length(n_timepoints)
     logarithmic, explain = check_flag(logarithmic, "logarithmic"), check_flag(explain, "explain")
     ax = axes(ax)
     top = 0.0
-    for (name, field), colour, marker, line in looks(networks.items()):
-        if not isinstance(field, locality.Fields):
-            field = locality.fields(field, check_length(n_timepoints))
-        distance, gpk, ntk = field
-        every = max(1, len(distance) // _MARKERS)
-        shown = (len(distance) // 2 % every, every)  # so that the output pixel has a marker
+    distance, every = np.arange(d) - d // 2, max(1, d // _MARKERS)
+    shown = (d // 2 % every, every)  # so that the output pixel has a marker
+    for (name, network), colour, marker, line in looks(networks.items()):
+        gpk, ntk = (
+            np.fft.fftshift(effective_receptive_field(network, d, kind, normalized=True))
+            for kind in KINDS
+        )
         top = max(top, gpk.max(), ntk.max())
         # Nothing is drawn outside the receptive field.
         gpk, ntk = (np.where(weights > 0, weights, np.nan) for weights in (gpk, ntk))

@@ -14,17 +14,15 @@ import numpy as np
 
 from ..engines.boxes import circular_mean
 from ..network import BASIC_FIELDS, RELU_FIELDS, Filter, Network, check_network
-from ..validation import KINDS, check_flag, check_kernel, check_shape, check_signals
+from ..validation import check_flag, check_kernel, check_shape, check_signals
 from .argument_checks import Map, check_kind, check_length
 from .complements import check_nonzero
 from .paths import path_counts, path_pixels
 
 __all__ = [
-    "Fields",
     "Responses",
     "asymptotic_width",
     "effective_receptive_field",
-    "fields",
     "kernel_responses",
     "path_counts",
     "path_pixels",
@@ -152,34 +150,6 @@ def asymptotic_width(network: Network) -> float:
     squares = np.mean(np.square(np.asarray(network.dilation, dtype=np.float64)))
     step = Filter(network.outer_filter_size).variance + Filter(network.filter_size).variance
     return math.sqrt(branches * squares * step)
-
-
-class Fields(NamedTuple):
-    """The normalized fields of a network's two kernels, (n_timepoints,) each."""
-
-    distance: np.ndarray
-    """Distance from the output pixel, increasing: the output is in the middle."""
-    gpk: np.ndarray
-    ntk: np.ndarray
-
-
-def fields(network: Network, n_timepoints: int) -> Fields:
-    """Return the normalized fields of both kernels, with the output pixel in the middle.
-
-    Parameters
-    ----------
-    network, n_timepoints
-        As for `effective_receptive_field`.
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> rk.theory.locality.fields(rk.Network(depth=1), 5).gpk.round(3)
-    array([0.   , 0.167, 0.667, 0.167, 0.   ])
-    """
-    d = check_length(n_timepoints)
-    both = (effective_receptive_field(network, d, kind, normalized=True) for kind in KINDS)
-    return Fields(np.arange(d) - d // 2, *map(np.fft.fftshift, both))
 
 
 class Responses(NamedTuple):

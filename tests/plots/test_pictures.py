@@ -171,7 +171,7 @@ def test_nothing_to_draw():
         with pytest.raises(ValueError, match="networks is .*, expected a mapping of names"):
             plots.receptive_fields(nothing, 5)
     with pytest.raises(ValueError, match="n_timepoints is None"):
-        plots.receptive_fields({"one": rk.Network(1)})
+        plots.receptive_fields(CNN, None)
 
 
 FOUND = conditioning.compare(multisphere.sample(3, 2, 3, rng=0), (1, 2))
@@ -189,10 +189,7 @@ CNN = {"CNN": rk.Network(1)}
         (lambda: plots.eigenvalue_decay([]), r"found is \[\], expected a result of spectrum.decay"),
         (lambda: plots.receptive_fields(CNN, 5, logarithmic="no"), "logarithmic is 'no', expected"),
         (lambda: plots.receptive_fields(CNN, 5, explain=1), "explain is 1, expected True or False"),
-        (
-            lambda: plots.receptive_fields({"CNN": locality.fields(rk.Network(1), 5)}, "many"),
-            "n_timepoints is 'many'",
-        ),
+        (lambda: plots.receptive_fields(CNN, "many"), "n_timepoints is 'many'"),
         (lambda: plots.kernel_shapes({}), "shapes is {}, expected a mapping of names to values on"),
         (lambda: plots.kernel_spectra(SHAPES, absolute="yes"), "absolute is 'yes', expected True"),
         (lambda: plots.functions_on_circle(SHAPES, [0.0], [1.0, 2.0]), r"targets has shape \(2,\)"),
@@ -276,8 +273,7 @@ def test_receptive_fields(d, logarithmic):
     assert d // 2 in range(first, d, step)
     assert len(looks(named[name] for name in networks)) == 2
     assert ax.get_yscale() == ("log" if logarithmic else "linear") and ax.get_title() == "mine"
-    results = {name: locality.fields(network, d) for name, network in networks.items()}
-    plain = plots.receptive_fields(results, explain=False)
+    plain = plots.receptive_fields(networks, d, explain=False)
     assert [text.get_text() for text in plain.get_legend().get_texts()] == list(networks)
 
 

@@ -99,9 +99,9 @@ def eigenvalues(
     normalized : bool, default False
         Divide the kernel by its value K(x, x) for the equivariant head. Without, an OverflowError
         says where eigenvalues exceed float64.
-    method : {"auto", "angles", "gegenbauer", "cosine"}, default "auto"
-        Quadrature (``docs/theory/spectrum.md``). "gegenbauer" is the papers' rule, "cosine" the
-        same for C0 = 2, and "auto" the one of fewer nodes of "angles" and "gegenbauer".
+    method : {"auto", "angles", "gegenbauer"}, default "auto"
+        Quadrature (``docs/theory/spectrum.md``). "gegenbauer" is the papers' rule. "auto" is the
+        rule of fewer nodes.
     nodes : int, optional
         Nodes a pixel: more than `max_frequency`; for "angles" more than π/4 times
         (`max_frequency` + C0 − 2). The default has relative errors of at most 1e-4 by "angles".
@@ -198,12 +198,7 @@ class _Request:
         self.method = check_choice(method, "method", ("auto", *METHODS))
         counts = {name: default_nodes(name, self.n_channels, self.highest) for name in METHODS}
         if method == "auto":
-            self.method = min(METHODS[:2], key=counts.__getitem__)
-        if method == "cosine" and self.n_channels != 2:
-            raise ValueError(
-                f"method is 'cosine' with n_channels {self.n_channels}, expected n_channels 2: a "
-                "cosine transform is for harmonics of a circle"
-            )
+            self.method = min(METHODS, key=counts.__getitem__)
         n = counts[self.method] if nodes is None else check_depth(nodes, "nodes")
         by_angles, least = self.method == "angles", self.highest + 1
         if by_angles:
@@ -214,7 +209,7 @@ class _Request:
                 f"{self.highest} by {self.method!r}"
             )
         # On the coarser grid an error like nodes^-6 is twice as large, the slowest of "angles".
-        # Errors of the other rules fall at least like nodes^-C0.
+        # Errors of the other rule fall at least like nodes^-C0.
         fewer = max(8, math.ceil(n / 8)) if by_angles or self.n_channels > 6 else n - n // 2
         self.nodes, self.coarser = n, max(n - fewer, 2)
         self._windows = windows(network, self.d)
