@@ -280,7 +280,7 @@ def limits(options: Namespace) -> None:
 
 
 def gram(options: Namespace) -> None:
-    """Write the kernel matrix of the signals in one file, or in one file with those in another.
+    """Write the kernel matrix of the signals in a file, or between the signals of two files.
 
     An output in .zarr is computed block by block: after an interruption the same command resumes
     where it stopped. Parameters and labels are kept with the matrix: K.npy has them in K.json.

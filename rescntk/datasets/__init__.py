@@ -22,8 +22,8 @@ from . import text_tables
 __all__ = ["bundled", "load", "load_labelled", "read", "read_labelled", "read_labels"]
 
 SUFFIXES = (".npy", ".npz", ".ts", ".csv")
-"""Kinds of files: one NumPy array, several named arrays, the time-series format of aeon, a table
-with a row for each value or for each signal."""
+"""Kinds of files: one NumPy array, several named arrays, the time-series format of aeon, a table.
+A table has a row for each value or for each signal."""
 
 _TECATOR_TRAIN = 172
 """Training signals in Tecator's file, which come first; the split is that of sktime."""

@@ -166,7 +166,7 @@ def readout_factor(network: Network, params: Parameters) -> float:
 
 
 def plan_of(network: Network, params: Parameters) -> dict[str, tuple[Convolution, ...]]:
-    """Return the layout of these parameters; without factors where weights carry their scale."""
+    """Return the layout of the parameters; without factors where weights carry their scale."""
     factors = params.initialization == "ntk"
     return layout(network, params.n_channels, params.width, params.axes, factors=factors)
 

@@ -72,8 +72,8 @@ def check(
 ) -> Report:
     """Check whether a family of kernels converges at infinite depth, to what, and how fast.
 
-    Fits over a ladder of depths give each pair's limit, and the exponent and the constant of its
-    distance from the predicted limit. All three have error bars. The verdict *agrees*,
+    Fits over a ladder of depths give each pair's limit, and the power law of its distance from the
+    predicted limit: exponent and constant. All three have error bars. The verdict *agrees*,
     *contradicts* or is *open* (docs/theory/depth_checker.md).
 
     Parameters

@@ -249,9 +249,9 @@ def _dot_product(network: Network, gamma: float, kind: str, one_window: bool) ->
 def _mean_errors(network: Network, X: np.ndarray, head: str) -> np.ndarray:
     """Return the relative rounding errors of √F⁰(x, x), (n_cases,): at least 1 where it is 0.
 
-    GAP's F⁰(x, x) is the squared norm of a signal's mean, and a sum of d numbers errs by d·eps/2
-    times the sum of their absolute values. Two sums count: the user's, which took the mean away
-    from every pixel, and the sum in this function. A mean that is smaller cannot be told from 0.
+    GAP's F⁰(x, x) is the squared norm of a signal's mean. A sum of d numbers errs by d·eps/2 times
+    the sum of absolute values. Two sums count: the user's, which took the mean away from every
+    pixel, and the sum in this function. A smaller mean cannot be told from 0.
     """
     if head != "gap":  # a mean of squares
         own = dot_product(network).replace(head=head).diag(X)

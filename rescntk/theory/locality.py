@@ -39,9 +39,9 @@ def effective_receptive_field(
 
     :math:`K_{Eq}(x,x) = \sum_i w_i\, s\|x_i\|^2` with s the network's ``input_scale``: Barzilai et
     al. 2022, figure 2 (the kernels' half). Each weight keeps its digits at any depth. Entry 0 is
-    the output pixel, entries i and d − i the pixels i pixels away. Weights on an image add up to
-    these weights along either axis. Without skip connections the normalized weights on an image
-    are the outer product of those on its axes (``docs/theory/locality.md``).
+    the output pixel, entries i and d − i the pixels i pixels away. An image's weights, added up
+    along an axis, are the weights of the other axis. Without skip connections an image's
+    normalized weights are the outer product of its axes' weights (``docs/theory/locality.md``).
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def _changed(X: np.ndarray, Z: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _counts(network: Network, kind: str) -> tuple[float, float, float]:
-    """Return r + t and i + o (1 and 0 for the GPK), and L p, a walk's mean number of branches."""
+    """Return r + t and i + o, of the GPK 1 and 0; and L p, a walk's mean number of branches."""
     reason = ": only for ReLU is K(x, x) linear in the pixels' energies"
     check_network(network, RELU_FIELDS, reason)
     parts, branches = network.parts, network.depth * network.branch_share

@@ -221,9 +221,8 @@ def gram_complements(
     Parameters
     ----------
     networks : iterable of Network
-        ReLU, ``input_filter_size`` 1, alike in everything but `depth` and `alpha`, with kernels
-        that are not 0 for every signal, and 10^8 layers at most. Networks of one `alpha` pass the
-        layers once.
+        ReLU, ``input_filter_size`` 1, alike in everything but `depth` and `alpha`. Kernels are not
+        0 for every signal. 10^8 layers at most. Networks of one `alpha` pass the layers once.
     X : ndarray, (n_cases, n_channels, n_timepoints)
         On the multi-sphere.
     kind, head, progress

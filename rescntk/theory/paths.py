@@ -91,9 +91,9 @@ def counts(network: Network, d: int) -> np.ndarray:
 def path_pixels(network: Network) -> np.ndarray:
     """Return the ends of all paths, as distances from the output pixel, (n_paths,).
 
-    A path (Barzilai et al. 2022, appendix D) is a tuple of offsets, one a convolution from the
-    output to the input, and ends at their sum. Paths are ordered like the entries of an array with
-    an axis for each convolution, the output's first.
+    A path (Barzilai et al. 2022, appendix D) is a tuple of offsets, an offset for each convolution
+    from the output to the input. The path ends at the sum of its offsets. Paths are ordered like
+    the entries of an array with an axis for each convolution, the output's first.
 
     Parameters
     ----------

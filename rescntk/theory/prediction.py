@@ -134,8 +134,8 @@ class Prediction:
 def unresolved(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     """Return the cases whose kernel with itself is 0 up to rounding, of a kernel of one layer.
 
-    GAP's mean over pixel pairs may cancel. Each pair errs by some roundings of √(K_jj K_j'j'), the
-    mean by the same number of roundings of the mean of K_jj: the trace kernel.
+    GAP's mean over pixel pairs may cancel. Each pair errs by some roundings of √(K_jj K_j'j').
+    The mean errs by the same number of roundings of the trace kernel, the mean of K_jj.
     """
     lost = kernel.replace(normalized=True).diag(X) == 0
     if kernel.head == "gap":

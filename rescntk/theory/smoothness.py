@@ -335,7 +335,7 @@ def _gaussian_coefficients(last: int) -> np.ndarray:
 
 
 def _power_spectrum(values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return |f̂_k|² + |f̂_−k|² of functions divided by their largest values, and these."""
+    """Return |f̂_k|² + |f̂_−k|² of functions of largest value 1, and their own largest values."""
     values = check_samples(values)
     scale = np.abs(values).max(axis=-1)
     scaled = values / np.where(scale > 0, scale, 1.0)[..., None]

@@ -79,8 +79,9 @@ def sample_complexity(
     max_frequency : int
         Highest frequency whose eigenvalues are computed, at least 1. Raising it narrows the bounds.
     frequencies : iterable of d integers each, optional
-        Frequencies of the pixels, from 0 to `max_frequency`. The default: 1, 2, … on pixel 0 only,
-        1 on each other pixel only (equivariant head), and 1 on pixels 0 and p for all distances p.
+        Frequencies of the pixels, from 0 to `max_frequency`. The default has 1, 2, … on pixel 0
+        only, 1 on pixels 0 and p for all distances p, and with the equivariant head 1 on each
+        other pixel only.
     share : float, default 0.5
         Learnability L that counts as learned, above 0 and below 1.
     ridge : float, default 0.0

@@ -293,7 +293,7 @@ def _spectrum(K: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _resolved(values: np.ndarray, eps: float, shape: tuple[int, ...]) -> np.ndarray:
-    """Return eigenvalues with those below n·eps·λ_max replaced by 0; refuse clearly negative."""
+    """Return eigenvalues, 0 in place of values below n·eps·λ_max; refuse clearly negative ones."""
     least = resolution(values, eps)
     if values[0] < -10 * least:  # the factor is for K's own errors, as in regression.decompose
         raise ValueError(
@@ -306,7 +306,7 @@ def _resolved(values: np.ndarray, eps: float, shape: tuple[int, ...]) -> np.ndar
 def effective_dimension(K: np.ndarray, ridge: float = 0.0) -> float:
     """Return Σ λ/(λ + δ) over the eigenvalues λ of a kernel matrix; its rank for δ = 0.
 
-    It is the trace of K (K + δI)⁻¹: the degrees of freedom of ridge regression on these signals.
+    Σ λ/(λ + δ) is the trace of K (K + δI)⁻¹: the degrees of freedom of ridge regression.
 
     Parameters
     ----------

@@ -189,8 +189,8 @@ def singularity_exponent(
     first = network.depth + 1
     if kind == "ntk" and (parts.input or parts.inner or parts.outer):
         first = 1 if parts.input or parts.inner else 2
-    # The windows of all pre-activations below the last layer's at pixel 0, and its own, with the
-    # last layer in which each occurs.
+    # The windows of the last layer's pre-activation at pixel 0 and of all pre-activations below it.
+    # `below` has the last layer in which each window occurs.
     seen, below = windows(network, d)[0], dict[frozenset[int], int]()
     reached, features = frozenset({0}), frozenset[int]()  # pixels of units, and what they take
     for layer in range(network.depth, 0, -1):

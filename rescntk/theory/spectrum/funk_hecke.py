@@ -89,13 +89,13 @@ def eigenvalues(
     n_channels : int
         C0, at least 2: the pixels' spheres have C0 − 1 dimensions.
     n_timepoints : int
-        Number d of pixels, at most 32. Only those in the output's receptive field cost.
+        Number d of pixels, at most 32. Only pixels in the output's receptive field cost.
     max_frequency : int or d ints
         Highest frequency, of all pixels or of each.
     kind : {"gpk", "ntk"}, default "gpk"
     head : {"equivariant", "trace", "gap"}, default "equivariant"
-        Trace and GAP average the eigenvalues of the equivariant head, which reads pixel 0, over
-        all shifts of the frequencies (Geifman et al. 2022, theorem 3.7; see `multiplicities`).
+        The equivariant head reads pixel 0. Trace and GAP average its eigenvalues over all shifts
+        of the frequencies (Geifman et al. 2022, theorem 3.7; see `multiplicities`).
     normalized : bool, default False
         Divide the kernel by its value K(x, x) for the equivariant head. Without, an OverflowError
         says where eigenvalues exceed float64.
@@ -108,8 +108,8 @@ def eigenvalues(
     return_error : bool, default False
         Return a `Spectrum`: eigenvalues and errors. Twice the work.
     max_memory, max_points : float, default 4e9 and 1e11
-        Bytes of arrays, and points of the grid over all layers, most of an hour on one core, that
-        a call may take. (`cost` tells both.)
+        Most bytes of arrays, and most points of the grid over all layers (`cost` tells both).
+        1e11 points take most of an hour on one core.
     progress : bool, default False
         Whether to show a progress bar (needs tqdm).
 
