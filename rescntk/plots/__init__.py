@@ -1,14 +1,7 @@
 """Pictures of kernels, decisions and the theory. Matplotlib is imported when one is drawn."""
 
 from .changes import counterfactual, learned_signals
-from .curves import (
-    eigenvalue_decay,
-    functions_on_circle,
-    interpolations,
-    kernel_shapes,
-    kernel_spectra,
-    receptive_fields,
-)
+from .curves import eigenvalue_decay, functions_on_circle, receptive_fields
 from .depth import condition_numbers, limit_distances
 from .learning import contributions, gram_matrix, pass_weights
 from .samples import forecast, learning_curve
@@ -24,9 +17,6 @@ __all__ = [
     "forecast",
     "functions_on_circle",
     "gram_matrix",
-    "interpolations",
-    "kernel_shapes",
-    "kernel_spectra",
     "learned_signals",
     "learning_curve",
     "limit_distances",

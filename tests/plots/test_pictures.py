@@ -1,6 +1,7 @@
 """Pictures draw the numbers, and lines can be told apart."""
 
 import io
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,8 +22,11 @@ from rescntk.theory import (
     spectrum,
 )
 from tests.processes import run
+from tests.project.pages import ROOT
 
 pytest.importorskip("matplotlib")
+sys.path.insert(0, str(ROOT / "notebooks"))
+import smoothness_pictures as pictures
 
 ANGLES = smoothness.grid(6)
 KERNELS = {
@@ -190,13 +194,8 @@ CNN = {"CNN": rk.Network(1)}
         (lambda: plots.receptive_fields(CNN, 5, logarithmic="no"), "logarithmic is 'no', expected"),
         (lambda: plots.receptive_fields(CNN, 5, explain=1), "explain is 1, expected True or False"),
         (lambda: plots.receptive_fields(CNN, "many"), "n_timepoints is 'many'"),
-        (lambda: plots.kernel_shapes({}), "shapes is {}, expected a mapping of names to values on"),
-        (lambda: plots.kernel_spectra(SHAPES, absolute="yes"), "absolute is 'yes', expected True"),
+        (lambda: plots.functions_on_circle({}), "functions is {}, expected a mapping of names to"),
         (lambda: plots.functions_on_circle(SHAPES, [0.0], [1.0, 2.0]), r"targets has shape \(2,\)"),
-        (
-            lambda: plots.interpolations({}, [0.0], [1.0]),
-            "found is {}, expected a mapping of names",
-        ),
         (lambda: plots.pass_weights({"weight": np.ones(2)}), "passes has no 'error', expected pas"),
         (lambda: plots.contributions(3, np.ones((1, 1, 4))), "model is 3, expected a fitted Resid"),
         (
@@ -277,47 +276,42 @@ def test_receptive_fields(d, logarithmic):
     assert [text.get_text() for text in plain.get_legend().get_texts()] == list(networks)
 
 
-def test_kernel_shapes():
-    shown = on_circle(plots.kernel_shapes(SHAPES), 3)
-    for line, values in zip(shown, SHAPES.values(), strict=True):
-        assert (line.get_ydata()[:-1] == values / values.max()).all()
-        assert line.get_xdata()[128] == 0 and line.get_ydata()[128] == 1
-
-
-def test_interpolations():
+def test_functions_on_circle():
     targets = smoothness.target(ANGLES)
-    found = {
-        name: smoothness.interpolation(kernel, ANGLES, targets, 256)
-        for name, kernel in KERNELS.items()
-    }
-    ax = plots.interpolations(found, ANGLES + 2 * np.pi, targets, cutoff=14)
-    for line, (name, interpolation) in zip(on_circle(ax, 3), found.items(), strict=True):
-        assert (line.get_ydata()[:-1] == interpolation.values).all()
-        assert line.get_label().startswith(f"{name}: curvature {interpolation.curvature:.3g}, μ = ")
-    assert ax.get_lines()[2].get_label().endswith("μ = 1")
-    assert "·$10^{-" in ax.get_lines()[0].get_label()
+    ax = plots.functions_on_circle(SHAPES, ANGLES + 2 * np.pi, targets)
+    for line, values in zip(on_circle(ax, 3), SHAPES.values(), strict=True):
+        assert (line.get_ydata()[:-1] == values).all()
     dots = ax.get_lines()[3]
     np.testing.assert_allclose(dots.get_xdata(), ANGLES / np.pi, atol=1e-12)
     assert (dots.get_ydata() == targets).all()
 
 
-def test_kernel_spectra():
-    ax = plots.kernel_spectra(SHAPES, last=60)
+def test_pictures_of_the_notebook_smoothness():
+    ax = plots.figure((4, 3)).subplots()
+    pictures.kernel_shapes(SHAPES, ax)
+    for line, values in zip(on_circle(ax, 3), SHAPES.values(), strict=True):
+        assert (line.get_ydata()[:-1] == values / values.max()).all()
+        assert line.get_xdata()[128] == 0 and line.get_ydata()[128] == 1
+    targets, ax = smoothness.target(ANGLES), plots.figure((4, 3)).subplots()
+    found = {
+        name: smoothness.interpolation(kernel, ANGLES, targets, 256)
+        for name, kernel in KERNELS.items()
+    }
+    pictures.interpolations(found, ax, cutoff=14)
+    for line, (name, interpolation) in zip(on_circle(ax, 3), found.items(), strict=True):
+        assert (line.get_ydata()[:-1] == interpolation.values).all()
+        assert line.get_label().startswith(f"{name}: curvature {interpolation.curvature:.3g}, μ = ")
+    assert ax.get_lines()[2].get_label().endswith("μ = 1")
+    assert "·$10^{-" in ax.get_lines()[0].get_label()
+    ax = pictures.kernel_spectra(SHAPES, last=60)
     first, second, gaussian = lines(ax).values()
     for line, values in zip((first, second, gaussian), SHAPES.values(), strict=True):
-        magnitudes = smoothness.magnitudes(values)
-        k = line.get_xdata()
-        assert (line.get_ydata() == magnitudes[k] / magnitudes.max()).all()
+        assert (line.get_ydata() == smoothness.magnitudes(values)[line.get_xdata()]).all()
     assert first.get_xdata()[-1] == 60 and gaussian.get_xdata()[-1] == smoothness.CUTOFF
     assert ax.get_xscale() == ax.get_yscale() == "log"
     marked = first.get_xdata()[first.get_markevery()]
     assert marked[0] == 1 and marked[-1] == 60
     assert len(marked) < 13 and np.log(marked[1:] / marked[:-1]).max() < np.log(2) + 1e-9
-    with pytest.raises(ValueError, match=r"last is 129, expected at most 128, .* shapes\['MLP'\]"):
-        plots.kernel_spectra(SHAPES, last=129)
-    absolute = plots.kernel_spectra(SHAPES, 60, absolute=True).get_lines()[0]
-    expected = smoothness.magnitudes(SHAPES["MLP"])[absolute.get_xdata()]
-    assert (np.abs(absolute.get_ydata() - expected) <= 1e-15 * expected.max()).all()
 
 
 def test_eigenvalue_decay():
