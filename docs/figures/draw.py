@@ -60,49 +60,39 @@ def recordings() -> Any:
 
 def chooser() -> Any:
     """Draw the questions that lead to an estimator or a kernel."""
-    figure = plots.figure((8.4, 4.6))
+    figure = plots.figure((7.2, 4.6))
     ax = figure.subplots()
     ax.axis("off")
     ax.set(xlim=(0, 100), ylim=(0, 58))
-
-    def box(x: float, y: float, text: str, colour: str = "white") -> None:
-        style = {"boxstyle": "round,pad=0.3", "facecolor": colour, "edgecolor": "0.35"}
-        place = {"ha": "center", "va": "center", "fontsize": "small", "bbox": style}
-        ax.text(x, y, text, **place)
-
-    def arrow(start: tuple[float, float], end: tuple[float, float], label: str) -> None:
-        line = {"arrowstyle": "-|>", "color": "0.35", "shrinkA": 14, "shrinkB": 20}
-        ax.annotate("", end, start, arrowprops=line)
-        middle = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
-        paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-        ax.text(*middle, label, ha="center", va="center", fontsize="small", bbox=paper)
-
-    start, own = (50, 55), (84, 38)
-    ends = {
-        "class": ((12, 38), "ResidualKernelClassifier"),
-        "number": ((48, 38), "ResidualKernelRegressor"),
-    }
     question, call = "#EAF2F8", "#FBE9DD"
-    for label, (place, _) in ends.items():
-        arrow(start, place, f"a {label}")
-    arrow(start, own, "a kernel matrix")
-    arrow((12, 38), (30, 22), "")
-    arrow((48, 38), (30, 22), "")
-    arrow((30, 22), (12, 6), "no")
-    arrow((30, 22), (48, 6), "yes")
-    arrow(own, (70, 22), "one call")
-    arrow(own, (90, 22), "scikit-learn")
-    arrow((70, 22), (82, 6), "too large for memory")
-    box(*start, "What do you need?", question)
-    for place, text in ends.values():
-        box(*place, text, call)
-    box(30, 22, "More than 1000 signals?", question)
-    box(12, 6, 'effort="fast" first,\nthen "default"', call)
-    box(48, 6, "the same: it uses\nlandmarks automatically", call)
-    box(*own, "For which use?", question)
-    box(70, 22, "ResCNTK(…)(X)", call)
-    box(92, 22, "KernelMatrix,\nSignalKernel", call)
-    box(82, 6, "stored.gram, LandmarkFeatures", call)
+    nodes = {
+        "start": (50, 55, "What do you need?", question),
+        "class": (14, 38, "ResidualKernel\nClassifier", call),
+        "number": (43, 38, "ResidualKernel\nRegressor", call),
+        "matrix": (80, 38, "For which use?", question),
+        "size": (28, 21, "More than 1000 signals?", question),
+        "call": (67, 21, "ResCNTK(…)(X)", call),
+        "learn": (91, 21, "KernelMatrix,\nSignalKernel", call),
+        "few": (12, 4, 'effort="fast" first,\nthen "default"', call),
+        "many": (44, 4, "the same: it uses\nlandmarks by itself", call),
+        "stored": (80, 4, "stored.gram,\nLandmarkFeatures", call),
+    }
+    arrows = (
+        ("start", "class", "a class"), ("start", "number", "a number"),
+        ("start", "matrix", "a kernel matrix"), ("class", "size", ""), ("number", "size", ""),
+        ("size", "few", "no"), ("size", "many", "yes"), ("matrix", "call", "one call"),
+        ("matrix", "learn", "scikit-learn"), ("call", "stored", "too large for memory"),
+    )  # fmt: skip
+    centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "medium"}
+    for one, other, label in arrows:
+        (x, y), (u, v, text) = nodes[one][:2], nodes[other][:3]
+        top = v + (2.8 if "\n" in text else 1.5)  # of the box
+        ax.annotate("", (u, top), (x, y), arrowprops={"arrowstyle": "-|>", "color": "0.35"})
+        paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        ax.text((x + u) / 2, (y + top) / 2, label, bbox=paper, **centred)
+    for x, y, text, colour in nodes.values():
+        style = {"boxstyle": "round,pad=0.3", "facecolor": colour, "edgecolor": "0.35"}
+        ax.text(x, y, text, bbox=style, **centred)
     return figure
 
 
