@@ -219,7 +219,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         if self.class_weight == "balanced":
             of_classes = len(labels) / np.bincount(labels, cases.weights) / len(self.classes_)
         error_weights = of_classes[labels] * counted
-        decisions, folds, _ = self._average(cases, error_weights)
+        decisions, folds, *_ = self._average(cases, error_weights)
         shift = self.class_weight is not None
         weights = of_classes[labels] * cases.weights
         self._shares = np.bincount(labels, weights) / weights.sum()

@@ -17,6 +17,15 @@ _BATCH = 20
 usual. Raising it warns of larger batches only. Chosen: one of 20 signals is beyond the line, and
 the median of 20 signals like the training signals hardly ever."""
 
+_LEAST_SPREAD = 0.1
+"""Least spread of a channel's levels, in units of its deviation over signals and time. Raising it
+lets levels move farther before passes step back. Measured (classification_tried.md): 0.05 to 0.2
+are alike; without it, noise moves levels of signals that are all centred."""
+
+_FARTHEST = 1e6
+"""Largest distance of levels, in units of the usual one. Raising it lets weights underflow, and
+changes no other result. Chosen: its eighth power is far from the ends of float64."""
+
 _ERRORS = 4.0
 """Standard errors above which a difference is named. Raising it names fewer channels. Chosen: by
 chance one channel of 8000 is named."""
@@ -81,8 +90,30 @@ class UsualSignals:
     exponent: int
     """Of the power of two by which signals are divided: squares of their numbers are finite."""
     channels: Channels
-    line: float
+    spread: np.ndarray
+    """Standard deviation of the channels' levels between signals, at least a tenth of their
+    deviation over signals and time, (n_channels,)."""
+    farthest: float
+    """Distance of levels from their mean, in spreads, that one of twenty training signals exceeds
+    when it is left out: the root mean square over channels, at least 1."""
+    line: float = float("inf")
     """Novelty that one of twenty training signals exceeds when it is left out."""
+
+    def distances(self, X: Signals) -> np.ndarray:
+        """Return the distances of levels from their mean, in units of `farthest`, (n_cases,)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            levels = np.array([x.mean(axis=1) for x in _points(X, self.exponent)])
+            found = _distances(levels - self.channels.level, self.spread) / self.farthest
+        return np.fmin(found, _FARTHEST)
+
+    def distance_slopes(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Return derivatives by signals X from derivatives by their `distances`, (n_cases,)."""
+        distances, axes = self.distances(X), tuple(range(2, X.ndim))
+        shifts = np.ldexp(X, -self.exponent).mean(axis=axes) - self.channels.level
+        parts = np.divide(shifts, self.spread**2, out=np.zeros_like(shifts), where=self.spread > 0)
+        factors = slopes / np.where(distances > 0, distances, np.inf) / self.farthest**2
+        by_level = np.ldexp(factors[:, None] * parts / X[0].size, -self.exponent)
+        return np.broadcast_to(np.expand_dims(by_level, axes), X.shape)
 
     def compare(self, X: Signals) -> Drift:
         """Return the drift of signals X."""
@@ -124,10 +155,34 @@ class UsualSignals:
             warnings.warn(text, DriftWarning, stacklevel=_stack_level())
 
 
-def usual_signals(X: Signals, novelties: np.ndarray, weights: np.ndarray) -> UsualSignals:
-    """Return what is usual for signals X, from novelties of some of them, left out, and weights."""
-    exponent = moderate_exponent(X)
-    return UsualSignals(exponent, _measure(X, exponent), usual_line(novelties, weights))
+def usual_signals(
+    X: Signals, weights: np.ndarray, groups: np.ndarray | None = None
+) -> tuple[UsualSignals, np.ndarray]:
+    """Return what is usual for signals X but the `line`, and the `distances` of signals left out.
+
+    With `groups`, whole groups are left out.
+    """
+    n, exponent = len(X), moderate_exponent(X)
+    channels = _measure(X, exponent)
+    least = _LEAST_SPREAD * channels.deviation
+    shifts = np.array([x.mean(axis=1) for x in _points(X, exponent)]) - channels.level
+    spread = np.sqrt((shifts**2).mean(axis=0) + least**2)
+    if n < _BATCH:
+        return UsualSignals(exponent, channels, spread, float("inf")), np.zeros(n)
+    own = np.arange(n) if groups is None else groups
+    rest = n - np.bincount(own)[own][:, None]
+
+    def of_others(values: np.ndarray) -> np.ndarray:
+        """Return the mean over signals of other groups."""
+        sums = np.zeros((own.max() + 1, values.shape[1]))
+        np.add.at(sums, own, values)
+        return (values.sum(axis=0) - sums[own]) / rest
+
+    mean = of_others(shifts)
+    spreads = np.sqrt(np.maximum(of_others(shifts**2) - mean**2, 0.0) + least**2)
+    left_out = _distances(shifts - mean, spreads)
+    farthest = max(1.0, usual_line(left_out, weights))
+    return UsualSignals(exponent, channels, spread, farthest), left_out / farthest
 
 
 def usual_line(novelties: np.ndarray, weights: np.ndarray) -> float:
@@ -140,9 +195,20 @@ def usual_line(novelties: np.ndarray, weights: np.ndarray) -> float:
     return float(np.quantile(novelties, 0.95, weights=weights, method="inverted_cdf"))
 
 
+def _distances(shifts: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """Return root mean squares over channels of levels in spreads, (n_cases,)."""
+    parts = np.divide(shifts, spread, out=np.zeros_like(shifts), where=spread > 0)
+    return np.sqrt((parts**2).mean(axis=1))
+
+
+def _points(X: Signals, exponent: int) -> list[np.ndarray]:
+    """Return each signal divided by two to the power `exponent`, (n_channels, n_points)."""
+    return [np.ldexp(x.reshape(len(x), -1), -exponent) for x in X]
+
+
 def _measure(X: Signals, exponent: int) -> Channels:
     """Return levels and sizes of signals that are divided by two to the power `exponent`."""
-    points = [np.ldexp(x.reshape(len(x), -1), -exponent) for x in X]
+    points = _points(X, exponent)
     constant = constant_channels(X)
     with np.errstate(over="ignore", invalid="ignore"):  # signals far larger than in fit
         levels = np.array([x.mean(axis=1) for x in points])

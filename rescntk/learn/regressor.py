@@ -21,7 +21,7 @@ from ..validation import (
     check_targets,
     check_unmasked,
 )
-from .average import mean_at, weights_at
+from .average import mean_at
 from .base import ResidualKernelEstimator
 from .counterfactual import Counterfactuals, Goal, changed_signals, each_case
 from .inputs import atomic, find_cases, read_signals
@@ -120,10 +120,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         self.target_scale_ = np.where(varies, np.ldexp(deviation, self._exponents), 1.0)
         Y = (targets - mean) / self._moderate_scale
         cases = cases._replace(targets=Y)
-        decisions, _, spread = self._average(cases, weights, _PENALTIES)
+        decisions, _, spread, at_cases = self._average(cases, weights, _PENALTIES)
         novelties = np.array([fitted.novelties for fitted in self._fitted])
-        variance = self._variance(novelties, weights_at(self._weights, novelties, self._fitted))
-        deviations = np.sqrt(variance + spread)
+        deviations = np.sqrt(self._variance(novelties, at_cases) + spread)
         self._ratios = np.abs(decisions - Y) / np.where(deviations > 0, deviations, 1.0)
         self._case_weights = weights
         squares = ((decisions - Y) ** 2).mean(axis=1)

@@ -116,6 +116,11 @@ class View:
     level: float = field(default=1.0, compare=False)
     """Value r of the constant channel."""
 
+    @property
+    def sees_levels(self) -> bool:
+        """Whether a constant that is added to a channel of a signal changes the view."""
+        return self.standardize != EACH and self.first_differences != ONLY
+
     def fit(self, X: Signals, case_weights: np.ndarray | None = None) -> View:
         """Return the view with the scales of training signals X, whose weights are 1 by default."""
         weights = np.ones(len(X)) if case_weights is None else case_weights
