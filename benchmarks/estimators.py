@@ -186,10 +186,11 @@ def text(report: Row) -> str:
         "# Drift, shares and the time of one prediction",
         "## Drift",
         harness.table(header, lines, (0, 1)),
-        f"Accuracies. The level of each channel moves by half a deviation, up or down: {DIRECTIONS} "
-        "draws of directions. Plants: benchmarks/simulated.py, eight sensors, 100 training and 200 "
-        f"new signals, {SEEDS} draws. “Errors only”: passes keep the weights of their leave-one-out "
-        "errors at all signals. “Warned”: shares of the batches that were named as unlike.",
+        "Accuracies. The level of each channel moves by half a deviation, up or down: "
+        f"{DIRECTIONS} draws of directions. Plants: benchmarks/simulated.py, eight sensors, 100 "
+        f"training and 200 new signals, {SEEDS} draws. “Errors only”: passes keep the weights of "
+        "their leave-one-out errors at all signals. “Warned”: shares of the batches that were "
+        "named as unlike.",
         "## Whether the largest share lies on the burst",
         harness.table(
             ("bursts in noise", "method", "right", "on the burst", "of each class", "of each draw"),
@@ -209,7 +210,8 @@ def text(report: Row) -> str:
         "## One prediction",
         harness.table(
             ("training signals", "ms", "MB"),
-            [(r["training signals"], f"{r['ms']:.1f}", f"{r['MB']:.2f}") for r in report["latency"]],
+            [(row["training signals"], f"{row['ms']:.1f}", f"{row['MB']:.2f}")
+             for row in report["latency"]],
             (),
         ),
         'Median processor time of `predict` of one signal of 60 time points, `effort="fast"`, one '
