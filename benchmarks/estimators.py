@@ -21,7 +21,12 @@ from classification_methods import FAST, OUR_CLASSIFIER, OURS, SETS, signals
 from harness import Row
 
 EFFORTS = {FAST: "fast", OURS: "default"}
-SEEDS = 4
+SEEDS = 12
+"""Draws of bursts."""
+
+DRAWS = 2
+"""Draws of a plant's signals."""
+
 DIRECTIONS = 3
 """Draws of the directions in which levels drift, for each draw of signals."""
 
@@ -55,7 +60,7 @@ def drift(quick: bool) -> list[Row]:
     problems: dict[str, list[simulated.Problem]] = {
         f"plant {k}": [
             simulated.drawn(partial(simulated.steps, plant=plant), seed, 100, 200)
-            for seed in range(1 if quick else SEEDS)
+            for seed in range(1 if quick else DRAWS)
         ]
         for k, plant in enumerate(simulated.PLANTS, 1)
     }
@@ -188,7 +193,7 @@ def text(report: Row) -> str:
         harness.table(header, lines, (0, 1)),
         "Accuracies. The level of each channel moves by half a deviation, up or down: "
         f"{DIRECTIONS} draws of directions. Plants: benchmarks/simulated.py, eight sensors, 100 "
-        f"training and 200 new signals, {SEEDS} draws. “Errors only”: passes keep the weights of "
+        f"training and 200 new signals, {DRAWS} draws. “Errors only”: passes keep the weights of "
         "their leave-one-out errors at all signals. “Warned”: shares of the batches that were "
         "named as unlike.",
         "## Whether the largest share lies on the burst",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from ..arrays import Array
@@ -78,7 +78,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         check_unmasked(y, "y", "or labels, one a case,")
         y = validate_data(self, y=y, **of_targets)
         signals = read_signals(self, X, reset=True, n_channels=self.n_channels, images=True)
-        check_consistent_length(signals, y)
+        if len(y) != len(signals):
+            raise ValueError(f"y has {len(y)} values, expected {len(signals)}: one for each signal")
         signals, kept, weights = of_positive_weight(signals, np.arange(len(y)), sample_weight)
         if groups is not None:
             groups = group_numbers(groups, len(y))[kept]

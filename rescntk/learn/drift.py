@@ -119,14 +119,14 @@ class UsualSignals:
         """Return the drift of signals X."""
         old, new = self.channels, _measure(X, self.exponent)
         shift, growth = new.level - old.level, new.size - old.size
-        alive = new.constant < len(X)
+        alive = (new.constant < len(X)) | np.isnan(old.size)
         with np.errstate(invalid="ignore", divide="ignore"):
             offsets = shift / old.deviation
             moved = np.abs(shift) > _ERRORS * np.hypot(old.level_error, new.level_error)
             scaled = np.abs(growth) > _ERRORS * np.hypot(old.size_error, new.size_error)
             return Drift(
                 offsets,
-                np.where(alive | np.isnan(old.size), 2.0**growth, 0.0),
+                np.where(alive, 2.0**growth, 0.0),
                 alive & moved & (np.abs(offsets) >= _SHIFT),
                 scaled & (np.abs(growth) >= np.log2(_GAIN)),
                 np.where(old.constant == 0, new.constant, 0),
@@ -140,15 +140,18 @@ class UsualSignals:
             for channel, count in enumerate(dead.tolist())
             if count
         ]
-        typical = float(np.median(novelties))
-        if len(X) >= _BATCH and typical > self.line:
+        typical, distance = float(np.median(novelties)), float(np.median(self.distances(X)))
+        if len(X) >= _BATCH and (typical > self.line or distance > 1):
             drift = self.compare(X)
             causes = _listed("levels moved, in deviations", drift.moved, drift.offsets, "+.2g")
             causes += _listed("gains changed, by the factors", drift.scaled, drift.gains, ".2g")
+            usual = "95 % of the training signals, left out"
+            half = f"levels {distance:.2g} times as far from the mean level as {usual}"
+            if typical > self.line:
+                half = f"a novelty above {typical:.2g}, where {usual}, are below {self.line:.2g}"
             messages.append(
-                f"the {len(X)} signals are unlike the signals of fit: half of them have a novelty "
-                f"above {typical:.2g}, where 95 % of the training signals, left out, are below "
-                f"{self.line:.2g} ({'; '.join(causes) or 'neither levels nor gains changed'})"
+                f"the {len(X)} signals are unlike the signals of fit: half of them have {half} "
+                f"({'; '.join(causes) or 'neither levels nor gains changed'})"
             )
         if messages:
             text = "; ".join(messages) + '; the guide\'s page "When signals drift" has remedies'
@@ -208,15 +211,16 @@ def _points(X: Signals, exponent: int) -> list[np.ndarray]:
 
 def _measure(X: Signals, exponent: int) -> Channels:
     """Return levels and sizes of signals that are divided by two to the power `exponent`."""
-    points = _points(X, exponent)
+    own = moderate_exponent(X)  # signals may be far larger than in fit
+    points, more = _points(X, own), own - exponent
     constant = constant_channels(X)
-    with np.errstate(over="ignore", invalid="ignore"):  # signals far larger than in fit
-        levels = np.array([x.mean(axis=1) for x in points])
-        sizes = np.where(constant, 0.0, [x.std(axis=1) for x in points])
-        total = np.sqrt((sizes**2).mean(axis=0) + levels.var(axis=0))
-        logs = np.log2(np.where(sizes > 0, sizes, np.nan))
-        found = *_mean_and_error(levels), *_mean_and_error(logs)
-    return Channels(*found, total, constant.sum(axis=0))
+    levels = np.array([x.mean(axis=1) for x in points])
+    sizes = np.where(constant, 0.0, [x.std(axis=1) for x in points])
+    total = np.sqrt((sizes**2).mean(axis=0) + levels.var(axis=0))
+    logs, error = _mean_and_error(np.log2(np.where(sizes > 0, sizes, np.nan)))
+    with np.errstate(over="ignore"):
+        level, of_level, total = (np.ldexp(x, more) for x in (*_mean_and_error(levels), total))
+    return Channels(level, of_level, logs + more, error, total, constant.sum(axis=0))
 
 
 def _mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import Array
 from ..validation import (
@@ -288,9 +288,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         check_unmasked(y, "y", "or labels, one a case,")
         values = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         X = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
-        check_consistent_length(X, values)
         targets, exponents = _moderate_columns(values)
-        expected = len(values), len(self.target_mean_)
+        expected = len(X), len(self.target_mean_)
         if targets.shape != expected:
             raise ValueError(f"y has shape {values.shape}, expected {expected}, as in fit")
         predicted = np.ldexp(self.predict(X).reshape(expected), -exponents)

@@ -98,6 +98,22 @@ def test_levels_that_drift(rng):
         model.decision_function(drifted), model.novelty(drifted), model.contributions(drifted[:2])
 
 
+def test_levels_of_a_batch(rng):
+    """A batch is named by its levels where a pass finds its signals usual."""
+    X, Z = rng.standard_normal((60, 3, 24)), rng.standard_normal((20, 3, 24))
+    X[::2, 0] += np.sin(np.arange(24) / 2)
+    model = ResidualKernelClassifier(**ONE).fit(X, np.arange(60) % 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(Z)
+    named = r"levels \d\.\d times as far from the mean level as 95 % .* \+0\.\d+ in channel 0"
+    with pytest.warns(DriftWarning, match=named):
+        model.predict(Z + 0.4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(Z[:19] + 0.4)  # too few to judge
+
+
 def test_a_pass_steps_back(rng):
     """Weights fall with the tenth power of novelties, and the eighth of distances of levels."""
     X, y = waves(rng, 40, 2)
@@ -156,9 +172,15 @@ def test_what_differs(form, power, rng):
     assert found.offsets[:4] == pytest.approx([0, 2, 0, 0], abs=0.1)
     assert found.gains[:4] == pytest.approx([1, 1, 0.5, 0], abs=0.05)
     assert np.isinf(found.offsets[4]) and np.isnan(found.gains[4])
-    assert found.moved.tolist()[:4] == [False, True, False, False]
+    assert found.moved.tolist() == [False, True, False, False, False]
     assert found.scaled.tolist() == [False, False, True, False, False]
     assert found.dead.tolist() == [0, 0, 0, 60, 0]
+    constant = [np.full(x.shape, 3.0) for x in new]
+    assert usual.compare(constant).moved.tolist() == [False, False, False, False, True]
+    if power == 0:  # far larger signals, whose squares exceed float64
+        far = usual.compare([1e250 * x for x in new])
+        assert far.gains[:3] == pytest.approx(np.multiply([1, 1, 0.5], 1e250), rel=0.1)
+        assert far.moved[1] and far.scaled[:3].all()
     same = usual.compare(old)
     assert np.abs(same.offsets[:4]).max() == 0 and (same.gains[:4] == 1).all()
     assert not np.any([same.moved, same.scaled, same.dead])
