@@ -132,7 +132,7 @@ def test_refusals(rng):
     X, y = waves(rng, 10, 2)
     with pytest.raises(ValueError, match="one class"):
         ResidualKernelClassifier(**ONE).fit(X, np.zeros(10))
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="y has 9 values, expected 10: one for each signal"):
         ResidualKernelClassifier(**ONE).fit(X, y[:-1])
     for labels, key, weight in ((y.astype(str), 1, 0), (y, "1", 5), (y, 2, 5)):
         with pytest.raises(ValueError, match=rf"class_weight has keys \[{key!r}\], expected"):

@@ -274,8 +274,6 @@ def test_nothing_and_texts(model, X):
 
 def test_targets_and_groups_of_another_kind(X):
     classifier = ResidualKernelClassifier(**ONE)
-    with pytest.raises(ValueError, match="y has 5 values, expected 8: one for each signal"):
-        classifier.fit(X, y[:5])
     with pytest.raises(ValueError, match="y has labels of kinds int, str, expected one kind"):
         classifier.fit(X, np.array(["a", 1] * 4, object))
     with pytest.raises(ValueError, match="groups has labels of kinds NoneType, str, expected one"):
