@@ -102,18 +102,17 @@ class UsualSignals:
     def distances(self, X: Signals) -> np.ndarray:
         """Return the distances of levels from their mean, in units of `farthest`, (n_cases,)."""
         with np.errstate(over="ignore", invalid="ignore"):
-            levels = np.array([x.mean(axis=1) for x in _points(X, self.exponent)])
-            found = _distances(levels - self.channels.level, self.spread) / self.farthest
-        return np.fmin(found, _FARTHEST)
+            shifts = _levels(X, self.exponent) - self.channels.level
+            return np.fmin(_distances(shifts, self.spread) / self.farthest, _FARTHEST)
 
     def distance_slopes(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         """Return derivatives by signals X from derivatives by their `distances`, (n_cases,)."""
-        distances, axes = self.distances(X), tuple(range(2, X.ndim))
-        shifts = np.ldexp(X, -self.exponent).mean(axis=axes) - self.channels.level
-        parts = np.divide(shifts, self.spread**2, out=np.zeros_like(shifts), where=self.spread > 0)
+        distances = self.distances(X)
         factors = slopes / np.where(distances > 0, distances, np.inf) / self.farthest**2
-        by_level = np.ldexp(factors[:, None] * parts / X[0].size, -self.exponent)
-        return np.broadcast_to(np.expand_dims(by_level, axes), X.shape)
+        shifts = factors[:, None] * (_levels(X, self.exponent) - self.channels.level)
+        by_level = _in_units(shifts, self.spread**2) / X[0].size
+        axes = tuple(range(2, X.ndim))
+        return np.broadcast_to(np.expand_dims(np.ldexp(by_level, -self.exponent), axes), X.shape)
 
     def compare(self, X: Signals) -> Drift:
         """Return the drift of signals X."""
@@ -165,26 +164,20 @@ def usual_signals(
 
     With `groups`, whole groups are left out.
     """
-    n, exponent = len(X), moderate_exponent(X)
+    exponent = moderate_exponent(X)
     channels = _measure(X, exponent)
-    least = _LEAST_SPREAD * channels.deviation
-    shifts = np.array([x.mean(axis=1) for x in _points(X, exponent)]) - channels.level
-    spread = np.sqrt((shifts**2).mean(axis=0) + least**2)
-    if n < _BATCH:
-        return UsualSignals(exponent, channels, spread, float("inf")), np.zeros(n)
-    own = np.arange(n) if groups is None else groups
-    rest = n - np.bincount(own)[own][:, None]
-
-    def of_others(values: np.ndarray) -> np.ndarray:
-        """Return the mean over signals of other groups."""
-        sums = np.zeros((own.max() + 1, values.shape[1]))
-        np.add.at(sums, own, values)
-        return (values.sum(axis=0) - sums[own]) / rest
-
-    mean = of_others(shifts)
-    spreads = np.sqrt(np.maximum(of_others(shifts**2) - mean**2, 0.0) + least**2)
+    shifts = _levels(X, exponent) - channels.level
+    least = (_LEAST_SPREAD * channels.deviation) ** 2
+    own = np.arange(len(X)) if groups is None else groups
+    powers = np.hstack([shifts, shifts**2])
+    sums = np.zeros((own.max() + 1, powers.shape[1]))
+    np.add.at(sums, own, powers)
+    others = (powers.sum(axis=0) - sums[own]) / (len(X) - np.bincount(own)[own])[:, None]
+    mean, squares = np.split(others, 2, axis=1)
+    spreads = np.sqrt(np.maximum(squares - mean**2, 0.0) + least)
     left_out = _distances(shifts - mean, spreads)
     farthest = max(1.0, usual_line(left_out, weights))
+    spread = np.sqrt((shifts**2).mean(axis=0) + least)
     return UsualSignals(exponent, channels, spread, farthest), left_out / farthest
 
 
@@ -200,21 +193,25 @@ def usual_line(novelties: np.ndarray, weights: np.ndarray) -> float:
 
 def _distances(shifts: np.ndarray, spread: np.ndarray) -> np.ndarray:
     """Return root mean squares over channels of levels in spreads, (n_cases,)."""
-    parts = np.divide(shifts, spread, out=np.zeros_like(shifts), where=spread > 0)
-    return np.sqrt((parts**2).mean(axis=1))
+    return np.sqrt((_in_units(shifts, spread) ** 2).mean(axis=1))
 
 
-def _points(X: Signals, exponent: int) -> list[np.ndarray]:
-    """Return each signal divided by two to the power `exponent`, (n_channels, n_points)."""
-    return [np.ldexp(x.reshape(len(x), -1), -exponent) for x in X]
+def _in_units(values: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Return values by their units, and 0 where a unit is 0."""
+    return np.divide(values, units, out=np.zeros_like(values), where=units > 0)
+
+
+def _levels(X: Signals, exponent: int) -> np.ndarray:
+    """Return means over time of signals divided by two to the power `exponent`."""
+    return np.array([np.ldexp(x, -exponent).reshape(len(x), -1).mean(axis=1) for x in X])
 
 
 def _measure(X: Signals, exponent: int) -> Channels:
     """Return levels and sizes of signals that are divided by two to the power `exponent`."""
     own = moderate_exponent(X)  # signals may be far larger than in fit
-    points, more = _points(X, own), own - exponent
+    points, more = [np.ldexp(x.reshape(len(x), -1), -own) for x in X], own - exponent
     constant = constant_channels(X)
-    levels = np.array([x.mean(axis=1) for x in points])
+    levels = _levels(X, own)
     sizes = np.where(constant, 0.0, [x.std(axis=1) for x in points])
     total = np.sqrt((sizes**2).mean(axis=0) + levels.var(axis=0))
     logs, error = _mean_and_error(np.log2(np.where(sizes > 0, sizes, np.nan)))

@@ -413,17 +413,9 @@ def _first_differences(X: np.ndarray) -> np.ndarray:
 
 def first_differences_adjoint(slopes: np.ndarray, n_axes: int = 1) -> np.ndarray:
     """Return derivatives by X from derivatives by central differences of X along each axis."""
-    found: Any = 0.0
-    for k, part in enumerate(np.split(slopes, n_axes, axis=1)):
-        rises = np.moveaxis(part, 2 + k, -1)
-        back = np.zeros(rises.shape)
-        if rises.shape[-1] > 1:
-            ends = np.full(rises.shape[-1], 0.5)
-            ends[[0, -1]] = 1.0
-            rises = rises * ends
-            back[..., 1:] += rises[..., :-1]
-            back[..., -1] += rises[..., -1]
-            back[..., :-1] -= rises[..., 1:]
-            back[..., 0] -= rises[..., 0]
-        found = found + np.moveaxis(back, -1, 2 + k)
-    return np.asarray(found)
+    found = np.zeros((len(slopes), slopes.shape[1] // n_axes, *slopes.shape[2:]))
+    for k, part in enumerate(np.split(slopes, n_axes, axis=1), start=2):
+        length = part.shape[k]
+        matrix = np.gradient(np.eye(length), axis=0) if length > 1 else np.zeros((1, 1))
+        found += np.moveaxis(np.moveaxis(part, k, -1) @ matrix, -1, k)
+    return found
