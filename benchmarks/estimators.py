@@ -154,56 +154,64 @@ def latency(quick: bool) -> list[Row]:
 # -- tables
 
 
+def mean(rows: list[Row], name: str) -> float:
+    return float(np.mean([row[name] for row in rows]))
+
+
 def text(report: Row) -> str:
     """Return the page of the results."""
+    drifts = {(row["problem"], row["method"]): row for row in report["drift"]}
+    names = dict.fromkeys(name for name, _ in drifts)
+    kinds = [("clean", "accuracy"), ("clean", "errors only")]
+    kinds += [("drift", "accuracy"), ("drift", "errors only")]
+    heads = ("", ", errors only", ", drift", ", drift, errors only")
 
-    def mean(rows: list[Row], name: str) -> float:
-        return float(np.mean([row[name] for row in rows]))
+    def means(name: str) -> list[float]:
+        rows = [drifts[name, method] for method in EFFORTS if (name, method) in drifts]
+        return [mean(row[when], what) for row in rows for when, what in kinds]
 
+    found = {name: means(name) for name in names}
+    found["**eight sets**"] = np.mean([found[name] for name in names if name in SETS], axis=0)
+    batches = [
+        [each["warned"] for (name, _), row in drifts.items() for each in row[when]
+         if when == "drift" or name in SETS]
+        for when in ("clean", "drift")
+    ]  # fmt: skip
+    plants = [name for name in names if name not in SETS]
+    worst = min(each["accuracy"] for (name, _), row in drifts.items() if name in plants
+                for each in row["drift"])  # fmt: skip
     lines = []
-    for row in report["drift"]:
-        cells = [f"{mean(row[when], name):.3f}" for when in ("clean", "drift")
-                 for name in ("errors only", "accuracy")]  # fmt: skip
-        least = min(each["accuracy"] for each in row["drift"])
-        warned = [f"{mean(row[when], 'warned'):.0%}" for when in ("clean", "drift")]
-        lines.append((row["problem"], row["method"], *cells, f"{least:.3f}", *warned))
-    for method in EFFORTS:
-        own = [row for row in report["drift"] if row["method"] == method and row["problem"] in SETS]
-        means = [
-            np.mean([mean(row[when], name) for row in own])
-            for when in ("clean", "drift")
-            for name in ("errors only", "accuracy")
-        ]
-        lines.append(("**eight sets**", method, *(f"{m:.3f}" for m in means), "", "", ""))
-    header = (
-        "signals", "method", "clean, errors only", "clean", "drift, errors only", "drift",
-        "worst drift", "warned, clean", "warned, drift",
-    )  # fmt: skip
-    on_burst = []
     for name in dict.fromkeys(row["signals"] for row in report["bursts"]):
+        cells: list[str] = []
         for method in EFFORTS:
             own = [r for r in report["bursts"] if (r["signals"], r["method"]) == (name, method)]
-            shares = [f"{row['on the burst']:.2f}" for row in own]
-            classes = ", ".join(f"{x:.2f}" for x in np.mean([r["by class"] for r in own], axis=0))
-            cells = (f"{mean(own, 'right'):.3f}", f"{mean(own, 'on the burst'):.3f}")
-            on_burst.append((name, method, *cells, classes, ", ".join(shares)))
+            hits = "on the burst"
+            classes = np.mean([row["by class"] for row in own], axis=0)
+            cells += [f"{mean(own, 'right'):.3f}", f"{mean(own, hits):.3f}"]
+            cells += [f"{min(row[hits] for row in own):.2f}", f"{min(classes):.2f}"]
+        lines.append((name, *cells))
+    parts = ("right", "on the burst", "worst draw", "worst class")
     return harness.page(
         "# Drift, shares and the time of one prediction",
         "## Drift",
-        harness.table(header, lines, (0, 1)),
-        "Accuracies. The level of each channel moves by half a deviation, up or down: "
+        harness.table(
+            ("signals", *(method + head for method in EFFORTS for head in heads)),
+            [(name, *(f"{x:.3f}" for x in values)) for name, values in found.items()],
+        ),
+        "Accuracies. The level of each channel moves by half a deviation, up or down: means of "
         f"{DIRECTIONS} draws of directions. Plants: benchmarks/simulated.py, eight sensors, 100 "
-        f"training and 200 new signals, {DRAWS} draws. “Errors only”: passes keep the weights of "
-        "their leave-one-out errors at all signals. “Warned”: shares of the batches that were "
-        "named as unlike.",
+        f"training and 200 new signals, {DRAWS} draws. Eight sets: their test parts. “Errors "
+        "only”: passes keep the weights of their leave-one-out errors at all signals.",
+        f"The worst draw of a plant has {worst:.3f}. As unlike were named {sum(batches[0]):.0f} of "
+        f"{len(batches[0])} test parts, and {np.mean(batches[1]):.0%} of the batches with drift.",
         "## Whether the largest share lies on the burst",
         harness.table(
-            ("bursts in noise", "method", "right", "on the burst", "of each class", "of each draw"),
-            on_burst,
-            (0, 1),
+            ("bursts in noise", *(f"{method}: {part}" for method in EFFORTS for part in parts)),
+            lines,
         ),
-        f"Shares of 40 new signals after 60 training signals, means of {SEEDS} draws: decisions "
-        "that are right, and signals whose largest share, by magnitude, lies on the burst.",
+        f"40 new signals after 60 training signals, means of {SEEDS} draws: decisions that are "
+        "right, and signals whose largest share, by magnitude, lies on the burst. “Worst class”: "
+        "the mean over draws of the class with the least.",
         "## Whether shares tell what occlusion costs",
         harness.rows_table([
             {name: f"{x:.2f}" if isinstance(x, float) else x for name, x in row.items()}
