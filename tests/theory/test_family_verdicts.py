@@ -64,7 +64,7 @@ def test_verdicts_are_monotone_and_never_wrong(monkeypatch):
     assert (agreeing, telling) == (AGREEING, TELLING)
 
 
-@pytest.mark.parametrize(("k", "ratio"), enumerate([1.3, 1.5, 3.0]))
+@pytest.mark.parametrize(("k", "ratio"), [(0, 1.3), (1, 1.5), (2, 3.0)])
 def test_any_ladder_and_any_signals(k, ratio):
     """No right prediction is contradicted on ladders that are denser, or wider."""
     ladder = sorted({round(8 * ratio**k) for k in range(24) if k < 6 or 8 * ratio**k <= 1000})
@@ -166,7 +166,7 @@ def test_where_the_dot_product_is_0_one_layer_is_the_limit(monkeypatch, rng):
         ),
         KINDS,
     ):
-        report = depth.check(family, Z, kind=kind, head=head, depths=SHORT)
+        report = depth.check(family, Z, kind=kind, head=head, depths=powers(10))
         assert report.verdict != depth.CONTRADICTS and report.predicted_exponent in exponents
         assert report.exponent.uncertainty <= 0.05
         limit = 1 - report.prediction.complements(Z, head)
@@ -176,7 +176,7 @@ def test_where_the_dot_product_is_0_one_layer_is_the_limit(monkeypatch, rng):
     # A mean of 1e-3, or of rounding errors of earlier numbers, counts at greater depth.
     away = X + np.array([[1e4], [1e5]])
     for Z, kind in product((near, away - away.mean(axis=2, keepdims=True)), KINDS):
-        report = depth.check(family, Z, kind=kind, head="gap", depths=SHORT)
+        report = depth.check(family, Z, kind=kind, head="gap", depths=powers(10))
         assert report.verdict == depth.OPEN and "the law sets in at depth" in report.reason
 
 
