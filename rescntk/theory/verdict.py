@@ -136,19 +136,6 @@ class Report(ReportTable):
         """The predicted rate in words, such as "log(L) L^-1"."""
         return "unknown" if self.prediction is None else self.prediction.rate
 
-    @property
-    def law(self) -> np.ndarray:
-        """The predicted distance at each depth, (n_depths,); NaN where no rate is predicted.
-
-        Where the constant is not predicted, the law passes through the deepest distance.
-        """
-        if self.prediction is None or math.isnan(self.predicted_exponent):
-            return np.full(len(self), np.nan)
-        power = self.prediction.power(self.column("depth"))
-        if math.isnan(self.predicted_constant):
-            return self.rows[-1].distance * power / power[-1]
-        return self.predicted_constant * power
-
     def __str__(self) -> str:
         """Return the whole report as text."""
         header = [name.replace("_", "-") for name in Row._fields]

@@ -193,7 +193,7 @@ def test_predictions_that_are_undefined_say_why(rng):
         report = depth.check(own, X, head="gap", depths=powers(8), prediction=prediction)
         assert report.verdict == depth.OPEN and not report.findings
         assert report.reason.startswith(f"the prediction is undefined: {why}")
-        assert np.isnan(report.law).all() and report.reason in str(report)
+        assert np.isnan(report.column("predicted")).all() and report.reason in str(report)
 
 
 @pytest.mark.parametrize("mean", [0.1, 0.01])
