@@ -88,20 +88,20 @@ class Report(ReportTable):
 
     prediction: Prediction | None
     predicted_exponent: float
-    """NaN where none is predicted, as for the constant."""
+    """NaN where no exponent is predicted, and so is `predicted_constant` without a constant."""
     predicted_constant: float
     step_exponent: Estimate
     """Exponent of the change per unit of log depth: the kernels converge where it is positive."""
     remainder: Estimate
-    """The distance from the predicted limit at infinite depth, of the pair that is the worst."""
+    """The distance of the worst pair from its predicted limit, at infinite depth."""
     exponent: Estimate
     """p of the distance, L^-p (log L)^k."""
     constant: Estimate
     """The constant beside the predicted rate."""
     spread_remainder: Estimate
-    """The deviation from the pairs' mean at infinite depth, of the pair that is the worst."""
+    """The deviation of the worst pair from the mean over pairs, at infinite depth."""
     forgets: bool | None
-    """Whether the limit is the same for all pairs of different signals. None: open."""
+    """Whether all pairs of different signals have the same limit; None where it is open."""
     findings: tuple[Finding, ...]
     """Limit, exponent and constant, as far as they are predicted."""
     family: str = ""
