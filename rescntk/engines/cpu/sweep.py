@@ -34,6 +34,13 @@ from .sums import add_branch, moving_sum, write_box
 from .swept_layers import AHEAD, first_layer, hidden_layer, write_angles
 from .vectors import Numbers, load_register, places_like, store, where_less
 
+LEFT_LINES = 8192
+"""Cache lines of the tables of left cases that meet all strips before the next cases do.
+
+More lines leave the second-level cache, of 1 MiB, to the strip's own numbers; fewer copy the right
+tables of strips more often.
+"""
+
 
 @inlined_by_llvm
 def copy_table(
@@ -79,6 +86,15 @@ def copied_side(
         memory, memory, memory, memory, places.right_units, length, places.right_layers,
         places.right_layers + length, places.right_layers + 2 * length, 3 * length, strip.rows,
     )  # fmt: skip
+
+
+@compiled
+def left_side(strip: RowGroup, left: FlatTables, pixel: int, tables: int) -> SideTables:
+    """Return the tables of a left case, which begin at a pixel."""
+    unit, root, d = pixel * strip.places.channels, pixel * tables, strip.d
+    return SideTables(
+        left.units, left.half_root, left.inverse, left.lost, unit, d, root, root, root, d, 1
+    )
 
 
 @compiled
@@ -156,27 +172,27 @@ def sweep(
     number = (len(right.inverse) - PADDING) // tables
     left, right = addresses(left), addresses(right)
     whole, constants, results = addresses(whole), addresses(constants), reference(results)
-    channels = whole.places.channels
-    for first in range(0, rights.number, strip_rows):
-        if constants.stop[0]:
-            return
-        rows = addresses(rows_of_group(rights, first, strip_rows))
-        others = addresses(right_side(whole, right, rows, tables, number))
-        last = min(len(lefts), rows.each[strip_rows - 1].case + diagonal_shift + 1)
-        left_length = -1
-        for case in range(rows.each[0].case if only_diagonal else 0, last):
-            if lefts[case].length != left_length:
-                left_length = lefts[case].length
-                find_grids(rows, left_length, results)
-            if not all_doubtful(rows, case, results):
-                d, pixel = lefts[case].pixels, lefts[case].first
-                root = pixel * tables
-                side = SideTables(
-                    left.units, left.half_root, left.inverse, left.lost, pixel * channels, d, root,
-                    root, root, d, 1,
-                )  # fmt: skip
-                strip = addresses(resized(whole, d, whole.start))
-                sweep_strip(
-                    strip, rows, addresses(side), others, case, constants, results, with_tangent,
-                    in_registers,
-                )  # fmt: skip
+    numbers = whole.d * (whole.places.channels + 3 * tables)
+    some = max(16, LEFT_LINES * whole.memory.per_line // numbers)
+    for begin in range(0, len(lefts), some):
+        for first in range(0, rights.number, strip_rows):
+            if constants.stop[0]:
+                return
+            rows = addresses(rows_of_group(rights, first, strip_rows))
+            least = max(begin, rows.each[0].case if only_diagonal else 0)
+            last = rows.each[strip_rows - 1].case + diagonal_shift + 1
+            last = min(begin + some, len(lefts), last)
+            left_length = -1
+            if least < last:
+                others = addresses(right_side(whole, right, rows, tables, number))
+            for case in range(least, last):
+                if lefts[case].length != left_length:
+                    left_length = lefts[case].length
+                    find_grids(rows, left_length, results)
+                if not all_doubtful(rows, case, results):
+                    strip = addresses(resized(whole, lefts[case].pixels, whole.start))
+                    side = addresses(left_side(strip, left, lefts[case].first, tables))
+                    sweep_strip(
+                        strip, rows, side, others, case, constants, results, with_tangent,
+                        in_registers,
+                    )  # fmt: skip
