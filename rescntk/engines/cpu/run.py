@@ -111,21 +111,28 @@ class NumbaRun:
             left, right = right, left
         shift = right.cases.start - left.cases.start if plan.symmetric else None
         kernels, needed = self.kernels(left, right, shift)
-        if not plan.closed:
+        self.write(kernels, needed, left, right, task.swapped)
+        return int(np.count_nonzero(needed))
+
+    def write(
+        self, kernels: np.ndarray, needed: np.ndarray, left: SignalBlock, right: SignalBlock,
+        swapped: bool,
+    ) -> None:  # fmt: skip
+        """Write a task's `kernels` to `values`; with `swapped`, left cases are of Z."""
+        if not self.plan.closed:
             i, k = np.nonzero(needed)
             kernels = kernels[:, :, i, k]
             i, k = left.places[i], right.places[k]
-            if task.swapped:
+            if swapped:
                 i, k = k, i
             if self.shares:
                 self.values[:, :, i, k, : kernels.shape[-1]] = kernels
-                return len(i)
+                return
             self.values[:, :, i, k] = kernels
-            if plan.symmetric:
+            if self.plan.symmetric:
                 self.values[:, :, k, i] = kernels
         elif not self.direct:
             self.values[:, :, left.cases, right.cases] = kernels
-        return int(np.count_nonzero(needed))
 
     def fill_pairs(self, rows: SignalBlock, columns: SignalBlock, cases: slice) -> int:
         """Compute kernels of rows with columns of the same place; return the number of pairs."""
