@@ -174,28 +174,19 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     ) -> Counterfactuals:
         """Return the nearest signals found for which the regressor predicts another value.
 
-        What changed between a signal and its changed signal is what the prediction rests on
-        (docs/guide/changed_signals.md). Nearest is meant for channels divided by their standard
-        deviations.
-
         Parameters
         ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            Signals, images, or a list, as for `predict`.
+        X, max_iterations, progress
+            As for `ResidualKernelClassifier.counterfactual`.
         target : float or array-like, (n_cases,)
             The value that is to be predicted for each signal, to a thousandth of `target_scale_`.
         output : int, default 0
             The column of the target among several.
-        max_iterations : int, default 25
-            Steps of the search, and again of a second search where the first finds nothing.
-        progress : bool, default False
-            Whether to report steps to stderr.
 
         Returns
         -------
         Counterfactuals
-            A named tuple: signals, targets, answers (predictions), distances and found. Where no
-            signal was found, a warning says for which cases, and the signals are NaN.
+            As for `ResidualKernelClassifier.counterfactual`; the answers are predictions.
 
         Raises
         ------
