@@ -98,7 +98,7 @@ class FittedPass:
             prepared = self.source.prepare(self.signals, **options)
             right = prepared if prepared.nbytes <= _MOST_KEPT else self.signals
             self.__dict__["_prepared"] = wanted, right
-        K = self.source.kernel(self.source.view(X), right, **options)
+        K = self.source(self.source.view(X), right, **options)
         return K.astype(np.float64, copy=False)
 
     @cached_property
@@ -176,7 +176,7 @@ def fit_pass(
     novelties, kept = np.ones(len(Y)), cast("np.ndarray | slice", slice(None))
     others = np.arange(len(Y))
     if landmarks is None:
-        K = source.kernel(signals, **options)
+        K = source(signals, **options)
         spectrum = spectrum_of(K, weights)
         residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
         choice = weigh([residuals], error_weights)[0][0]
@@ -188,7 +188,7 @@ def fit_pass(
         process = Process(K, penalties[choice], weights)
     else:
         found = restricted_ridge(
-            source.kernel,
+            source,
             cast(Any, signals),
             Y,
             landmarks,

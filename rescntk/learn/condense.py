@@ -23,9 +23,8 @@ from ..regression.learned_signals import (
 from ..validation import check_flag, check_integer
 from .average import FittedPass, Training
 from .drift import usual_line
-from .passes import Pass, Slopes
 from .process import Process
-from .views import Signals, each, take
+from .views import Signals, take
 
 _PENALTY = 1e-4
 """Least penalty by which signals are learned, in units of the kernel's diagonal. Raising it keeps
@@ -52,25 +51,13 @@ class CondensedPass(FittedPass):
     """A pass that has learned signals of its view in place of training signals."""
 
     learned: Signals
-    """(n_signals, n_channels of the view, n_points), images, or a list; float16, of size 1: the
-    normalized kernel does not depend on their size."""
+    """(n_signals, n_channels of the view, n_points), images, or a list; int8"""
+    unit: np.ndarray
+    """(n_signals,): the factor of each learned signal"""
 
     @property
     def signals(self) -> Signals:
-        return each(_double, self.learned)
-
-
-class _Mean:
-    """The mean kernel of a pass, in the form that `learn_signals` takes."""
-
-    def __init__(self, source: Pass) -> None:
-        self.source = source
-
-    def __call__(self, *signals: Any, **options: Any) -> np.ndarray:
-        return self.source.kernel(*signals, **options)
-
-    def vjp(self, *signals: Any, **options: Any) -> Slopes:
-        return self.source.vjp(*signals, **options)
+        return restored(self.learned, self.unit)
 
 
 def condensed(
@@ -135,7 +122,7 @@ def _condense_pass(
     """
     signals, weights = full.signals, full.process.case_weights
     decisions, rng = full.decide(full.process.matrix), np.random.default_rng(seed)
-    kernel, penalty = _Mean(full.source), max(full.penalty, _PENALTY)
+    kernel, penalty = full.source, max(full.penalty, _PENALTY)
     start: Any = "pivoted"
     if labels_of is not None:
         start = _centres(signals, labels_of(decisions), count, rng)
@@ -164,8 +151,8 @@ def _condense_pass(
         case_weights=importance,
         **options,
     )
-    found = each(_rounded, learned.signals)
-    S = each(_double, found)
+    found, unit = rounded(learned.signals)
+    S = restored(found, unit)
     own = kernel(S, **options)
     process = Process(own, full.penalty, np.ones(count))
     cross = [kernel(part, S, **options).astype(np.float64) for part in (rows, signals)]
@@ -193,17 +180,24 @@ def _condense_pass(
         line=usual_line(variances / usual, weights),
         seconds=full.seconds,
         learned=found,
+        unit=unit,
     )
 
 
-def _double(signals: np.ndarray) -> np.ndarray:
-    return signals.astype(np.float64)
+def rounded(signals: Signals) -> tuple[Signals, np.ndarray]:
+    """Return signals as whole numbers of their units, int8, and the units, (n_signals,)."""
+    unit = np.array([np.abs(x).max() for x in signals]) / np.iinfo(np.int8).max
+    unit = np.where(unit > 0, unit, 1.0)
+    found = [
+        np.rint(x / of_signal).astype(np.int8) for x, of_signal in zip(signals, unit, strict=True)
+    ]
+    return (found if isinstance(signals, list) else np.array(found)), unit
 
 
-def _rounded(signals: np.ndarray) -> np.ndarray:
-    """Return each signal divided by its largest value, in float16."""
-    largest = np.abs(signals).max(axis=tuple(range(1, signals.ndim)), keepdims=True)
-    return (signals / np.where(largest > 0, largest, 1.0)).astype(np.float16)
+def restored(whole: Signals, unit: np.ndarray) -> Signals:
+    """Return the signals that `rounded` has made whole numbers, in float64."""
+    found = [x * of_signal for x, of_signal in zip(whole, unit, strict=True)]
+    return found if isinstance(whole, list) else np.array(found)
 
 
 def _centres(signals: Signals, labels: np.ndarray, count: int, rng: np.random.Generator) -> Signals:

@@ -139,7 +139,7 @@ class Pass:
     depths: tuple[int, ...]
     """Depths of the networks, which are otherwise the same."""
 
-    def kernel(
+    def __call__(
         self, X: Signals, Z: Signals | PreparedSignals | None = None, **options: Any
     ) -> np.ndarray:
         """Return the matrix of viewed signals X with Z, or with X; options as for a `Kernel`.
@@ -157,14 +157,14 @@ class Pass:
         return np.asarray(total / len(matrices)).astype(matrices[0].dtype, copy=False)
 
     def prepare(self, Z: Signals, **options: Any) -> PreparedSignals:
-        """Return viewed signals for `kernel` to take as its Z at less cost, with the same bits."""
+        """Return viewed signals for the pass to take as its Z at less cost, with the same bits."""
         options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
         return prepare(self.network, Z, normalized=True, **options)
 
     def vjp(
         self, X: Signals, Z: Signals | None = None, *, weights: np.ndarray, **options: Any
     ) -> Slopes:
-        """Return the derivatives of the sum of entries of `kernel` times weights, (n, m).
+        """Return the derivatives of the sum of entries of the matrix times weights, (n, m).
 
         `options` are as for `Kernel.vjp`: with ``fixed_Z`` derivatives are by X only.
         """
@@ -176,7 +176,7 @@ class Pass:
         return Slopes(_total(of_x), None if of_z[0] is None else _total(of_z))
 
     def shares(self, X: Signals, Z: Signals, options: dict[str, Any]) -> np.ndarray:
-        """Return the shares of the points of X in `kernel`, (n_cases, m_cases, n_points)."""
+        """Return the shares of the points of X in the matrix, (n_cases, m_cases, n_points)."""
         found = gram_shares(
             self.network, X, Z, self.head, self.kinds, self.depths, normalized=True, **options
         )
@@ -332,9 +332,9 @@ def _seconds_per_work(first: Pass, X: Signals, options: dict[str, Any]) -> float
     pairs = _TRIED / first.work(take(X, np.arange(1)), 1)
     few = take(X, np.arange(min(len(X), int(np.sqrt(2 * pairs)) + 2)))
     signals = first.view.fit(few)(few)
-    first.kernel(signals, **options)  # what these signals need is compiled, or loaded
+    first(signals, **options)  # what these signals need is compiled, or loaded
     begin = time.perf_counter()
-    first.kernel(signals, **options)
+    first(signals, **options)
     return (time.perf_counter() - begin) / first.work(few, len(few))
 
 

@@ -111,7 +111,7 @@ def test_classes_of_one_case_do_not_count(rng):
     model = ResidualKernelClassifier(**ONE).fit(X, y)
     labels = np.unique(y, return_inverse=True)[1]
     (fitted,), Y = model._fitted, targets_of(labels)[first_places(model)]
-    spectrum = average.spectrum_of(fitted.source.kernel(fitted.signals))
+    spectrum = average.spectrum_of(fitted.source(fitted.signals))
     residuals = spectrum.leave_one_out(Y, model.passes_["penalty"][0], intercept=True)
     squares = residuals[first_places(model) >= 4] ** 2
     assert model.passes_["error"][0] == pytest.approx(np.mean(squares))
