@@ -330,7 +330,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         probability : float, default 0.8
             The least probability of the target, from 0.5 to below 1.
         max_iterations : int, default 25
-            Steps of the search, and again of a second search where the first finds nothing.
+            Steps of the search. Raising it finds nearer signals.
         progress : bool, default False
             Whether to report steps to stderr.
 

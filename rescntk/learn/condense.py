@@ -24,7 +24,7 @@ from ..validation import check_flag, check_integer
 from .average import FittedPass, Training
 from .drift import usual_line
 from .process import Process
-from .views import Signals, each, take
+from .views import Signals, take
 
 _PENALTY = 1e-4
 """Least penalty by which signals are learned, in units of the kernel's diagonal. Raising it keeps
@@ -51,12 +51,13 @@ class CondensedPass(FittedPass):
     """A pass that has learned signals of its view in place of training signals."""
 
     learned: Signals
-    """(n_signals, n_channels of the view, n_points), images, or a list; float16, of size 1: the
-    normalized kernel does not depend on their size."""
+    """(n_signals, n_channels of the view, n_points), images, or a list; int8"""
+    unit: np.ndarray
+    """(n_signals,): the factor of each learned signal"""
 
     @property
     def signals(self) -> Signals:
-        return each(_double, self.learned)
+        return restored(self.learned, self.unit)
 
 
 def condensed(
@@ -150,8 +151,8 @@ def _condense_pass(
         case_weights=importance,
         **options,
     )
-    found = each(_rounded, learned.signals)
-    S = each(_double, found)
+    found, unit = rounded(learned.signals)
+    S = restored(found, unit)
     own = kernel(S, **options)
     process = Process(own, full.penalty, np.ones(count))
     cross = [kernel(part, S, **options).astype(np.float64) for part in (rows, signals)]
@@ -179,17 +180,24 @@ def _condense_pass(
         line=usual_line(variances / usual, weights),
         seconds=full.seconds,
         learned=found,
+        unit=unit,
     )
 
 
-def _double(signals: np.ndarray) -> np.ndarray:
-    return signals.astype(np.float64)
+def rounded(signals: Signals) -> tuple[Signals, np.ndarray]:
+    """Return signals as whole numbers of their units, int8, and the units, (n_signals,)."""
+    unit = np.array([np.abs(x).max() for x in signals]) / np.iinfo(np.int8).max
+    unit = np.where(unit > 0, unit, 1.0)
+    found = [
+        np.rint(x / of_signal).astype(np.int8) for x, of_signal in zip(signals, unit, strict=True)
+    ]
+    return (found if isinstance(signals, list) else np.array(found)), unit
 
 
-def _rounded(signals: np.ndarray) -> np.ndarray:
-    """Return each signal divided by its largest value, in float16."""
-    largest = np.abs(signals).max(axis=tuple(range(1, signals.ndim)), keepdims=True)
-    return (signals / np.where(largest > 0, largest, 1.0)).astype(np.float16)
+def restored(whole: Signals, unit: np.ndarray) -> Signals:
+    """Return the signals that `rounded` has made whole numbers, in float64."""
+    found = [x * of_signal for x, of_signal in zip(whole, unit, strict=True)]
+    return found if isinstance(whole, list) else np.array(found)
 
 
 def _centres(signals: Signals, labels: np.ndarray, count: int, rng: np.random.Generator) -> Signals:

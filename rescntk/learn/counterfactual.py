@@ -1,9 +1,10 @@
 r"""Changed signals: the nearest signals found to which a model gives another answer.
 
 A model's answer is a number f(x): the logarithm of the odds of a class, or a prediction. Wanted is
-the x nearest to a signal x₀ with :math:`f(x) \ge c`. Each step goes to the nearest point where the
-linear approximation of f at x is c, within a trust region (Hasofer and Lind 1974, Rackwitz and
-Fiessler 1978). All signals take their steps together: a step costs one call of each pass' kernel.
+the x nearest to a signal x₀ with :math:`f(x) \ge c`. Its augmented Lagrangian,
+:math:`|x - x_0|^2 / 2 + \max(0, \mu + \rho (c - f))^2 / 2 \rho`, is made smaller by L-BFGS, and μ
+becomes max(0, μ + ρ (c − f)) after some steps (Nocedal and Wright 2006, chapters 7 and 17). All
+signals take their steps together: a step costs one call of each pass' kernel.
 """
 
 from __future__ import annotations
@@ -22,16 +23,39 @@ from .average import FittedPass, mean_at, weights_at, weights_at_slopes
 from .drift import DriftWarning
 from .views import Signals, by_channel, take
 
-_FIRST_STEP = 0.1
-"""Longest first step, in units of √(channels · time points). Raising it reaches other classes in
-fewer steps, and passes by near ones. The unit is the length of a signal of deviation 1."""
+_LONGEST_STEP = 0.1
+"""Longest step, in units of √(channels · time points). Raising it reaches other classes in fewer
+steps, and passes by near ones. The unit is the length of a signal of deviation 1."""
 
-_LEAST_STEP = 2e-3
-"""Step, in the same units, below which a search ends. Raising it ends searches sooner, farther from
-the nearest signal."""
+_LEAST_STEP = 1e-3
+"""Part of a step of L-BFGS below which a round of a search ends. Raising it ends rounds sooner."""
 
-_HALVINGS = 14
-"""Halvings of the way from a signal to its changed signal. Raising it comes closer to the level."""
+_ROUND = 8
+"""Steps between changes of the multiplier μ. Raising it solves each Lagrangian more exactly, for
+fewer multipliers."""
+
+_MEMORY = 12
+"""Last moves of a signal that L-BFGS knows. Raising it takes more memory."""
+
+_GAP = 0.1
+"""Part of the way in f by which the first Lagrangian may miss the level. Raising it bends f less,
+and reaches the level later."""
+
+_FIRMER = 4.0
+"""Factor of ρ after a round that ends below the level. Raising it reaches the level sooner, and
+bends f less."""
+
+_GAIN = 0.01
+"""Part of the distance that a round has to gain; else a search that has the level ends. Raising it
+ends searches sooner."""
+
+_STARTS = 300
+"""Most signals of fit among which a search looks for its start. Raising it starts at nearer ones,
+and takes the time of their prediction."""
+
+_FIRST_HALVINGS, _HALVINGS = 5, 14
+"""Halvings of the way from a signal to its changed signal, at the start and at the end of a search.
+Raising them comes closer to the level."""
 
 _MARGIN = 0.02
 """Part of the way in f by which steps aim above the level. Raising it reaches the level in fewer
@@ -166,24 +190,24 @@ def nearest_signals(
 ) -> tuple[Signals, np.ndarray]:
     """Return the nearest signals found with f ≥ level, and their distances; NaN where none is.
 
-    `starts` are signals that the model knows: where no step reaches the level from X, the search
-    starts again at the nearest of them that has it.
+    `starts` are signals that the model knows: the search for a case starts near the nearest of them
+    that has the level, and at X where none has it.
     """
     n = len(X)
     changed: list[Any] = [np.full(np.shape(x), np.nan) for x in X]
     distances = np.full(n, np.nan)
     shapes = [np.shape(x) for x in X]
     with (
-        progress_bar(progress, 2 * max_iterations, "step", name="counterfactual") as tick,
+        progress_bar(progress, max_iterations, "step", name="counterfactual") as tick,
         threadpool_limits(1, "blas"),
     ):
         for shape in dict.fromkeys(shapes):
             cases = np.array([k for k in range(n) if shapes[k] == shape])
             others = np.array([s for s in starts if np.shape(s) == shape]).reshape(-1, *shape)
             search = _Search(objective, np.array([X[k] for k in cases]), cases, level[cases])
-            search.steps(np.arange(len(cases)), max_iterations, tick)
-            search.restart(others, max_iterations, tick)
-            search.draw_near()
+            search.start_near(others[:: -(-len(others) // _STARTS) or 1])
+            search.steps(max_iterations, tick)
+            search.draw_near(_HALVINGS)
             for place in np.flatnonzero(search.reached):
                 changed[cases[place]][...] = search.best[place]
                 distances[cases[place]] = search.best_distance[place]
@@ -201,6 +225,26 @@ def log_odds(logits: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.nda
     slopes = -softmax(others, axis=1)
     slopes[rows, places] = 1.0
     return logits[rows, places] - logsumexp(others, axis=1), slopes
+
+
+def quasi_newton(gradient: np.ndarray, moves: np.ndarray, rises: np.ndarray) -> np.ndarray:
+    """Return the product of L-BFGS' inverse Hessian and a gradient, for each case, (n, size).
+
+    `moves` and `rises` are the last changes of points and of gradients, (memory, n, size), the
+    latest first. Changes along which the gradient does not rise are left out.
+    """
+    curvatures = (moves * rises).sum(axis=2)
+    known = curvatures > 1e-10 * np.sqrt((moves**2).sum(axis=2) * (rises**2).sum(axis=2))
+    inverse = np.divide(1.0, curvatures, out=np.zeros(curvatures.shape), where=known)
+    found, parts = gradient.copy(), []
+    for move, rise, factor in zip(moves, rises, inverse, strict=True):
+        parts.append(factor * (move * found).sum(axis=1))
+        found -= parts[-1][:, None] * rise
+    squares = np.where(known[0], (rises[0] ** 2).sum(axis=1), 1.0)
+    found *= np.where(known[0], curvatures[0] / squares, 1.0)[:, None]
+    for move, rise, factor in zip(moves[::-1], rises[::-1], inverse[::-1], strict=True):
+        found += (parts.pop() - factor * (rise * found).sum(axis=1))[:, None] * move
+    return found
 
 
 class _Search:
@@ -221,93 +265,94 @@ class _Search:
     def reached(self) -> np.ndarray:
         return np.isfinite(self.best_distance)
 
-    def distances(self, Z: np.ndarray, places: Any = slice(None)) -> np.ndarray:
-        parts = (Z - self.X[places]) / self.scale
-        return np.sqrt((parts**2).sum(axis=tuple(range(1, Z.ndim))))
-
     def keep(self, Z: np.ndarray, f: np.ndarray, places: np.ndarray) -> None:
         """Keep signals Z that have the level, and are nearer than the best so far."""
-        distance = self.distances(Z, places)
-        better = (f >= self.level[places]) & (distance < self.best_distance[places])
-        self.best[places[better]] = Z[better]
-        self.best_distance[places[better]] = distance[better]
+        parts = (Z - self.X[places]) / self.scale
+        distances = np.sqrt((parts**2).sum(axis=tuple(range(1, Z.ndim))))
+        better = (f >= self.level[places]) & (distances < self.best_distance[places])
+        for k in np.flatnonzero(better)[np.argsort(-distances[better])]:  # the nearest comes last
+            self.best[places[k]], self.best_distance[places[k]] = Z[k], distances[k]
 
-    def steps(
-        self, places: np.ndarray, count: int, tick: Callable[[int], None], start: Any = None
-    ) -> None:
-        """Make steps from X, or from other signals, for the cases at some places."""
-        places = places[self.best_distance[places] > 0]
-        x = (self.X[places] if start is None else start) / self.scale
-        radius = np.full(len(places), _FIRST_STEP * self.unit)
-        merit = np.full(len(places), np.inf)
-        at, f, slopes = x.copy(), np.zeros(len(places)), np.zeros(x.shape)
-        penalty = np.zeros(len(places))
-        sums = tuple(range(1, x.ndim))
-        for _ in range(count):
-            going = np.flatnonzero(radius > _LEAST_STEP * self.unit)
-            if not len(going):
-                break
-            rows = places[going]
-            new_f, new_slopes = self.objective(x[going] * self.scale, self.cases[rows])
-            new_slopes = new_slopes * self.scale
-            self.keep(x[going] * self.scale, new_f, rows)
-            origin = self.X[rows] / self.scale
-            lacking = np.maximum(self.level[rows] - new_f, 0.0)
-            new_merit = 0.5 * ((x[going] - origin) ** 2).sum(axis=sums) + penalty[going] * lacking
-            better = ~(new_merit >= merit[going])
-            radius[going] *= np.where(better, 1.5, 0.4)
-            taken = going[better]
-            at[taken], f[taken], slopes[taken] = x[taken], new_f[better], new_slopes[better]
-            here, origin, level = at[going], self.X[rows] / self.scale, self.level[rows]
-            aim = level + _MARGIN * np.abs(level - self.first[rows])
-            g, moved = slopes[going], at[going] - origin
-            squares = np.maximum((g**2).sum(axis=sums), np.finfo(float).tiny)
-            factor = ((g * moved).sum(axis=sums) + aim - f[going]) / squares
-            goal = factor.reshape(-1, *[1] * len(sums)) * g
-            way = goal - moved
-            length = np.sqrt((way**2).sum(axis=sums))
-            short = np.minimum(1.0, radius[going] / np.maximum(length, np.finfo(float).tiny))
-            x[going] = here + short.reshape(-1, *[1] * len(sums)) * way
-            radius[going] = np.minimum(radius[going], np.maximum(2 * length, 1e-300))
-            norm = np.sqrt((goal**2).sum(axis=sums))
-            reach = np.sqrt((moved**2).sum(axis=sums))
-            penalty[going] = np.maximum(
-                penalty[going], 2 * np.maximum(norm, reach) / np.sqrt(squares)
-            )
-            lacking = np.maximum(level - f[going], 0.0)
-            merit[going] = 0.5 * reach**2 + penalty[going] * lacking
-            tick(1)
-
-    def restart(self, others: np.ndarray, count: int, tick: Callable[[int], None]) -> None:
-        """Search from the nearest of `others` that has the level, where no signal was found."""
-        places = np.flatnonzero(~self.reached)
-        if not len(places) or not len(others):
-            return
-        starts, decided = [], self.objective.decide(others)
-        for place in places:
-            f = self.objective.answer(*decided, np.full(len(others), self.cases[place]))[0]
-            good = np.flatnonzero(f >= self.level[place])
-            parts = ((others[good] - self.X[place]) / self.scale) ** 2
-            nearest = good[parts.reshape(len(good), -1).sum(axis=1).argmin()] if len(good) else -1
-            starts.append(nearest)
-        known = np.array(starts) >= 0
-        places, Z = places[known], others[np.array(starts)[known]]
+    def steps(self, count: int, tick: Callable[[int], None]) -> None:
+        """Make steps from the best signals so far."""
+        places, shape = np.flatnonzero(self.best_distance > 0), self.X.shape
         if not len(places):
             return
-        self.keep(Z, self.level[places], places)
-        self.draw_near(places)
-        self.steps(places, count, tick, self.best[places])
+        origin = self.X[places] / self.scale
+        moved = (self.best[places] / self.scale - origin).reshape(len(places), self.X[0].size)
+        gap = np.abs(self.level - self.first)[places]
+        aim, longest = self.level[places] + _MARGIN * gap, _LONGEST_STEP * self.unit
 
-    def draw_near(self, places: Any = None) -> None:
+        def at(v: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            Z = (origin[rows] + v.reshape(-1, *shape[1:])) * self.scale
+            f, slopes = self.objective(Z, self.cases[places[rows]])
+            self.keep(Z, f, places[rows])
+            return f, (slopes * self.scale).reshape(v.shape)
+
+        def lagrangian(
+            v: np.ndarray, f: np.ndarray, slopes: np.ndarray, rows: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
+            force = np.maximum(0.0, mu[rows] + rho[rows] * (aim[rows] - f))
+            values = 0.5 * (v**2).sum(axis=1) + 0.5 * force**2 / rho[rows]
+            return values, v - force[:, None] * slopes
+
+        f, slopes = at(moved, np.arange(len(places)))
+        squares = (slopes**2).sum(axis=1)
+        rows = going = np.flatnonzero(squares > 0)
+        safe = np.where(squares > 0, squares, 1.0)
+        mu = np.maximum(gap / safe, np.sqrt((moved**2).sum(axis=1) / safe))
+        rho = mu / np.where(gap > 0, _GAP * gap, 1.0)
+        moves, rises = np.zeros((2, _MEMORY, *moved.shape))
+        share, before = np.ones(len(places)), np.full(len(places), np.inf)
+        for step in range(count):
+            if step % _ROUND == 0:
+                if step:
+                    mu = np.maximum(0.0, mu + rho * (aim - f))
+                    rho = np.where(f < self.level[places], _FIRMER * rho, rho)
+                    best = self.best_distance[places]
+                    ended = (best > (1.0 - _GAIN) * before) & (f >= self.level[places])
+                    rows, before = rows[~ended[rows]], best
+                going, share[rows] = rows, 1.0
+            if not len(going):
+                tick(1)
+                continue
+            values, gradient = lagrangian(moved[going], f[going], slopes[going], going)
+            way = -quasi_newton(gradient, moves[:, going], rises[:, going])
+            length = np.sqrt((way**2).sum(axis=1))
+            part = share[going] * np.minimum(1.0, longest / np.maximum(length, 1e-300))
+            trial = moved[going] + part[:, None] * way
+            new_f, new_slopes = at(trial, going)
+            new_values, new_gradient = lagrangian(trial, new_f, new_slopes, going)
+            good = new_values <= values + 1e-4 * part * (way * gradient).sum(axis=1)
+            taken = going[good]
+            for memory, change in (
+                (moves, trial - moved[going]),
+                (rises, new_gradient - gradient),
+            ):
+                memory[:, taken] = np.roll(memory[:, taken], 1, axis=0)
+                memory[0, taken] = change[good]
+            moved[taken], f[taken], slopes[taken] = trial[good], new_f[good], new_slopes[good]
+            share[going] = np.where(good, 1.0, 0.3 * share[going])
+            going = going[share[going] > _LEAST_STEP]
+            tick(1)
+
+    def start_near(self, others: np.ndarray) -> None:
+        """Start near the nearest of `others` that have the level."""
+        decided = self.objective.decide(others) if len(others) else ()
+        for place in np.flatnonzero(~self.reached) if len(others) else ():
+            f = self.objective.answer(*decided, np.full(len(others), self.cases[place]))[0]
+            self.keep(others, f, np.full(len(others), place))
+        self.draw_near(_FIRST_HALVINGS)
+
+    def draw_near(self, halvings: int) -> None:
         """Halve the ways from X to the best signals, as often as it takes to come to the level."""
-        places = np.arange(len(self.X)) if places is None else places
-        places = places[self.reached[places] & (self.best_distance[places] > 0)]
+        places = np.flatnonzero(self.reached & (self.best_distance > 0))
         if not len(places):
             return
         ends = np.ones(len(places))
         lower, axes = np.zeros(len(places)), [1] * (self.X.ndim - 1)
         origin, way = self.X[places], self.best[places] - self.X[places]
-        for _ in range(_HALVINGS):
+        for _ in range(halvings):
             middle = 0.5 * (lower + ends)
             Z = origin + middle.reshape(-1, *axes) * way
             f = self.objective.values(Z, self.cases[places])

@@ -150,7 +150,7 @@ class Pass:
         return np.asarray(total / len(matrices)).astype(matrices[0].dtype, copy=False)
 
     def prepare(self, Z: Signals, **options: Any) -> PreparedSignals:
-        """Return viewed signals for a call to take as its Z at less cost, with the same bits."""
+        """Return viewed signals for the pass to take as its Z at less cost, with the same bits."""
         options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
         return prepare(self.network, Z, normalized=True, **options)
 

@@ -173,23 +173,19 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     ) -> Counterfactuals:
         """Return the nearest signals found for which the regressor predicts another value.
 
-        As `ResidualKernelClassifier.counterfactual`, with a value in the place of a class.
-
         Parameters
         ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            Signals, images, or a list, as for `predict`.
+        X, max_iterations, progress
+            As for `ResidualKernelClassifier.counterfactual`.
         target : float or array-like, (n_cases,)
             The value that is to be predicted for each signal, to a thousandth of `target_scale_`.
         output : int, default 0
             The column of the target among several.
-        max_iterations, progress
-            As for the classifier.
 
         Returns
         -------
         Counterfactuals
-            As of the classifier; answers are predictions.
+            As for `ResidualKernelClassifier.counterfactual`; the answers are predictions.
 
         Raises
         ------

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, condense
 from rescntk.learn.passes import Pass
+from tests import tolerances
 from tests.learn.cases import ONE, waves
 from tests.learn.test_files import reread, signals_of
 
@@ -81,8 +82,22 @@ def test_passes_of_little_weight_are_left_out(rng):
     small = full.condense(4, max_iterations=1)
     assert small.passes_["filter_size"].tolist() == [3, 5] and len(small._fitted) == 2
     assert np.allclose(small.passes_["weight"], [2 / 3, 1 / 3]) and len(full._fitted) == 3
-    assert small._fitted[0].learned.dtype == np.float16
+    assert small._fitted[0].learned.dtype == np.int8
     assert same_bits(small, reread(small)[0], X[30:])
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_rounding_keeps_the_sizes_of_signals(rng, lists):
+    """A kernel with biases sees them; half a unit is the largest error."""
+    sizes = np.array([1e-200, 1e-3, 1.0, 1e200, 0.0])
+    X = sizes[:, None, None] * rng.standard_normal((5, 2, 9))
+    if lists:
+        X = [x[:, : 9 - k] for k, x in enumerate(X)]
+    whole, unit = condense.rounded(X)
+    for x, found in zip(X, condense.restored(whole, unit), strict=True):
+        largest = np.abs(x).max()
+        assert np.abs(found - x).max() <= largest / 254 * (1 + 4 * tolerances.EPS["float64"])
+        assert np.abs(found).max() == pytest.approx(largest, rel=1e-15)
 
 
 def test_refusals(rng):
