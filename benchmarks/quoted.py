@@ -170,6 +170,12 @@ def sentences() -> dict[str, list[tuple]]:
                   for name in ("patterns, class 0", "GunPoint")),
             ),
         ],
+        "docs/guide/drift.md": [
+            (
+                "worst of these draws of a plant has an accuracy of {:.3f}",
+                told("estimators", r"worst draw of a plant has ([\d.]+)\. A"),
+            ),
+        ],
         "docs/guide/few_signals.md": [
             (
                 "with 10: {:.2f} against {:.2f} and {:.2f}",

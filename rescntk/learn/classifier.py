@@ -210,12 +210,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         # Without its only case, or group, a class is unknown: its errors do not measure a kernel.
         parts = counts
         if cases.groups is not None:
-            parts = np.bincount(
-                [
-                    label
-                    for label, _ in set(zip(labels.tolist(), cases.groups.tolist(), strict=True))
-                ]
-            )
+            pairs = np.unique(np.column_stack([labels, cases.groups]), axis=0)
+            parts = np.bincount(pairs[:, 0])
         counted = np.where(parts[labels] > 1, cases.weights, 0.0)
         of_classes = np.array([by_label.get(label, 1.0) for label in self.classes_.tolist()])
         if self.class_weight == "balanced":

@@ -12,6 +12,7 @@ pytest.importorskip("aeon")
 pytest.importorskip("jax")
 import classification_report
 import cpu
+import estimators
 import finite_concentration
 import forecast
 import harness
@@ -33,6 +34,7 @@ PAGES = {
     "classification_curves.csv": lambda rows: classification_report.curve_table(rows, CURVE_SETS),
     "classification_noise.csv": classification_report.noise_tables,
     "cpu.json": cpu.table,
+    "estimators.json": estimators.text,
     "finite_concentration.json": finite_concentration.table,
     "forecast.csv": forecast.report,
     "images.json": images.text,

@@ -1,10 +1,13 @@
 """Simulated problems have what their docstrings say; the plain methods see what they should."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
 pytest.importorskip("aeon")
+import estimators
 import simulated
 import unseen
 from scipy.signal import periodogram
@@ -47,6 +50,35 @@ def test_drift_moves_levels_by_half_a_deviation():
     assert (np.ptp(moves, axis=(0, 2)) < 1e-12).all()
 
 
+@pytest.mark.parametrize("plant", simulated.PLANTS)
+def test_steps_of_a_plant(plant):
+    make = partial(simulated.steps, plant=plant)
+    X, y, Z, _ = simulated.drawn(make, 3, 100, 50)
+    assert X.shape == (100, 8, 60) and Z.shape == (50, 8, 60)
+    assert (simulated.drawn(make, 3, 100, 50)[0] == X).all()
+    assert (np.bincount(y) == 20).all()
+    begun = np.abs(X[:, :, :9].mean(axis=2) - X[:, :, :9].mean(axis=(0, 2)))
+    assert begun.max() < 6 * plant.noise  # levels are the sensors' own
+    rise = np.abs(X[:, :, 50:].mean(axis=2) - X[:, :, :9].mean(axis=2))
+    weak = rise[y == 3, 4:6].mean() / rise[y == 0, 4:6].mean()
+    assert abs(weak - plant.weak) < 0.2
+
+
+@pytest.mark.parametrize("name", simulated.BURSTS)
+def test_bursts_stand_at_their_places(name, rng):
+    burst = simulated.BURSTS[name]
+    X, y, places = simulated.bursts(rng, 120, burst)
+    assert X.shape == (120, 1, burst.length) and len(np.unique(y)) == max(2, len(burst.periods))
+    inside = np.array([x[0, p : p + burst.width] for x, p in zip(X, places, strict=True)])
+    others = [np.arange(p, p + burst.width) for p in places]
+    outside = [np.delete(x[0], part).std() for x, part in zip(X, others, strict=True)]
+    assert np.mean(outside) == pytest.approx(1.0 if burst.periods else 0.5, rel=0.05)
+    assert inside.std() > 1.3 * np.mean(outside)
+    frequency, power = periodogram(inside, nfft=960)
+    for k, period in enumerate(burst.periods):
+        assert 1 / frequency[power[y == k].mean(axis=0).argmax()] == pytest.approx(period, rel=0.2)
+
+
 def test_methods_for_signals_of_different_lengths(rng):
     X, y = [rng.standard_normal((1, n)) for n in (40, 60, 50, 30) * 5], np.arange(20) % 2
     for x in X[::2]:
@@ -72,3 +104,32 @@ def test_the_page_has_a_line_for_each_set():
     assert "| beats, 1 : 50 | simulated | 5 | 6 |" in page
     assert "| **mean** |  |  |  | **0.550** | **0.550** |" in page
     assert "| processor seconds |  |  |  | 4 | 4 |" in page
+
+
+def test_the_page_of_drift_and_shares():
+    """Means over draws, sets and methods; the worst draws; what warned."""
+
+    def judged(accuracy, warned):
+        return {"accuracy": accuracy, "errors only": accuracy - 0.2, "warned": warned}
+
+    drift = [
+        {"problem": name, "method": method, "clean": [judged(0.9, 0.0)]}
+        | {"drift": [judged(0.7, 1.0), judged(0.8, name == "plant 1")]}
+        for name in ("plant 1", *estimators.SETS)
+        for method in estimators.EFFORTS
+    ]
+    bursts = [
+        {"signals": "a", "method": method, "right": 0.9, "on the burst": share}
+        for method in estimators.EFFORTS
+        for share in (0.7, 0.8)
+    ]
+    page = estimators.text(
+        {"drift": drift, "bursts": bursts, "occlusion": [{"method": "a", "share": 0.125}]}
+        | {"latency": [{"training signals": 50, "ms": 12.34, "MB": 0.5, "load": 2.1}]}
+    )
+    assert "| plant 1 | 0.900 | 0.750 | 0.550 | 0.900 | 0.750 | 0.550 |" in page
+    assert "| **eight sets** | 0.900 | 0.750 | 0.550 | 0.900 | 0.750 | 0.550 |" in page
+    assert "have 0.700 (fast) and 0.700 without" in page and "of a plant has 0.700" in page
+    assert "for 0 of 16 test parts without drift, and for 56% of the batches" in page
+    assert "| a | 0.900 | 0.750 | 0.700 | 0.900 | 0.750 | 0.700 |" in page
+    assert "| 50 | 12.3 | 0.50 | 2 |" in page and "| a | 0.12 |" in page
