@@ -289,11 +289,11 @@ def sentences() -> dict[str, list[tuple]]:
         ],
         "docs/guide/accuracy.md": [
             (
-                "A Gram of the former takes {:.1f} times as long",
+                "Then a Gram takes {:.1f} times as long",
                 relative("smooth signals of one channel, filters of 1"),
             ),
             (
-                "its Gram takes {:.1f} (float64) and {:.1f} times (float32) as long",
+                "the Gram takes {:.1f} (float64) and {:.1f} times (float32) as long",
                 real("float64"), real("float32"),
             ),
         ],
