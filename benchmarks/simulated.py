@@ -1,10 +1,12 @@
 """Simulated problems: machines, heart beats, process sensors, and when something begins.
 
-Each function returns n signals (n, n_channels, n_timepoints) and their labels (n,). They were
-written before any of our classifiers saw them, and do not follow one.
+Each function returns n signals (n, n_channels, n_timepoints) and their labels (n,). Bearing, beats,
+process and onset were written before any of our classifiers saw them, and do not follow one. Passes
+and weights were chosen with an eye on plants and bursts.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -83,6 +85,96 @@ def onset(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     begin = 20 + 60 * labels + rng.integers(0, 40, n)
     X = coloured(rng, (n, 200), 0.6) * (1 + 0.8 * (time >= begin[:, None]))
     return (rng.uniform(0.7, 1.4, (n, 1)) * X)[:, None], labels
+
+
+class Plant(NamedTuple):
+    """What tells five states of a plant of eight sensors apart, and the noise that hides it."""
+
+    noise: float
+    """Standard deviation of a sensor's noise; a step has height .6 to 1.4."""
+    slow: float
+    """Factor of the time constant of half of the sensors, in two states."""
+    ringing: float
+    """Height of damped waves in four sensors, in a third state."""
+    weak: float
+    """Factor of the step of two sensors, in a fourth state."""
+    sensors: int
+    """Seed of levels and gains of the sensors."""
+
+
+PLANTS = (
+    Plant(0.15, 2.2, 0.5, 0.6, 0),
+    Plant(0.25, 2.5, 0.5, 0.6, 0),
+    Plant(0.25, 3.0, 0.7, 0.4, 1),
+    Plant(0.3, 3.0, 0.7, 0.4, 2),
+)
+
+
+def steps(rng: np.random.Generator, n: int, plant: Plant) -> tuple[np.ndarray, np.ndarray]:
+    """Eight sensors after a step of a plant's set point, 60 points: normal, or four faults."""
+    time, labels, own = np.arange(60), np.arange(n) % 5, np.random.default_rng([5, plant.sensors])
+    levels = 10 * own.standard_normal(8)
+    gains = own.uniform(0.6, 1.4, 8) * own.choice([-1, 1], 8) * np.ones((n, 8))
+    X = plant.noise * coloured(rng, (n, 8, 60), 0.5) + 0.05 * rng.standard_normal((n, 8, 1))
+    since = np.maximum(time - rng.integers(10, 16, n)[:, None], 0.0)
+    delays = 5 * rng.uniform(0.9, 1.1, (n, 1)) * np.ones(8)
+    delays[labels == 1, :4] *= plant.slow
+    delays[labels == 4, 4:] *= plant.slow
+    gains[labels == 3, 4:6] *= plant.weak
+    X += gains[:, :, None] * (1 - np.exp(-since[:, None] / delays[:, :, None]))
+    rings = plant.ringing * np.exp(-since / 15) * np.sin(2 * np.pi * since / 9)
+    X[labels == 2, 2:6] += rings[labels == 2, None]
+    return X + levels[:, None], labels
+
+
+class Burst(NamedTuple):
+    """Waves in noise of deviation 1: a class for each shape, at a random place."""
+
+    length: int
+    """Of a signal."""
+    width: int
+    """Of a burst."""
+    periods: tuple[float, ...] = ()
+    """Of a class' wave. Without periods, a smooth bump is one class and a flat one the other."""
+    height: float = 3.0
+    faded: bool = False
+    """Whether a wave comes and goes slowly."""
+    phase: bool = True
+    """Whether a wave starts anywhere in its period."""
+
+
+BURSTS = {
+    "patterns of periods 8 and 16": Burst(96, 16, (16, 8), phase=False),
+    "bumps": Burst(120, 24),
+    "faded, periods 5 and 9": Burst(150, 30, (5, 9), faded=True),
+    "faded, periods 4, 7 and 12": Burst(300, 40, (4, 7, 12), faded=True),
+    "periods 4 and 8, 100 points": Burst(100, 20, (4, 8)),
+    "periods 4 and 8, 200 points": Burst(200, 20, (4, 8)),
+    "periods 4 and 16": Burst(100, 16, (4, 16)),
+}
+
+
+def bursts(
+    rng: np.random.Generator, n: int, burst: Burst
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Signals of one channel, their labels, and the first time point of each burst, (n,)."""
+    classes = max(2, len(burst.periods))
+    labels, places = np.arange(n) % classes, rng.integers(0, burst.length - burst.width, n)
+    X, time = rng.standard_normal((n, burst.length)), np.arange(burst.width)
+    if not burst.periods:
+        X *= 0.5
+    fade = np.hanning(burst.width) if burst.faded else np.ones(burst.width)
+    across = np.linspace(-1, 1, burst.width)
+    bumps = np.array([0.75 * (np.abs(across) < 0.6), np.exp(-8 * across**2)])
+    for x, label, place in zip(X, labels, places, strict=True):
+        start = rng.uniform(0, 2 * np.pi) * burst.phase
+        shape = (
+            bumps[label]
+            if not burst.periods
+            else fade * np.sin(2 * np.pi * time / burst.periods[label] + start)
+        )
+        x[place : place + burst.width] += burst.height * shape
+    return X[:, None], labels, places
 
 
 def drawn(

@@ -280,7 +280,7 @@ def limits(options: Namespace) -> None:
 
 
 def gram(options: Namespace) -> None:
-    """Write the kernel matrix of the signals in one file, or in one file with those in another.
+    """Write the kernel matrix of the signals in a file, or between the signals of two files.
 
     An output in .zarr is computed block by block: after an interruption the same command resumes
     where it stopped. Parameters and labels are kept with the matrix: K.npy has them in K.json.
@@ -317,7 +317,7 @@ def gram(options: Namespace) -> None:
         "engine": options.engine,
     }
     if suffix == ".zarr":
-        from .stored.command import store
+        from .stored.command_line import store
 
         K = store(options, call, labels)
     else:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import compress
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +20,9 @@ class ReportTable:
     """A table of at least one row, a named tuple each; iterating gives the rows."""
 
     rows: tuple[Any, ...]
+
+    header: ClassVar[tuple[str, ...]] = ()
+    """Names of the columns in the text."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.rows)
@@ -38,15 +42,23 @@ class ReportTable:
             writer.writerow(self.rows[0]._fields)
             writer.writerows(self.rows)
 
-    def _cells(self, header: list[str]) -> list[list[str]]:
+    def __str__(self) -> str:
+        """Return the table as text, without columns in which nothing is known."""
+        known = [any(value == value for value in column) for column in zip(*self.rows, strict=True)]
+        head, *body = ("  ".join(compress(cells, known)) for cells in self._cells(self.header))
+        return "\n".join([head, "-" * len(head), *body])
+
+    def _cells(self, header: Iterable[str]) -> list[list[str]]:
         """Return header and rows as text; the cells of a column are equally wide."""
-        lines = [header, *([_text(value) for value in row] for row in self.rows)]
+        lines = [list(header), *([_text(value) for value in row] for row in self.rows)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return [list(map(str.rjust, cells, widths)) for cells in lines]
 
 
-def _text(value: float) -> str:
-    """Return a number in four digits, an integer in all digits, NaN as a dash."""
+def _text(value: Any) -> str:
+    """Return a number in four digits, integers in all digits, NaN as a dash."""
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
     if isinstance(value, int):
         return str(value)
     if math.isnan(value):

@@ -151,9 +151,6 @@ ROOMS = {
         lambda n: list(depth.check(family(n), X, depths=[2**k for k in range(6)])),
         {"depth", *SCALES},
     ),
-    "theory.depth.profile": Room(
-        lambda n: depth.profile(family(n), [2]).values, SHAPE - {"input_filter_size"} | SCALES
-    ),
     "theory.families.decaying": Room(
         predicted(lambda n, kind: families.decaying(n, 1.0).predict(kind)),
         {"depth", "outer_filter_size", *SCALES},
@@ -186,14 +183,9 @@ ROOMS = {
     "theory.locality.effective_receptive_field": Room(
         lambda n: locality.effective_receptive_field(n, 9), {"input_scale"}
     ),
-    "theory.locality.fields": Room(lambda n: locality.fields(n, 9), SCALES),
     "theory.locality.path_pixels": Room(locality.path_pixels, NOT_SHAPE),
     "theory.locality.reach": Room(locality.reach, NOT_SHAPE),
     "theory.locality.width": Room(locality.width, SCALES),
-    "theory.locality.widths": Room(lambda n: locality.widths(n, (2, 5)), {"depth", *SCALES}),
-    "theory.multisphere.closest": Room(
-        lambda n: multisphere.closest(n, X, "gap"), {"depth", *NOT_SHAPE}
-    ),
     "theory.multisphere.gram_complements": Room(
         lambda n: multisphere.gram_complements([n], X, kind="ntk"), SCALES
     ),

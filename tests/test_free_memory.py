@@ -76,7 +76,6 @@ HUGE = 10**14
         (lambda: spectrum.zonal_moments(2, HUGE, 3), f"max_frequency is {HUGE}: 4 numbers"),
         (lambda: spectrum.zonal_moments(2, 3, HUGE), f"max_frequency is 3: {HUGE + 1} numbers"),
         (lambda: spectrum.zonal([0.5], 2, HUGE), f"max_frequency is {HUGE}: 1 numbers"),
-        (lambda: depth.profile(rk.Network, [1, 2], n_points=10**8), "n_points is 100000000: the"),
     ],
 )
 def test_sizes_larger_than_the_free_memory_are_refused(call, says):

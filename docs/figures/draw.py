@@ -141,8 +141,9 @@ def fields() -> Any:
     axes = figure.subplots(2, 2, sharey=True)
     for ax, (title, networks) in zip(axes.flat, panels.items(), strict=True):
         for (name, network), colour, line in zip(networks.items(), COLOURS, LINES, strict=False):
-            found = locality.fields(network, 61)
-            ax.plot(found.distance, found.ntk, linestyle=line, color=colour, label=name)
+            field = locality.effective_receptive_field(network, 61, normalized=True)
+            field = np.fft.fftshift(field)  # the output pixel in the middle
+            ax.plot(np.arange(61) - 30, field, linestyle=line, color=colour, label=name)
         ax.set_title(title, fontsize="medium")
         ax.set(xlim=(-25, 25), ylim=(0, 0.46), xlabel="distance (pixels)")
         finish(ax, 1)

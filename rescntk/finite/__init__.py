@@ -10,10 +10,10 @@ if find_spec("jax") is None or find_spec("optax") is None:
     raise ImportError("rescntk.finite needs jax and optax: pip install 'rescntk[finite]'")
 
 from .forward import apply
-from .parameters import Layer, Parameters, init
 from .sampling import Concentration, ConcentrationRow, KernelEstimate, concentration, gpk, samples
 from .tangent import ntk
 from .training import Flow, Training, kernel_flow, train
+from .weights import Layer, Parameters, init
 
 __all__ = [
     "Concentration",

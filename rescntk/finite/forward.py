@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import channels_and_length
 from ..network import Filter, Network, check_network
 from ..validation import HEADS, check_batch, check_choice, check_free_memory, check_unmasked
-from .parameters import FIELDS, Convolution, Layer, Parameters, layout, precision
+from .weights import FIELDS, Convolution, Layer, Parameters, layout, precision
 
 LayerCall = Callable[[str, Convolution, Layer, jax.Array], jax.Array]
 """Computes one layer of a part: its output (n, d, outputs) from its input (n, d, inputs)."""
@@ -166,7 +166,7 @@ def readout_factor(network: Network, params: Parameters) -> float:
 
 
 def plan_of(network: Network, params: Parameters) -> dict[str, tuple[Convolution, ...]]:
-    """Return the layout of these parameters; without factors where weights carry their scale."""
+    """Return the layout of the parameters; without factors where weights carry their scale."""
     factors = params.initialization == "ntk"
     return layout(network, params.n_channels, params.width, params.axes, factors=factors)
 

@@ -36,8 +36,8 @@ from .forward import (
     pool,
     readout_factor,
 )
-from .parameters import Parameters, as_key, init, precision
 from .tangent import ntk, pooled_products
+from .weights import Parameters, as_key, init, precision
 
 
 class KernelEstimate(NamedTuple):
@@ -61,8 +61,8 @@ def gpk(
 ) -> KernelEstimate:
     r"""Return the Gaussian process kernel of networks of a finite width, a mean over samples.
 
-    One sample is :math:`\frac{r}{C} \langle \phi(x), \phi(z) \rangle`, the exact mean of
-    f(x) f(z) over the readout's weights, with the features φ that the head reads.
+    One sample is :math:`\frac{r}{C} \langle \phi(x), \phi(z) \rangle` of the features φ that the
+    head reads. It is the exact mean of f(x) f(z) over the readout's weights.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def samples(
     Parameters
     ----------
     key, network, X, width, n_samples, head, dtype
-        As for `gpk`; errors likewise.
+        As for `gpk`, and the same errors.
     kind : {"gpk", "ntk"}, default "ntk"
         The inner products of the features, or the tangent kernel.
 

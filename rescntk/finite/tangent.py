@@ -26,7 +26,7 @@ from .forward import (
     read,
     readout_factor,
 )
-from .parameters import Convolution, Layer, Parameters, precision
+from .weights import Convolution, Layer, Parameters, precision
 
 MAX_MEMORY = 2**30
 """Most bytes of the arrays of one call of `ntk`, by default: 1 GiB, chosen, not measured. Raising

@@ -29,8 +29,8 @@ from ..validation import (
     check_targets,
 )
 from .forward import Batch, check_layers, check_range, fitting_batch, outputs_of_lengths
-from .parameters import Parameters, as_key, precision
 from .tangent import ntk_of_batches
+from .weights import Parameters, as_key, precision
 
 RECORDS = ("outputs", "kernel", "linearized")
 """Quantities that ``finite.train`` can record beside the loss."""
@@ -67,7 +67,7 @@ class Training:
     linearized_distance: np.ndarray | None = None
     """(R,), largest distance to the linearized network, over training and test signals.
 
-    The linearized network is trained on the same batches. Infinite once it has diverged.
+    The linearized network is trained on the same batches. Once it diverges, the distance is inf.
     """
 
 
@@ -104,8 +104,8 @@ def train(
     key : key of ``jax.random``, or int, default 0
         Source of the batches.
     record : iterable of str, default ("outputs",)
-        Of "outputs", "kernel" (the change of the tangent kernel) and "linearized" (the distance
-        to the linearized network, at about three times the cost of a step), beside the loss.
+        Beside the loss: "outputs", "kernel", the change of the tangent kernel, and "linearized",
+        the distance to the linearized network, at about three times the cost of a step.
     every : int, optional
         Steps from one record to the next; by default about 50 records in all.
 

@@ -3,7 +3,8 @@
 A pass with mean squared leave-one-out error e gets a weight proportional to e^-4: with few signals
 the errors are alike, and so are the weights; with many signals the better passes prevail. A pass
 has less weight at a signal that is novel to it. Noise is novel to passes that see fast changes, and
-a drift of levels to passes that see levels.
+a drift of levels to passes that see levels. Passes that see levels also have less weight where a
+signal's levels are far from the training signals'.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ accuracies without noise and with noise of .1: .927 and .766 with 0, .925 and .8
 .855 with 2, .924 and .855 with 4."""
 
 _DRIFT_POWER = 8.0
-"""Exponent of novelties in weights above the novelty that one of twenty training signals exceeds; a
-pure number. Raising it lets passes that find a signal unusual by their own experience step back
-sooner. Measured on training sets and on processes that drift (classification_tried.md)."""
+"""Exponent of novelties, and of distances of levels, in weights: above what one of twenty training
+signals exceeds; a pure number. Raising it lets passes that find a signal unusual by their own
+experience step back sooner. Measured on training sets and on processes that drift
+(classification_tried.md)."""
 
 _SHARES = 2**20
 """Shares of kernels that are held at once, for each kind and depth of a pass.
@@ -98,7 +100,7 @@ class FittedPass:
             prepared = self.source.prepare(self.signals, **options)
             right = prepared if prepared.nbytes <= _MOST_KEPT else self.signals
             self.__dict__["_prepared"] = wanted, right
-        K = self.source.kernel(self.source.view(X), right, **options)
+        K = self.source(self.source.view(X), right, **options)
         return K.astype(np.float64, copy=False)
 
     @cached_property
@@ -176,7 +178,7 @@ def fit_pass(
     novelties, kept = np.ones(len(Y)), cast("np.ndarray | slice", slice(None))
     others = np.arange(len(Y))
     if landmarks is None:
-        K = source.kernel(signals, **options)
+        K = source(signals, **options)
         spectrum = spectrum_of(K, weights)
         residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
         choice = weigh([residuals], error_weights)[0][0]
@@ -188,7 +190,7 @@ def fit_pass(
         process = Process(K, penalties[choice], weights)
     else:
         found = restricted_ridge(
-            source.kernel,
+            source,
             cast(Any, signals),
             Y,
             landmarks,
@@ -284,26 +286,44 @@ def weigh(
 
 
 def weights_at(
-    weights: np.ndarray, novelties: np.ndarray, fitted: Sequence[FittedPass]
+    weights: np.ndarray,
+    novelties: np.ndarray,
+    distances: np.ndarray,
+    fitted: Sequence[FittedPass],
 ) -> np.ndarray:
-    """Return the passes' weights at signals of some novelties, (n_passes, n_cases); sums are 1.
+    """Return the passes' weights at signals, (n_passes, n_cases); sums over passes are 1.
 
     They fall with the square of novelties above 1, and with another eighth power above `line`.
+    Where passes see levels, they fall with the eighth power of `UsualSignals.distances` above 1.
     """
     beyond = novelties / np.array([each.line for each in fitted])[:, None]
     found = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER
     found *= np.maximum(1.0, beyond) ** -_DRIFT_POWER
+    found[_see_levels(fitted)] *= np.maximum(1.0, distances) ** -_DRIFT_POWER
     return found / found.sum(axis=0)
 
 
 def weights_at_slopes(
-    weights: np.ndarray, novelties: np.ndarray, slopes: np.ndarray, fitted: Sequence[FittedPass]
-) -> np.ndarray:
-    """Return derivatives by novelties from derivatives by `weights_at`, (n_passes, n_cases)."""
+    weights: np.ndarray,
+    novelties: np.ndarray,
+    distances: np.ndarray,
+    slopes: np.ndarray,
+    fitted: Sequence[FittedPass],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return derivatives by novelties, (n_passes, n_cases), and by distances of levels, (n_cases,).
+
+    They come from derivatives by `weights_at`, (n_passes, n_cases).
+    """
     by_logarithm = weights * (slopes - (weights * slopes).sum(axis=0))
     lines = np.array([each.line for each in fitted])[:, None]
     power = _NOVELTY_POWER * (novelties > 1.0) + _DRIFT_POWER * (novelties > lines)
-    return -power / novelties * by_logarithm
+    by_distance = np.where(distances > 1.0, -_DRIFT_POWER / np.maximum(1.0, distances), 0.0)
+    by_distance *= by_logarithm[_see_levels(fitted)].sum(axis=0)
+    return -power / novelties * by_logarithm, by_distance
+
+
+def _see_levels(fitted: Sequence[FittedPass]) -> np.ndarray:
+    return np.array([each.source.view.sees_levels for each in fitted])
 
 
 def mean_at(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -317,17 +337,19 @@ def out_of_fold(
     error_weights: np.ndarray,
     folds: np.ndarray,
     fitted: Sequence[FittedPass],
+    distances: np.ndarray,
 ) -> np.ndarray:
     """Return decisions (n_cases, n_outputs) at each fold by an average without the fold's part.
 
     A decision is the mean of leave-one-out decisions of passes. The other folds give penalties and
-    weights (`weigh`), which the novelties to the `fitted` passes change (`weights_at`).
+    weights (`weigh`), which novelties to the `fitted` passes and distances of levels change
+    (`weights_at`).
     """
     decisions, novelties = Y.copy(), np.array([each.novelties for each in fitted])
     for fold in np.unique(folds):
         inside = folds == fold
         choices, _, weights = weigh(residuals, np.where(inside, 0.0, error_weights))
-        shares = weights_at(weights, novelties[:, inside], fitted)
+        shares = weights_at(weights, novelties[:, inside], distances[inside], fitted)
         for left_out, choice, share in zip(residuals, choices, shares, strict=True):
             decisions[inside] -= share[:, None] * left_out[choice, inside]
     return decisions

@@ -6,12 +6,13 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from ..arrays import Array
@@ -25,7 +26,7 @@ from ..validation import (
 )
 from .average import FittedPass, Training, fit_pass, mean_at, out_of_fold, weigh, weights_at
 from .condense import condensed
-from .drift import UsualSignals, usual_signals
+from .drift import UsualSignals, usual_line, usual_signals
 from .forecast import Forecast, forecast
 from .inputs import DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .missing import IMPUTE, INTERPOLATE, OPTION
@@ -77,7 +78,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         check_unmasked(y, "y", "or labels, one a case,")
         y = validate_data(self, y=y, **of_targets)
         signals = read_signals(self, X, reset=True, n_channels=self.n_channels, images=True)
-        check_consistent_length(signals, y)
+        if len(y) != len(signals):
+            raise ValueError(f"y has {len(y)} values, expected {len(signals)}: one for each signal")
         signals, kept, weights = of_positive_weight(signals, np.arange(len(y)), sample_weight)
         if groups is not None:
             groups = group_numbers(groups, len(y))[kept]
@@ -90,11 +92,11 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
 
     def _average(
         self, cases: DistinctCases, error_weights: np.ndarray, penalties: Sequence[float] = ()
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Fit the average to cases; return decisions out of fold, the fold of each case, a spread.
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Fit the average to cases; return decisions out of fold, folds, a spread, and weights.
 
-        The spread is the passes' variance about their mean leave-one-out decision. `penalties` are
-        the default penalties beside the least one.
+        The spread is the passes' variance about their mean leave-one-out decision, by the passes'
+        weights at the cases. `penalties` are the default penalties beside the least one.
         """
         X, checked, options = cases.signals, check_several(self), self._options()
         generator, n = check_random_state(self.random_state), len(X)
@@ -131,7 +133,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         choices, errors, self._weights = weigh(residuals, error_weights)
         novelties = np.array([fitted.novelties for fitted in self._fitted])
         left_out = np.array([each[choice] for each, choice in zip(residuals, choices, strict=True)])
-        weights = weights_at(self._weights, novelties, self._fitted)
+        usual, distances = usual_signals(X, cases.weights, cases.groups)
+        weights = weights_at(self._weights, novelties, distances, self._fitted)
         spread = mean_at(weights, (left_out - mean_at(weights, left_out)) ** 2)
         rows = [fitted.source.settings() | vars(fitted) for fitted in self._fitted]
         table = {k: np.array([row[k] for row in rows]) for k in (*COMMON, "penalty", "seconds")}
@@ -139,11 +142,13 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         self.passes_ = table | {"error": errors, "weight": self._weights}
         self._counts = len(cases.places), len(cases.weights)
         self._places = cases.places if landmarks is None else slice(None)
-        decisions = out_of_fold(residuals, cases.targets, error_weights, folds, self._fitted)
+        decisions = out_of_fold(
+            residuals, cases.targets, error_weights, folds, self._fitted, distances
+        )
         others = np.arange(n) if landmarks is None else np.setdiff1d(np.arange(n), landmarks)
         left_out = self._mean_novelty(novelties)[others]
-        self._usual = usual_signals(X, left_out, cases.weights[others])
-        return decisions, folds, spread
+        self._usual = replace(usual, line=usual_line(left_out, cases.weights[others]))
+        return decisions, folds, spread, weights
 
     def _plan(
         self, checked: dict[str, Any], X: Signals, n_landmarks: int
@@ -223,7 +228,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         decisions, novelties = (np.array(part) for part in zip(*parts, strict=True))
         if watch:
             self._usual.warn(signals, self._mean_novelty(novelties))
-        return decisions, novelties, weights_at(self._weights, novelties, self._fitted)
+        distances = self._usual.distances(signals)
+        return decisions, novelties, weights_at(self._weights, novelties, distances, self._fitted)
 
     def forecast(self, sizes: Iterable[int], coverage: float = 0.8) -> Forecast:
         """Return the errors to expect after a fit to more signals, with intervals.
@@ -268,7 +274,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         for fitted, K in matrices:
             novelties.append(fitted.novelty(K))
             parts.append(fitted.contributions(signals, K, self._intercept, self._options()))
-        weights = weights_at(self._weights, np.array(novelties), self._fitted)
+        distances = self._usual.distances(signals)
+        weights = weights_at(self._weights, np.array(novelties), distances, self._fitted)
         pairs = zip(weights.T, zip(*parts, strict=True), strict=True)
         found = [np.tensordot(of_case, np.array(shares), 1) for of_case, shares in pairs]
         return np.array(found) if isinstance(signals, np.ndarray) else found

@@ -16,6 +16,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..arrays import Array
+from ..regression.checks import distinct
 from ..validation import check_constant, check_positive
 from .average import mean_at
 from .base import ResidualKernelEstimator
@@ -186,8 +187,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         start = time.perf_counter()
         given: Any = y
         signals, y, weights, groups = self._read(X, y, sample_weight, groups)
+        classes = distinct(np.asarray(given), "y")[0].tolist()
         check_classification_targets(y)
-        by_label = self._checked_class_weight(np.unique(np.asarray(given)).tolist())
+        by_label = self._checked_class_weight(classes)
         kept = np.array([by_label.get(label, 1.0) > 0 for label in y.tolist()])
         if not kept.any():
             raise ValueError(f"class_weight is {self.class_weight!r}, expected weights above 0")
@@ -219,7 +221,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         if self.class_weight == "balanced":
             of_classes = len(labels) / np.bincount(labels, cases.weights) / len(self.classes_)
         error_weights = of_classes[labels] * counted
-        decisions, folds, _ = self._average(cases, error_weights)
+        decisions, folds, *_ = self._average(cases, error_weights)
         shift = self.class_weight is not None
         weights = of_classes[labels] * cases.weights
         self._shares = np.bincount(labels, weights) / weights.sum()

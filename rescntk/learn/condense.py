@@ -23,7 +23,6 @@ from ..regression.learned_signals import (
 from ..validation import check_flag, check_integer
 from .average import FittedPass, Training
 from .drift import usual_line
-from .passes import Pass, Slopes
 from .process import Process
 from .views import Signals, each, take
 
@@ -58,19 +57,6 @@ class CondensedPass(FittedPass):
     @property
     def signals(self) -> Signals:
         return each(_double, self.learned)
-
-
-class _Mean:
-    """The mean kernel of a pass, in the form that `learn_signals` takes."""
-
-    def __init__(self, source: Pass) -> None:
-        self.source = source
-
-    def __call__(self, *signals: Any, **options: Any) -> np.ndarray:
-        return self.source.kernel(*signals, **options)
-
-    def vjp(self, *signals: Any, **options: Any) -> Slopes:
-        return self.source.vjp(*signals, **options)
 
 
 def condensed(
@@ -135,7 +121,7 @@ def _condense_pass(
     """
     signals, weights = full.signals, full.process.case_weights
     decisions, rng = full.decide(full.process.matrix), np.random.default_rng(seed)
-    kernel, penalty = _Mean(full.source), max(full.penalty, _PENALTY)
+    kernel, penalty = full.source, max(full.penalty, _PENALTY)
     start: Any = "pivoted"
     if labels_of is not None:
         start = _centres(signals, labels_of(decisions), count, rng)

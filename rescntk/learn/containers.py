@@ -35,6 +35,8 @@ def as_signals(
     `missing` is as for `complete`.
     """
     X = _of_tables(X, name)
+    if isinstance(X, (list, tuple)) and not X:
+        raise ValueError(f"{name} is empty, expected {SHAPES}")
     if isinstance(X, np.ndarray) and X.dtype == object:
         X = X.tolist()  # an array of arrays
     check_unmasked(X, name, SHAPES, IMPUTE)
@@ -121,8 +123,10 @@ def _of_tables(X: Any, name: str) -> Any:
         raise ValueError(f"{name} has rows of {levels} indices, expected two: case and time")
     if levels == 2:
         if not X.index.is_unique:
-            twice = X.index[X.index.duplicated()][0]
-            raise ValueError(f"{name} has the row {twice} twice, expected one for a case and time")
+            twice = ", ".join(map(str, X.index[X.index.duplicated()][0]))
+            raise ValueError(
+                f"{name} has the row ({twice}) twice, expected one for a case and time"
+            )
         return [_values(part.sort_index()) for _, part in X.groupby(level=0, sort=False)]
     cell = X.iloc[0, 0] if 0 not in X.shape else ""
     if isinstance(cell, str) or np.ndim(cell) == 0:

@@ -131,15 +131,18 @@ class Objective:
         matrices = [each.matrix(X, self.options) for each in fitted]
         decisions = np.array([each.decide(K) for each, K in zip(fitted, matrices, strict=True)])
         novelties = np.array([each.novelty(K) for each, K in zip(fitted, matrices, strict=True)])
-        weights = weights_at(self.model._weights, novelties, fitted)
+        usual = self.model._usual
+        distances = usual.distances(X)
+        weights = weights_at(self.model._weights, novelties, distances, fitted)
         novelty = self.model._mean_novelty(novelties)
         f, by_decision, by_novelty = self.answer(mean_at(weights, decisions), novelty, cases)
         roots = self.model._weights**0.25
         shares = roots / roots.sum()  # of `_mean_novelty`
         by_novelties = shares[:, None] * by_novelty * novelty / novelties
         by_weights = np.einsum("pno,no->pn", decisions, by_decision)
-        by_novelties += weights_at_slopes(weights, novelties, by_weights, fitted)
-        slopes = np.zeros(X.shape)
+        changes = weights_at_slopes(weights, novelties, distances, by_weights, fitted)
+        by_novelties += changes[0]
+        slopes = np.zeros(X.shape) + usual.distance_slopes(X, changes[1])
         for k, (each, K) in enumerate(zip(fitted, matrices, strict=True)):
             by_matrix = (weights[k, :, None] * by_decision) @ each.coefficients.T
             by_matrix += by_novelties[k, :, None] * each.novelty_slopes(K)

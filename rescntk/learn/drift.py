@@ -17,6 +17,15 @@ _BATCH = 20
 usual. Raising it warns of larger batches only. Chosen: one of 20 signals is beyond the line, and
 the median of 20 signals like the training signals hardly ever."""
 
+_LEAST_SPREAD = 0.1
+"""Least spread of a channel's levels, in units of its deviation over signals and time. Raising it
+lets levels move farther before passes step back. Measured (classification_tried.md): 0.05 to 0.2
+are alike; without it, noise moves levels of signals that are all centred."""
+
+_FARTHEST = 1e6
+"""Largest distance of levels, in units of the usual one. Raising it lets weights underflow, and
+changes no other result. Chosen: its eighth power is far from the ends of float64."""
+
 _ERRORS = 4.0
 """Standard errors above which a difference is named. Raising it names fewer channels. Chosen: by
 chance one channel of 8000 is named."""
@@ -81,21 +90,42 @@ class UsualSignals:
     exponent: int
     """Of the power of two by which signals are divided: squares of their numbers are finite."""
     channels: Channels
-    line: float
+    spread: np.ndarray
+    """Standard deviation of the channels' levels between signals, at least a tenth of their
+    deviation over signals and time, (n_channels,)."""
+    farthest: float
+    """Distance of levels from their mean, in spreads, that one of twenty training signals exceeds
+    when it is left out: the root mean square over channels, at least 1."""
+    line: float = float("inf")
     """Novelty that one of twenty training signals exceeds when it is left out."""
+
+    def distances(self, X: Signals) -> np.ndarray:
+        """Return the distances of levels from their mean, in units of `farthest`, (n_cases,)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            shifts = _levels(X, self.exponent) - self.channels.level
+            return np.fmin(_distances(shifts, self.spread) / self.farthest, _FARTHEST)
+
+    def distance_slopes(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Return derivatives by signals X from derivatives by their `distances`, (n_cases,)."""
+        distances = self.distances(X)
+        factors = slopes / np.where(distances > 0, distances, np.inf) / self.farthest**2
+        shifts = factors[:, None] * (_levels(X, self.exponent) - self.channels.level)
+        by_level = _in_units(shifts, self.spread**2) / X[0].size
+        axes = tuple(range(2, X.ndim))
+        return np.broadcast_to(np.expand_dims(np.ldexp(by_level, -self.exponent), axes), X.shape)
 
     def compare(self, X: Signals) -> Drift:
         """Return the drift of signals X."""
         old, new = self.channels, _measure(X, self.exponent)
         shift, growth = new.level - old.level, new.size - old.size
-        alive = new.constant < len(X)
+        alive = (new.constant < len(X)) | np.isnan(old.size)
         with np.errstate(invalid="ignore", divide="ignore"):
             offsets = shift / old.deviation
             moved = np.abs(shift) > _ERRORS * np.hypot(old.level_error, new.level_error)
             scaled = np.abs(growth) > _ERRORS * np.hypot(old.size_error, new.size_error)
             return Drift(
                 offsets,
-                np.where(alive | np.isnan(old.size), 2.0**growth, 0.0),
+                np.where(alive, 2.0**growth, 0.0),
                 alive & moved & (np.abs(offsets) >= _SHIFT),
                 scaled & (np.abs(growth) >= np.log2(_GAIN)),
                 np.where(old.constant == 0, new.constant, 0),
@@ -109,25 +139,46 @@ class UsualSignals:
             for channel, count in enumerate(dead.tolist())
             if count
         ]
-        typical = float(np.median(novelties))
-        if len(X) >= _BATCH and typical > self.line:
+        typical, distance = float(np.median(novelties)), float(np.median(self.distances(X)))
+        if len(X) >= _BATCH and (typical > self.line or distance > 1):
             drift = self.compare(X)
             causes = _listed("levels moved, in deviations", drift.moved, drift.offsets, "+.2g")
             causes += _listed("gains changed, by the factors", drift.scaled, drift.gains, ".2g")
+            usual = "95 % of the training signals, left out"
+            half = f"levels {distance:.2g} times as far from the mean level as {usual}"
+            if typical > self.line:
+                half = f"a novelty above {typical:.2g}, where {usual}, are below {self.line:.2g}"
             messages.append(
-                f"the {len(X)} signals are unlike the signals of fit: half of them have a novelty "
-                f"above {typical:.2g}, where 95 % of the training signals, left out, are below "
-                f"{self.line:.2g} ({'; '.join(causes) or 'neither levels nor gains changed'})"
+                f"the {len(X)} signals are unlike the signals of fit: half of them have {half} "
+                f"({'; '.join(causes) or 'neither levels nor gains changed'})"
             )
         if messages:
             text = "; ".join(messages) + '; the guide\'s page "When signals drift" has remedies'
             warnings.warn(text, DriftWarning, stacklevel=_stack_level())
 
 
-def usual_signals(X: Signals, novelties: np.ndarray, weights: np.ndarray) -> UsualSignals:
-    """Return what is usual for signals X, from novelties of some of them, left out, and weights."""
+def usual_signals(
+    X: Signals, weights: np.ndarray, groups: np.ndarray | None = None
+) -> tuple[UsualSignals, np.ndarray]:
+    """Return what is usual for signals X but the `line`, and the `distances` of signals left out.
+
+    With `groups`, whole groups are left out.
+    """
     exponent = moderate_exponent(X)
-    return UsualSignals(exponent, _measure(X, exponent), usual_line(novelties, weights))
+    channels = _measure(X, exponent)
+    shifts = _levels(X, exponent) - channels.level
+    least = (_LEAST_SPREAD * channels.deviation) ** 2
+    own = np.arange(len(X)) if groups is None else groups
+    powers = np.hstack([shifts, shifts**2])
+    sums = np.zeros((own.max() + 1, powers.shape[1]))
+    np.add.at(sums, own, powers)
+    others = (powers.sum(axis=0) - sums[own]) / (len(X) - np.bincount(own)[own])[:, None]
+    mean, squares = np.split(others, 2, axis=1)
+    spreads = np.sqrt(np.maximum(squares - mean**2, 0.0) + least)
+    left_out = _distances(shifts - mean, spreads)
+    farthest = max(1.0, usual_line(left_out, weights))
+    spread = np.sqrt((shifts**2).mean(axis=0) + least)
+    return UsualSignals(exponent, channels, spread, farthest), left_out / farthest
 
 
 def usual_line(novelties: np.ndarray, weights: np.ndarray) -> float:
@@ -140,17 +191,33 @@ def usual_line(novelties: np.ndarray, weights: np.ndarray) -> float:
     return float(np.quantile(novelties, 0.95, weights=weights, method="inverted_cdf"))
 
 
+def _distances(shifts: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """Return root mean squares over channels of levels in spreads, (n_cases,)."""
+    return np.sqrt((_in_units(shifts, spread) ** 2).mean(axis=1))
+
+
+def _in_units(values: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Return values by their units, and 0 where a unit is 0."""
+    return np.divide(values, units, out=np.zeros_like(values), where=units > 0)
+
+
+def _levels(X: Signals, exponent: int) -> np.ndarray:
+    """Return means over time of signals divided by two to the power `exponent`."""
+    return np.array([np.ldexp(x, -exponent).reshape(len(x), -1).mean(axis=1) for x in X])
+
+
 def _measure(X: Signals, exponent: int) -> Channels:
     """Return levels and sizes of signals that are divided by two to the power `exponent`."""
-    points = [np.ldexp(x.reshape(len(x), -1), -exponent) for x in X]
+    own = moderate_exponent(X)  # signals may be far larger than in fit
+    points, more = [np.ldexp(x.reshape(len(x), -1), -own) for x in X], own - exponent
     constant = constant_channels(X)
-    with np.errstate(over="ignore", invalid="ignore"):  # signals far larger than in fit
-        levels = np.array([x.mean(axis=1) for x in points])
-        sizes = np.where(constant, 0.0, [x.std(axis=1) for x in points])
-        total = np.sqrt((sizes**2).mean(axis=0) + levels.var(axis=0))
-        logs = np.log2(np.where(sizes > 0, sizes, np.nan))
-        found = *_mean_and_error(levels), *_mean_and_error(logs)
-    return Channels(*found, total, constant.sum(axis=0))
+    levels = _levels(X, own)
+    sizes = np.where(constant, 0.0, [x.std(axis=1) for x in points])
+    total = np.sqrt((sizes**2).mean(axis=0) + levels.var(axis=0))
+    logs, error = _mean_and_error(np.log2(np.where(sizes > 0, sizes, np.nan)))
+    with np.errstate(over="ignore"):
+        level, of_level, total = (np.ldexp(x, more) for x in (*_mean_and_error(levels), total))
+    return Channels(level, of_level, logs + more, error, total, constant.sum(axis=0))
 
 
 def _mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

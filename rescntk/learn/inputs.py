@@ -108,6 +108,8 @@ def read_signals(
                     f"X has shape {np.shape(X)}, expected {SHAPES}. Reshape your data: a single "
                     f"signal is X[:1], not X[0]"
                 ) from None
+            if str(error).startswith("could not convert"):
+                raise ValueError(f"X has texts ({error}), expected numbers {SHAPES}") from None
             if reset or columns in ((), (getattr(estimator, "n_features_in_", None),)):
                 raise
             message = f"{error}: signals of other lengths can be resampled ({RESIZE})"

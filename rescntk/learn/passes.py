@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..kernels import Kernel, gram, gram_again, prepare
+from ..kernels.gradients import Gradients
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..network import Network
@@ -116,14 +117,6 @@ _TRIED = 4e7
 it makes the estimate better and later. Chosen: some 80 ms; of 10 ms estimates were 3 times off."""
 
 
-class Slopes(NamedTuple):
-    """Derivatives by signals: arrays of the shape of the signals, or lists."""
-
-    X: Signals | None
-    Z: Signals | None
-    """None for the kernel of X with itself, where X has both sides' sum, and for a fixed Z."""
-
-
 @dataclass(frozen=True)
 class Pass:
     """A view of the signals, and the mean of the normalized kernels of one network, which sees it.
@@ -139,7 +132,7 @@ class Pass:
     depths: tuple[int, ...]
     """Depths of the networks, which are otherwise the same."""
 
-    def kernel(
+    def __call__(
         self, X: Signals, Z: Signals | PreparedSignals | None = None, **options: Any
     ) -> np.ndarray:
         """Return the matrix of viewed signals X with Z, or with X; options as for a `Kernel`.
@@ -157,14 +150,14 @@ class Pass:
         return np.asarray(total / len(matrices)).astype(matrices[0].dtype, copy=False)
 
     def prepare(self, Z: Signals, **options: Any) -> PreparedSignals:
-        """Return viewed signals for `kernel` to take as its Z at less cost, with the same bits."""
+        """Return viewed signals for a call to take as its Z at less cost, with the same bits."""
         options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
         return prepare(self.network, Z, normalized=True, **options)
 
     def vjp(
         self, X: Signals, Z: Signals | None = None, *, weights: np.ndarray, **options: Any
-    ) -> Slopes:
-        """Return the derivatives of the sum of entries of `kernel` times weights, (n, m).
+    ) -> Gradients:
+        """Return the derivatives of the sum of entries of the matrix times weights, (n, m).
 
         `options` are as for `Kernel.vjp`: with ``fixed_Z`` derivatives are by X only.
         """
@@ -172,11 +165,12 @@ class Pass:
         for kind, depth in product(self.kinds, self.depths):
             kernel = Kernel(self.network.replace(depth=depth), kind, self.head, normalized=True)
             parts.append(kernel.vjp(X, Z, each_weight, **options))
-        of_x, of_z = [part.X for part in parts], [part.Z for part in parts]
-        return Slopes(_total(of_x), None if of_z[0] is None else _total(of_z))
+        K, of_x, of_z, *_ = zip(*parts, strict=True)
+        Z_sum = None if of_z[0] is None else _total(of_z)
+        return Gradients(np.mean(K, axis=0), _total(of_x), Z_sum, None, None)
 
     def shares(self, X: Signals, Z: Signals, options: dict[str, Any]) -> np.ndarray:
-        """Return the shares of the points of X in `kernel`, (n_cases, m_cases, n_points)."""
+        """Return the shares of the points of X in the matrix, (n_cases, m_cases, n_points)."""
         found = gram_shares(
             self.network, X, Z, self.head, self.kinds, self.depths, normalized=True, **options
         )
@@ -332,9 +326,9 @@ def _seconds_per_work(first: Pass, X: Signals, options: dict[str, Any]) -> float
     pairs = _TRIED / first.work(take(X, np.arange(1)), 1)
     few = take(X, np.arange(min(len(X), int(np.sqrt(2 * pairs)) + 2)))
     signals = first.view.fit(few)(few)
-    first.kernel(signals, **options)  # what these signals need is compiled, or loaded
+    first(signals, **options)  # what these signals need is compiled, or loaded
     begin = time.perf_counter()
-    first.kernel(signals, **options)
+    first(signals, **options)
     return (time.perf_counter() - begin) / first.work(few, len(few))
 
 

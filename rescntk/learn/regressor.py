@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import Array
 from ..validation import (
@@ -21,7 +21,7 @@ from ..validation import (
     check_targets,
     check_unmasked,
 )
-from .average import mean_at, weights_at
+from .average import mean_at
 from .base import ResidualKernelEstimator
 from .counterfactual import Counterfactuals, Goal, changed_signals, each_case
 from .inputs import atomic, find_cases, read_signals
@@ -120,10 +120,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         self.target_scale_ = np.where(varies, np.ldexp(deviation, self._exponents), 1.0)
         Y = (targets - mean) / self._moderate_scale
         cases = cases._replace(targets=Y)
-        decisions, _, spread = self._average(cases, weights, _PENALTIES)
+        decisions, _, spread, at_cases = self._average(cases, weights, _PENALTIES)
         novelties = np.array([fitted.novelties for fitted in self._fitted])
-        variance = self._variance(novelties, weights_at(self._weights, novelties, self._fitted))
-        deviations = np.sqrt(variance + spread)
+        deviations = np.sqrt(self._variance(novelties, at_cases) + spread)
         self._ratios = np.abs(decisions - Y) / np.where(deviations > 0, deviations, 1.0)
         self._case_weights = weights
         squares = ((decisions - Y) ** 2).mean(axis=1)
@@ -174,9 +173,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     ) -> Counterfactuals:
         """Return the nearest signals found for which the regressor predicts another value.
 
-        What changed between a signal and its changed signal is what the prediction rests on
-        (docs/guide/changed_signals.md). Nearest is meant for channels divided by their standard
-        deviations.
+        As `ResidualKernelClassifier.counterfactual`, with a value in the place of a class.
 
         Parameters
         ----------
@@ -186,16 +183,13 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
             The value that is to be predicted for each signal, to a thousandth of `target_scale_`.
         output : int, default 0
             The column of the target among several.
-        max_iterations : int, default 25
-            Steps of the search, and again of a second search where the first finds nothing.
-        progress : bool, default False
-            Whether to report steps to stderr.
+        max_iterations, progress
+            As for the classifier.
 
         Returns
         -------
         Counterfactuals
-            A named tuple: signals, targets, answers (predictions), distances and found. Where no
-            signal was found, a warning says for which cases, and the signals are NaN.
+            As of the classifier; answers are predictions.
 
         Raises
         ------
@@ -289,9 +283,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         check_unmasked(y, "y", "or labels, one a case,")
         values = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         X = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
-        check_consistent_length(X, values)
         targets, exponents = _moderate_columns(values)
-        expected = len(values), len(self.target_mean_)
+        expected = len(X), len(self.target_mean_)
         if targets.shape != expected:
             raise ValueError(f"y has shape {values.shape}, expected {expected}, as in fit")
         predicted = np.ldexp(self.predict(X).reshape(expected), -exponents)

@@ -16,6 +16,7 @@ from .. import plots
 from .._version import __version__
 from ..arrays import Array
 from ..plots.style import BLUE, GREEN, VERMILION, tidy
+from ..validation import check_targets
 from .calibration import NOVEL
 from .classifier import ResidualKernelClassifier
 from .inputs import read_signals
@@ -91,10 +92,14 @@ def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
     check_is_fitted(model)
     truth = np.asarray(y)
     X = read_signals(model, X, reset=False, n_channels=model.n_channels, images=True)
-    if truth.ndim not in (1, 2) or truth.shape[:1] != (len(X),):
-        raise ValueError(f"y has shape {truth.shape}, expected ({len(X)},): one for each signal")
-    answers = model._answers(X)
-    tell = _classes if isinstance(model, ResidualKernelClassifier) else _values
+    answers: Any = model._answers(X)
+    tell: Any = _classes
+    if truth.shape != answers[0].shape:
+        raise ValueError(
+            f"y has shape {truth.shape}, expected {answers[0].shape}: one for each signal"
+        )
+    if isinstance(model, ResidualKernelRegressor):
+        truth, tell = check_targets(truth, len(X)), _values
     sections, worst = tell(model, X, truth, *answers)
     sections += [_shares(model, X, truth, worst[:_SHOWN]), _novel(X, answers[2])]
     sections += [_drift(model, X), _passes(model)]
@@ -206,9 +211,10 @@ def _values(
     error = mean - truth
     root, stated = (np.sqrt(np.mean(each**2)) for each in (error, spread))
     uncertain = np.std((error**2).mean(axis=1)) / np.sqrt(len(y)) / (2 * root) if root else 0.0
+    score = r2_score(truth, mean) if len(y) > 1 else np.nan
     inside = np.mean((low <= truth) & (truth <= high))
     summary = (
-        ("R²", f"{r2_score(truth, mean):.3f}", f"{_plus_minus(model)} expected when fitted"),
+        ("R²", _share(score), f"{_plus_minus(model)} expected when fitted"),
         ("root mean squared error", f"{root:.4g}", f"± {uncertain:.2g}"),
         ("mean absolute error", f"{np.abs(error).mean():.4g}", ""),
         (f"targets inside the {_COVERAGE:.0%} intervals", f"{inside:.1%}", "calibrated if equal"),

@@ -116,6 +116,11 @@ class View:
     level: float = field(default=1.0, compare=False)
     """Value r of the constant channel."""
 
+    @property
+    def sees_levels(self) -> bool:
+        """Whether a constant that is added to a channel of a signal changes the view."""
+        return self.standardize != EACH and self.first_differences != ONLY
+
     def fit(self, X: Signals, case_weights: np.ndarray | None = None) -> View:
         """Return the view with the scales of training signals X, whose weights are 1 by default."""
         weights = np.ones(len(X)) if case_weights is None else case_weights
@@ -305,14 +310,20 @@ def short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
     """
     if block == 1:
         return X
-    n, _, length = X.shape
-    n_blocks = -(-length // block)
-    before = block // 2
-    after = (n_blocks + 1) * block - length - before
+    roots = np.sqrt(np.abs(_windowed_transforms(X, block)))
+    return roots.transpose(0, 1, 3, 2).reshape(len(X), -1, roots.shape[2])
+
+
+def _windowed_transforms(X: np.ndarray, block: int) -> np.ndarray:
+    """Return Fourier transforms in a window around each block, (n_cases, n_channels, n_blocks, ·).
+
+    The first window begins half a block before the signal, whose surroundings are 0.
+    """
+    length, before = X.shape[2], block // 2
+    after = (-(-length // block) + 1) * block - length - before
     padded = np.pad(X, ((0, 0), (0, 0), (before, after)))
     parts = np.lib.stride_tricks.sliding_window_view(padded, 2 * block, axis=2)[:, :, ::block]
-    magnitudes = np.abs(np.fft.rfft(parts * _hann_window(block), axis=3))
-    return np.sqrt(magnitudes).transpose(0, 1, 3, 2).reshape(n, -1, n_blocks)
+    return np.fft.rfft(parts * _hann_window(block), axis=3)
 
 
 def short_time_spectra_adjoint(X: np.ndarray, slopes: np.ndarray, block: int) -> np.ndarray:
@@ -322,21 +333,15 @@ def short_time_spectra_adjoint(X: np.ndarray, slopes: np.ndarray, block: int) ->
     """
     if block == 1:
         return slopes
-    n, c, length = X.shape
-    n_blocks, width = -(-length // block), 2 * block
-    before = block // 2
-    after = (n_blocks + 1) * block - length - before
-    padded = np.pad(X, ((0, 0), (0, 0), (before, after)))
-    parts = np.lib.stride_tricks.sliding_window_view(padded, width, axis=2)[:, :, ::block]
-    spectrum = np.fft.rfft(parts * _hann_window(block), axis=3)
-    magnitudes = np.abs(spectrum)
+    (n, c, length), spectrum = X.shape, _windowed_transforms(X, block)
+    n_blocks, before, magnitudes = spectrum.shape[2], block // 2, np.abs(spectrum)
     by_root = slopes.reshape(n, c, block + 1, n_blocks).transpose(0, 1, 3, 2)
     known = magnitudes > 0
     safe = np.where(known, magnitudes, 1.0)
     # |F| has the derivative F / |F|, its root 1 / (2 √|F|).
     waves = np.where(known, by_root * spectrum / (2.0 * safe**1.5), 0.0) * block
     waves[..., [0, -1]] *= 2.0  # frequencies that irfft counts once, the others twice
-    found = np.fft.irfft(waves, width, axis=3) * _hann_window(block)
+    found = np.fft.irfft(waves, 2 * block, axis=3) * _hann_window(block)
     joined = np.zeros((n, c, n_blocks + 1, block))
     joined[:, :, :-1] += found[..., :block]
     joined[:, :, 1:] += found[..., block:]
@@ -408,17 +413,9 @@ def _first_differences(X: np.ndarray) -> np.ndarray:
 
 def first_differences_adjoint(slopes: np.ndarray, n_axes: int = 1) -> np.ndarray:
     """Return derivatives by X from derivatives by central differences of X along each axis."""
-    found: Any = 0.0
-    for k, part in enumerate(np.split(slopes, n_axes, axis=1)):
-        rises = np.moveaxis(part, 2 + k, -1)
-        back = np.zeros(rises.shape)
-        if rises.shape[-1] > 1:
-            ends = np.full(rises.shape[-1], 0.5)
-            ends[[0, -1]] = 1.0
-            rises = rises * ends
-            back[..., 1:] += rises[..., :-1]
-            back[..., -1] += rises[..., -1]
-            back[..., :-1] -= rises[..., 1:]
-            back[..., 0] -= rises[..., 0]
-        found = found + np.moveaxis(back, -1, 2 + k)
-    return np.asarray(found)
+    found = np.zeros((len(slopes), slopes.shape[1] // n_axes, *slopes.shape[2:]))
+    for k, part in enumerate(np.split(slopes, n_axes, axis=1), start=2):
+        length = part.shape[k]
+        matrix = np.gradient(np.eye(length), axis=0) if length > 1 else np.zeros((1, 1))
+        found += np.moveaxis(np.moveaxis(part, k, -1) @ matrix, -1, k)
+    return found

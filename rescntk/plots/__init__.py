@@ -1,15 +1,8 @@
 """Pictures of kernels, decisions and the theory. Matplotlib is imported when one is drawn."""
 
 from .changes import counterfactual, learned_signals
-from .curves import (
-    eigenvalue_decay,
-    functions_on_circle,
-    interpolations,
-    kernel_shapes,
-    kernel_spectra,
-    receptive_fields,
-)
-from .depth import condition_numbers, kernels_over_depth, limit_distances, limit_profiles
+from .curves import eigenvalue_decay, functions_on_circle, receptive_fields
+from .depth import condition_numbers, limit_distances
 from .learning import contributions, gram_matrix, pass_weights
 from .samples import forecast, learning_curve
 from .style import SIZE, figure
@@ -24,14 +17,9 @@ __all__ = [
     "forecast",
     "functions_on_circle",
     "gram_matrix",
-    "interpolations",
-    "kernel_shapes",
-    "kernel_spectra",
-    "kernels_over_depth",
     "learned_signals",
     "learning_curve",
     "limit_distances",
-    "limit_profiles",
     "pass_weights",
     "receptive_fields",
 ]

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..theory import locality
-from ..theory.arguments import check_length, check_points
-from ..theory.smoothness import Interpolation, magnitudes
-from ..validation import check_depth, check_flag
+from ..theory.argument_checks import check_length, check_points
+from ..theory.locality import effective_receptive_field
+from ..validation import KINDS, check_flag
 from .style import COLOURS, axes, check_drawn, check_named, finish, looks
 
 if TYPE_CHECKING:
@@ -29,8 +28,8 @@ _HOLLOW: dict[str, Any] = {"markerfacecolor": "none", "markersize": 5}
 
 
 def receptive_fields(
-    networks: Mapping[str, Network | locality.Fields],
-    n_timepoints: int | None = None,
+    networks: Mapping[str, Network],
+    n_timepoints: int,
     ax: Any = None,
     title: str | None = None,
     *,
@@ -43,10 +42,9 @@ def receptive_fields(
 
     Parameters
     ----------
-    networks : mapping of str to Fields or Network
-        Names and results of ``locality.fields``; a network stands for its fields.
-    n_timepoints : int, optional
-        Length of the signals, for networks.
+    networks : mapping of str to Network
+    n_timepoints : int
+        Length of the signals.
     ax : matplotlib Axes, by default those of a new figure; returned
     title : str, optional
     logarithmic : bool, default False
@@ -60,17 +58,17 @@ def receptive_fields(
     >>> ax = plots.receptive_fields({"CNN": literature.barzilai_cnn(8)}, 31)
     """
     check_named(networks, "networks")
-    if n_timepoints is not None:
-        check_length(n_timepoints)
+    d = check_length(n_timepoints)
     logarithmic, explain = check_flag(logarithmic, "logarithmic"), check_flag(explain, "explain")
     ax = axes(ax)
     top = 0.0
-    for (name, field), colour, marker, line in looks(networks.items()):
-        if not isinstance(field, locality.Fields):
-            field = locality.fields(field, check_length(n_timepoints))
-        distance, gpk, ntk = field
-        every = max(1, len(distance) // _MARKERS)
-        shown = (len(distance) // 2 % every, every)  # so that the output pixel has a marker
+    distance, every = np.arange(d) - d // 2, max(1, d // _MARKERS)
+    shown = (d // 2 % every, every)  # so that the output pixel has a marker
+    for (name, network), colour, marker, line in looks(networks.items()):
+        gpk, ntk = (
+            np.fft.fftshift(effective_receptive_field(network, d, kind, normalized=True))
+            for kind in KINDS
+        )
         top = max(top, gpk.max(), ntk.max())
         # Nothing is drawn outside the receptive field.
         gpk, ntk = (np.where(weights > 0, weights, np.nan) for weights in (gpk, ntk))
@@ -153,41 +151,20 @@ def eigenvalue_decay(found: DecayExponents, ax: Any = None, title: str | None = 
     return ax
 
 
-def kernel_shapes(shapes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
-    """Draw kernels against the angle between their arguments, scaled to a peak of 1.
-
-    Figures 2a, 2d, 4 and 5a of Tirer et al. 2022.
-
-    Parameters
-    ----------
-    shapes : mapping of str to ndarray, (n_samples,)
-        A label and ``smoothness.kernel_shape(kernel)`` for each kernel.
-    ax : matplotlib Axes, by default those of a new figure; returned
-
-    Examples
-    --------
-    >>> from rescntk import plots
-    >>> from rescntk.theory import smoothness
-    >>> ax = plots.kernel_shapes({"Gaussian": smoothness.kernel_shape(smoothness.gaussian_kernel)})
-    """
-    check_named(shapes, "shapes", "values on smoothness.grid")
-    scaled = {label: np.divide(values, np.max(values)) for label, values in shapes.items()}
-    ax = _around(scaled, ax)
-    ax.set(xlabel="angle between the arguments / π", ylabel="kernel / its largest value")
-    finish(ax, 2)
-    return ax
-
-
 def functions_on_circle(
-    functions: Mapping[str, np.ndarray], angles: np.ndarray, targets: np.ndarray, ax: Any = None
+    functions: Mapping[str, np.ndarray],
+    angles: np.ndarray | None = None,
+    targets: np.ndarray | None = None,
+    ax: Any = None,
 ) -> Any:
-    """Draw functions on the circle, and the given points.
+    """Draw functions once around the circle, from -π to π, and given points.
 
     Parameters
     ----------
     functions : mapping of str to ndarray, (n_samples,)
         A label and values on ``smoothness.grid(n_samples)`` for each function.
-    angles, targets : ndarray, (n,)
+    angles, targets : ndarray, (n,), optional
+        The given points, and the values there.
     ax : matplotlib Axes, by default those of a new figure; returned
 
     Examples
@@ -198,115 +175,15 @@ def functions_on_circle(
     >>> ax = plots.functions_on_circle({"target": wave}, angles, smoothness.target(angles))
     """
     check_named(functions, "functions", "values on smoothness.grid")
-    angles, targets = check_points(angles, targets)
-    ax = _around(functions, ax)
-    turns = (angles / np.pi + 1) % 2 - 1
-    ax.plot(turns, targets, "ko", markersize=5, label="given", zorder=5)
+    if angles is not None:
+        angles, targets = check_points(angles, targets)
+    ax = axes(ax)
+    for (label, values), colour, _, line in looks(functions.items(), _COLOURS):
+        turns = np.linspace(-1, 1, len(values) + 1)  # both ends
+        ax.plot(turns, np.append(values, values[0]), color=colour, linestyle=line, label=label)
+    if angles is not None:
+        turns = (angles / np.pi + 1) % 2 - 1
+        ax.plot(turns, targets, "ko", markersize=5, label="given", zorder=5)
     ax.set(xlabel="angle / π", ylabel="value")
     finish(ax, 2)
     return ax
-
-
-def interpolations(
-    found: Mapping[str, Interpolation],
-    angles: np.ndarray,
-    targets: np.ndarray,
-    cutoff: int | None = None,
-    ax: Any = None,
-) -> Any:
-    """Draw kernels' interpolants of given points of the circle, with smoothness in the legend.
-
-    Figures 2, 4, 5 and 6 of Tirer et al. 2022.
-
-    Parameters
-    ----------
-    found : mapping of str to Interpolation
-        A label and ``smoothness.interpolation(kernel, angles, targets)`` for each kernel.
-    angles, targets, ax
-        As for `functions_on_circle`.
-    cutoff : int, optional
-        Add μ up to this frequency to the legend, ``Interpolation.gaussian_ratio(cutoff)``.
-
-    Examples
-    --------
-    >>> from rescntk import plots
-    >>> from rescntk.theory import smoothness
-    >>> angles = smoothness.grid(6)
-    >>> y = smoothness.target(angles)
-    >>> f = smoothness.interpolation(smoothness.gaussian_kernel, angles, y)
-    >>> ax = plots.interpolations({"Gaussian": f}, angles, y, cutoff=14)
-    """
-    check_named(found, "found", "interpolants")
-    labelled = {}
-    for name, interpolation in found.items():
-        label = f"{name}: curvature {interpolation.curvature:.3g}"
-        if cutoff is not None:
-            label += f", μ = {_in_powers(float(interpolation.gaussian_ratio(cutoff)))}"
-        labelled[label] = interpolation.values
-    ax = functions_on_circle(labelled, angles, targets, ax)
-    ax.set_ylabel("interpolant")
-    finish(ax, 1)
-    return ax
-
-
-def kernel_spectra(
-    shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = None, *, absolute: bool = False
-) -> Any:
-    """Draw the Fourier coefficients of kernels on the circle, relative to the largest.
-
-    Figure 7 of Tirer et al. 2022, from frequency 1 on, down to eps of the largest.
-
-    Parameters
-    ----------
-    shapes : mapping of str to ndarray, (n_samples,)
-        As for `kernel_shapes`.
-    last : int, default 127
-        The last frequency drawn, at most half the samples.
-    ax : matplotlib Axes, by default those of a new figure; returned
-    absolute : bool, default False
-        Draw ``smoothness.magnitudes`` themselves; the figure's are 4096 times larger.
-
-    Examples
-    --------
-    >>> from rescntk import plots
-    >>> from rescntk.theory import smoothness
-    >>> ax = plots.kernel_spectra({"Gaussian": smoothness.kernel_shape(smoothness.gaussian_kernel)})
-    """
-    check_named(shapes, "shapes", "values on smoothness.grid")
-    last, absolute = check_depth(last, "last"), check_flag(absolute, "absolute")
-    for label, values in shapes.items():
-        if last > len(values) // 2:
-            raise ValueError(
-                f"last is {last}, expected at most {len(values) // 2}, half the samples of "
-                f"shapes[{label!r}]"
-            )
-    ax = axes(ax)
-    for (label, values), colour, marker, line in looks(shapes.items(), _COLOURS):
-        spectrum = magnitudes(values)
-        heights = spectrum[: last + 1] / spectrum.max()
-        k = np.flatnonzero(heights[1:] > np.finfo(np.float64).eps) + 1
-        spread = np.unique(np.geomspace(1, len(k), 12).astype(int)) - 1
-        style = {"color": colour, "linestyle": line, "marker": marker, "markersize": 4}
-        style["markevery"] = spread.tolist()
-        unit = float(spectrum.max()) if absolute else 1.0
-        ax.plot(k, unit * heights[k], label=label, **style)
-    unit_name = "" if absolute else " / the largest"
-    ax.set(xscale="log", yscale="log", xlabel="frequency", ylabel="magnitude" + unit_name)
-    finish(ax, 2)
-    return ax
-
-
-def _around(functions: Mapping[str, np.ndarray], ax: Any) -> Any:
-    """Draw functions once around the circle, from -π to π, both ends included."""
-    ax = axes(ax)
-    for (label, values), colour, _, line in looks(functions.items(), _COLOURS):
-        turns = np.linspace(-1, 1, len(values) + 1)
-        ax.plot(turns, np.append(values, values[0]), color=colour, linestyle=line, label=label)
-    return ax
-
-
-def _in_powers(value: float) -> str:
-    if 0.01 <= value < 1000:
-        return f"{value:.2g}"
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return rf"{mantissa}·$10^{{{int(exponent)}}}$"

@@ -1,4 +1,4 @@
-"""Pictures over depth: condition numbers, kernels, and convergence to infinite depth."""
+"""Pictures over depth: condition numbers, and convergence to infinite depth."""
 
 from __future__ import annotations
 
@@ -8,27 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..theory.degeneracy import ffnet_limit, resnet_limit
-from .style import (
-    AXES,
-    BLUE,
-    COLOURS,
-    MARKERS,
-    SIZE,
-    VERMILION,
-    axes,
-    check_drawn,
-    figure,
-    finish,
-    looks,
-    name_ends,
-    tidy,
-)
+from .style import BLUE, COLOURS, MARKERS, VERMILION, axes, check_drawn, finish, name_ends, tidy
 
 if TYPE_CHECKING:
     from ..theory.conditioning import Comparison
-    from ..theory.degeneracy import KernelsOverDepth
-    from ..theory.depth import Profile, Report
+    from ..theory.depth import Report
     from ..theory.extrapolation import Estimate
 
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.2)))
@@ -99,66 +83,6 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
     return ax
 
 
-def kernels_over_depth(t: np.ndarray, kernels: KernelsOverDepth, axes: Any = None) -> Any:
-    """Draw normalized tangent kernels against the correlation, a line for each depth.
-
-    The two pictures of Huang et al. 2020: columns are FFNet and ResNet, rows are kernels and
-    absolute distances above 1e-14 from the limits, which are thick grey lines.
-
-    Parameters
-    ----------
-    t : ndarray, (n,)
-        Correlations of the pairs.
-    kernels : KernelsOverDepth
-        From ``degeneracy.kernels_over_depth`` on n signals and one other: (n_depths, n, 1).
-    axes : ndarray of matplotlib Axes, (2, 2), by default those of a new figure; returned
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from rescntk import plots
-    >>> from rescntk.theory import degeneracy, smoothness
-    >>> angles = np.linspace(0, np.pi, 20)
-    >>> X, x = smoothness.circle(angles), smoothness.circle([0.0])
-    >>> found = degeneracy.kernels_over_depth(X, x, depths=(1, 10))
-    >>> axes = plots.kernels_over_depth(np.cos(angles), found)
-    """
-    check_drawn(kernels, "kernels", "a result of degeneracy.kernels_over_depth", "ffnet", "resnet")
-    if axes is None:
-        size = (1.5 * SIZE[0], 1.5 * SIZE[1])
-        axes = figure(size).subplots(2, 2, sharex=True, sharey="row")
-    if np.shape(axes) != (2, 2):
-        raise ValueError(f"axes is {axes!r}, expected an array (2, 2) of {AXES}")
-    for ax in np.ravel(axes):
-        check_drawn(ax, "axes", AXES, "transAxes")
-    inside = np.linspace(-1, 1 - 1e-9, 400)
-    order = np.argsort(t)
-    t = np.asarray(t)[order]
-    names = ("FFNet", "limit ¼ (1 at correlation 1)"), ("ResNet", "limit, one layer")
-    drawn = kernels.ffnet, kernels.resnet
-    for (ax, below), (name, label), values, limit in zip(
-        axes.T, names, drawn, (ffnet_limit, resnet_limit), strict=True
-    ):
-        ax.plot(inside, limit(inside), color="0.75", linewidth=6, label=label, zorder=1)
-        for (k, depth), colour, marker, _ in looks(enumerate(kernels.depths)):
-            style = {"color": colour, "marker": marker, "markersize": 3.5, "linewidth": 1.3}
-            style["markevery"] = (3 * k, max(1, len(t) // 12))
-            style["label"] = f"{depth} layer{'s' if depth > 1 else ''}"
-            ax.plot(t, values[k, order, 0], **style)
-            height = np.abs(values[k, order, 0] - limit(t))
-            seen = height > 1e-14  # rounding errors of normalized kernels
-            below.plot(t, np.where(seen, height, np.nan), **style)
-        below.plot([], [], color="0.75", linewidth=6, label=label)  # for the legend of both
-        ax.set_title(name)
-        below.set(xlabel="correlation of the inputs", yscale="log")
-        for panel in (ax, below):
-            finish(panel, 3)
-        ax.get_legend().remove()
-    axes[0, 0].set_ylabel("normalized tangent kernel")
-    axes[1, 0].set_ylabel("distance from the limit")
-    return axes
-
-
 def limit_distances(*reports: Report, ax: Any = None) -> Any:
     """Draw distances from predicted limits over depth, with the predicted laws.
 
@@ -212,56 +136,6 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
     tidy(ax)
     name_ends(ax, names, 0.75 / height)
     return ax
-
-
-def limit_profiles(*profiles: Profile) -> Any:
-    """Draw normalized kernels over the dot product at several depths, a panel for each family.
-
-    Lines are darker and more closed with depth. Circles are the predicted limit.
-
-    Parameters
-    ----------
-    *profiles : Profile
-        From ``depth.profile``.
-
-    Returns
-    -------
-    matplotlib Figure
-
-    Examples
-    --------
-    >>> from rescntk import plots
-    >>> from rescntk.theory import depth, families
-    >>> picture = plots.limit_profiles(depth.profile(families.huang_resnet(), (1, 10, 100)))
-    """
-    if not profiles:
-        raise ValueError("profiles is empty, expected at least one")
-    for curve in profiles:
-        check_drawn(curve, "a profile", "a result of depth.profile", "depths", "limit")
-    columns = min(len(profiles), 2)
-    rows = -(-len(profiles) // columns)
-    picture = figure((3.4 * columns, 2.9 * rows + 0.5))
-    axes = picture.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for ax, curve, colour in zip(axes.flat, profiles, cycle(COLOURS)):
-        styles = cycle(_DASHES[len(curve.depths) - 1 :: -1] if len(curve.depths) < 5 else _DASHES)
-        strengths = np.linspace(0.7, 1.0, len(curve.depths))
-        for depth, values, strength in zip(curve.depths, curve.values, strengths, strict=True):
-            line = {"linestyle": next(styles), "linewidth": 1.6 * strength, "alpha": strength}
-            ax.plot(curve.t, values, color=colour, label=f"$L$ = {depth}", **line)
-        if curve.limit is not None:
-            dots = {"markevery": max(1, len(curve.t) // 20), "markersize": 3.5}
-            t, limit = curve.t[:-1], curve.limit[:-1]
-            ax.plot(t, limit, "o", markerfacecolor="none", color="black", label="limit", **dots)
-        ax.set_title(f"{_mathtext(curve.family)}, {curve.kind.upper()}", fontsize="medium")
-        tidy(ax)
-        ax.legend(fontsize="x-small", frameon=False, loc="upper left")
-    for ax in axes.flat[len(profiles) :]:
-        ax.set_visible(False)
-    for ax in axes[-1]:
-        ax.set_xlabel("dot product $t$")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("normalized kernel")
-    return picture
 
 
 def _mathtext(name: str) -> str:

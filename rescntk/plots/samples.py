@@ -12,12 +12,12 @@ from .style import BLUE, VERMILION, axes, check_drawn, check_named, finish, look
 
 if TYPE_CHECKING:
     from ..learn.forecast import Forecast
-    from ..theory.learning import LearningCurve, MeasuredCurve
+    from ..theory.learning import LearningCurve
 
 
 def learning_curve(
     predicted: LearningCurve | Mapping[str, LearningCurve],
-    measured: MeasuredCurve | Mapping[str, MeasuredCurve] | None = None,
+    measured: LearningCurve | Mapping[str, LearningCurve] | None = None,
     ax: Any = None,
     title: str | None = None,
 ) -> Any:
@@ -30,7 +30,7 @@ def learning_curve(
     ----------
     predicted : LearningCurve, or mapping of str to LearningCurve
         From ``learning.curve`` or ``learning.from_gram``, by name.
-    measured : MeasuredCurve, or mapping of str to MeasuredCurve, optional
+    measured : LearningCurve, or mapping of str to LearningCurve, optional
         From ``learning.measure``, by names that `predicted` has too.
     ax : matplotlib Axes, by default those of a new figure; returned
     title : str, optional
@@ -50,8 +50,8 @@ def learning_curve(
         check_drawn(found, "predicted", expected, "rows", "column", "ridge")
     for name, found in points.items():
         check_choice(name, "measured", lines)
-        if found is not None:
-            check_drawn(found, "measured", "a result of learning.measure", "rows", "draws")
+        if found is not None and not getattr(found, "draws", 0):
+            raise ValueError(f"measured is {found!r}, expected a result of learning.measure")
     ax = axes(ax)
     for (name, found), colour, marker, line in looks(lines.items()):
         shown = {"color": colour, "markerfacecolor": "none", "markersize": 5}

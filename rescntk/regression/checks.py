@@ -57,7 +57,16 @@ def group_numbers(groups: Any, n: int) -> np.ndarray:
         raise ValueError(f"groups has shape {labels.shape}, expected ({n},): a label for each case")
     if (labels != labels).any():
         raise ValueError("groups contains NaN, expected a label for each case")
-    return np.unique(labels, return_inverse=True)[1].reshape(-1)
+    return distinct(labels, "groups")[1].reshape(-1)
+
+
+def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different labels in order, and the place of each label among them."""
+    try:
+        return np.unique(labels, return_inverse=True)
+    except TypeError:
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels.flat}))
+        raise ValueError(f"{name} has labels of kinds {kinds}, expected one kind") from None
 
 
 def find_groups(groups: Any, n: int, several: bool = False) -> list[np.ndarray]:

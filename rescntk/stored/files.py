@@ -1,6 +1,6 @@
 """Files of a stored Gram: regular files and folders only, what is on disk, and the lock.
 
-A Gram may come from elsewhere. A link in it could lead a write to a file outside, and a named pipe
+A Gram may come from elsewhere. A link in it could lead a write to a file outside. A named pipe
 could make a call wait forever. Both are refused before anything is opened for writing.
 """
 

@@ -87,7 +87,7 @@ class Folder:
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist")
         self.path, self.record, place = path, path / "record" / "blocks.txt", path / "zarr.json"
-        self.intact: set[Block] = set()  # those that a product has checked
+        self.intact: set[Block] = set()  # blocks that a product has checked
         try:
             self.description = _read_description(path)
             self.is_symmetric = self.description["Z"] is None

@@ -306,9 +306,9 @@ class StoredGram:
 
         A symmetric Gram gets new columns, too. After an interruption the signals are there, and
         `resume` goes on. Labels stay; `label` takes the labels of all signals. X_new is an array
-        (k_cases, n_channels, n_timepoints), or of images, or a list, if X is stored as a list of
-        different lengths. A Gram of an earlier version is refused. Options and errors are as for
-        `gram`.
+        (k_cases, n_channels, n_timepoints), or of images. It is a list where X is stored as a list
+        of different lengths. A Gram of an earlier version is refused. Options and errors are as
+        for `gram`.
         """
         new = _in_numpy(check_batch(X_new, "X_new"))
         self._open(self.path)
@@ -350,7 +350,7 @@ class StoredGram:
     def _resume(
         self, known: dict[str, Any], threads: int | None, client: Any, progress: bool
     ) -> StoredGram:
-        """Do as `resume`; `known` signals "X" and "Z" repair those on disk. Each is read once."""
+        """Do as `resume`; `known` signals "X" and "Z" repair signals on disk. Each is read once."""
         damaged = None if self.missing else self._folder.damaged()
         if damaged == [] and all(map(self._folder.holds, known)):
             return self  # even where nothing can be written

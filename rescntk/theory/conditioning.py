@@ -1,7 +1,7 @@
 """Condition numbers of kernel matrices over depth.
 
-Barzilai et al. 2022, section 6.2: a normalized kernel matrix is compared with the
-*double-constant* matrix that has 1 on the diagonal and the mean off-diagonal entry b off it.
+Barzilai et al. 2022, section 6.2, compare a normalized kernel matrix with a *double-constant*
+matrix B: 1 on the diagonal, elsewhere the mean off-diagonal entry b.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..validation import (
     check_symmetric,
     is_sequence,
 )
-from .arguments import check_cases, check_energies
+from .argument_checks import check_cases, check_energies
 
 
 class Bounds(NamedTuple):
@@ -40,8 +40,8 @@ class Bounds(NamedTuple):
     lower: float
     """1 + nb/(1−b), the condition number of B; 1 where b < 0 and the lemma is silent."""
     upper: float
-    """(1−b+nb+ε)/(1−b−ε); for b < 0, (1−b+ε)/(1−b+nb−ε). Where ε ≥ 1 − b, or for b < 0
-    ε ≥ 1 − b + nb, the bound is vacuous: inf, whatever the condition number."""
+    """(1−b+nb+ε)/(1−b−ε); for b < 0, (1−b+ε)/(1−b+nb−ε). inf where a denominator is 0 or less:
+    the bound is vacuous there, whatever the condition number."""
     upper_equal_rows: float
     """The improved bound of figure 3, at most `upper` (docs/theory/conditioning.md, section 3)."""
 
@@ -164,8 +164,8 @@ def asymptotic_condition_number(
     """Return the asymptote of the condition number of a deep kernel matrix (n, n).
 
     With one length it is n over the `asymptotic_complement`, and is approached from above. It is
-    the leading term: the relative terms (3 log L + O(s))/L are left out, so that `Bounds.lower`,
-    which is proven, exceeds it (docs/theory/conditioning.md, section 4).
+    the leading term, without the relative terms (3 log L + O(s))/L. The proven bound
+    `Bounds.lower` is therefore larger (docs/theory/conditioning.md, section 4).
 
     Parameters
     ----------

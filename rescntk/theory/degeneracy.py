@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from ..kernels import gram
 from ..literature import huang_ffnet, huang_resnet
 from ..validation import check_depths, check_real, check_signals
-from .arguments import check_whole
+from .argument_checks import check_whole
 from .complements import arc_cosines
 
 FFNET_LIMIT = 0.25

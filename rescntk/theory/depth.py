@@ -10,21 +10,22 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..kernels import Kernel, gram
 from ..network import BASIC_FIELDS, Network, check_one_dilation
-from ..validation import (
-    check_constant,
-    check_depths,
-    check_free_memory,
-    check_integer,
-    check_signals,
-)
+from ..validation import check_constant, check_depths, check_signals
 from . import multisphere
-from .arguments import check_cases, check_energies, check_head, check_kind, check_layers, check_rng
+from .argument_checks import (
+    check_cases,
+    check_energies,
+    check_head,
+    check_kind,
+    check_layers,
+    check_rng,
+)
 from .extrapolation import LEAST_DEPTHS, root_mean_square
 from .families import Family, Networks
 from .prediction import Prediction
@@ -36,11 +37,9 @@ __all__ = [
     "DEFAULT_DEPTHS",
     "OPEN",
     "VERDICTS",
-    "Profile",
     "Report",
     "Row",
     "check",
-    "profile",
 ]
 
 DEFAULT_DEPTHS = tuple(2**k for k in range(3, 15))
@@ -73,8 +72,8 @@ def check(
 ) -> Report:
     """Check whether a family of kernels converges at infinite depth, to what, and how fast.
 
-    Fits over a ladder of depths give each pair's limit, and the exponent and the constant of its
-    distance from the predicted limit. All three have error bars. The verdict *agrees*,
+    Fits over a ladder of depths give each pair's limit, and the power law of its distance from the
+    predicted limit: exponent and constant. All three have error bars. The verdict *agrees*,
     *contradicts* or is *open* (docs/theory/depth_checker.md).
 
     Parameters
@@ -156,65 +155,6 @@ def check(
         constant = told.distance_constant(X, head)
     report = judge(ladder, values, noise + absolute, told, limit, constant, tolerance)
     return replace(report, family=_name(family), kind=kind, head=head, shape=X.shape, route=route)
-
-
-class Profile(NamedTuple):
-    """The normalized kernel of a family as a function of one dot product."""
-
-    family: str
-    kind: str
-    depths: tuple[int, ...]
-    t: np.ndarray
-    """Dot products, (n_t,)."""
-    values: np.ndarray
-    """The kernel, (n_depths, n_t)."""
-    limit: np.ndarray | None
-    """The predicted limit at t < 1, (n_t,)."""
-
-
-def profile(
-    family: Networks, depths: Iterable[int], *, kind: str = "ntk", n_points: int = 101
-) -> Profile:
-    """Return the normalized kernel over the dot product of fully connected inputs.
-
-    The signals are vectors on a circle, signals of one pixel. A signal of equal pixels has the
-    same kernel in any network.
-
-    Parameters
-    ----------
-    family : callable
-        From a depth to a ReLU `Network`, as for `check`.
-    depths : iterable of int
-    kind : {"gpk", "ntk"}, default "ntk"
-    n_points : int, default 101
-        Number of dot products, from -1 to 1, of evenly spaced angles. A MemoryError says where the
-        free memory does not hold the kernel at all pairs of points.
-
-    Examples
-    --------
-    >>> from rescntk.theory import depth, families
-    >>> curve = depth.profile(families.huang_ffnet(), [1, 1000], n_points=5)
-    >>> curve.values[1].round(2)
-    array([0.25, 0.25, 0.25, 0.25, 1.  ])
-    """
-    check_kind(kind)
-    depths = check_depths(depths)
-    n = check_integer(n_points, "n_points", at_least=2)
-    check_free_memory(  # of all pairs of points, and in square matrices
-        8 * n * n * (1 + 2 * len(depths)),
-        f"n_points is {n}: the kernel at all pairs of points",
-        "give fewer points or depths",
-    )
-    angle = np.linspace(np.pi, 0.0, n_points)
-    X = np.sqrt(2.0) * np.stack([np.cos(angle), np.sin(angle)], axis=1)[:, :, None]
-    networks = [_network(family, depth) for depth in depths]
-    values = 1.0 - multisphere.gram_complements(networks, X, kind=kind, head="trace")[:, -1]
-    prediction = family.predict(kind) if isinstance(family, Family) else None
-    limit = None
-    if prediction is not None:
-        limit = 1.0 - prediction.complements(X, "trace")[-1]
-        limit[-1] = 1.0
-    return Profile(_name(family), kind, depths, np.cos(angle), values, limit)
 
 
 def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:

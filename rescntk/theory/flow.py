@@ -14,7 +14,7 @@ from ..engines.boxes import circular_mean
 from ..kernels.call import correlation
 from ..network import BASIC_FIELDS, Network, check_one_dilation
 from ..validation import check_signals
-from .arguments import check_head, check_kind
+from .argument_checks import check_head, check_kind
 
 ERROR = 1e-11
 """Largest error of an entry of `complements`, measured by tests/theory/test_flow.py."""

@@ -20,22 +20,27 @@ other signals the limit is 0, with the rate L^(½−γ).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from ..activations import activation_of
+from ..engines.boxes import circular_mean
 from ..kernels import Kernel
 from ..network import BASIC_FIELDS, Network, check_network, check_one_dilation
 from ..validation import check_constant
 from . import conditioning, degeneracy, flow, multisphere
-from .arguments import check_kind
+from .argument_checks import check_kind
 from .extrapolation import root_mean_square
-from .prediction import AtSignals, Prediction, unresolved
+from .prediction import Prediction, unresolved
 
-__all__ = ["AtSignals", "Prediction", "decaying", "dot_product", "fixed", "two_layer"]
+__all__ = ["Prediction", "decaying", "dot_product", "fixed", "two_layer"]
 
 _EPS = float(np.finfo(np.float64).eps)
+
+_OPPOSITE = 64 * _EPS
+"""1 + ρ below which pixels count as opposite: some tens of roundings."""
 
 
 def dot_product(network: Network) -> Kernel:
@@ -200,34 +205,35 @@ def _dot_product(network: Network, gamma: float, kind: str, one_window: bool) ->
         change = branch / root - 0.5 * start / root * np.add.outer(growth, growth)
         return network.alpha**2 * _over_pairs(change)
 
-    def law(X: np.ndarray, head: str) -> AtSignals:
+    def law(told: Prediction, X: np.ndarray, head: str) -> Prediction:
         errors = _mean_errors(network, X, head)
         zero, gain = errors >= 1.0, network.branch_gain
         if one_window and not zero.all():  # F⁰ leads once Lα² times this is below 1
             start, branch = first_orders(X[~zero], head, "gpk")
             gain = network.alpha**2 * float((branch.diagonal() / start.diagonal()).max())
-        found = AtSignals(onset=_depth_of(gain, power), error=2.0 * errors[~zero].max(initial=0.0))
+        onset = max(told.onset, _depth_of(gain, power))
+        error = told.error + 2.0 * errors[~zero].max(initial=0.0)
+        told = replace(told, onset=onset, error=error)
         opposite = _to_opposite(network, X, head) if kind == "ntk" else math.inf
         if not zero.any():
             # κ0 has a square root at u = −1: half the power.
             factor = min(0.5 * power, correction) / correction if opposite == 0 else 1.0
-            return found._replace(correction=factor)
+            return told.scaled(correction=factor)
         cases = np.flatnonzero(zero)
         note = f"F⁰(x, x) is 0 for {len(cases)} of the signals, X[{cases[0]}] first"
         if not one_window or len(unresolved(two_layer(network, kind).replace(head=head), X[zero])):
             why = "so are their kernels" if one_window else "no kernel is known for their limit"
-            return found._replace(undefined=f"{note}, and {why}")
+            return replace(told, undefined=f"{note}, and {why}")
         p, q = _rate(network, gamma, not zero.all() or opposite == 0, len(cases) > 1)
         # Rounding errors of the mean are left in F⁰: eps of the branch at most, up to this depth.
         start, branch = (A.diagonal() for A in first_orders(X[zero], head, kind))
         ratio = np.divide(branch, start, out=np.full(len(cases), np.inf), where=start > 0).min()
-        return AtSignals(
-            exponent=p / power,
-            correction=q / correction,
-            onset=max(found.onset, _onset(network, gamma, opposite)),
-            error=found.error,
-            reach=_depth_of(network.alpha**2 * _EPS * float(ratio), power),
-            note=f"; {note}, where it is undefined and one layer is the limit",
+        return told.scaled(
+            p / power,
+            q / correction,
+            onset=max(onset, _onset(network, gamma, opposite)),
+            reach=min(told.reach, _depth_of(network.alpha**2 * _EPS * float(ratio), power)),
+            source=f"{told.source}; {note}, where it is undefined and one layer is the limit",
         )
 
     return Prediction(
@@ -243,9 +249,9 @@ def _dot_product(network: Network, gamma: float, kind: str, one_window: bool) ->
 def _mean_errors(network: Network, X: np.ndarray, head: str) -> np.ndarray:
     """Return the relative rounding errors of √F⁰(x, x), (n_cases,): at least 1 where it is 0.
 
-    GAP's F⁰(x, x) is the squared norm of a signal's mean, and a sum of d numbers errs by d·eps/2
-    times the sum of their absolute values. Two sums count: the user's, which took the mean away
-    from every pixel, and the sum in this function. A mean that is smaller cannot be told from 0.
+    GAP's F⁰(x, x) is the squared norm of a signal's mean. A sum of d numbers errs by d·eps/2 times
+    the sum of absolute values. Two sums count: the user's, which took the mean away from every
+    pixel, and the sum in this function. A smaller mean cannot be told from 0.
     """
     if head != "gap":  # a mean of squares
         own = dot_product(network).replace(head=head).diag(X)
@@ -265,7 +271,30 @@ def _to_opposite(network: Network, X: np.ndarray, head: str) -> float:
     """Return the least 1 + u of signals; infinity where it is unknown or κ0 has no root there."""
     if not (activation_of(network).root_at_opposite and multisphere.contains(X)):
         return math.inf
-    return multisphere.closest(network, X, head)[1]
+    return _closest(network, X, head)[1]
+
+
+def _closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
+    """Return the least complements 1 − ρ and 1 + ρ of different signals' pixels in layer 2.
+
+    X is on the multi-sphere. 1 − ρ is the least positive complement over windows of the largest
+    filter, or infinity. 1 + ρ is over windows of the inner filter, exactly 0 where it is rounding.
+    """
+    check_one_dilation(network, BASIC_FIELDS)
+    inner, outer = network.inner_filter(2), network.outer_filter(2)
+    least = np.array([np.inf, np.inf])
+
+    def function(delta: np.ndarray) -> np.ndarray:
+        delta = circular_mean(delta, *network.input_filter)
+        mixed = circular_mean(delta, *max(inner, outer))
+        above = 2.0 - circular_mean(delta, *inner)
+        above[above < _OPPOSITE] = 0.0
+        for k, values in enumerate((mixed[mixed > 0], above)):
+            least[k] = min(least[k], values.min(initial=np.inf))
+        return np.zeros((1, *delta.shape))  # the matrix does not matter
+
+    multisphere.over_pairs(X, head, function)
+    return float(least[0]), float(least[1])
 
 
 def _rate(
@@ -289,16 +318,17 @@ def _one_layer(network: Network, gamma: float) -> Prediction:
     """Return the prediction for a frozen readout and γ > ½."""
     exponent, correction = _rate(network, gamma)
 
-    def law(X: np.ndarray, head: str) -> AtSignals:
+    def law(told: Prediction, X: np.ndarray, head: str) -> Prediction:
         opposite = _to_opposite(network, X, head)
         p, q = _rate(network, gamma, opposite == 0)
-        return AtSignals(p / exponent, q / correction, _onset(network, gamma, opposite))
+        onset = max(told.onset, _onset(network, gamma, opposite))
+        return told.scaled(p / exponent, q / correction, onset=onset)
 
     def constant(X: np.ndarray, head: str) -> float | None:
         if X.shape[2] > 1:
             return None
         t = np.clip(dot_product(network)(X), -1.0, 1.0)[np.triu_indices(len(X), 1)]
-        if t.min() <= -1.0 + multisphere.OPPOSITE:
+        if t.min() <= -1.0 + _OPPOSITE:
             return None
         return network.branch_gain * float(root_mean_square(degeneracy.resnet_rate(t)))
 
@@ -341,11 +371,11 @@ def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
         low, high = (_where_different(network, X, head, complement + e) for e in margins)
         return rate * _over_pairs(high - low) / (margins[1] - margins[0])
 
-    def law(X: np.ndarray, head: str) -> AtSignals:
+    def law(told: Prediction, X: np.ndarray, head: str) -> Prediction:
         # Two pixels of complement δ seem to agree until there are 3π/√(2δ) effective layers.
-        layers = 3.0 * math.pi / math.sqrt(2.0 * multisphere.closest(network, X, head)[0])
+        layers = 3.0 * math.pi / math.sqrt(2.0 * _closest(network, X, head)[0])
         onset = max(_depth_of(layers / share, growth), _depth_of(share, 2.0 * gamma or 1.0))
-        return AtSignals(onset=onset)
+        return replace(told, onset=max(told.onset, onset))
 
     # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
     correction = min(2.0 * gamma, growth) if gamma else 1.0

@@ -7,32 +7,28 @@ of a random walk from the output pixel. ``docs/theory/locality.md`` has the form
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from ..engines.boxes import circular_mean
 from ..network import BASIC_FIELDS, RELU_FIELDS, Filter, Network, check_network
-from ..validation import KINDS, check_depths, check_flag, check_kernel, check_shape, check_signals
-from .arguments import Map, check_kind, check_length
+from ..validation import check_flag, check_kernel, check_shape, check_signals
+from .argument_checks import Map, check_kind, check_length
 from .complements import check_nonzero
 from .paths import path_counts, path_pixels
 
 __all__ = [
-    "Fields",
     "Responses",
-    "Widths",
     "asymptotic_width",
     "effective_receptive_field",
-    "fields",
     "kernel_responses",
     "path_counts",
     "path_pixels",
     "reach",
     "responses",
     "width",
-    "widths",
 ]
 
 
@@ -43,9 +39,9 @@ def effective_receptive_field(
 
     :math:`K_{Eq}(x,x) = \sum_i w_i\, s\|x_i\|^2` with s the network's ``input_scale``: Barzilai et
     al. 2022, figure 2 (the kernels' half). Each weight keeps its digits at any depth. Entry 0 is
-    the output pixel, entries i and d − i the pixels i pixels away. Weights on an image add up to
-    these weights along either axis. Without skip connections the normalized weights on an image
-    are the outer product of those on its axes (``docs/theory/locality.md``).
+    the output pixel, entries i and d − i the pixels i pixels away. An image's weights, added up
+    along an axis, are the weights of the other axis. Without skip connections an image's
+    normalized weights are the outer product of its axes' weights (``docs/theory/locality.md``).
 
     Parameters
     ----------
@@ -156,71 +152,6 @@ def asymptotic_width(network: Network) -> float:
     return math.sqrt(branches * squares * step)
 
 
-class Fields(NamedTuple):
-    """The normalized fields of a network's two kernels, (n_timepoints,) each."""
-
-    distance: np.ndarray
-    """Distance from the output pixel, increasing: the output is in the middle."""
-    gpk: np.ndarray
-    ntk: np.ndarray
-
-
-def fields(network: Network, n_timepoints: int) -> Fields:
-    """Return the normalized fields of both kernels, with the output pixel in the middle.
-
-    Parameters
-    ----------
-    network, n_timepoints
-        As for `effective_receptive_field`.
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> rk.theory.locality.fields(rk.Network(depth=1), 5).gpk.round(3)
-    array([0.   , 0.167, 0.667, 0.167, 0.   ])
-    """
-    d = check_length(n_timepoints)
-    both = (effective_receptive_field(network, d, kind, normalized=True) for kind in KINDS)
-    return Fields(np.arange(d) - d // 2, *map(np.fft.fftshift, both))
-
-
-class Widths(NamedTuple):
-    """Widths of the fields of one family of networks over depth, arrays (n_depths,)."""
-
-    depth: np.ndarray
-    gpk: np.ndarray
-    ntk: np.ndarray
-    law: np.ndarray
-    """`asymptotic_width`."""
-    reach: np.ndarray
-
-
-def widths(family: Network | Callable[[int], Network], depths: Iterable[int]) -> Widths:
-    """Return the widths of effective receptive fields as a function of depth.
-
-    Parameters
-    ----------
-    family : Network, or function from a depth to a Network
-        A network stands for all networks that differ from it only in depth.
-    depths : iterable of int
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> rk.theory.locality.widths(rk.Network(1), (1, 10, 100)).ntk.round(3)
-    array([0.707, 2.629, 8.185])
-    """
-    if not callable(family) and not isinstance(family, Network):
-        raise ValueError(f"family is {family!r}, expected a Network or a function that returns one")
-    rows = []
-    for depth in check_depths(depths):
-        n = family.replace(depth=depth) if isinstance(family, Network) else family(depth)
-        if not isinstance(n, Network):
-            raise ValueError(f"family returned {n!r} for depth {depth}, expected a Network")
-        rows.append((depth, width(n, "gpk"), width(n, "ntk"), asymptotic_width(n), reach(n)))
-    return Widths(*(np.array(column) for column in zip(*rows, strict=True)))
-
-
 class Responses(NamedTuple):
     """Mean `responses` over signals, (n_timepoints,) each."""
 
@@ -304,7 +235,7 @@ def _changed(X: np.ndarray, Z: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _counts(network: Network, kind: str) -> tuple[float, float, float]:
-    """Return r + t and i + o (1 and 0 for the GPK), and L p, a walk's mean number of branches."""
+    """Return r + t and i + o, of the GPK 1 and 0; and L p, a walk's mean number of branches."""
     reason = ": only for ReLU is K(x, x) linear in the pixels' energies"
     check_network(network, RELU_FIELDS, reason)
     parts, branches = network.parts, network.depth * network.branch_share

@@ -16,10 +16,17 @@ from opt_einsum import contract
 
 from ..arrays import SignalList
 from ..engines.boxes import circular_mean
-from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network, check_one_dilation
+from ..network import RELU_FIELDS, Network, check_network
 from ..progress import progress_bar
 from ..validation import check_batch, check_flag, check_integer, check_shape, check_signals
-from .arguments import Map, check_dot_products, check_head, check_kind, check_layers, check_rng
+from .argument_checks import (
+    Map,
+    check_dot_products,
+    check_head,
+    check_kind,
+    check_layers,
+    check_rng,
+)
 from .complements import activate, add_branch, check_nonzero, input_state, normalize_complements
 
 _SLACK = 2e-6
@@ -32,9 +39,6 @@ _DOT_PRODUCTS = (
     ": kernels depend only on dot products for activation 'relu' and input_filter_size 1"
 )
 """Ends the message about activations and input filters that `gram_complements` refuses."""
-
-OPPOSITE = 64 * float(np.finfo(np.float64).eps)
-"""1 + ρ below which pixels count as opposite: some tens of roundings."""
 
 _TICK = 256
 """Layers between two reports to the progress bar."""
@@ -217,9 +221,8 @@ def gram_complements(
     Parameters
     ----------
     networks : iterable of Network
-        ReLU, ``input_filter_size`` 1, alike in everything but `depth` and `alpha`, with kernels
-        that are not 0 for every signal, and 10^8 layers at most. Networks of one `alpha` pass the
-        layers once.
+        ReLU, ``input_filter_size`` 1, alike in everything but `depth` and `alpha`. Kernels are not
+        0 for every signal. 10^8 layers at most. Networks of one `alpha` pass the layers once.
     X : ndarray, (n_cases, n_channels, n_timepoints)
         On the multi-sphere.
     kind, head, progress
@@ -354,44 +357,3 @@ def _pass_layers(
             state = tuple(array[:, :going].copy() for array in state)
             left_over = [array[:, :going].copy() for array in left_over]
             share, tau = share[:going], tau[:going]
-
-
-def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
-    """Return the least complements 1 − ρ and 1 + ρ of different signals' pixels in layer 2.
-
-    1 − ρ is the least positive complement over windows of the largest filter, or infinity. 1 + ρ
-    is over windows of the inner filter, exactly 0 where it is rounding.
-
-    Parameters
-    ----------
-    network, X, head
-        As for `gram_complements`: one network, with one dilation for all layers.
-
-    Returns
-    -------
-    complement : float
-        Least 1 − ρ.
-    opposite : float
-        Least 1 + ρ.
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> rk.theory.multisphere.closest(rk.Network(1), [[[1.0]], [[-1.0]]], "trace")
-    (2.0, 0.0)
-    """
-    check_one_dilation(network, BASIC_FIELDS)
-    inner, outer = network.inner_filter(2), network.outer_filter(2)
-    least = np.array([np.inf, np.inf])
-
-    def function(delta: np.ndarray) -> np.ndarray:
-        delta = circular_mean(delta, *network.input_filter)
-        mixed = circular_mean(delta, *max(inner, outer))
-        above = 2.0 - circular_mean(delta, *inner)
-        above[above < OPPOSITE] = 0.0
-        for k, values in enumerate((mixed[mixed > 0], above)):
-            least[k] = min(least[k], values.min(initial=np.inf))
-        return np.zeros((1, *delta.shape))  # the matrix does not matter
-
-    over_pairs(X, head, function)
-    return float(least[0]), float(least[1])

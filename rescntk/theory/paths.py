@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engines.boxes import circular_sum
 from ..network import BASIC_FIELDS, Network, check_network
-from .arguments import check_layers, check_length
+from .argument_checks import check_layers, check_length
 
 _MOST_PATHS = 2**27
 """Most paths that are listed: 1 GiB of integers."""
@@ -91,9 +91,9 @@ def counts(network: Network, d: int) -> np.ndarray:
 def path_pixels(network: Network) -> np.ndarray:
     """Return the ends of all paths, as distances from the output pixel, (n_paths,).
 
-    A path (Barzilai et al. 2022, appendix D) is a tuple of offsets, one a convolution from the
-    output to the input, and ends at their sum. Paths are ordered like the entries of an array with
-    an axis for each convolution, the output's first.
+    A path (Barzilai et al. 2022, appendix D) is a tuple of offsets, an offset for each convolution
+    from the output to the input. The path ends at the sum of its offsets. Paths are ordered like
+    the entries of an array with an axis for each convolution, the output's first.
 
     Parameters
     ----------

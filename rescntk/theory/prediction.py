@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,25 +14,6 @@ from ..validation import check_constant, check_positive, check_real, check_shape
 
 _ROUNDINGS = 20 * float(np.finfo(np.float64).eps)
 """Rounding error of the kernel of one layer, relative to its pixel pairs (tests/tolerances.py)."""
-
-
-class AtSignals(NamedTuple):
-    """The changes that signals and a head make to a `Prediction`."""
-
-    exponent: float = 1.0
-    """A factor of p."""
-    correction: float = 1.0
-    """A factor of q."""
-    onset: float = 1.0
-    """The least depth at which the law sets in."""
-    error: float = 0.0
-    """An error of the limit, which adds to the prediction's own."""
-    reach: float = math.inf
-    """The greatest depth at which rounding errors of the signals do not count."""
-    note: str = ""
-    """Words to add to `source`."""
-    undefined: str = ""
-    """Why there is no limit; empty where there is one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +42,7 @@ class Prediction:
     onset : float, default 1
         The depth at which the law sets in.
     law_at : callable, optional
-        A function of signals and head that returns `AtSignals`: what they change.
+        A function of prediction, signals and head, which returns the prediction for these signals.
     error : float, default 0
         Largest error of an entry of the limit.
     undefined : str, optional
@@ -78,7 +59,7 @@ class Prediction:
     requires_multisphere: bool = False
     correction: float | None = None
     onset: float = 1.0
-    law_at: Callable[[np.ndarray, str], AtSignals] | None = None
+    law_at: Callable[[Prediction, np.ndarray, str], Prediction] | None = None
     error: float = 0.0
     undefined: str = ""
     reach: float = math.inf
@@ -122,23 +103,21 @@ class Prediction:
 
     def at(self, X: np.ndarray, head: str) -> Prediction:
         """Return the prediction for these signals."""
-        found = AtSignals() if self.law_at is None else self.law_at(X, head)
+        told = self if self.law_at is None else self.law_at(self, X, head)
         if isinstance(self.limit, Kernel):
             cases = unresolved(self.limit.replace(head=head), X)
             if len(cases):
                 text = f"the predicted kernel of X[{cases[0]}] with itself is 0 up to rounding"
-                found = found._replace(undefined=text)
-        return replace(
-            self,
-            exponent=None if self.exponent is None else found.exponent * self.exponent,
-            correction=None if self.correction is None else found.correction * self.correction,
-            onset=max(found.onset, self.onset),
-            error=found.error + self.error,
-            source=self.source + found.note,
-            undefined=found.undefined or self.undefined,
-            reach=min(found.reach, self.reach),
-            law_at=None,
-        )
+                told = replace(told, undefined=text)
+        return replace(told, law_at=None)
+
+    def scaled(self, exponent: float = 1.0, correction: float = 1.0, **fields: Any) -> Prediction:
+        """Return the prediction with factors of p and q, and with other values of `fields`."""
+        if self.exponent is not None:
+            fields["exponent"] = exponent * self.exponent
+        if self.correction is not None:
+            fields["correction"] = correction * self.correction
+        return replace(self, **fields)
 
     @property
     def rate(self) -> str:
@@ -155,8 +134,8 @@ class Prediction:
 def unresolved(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     """Return the cases whose kernel with itself is 0 up to rounding, of a kernel of one layer.
 
-    GAP's mean over pixel pairs may cancel. Each pair errs by some roundings of √(K_jj K_j'j'), the
-    mean by the same number of roundings of the mean of K_jj: the trace kernel.
+    GAP's mean over pixel pairs may cancel. Each pair errs by some roundings of √(K_jj K_j'j').
+    The mean errs by the same number of roundings of the trace kernel, the mean of K_jj.
     """
     lost = kernel.replace(normalized=True).diag(X) == 0
     if kernel.head == "gap":

@@ -19,12 +19,11 @@ from ..regression import interpolate
 from ..validation import (
     check_depth,
     check_free_memory,
-    check_integer,
     check_kernel,
     check_match,
     check_signals,
 )
-from .arguments import Map, check_points, check_samples, check_vector
+from .argument_checks import Map, check_points, check_samples, check_vector
 from .jacobian import alpha_threshold, jacobian_bound, jacobian_bound_ratio  # noqa: F401
 
 SAMPLES = 4096
@@ -36,9 +35,6 @@ first."""
 
 _LAST = 140
 """Highest cut-off. The Gaussian's coefficients e⁻¹ I_k(1) are 2e-284 there, and soon underflow."""
-
-_RESOLVED = 1e3 * float(np.finfo(np.float64).eps)
-"""Least relative Fourier coefficient in a fit. An FFT errs by 12 eps: logarithms by a percent."""
 
 
 def grid(n_samples: int = SAMPLES) -> np.ndarray:
@@ -159,42 +155,6 @@ def magnitudes(values: np.ndarray) -> np.ndarray:
     array([0. , 0.5, 0. ])
     """
     return np.abs(np.fft.rfft(check_samples(values), norm="forward"))
-
-
-def fit_power_law(values: np.ndarray, first: int, last: int) -> float:
-    """Return the exponent p of a spectrum that falls like frequency^-p.
-
-    Tangent kernels of ReLU networks have 2, Gaussian process kernels 4 (Bietti and Bach 2021).
-
-    Parameters
-    ----------
-    values : ndarray, (n_samples,)
-        Samples on `grid`.
-    first, last : int
-        First and last frequency of the fit of a line to the logarithms, both included.
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> round(smoothness.fit_power_law(abs(smoothness.grid()), 1, 101), 2)
-    2.0
-    """
-    spectrum = magnitudes(values)
-    first, last = check_depth(first, "first"), check_integer(last, "last")
-    if np.ndim(values) != 1 or not first < last <= len(values) // 2:
-        raise ValueError(
-            f"first and last are {first} and {last}, expected first < last below half the samples "
-            f"of one function; values has shape {np.shape(values)}"
-        )
-    k = np.arange(first, last + 1)
-    # Some kernels have no odd or no even frequencies at all.
-    kept = spectrum[k] > _RESOLVED * spectrum.max()
-    if kept.sum() < 2:
-        raise ValueError(
-            f"values has {kept.sum()} frequencies from first = {first} to last = {last} above "
-            "rounding errors, expected at least two"
-        )
-    return -float(np.polyfit(np.log(k[kept]), np.log(spectrum[k][kept]), 1)[0])
 
 
 def curvature(values: ArrayLike) -> float | np.ndarray:
@@ -375,7 +335,7 @@ def _gaussian_coefficients(last: int) -> np.ndarray:
 
 
 def _power_spectrum(values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return |f̂_k|² + |f̂_−k|² of functions divided by their largest values, and these."""
+    """Return |f̂_k|² + |f̂_−k|² of functions of largest value 1, and their own largest values."""
     values = check_samples(values)
     scale = np.abs(values).max(axis=-1)
     scaled = values / np.where(scale > 0, scale, 1.0)[..., None]

@@ -29,7 +29,7 @@ TOLERANCE = 0.1
 """Longest error bar that tells an exponent or a constant, relative to the prediction."""
 
 _ROUNDING_BAR = 30.0
-"""Longest error bar of a limit that tells nothing but rounding errors, in units of these."""
+"""Longest error bar of a limit that tells nothing but rounding errors, in rounding errors."""
 
 
 class Finding(NamedTuple):

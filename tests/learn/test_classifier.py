@@ -111,7 +111,7 @@ def test_classes_of_one_case_do_not_count(rng):
     model = ResidualKernelClassifier(**ONE).fit(X, y)
     labels = np.unique(y, return_inverse=True)[1]
     (fitted,), Y = model._fitted, targets_of(labels)[first_places(model)]
-    spectrum = average.spectrum_of(fitted.source.kernel(fitted.signals))
+    spectrum = average.spectrum_of(fitted.source(fitted.signals))
     residuals = spectrum.leave_one_out(Y, model.passes_["penalty"][0], intercept=True)
     squares = residuals[first_places(model) >= 4] ** 2
     assert model.passes_["error"][0] == pytest.approx(np.mean(squares))
@@ -132,7 +132,7 @@ def test_refusals(rng):
     X, y = waves(rng, 10, 2)
     with pytest.raises(ValueError, match="one class"):
         ResidualKernelClassifier(**ONE).fit(X, np.zeros(10))
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="y has 9 values, expected 10: one for each signal"):
         ResidualKernelClassifier(**ONE).fit(X, y[:-1])
     for labels, key, weight in ((y.astype(str), 1, 0), (y, "1", 5), (y, 2, 5)):
         with pytest.raises(ValueError, match=rf"class_weight has keys \[{key!r}\], expected"):

@@ -23,10 +23,13 @@ SLOPES = ONE | {
 @pytest.mark.parametrize("classes", [2, 3])
 def test_slopes_of_log_odds(rng, classes, monkeypatch):
     """Of usual and of novel signals, whose passes have other weights and other trust."""
-    X, y = waves(rng, 24, classes, length=16)
-    model = ResidualKernelClassifier(**SLOPES).fit(X[:18], y[:18])
-    Z = X[18:] + np.linspace(0, 2, 6)[:, None, None] * rng.standard_normal((6, 1, 16))
+    X, y = waves(rng, 30, classes, length=16)
+    model = ResidualKernelClassifier(**SLOPES).fit(X[:24], y[:24])
+    Z = X[24:] + np.linspace(0, 2, 6)[:, None, None] * rng.standard_normal((6, 1, 16))
+    Z += np.linspace(0, 0.3, 6)[:, None, None]
     assert (model.novelty(Z) > 3).any() and (model.novelty(Z) < 3).any()
+    distances = model._usual.distances(Z)
+    assert (distances > 1).any() and (distances < 1).any()
     targets, objectives = model.classes_[np.arange(6) % classes], []
     monkeypatch.setattr(
         counterfactual, "nearest_signals", lambda objective, X, *_, **__: (

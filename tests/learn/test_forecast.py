@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import beta
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
-from rescntk.learn.forecast import _CLASSIFIER, _REGRESSOR, forecast
+from rescntk.learn.forecast import _DOUBT, _EXPONENT, _SPREAD, forecast
 
 
 def model(wrong=6, n=40, kind=ResidualKernelClassifier, error=0.02, different=None):
@@ -19,8 +19,8 @@ def model(wrong=6, n=40, kind=ResidualKernelClassifier, error=0.02, different=No
 def test_quantiles_of_sampled_errors():
     """The interval has the quantiles of today's error times (m/n)^−exponent, both drawn."""
     rng, size = np.random.default_rng(0), 400_000
-    exponents = rng.normal(_CLASSIFIER.exponent, _CLASSIFIER.spread, size)
-    trials = 40 / _CLASSIFIER.doubt
+    exponents = rng.normal(_EXPONENT, _SPREAD, size)
+    trials = 40 / _DOUBT
     today = beta.rvs(0.15 * trials + 0.5, 0.85 * trials + 0.5, size=size, random_state=rng)
     for coverage in (0.8, 0.5):
         for row in forecast(model(), (40, 80, 160), coverage):
@@ -29,7 +29,7 @@ def test_quantiles_of_sampled_errors():
             assert np.abs(np.array([row.lower, row.error, row.upper]) / ends - 1).max() < 0.02
     (row,) = forecast(model(kind=ResidualKernelRegressor), (120,))
     drawn = rng.normal(0, 1.5 * 0.02 / 0.15, size)
-    drawn -= np.log(3) * rng.normal(_REGRESSOR.exponent, _REGRESSOR.spread, size)
+    drawn -= np.log(3) * rng.normal(_EXPONENT, _SPREAD, size)
     ends = 0.15 * np.exp(np.quantile(drawn, [0.1, 0.5, 0.9]))
     assert np.abs(np.array([row.lower, row.error, row.upper]) / ends - 1).max() < 0.02
 

@@ -181,7 +181,7 @@ def test_tables_of_pandas(model, X):
     for one, other in zip(use(model.fit(short, y), short), use(model, lists), strict=True):
         assert (one == other).all()
     twice, deep = pd.concat([rows, rows[:1]]), pd.concat([rows], keys=["all"])
-    refuse(model, twice, r"^X has the row \('case 9', 0\) twice, expected one for a case and time")
+    refuse(model, twice, r"^X has the row \(case 9, 0\) twice, expected one for a case and time")
     refuse(model, deep, "^X has rows of 3 indices, expected two: case and time")
     texts = rows.astype(object)
     texts.iloc[0, 0] = "high"
@@ -264,3 +264,17 @@ def test_arrays_of_other_libraries(model, X):
         objects[1, 0, 0] = odd
         with pytest.raises(ValueError, match=said):
             model.fit(objects, y)
+
+
+def test_nothing_and_texts(model, X):
+    refuse(model, [], "X is empty, expected")
+    words = r"X has texts \(could not convert string .*'a'\)?\), expected numbers \(n_cases"
+    refuse(model, [["a", "b"]] * 8, words, using=False)
+
+
+def test_targets_and_groups_of_another_kind(X):
+    classifier = ResidualKernelClassifier(**ONE)
+    with pytest.raises(ValueError, match="y has labels of kinds int, str, expected one kind"):
+        classifier.fit(X, np.array(["a", 1] * 4, object))
+    with pytest.raises(ValueError, match="groups has labels of kinds NoneType, str, expected one"):
+        classifier.fit(X, y, groups=[None, "a"] * 4)

@@ -72,6 +72,9 @@ def test_a_regressor_of_two_targets_and_lists(rng):
     assert f"{model.score(X[30:], y[30:]):.3f}" in page.cells
     low, high = model.predict_interval(X[30:], 0.9)
     assert f"{np.mean((low <= y[30:]) & (y[30:] <= high)):.1%}" in page.cells
+    assert "–" in Page(learn.report(model, X[:1], y[:1])).cells  # R² of one signal
+    with pytest.raises(ValueError, match="y of shape .* contains NaN or infinity"):
+        learn.report(model, X[:3], y[:3] * np.nan)
 
 
 def test_images_have_no_shares(rng):
@@ -86,6 +89,8 @@ def test_refusals(model, monkeypatch):
     X, y = load_labelled("ArrowHead")
     with pytest.raises(ValueError, match=r"y has shape \(2,\), expected \(3,\)"):
         learn.report(model, X[:3], y[:2])
+    with pytest.raises(ValueError, match=r"y has shape \(3, 1\), expected \(3,\)"):
+        learn.report(model, X[:3], y[:3, None])
     with pytest.raises(ValueError, match="model is SignalScaler, expected a fitted Residual"):
         learn.report(learn.SignalScaler(), X, y)
     with pytest.raises(ValueError, match="not fitted yet"):

@@ -1,6 +1,7 @@
 """Pictures draw the numbers, and lines can be told apart."""
 
 import io
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,6 @@ from rescntk.learn.counterfactual import Counterfactuals
 from rescntk.regression import LearnedSignals
 from rescntk.theory import (
     conditioning,
-    degeneracy,
     depth,
     families,
     learning,
@@ -22,8 +22,11 @@ from rescntk.theory import (
     spectrum,
 )
 from tests.processes import run
+from tests.project.pages import ROOT
 
 pytest.importorskip("matplotlib")
+sys.path.insert(0, str(ROOT / "notebooks"))
+import smoothness_pictures as pictures
 
 ANGLES = smoothness.grid(6)
 KERNELS = {
@@ -165,35 +168,17 @@ def test_limit_distances():
     mine.figure.savefig(io.BytesIO())
 
 
-def test_limit_profiles():
-    curves = [depth.profile(f, (1, 30), n_points=9) for f in (families.cnn(), families.resnet(0.5))]
-    curves[1] = curves[1]._replace(limit=None)
-    picture = plots.limit_profiles(*curves)
-    first, second = picture.axes
-    assert [line.get_label() for line in first.get_lines()] == ["$L$ = 1", "$L$ = 30", "limit"]
-    assert (first.get_lines()[1].get_ydata() == curves[0].values[1]).all()
-    assert len(second.get_lines()) == 2  # without a limit
-    assert len({line.get_linestyle() for line in first.get_lines()}) == 3  # told apart in grey
-    assert first.get_ylabel() and first.get_title()
-    picture.savefig(io.BytesIO())
-    three = plots.limit_profiles(*curves, curves[0])
-    assert [ax.get_visible() for ax in three.axes] == [True, True, True, False]
-
-
 def test_nothing_to_draw():
-    with pytest.raises(ValueError, match="profiles is empty"):
-        plots.limit_profiles()
     with pytest.raises(ValueError, match="reports is empty"):
         plots.limit_distances()
     for nothing in ({}, [rk.Network(1)], None):
         with pytest.raises(ValueError, match="networks is .*, expected a mapping of names"):
             plots.receptive_fields(nothing, 5)
     with pytest.raises(ValueError, match="n_timepoints is None"):
-        plots.receptive_fields({"one": rk.Network(1)})
+        plots.receptive_fields(CNN, None)
 
 
 FOUND = conditioning.compare(multisphere.sample(3, 2, 3, rng=0), (1, 2))
-OVER_DEPTH = degeneracy.kernels_over_depth(smoothness.circle([0.0, 1.0]), depths=(1,))
 CNN = {"CNN": rk.Network(1)}
 
 
@@ -204,24 +189,13 @@ CNN = {"CNN": rk.Network(1)}
         (lambda: plots.condition_numbers(3), "comparison is 3, expected a result of conditioning"),
         (lambda: plots.gram_matrix([[1.0]], [1], "ax"), "ax is 'ax', expected matplotlib Axes"),
         (lambda: plots.gram_matrix([[1.0]], 1), r"labels has shape \(\), expected \(n,\)"),
-        (lambda: plots.kernels_over_depth([1.0], OVER_DEPTH, axes=3), r"axes is 3, expected an a"),
-        (lambda: plots.kernels_over_depth([1.0], 3), "kernels is 3, expected a result of"),
         (lambda: plots.limit_distances("report"), "a report is 'report', expected a result of d"),
-        (lambda: plots.limit_profiles(3), "a profile is 3, expected a result of depth.profile"),
         (lambda: plots.eigenvalue_decay([]), r"found is \[\], expected a result of spectrum.decay"),
         (lambda: plots.receptive_fields(CNN, 5, logarithmic="no"), "logarithmic is 'no', expected"),
         (lambda: plots.receptive_fields(CNN, 5, explain=1), "explain is 1, expected True or False"),
-        (
-            lambda: plots.receptive_fields({"CNN": locality.fields(rk.Network(1), 5)}, "many"),
-            "n_timepoints is 'many'",
-        ),
-        (lambda: plots.kernel_shapes({}), "shapes is {}, expected a mapping of names to values on"),
-        (lambda: plots.kernel_spectra(SHAPES, absolute="yes"), "absolute is 'yes', expected True"),
+        (lambda: plots.receptive_fields(CNN, "many"), "n_timepoints is 'many'"),
+        (lambda: plots.functions_on_circle({}), "functions is {}, expected a mapping of names to"),
         (lambda: plots.functions_on_circle(SHAPES, [0.0], [1.0, 2.0]), r"targets has shape \(2,\)"),
-        (
-            lambda: plots.interpolations({}, [0.0], [1.0]),
-            "found is {}, expected a mapping of names",
-        ),
         (lambda: plots.pass_weights({"weight": np.ones(2)}), "passes has no 'error', expected pas"),
         (lambda: plots.contributions(3, np.ones((1, 1, 4))), "model is 3, expected a fitted Resid"),
         (
@@ -242,29 +216,6 @@ def test_pyplot_is_left_alone():
         " print('matplotlib.pyplot' in sys.modules)"
     )
     assert run(code).strip() == "False"
-
-
-def test_kernels_over_depth():
-    angles = np.linspace(0, np.pi, 21)
-    X, x = smoothness.circle(angles), smoothness.circle([0.0])
-    found = degeneracy.kernels_over_depth(X, x, (1, 10, 50))
-    axes = plots.kernels_over_depth(np.cos(angles), found)
-    limits = degeneracy.ffnet_limit, degeneracy.resnet_limit
-    for (ax, below), values, limit in zip(axes.T, (found.ffnet, found.resnet), limits, strict=True):
-        assert below.get_legend() and below.get_yscale() == "log" and ax.get_title()
-        drawn = ax.get_lines()[1:]
-        assert len(looks(drawn)) == len(looks(below.get_lines()[:3])) == 3
-        for k, (line, distance) in enumerate(zip(drawn, below.get_lines(), strict=False)):
-            assert (line.get_ydata() == values[k, ::-1, 0]).all()
-            assert (np.diff(line.get_xdata()) > 0).all()
-            height = distance.get_ydata()
-            shown = np.isfinite(height)
-            expected = np.abs(line.get_ydata() - limit(line.get_xdata()))
-            assert (height[shown] == expected[shown]).all() and (expected[~shown] < 1e-14).all()
-            if limit is degeneracy.resnet_limit:
-                assert shown.any() == (k > 0)  # one layer is the limit
-    assert (axes[0, 0].get_lines()[0].get_ydata() == 0.25).all()
-    assert drawn[0].get_label() == "1 layer" and drawn[1].get_label() == "10 layers"
 
 
 def test_gram_matrix_is_sorted_by_class(rng):
@@ -321,52 +272,46 @@ def test_receptive_fields(d, logarithmic):
     assert d // 2 in range(first, d, step)
     assert len(looks(named[name] for name in networks)) == 2
     assert ax.get_yscale() == ("log" if logarithmic else "linear") and ax.get_title() == "mine"
-    results = {name: locality.fields(network, d) for name, network in networks.items()}
-    plain = plots.receptive_fields(results, explain=False)
+    plain = plots.receptive_fields(networks, d, explain=False)
     assert [text.get_text() for text in plain.get_legend().get_texts()] == list(networks)
 
 
-def test_kernel_shapes():
-    shown = on_circle(plots.kernel_shapes(SHAPES), 3)
-    for line, values in zip(shown, SHAPES.values(), strict=True):
-        assert (line.get_ydata()[:-1] == values / values.max()).all()
-        assert line.get_xdata()[128] == 0 and line.get_ydata()[128] == 1
-
-
-def test_interpolations():
+def test_functions_on_circle():
     targets = smoothness.target(ANGLES)
-    found = {
-        name: smoothness.interpolation(kernel, ANGLES, targets, 256)
-        for name, kernel in KERNELS.items()
-    }
-    ax = plots.interpolations(found, ANGLES + 2 * np.pi, targets, cutoff=14)
-    for line, (name, interpolation) in zip(on_circle(ax, 3), found.items(), strict=True):
-        assert (line.get_ydata()[:-1] == interpolation.values).all()
-        assert line.get_label().startswith(f"{name}: curvature {interpolation.curvature:.3g}, μ = ")
-    assert ax.get_lines()[2].get_label().endswith("μ = 1")
-    assert "·$10^{-" in ax.get_lines()[0].get_label()
+    ax = plots.functions_on_circle(SHAPES, ANGLES + 2 * np.pi, targets)
+    for line, values in zip(on_circle(ax, 3), SHAPES.values(), strict=True):
+        assert (line.get_ydata()[:-1] == values).all()
     dots = ax.get_lines()[3]
     np.testing.assert_allclose(dots.get_xdata(), ANGLES / np.pi, atol=1e-12)
     assert (dots.get_ydata() == targets).all()
 
 
-def test_kernel_spectra():
-    ax = plots.kernel_spectra(SHAPES, last=60)
+def test_pictures_of_the_notebook_smoothness():
+    ax = plots.figure((4, 3)).subplots()
+    pictures.kernel_shapes(SHAPES, ax)
+    for line, values in zip(on_circle(ax, 3), SHAPES.values(), strict=True):
+        assert (line.get_ydata()[:-1] == values / values.max()).all()
+        assert line.get_xdata()[128] == 0 and line.get_ydata()[128] == 1
+    targets, ax = smoothness.target(ANGLES), plots.figure((4, 3)).subplots()
+    found = {
+        name: smoothness.interpolation(kernel, ANGLES, targets, 256)
+        for name, kernel in KERNELS.items()
+    }
+    pictures.interpolations(found, ax, cutoff=14)
+    for line, (name, interpolation) in zip(on_circle(ax, 3), found.items(), strict=True):
+        assert (line.get_ydata()[:-1] == interpolation.values).all()
+        assert line.get_label().startswith(f"{name}: curvature {interpolation.curvature:.3g}, μ = ")
+    assert ax.get_lines()[2].get_label().endswith("μ = 1")
+    assert "·$10^{-" in ax.get_lines()[0].get_label()
+    ax = pictures.kernel_spectra(SHAPES, last=60)
     first, second, gaussian = lines(ax).values()
     for line, values in zip((first, second, gaussian), SHAPES.values(), strict=True):
-        magnitudes = smoothness.magnitudes(values)
-        k = line.get_xdata()
-        assert (line.get_ydata() == magnitudes[k] / magnitudes.max()).all()
+        assert (line.get_ydata() == smoothness.magnitudes(values)[line.get_xdata()]).all()
     assert first.get_xdata()[-1] == 60 and gaussian.get_xdata()[-1] == smoothness.CUTOFF
     assert ax.get_xscale() == ax.get_yscale() == "log"
     marked = first.get_xdata()[first.get_markevery()]
     assert marked[0] == 1 and marked[-1] == 60
     assert len(marked) < 13 and np.log(marked[1:] / marked[:-1]).max() < np.log(2) + 1e-9
-    with pytest.raises(ValueError, match=r"last is 129, expected at most 128, .* shapes\['MLP'\]"):
-        plots.kernel_spectra(SHAPES, last=129)
-    absolute = plots.kernel_spectra(SHAPES, 60, absolute=True).get_lines()[0]
-    expected = smoothness.magnitudes(SHAPES["MLP"])[absolute.get_xdata()]
-    assert (np.abs(absolute.get_ydata() - expected) <= 1e-15 * expected.max()).all()
 
 
 def test_eigenvalue_decay():

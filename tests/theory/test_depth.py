@@ -1,4 +1,4 @@
-"""The depth checker: its routes, reports, profiles and refusals."""
+"""The depth checker: its routes, reports and refusals."""
 
 import csv
 
@@ -9,7 +9,6 @@ import rescntk as rk
 from rescntk.theory import depth, families, multisphere
 from rescntk.theory.prediction import Prediction
 from tests.ladders import SHORT, pairs, powers
-from tests.oracles.papers import kappa0, kappa1
 
 pytestmark = pytest.mark.slow
 
@@ -134,23 +133,6 @@ def test_rows_are_what_they_say():
             assert abs(row.step - np.sqrt(np.mean((K - old) ** 2))) <= 1e-14
             assert abs(row.slope - np.log2(before.distance / row.distance)) <= 1e-12
         previous = K, row
-
-
-def test_profiles():
-    curve = depth.profile(families.huang_resnet(), (10, 1000), n_points=11)
-    assert curve.values.shape == (2, 11)
-    assert curve.family == "Huang's ResNet, α = L^-1"
-    assert (curve.values[:, -1] == 1).all()
-    t = curve.t[:-1]
-    expected = (kappa1(t) + t * kappa0(t)) / 2
-    assert np.abs(curve.limit[:-1] - expected).max() <= 1e-7  # κ0 at t = −1
-    assert np.abs(curve.values[1] - curve.limit)[1:].max() <= 1e-3
-    assert abs(curve.values[1] - curve.limit)[0] <= 1000**-0.5  # κ0 at t = −1
-    half = depth.profile(families.resnet(0.5), (1000,), n_points=5)
-    assert np.abs(half.values[0] - half.limit).max() <= 1e-3  # a flow; layers are steps of 1/L
-    assert depth.profile(lambda n: rk.Network(n), (1,), kind="gpk", n_points=3).limit is None
-    with pytest.raises(ValueError, match="n_points is 1"):
-        depth.profile(families.cnn(), (1,), n_points=1)
 
 
 @pytest.mark.parametrize(

@@ -185,8 +185,6 @@ X = np.ones((2, 1, 3))
         (lambda: locality.width(rk.Network(3, alpha=0, trained=("inner",))), "0 for every signal"),
         (lambda: locality.width(rk.Network(3, trained=())), "0 for every signal"),
         (lambda: locality.width(rk.Network(3, skip=False, c_w=0), "gpk"), "0 for every signal"),
-        (lambda: locality.widths(5, (1, 2)), "family is 5"),
-        (lambda: locality.widths(lambda depth: 5, (1, 2)), "family returned 5 for depth 1"),
         (lambda: locality.reach("deep"), "network is 'deep'"),
         (lambda: locality.responses(len, X, X[:1]), r"Z has shape \(1, 1, 3\), expected \(2, 1"),
         (

@@ -8,8 +8,6 @@ from .complexity import ComplexityRow, SampleComplexity, sample_complexity
 from .curves import (
     CurveRow,
     LearningCurve,
-    MeasuredCurve,
-    MeasuredRow,
     alignment,
     curve,
     effective_dimension,
@@ -21,8 +19,6 @@ __all__ = [
     "ComplexityRow",
     "CurveRow",
     "LearningCurve",
-    "MeasuredCurve",
-    "MeasuredRow",
     "SampleComplexity",
     "alignment",
     "curve",

@@ -16,7 +16,7 @@ import numpy as np
 from ...network import BASIC_FIELDS, Network, check_network
 from ...report_table import ReportTable
 from ...validation import check_constant, check_positive, is_sequence
-from ..arguments import check_grid
+from ..argument_checks import check_grid
 from ..spectrum import eigenvalues, harmonics, multiplicities
 from .curves import shares
 
@@ -50,13 +50,7 @@ class SampleComplexity(ReportTable):
     tail: float
     """Part of the kernel's trace in frequencies above `max_frequency`, from 0 to 1."""
 
-    def __str__(self) -> str:
-        """Return the table as text."""
-        rows = ((" ".join(map(str, row[0])), *(f"{v:.4g}" for v in row[1:])) for row in self.rows)
-        cells = [("frequencies", "eigenvalue", "n", "least", "most"), *rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        head, *body = ("  ".join(map(str.rjust, line, widths)) for line in cells)
-        return "\n".join([head, "-" * len(head), *body])
+    header = ("frequencies", "eigenvalue", "n", "least", "most")
 
 
 def sample_complexity(
@@ -85,8 +79,9 @@ def sample_complexity(
     max_frequency : int
         Highest frequency whose eigenvalues are computed, at least 1. Raising it narrows the bounds.
     frequencies : iterable of d integers each, optional
-        Frequencies of the pixels, from 0 to `max_frequency`. The default: 1, 2, … on pixel 0 only,
-        1 on each other pixel only (equivariant head), and 1 on pixels 0 and p for all distances p.
+        Frequencies of the pixels, from 0 to `max_frequency`. The default has 1, 2, … on pixel 0
+        only, 1 on pixels 0 and p for all distances p, and with the equivariant head 1 on each
+        other pixel only.
     share : float, default 0.5
         Learnability L that counts as learned, above 0 and below 1.
     ridge : float, default 0.0

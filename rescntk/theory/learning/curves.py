@@ -28,65 +28,41 @@ from ...validation import (
     check_symmetric,
     check_targets,
 )
-from ..arguments import check_rng
+from ..argument_checks import check_rng
 
 
 class CurveRow(NamedTuple):
-    """The predicted errors of one number of signals. Errors are mean squares over targets."""
+    """The errors of one number of signals, predicted or measured: mean squares over targets.
+
+    Measured errors are means over draws of the training set.
+    """
 
     n: int
     """Number of signals in training."""
     test_error: float
     """At new signals, label noise included; infinite where noise is fitted exactly."""
+    standard_error: float
+    """Of a measured `test_error`, by its spread over draws; NaN for predictions."""
     train_error: float
     """At the signals in training."""
-    effective_dimension: float
-    """Σ L_i, at most n: as many modes are learned."""
-    kappa: float
+    effective_dimension: float = math.nan
+    """Σ L_i, at most n: as many modes are learned. NaN for measurements, like the last two."""
+    kappa: float = math.nan
     """κ, the eigenvalue of a mode that is half learned."""
-    overfitting: float
+    overfitting: float = math.nan
     """E_0 = n/(n − Σ L_i²), at least 1: the factor by which noise in the labels grows."""
 
 
 @dataclass(frozen=True)
 class LearningCurve(ReportTable):
-    """A predicted learning curve; iterating gives a `CurveRow` for each number of signals."""
+    """A learning curve; iterating gives a `CurveRow` for each number of signals."""
 
     ridge: float
     noise: float
+    draws: int = 0
+    """Training sets of each size, over which errors are measured; 0 for predictions."""
 
-    def __str__(self) -> str:
-        """Return the table as text."""
-        return _text(self, ["n", "test error", "train error", "eff. dimension", "kappa", "E_0"])
-
-
-class MeasuredRow(NamedTuple):
-    """The measured errors of one number of signals, means over draws of the training set."""
-
-    n: int
-    test_error: float
-    """At the pool's other signals."""
-    standard_error: float
-    """Of `test_error`, by its spread over draws."""
-    train_error: float
-
-
-@dataclass(frozen=True)
-class MeasuredCurve(ReportTable):
-    """A measured learning curve; iterating gives a `MeasuredRow` for each number of signals."""
-
-    ridge: float
-    noise: float
-    draws: int
-
-    def __str__(self) -> str:
-        """Return the table as text."""
-        return _text(self, ["n", "test error", "± s.e.", "train error"])
-
-
-def _text(table: Any, header: list[str]) -> str:
-    head, *body = ("  ".join(cells) for cells in table._cells(header))
-    return "\n".join([head, "-" * len(head), *body])
+    header = ("n", "test error", "± s.e.", "train error", "eff. dimension", "kappa", "E_0")
 
 
 def curve(
@@ -178,7 +154,8 @@ def _row(
     bias = float(squares @ unlearned**2) + noise
     test = overfitting * bias if bias > 0 else 0.0
     train = (rest / n) ** 2 * test if rest > 0 else 0.0
-    return CurveRow(n, test, float(train), float(counts @ learned), kappa, overfitting)
+    dimension = float(counts @ learned)
+    return CurveRow(n, test, math.nan, float(train), dimension, kappa, overfitting)
 
 
 def shares(values: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray]:
@@ -299,7 +276,7 @@ def _pool_row(values: np.ndarray, squares: np.ndarray, n: int, ridge: float) -> 
     train = (ridge_share / at_zero * (1.0 - share) / share) ** 2 * test if ridge_share else 0.0
     kappa = (ridge + tau) / N
     dimension = float(shares(values, N * kappa)[0].sum())
-    return CurveRow(n, test, train, dimension, kappa, factor * at_zero**2)
+    return CurveRow(n, test, math.nan, train, dimension, kappa, factor * at_zero**2)
 
 
 def _check_below(sizes: Iterable[int], N: int) -> None:
@@ -316,7 +293,7 @@ def _spectrum(K: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _resolved(values: np.ndarray, eps: float, shape: tuple[int, ...]) -> np.ndarray:
-    """Return eigenvalues with those below n·eps·λ_max replaced by 0; refuse clearly negative."""
+    """Return eigenvalues, 0 in place of values below n·eps·λ_max; refuse clearly negative ones."""
     least = resolution(values, eps)
     if values[0] < -10 * least:  # the factor is for K's own errors, as in regression.decompose
         raise ValueError(
@@ -329,7 +306,7 @@ def _resolved(values: np.ndarray, eps: float, shape: tuple[int, ...]) -> np.ndar
 def effective_dimension(K: np.ndarray, ridge: float = 0.0) -> float:
     """Return Σ λ/(λ + δ) over the eigenvalues λ of a kernel matrix; its rank for δ = 0.
 
-    It is the trace of K (K + δI)⁻¹: the degrees of freedom of ridge regression on these signals.
+    Σ λ/(λ + δ) is the trace of K (K + δI)⁻¹: the degrees of freedom of ridge regression.
 
     Parameters
     ----------
@@ -383,7 +360,7 @@ def measure(
     noise: float = 0.0,
     draws: int = 40,
     rng: np.random.Generator | int | None = None,
-) -> MeasuredCurve:
+) -> LearningCurve:
     """Return mean errors of ridge regressions on random parts of a pool: `from_gram`, measured.
 
     Parameters
@@ -423,5 +400,5 @@ def measure(
                 errors[draw, side] = np.mean((found - labels[places]) ** 2)
         test, train = errors.mean(axis=0)
         spread = float(errors[:, 0].std(ddof=1)) / math.sqrt(draws)
-        rows.append(MeasuredRow(n, float(test), spread, float(train)))
-    return MeasuredCurve(tuple(rows), ridge, deviation**2, draws)
+        rows.append(CurveRow(n, float(test), spread, float(train)))
+    return LearningCurve(tuple(rows), ridge, deviation**2, draws)

@@ -1,7 +1,7 @@
 """Spectra of kernels on the multi-sphere: Barzilai et al. 2022, section 5, appendices C, D, G.
 
-``grid`` evaluates a kernel on tensor grids of dot products, ``quadrature`` integrates over a
-pixel's sphere, and ``funk_hecke`` makes eigenvalues of the two. ``decay`` compares them with
+``grid`` evaluates a kernel on tensor grids of dot products. ``quadrature`` integrates over a
+pixel's sphere. ``funk_hecke`` makes eigenvalues of both. ``decay`` compares eigenvalues with
 theorem 5.1, whose constants ``taylor`` computes.
 """
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...network import RELU_FIELDS, Network, check_network
 from ...validation import check_integer
-from ..arguments import RELU_ALONE, check_pixel_sets, check_pixels, check_theorem
+from ..argument_checks import RELU_ALONE, check_pixel_sets, check_pixels, check_theorem
 from .funk_hecke import eigenvalues
 from .grid import shifts, taps, widen, windows
 
@@ -54,10 +54,6 @@ class DecayExponents:
     n_timepoints: int
     kind: str
     head: str
-    nu_a: float
-    """ν_a of theorem 5.1, 5/2."""
-    nu_b: float
-    """ν_b, with the number of the receptive field's pixels."""
 
     def __iter__(self) -> Iterator[FrequencyDecay]:
         return iter(self.decays)
@@ -149,7 +145,7 @@ def decay_exponents(
                 law=singularity_exponent(network, n_channels, d, chosen, kind, head),
             )
         )
-    return DecayExponents(tuple(decays), network, n_channels, d, kind, head, 2.5, 1 + above / 2)
+    return DecayExponents(tuple(decays), network, n_channels, d, kind, head)
 
 
 def singularity_exponent(
@@ -193,8 +189,8 @@ def singularity_exponent(
     first = network.depth + 1
     if kind == "ntk" and (parts.input or parts.inner or parts.outer):
         first = 1 if parts.input or parts.inner else 2
-    # The windows of all pre-activations below the last layer's at pixel 0, and its own, with the
-    # last layer in which each occurs.
+    # The windows of the last layer's pre-activation at pixel 0 and of all pre-activations below it.
+    # `below` has the last layer in which each window occurs.
     seen, below = windows(network, d)[0], dict[frozenset[int], int]()
     reached, features = frozenset({0}), frozenset[int]()  # pixels of units, and what they take
     for layer in range(network.depth, 0, -1):

@@ -17,7 +17,7 @@ import scipy.ndimage
 from ...network import BASIC_FIELDS, Network, check_network
 from ...progress import progress_bar
 from ...validation import check_choice, check_constant, check_depth, check_flag, check_memory
-from ..arguments import check_grid, check_kind
+from ..argument_checks import check_grid, check_kind
 from .grid import KernelOnGrid, Tick, blocks, grid_shape, leading, rotate, shifts, taps, windows
 from .quadrature import METHODS, default_nodes, harmonics, rule
 
@@ -89,27 +89,27 @@ def eigenvalues(
     n_channels : int
         C0, at least 2: the pixels' spheres have C0 − 1 dimensions.
     n_timepoints : int
-        Number d of pixels, at most 32. Only those in the output's receptive field cost.
+        Number d of pixels, at most 32. Only pixels in the output's receptive field cost.
     max_frequency : int or d ints
         Highest frequency, of all pixels or of each.
     kind : {"gpk", "ntk"}, default "gpk"
     head : {"equivariant", "trace", "gap"}, default "equivariant"
-        Trace and GAP average the eigenvalues of the equivariant head, which reads pixel 0, over
-        all shifts of the frequencies (Geifman et al. 2022, theorem 3.7; see `multiplicities`).
+        The equivariant head reads pixel 0. Trace and GAP average its eigenvalues over all shifts
+        of the frequencies (Geifman et al. 2022, theorem 3.7; see `multiplicities`).
     normalized : bool, default False
         Divide the kernel by its value K(x, x) for the equivariant head. Without, an OverflowError
         says where eigenvalues exceed float64.
-    method : {"auto", "angles", "gegenbauer", "cosine"}, default "auto"
-        Quadrature (``docs/theory/spectrum.md``). "gegenbauer" is the papers' rule, "cosine" the
-        same for C0 = 2, and "auto" the one of fewer nodes of "angles" and "gegenbauer".
+    method : {"auto", "angles", "gegenbauer"}, default "auto"
+        Quadrature (``docs/theory/spectrum.md``). "gegenbauer" is the papers' rule. "auto" is the
+        rule of fewer nodes.
     nodes : int, optional
         Nodes a pixel: more than `max_frequency`; for "angles" more than π/4 times
         (`max_frequency` + C0 − 2). The default has relative errors of at most 1e-4 by "angles".
     return_error : bool, default False
         Return a `Spectrum`: eigenvalues and errors. Twice the work.
     max_memory, max_points : float, default 4e9 and 1e11
-        Bytes of arrays, and points of the grid over all layers, most of an hour on one core, that
-        a call may take. (`cost` tells both.)
+        Most bytes of arrays, and most points of the grid over all layers (`cost` tells both).
+        1e11 points take most of an hour on one core.
     progress : bool, default False
         Whether to show a progress bar (needs tqdm).
 
@@ -198,12 +198,7 @@ class _Request:
         self.method = check_choice(method, "method", ("auto", *METHODS))
         counts = {name: default_nodes(name, self.n_channels, self.highest) for name in METHODS}
         if method == "auto":
-            self.method = min(METHODS[:2], key=counts.__getitem__)
-        if method == "cosine" and self.n_channels != 2:
-            raise ValueError(
-                f"method is 'cosine' with n_channels {self.n_channels}, expected n_channels 2: a "
-                "cosine transform is for harmonics of a circle"
-            )
+            self.method = min(METHODS, key=counts.__getitem__)
         n = counts[self.method] if nodes is None else check_depth(nodes, "nodes")
         by_angles, least = self.method == "angles", self.highest + 1
         if by_angles:
@@ -214,7 +209,7 @@ class _Request:
                 f"{self.highest} by {self.method!r}"
             )
         # On the coarser grid an error like nodes^-6 is twice as large, the slowest of "angles".
-        # Errors of the other rules fall at least like nodes^-C0.
+        # Errors of the other rule fall at least like nodes^-C0.
         fewer = max(8, math.ceil(n / 8)) if by_angles or self.n_channels > 6 else n - n // 2
         self.nodes, self.coarser = n, max(n - fewer, 2)
         self._windows = windows(network, self.d)

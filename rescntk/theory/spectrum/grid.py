@@ -88,9 +88,9 @@ def grid_shape(pixels: frozenset[int], d: int, nodes: int) -> tuple[int, ...]:
 class KernelOnGrid:
     """A network's kernel on the grid of nodes with given complements 1 − t: d pixels, C channels.
 
-    The kernel of pixel 0 is ``carried``, only with skip connections, plus the mean over the outer
-    filter's taps k of ``rotate(branch, k)``. The kernel of a signal with itself is ``own``. All
-    are apart from ``scale``, a mantissa and an exponent of 2.
+    The kernel of pixel 0 is the mean over the outer filter's taps k of ``rotate(branch, k)``, with
+    skip connections plus ``carried``. The kernel of a signal with itself is ``own``. All are
+    apart from ``scale``, a mantissa and an exponent of 2.
     """
 
     def __init__(

@@ -11,14 +11,13 @@ from functools import partial, reduce
 from itertools import product
 
 import numpy as np
-import scipy.fft
 import scipy.special
 from opt_einsum import contract
 
 from ...validation import check_free_memory, check_integer, check_memory, check_real
-from ..arguments import check_channels, check_dot_products, check_grid
+from ..argument_checks import check_channels, check_dot_products, check_grid
 
-METHODS = ("angles", "gegenbauer", "cosine")
+METHODS = ("angles", "gegenbauer")
 
 
 def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
@@ -73,9 +72,8 @@ Transform = Callable[[np.ndarray, Mapping[int, int]], np.ndarray]
 def rule(method: str, n_channels: int, highest: int, nodes: int) -> tuple[np.ndarray, Transform]:
     """Return the complements 1 − t at `nodes` nodes for one pixel, and the rule that integrates.
 
-    "angles" is Gauss-Legendre in θ, "gegenbauer" Gauss-Gegenbauer in t, "cosine" a transform.
+    "angles" is Gauss-Legendre in θ, "gegenbauer" Gauss-Gegenbauer in t.
     """
-    matrix = None  # weight times P_k at each node, (K + 1, n)
     angles: np.ndarray
     if method == "angles":
         x, weights = _gauss_legendre(nodes)
@@ -87,27 +85,23 @@ def rule(method: str, n_channels: int, highest: int, nodes: int) -> tuple[np.nda
     else:
         t, weights = scipy.special.roots_gegenbauer(nodes, (n_channels - 2) / 2)
         angles, weights = np.arccos(t[::-1]), weights[::-1]
-    if method != "cosine" or nodes <= highest:
-        # The density integrates to 1; a rule knows its norm to fewer digits than this sum has.
-        weights = weights / weights.sum()
-        complement = 2.0 * np.sin(np.minimum(angles, np.pi - angles) / 2) ** 2
-        sign = np.where(angles > np.pi / 2, -1.0, 1.0)
-        matrix = weights * _zonal(complement, sign, n_channels, highest)
-    return 2.0 * np.sin(angles / 2) ** 2, partial(_transform, matrix, nodes)
+    # The density integrates to 1; a rule knows its norm to fewer digits than this sum has.
+    weights = weights / weights.sum()
+    complement = 2.0 * np.sin(np.minimum(angles, np.pi - angles) / 2) ** 2
+    sign = np.where(angles > np.pi / 2, -1.0, 1.0)
+    matrix = weights * _zonal(complement, sign, n_channels, highest)
+    return 2.0 * np.sin(angles / 2) ** 2, partial(_transform, matrix)
 
 
-def _transform(
-    matrix: np.ndarray | None, n: int, values: np.ndarray, highest: Mapping[int, int]
-) -> np.ndarray:
-    """Return integrals along axes up to the highest frequency of each; axes of length 1 remain."""
-    d, highest = values.ndim, {axis: k for axis, k in highest.items() if values.shape[axis] == n}
+def _transform(matrix: np.ndarray, values: np.ndarray, highest: Mapping[int, int]) -> np.ndarray:
+    """Return integrals along axes up to the highest frequency of each; axes of length 1 remain.
+
+    `matrix`, (K + 1, n), has the weight times P_k at each node.
+    """
+    (_, n), d = matrix.shape, values.ndim
+    highest = {axis: k for axis, k in highest.items() if values.shape[axis] == n}
     if not highest:
         return values
-    if matrix is None:
-        axes = tuple(highest)
-        spectrum = scipy.fft.dctn(values, type=2, axes=axes) / (2.0 * n) ** len(axes)
-        kept = (slice(highest[a] + 1) if a in highest else slice(None) for a in range(d))
-        return spectrum[tuple(kept)]
     operands: list[object] = [values, list(range(d))]
     for axis, k in highest.items():
         operands += [matrix[: k + 1], [d + axis, axis]]

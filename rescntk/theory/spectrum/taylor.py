@@ -17,7 +17,7 @@ from scipy.special import betaln, gamma, gammaincc, gammaln
 from ...engines.boxes import circular_mean
 from ...network import RELU_FIELDS, Filter, Network, check_network
 from ...validation import check_integer
-from ..arguments import check_channels, check_kind, check_pixels, check_theorem, check_whole
+from ..argument_checks import check_channels, check_kind, check_pixels, check_theorem, check_whole
 from ..complements import arc_cosines, check_nonzero
 from .decay import check_input_window, relative_pixels
 from .grid import rotate, shifts, taps
@@ -27,8 +27,8 @@ _MOST_PRODUCTS = 2e9
 """Most pairs of coefficients in a product of two series: 4 seconds of one core."""
 
 _DEGREE = 256
-"""Highest degree of the power series. Beyond it coefficients, times their power, are taken to lie
-between the last ones and their known limit, which are within a percent."""
+"""Highest degree of the power series. Later coefficients, times their power, are taken to lie
+between the last ones and the known limit. The two are within a percent."""
 
 _FREQUENCIES = 64
 """Highest frequency at which the zonal moments are searched for their least and largest."""
@@ -238,8 +238,8 @@ def decay_constants(
 ) -> DecayConstants:
     """Return theorem 5.1's constants for a normalized kernel, computed and not fitted.
 
-    They bound the eigenvalues of ``eigenvalues(..., normalized=True)`` for positive frequencies on
-    the pixels of a set S, and 0 on the others. ``docs/theory/spectrum.md`` has the formulas.
+    The constants bound ``eigenvalues(..., normalized=True)``. Frequencies are positive on the
+    pixels of a set S, and 0 on all others. ``docs/theory/spectrum.md`` has the formulas.
 
     Parameters
     ----------

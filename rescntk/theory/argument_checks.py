@@ -160,7 +160,7 @@ def check_pixel_set(pixels: Any, given: Any, d: int) -> frozenset[int]:
 def check_theorem(
     network: Any, n_channels: Any, n_timepoints: Any, pixels: Any, kind: Any, head: Any
 ) -> tuple[int, int, frozenset[int]]:
-    """Return channels, pixels of the ring, and those with a frequency, for theorem 5.1."""
+    """Return the channels, the ring's pixels and the pixels with a frequency, for theorem 5.1."""
     check_network(network, RELU_FIELDS, RELU_ALONE)
     check_kind(kind)
     check_head(head)

@@ -14,16 +14,16 @@ from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
-from . import tables
-from .arrays import SignalList
-from .progress import has_terminal
-from .validation import check_batch, check_choice, check_signals
+from ..arrays import SignalList
+from ..progress import has_terminal
+from ..validation import check_batch, check_choice, check_signals
+from . import text_tables
 
 __all__ = ["bundled", "load", "load_labelled", "read", "read_labelled", "read_labels"]
 
 SUFFIXES = (".npy", ".npz", ".ts", ".csv")
-"""Kinds of files: one NumPy array, several named arrays, the time-series format of aeon, a table
-with a row for each value or for each signal."""
+"""Kinds of files: one NumPy array, several named arrays, the time-series format of aeon, a table.
+A table has a row for each value or for each signal."""
 
 _TECATOR_TRAIN = 172
 """Training signals in Tecator's file, which come first; the split is that of sktime."""
@@ -92,7 +92,7 @@ def read_labelled(
             signals, labels = _read_ts(path)
         else:
             with readable(path):
-                signals, labels = tables.read_signals(path, missing)
+                signals, labels = text_tables.read_signals(path, missing)
         name, checked = f"the signals in {path.name}", check_batch
     else:
         signals, labels, name = _load(path, array), None, f"the array in {path.name}"
@@ -137,7 +137,7 @@ def read_labels(path: str | Path, array: str | None = None) -> np.ndarray:
         labels = _load(path, array)
         return np.char.decode(labels, "utf-8") if labels.dtype.kind == "S" else labels
     with readable(path):
-        return tables.read_labels(path)
+        return text_tables.read_labels(path)
 
 
 def _check_named(path: Path, array: str | None) -> None:
@@ -290,8 +290,8 @@ def _read_ts(path: Path) -> tuple[Any, Any]:
                 numbers = line.rpartition(":")[0] if has_classes else line
                 if "_" in numbers or not numbers.isascii():  # aeon takes them as `float` does
                     raise ValueError(
-                        f"{tables.short([line.strip()])} has values that are not numbers, expected "
-                        "numbers separated by commas, and : between channels"
+                        f"{text_tables.short([line.strip()])} has values that are not numbers, "
+                        "expected numbers separated by commas, and : between channels"
                     )
         found = datasets.load_from_ts_file(str(path))
     signals, labels = found[:2] if isinstance(found, tuple) else (found, ())

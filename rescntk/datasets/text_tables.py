@@ -48,7 +48,7 @@ def read_labels(path: Path) -> np.ndarray:
     """Return the labels in a text, a label a line, or in the column label of a ``.csv`` file.
 
     The first line is a header if it is label, labels, class, target, y, value, group or groups, and
-    no later line is; or if it is the only line that is not a number.
+    occurs once; or if it is the only line that is not a number.
     """
     lines = _lines(path)
     while lines and not lines[-1]:
