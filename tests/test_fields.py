@@ -134,7 +134,7 @@ ROOMS = {
     "engines.reference": Room(engine("reference"), {"readout_scale"}),
     "engines.numba": Room(engine("numba"), {"readout_scale"}),
     "finite.apply": Room(sampled("apply")),
-    "finite.concentration": Room(lambda n: rk.finite.concentration(0, n, X, (2, 4), 2)),
+    "finite.concentration": Room(lambda n: rk.finite.concentration(0, n, X, (2, 4), 2, kind="gpk")),
     "finite.gpk": Room(lambda n: rk.finite.gpk(0, n, X, 4, 2)),
     "finite.init": Room(
         lambda n: [list(map(np.shape, each)) for each in rk.finite.init(0, n, 2, 4).inner],

@@ -73,8 +73,6 @@ HUGE = 10**14
             lambda: smoothness.interpolation(rk.ResCNTK(2), [0.0, 1.0], [1.0, 2.0], HUGE),
             f"n_samples is {HUGE}: 9 numbers",
         ),
-        (lambda: spectrum.zonal_moments(2, HUGE, 3), f"max_frequency is {HUGE}: 4 numbers"),
-        (lambda: spectrum.zonal_moments(2, 3, HUGE), f"max_frequency is 3: {HUGE + 1} numbers"),
         (lambda: spectrum.zonal([0.5], 2, HUGE), f"max_frequency is {HUGE}: 1 numbers"),
     ],
 )

@@ -72,8 +72,6 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
             f"computes the arctangents faster"
         )
     network, depth, d = request.network, request.depths[-1], channels_and_length(X)[1]
-    if request.gradients and (reason := _numba_has_no_gradients(request, X)):
-        return reason
     if isinstance(X, SignalList):
         ring = math.lcm(*set(X.lengths.tolist()))
         if (reach := receptive_reach(network, depth, ring)) > _LONGEST_MARGIN:
@@ -89,18 +87,6 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
             f"its rows have a halo of {halo} pixels, the reach of the longest filter, and at "
             f"most {most} fit in the cache; the reference engine folds long filters"
         )
-    return None
-
-
-def _numba_has_no_gradients(request: Request, X: Batch) -> str | None:
-    """Return the reason why "numba" has no gradients of this request, or None."""
-    network, what = request.network, "its gradients are of"
-    if network.bias:
-        return f"{what} networks without biases, and network has bias {network.bias!r}"
-    if request.head == "equivariant":
-        return f"{what} the heads 'trace' and 'gap', and head is 'equivariant'"
-    if isinstance(X, SignalList):
-        return f"{what} signals of one length, and these have different lengths"
     return None
 
 

@@ -103,7 +103,7 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
     if not reports:
         raise ValueError("reports is empty, expected at least one")
     for report in reports:
-        check_drawn(report, "a report", "a result of depth.check", "findings", "law")
+        check_drawn(report, "a report", "a result of depth.check", "findings", "route")
     height = max(5.0, 0.8 * len(reports))
     ax = axes(ax, (8.4, height))
     quantities, laws, dashes, names = set(), set(), cycle(_DASHES), []
@@ -120,7 +120,11 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
             name += f"\n{'' if known else 'steps, '}exponent {_rounded(exponent)}"
         shown = np.where(distance > 0, distance, np.nan)
         ax.plot(depth, shown, marker, color=colour, markersize=5, zorder=4)
-        law, rate = report.law, _mathtext(report.predicted_rate)
+        law, rate = report.column("predicted"), _mathtext(report.predicted_rate)
+        told = report.prediction if known else None
+        if told and told.exponent is not None and not np.isfinite(law).any():
+            power = told.power(depth)
+            law = distance[-1] * power / power[-1]
         if np.isfinite(law).any():
             exact = np.isfinite(report.predicted_constant)
             formula = f"{report.predicted_constant:.4g} {rate}" if exact else rate

@@ -88,20 +88,20 @@ class Report(ReportTable):
 
     prediction: Prediction | None
     predicted_exponent: float
-    """NaN where none is predicted, as for the constant."""
+    """NaN where no exponent is predicted, and so is `predicted_constant` without a constant."""
     predicted_constant: float
     step_exponent: Estimate
     """Exponent of the change per unit of log depth: the kernels converge where it is positive."""
     remainder: Estimate
-    """The distance from the predicted limit at infinite depth, of the pair that is the worst."""
+    """The distance of the worst pair from its predicted limit, at infinite depth."""
     exponent: Estimate
     """p of the distance, L^-p (log L)^k."""
     constant: Estimate
     """The constant beside the predicted rate."""
     spread_remainder: Estimate
-    """The deviation from the pairs' mean at infinite depth, of the pair that is the worst."""
+    """The deviation of the worst pair from the mean over pairs, at infinite depth."""
     forgets: bool | None
-    """Whether the limit is the same for all pairs of different signals. None: open."""
+    """Whether all pairs of different signals have the same limit; None where it is open."""
     findings: tuple[Finding, ...]
     """Limit, exponent and constant, as far as they are predicted."""
     family: str = ""
@@ -135,19 +135,6 @@ class Report(ReportTable):
     def predicted_rate(self) -> str:
         """The predicted rate in words, such as "log(L) L^-1"."""
         return "unknown" if self.prediction is None else self.prediction.rate
-
-    @property
-    def law(self) -> np.ndarray:
-        """The predicted distance at each depth, (n_depths,); NaN where no rate is predicted.
-
-        Where the constant is not predicted, the law passes through the deepest distance.
-        """
-        if self.prediction is None or math.isnan(self.predicted_exponent):
-            return np.full(len(self), np.nan)
-        power = self.prediction.power(self.column("depth"))
-        if math.isnan(self.predicted_constant):
-            return self.rows[-1].distance * power / power[-1]
-        return self.predicted_constant * power
 
     def __str__(self) -> str:
         """Return the whole report as text."""

@@ -186,7 +186,14 @@ def write(path, description):
 def test_every_edit_of_the_description_is_refused(tmp_path, lists):
     path = tmp_path / "K.zarr"
     cases = [x[:, : 5 + k % 3] for k, x in enumerate(X)] if lists else X
-    K = compute(path, cases, depths=None if lists else (1, 2))
+    depths = None if lists else (1, 2)
+    K = compute(path, cases, depths=depths)
+    calls = (
+        K.resume,
+        lambda: K.append(cases[:1]),
+        lambda: stored.open(path),
+        lambda: compute(path, cases, depths=depths),
+    )
     original = K.description
     before = contents(path)
     count = 0
@@ -195,10 +202,9 @@ def test_every_edit_of_the_description_is_refused(tmp_path, lists):
         if found == original:
             continue
         write(path, found)
-        for call in (K.resume, K.append, stored.open):
-            arguments = {K.append: [cases[:1]], stored.open: [path]}.get(call, [])
-            with pytest.raises(ValueError, match="K.zarr is not a Gram of rescntk.stored"):
-                call(*arguments)
+        for call in calls:
+            with pytest.raises(ValueError, match="K.zarr is not a Gram of .* in format 1"):
+                call()
         count += 1
         if isinstance(found, dict):
             # With a new hash, too, there are no bare errors, and no other network is read.

@@ -59,9 +59,13 @@ def is_swept(request: Request, n_channels: int) -> bool:
         return False
     net = request.network
     sums = request.head in ("gap", "trace") and not (request.shares or request.gradients)
-    filters = net.filter_size == net.outer_filter_size == 3 and net.dilation == 1
     few = n_channels * net.input_filter_size <= MOST_CHANNELS
-    return sums and filters and few and request.width == 1 and not net.bias
+    return sums and few and request.width == 1 and not net.bias
+
+
+def sums_in_registers(net: Network) -> bool:
+    """Return whether the sweep keeps sums over windows in registers, which changes their order."""
+    return net.filter_size == net.outer_filter_size == 3 and net.dilation == 1
 
 
 def parts_of(request: Request, n_channels: int) -> list[Request]:
@@ -77,7 +81,7 @@ def parts_of(request: Request, n_channels: int) -> list[Request]:
     if not shallow:
         return [request]
     first = replace(request, network=net.replace(depth=shallow[-1]), depths=shallow)
-    if not is_swept(first, n_channels):
+    if not (is_swept(first, n_channels) and sums_in_registers(first.network)):
         return [request]
     deep = request.depths[len(shallow) :]
     return [first, replace(request, depths=deep)] if deep else [first]
@@ -116,7 +120,8 @@ def remove_damaged_files(function: Any) -> None:
 
 def _failure(dtype: str, general: bool = False) -> str | None:
     """Return the error of a small Gram in words, None if there is no error."""
-    request = Request(Network(1, 1 if general else 3), "trace", KINDS, (1,), dtype)
+    head = "equivariant" if general else "trace"
+    request = Request(Network(1, 3), head, KINDS, (1,), dtype)
     try:
         _check_threads()
         engine = import_module(f"{__name__}.engine")

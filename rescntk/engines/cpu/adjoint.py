@@ -21,14 +21,15 @@ from .arguments import (
 from .back import add_right, pass_back, write_weights
 from .compilation import compiled_on_disk, source_stamp
 from .forth import pass_forth
-from .groups import gather_tables, rows_of_group
+from .groups import gather_rows, gather_tables, resized, rows_of_group
 from .heads import find_grids
 from .layers import (
     keeps_root_errors,
     write_squares,
 )
 from .references import addresses, reference
-from .rows import all_doubtful
+from .rows import all_doubtful, write_biases
+from .substitutes import has_biases
 from .way import RowGradients, Way
 
 
@@ -40,7 +41,7 @@ def derive(
 ) -> None:  # fmt: skip
     """Compute kernels of left cases with right cases, and derivatives of their weighted sum.
 
-    Rows are closed. The other arguments are as for `rows.compute`.
+    The other arguments are as for `rows.compute`.
     """
     layers, group_rows = len(constants.layers), whole.rows
     per_table = (len(right.inverse) - PADDING) // layers
@@ -51,7 +52,8 @@ def derive(
     way = addresses(way)
     places, length = whole.places, whole.length
     channels, right_tables, together = places.channels, places.right_layers, places.left_cases
-    n_channels, pairs = gradients.left_pixels.shape[1], 2 * gradients.left_pixels.shape[1]
+    pairs = len(gradients.left_pixels)
+    n_channels = pairs // 2
     n_tables = layers + n_channels
     for first in range(0, rights.number, group_rows):
         if constants.stop[0]:
@@ -63,21 +65,29 @@ def derive(
         if keeps_root_errors(whole.memory):
             lost = right_tables + 2 * length
             gather_tables(whole, lost, 3, right.lost, layers, rows, per_table)
-        gather_tables(whole, way.right_pixels, 1, out.right_pixels, pairs, rows, per_table)
-        find_grids(rows, 0, results)
+        for table in range(pairs):
+            place, first_number = way.right_pixels + table * length, table * out.n_right
+            gather_rows(whole, place, out.right_pixels, first_number - out.first_right, rows)
+        left_length = -1
         last = min(len(lefts), rows.each[group_rows - 1].case + diagonal_shift + 1)
         for case in range(last):
             if constants.stop[0]:
                 return
+            group = addresses(resized(whole, lefts[case].pixels, whole.start))
+            if lefts[case].length != left_length:
+                left_length = lefts[case].length
+                find_grids(rows, left_length, results)
             if not way.turns and together > 1 and case % together == 0:
-                write_squares(whole, left.units, lefts, case, last - 1)
+                write_squares(group, left.units, lefts, case, last - 1)
             if all_doubtful(rows, case, results):
                 continue
+            if has_biases(constants.layers[0]):
+                write_biases(group, rows, case, results)
             some = write_weights(whole, rows, case, way, gradients)
             if some or way.every:
-                pass_forth(whole, rows, left, lefts, case, n_channels, constants, results, way, out)
+                pass_forth(group, rows, left, lefts, case, n_channels, constants, results, way, out)
             if some:
                 pass_back(
-                    whole, rows, left, lefts, case, n_channels, constants, way, gradients, out
+                    group, rows, left, lefts, case, n_channels, constants, way, gradients, out
                 )
-        add_right(whole, rows, layers - 1, n_tables, per_table, way, out)
+        add_right(whole, rows, layers - 1, n_tables, way, out)

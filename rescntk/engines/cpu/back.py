@@ -26,12 +26,15 @@ from .arguments import (
     RowPlaces,
     Taps,
 )
-from .compilation import compiled, inlined_by_llvm
+from .compilation import compiled, inlined_by_llvm, standing_in
 from .forth import add_window
+from .groups import shortened
 from .layers import (
     keeps_root_errors,
 )
-from .sums import add_taps, moving_sum
+from .references import addresses
+from .rows import skipped
+from .sums import add_taps, around, moving_sum
 from .vectors import (
     Numbers,
     Vector,
@@ -78,19 +81,56 @@ def line_roots(
     return root1, root2, difference, inverse1, _ROOT2 * inverse2
 
 
+def back_biases(
+    numbers: Vector, group: RowGroup, row: int, at: int, start: float, Sigma: Vector,
+    turned: Vector, layer: Any, way: Way,
+) -> Vector:  # fmt: skip
+    """Add a layer's part of the derivative by log α² through biases; keep the part by log β.
+
+    A branch's biases add β_x β_z to F, in parts to A, and (β_x − β_z)²/2 to D. The loops leave out
+    what networks do not have.
+    """
+    memory, length = group.memory, group.length
+    product = load_line(memory, group.places.biases + row)
+    distance = load_line(memory, group.places.biases + length + row)
+    features = load_line(memory, way.features + group.start + at)
+    tangent = start + 0.0 * product
+    if not way.everywhere:
+        tangent = start * load_line(memory, way.pixels + group.start + at)
+    if way.ntk:
+        tangent = tangent + load_line(memory, way.tangent + group.start + at)
+        tangent = layer.outer_plus_readout * tangent
+    branch = layer.bias_branch * (product * tangent - distance * features)
+    window = layer.bias_window * (way.readout * (product * turned) - distance * Sigma)
+    biases = load_line(memory, way.biases + row) + 2.0 * (branch + window)
+    store(memory, way.biases + row, biases)
+    return numbers + branch
+
+
+@standing_in(back_biases)
+def _choose_back_biases(
+    numbers: Any, group: Any, row: Any, at: Any, start: Any, Sigma: Any, turned: Any, layer: Any,
+    way: Any,
+) -> Any:  # fmt: skip
+    if "bias_window" in layer.fields:
+        return back_biases
+    return lambda numbers, group, row, at, start, Sigma, turned, layer, way: numbers
+
+
 @compiled
 def back_layer(
     group: RowGroup, left: FlatTables, table: int, right_root: int, features: Taps, tangents: Taps,
-    identity: float, kept: int, right: int, layer: Any, way: Way, last: bool, sums: Numbers,
-    target: int,
+    ones: Taps, start: float, n_taps: int, kept: int, right: int, layer: Any, way: Way, last: bool,
+    is_first: bool, out: Any, target: int, pixel: int, period: int,
 ) -> None:  # fmt: skip
     """Compute the adjoints of a layer's steps, before its inner filter.
 
-    `features` and `tangents` are the taps of φ = box(F̄) and of box(Ā). `identity` is the box of the
-    part of Ā (of F̄, for the Gaussian process kernel) that has come unchanged. `table` is the place
+    `features` and `tangents` are the taps of φ = box(F̄) and of box(Ā). In the `last` layer F̄ and Ā
+    are 0, without the part that has come unchanged: it is `start` at the `Way.pixels`, whose taps
+    are `ones`. Where these are all pixels, the outer filter adds up `n_taps`. `table` is the place
     of the left case's table of the layer, `right` of the layer's sums over left cases, and `target`
-    of those over rows in `sums`. In the `last` layer F̄ and Ā are 0. Vectors are short: many numbers
-    are in use at a time.
+    of sums over rows in `out.left`. Rows begin at the `pixel` of the left signal, which has
+    `period` pixels. Vectors are short: many numbers are in use at a time.
     """
     align_stack()
     memory, length, rows = group.memory, group.length, group.rows
@@ -108,19 +148,20 @@ def back_layer(
             lost = load_line(memory, here + LOST * length)
             cosecant = load_line(memory, here + COSECANT * length)
             bend = curvature * (w * v * cosecant)  # c (1 − λ) sin θ/(2π)
-            phi, g = 0.0 * w, 2.0 * (root1 * root2)
+            phi, g, beta = 0.0 * w, 2.0 * (root1 * root2), n_taps * start + 0.0 * w
+            if not way.everywhere:
+                beta = start * box_line(memory, ones, at)
             if not last:
                 phi = box_line(memory, features, at)
+                if way.ntk:
+                    beta = beta + box_line(memory, tangents, at)
             K = g * (bend + times_slope_of(lost, 1.0 - w, layer))
             distance = layer.half_factor * (difference * difference + g) - K
             numbers = load_line(memory, way.numbers + row) - phi * distance
             if way.ntk:
-                beta = identity + 0.0 * w
-                if not last:
-                    beta = identity + box_line(memory, tangents, at)
                 A_g = load_line(memory, here + TANGENT * length)
                 kappa = beta * times_slope_adjoint(A_g, inverse1 * inverse2, cosecant, half)
-                if way.turns and kept == way.kept:
+                if way.turns and is_first:
                     store(memory, way.kappa + at, kappa)
                     kappa = 0.0 * kappa
                 turned = times_slope_of(lost, beta, layer)
@@ -131,11 +172,12 @@ def back_layer(
                     times_slope_of(lost, A_g, layer), K, layer
                 )
             else:
-                beta, kappa = identity + 0.0 * w, 0.0 * w
+                kappa = turned = 0.0 * w
                 through, curved = times_slope_of(lost, beta, layer), bend * (beta + phi)
                 numbers = numbers + beta * K
-            store(memory, way.numbers + row, numbers)
             Sigma = through + kappa + times_slope_of(lost, phi, layer)
+            numbers = back_biases(numbers, group, row, at, start, Sigma, turned, layer, way)
+            store(memory, way.numbers + row, numbers)
             store(memory, way.Sigma + group.start + at, Sigma)
             slope = through - lost * phi
             of_left = correlate_adjoint(slope, curved, kappa, w, difference, root2, inverse1)
@@ -143,7 +185,7 @@ def back_layer(
             total = total + load_line(memory, way.left_weights + row) * of_left
             of_right = load_line(memory, way.right_weights + row) * of_right
             store(memory, right + at, load_line(memory, right + at) + of_right)
-        sums[target + j] += 0.5 * sum_numbers(total)
+        out.left[target + around(pixel + j, period)] += 0.5 * sum_numbers(total)
 
 
 @compiled
@@ -164,15 +206,13 @@ def write_weights(
 
 
 @compiled
-def sum_rows(group: RowGroup, place: int, sums: Numbers, target: int, factor: float) -> None:
-    """Add `factor` times the sums over all rows of a quantity to the numbers of pixels."""
-    memory = group.memory
-    for j in range(group.d):
-        total = load_line(memory, place)
-        for at in range(memory.per_line, group.rows, memory.per_line):
-            total = total + load_line(memory, place + at)
-        sums[target + j] += factor * sum_numbers(total)
-        place += group.rows
+def sum_rows(group: RowGroup, place: int, j: int) -> float:
+    """Return the sum over all rows of a quantity at the pixel `j`."""
+    memory, at = group.memory, place + j * group.rows
+    total = load_line(memory, at)
+    for row in range(memory.per_line, group.rows, memory.per_line):
+        total = total + load_line(memory, at + row)
+    return sum_numbers(total)
 
 
 @compiled
@@ -215,22 +255,26 @@ def back_input(
 
 
 @compiled
-def add_pixels(group: RowGroup, case: int, channels: int, tables: int, way: Way, out: Any) -> None:
-    """Add the derivatives by pixels at fixed variances, −(a δ + b û) and a' δ + b' û."""
+def add_pixels(
+    group: RowGroup, first: int, channels: int, tables: int, margin: int, way: Way, out: Any
+) -> None:
+    """Add the derivatives by pixels at fixed variances, −(a δ + b û) and a' δ + b' û.
+
+    The left case's first pixel is at `first` in `out`.
+    """
     align_stack()
-    memory, length, d = group.memory, group.length, group.d
+    memory, length, d, n_left = group.memory, group.length, group.d, out.n_left
     if way.turns:  # κ̄ is not needed any more
         for j in range(d):
-            memory[way.kappa + j] = 0.0
-        sum_rows(group, way.left, memory, way.kappa, 1.0)
+            memory[way.kappa + j] = sum_rows(group, way.left, j)
     for channel in range(channels):
-        x, z = 2 * (case * channels + channel) * d, way.right_pixels + 2 * channel * length
+        z = way.right_pixels + 2 * channel * length
         right = way.right + (tables + channel) * length
-        sums, here = (case * (tables + channels) + tables + channel) * d, 0
         for j in range(d):
-            total = 0.0 * load_line(memory, here)
-            unit = out.left_pixels[x + 2 * j]
-            high, low = repeat_like(unit, total), repeat_like(out.left_pixels[x + 2 * j + 1], total)
+            here, pixel = j * group.rows, first + around(j - margin, d - 2 * margin)
+            x = 2 * channel * n_left + pixel
+            total, unit = repeat_like(0.0, load_line(memory, here)), out.left_pixels[x]
+            high, low = repeat_like(unit, total), repeat_like(out.left_pixels[x + n_left], total)
             for at in range(here, here + group.rows, memory.per_line):
                 sign = load_line(memory, way.sign + at)
                 delta = high - sign * load_line(memory, z + at)
@@ -239,101 +283,126 @@ def add_pixels(group: RowGroup, case: int, channels: int, tables: int, way: Way,
                 more = load_line(memory, way.turned + at) * delta
                 more = more + load_line(memory, way.tangent + at) * high
                 store(memory, right + at, load_line(memory, right + at) + more)
-            out.left[sums + j] -= sum_numbers(total) + unit * memory[way.kappa + j]
-            here += group.rows
+            more_left = sum_numbers(total) + unit * memory[way.kappa + j]
+            out.left[(tables + channel) * n_left + pixel] -= more_left
+
+
+@compiled
+def begin_back(whole: RowGroup, central: RowGroup, way: Way) -> None:
+    """Write the derivatives by F and by A after all layers, and `Way.pixels`.
+
+    Rings are 0 beyond the pixels from which the way back has come so far.
+    """
+    memory, zero = whole.memory, repeat_like(0.0, load(whole.memory, way.numbers))
+    for ring in (way.features, way.tangent):
+        for at in range(0, whole.length, memory.per_vector):
+            store(memory, ring + at, zero)
+    if way.everywhere:
+        return
+    for ring in (way.Sigma, way.turned, way.pixels):
+        for at in range(0, whole.length, memory.per_vector):
+            store(memory, ring + at, zero)
+    pixels = 1 if way.one_pixel else central.d
+    for at in range(central.start, central.start + pixels * whole.rows):
+        memory[way.pixels + at] = 1.0
 
 
 @compiled
 def pass_back(
-    group: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
+    whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
     channels: int, constants: Constants, way: Way, gradients: RowGradients, out: Any,
 ) -> None:  # fmt: skip
-    """Take the rows of a group back through all layers, and add up the derivatives."""
+    """Take the rows of a group back through all layers, and add up the derivatives.
+
+    Open rows become longer with each filter, as they have become shorter on the way forth.
+    """
     layers, inner, outer = constants.layers, constants.inner, constants.outer
-    memory, places, length, depth = group.memory, group.places, group.length, len(layers) - 1
-    vector, start = memory.per_vector, way.start
-    zero, table = 0.0 * load(memory, way.numbers), lefts[case].first * (depth + 1)
-    for row in range(group.rows):
-        memory[way.numbers + row] = 0.0
-    for at in range(0, group.size, vector):
-        store(memory, way.features + group.start + at, zero)
-        store(memory, way.tangent + group.start + at, zero)
-    first = case * (depth + 1 + channels) * group.d
+    memory, places, length, depth = whole.memory, whole.places, whole.length, len(layers) - 1
+    vector, start, ones = memory.per_vector, 1.0, Taps(0, 0, 0, True)
+    table, period = lefts[case].first * (depth + 1), whole.d - 2 * constants.margin
+    for row in range(whole.rows):
+        memory[way.numbers + row] = memory[way.biases + row] = 0.0
+    group = addresses(shortened(whole, constants.margin))
+    begin_back(whole, group, way)
     for number in range(depth, 0, -1):
         if constants.stop[0]:
             return
         layer = layers[number]
-        kept = way.kept + (number - 1) * KEPT * length
-        right_root = places.right_layers + 3 * number * length
         step, room = layer.outer_step, places.distance_scratch
+        group = addresses(shortened(group, -step * (outer.size // 2)))
+        skip = skipped(group) * group.rows
         features = moving_sum(group, way.features, outer, step, room, None)
-        tangents = features
+        tangents, room = features, places.tangent_scratch
         if way.ntk:
-            room = places.tangent_scratch
             tangents = moving_sum(group, way.tangent, outer, step, room, None)
-        identity, right = outer.n_taps * start, way.right + number * length
+        if not way.everywhere:
+            ones = moving_sum(group, way.pixels, outer, step, way.room, None)
         back_layer(
-            group, left, table + number * group.d, right_root, features,
-            tangents, identity, kept, right, layer, way, number == depth, out.left,
-            first + number * group.d,
+            group, left, table + number * lefts[case].pixels + skipped(group),
+            places.right_layers + 3 * number * length + skip, features, tangents, ones, start,
+            outer.n_taps, way.kept + (number - 1) * KEPT * length + skip,
+            way.right + number * length + skip, layer, way, number == depth, number == 1, out,
+            number * out.n_left + out.begins[case],
+            skipped(group) - constants.margin, period,
         )  # fmt: skip
         window, step = inner, layer.inner_step
         if number == 1:
             window, step = way.single, 1
+        group = addresses(shortened(group, -step * (window.size // 2)))
         scale, room = layer.skip_scale, places.distance_scratch
         add_window(group, way.features, way.Sigma, window, step, scale, room)
         if way.ntk:
             add_window(group, way.tangent, way.turned, window, step, scale, room)
         start *= scale
-    add_numbers(group, rows, case, way, gradients)
+    for row in range(rows.number):
+        right = rows.each[row].case
+        gradients.by_numbers[0, case, right] += memory[way.numbers + row]
+        gradients.by_numbers[1, case, right] += memory[way.biases + row]
     # Of the input: Ā⁰ and, unless the mean of F⁰ is apart, what has come unchanged.
     initial = constants.initial if way.ntk else 1.0
     if constants.adds_mean:
         start = 0.0
-    for at in range(0, group.size, vector):
-        more = initial * (start + load(memory, way.tangent + group.start + at))
-        store(memory, way.tangent + group.start + at, more)
-        features = load(memory, way.features + group.start + at)
-        store(memory, way.features + group.start + at, features + more)
-    taps = moving_sum(group, way.tangent, way.input, 1, way.room, None)
-    for j in range(group.d):
-        for row in range(0, group.rows, memory.per_line):
-            at = j * group.rows + row
+    for at in range(group.start, group.start + group.size, vector):
+        unchanged = repeat_like(start, load(memory, way.tangent + at))
+        if not way.everywhere:
+            unchanged = start * load(memory, way.pixels + at)
+        more = initial * (unchanged + load(memory, way.tangent + at))
+        store(memory, way.tangent + at, more)
+        features = load(memory, way.features + at)
+        store(memory, way.features + at, features + more)
+    taps = moving_sum(whole, way.tangent, way.input, 1, way.room, None)
+    for j in range(whole.d):
+        for row in range(0, whole.rows, memory.per_line):
+            at = j * whole.rows + row
             more = box_line(memory, taps, at)
             store(memory, way.left + at, load_line(memory, way.left_weights + row) * more)
             more = load_line(memory, way.right_weights + row) * more
             store(memory, way.right + at, load_line(memory, way.right + at) + more)
-    sum_rows(group, way.left, out.left, first, 0.5)
-    taps = moving_sum(group, way.features, way.input, 1, way.room, None)
-    back_input(group, left, table, places.right_layers, taps, way)
-    add_pixels(group, case, channels, depth + 1, way, out)
-
-
-@compiled
-def add_numbers(
-    group: RowGroup, rows: RowPlaces, case: int, way: Way, gradients: RowGradients
-) -> None:  # fmt: skip
-    """Add the derivatives by log α² over the pixels of each row."""
-    for row in range(rows.number):
-        gradients.by_alpha[case, rows.each[row].case] += group.memory[way.numbers + row]
+    first = out.begins[case]
+    for j in range(whole.d):
+        pixel = around(j - constants.margin, period)
+        out.left[first + pixel] += 0.5 * sum_rows(whole, way.left, j)
+    taps = moving_sum(whole, way.features, way.input, 1, way.room, None)
+    back_input(whole, left, table, places.right_layers, taps, way)
+    add_pixels(whole, first, channels, depth + 1, constants.margin, way, out)
 
 
 @compiled
 def add_right(
-    group: RowGroup, rows: RowPlaces, depth: int, tables: int, per_table: int, way: Way, out: Any
+    group: RowGroup, rows: RowPlaces, depth: int, tables: int, way: Way, out: Any
 ) -> None:
     """Add the sums of a group to the right tables, and make them 0."""
     memory = group.memory
     for row in range(rows.number):
         place = rows.each[row]
-        line, pixel = place.offset, 0
+        line, pixel, begin = place.offset, 0, place.begin - out.first_right
         for j in range(group.d):
-            source = (line * rows.line + place.across + pixel) * rows.stride + place.begin
+            source = (line * rows.line + place.across + pixel) * rows.stride + begin
             at = way.right + j * group.rows + row
             for table in range(tables):
                 factor = 0.5 if table <= depth else 1.0
-                here = at + table * group.length
-                out.right[table * per_table + source] += factor * memory[here]
+                out.right[table * out.n_right + source] += factor * memory[at]
+                at += group.length
             pixel += 1
             if pixel == group.width:
                 line, pixel = line + 1, 0

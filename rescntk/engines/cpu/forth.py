@@ -28,6 +28,7 @@ from .arguments import (
     Taps,
 )
 from .compilation import compiled
+from .groups import shortened
 from .heads import take_doubts
 from .layer_sums import add_kernels, box_linear, box_tangent
 from .layers import (
@@ -39,8 +40,9 @@ from .layers import (
     write_own_squares,
 )
 from .references import addresses
-from .rows import left_pixels
-from .sums import box, moving_sum
+from .rows import left_pixels, skipped
+from .substitutes import add_bias_distance, add_bias_tangent, has_biases
+from .sums import around, box, moving_sum
 from .vectors import (
     align_stack,
     any_negative,
@@ -57,8 +59,8 @@ from .way import COSECANT, KEPT, LOST, TANGENT, W, Way
 
 @compiled
 def keep_input(
-    group: RowGroup, left: LeftPixels, right_input: int, squares: Taps, constants: Constants,
-    way: Way,
+    group: RowGroup, left: LeftPixels, right_input: int, squares: Taps, kept: int,
+    constants: Constants, way: Way,
 ) -> bool:  # fmt: skip
     """Compute D and F⁰ of the input; w and v = 1 + ρ of its pixels are kept (`layers.first_layer`).
 
@@ -67,7 +69,7 @@ def keep_input(
     """
     align_stack()
     memory, places, doubtful = group.memory, group.places, False
-    kept_w, kept_v = way.kept + W * group.length, way.kept + TANGENT * group.length
+    kept_w, kept_v = kept + W * group.length, kept + TANGENT * group.length
     known_w, known_v = (kept_w, kept_v) if way.turns else (-1, -1)
     stretches, length = pixel_loops(left, group)
     for stretch in range(stretches):
@@ -84,6 +86,7 @@ def keep_input(
             store(memory, places.linear + out, linear)
             if not way.ntk:
                 store(memory, places.features + out, 0.0 * w)
+                store(memory, places.K + out, 0.0 * w)
             if constants.skip:
                 store(memory, places.tangent + out, 0.0 * w)
             else:
@@ -96,29 +99,31 @@ def keep_input(
 
 @compiled
 def keep_correlations(
-    group: RowGroup, case: int, channels: int, opposite: float, way: Way, out: Any
+    group: RowGroup, case: int, channels: int, constants: Constants, way: Way, out: Any
 ) -> None:
     """Keep w and v = 1 + ρ of the input's pixels, from unit vectors with twice the digits."""
     align_stack()
-    memory, length, d = group.memory, group.length, group.d
-    first, line = 2 * case * channels * d, memory.per_line
-    for j in range(d):
+    memory, length, line, n_left = group.memory, group.length, group.memory.per_line, out.n_left
+    opposite, margin = constants.nearly_opposite, constants.margin
+    for j in range(group.d):
+        first = out.begins[case] + around(j - margin, group.d - 2 * margin)
         for at in range(j * group.rows, (j + 1) * group.rows, line):
-            w = 0.0 * load_line(memory, at)
+            w = repeat_like(0.0, load_line(memory, at))
             for channel in range(channels):
-                x, z = first + 2 * (channel * d + j), way.right_pixels + 2 * channel * length + at
+                x, z = first + 2 * channel * n_left, way.right_pixels + 2 * channel * length + at
                 term = repeat_like(out.left_pixels[x], w) - load_line(memory, z)
-                rest = repeat_like(out.left_pixels[x + 1], w) - load_line(memory, z + length)
+                rest = repeat_like(out.left_pixels[x + n_left], w) - load_line(memory, z + length)
                 w = w + (term + rest) * (term + rest)
             w = 0.5 * w
             v = 2.0 - w
             if any_negative(opposite - w):
                 other = 0.0 * w
                 for channel in range(channels):
-                    x = first + 2 * (channel * d + j)
+                    x = first + 2 * channel * n_left
                     z = way.right_pixels + 2 * channel * length + at
+                    rest = repeat_like(out.left_pixels[x + n_left], w)
                     term = repeat_like(out.left_pixels[x], w) + load_line(memory, z)
-                    rest = repeat_like(out.left_pixels[x + 1], w) + load_line(memory, z + length)
+                    rest = rest + load_line(memory, z + length)
                     other = other + (term + rest) * (term + rest)
                 v = where_less(opposite, w, 0.5 * other, v)
             store(memory, way.kept + W * length + at, w)
@@ -128,17 +133,16 @@ def keep_correlations(
 @compiled
 def keep_layer(
     group: RowGroup, left: LeftPixels, right_root: int, distances: Taps, tangents: Taps,
-    linear: int, kept: int, constants: Constants, layer: Any, way: Way,
+    linear: int, kept: int, known: bool, constants: Constants, layer: Any, way: Way,
 ) -> bool:  # fmt: skip
     """Compute a layer's branch (`layers.hidden_layer`), and keep what the way back needs.
 
-    `linear` is the place of F⁰, as A_g takes it, and `kept` of the layer's quantities. Layer 1
-    takes w and v from there.
+    `linear` is the place of F⁰, as A_g takes it, and `kept` of the layer's quantities. Where they
+    are `known`, w and v are taken from there.
     """
     align_stack()
     memory, places, length, doubtful = group.memory, group.places, group.length, False
     linear_scale = constants.initial * layer.linear_scale
-    known = kept == way.kept
     stretches, stretch_length = pixel_loops(left, group)
     for stretch in range(stretches):
         pixel = stretch * left.pixels
@@ -148,7 +152,7 @@ def keep_layer(
             root1, root2, h, inverse = load_roots(
                 group, left, left.root, right_root, pixel, at, None
             )
-            distance = box(memory, distances, at)
+            distance = add_bias_distance(box(memory, distances, at), group, at, layer)
             if known:
                 w, v = load(memory, here + W * length), load(memory, here + TANGENT * length)
             else:
@@ -189,44 +193,52 @@ def keep_layer(
                 A_g = box(memory, tangents, at)
                 if constants.skip:
                     A_g = linear_scale * load(memory, linear + at) + A_g
+                A_g = add_bias_tangent(A_g, group, at, layer)
                 A_g = tangent_g(A_g, half_g, 1.0 - w, layer)
                 store(memory, here + TANGENT * length, A_g)
                 branch = tangent_branch(times_slope(relu.k0, w, v, layer, A_g), relu.K, layer)
                 store(memory, places.tangent_branch + out, branch)
             else:
-                features = places.features + out
-                store(memory, features, layer.sum_scale * load(memory, features) + relu.K)
+                K = out + (places.features if constants.summed else places.K)
+                store(memory, K, layer.sum_scale * load(memory, K) + relu.K)
     return doubtful
 
 
 @compiled
 def pass_forth(
-    group: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
+    whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
     channels: int, constants: Constants, results: Results, way: Way, out: Any,
 ) -> None:  # fmt: skip
     """Take one left case with the rows of a group through all layers (`rows.pass_layers`)."""
-    layers, inner = constants.layers, constants.inner
-    memory, places, length, depth = group.memory, group.places, group.length, len(layers) - 1
+    layers, inner, outer = constants.layers, constants.inner, constants.outer
+    memory, places, length, depth = whole.memory, whole.places, whole.length, len(layers) - 1
     boxed, doubtful, squares = 0, False, places.squares
     if way.turns:
-        keep_correlations(group, case, channels, constants.nearly_opposite, way, out)
+        keep_correlations(whole, case, channels, constants, way, out)
     elif places.left_cases > 1:
         squares += case % places.left_cases * length
     elif constants.window.size > 1:
-        write_own_squares(group, addresses(left_pixels(group, left, lefts, case, depth + 1, 1)))
+        write_own_squares(whole, addresses(left_pixels(whole, left, lefts, case, depth + 1, 1)))
+    group = addresses(shortened(whole, constants.window.size // 2))
+    central = addresses(shortened(whole, constants.margin))
     for number in range(1, depth + 1):
         if constants.stop[0]:
             return
         layer = layers[number]
-        step, kept = layer.inner_step, way.kept + (number - 1) * KEPT * length
+        step = layer.inner_step
+        if number > 1:
+            group = addresses(shortened(group, step * (inner.size // 2)))
         pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, number))
-        right_root = places.right_layers + 3 * number * length
+        skip = skipped(group) * group.rows
+        kept = way.kept + (number - 1) * KEPT * length + skip
+        right_input = places.right_layers + skip
+        right_root = right_input + 3 * number * length
         linear = places.linear + group.start
         at = places.distance + group.start
         taps = Taps(at, at, at, True)
         if number == 1:
             window = moving_sum(group, squares, constants.window, 1, places.distance_scratch, None)
-            doubtful |= keep_input(group, pixels, places.right_layers, window, constants, way)
+            doubtful |= keep_input(group, pixels, right_input, window, kept, constants, way)
             at = places.tangent + group.start
             tangents = Taps(at, at, at, True)
         else:
@@ -234,19 +246,21 @@ def pass_forth(
             linear = places.linear_box + group.start
             taps = moving_sum(group, places.distance, inner, step, places.distance_scratch, None)
             tangents = box_tangent(group, constants, step, taps)
+        known = number == 1 and not has_biases(layer)
         doubtful |= keep_layer(
-            group, pixels, right_root, taps, tangents, linear, kept, constants, layer, way
+            group, pixels, right_root, taps, tangents, linear, kept, known, constants, layer, way
         )  # fmt: skip
+        group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
         if number < depth:
             add_window(
-                group, places.distance, places.branch_distance, constants.outer,
-                layer.outer_step, layer.skip_scale, places.distance_scratch,
+                group, places.distance, places.branch_distance, outer, layer.outer_step,
+                layer.skip_scale, places.distance_scratch,
             )  # fmt: skip
-        add_kernels(group, group, rows, case, constants, results, layer)
+        add_kernels(group, central, rows, case, constants, results, layer)
     if doubtful:
-        take_doubts(group, rows, case, results)
-        for at in range(group.size):
-            memory[places.doubt + group.start + at] = 0.0
+        take_doubts(central, rows, case, results)
+        for at in range(whole.size):
+            memory[places.doubt + whole.start + at] = 0.0
 
 
 @compiled

@@ -15,7 +15,7 @@ import numpy as np
 from ...arrays import Batch
 from .. import gradients as reference
 from ..doubt import MOST_E
-from ..geometry import longest_reach
+from ..geometry import first_places, longest_reach, receptive_reach
 from ..gradients import Derivatives, Signals, add_means, derivatives, pair_factors
 from ..masses import exact_unit_vectors
 from ..protocol import Request, Tick, blocks, check_stop, silent, stop_flag
@@ -75,15 +75,15 @@ fewer make more calls, at 2 ms of Python each. Chosen by reasoning."""
 
 
 class GradientPlan(Plan):
-    """The plan of kernels and their way back; all rows are closed, of any length.
+    """The plan of kernels and their way back: no row is cut into segments.
 
     If not `every`, one pair of each left signal has a weight.
     """
 
     def __init__(
-        self, request: Request, n_channels: int, rows: Any, columns: Any, every: bool
+        self, request: Request, n_channels: int, closed: bool, rows: Any, columns: Any, every: bool
     ) -> None:
-        super().__init__(replace(request, threads=_PARTS), n_channels, True, rows, columns)
+        super().__init__(replace(request, threads=_PARTS), n_channels, closed, rows, columns)
         threads = request.threads or numba.config.NUMBA_NUM_THREADS
         self.workers = min(threads, self.workers)
         entries = self.pixel_pairs * self.depth // (1 if every else len(columns))
@@ -91,10 +91,12 @@ class GradientPlan(Plan):
         self.threads = max(1, min(self.threads, parts))
         network, n_axes = request.network, 1 if self.width == 1 else 2
         self.input_filter = filter_sum(network.input_filter_size, n_axes)
-        self.segment, self.closed_rows, self.margin = self.longest, True, 0
-        reach = longest_reach(network, self.depth, self.ring // self.width)
-        reach = max(reach, network.filter_size // 2, network.input_filter_size // 2)
-        self.halo = reach * self.width
+        self.segment, self.closed_rows = self.longest, closed
+        reach = network.input_filter_size // 2
+        margin = receptive_reach(network, self.depth, self.ring) + reach
+        self.margin = 0 if closed else margin
+        reach = max(reach, longest_reach(network, self.depth, self.ring // self.width))
+        self.halo = max(reach, network.filter_size // 2) * self.width
 
     @property
     def _numbers_in_group(self) -> int:
@@ -113,31 +115,33 @@ class GradientPlan(Plan):
         item = self.dtype.itemsize
         line = LINE_BYTES // item
         tables = self.depth + 1 + self.n_channels
-        numbers = [*[1] * 7, tables, 2 * self.n_channels, 1, 1, 1, KEPT * self.depth]
-        numbers += [max(1, self.input_filter.pieces)]
+        numbers = [*[1] * 8, tables, 2 * self.n_channels, *[1] * 4, KEPT * self.depth]
+        numbers += [max(1, self.input_filter.pieces, self.outer.pieces)]
         begin = -(-len(group.memory) // line) * line
         *places, size = (begin + np.cumsum([0, *numbers]) * group.length).tolist()
         memory = np.zeros(size + line, self.dtype)
         memory = memory[-memory.ctypes.data % LINE_BYTES // item :][:size]
-        scaling = self.scaling(self.longest)
-        start, noise = 1.0 / (self.longest * scaling.offsets), float(np.finfo(self.dtype).eps)
-        ntk, turns = self.request.kinds == ("ntk",), self.input_filter.size == 1
+        network, one_pixel = self.request.network, self.request.head == "equivariant"
         way = Way._make([
-            *places, filter_sum(1), self.input_filter, start, ntk, every, turns, share,
-            _NOISE * noise, _NEAR[self.dtype.name], MOST_E[self.dtype.name],
+            *places, filter_sum(1), self.input_filter, self.request.kinds == ("ntk",),
+            self.closed_rows and not one_pixel, one_pixel, network.parts.readout, every,
+            turns(self.request), share, _NOISE * float(np.finfo(self.dtype).eps),
+            _NEAR[self.dtype.name], MOST_E[self.dtype.name],
         ])  # fmt: skip
         return group._replace(memory=memory), way
 
 
-class _Sums(NamedTuple):
-    """Results of a task."""
+def turns(request: Request) -> bool:
+    """Return whether derivatives turn unit vectors of pixels (`layer.input_adjoint`)."""
+    return request.network.input_filter_size == 1 and not request.network.bias
 
-    left: SignalBlock
-    right: SignalBlock
-    numbers: np.ndarray  # (2, left case), as `Signals.by_numbers`
-    of_left: np.ndarray
-    of_right: np.ndarray  # (L + 1 + channels, pixels) of each side
-    doubtful: np.ndarray  # (left case, right case), whether derivatives are not in the sums
+
+class _Sums(NamedTuple):
+    """Results of a task, for the side of X and for the side of Z."""
+
+    sides: list[tuple[slice, np.ndarray]]  # cases and (L + 1 + channels, pixels) of each side
+    numbers: np.ndarray  # (2, case of X), as `Signals.by_numbers`
+    doubtful: np.ndarray  # (case of X, case of Z), whether derivatives are not in the sums
 
 
 class GradientRun(NumbaRun):
@@ -150,7 +154,7 @@ class GradientRun(NumbaRun):
         self, plan: GradientPlan, lefts: Signals, rights: Signals, factors: Any, every: bool
     ) -> None:
         super().__init__(plan, len(lefts.scale), len(rights.scale))
-        self.lefts, self.rights, (self.of_left, self.of_right) = lefts, rights, factors
+        self.lefts, self.rights, self.factors = lefts, rights, factors
         self._of_lefts = self._vectors(lefts)
         self._of_rights = self._of_lefts if rights is lefts else self._vectors(rights)
         self._every = every
@@ -162,95 +166,87 @@ class GradientRun(NumbaRun):
         if plan.symmetric and rows.contains(task.columns):
             columns = rows  # whose tables are there
         left, right = rows.part(task.rows), columns.part(task.columns)
-        n, m, d = len(left), len(right), plan.longest
+        here, sides = np.s_[left.cases, right.cases], [self.lefts, self.rights]
+        vectors, weights = [self._of_lefts, self._of_rights], [each[here] for each in self.factors]
+        if task.swapped:
+            left, right = right, left
+            sides, vectors, weights = sides[::-1], vectors[::-1], [w.T for w in weights[::-1]]
+        n, m = len(left), len(right)
         shift = right.cases.start - left.cases.start if plan.symmetric else n
         needed = np.tri(m, n, shift, dtype=bool).T
-        pairs = self._pixel_pairs(left.lengths[:1], right.lengths)
+        lefts, d = left.left_cases(slice(0, plan.longest), plan), int(left.lengths[0])
+        lengths = -np.unique(-left.lengths)
+        pairs = self._pixel_pairs(lengths, right.lengths)[lefts["length"]]
         most = self.scaling.allowed_doubt(
             pairs, np.minimum(left.cancelled[:, None], right.cancelled)
         )
-        group_rows = plan.group_rows(int(right.offsets.sum()), d)
-        group, way = plan.way(plan.row_group(d, group_rows), self._share, self._every)
+        pixels = d + 2 * plan.margin
+        group_rows = plan.group_rows(int(right.offsets.sum()), pixels)
+        group, way = plan.way(plan.row_group(pixels, group_rows), self._share, self._every)
         rights = right.rows(np.arange(m), right.offsets, group_rows, 0)
-        here = np.s_[left.cases, right.cases]
-        weights = [np.where(needed, each[here], 0.0) for each in (self.of_left, self.of_right)]
+        terms = 1 if way.one_pixel else pairs
+        weights = [np.where(needed, each / terms, 0.0) for each in weights]
+        layout, first_right = self._right_layout(right), int(rights.each["begin"][0])
+        own = [
+            np.ascontiguousarray(side[:, signals.places(block.cases)])
+            for side, signals, block in zip(vectors, sides, (left, right), strict=True)
+        ]
+        own[1] = np.append(own[1][:, layout], np.zeros((1, PADDING), plan.dtype))
         doubtful = np.zeros((n, m), bool)
         for repeated in (False, True):
             results = self._results(
-                n, left.lengths[:1], right.lengths, group_rows, most, self._no_values, 0, 0
+                n, lengths, right.lengths, group_rows, most, self._no_values, 0, 0
             )
-            gradients = self._gradients(left, right, weights)
+            if self.request.network.bias:
+                results = results._replace(left_bias=left.bias, right_bias=right.bias)
+            tables, n_left = plan.depth + 1 + plan.n_channels, own[0].shape[1]
+            gradients = RowGradients._make([
+                *weights, np.zeros((tables, n_left)), np.zeros((tables, len(layout))),
+                np.zeros((2, n, m)), *own, first_places(left.lengths), n_left, len(layout),
+                first_right,
+            ])  # fmt: skip
             derive(
-                left.packed("left"), right.packed("right"), left.left_cases(slice(0, d), plan),
-                rights, shift, group, self.constants._replace(stop=stop_flag()), results, way,
-                gradients,
+                left.packed("left"), right.packed("right"), lefts, rights, shift, group,
+                self.constants._replace(stop=stop_flag()), results, way, gradients,
             )  # fmt: skip
             check_stop()
             if repeated:
                 break
             means = left.means_or_parts[:, :, None], right.means[:, None]
             kernels = self._kernels(results, pairs, *means)
-            strict = _MOST_DOUBT[plan.dtype.name] * np.sqrt(pairs)
+            strict = _MOST_DOUBT[plan.dtype.name] * np.sqrt(terms)
             doubtful = ((results.doubt > most) | (results.doubt > strict)) & needed
             if not doubtful.any():
                 break
             weights = [np.where(doubtful, 0.0, each) for each in weights]
         self.repeat(kernels, results.doubt, most, pairs, needed, left, right)
-        self.values[:, :, left.cases, right.cases] = kernels
-        tables = gradients.left.shape[1]
-        of_left = gradients.left.swapaxes(0, 1).reshape(tables, -1)
-        of_right = self._folded(
-            gradients.right[: tables * self._per_table(right)].reshape(tables, -1), right
-        )
-        by_alpha = (weights[0] * gradients.by_alpha).sum(axis=1)
-        numbers = np.stack([by_alpha, np.zeros(n)])
-        return _Sums(left, right, numbers, of_left, of_right, doubtful & needed)
+        self.write(kernels, needed, left, right, task.swapped)
+        of_right = [np.bincount(layout, sums, right.lengths.sum()) for sums in gradients.right]
+        found = [(left.cases, gradients.left), (right.cases, np.stack(of_right))]
+        numbers = (weights[task.swapped] * gradients.by_numbers).sum(axis=1 + (not task.swapped))
+        if task.swapped:
+            return _Sums(found[::-1], numbers, doubtful.T)
+        return _Sums(found, numbers, doubtful)
 
-    def _per_table(self, right: SignalBlock) -> int:
-        """Return the numbers of a right table."""
-        return (len(right.packed("right").inverse) - PADDING) // (self.plan.depth + 1)
-
-    def _gradients(
-        self, left: SignalBlock, right: SignalBlock, weights: list[np.ndarray]
-    ) -> RowGradients:
-        """Return arrays for a task, with the pixels of its signals."""
-        n, m, d = len(left), len(right), self.plan.longest
-        channels, per_table = len(self.lefts.pixels), self._per_table(right)
-        tables = self.plan.depth + 1 + channels
-        own, other = self._of_lefts[..., left.cases], self._of_rights[..., right.cases]
-        parts = [np.concatenate(right.right_layout(part), axis=-1) for part in other]
-        other = np.stack([part.reshape(channels, per_table) for part in parts], axis=1)
-        return RowGradients(
-            left_weights=weights[0],
-            right_weights=weights[1],
-            left=np.zeros((n, tables, d)),
-            right=np.zeros(tables * per_table),
-            by_alpha=np.zeros((n, m)),
-            left_pixels=np.ascontiguousarray(own.transpose(3, 1, 2, 0)),
-            right_pixels=np.append(other, np.zeros(PADDING, other.dtype)),
-        )
+    def _right_layout(self, right: SignalBlock) -> np.ndarray:
+        """Return the place of each number of a right table among all pixels of the right cases."""
+        parts, first = [], 0
+        for d in np.unique(-right.lengths):
+            cases = int((right.lengths == -d).sum())
+            pixels = np.arange(first, first - cases * d).reshape(1, cases, -d).swapaxes(1, 2)
+            parts.append(np.concatenate(right.right_layout(pixels), axis=-1).ravel())
+            first -= cases * d
+        return np.concatenate(parts)
 
     def _vectors(self, signals: Signals) -> np.ndarray:
-        """Return the vectors of a side as sums of two numbers, (2, channels, d, cases)."""
-        if self.scaling.input_filter.size == 1:
+        """Return the vectors of a side as sums of two numbers, (2 · channels, pixels)."""
+        if turns(self.request):
             vectors, rests, _ = exact_unit_vectors(signals.pixels)
         else:
             vectors, rests = signals.vectors(slice(None))
         high = np.asarray(vectors).astype(self.plan.dtype)
         low = ((vectors - high) + rests).astype(self.plan.dtype)
-        channels, cases = len(high), len(signals.scale)
-        return np.stack([high, low]).reshape(2, channels, cases, -1).swapaxes(2, 3)
-
-    def _folded(self, sums: np.ndarray, right: SignalBlock) -> np.ndarray:
-        """Return sums over right tables, (table, …), as (table, pixels)."""
-        width, d, m = self.plan.width, self.plan.longest, len(right)
-        if not self.plan.all_offsets:
-            return sums.reshape(len(sums), d, m).swapaxes(1, 2).reshape(len(sums), -1)
-        height = d // width
-        sums = sums.reshape(len(sums), m, 2 * height - 1, 2 * width - 1).copy()
-        sums[:, :, : height - 1] += sums[:, :, height:]
-        sums[..., : width - 1] += sums[..., width:]
-        return sums[:, :, :height, :width].reshape(len(sums), -1)
+        return np.stack([high, low], axis=1).reshape(2 * len(high), -1)
 
 
 def vjp(
@@ -265,20 +261,25 @@ def vjp(
     """Return the same as `gradients.vjp`; kernels without weights only if `every`."""
     rows = OrderedSignals(X)
     columns = rows if Z is None else OrderedSignals(Z)
-    plan = GradientPlan(request, rows.n_channels, rows.lengths, columns.lengths, every)
+    closed = rows.closed and columns.closed
+    plan = GradientPlan(request, rows.n_channels, closed, rows.lengths, columns.lengths, every)
     lefts = Signals(SortedSignals(X, plan.scaling))
     rights = lefts if Z is None else Signals(SortedSignals(Z, plan.scaling))
+    weights = weights[np.ix_(rows.order, columns.order)]
     if Z is None:  # tasks give both sides of the pairs above the diagonal
         weights = np.triu(weights) + np.tril(weights, -1).T
+    if roots is not None:
+        roots = roots[0][rows.order], roots[1][columns.order]
     *factors, power = pair_factors(weights, lefts.scale, rights.scale, roots)
     run = GradientRun(plan, lefts, rights, factors, every)
     doubtful, depth = np.zeros(weights.shape, bool), plan.depth
 
     def take(sums: _Sums) -> None:
-        doubtful[sums.left.cases, sums.right.cases] = sums.doubtful
-        by_variances, by_pixels = np.split(sums.of_left, [depth + 1])
-        lefts.add(sums.left.cases, by_variances, by_pixels, sums.numbers)
-        rights.add(sums.right.cases, *np.split(sums.of_right, [depth + 1]))
+        (some, of_left), (other, of_right) = sums.sides
+        doubtful[some, other] = sums.doubtful
+        by_variances, by_pixels = np.split(of_left, [depth + 1])
+        lefts.add(some, by_variances, by_pixels, sums.numbers)
+        rights.add(other, *np.split(of_right, [depth + 1]))
         tick(sums.doubtful.size)
 
     run_tasks(plan, rows, columns, run.derive, take)
@@ -287,7 +288,7 @@ def vjp(
     sure = [np.where(doubtful, 0.0, factor) for factor in factors]
     add_means(run.scaling, kind, lefts, rights, *sure)
     found = derivatives(run.scaling, kernel, lefts, rights, power, roots is not None)
-    _add_pairs(found, request, X, X if Z is None else Z, weights, roots, doubtful)
+    _add_pairs(found, request, rows, columns, weights, roots, doubtful)
     return found
 
 
@@ -307,21 +308,30 @@ def vjp_paired(
 
 
 def _add_pairs(
-    found: Derivatives, request: Request, X: Any, Z: Any, weights: np.ndarray, roots: Any,
-    pairs: np.ndarray,
+    found: Derivatives, request: Request, rows: OrderedSignals, columns: OrderedSignals,
+    weights: np.ndarray, roots: Any, pairs: np.ndarray,
 ) -> None:  # fmt: skip
-    """Add the derivatives of some pairs: float32's from float64, float64's from the reference."""
+    """Add the derivatives of some pairs: float32's from float64, float64's from the reference.
+
+    Signals are numbered by their places in order.
+    """
     lefts, rights = np.nonzero(pairs)
+
+    def add(derive: Any, i: np.ndarray, k: np.ndarray, weights: np.ndarray, *rest: Any) -> None:
+        own, signals = roots and (roots[0][i], roots[1][k]), (rows.some(i), columns.some(k))
+        more = derive(replace(request, dtype="float64"), *signals, weights, own, silent, *rest)
+        _add(found, more, rows.order[i], columns.order[k])
+
     if request.dtype == "float32" and len(lefts):
         i, k = np.unique(lefts), np.unique(rights)
-        some_weights = np.where(pairs, weights, 0.0)[np.ix_(i, k)]
-        request, own = replace(request, dtype="float64"), roots and (roots[0][i], roots[1][k])
-        _add(found, vjp(request, X[i], Z[k], some_weights, own, silent, False), i, k)
+        add(vjp, i, k, np.where(pairs, weights, 0.0)[np.ix_(i, k)], False)
         return
-    for some in blocks(0, len(lefts), _PAIRS_AT_ONCE):
-        i, k = lefts[some], rights[some]
-        own = roots and (roots[0][i], roots[1][k])
-        _add(found, reference.vjp_of_pairs(request, X[i], Z[k], weights[i, k], own, silent), i, k)
+    lengths = rows.lengths[lefts], columns.lengths[rights]
+    for both in np.unique(lengths, axis=1).T:  # pairs of the same two lengths
+        some = np.flatnonzero((np.stack(lengths, axis=1) == both).all(axis=1))
+        for part in blocks(0, len(some), _PAIRS_AT_ONCE):
+            i, k = lefts[some[part]], rights[some[part]]
+            add(reference.vjp_of_pairs, i, k, weights[i, k])
 
 
 def _add(found: Derivatives, more: Derivatives, lefts: np.ndarray, rights: np.ndarray) -> None:

@@ -38,6 +38,12 @@ def shortened(group: RowGroup, pixels: int) -> RowGroup:
 
 
 @compiled
+def skipped(group: RowGroup) -> int:
+    """Return the pixels by which a row has become shorter at either end (`shortened`)."""
+    return group.start // group.rows - group.halo
+
+
+@compiled
 def repeat_over_rows(group: RowGroup, out: int, values: Numbers, table: int) -> None:
     """Copy the left table at `table`, (d,), to every row."""
     for j in range(group.d):

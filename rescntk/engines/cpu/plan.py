@@ -24,7 +24,7 @@ import numpy as np
 from ..geometry import longest_reach, receptive_reach
 from ..protocol import Request, blocks, cut
 from ..scaling import Scaling, scaling_of
-from . import is_swept
+from . import is_swept, sums_in_registers
 from .arguments import Places, RowGroup
 from .layers import CHANNELS, LEFT_CASES
 from .sums import filter_sum
@@ -128,12 +128,12 @@ class Plan:
         self.segment = -(-self.longest // max(1, number))
         self.closed_rows = closed and self.longest <= self.segment
         self.margin = 0 if self.closed_rows else margin
-        self.halo = 0  # the longest reach of a filter in pixels
-        if self.closed_rows:
-            longest = longest_reach(net, self.depth, self.ring // self.width)
-            self.halo = max(reach, net.filter_size // 2, longest) * self.width
+        longest = longest_reach(net, self.depth, self.ring // self.width)
+        self.reach = max(reach, net.filter_size // 2, longest) * self.width  # of a filter in pixels
+        self.halo = self.reach if self.closed_rows else 0
         self.inner = filter_sum(net.filter_size, n_axes)
         self.outer = filter_sum(net.outer_filter_size, n_axes)
+        self.in_registers = sums_in_registers(net)
         self.window_sum = filter_sum(self.window or 1, n_axes)
         self._scalings = {self.longest: scaling_of(request, n_channels, self.longest)}
         offsets = self.offsets(self.columns)

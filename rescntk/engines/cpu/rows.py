@@ -11,7 +11,7 @@ import numpy as np
 from .arguments import PADDING, Constants, FlatTables, LeftPixels, Results, RowGroup, RowPlaces
 from .compilation import compiled, compiled_on_disk, source_stamp
 from .deficit_rows import compute_pairs
-from .groups import gather_tables, repeat_over_rows, resized, rows_of_group, shortened
+from .groups import gather_tables, repeat_over_rows, resized, rows_of_group, shortened, skipped
 from .heads import find_grids, take_doubts
 from .layer_sums import add_kernels, box_linear, box_tangent
 from .layers import (
@@ -24,12 +24,6 @@ from .layers import (
 from .references import addresses, reference
 from .substitutes import has_biases
 from .sums import add_branch, moving_sum
-
-
-@compiled
-def skipped(group: RowGroup) -> int:
-    """Return the pixels by which a row has become shorter at either end (`sums.shortened`)."""
-    return group.start // group.rows - group.halo
 
 
 @compiled

@@ -111,21 +111,28 @@ class NumbaRun:
             left, right = right, left
         shift = right.cases.start - left.cases.start if plan.symmetric else None
         kernels, needed = self.kernels(left, right, shift)
-        if not plan.closed:
+        self.write(kernels, needed, left, right, task.swapped)
+        return int(np.count_nonzero(needed))
+
+    def write(
+        self, kernels: np.ndarray, needed: np.ndarray, left: SignalBlock, right: SignalBlock,
+        swapped: bool,
+    ) -> None:  # fmt: skip
+        """Write a task's `kernels` to `values`; with `swapped`, left cases are of Z."""
+        if not self.plan.closed:
             i, k = np.nonzero(needed)
             kernels = kernels[:, :, i, k]
             i, k = left.places[i], right.places[k]
-            if task.swapped:
+            if swapped:
                 i, k = k, i
             if self.shares:
                 self.values[:, :, i, k, : kernels.shape[-1]] = kernels
-                return len(i)
+                return
             self.values[:, :, i, k] = kernels
-            if plan.symmetric:
+            if self.plan.symmetric:
                 self.values[:, :, k, i] = kernels
         elif not self.direct:
             self.values[:, :, left.cases, right.cases] = kernels
-        return int(np.count_nonzero(needed))
 
     def fill_pairs(self, rows: SignalBlock, columns: SignalBlock, cases: slice) -> int:
         """Compute kernels of rows with columns of the same place; return the number of pairs."""
@@ -147,9 +154,9 @@ class NumbaRun:
         n, m, plan = len(left), len(right), self.plan
         shift = n if shift is None else shift
         run: Callable[..., None] = compute
-        last: Any = None  # no pairs
+        last: tuple[Any, ...] = ()
         if plan.swept:
-            run, last = sweep, self.constants.ntk or None
+            run, last = sweep, (self.constants.ntk or None, plan.in_registers or None)
             plan = of_whole_rows(plan)
         segments, offsets = plan.segments(int(left.lengths[0])), right.offsets
         longest = segments[0].stop + 2 * plan.margin
@@ -233,7 +240,7 @@ class NumbaRun:
             rights = right.rows(columns, offsets, group_rows, part.start)
             pixels_of_row = part.stop - part.start + margins
             _compute(
-                compute, pairs, left.packed(masses), right.packed(masses),
+                compute, (pairs,), left.packed(masses), right.packed(masses),
                 left.left_cases(part, self.plan), rights, 0, False,
                 self.plan.row_group(pixels_of_row, group_rows, in_deficits=True),
                 self.constants_of_deficits, self._of_segment(results, part),
@@ -355,7 +362,8 @@ class NumbaRun:
 def of_whole_rows(plan: Plan) -> Plan:
     """Return the plan of the sweep, whose rows are not cut into segments."""
     plan = copy(plan)
-    plan.segment, plan.closed_rows, plan.halo = plan.longest, plan.closed, AHEAD
+    plan.segment, plan.closed_rows = plan.longest, plan.closed
+    plan.halo = max(AHEAD, plan.reach if plan.closed else 0)
     plan.margin = 0 if plan.closed else plan.margin
     return plan
 
@@ -368,11 +376,11 @@ def _different(lengths: np.ndarray, closed: bool) -> tuple[np.ndarray, np.ndarra
     return -falling, places
 
 
-def _compute(run: Callable[..., None], last: Any, *arguments: Any) -> None:
-    """Call a loop, whose last argument is `last`, with the constants' flag of this thread.
+def _compute(run: Callable[..., None], last: tuple[Any, ...], *arguments: Any) -> None:
+    """Call a loop, whose last arguments are `last`, with the constants' flag of this thread.
 
     The task ends if the flag was set.
     """
     *sides, constants, results = arguments
-    run(*sides, constants._replace(stop=stop_flag()), results, last)
+    run(*sides, constants._replace(stop=stop_flag()), results, *last)
     check_stop()

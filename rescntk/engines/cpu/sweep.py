@@ -14,15 +14,32 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import PADDING, Constants, FlatTables, Results, RowGroup, RowPlaces, SideTables
+from .arguments import (
+    PADDING,
+    Constants,
+    FilterSum,
+    FlatTables,
+    Results,
+    RowGroup,
+    RowPlaces,
+    SideTables,
+)
 from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_stamp
-from .groups import first_place, resized, rows_of_group
+from .groups import first_place, resized, rows_of_group, shortened
 from .heads import find_grids, take_doubts, write_sums
 from .layers import keeps_root_errors
 from .references import addresses, reference
 from .rows import all_doubtful
+from .sums import add_branch, moving_sum, write_box
 from .swept_layers import AHEAD, first_layer, hidden_layer, write_angles
 from .vectors import Numbers, load_register, places_like, store, where_less
+
+LEFT_LINES = 8192
+"""Cache lines of the tables of left cases that meet all strips before the next cases do.
+
+More lines leave the second-level cache, of 1 MiB, to the strip's own numbers; fewer copy the right
+tables of strips more often.
+"""
 
 
 @inlined_by_llvm
@@ -72,6 +89,15 @@ def copied_side(
 
 
 @compiled
+def left_side(strip: RowGroup, left: FlatTables, pixel: int, tables: int) -> SideTables:
+    """Return the tables of a left case, which begin at a pixel."""
+    unit, root, d = pixel * strip.places.channels, pixel * tables, strip.d
+    return SideTables(
+        left.units, left.half_root, left.inverse, left.lost, unit, d, root, root, root, d, 1
+    )
+
+
+@compiled
 def right_side(
     strip: RowGroup, right: FlatTables, rows: RowPlaces, tables: int, number: int
 ) -> SideTables:
@@ -90,24 +116,43 @@ def right_side(
 
 
 @compiled
+def write_boxes(strip: RowGroup, inner: FilterSum, step: int, with_tangent: Any) -> None:
+    """Write the sums of D and A over the inner filter's windows to places of their own."""
+    memory, places, scratch = strip.memory, strip.places, strip.places.distance_scratch
+    taps = moving_sum(strip, places.distance, inner, step, scratch, None)
+    write_box(memory, taps, places.other_distance + strip.start, strip.size, None)
+    if with_tangent is not None:
+        taps = moving_sum(strip, places.tangent, inner, step, scratch, None)
+        write_box(memory, taps, places.tangent_scratch + strip.start, strip.size, None)
+
+
+@compiled
 def sweep_strip(
     strip: RowGroup, rows: RowPlaces, left: SideTables, right: SideTables, case: int,
-    constants: Constants, results: Results, with_tangent: Any,
+    constants: Constants, results: Results, with_tangent: Any, in_registers: Any,
 ) -> None:  # fmt: skip
     """Take one left case with a strip through all layers, and write the results."""
     memory, places, layers, doubtful = strip.memory, strip.places, constants.layers, False
-    central = addresses(
-        resized(strip, strip.d - 2 * constants.margin, strip.start + constants.margin * strip.rows)
-    )
+    inner, outer, group = constants.inner, constants.outer, strip
+    central = addresses(shortened(strip, constants.margin))
     for number in range(1, len(layers)):
         if constants.stop[0]:
             return
         layer = layers[number]
         if number == 1:
             write_angles(strip, left, right, constants.nearly_opposite)
-            doubtful = first_layer(strip, left, right, constants, with_tangent)
-        elif hidden_layer(strip, left, right, number, constants, with_tangent):
-            doubtful = True
+            doubtful = first_layer(group, left, right, constants, with_tangent, in_registers)
+        else:
+            group = addresses(shortened(group, layer.inner_step * (inner.size // 2)))
+            if in_registers is None:
+                write_boxes(group, inner, layer.inner_step, with_tangent)
+            if hidden_layer(group, left, right, number, constants, with_tangent, in_registers):
+                doubtful = True
+        group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
+        if in_registers is None and number < len(layers) - 1:
+            add_branch(group, places.distance, places.branch_distance, outer, layer)
+            if with_tangent is not None:
+                add_branch(group, places.tangent, places.K, outer, layer)
         if layer.slot >= 0:
             write_sums(central, rows, case, layer.slot, constants, results, layer)
     if doubtful:
@@ -120,33 +165,34 @@ def sweep_strip(
 def sweep(
     left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces,
     diagonal_shift: int, only_diagonal: bool, whole: RowGroup, constants: Constants,
-    results: Results, with_tangent: Any, stamp: str = source_stamp(),
+    results: Results, with_tangent: Any, in_registers: Any, stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
     """Compute kernels of left cases with right cases, as `rows.compute`, one strip at a time."""
     tables, strip_rows = len(constants.layers), whole.rows
     number = (len(right.inverse) - PADDING) // tables
     left, right = addresses(left), addresses(right)
     whole, constants, results = addresses(whole), addresses(constants), reference(results)
-    channels = whole.places.channels
-    for first in range(0, rights.number, strip_rows):
-        if constants.stop[0]:
-            return
-        rows = addresses(rows_of_group(rights, first, strip_rows))
-        others = addresses(right_side(whole, right, rows, tables, number))
-        last = min(len(lefts), rows.each[strip_rows - 1].case + diagonal_shift + 1)
-        left_length = -1
-        for case in range(rows.each[0].case if only_diagonal else 0, last):
-            if lefts[case].length != left_length:
-                left_length = lefts[case].length
-                find_grids(rows, left_length, results)
-            if not all_doubtful(rows, case, results):
-                d, pixel = lefts[case].pixels, lefts[case].first
-                root = pixel * tables
-                side = SideTables(
-                    left.units, left.half_root, left.inverse, left.lost, pixel * channels, d, root,
-                    root, root, d, 1,
-                )  # fmt: skip
-                strip = addresses(resized(whole, d, whole.start))
-                sweep_strip(
-                    strip, rows, addresses(side), others, case, constants, results, with_tangent
-                )
+    numbers = whole.d * (whole.places.channels + 3 * tables)
+    some = max(16, LEFT_LINES * whole.memory.per_line // numbers)
+    for begin in range(0, len(lefts), some):
+        for first in range(0, rights.number, strip_rows):
+            if constants.stop[0]:
+                return
+            rows = addresses(rows_of_group(rights, first, strip_rows))
+            least = max(begin, rows.each[0].case if only_diagonal else 0)
+            last = rows.each[strip_rows - 1].case + diagonal_shift + 1
+            last = min(begin + some, len(lefts), last)
+            left_length = -1
+            if least < last:
+                others = addresses(right_side(whole, right, rows, tables, number))
+            for case in range(least, last):
+                if lefts[case].length != left_length:
+                    left_length = lefts[case].length
+                    find_grids(rows, left_length, results)
+                if not all_doubtful(rows, case, results):
+                    strip = addresses(resized(whole, lefts[case].pixels, whole.start))
+                    side = addresses(left_side(strip, left, lefts[case].first, tables))
+                    sweep_strip(
+                        strip, rows, side, others, case, constants, results, with_tangent,
+                        in_registers,
+                    )  # fmt: skip

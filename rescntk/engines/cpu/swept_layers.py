@@ -20,6 +20,7 @@ from ...activations import _kappas, _scaled_dual
 from ..layer import branch_distance, correlate, tangent_branch, tangent_g, times_slope
 from .arguments import Constants, RowGroup, SideTables
 from .compilation import compiled, inlined_by_llvm
+from .groups import skipped
 from .layers import add_doubt, keeps_root_errors, may_be_doubtful
 from .substitutes import add_to_sum
 from .vectors import (
@@ -105,7 +106,8 @@ class SweptLayer(NamedTuple):
     lost_input: int  # places of the input's tables
     step: int  # numbers from one pixel to the next in the right tables
     rows: int
-    d: int
+    first: int
+    last: int  # the first pixel, and the pixel behind the last one
     D: int  # box(D).
     A: int  # box(A).
     K: int  # Σ K; w of the input before the first layer.
@@ -114,7 +116,8 @@ class SweptLayer(NamedTuple):
     doubt: int  # places of the first pixel in rings.
     kept_D: int
     kept_T: int
-    kept_input: int  # places of D_K, T and the input's D of the first `KEPT` pixels
+    kept_input: int  # places of D_K, T and the input's D; with `in_registers` of the first pixels
+    kept_tangent: int  # place of the input's A
     initial: Any
     p: Numbers
     r: Numbers
@@ -239,8 +242,9 @@ def look_ahead(at: SweptLayer, pixel: int, enters: bool) -> tuple[Ahead, Vector,
 
 @inlined_by_llvm
 def pass_pixel(
-    at: SweptLayer, j: int, state: State, layer: Any, with_tangent: Any, enters: bool, begins: bool
-) -> State:
+    at: SweptLayer, j: int, state: State, layer: Any, with_tangent: Any, in_registers: Any,
+    enters: bool, begins: bool,
+) -> State:  # fmt: skip
     """Take the pixels j + 2, j + 1, j and j − 1 one step further. See the head of this file.
 
     `begins` at the first pixels, whose windows have no left half yet.
@@ -252,16 +256,20 @@ def pass_pixel(
     if enters:
         place = (j + AHEAD) * rows
         store(memory, at.linear + place, linear)
-        store(memory, at.D + place - rows, entry.second + (entry.first + distance))
-        box = linears.second + (linears.first + linear)
-        store(memory, at.A + place - rows, at.initial * box)
-        if begins and j < 0:
+        if in_registers is None:
             store(memory, at.kept_input + place, distance)
-        entry = Window(distance, entry.first, entry.second, entry.sums)
-        linears = Window(linear, linears.first, linears.second, linears.sums)
+            store(memory, at.kept_tangent + place, at.initial * linear)
+        else:
+            if begins and j < 0:
+                store(memory, at.kept_input + place, distance)
+            store(memory, at.D + place - rows, entry.second + (entry.first + distance))
+            box = linears.second + (linears.first + linear)
+            store(memory, at.A + place - rows, at.initial * box)
+            entry = Window(distance, entry.first, entry.second, entry.sums)
+            linears = Window(linear, linears.first, linears.second, linears.sums)
     # Pixel j + 1.
     now, place = state.ahead, (j + 1) * rows
-    if not enters and may_be_doubtful(now.total, now.root, layer) and j + 1 < at.d:
+    if not enters and may_be_doubtful(now.total, now.root, layer) and j + 1 < at.last:
         some = add_doubt(memory, at.doubt + place, now.total, now.root, now.half_g, layer)
         doubtful = doubtful or some
     k0, one_minus_kappa1, _ = _kappas(now.w, now.v, now.root, layer, (at.p, at.r))
@@ -273,12 +281,13 @@ def pass_pixel(
         A = tangent_g(A, now.half_g, 1.0 - now.w, layer)
         turned = times_slope(k0, now.w, now.v, layer, A)
     # The windows up to pixel j − 1.
-    D_box, D_window = sum_windows(state.D_window, state.D)
-    T_box, T_window = state.T, state.T_window
-    if with_tangent is not None:
-        T_box, T_window = sum_windows(state.T_window, state.T)
-    if not begins:
-        write_windows(at, j - 3, D_box, T_box, layer, with_tangent)
+    D_window, T_box, T_window = state.D_window, state.T, state.T_window
+    if in_registers is not None:
+        D_box, D_window = sum_windows(state.D_window, state.D)
+        if with_tangent is not None:
+            T_box, T_window = sum_windows(state.T_window, state.T)
+        if not begins:
+            write_windows(at, j - 3, D_box, T_box, layer, with_tangent)
     # Pixel j.
     before, place = state.before, j * rows
     parts = before.turned, before.one_minus_kappa1, before.turned  # only the second counts
@@ -294,9 +303,10 @@ def pass_pixel(
         if not enters:
             total = add_to_sum(total, load_register(memory, at.T + place), layer)
         store(memory, at.T + place, total)
-    if begins and 0 <= j < KEPT:
+    if in_registers is None or (begins and 0 <= j < KEPT):
         store(memory, at.kept_D + place, D)
-        store(memory, at.kept_T + place, T)
+        if with_tangent is not None:
+            store(memory, at.kept_T + place, T)
     before = Before(one_minus_kappa1, turned, now.z, now.half_g)
     return State(ahead, before, D, T, D_window, T_window, entry, linears, doubtful)
 
@@ -316,69 +326,74 @@ def write_windows(
 
 @compiled
 def first_layer(
-    strip: RowGroup, left: SideTables, right: SideTables, constants: Constants, with_tangent: Any
-) -> bool:
+    strip: RowGroup, left: SideTables, right: SideTables, constants: Constants, with_tangent: Any,
+    in_registers: Any,
+) -> bool:  # fmt: skip
     align_stack()
-    return sweep_layer(strip, left, right, 1, constants, with_tangent, True)
+    return sweep_layer(strip, left, right, 1, constants, with_tangent, in_registers, True)
 
 
 @compiled
 def hidden_layer(
-    strip: RowGroup,
-    left: SideTables,
-    right: SideTables,
-    number: int,
-    constants: Constants,
-    with_tangent: Any,
-) -> bool:
+    strip: RowGroup, left: SideTables, right: SideTables, number: int, constants: Constants,
+    with_tangent: Any, in_registers: Any,
+) -> bool:  # fmt: skip
     align_stack()
-    return sweep_layer(strip, left, right, number, constants, with_tangent, False)
+    return sweep_layer(strip, left, right, number, constants, with_tangent, in_registers, False)
 
 
 @inlined_by_llvm
 def sweep_layer(
     strip: RowGroup, left: SideTables, right: SideTables, number: int, constants: Constants,
-    with_tangent: Any, enters: bool,
+    with_tangent: Any, in_registers: Any, enters: bool,
 ) -> bool:  # fmt: skip
     """Take a strip through a layer. Return whether some pixel pairs are doubtful.
 
-    `enters` in the first layer. `with_tangent` is None if only the GPK is asked for.
+    `enters` in the first layer. `with_tangent` is None if only the GPK is asked for, and
+    `in_registers` if sums over windows are made through memory.
     """
     layer = constants.layers[number]
-    memory, places, rows, d = strip.memory, strip.places, strip.rows, strip.d
-    table2, start = number * right.step, strip.start
+    memory, places, rows, first = strip.memory, strip.places, strip.rows, skipped(strip)
+    table2, start, last = number * right.step, strip.halo * strip.rows, first + strip.d
+    D, A, kept_input = places.distance + start, places.tangent + start, places.other_distance
+    if in_registers is None:  # boxes lie apart from D and A
+        kept_input, D = places.distance, places.other_distance + start
+        A = places.tangent_scratch + start
     at = SweptLayer(
         memory, left.roots, left.inverses, left.lost, right.roots, right.inverses, right.lost,
         left.root + number * left.step, right.root + table2, right.inverse + table2,
-        right.lost_root + table2, left.root, right.root, right.lost_root, right.pixel, rows, d,
-        places.distance + start, places.tangent + start, places.features + start,
-        places.tangent_branch + start, places.linear + start, places.doubt + start,
-        places.branch_distance, places.K, places.other_distance,
-        constants.initial, constants.p, constants.r,
+        right.lost_root + table2, left.root, right.root, right.lost_root, right.pixel, rows,
+        first, last, D, A, places.features + start, places.tangent_branch + start,
+        places.linear + start, places.doubt + start, places.branch_distance + start,
+        places.K + start, kept_input + start, places.tangent + start, constants.initial,
+        constants.p, constants.r,
     )  # fmt: skip
     zero = repeat_like(0.0, load_register(memory, at.D))
     if not enters:  # pixels that are read beyond the last one
-        for pixel in range(d, d + AHEAD):
-            store(memory, at.D + pixel * rows, load_register(memory, at.D + (d - 1) * rows))
+        for pixel in range(last, last + AHEAD):
+            store(memory, at.D + pixel * rows, load_register(memory, at.D + (last - 1) * rows))
     none = Window(zero, zero, zero, zero)
     ahead, before = Ahead(zero, zero, zero, zero, zero, zero, zero), Before(zero, zero, zero, zero)
     state = State(ahead, before, zero, zero, none, none, none, none, False)
-    for j in range(-AHEAD, min(KEPT + 1, d)):
-        state = pass_pixel(at, j, state, layer, with_tangent, enters, True)
-    for j in range(KEPT + 1, d):
-        state = pass_pixel(at, j, state, layer, with_tangent, enters, False)
-    if number < len(constants.layers) - 1:
-        close_rows(at, d, state, layer, with_tangent, enters)
+    begun = min(first + KEPT + 1, last)
+    for j in range(first - AHEAD, begun):
+        state = pass_pixel(at, j, state, layer, with_tangent, in_registers, enters, True)
+    for j in range(begun, last):
+        state = pass_pixel(at, j, state, layer, with_tangent, in_registers, enters, False)
+    if in_registers is not None and number < len(constants.layers) - 1:
+        close_rows(at, strip, state, layer, with_tangent, enters)
     return state.doubtful
 
 
 @inlined_by_llvm
 def close_rows(
-    at: SweptLayer, d: int, state: State, layer: Any, with_tangent: Any, enters: bool
+    at: SweptLayer, strip: RowGroup, state: State, layer: Any, with_tangent: Any, enters: bool
 ) -> None:
-    """Write the sums over windows across the seam."""
-    memory, rows = at.memory, at.rows
-    if enters:  # pixels beyond the last one were read at other places
+    """Write the sums over the last windows, and over windows across the seam of closed rows."""
+    memory, rows, d, pixels = at.memory, at.rows, at.last, 1
+    if strip.closed:
+        pixels += KEPT
+    if strip.closed and enters:  # pixels beyond the last one were read at other places
         first = load_register(memory, at.kept_input)
         second = load_register(memory, at.kept_input + 1 % d * rows)
         last, other = state.entry.sums, state.entry.more
@@ -393,7 +408,7 @@ def close_rows(
             box = load_register(memory, at.linear + before * rows) + pair
             store(memory, at.A + middle * rows, at.initial * box)
     D, T, D_window, T_window = state.D, state.T, state.D_window, state.T_window
-    for j in range(d, d + KEPT + 1):
+    for j in range(d, d + pixels):
         D_box, D_window = sum_windows(D_window, D)
         T_box, T_window = sum_windows(T_window, T)
         if j > KEPT:

@@ -47,6 +47,7 @@ class Way(NamedTuple):
     tangent: int  # rings of F̄ and Ā
     Sigma: int
     turned: int  # rings of Σ̄ and Ā_g of a layer
+    pixels: int  # ring: 1 at the pixels whose sum is the result, if these are not `everywhere`.
     left: int  # the derivative by a left pixel at each pixel pair, weighted
     left_weights: int
     right_weights: int  # the weights of each row.
@@ -54,13 +55,16 @@ class Way(NamedTuple):
     right_pixels: int  # two numbers for each channel: the right cases' vectors.
     kappa: int  # κ̄ of layer 1.
     sign: int  # −1 where δ is a sum (`input_adjoint`).
-    numbers: int  # derivatives by log α² at fixed variances, summed over the pixels of each row.
+    numbers: int
+    biases: int  # derivatives by log α² and log β at fixed variances, sums over each row's pixels.
     kept: int  # the `KEPT` quantities of layer 1, 2, ….
-    room: int  # scratch of moving sums over the input filter.
+    room: int  # scratch of moving sums over the input filter, and of `pixels`.
     single: FilterSum  # of one tap.
     input: FilterSum  # of the input filter.
-    start: float  # the derivative of a kernel by the kernel at a pixel pair.
     ntk: bool
+    everywhere: bool  # whether the result is the sum over all pixels of rows that close.
+    one_pixel: bool  # whether it is pixel 1; else the sum over the pixels without margins.
+    readout: float  # whether the readout is trained (`Network.parts`).
     every: bool  # whether kernels of all pairs are computed; else of pairs with weights.
     turns: bool  # whether the input's vectors are unit vectors of pixels (`input_adjoint`).
     share: float  # of the linear network, λ.
@@ -74,12 +78,16 @@ class RowGradients(NamedTuple):
 
     left_weights: np.ndarray
     right_weights: np.ndarray  # (left case, right case)
-    left: np.ndarray  # (left case, L + 1 + channels, pixel)
+    left: np.ndarray  # (L + 1 + channels, pixel of all left cases)
     right: np.ndarray  # (L + 1 + channels, right table)
-    by_alpha: np.ndarray  # (left case, right case)
+    by_numbers: np.ndarray  # (2, left case, right case), by log α² and by log β
 
     left_pixels: np.ndarray
-    """(left case, channel, pixel, 2), in the working precision: vectors as sums of two numbers, of
-    unit length if `Way.turns`. `right_pixels` are (channel, 2, right table)."""
+    """(channel, 2, pixel of all left cases), in the working precision: vectors as sums of two
+    numbers, of unit length if `Way.turns`. `right_pixels` are (channel, 2, right table)."""
 
     right_pixels: np.ndarray
+    begins: np.ndarray  # (left case,): the place of its first pixel.
+    n_left: int  # pixels of all left cases
+    n_right: int  # numbers of a right table
+    first_right: int  # where the first right case begins in `FlatTables`, where these have more.

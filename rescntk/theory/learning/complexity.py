@@ -124,8 +124,9 @@ def sample_complexity(
         cycles, kept = np.gcd(np.arange(1, d), d), float(harmonics(n_channels, top + 1))
         tail_least = tail / d
         tail_most = tail_least * (1.0 + float((kept ** (1.0 - d / cycles)).sum()))
-    inner = (slice(0, max(top - 1, 1)),) * d
-    edge = np.where(_mask(values.shape, inner), 0.0, values).max()
+    outer = values.copy()
+    outer[(slice(0, max(top - 1, 1)),) * d] = 0.0
+    edge = outer.max()
     rows = []
     for place in chosen:
         value = float(values[place])
@@ -138,12 +139,6 @@ def sample_complexity(
         rows.append(ComplexityRow(place, value, 0.5 * (least + most), least, most))
     settings = network, n_channels, d, kind, head, share, ridge, tail
     return SampleComplexity(tuple(rows), *settings)
-
-
-def _mask(shape: tuple[int, ...], inner: tuple[slice, ...]) -> np.ndarray:
-    mask = np.zeros(shape, dtype=bool)
-    mask[inner] = True
-    return mask
 
 
 def _chosen(given: Any, d: int, top: int, head: str) -> list[tuple[int, ...]]:

@@ -8,7 +8,7 @@ theorem 5.1, whose constants ``taylor`` computes.
 from .decay import DecayExponents, FrequencyDecay, decay_exponents, singularity_exponent
 from .funk_hecke import Cost, Spectrum, cost, eigenvalues
 from .quadrature import harmonics, multiplicities, zonal
-from .taylor import DecayConstants, decay_constants, taylor_coefficients, zonal_moments
+from .taylor import DecayConstants, decay_constants, taylor_coefficients
 
 __all__ = [
     "Cost",
@@ -25,5 +25,4 @@ __all__ = [
     "singularity_exponent",
     "taylor_coefficients",
     "zonal",
-    "zonal_moments",
 ]

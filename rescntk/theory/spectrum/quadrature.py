@@ -39,17 +39,12 @@ def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
     t, n_channels = check_real(t, "t", "in [-1, 1]"), check_channels(n_channels)
     check_dot_products(t, False)
     max_frequency = check_integer(max_frequency, "max_frequency", 0)
-    check_frequencies(max_frequency, t.size)
-    return _zonal(1.0 - np.abs(t), np.where(t < 0, -1.0, 1.0), n_channels, max_frequency)
-
-
-def check_frequencies(max_frequency: int, others: int, arrays: int = 1) -> None:
-    """Refuse frequencies that memory cannot hold, with `others` numbers each in each array."""
     check_free_memory(
-        8 * arrays * (max_frequency + 1) * others,
-        f"max_frequency is {max_frequency}: {others} numbers for each frequency",
+        8 * (max_frequency + 1) * t.size,
+        f"max_frequency is {max_frequency}: {t.size} numbers for each frequency",
         "give a smaller one, or fewer numbers for each",
     )
+    return _zonal(1.0 - np.abs(t), np.where(t < 0, -1.0, 1.0), n_channels, max_frequency)
 
 
 def _zonal(complement: np.ndarray, sign: np.ndarray, n_channels: int, highest: int) -> np.ndarray:

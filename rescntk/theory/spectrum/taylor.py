@@ -17,11 +17,10 @@ from scipy.special import betaln, gamma, gammaincc, gammaln
 from ...engines.boxes import circular_mean
 from ...network import RELU_FIELDS, Filter, Network, check_network
 from ...validation import check_integer
-from ..argument_checks import check_channels, check_kind, check_pixels, check_theorem, check_whole
+from ..argument_checks import check_kind, check_pixels, check_theorem, check_whole
 from ..complements import arc_cosines, check_nonzero
 from .decay import check_input_window, relative_pixels
 from .grid import rotate, shifts, taps
-from .quadrature import check_frequencies
 
 _MOST_PRODUCTS = 2e9
 """Most pairs of coefficients in a product of two series: 4 seconds of one core."""
@@ -90,35 +89,11 @@ def taylor_coefficients(
     return kernel_series(network, first, mean, kind)[-1][0]
 
 
-def zonal_moments(n_channels: int, max_frequency: int, max_degree: int) -> np.ndarray:
-    r"""Return the integrals :math:`\int t^n P_k(t)\, w(t)\, dt`, with P_k and w as in `zonal`.
-
-    Parameters
-    ----------
-    n_channels : int
-        C0, at least 2.
-    max_frequency, max_degree : int
-        The last k and n of the array (max_frequency + 1, max_degree + 1). A MemoryError says where
-        the free memory does not hold three of these.
-
-    Examples
-    --------
-    >>> from rescntk.theory import spectrum
-    >>> spectrum.zonal_moments(n_channels=2, max_frequency=2, max_degree=3)
-    array([[1.   , 0.   , 0.5  , 0.   ],
-           [0.   , 0.5  , 0.   , 0.375],
-           [0.   , 0.   , 0.25 , 0.   ]])
-    """
-    n_channels = check_channels(n_channels)
-    highest = check_integer(max_frequency, "max_frequency", 0)
-    degree = check_integer(max_degree, "max_degree", 0)
-    check_frequencies(highest, degree + 1, arrays=3)
-    k, n = np.arange(highest + 1)[:, None], np.arange(degree + 1)
-    return np.where((n >= k) & ((n - k) % 2 == 0), moments(n_channels, k, np.maximum(n, k)), 0.0)
-
-
 def moments(n_channels: int, k: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Return `zonal_moments` at k and n ≥ k of equal parity, of any broadcasting shapes."""
+    """Return ∫ t^n P_k(t) w(t) dt, P_k and w as in `zonal`, at k and n ≥ k of equal parity.
+
+    For other k and n the integral is 0. k and n have any broadcasting shapes.
+    """
     logs = gammaln(n + 1.0) - gammaln((n - k) / 2 + 1.0) - n * math.log(2.0)
     # Γ(C0/2)/Γ(C0/2 + m): two logarithms would cancel where channels are many.
     m = np.maximum((n + k) / 2, 1.0)

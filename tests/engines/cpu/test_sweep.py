@@ -40,11 +40,19 @@ def both_ways(monkeypatch, compute):
     return found
 
 
+NETWORKS = {
+    "windows in registers": rk.Network(4, 3, alpha=0.5),
+    "windows through memory": rk.Network(4, 5, outer_filter_size=9, alpha=0.5),
+    "a dilation for each layer": rk.Network(4, 3, dilation=(2, 1, 5, 3)),
+}
+
+
 @pytest.mark.parametrize("head", ["gap", "trace"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_difficult_signals_as_in_the_other_loops(dtype, head, rng, monkeypatch):
+@pytest.mark.parametrize("some", NETWORKS.values(), ids=NETWORKS)
+def test_difficult_signals_as_in_the_other_loops(some, dtype, head, rng, monkeypatch):
     """Pair by pair, at two depths; what is doubtful is doubtful in both."""
-    some, repeats = rk.Network(4, 3, alpha=0.5), []
+    repeats = []
     for make in (*SIGNALS, *UNEVEN):
         X = make(2, 19, rng)
 
