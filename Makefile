@@ -108,9 +108,10 @@ benchmark-gpu: $(if $(GIVEN),,$(VENV)/jax-$(CUDA).stamp)
 notebooks: $(VENV)/test.stamp
 	$(BIN)/python notebooks/run.py --write
 
-# The documentation as a site: build/site/index.html. A warning is an error.
+# The documentation as a site: build/site/index.html. A warning is an error. Over an older site, the
+# search would lose the index entries of pages that have not changed.
 docs: $(VENV)/test.stamp
-	rm -rf docs/api/generated
+	rm -rf docs/api/generated build/site
 	$(BIN)/python -m sphinx -W --keep-going -n -q -j auto docs build/site
 
 # The site in a browser: formulas, widths, search, and screenshots in build/look. CHROMIUM=PATH

@@ -53,6 +53,11 @@ SEARCHES = {
     "neural-tangents": "neural_tangents",
     "gradient": "gradients",
     "bias": "biases",
+    "calibration": "classification",
+    "counterfactual": "changed_signals",
+    "learning curve": "learning_curves",
+    "ensemble": "finite_networks",
+    "drift": "drift",
 }
 """What the search must find, and the page that must be among the first three results."""
 

@@ -10,6 +10,7 @@ import rescntk as rk
 pytest.importorskip("sklearn")
 pytest.importorskip("aeon")
 pytest.importorskip("jax")
+import accuracy
 import classification_report
 import cpu
 import estimators
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.slow
 
 
 PAGES = {
+    "accuracy.json": accuracy.table,
     "classification.csv": classification_report.table,
     "classification_curves.csv": lambda rows: classification_report.curve_table(rows, CURVE_SETS),
     "classification_noise.csv": classification_report.noise_tables,
