@@ -121,7 +121,7 @@ def test_progress(rng, capsys):
 def test_an_interrupted_fit(cls, rng, monkeypatch):
     """A first fit is no fit; a later fit keeps the former."""
     X, y = waves(rng, 12, 2)
-    model, kernel, made = cls(**QUICK), passes.Pass.kernel, []
+    model, kernel, made = cls(**QUICK), passes.Pass.__call__, []
 
     def some(*arguments, **options):
         made.append(1)
@@ -129,7 +129,7 @@ def test_an_interrupted_fit(cls, rng, monkeypatch):
             raise KeyboardInterrupt  # as a person does
         return kernel(*arguments, **options)
 
-    monkeypatch.setattr(passes.Pass, "kernel", some)
+    monkeypatch.setattr(passes.Pass, "__call__", some)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert not [name for name in vars(model) if name.endswith("_")]
