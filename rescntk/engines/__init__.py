@@ -35,7 +35,7 @@ Raising it announces later. Code that was compiled before is read from disk in l
 
 _FIRST_USE = "rescntk: reading or compiling the engine's loops, once for a machine and precision"
 
-_met: set[tuple[str, bool]] = set()  # precisions, and whether for general loops, met so far
+_met: set[tuple[str, str]] = set()  # precisions and loops met so far
 
 _COMPILED = ("relu",)
 """Activations that the loops of the engines "numba" and "cuda" have."""
@@ -50,14 +50,11 @@ only on the pair. By name, steps count modulo the least common multiple of all l
 """
 
 
-def _numba_is_missing(dtype: str = "float64", general: bool = False) -> str | None:
-    """Return the reason why numba does not work on this machine in a precision, or None.
-
-    The compiled loops that are tried are the sweep or the `general` ones.
-    """
+def _numba_is_missing(dtype: str = "float64", loops: str = "registers") -> str | None:
+    """Return the reason why numba's loops do not work here in a precision, or None."""
     if find_spec("numba") is None:
         return "numba is not installed: pip install 'rescntk[cpu]'"
-    reason = import_module(f"{__name__}.cpu").why_not(dtype, general)
+    reason = import_module(f"{__name__}.cpu").why_not(dtype, loops)
     return None if reason is None else f"numba does not work here: {reason}"
 
 
@@ -90,7 +87,7 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
     return None
 
 
-def _cuda_is_missing(dtype: str = "float64", general: bool = False) -> str | None:
+def _cuda_is_missing(dtype: str = "float64", loops: str = "") -> str | None:
     """Return the reason why CuPy or the GPU does not work on this machine, or None."""
     if "cupy" not in sys.modules and find_spec("cupy") is None:
         return (
@@ -134,7 +131,7 @@ class _Entry(NamedTuple):
 
     module: str
     knows: frozenset[str]
-    is_missing: Callable[[str, bool], str | None] = lambda dtype, general: None
+    is_missing: Callable[[str, str], str | None] = lambda dtype, loops: None
     refuses: Callable[[Request, Batch], str | None] = lambda request, X: None
     gradients: str | None = None
 
@@ -172,7 +169,9 @@ def available() -> dict[str, bool | str]:
     >>> rescntk.engines.available()["reference"]
     True
     """
-    return {name: entry.is_missing("float64", False) or True for name, entry in _ENGINES.items()}
+    return {
+        name: entry.is_missing("float64", "registers") or True for name, entry in _ENGINES.items()
+    }
 
 
 def choose(name: str, request: Request, X: Batch) -> Engine:
@@ -212,7 +211,7 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     def reason(engine: str) -> str | None:
         return _refusal(engine, request, X) or _ENGINES[engine].is_missing(*loops)
 
-    loops = request.dtype, _takes_general_loops(request, X)
+    loops = request.dtype, _loops_of(request, X)
     with nullcontext() if loops in _met else announced(_FIRST_USE, _ANNOUNCE_AFTER):
         name = _fastest(request, X) if name == "auto" else name
         refusal = reason(name)
@@ -228,10 +227,10 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     return cast(Engine, import_module(f"{__name__}.{module}"))
 
 
-def _takes_general_loops(request: Request, X: Batch) -> bool:
-    """Return whether the engine "numba" computes a request by its general loops."""
-    is_swept = import_module(f"{__name__}.cpu").is_swept
-    return not is_swept(request, channels_and_length(X)[0])
+def _loops_of(request: Request, X: Batch) -> str:
+    """Return by which loops the engine "numba" computes a request."""
+    found: str = import_module(f"{__name__}.cpu").loops_of(request, channels_and_length(X)[0])
+    return found
 
 
 def _fastest(request: Request, X: Batch) -> str:
@@ -244,7 +243,7 @@ def _fastest(request: Request, X: Batch) -> str:
         wide = isinstance(X, SignalList) and reach > _LONGEST_MARGIN  # whatever the lengths are
         if wide or _refusal("numba", request, X) is not None:
             return "reference"
-        reason = _numba_is_missing(request.dtype, _takes_general_loops(request, X))
+        reason = _numba_is_missing(request.dtype, _loops_of(request, X))
         if reason is None:
             return "numba"
         if find_spec("numba") is not None:

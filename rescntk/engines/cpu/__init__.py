@@ -41,7 +41,8 @@ a time. With 16 the sweep takes .83 to .88 (AMD EPYC, d = 100, depth 5).
 def gains_by_sweeping() -> bool:
     """Return whether the sweep is faster than the general loops on this processor.
 
-    It is on AMD's with AVX-512: 1.1 to 1.8 times (Zen 5, 13 kinds of Grams). With AVX2 it takes up
+    It is on AMD's with AVX-512: 1.1 to 1.8 times with filters of three pixels, 1.0 to 1.6 times
+    with others and with dilations (Zen 5, 40 kinds of Grams). With AVX2 it takes up
     to 1.4 times as long: half as many registers do not hold its state. Intel's processors with
     AVX-512 have not been measured, and a count of instructions predicts no gain there.
     """
@@ -68,6 +69,16 @@ def sums_in_registers(net: Network) -> bool:
     return net.filter_size == net.outer_filter_size == 3 and net.dilation == 1
 
 
+def loops_of(request: Request, n_channels: int) -> str:
+    """Return which loops compute a request: "general" ones, or the sweep.
+
+    The sweep has its sums over windows in "registers" or in "memory".
+    """
+    if not is_swept(request, n_channels):
+        return "general"
+    return "registers" if sums_in_registers(request.network) else "memory"
+
+
 def parts_of(request: Request, n_channels: int) -> list[Request]:
     """Return the requests, for depths that follow one another, that are computed apart.
 
@@ -81,28 +92,27 @@ def parts_of(request: Request, n_channels: int) -> list[Request]:
     if not shallow:
         return [request]
     first = replace(request, network=net.replace(depth=shallow[-1]), depths=shallow)
-    if not (is_swept(first, n_channels) and sums_in_registers(first.network)):
+    if loops_of(first, n_channels) != "registers":
         return [request]
     deep = request.depths[len(shallow) :]
     return [first, replace(request, depths=deep)] if deep else [first]
 
 
 @cache
-def why_not(dtype: str, general: bool = False) -> str | None:
-    """Return the reason why the compiled loops do not work in a precision, or None.
+def why_not(dtype: str, loops: str = "registers") -> str | None:
+    """Return the reason why the compiled loops (`loops_of`) do not work in a precision, or None.
 
-    The first call in a process computes the kernel of one short signal, by the sweep or by the
-    `general` loops. That call compiles the loops or reads them from disk, which the next calls then
-    need not do.
+    The first call in a process computes the kernel of one short signal. That call compiles the
+    loops or reads them from disk, which the next calls then need not do.
     """
-    reason = _failure(dtype, general)
+    reason = _failure(dtype, loops)
     if reason is None:
         return None
     for room, name in (("rows", "compute"), ("sweep", "sweep")):
         remove_damaged_files(getattr(sys.modules.get(f"{__name__}.{room}"), name, None))
     # Without damaged files numba compiles anew. Where only writing to disk failed, numba has kept
     # the compiled code in memory.
-    return _failure(dtype, general) and reason
+    return _failure(dtype, loops) and reason
 
 
 def remove_damaged_files(function: Any) -> None:
@@ -118,10 +128,10 @@ def remove_damaged_files(function: Any) -> None:
             path.unlink(missing_ok=True)
 
 
-def _failure(dtype: str, general: bool = False) -> str | None:
+def _failure(dtype: str, loops: str) -> str | None:
     """Return the error of a small Gram in words, None if there is no error."""
-    head = "equivariant" if general else "trace"
-    request = Request(Network(1, 3), head, KINDS, (1,), dtype)
+    head, size = "equivariant" if loops == "general" else "trace", 3 if loops == "registers" else 1
+    request = Request(Network(1, size), head, KINDS, (1,), dtype)
     try:
         _check_threads()
         engine = import_module(f"{__name__}.engine")

@@ -156,7 +156,7 @@ class NumbaRun:
         run: Callable[..., None] = compute
         last: tuple[Any, ...] = ()
         if plan.swept:
-            run, last = sweep, (self.constants.ntk or None, plan.in_registers or None)
+            run, last = sweep, (self.constants.ntk or None, None if plan.in_registers else True)
             plan = of_whole_rows(plan)
         segments, offsets = plan.segments(int(left.lengths[0])), right.offsets
         longest = segments[0].stop + 2 * plan.margin

@@ -1,11 +1,13 @@
-"""The sweep: one register of rows at a time through all layers, for filters of three pixels.
+"""The sweep: one register of rows at a time through all layers.
 
 A *strip* is a group of rows: one row for each number of a register. Its state stays in the
 first-level cache, whatever the length of the signals is. The rows of an array's signals are read
 from the right tables where they are; strips of several right cases have copies.
 
-swept_layers.py has the way through a layer. The other loops (layers.py) have the same steps of a
-layer; `Plan.swept` says which loops compute a request.
+swept_layers.py has the way through a layer. Filters of three pixels have their sums over windows
+in registers. Other filters, and dilations, have them through memory (sums.py), after each layer:
+kept in rings inside the loop, they took 1.7 times as long. The other loops (layers.py) have the
+same steps of a layer; `loops_of` says which loops compute a request.
 """
 
 from __future__ import annotations
@@ -129,7 +131,7 @@ def write_boxes(strip: RowGroup, inner: FilterSum, step: int, with_tangent: Any)
 @compiled
 def sweep_strip(
     strip: RowGroup, rows: RowPlaces, left: SideTables, right: SideTables, case: int,
-    constants: Constants, results: Results, with_tangent: Any, in_registers: Any,
+    constants: Constants, results: Results, with_tangent: Any, through_memory: Any,
 ) -> None:  # fmt: skip
     """Take one left case with a strip through all layers, and write the results."""
     memory, places, layers, doubtful = strip.memory, strip.places, constants.layers, False
@@ -141,15 +143,15 @@ def sweep_strip(
         layer = layers[number]
         if number == 1:
             write_angles(strip, left, right, constants.nearly_opposite)
-            doubtful = first_layer(group, left, right, constants, with_tangent, in_registers)
+            doubtful = first_layer(group, left, right, constants, with_tangent, through_memory)
         else:
             group = addresses(shortened(group, layer.inner_step * (inner.size // 2)))
-            if in_registers is None:
+            if through_memory is not None:
                 write_boxes(group, inner, layer.inner_step, with_tangent)
-            if hidden_layer(group, left, right, number, constants, with_tangent, in_registers):
+            if hidden_layer(group, left, right, number, constants, with_tangent, through_memory):
                 doubtful = True
         group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
-        if in_registers is None and number < len(layers) - 1:
+        if through_memory is not None and number < len(layers) - 1:
             add_branch(group, places.distance, places.branch_distance, outer, layer)
             if with_tangent is not None:
                 add_branch(group, places.tangent, places.K, outer, layer)
@@ -165,7 +167,7 @@ def sweep_strip(
 def sweep(
     left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces,
     diagonal_shift: int, only_diagonal: bool, whole: RowGroup, constants: Constants,
-    results: Results, with_tangent: Any, in_registers: Any, stamp: str = source_stamp(),
+    results: Results, with_tangent: Any, through_memory: Any, stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
     """Compute kernels of left cases with right cases, as `rows.compute`, one strip at a time."""
     tables, strip_rows = len(constants.layers), whole.rows
@@ -194,5 +196,5 @@ def sweep(
                     side = addresses(left_side(strip, left, lefts[case].first, tables))
                     sweep_strip(
                         strip, rows, side, others, case, constants, results, with_tangent,
-                        in_registers,
+                        through_memory,
                     )  # fmt: skip

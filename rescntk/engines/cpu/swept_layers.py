@@ -3,7 +3,8 @@
 At each pixel pair a strip carries box(D) and box(A), sums over the next layer's window, and Σ K and
 Σ T, sums over layers of the branch before its filter, K and T = K̇ ⊙ A_g + (o + r) K. A layer adds
 both filters' sums of its branch at once: sums of three sums of three pixels, which stay in
-registers. F⁰ joins box(A) once, in the first layer; no part of it is in Σ T.
+registers. F⁰ joins box(A) once, in the first layer; no part of it is in Σ T. With `through_memory`
+a layer writes its branch only: D and A are carried, and boxed before each layer.
 
 One pass of the loop reads pixel j + 2 and takes its √a, computes the polynomials of pixel j + 1 and
 the branch of pixel j, and sums the branches up to pixel j − 1. These four chains of
@@ -116,7 +117,7 @@ class SweptLayer(NamedTuple):
     doubt: int  # places of the first pixel in rings.
     kept_D: int
     kept_T: int
-    kept_input: int  # places of D_K, T and the input's D; with `in_registers` of the first pixels
+    kept_input: int  # places of D_K, T and the input's D; with `through_memory` of the first pixels
     kept_tangent: int  # place of the input's A
     initial: Any
     p: Numbers
@@ -242,7 +243,7 @@ def look_ahead(at: SweptLayer, pixel: int, enters: bool) -> tuple[Ahead, Vector,
 
 @inlined_by_llvm
 def pass_pixel(
-    at: SweptLayer, j: int, state: State, layer: Any, with_tangent: Any, in_registers: Any,
+    at: SweptLayer, j: int, state: State, layer: Any, with_tangent: Any, through_memory: Any,
     enters: bool, begins: bool,
 ) -> State:  # fmt: skip
     """Take the pixels j + 2, j + 1, j and j − 1 one step further. See the head of this file.
@@ -256,7 +257,7 @@ def pass_pixel(
     if enters:
         place = (j + AHEAD) * rows
         store(memory, at.linear + place, linear)
-        if in_registers is None:
+        if through_memory is not None:
             store(memory, at.kept_input + place, distance)
             store(memory, at.kept_tangent + place, at.initial * linear)
         else:
@@ -282,7 +283,7 @@ def pass_pixel(
         turned = times_slope(k0, now.w, now.v, layer, A)
     # The windows up to pixel j − 1.
     D_window, T_box, T_window = state.D_window, state.T, state.T_window
-    if in_registers is not None:
+    if through_memory is None:
         D_box, D_window = sum_windows(state.D_window, state.D)
         if with_tangent is not None:
             T_box, T_window = sum_windows(state.T_window, state.T)
@@ -303,7 +304,7 @@ def pass_pixel(
         if not enters:
             total = add_to_sum(total, load_register(memory, at.T + place), layer)
         store(memory, at.T + place, total)
-    if in_registers is None or (begins and 0 <= j < KEPT):
+    if through_memory is not None or (begins and 0 <= j < KEPT):
         store(memory, at.kept_D + place, D)
         if with_tangent is not None:
             store(memory, at.kept_T + place, T)
@@ -327,36 +328,36 @@ def write_windows(
 @compiled
 def first_layer(
     strip: RowGroup, left: SideTables, right: SideTables, constants: Constants, with_tangent: Any,
-    in_registers: Any,
+    through_memory: Any,
 ) -> bool:  # fmt: skip
     align_stack()
-    return sweep_layer(strip, left, right, 1, constants, with_tangent, in_registers, True)
+    return sweep_layer(strip, left, right, 1, constants, with_tangent, through_memory, True)
 
 
 @compiled
 def hidden_layer(
     strip: RowGroup, left: SideTables, right: SideTables, number: int, constants: Constants,
-    with_tangent: Any, in_registers: Any,
+    with_tangent: Any, through_memory: Any,
 ) -> bool:  # fmt: skip
     align_stack()
-    return sweep_layer(strip, left, right, number, constants, with_tangent, in_registers, False)
+    return sweep_layer(strip, left, right, number, constants, with_tangent, through_memory, False)
 
 
 @inlined_by_llvm
 def sweep_layer(
     strip: RowGroup, left: SideTables, right: SideTables, number: int, constants: Constants,
-    with_tangent: Any, in_registers: Any, enters: bool,
+    with_tangent: Any, through_memory: Any, enters: bool,
 ) -> bool:  # fmt: skip
     """Take a strip through a layer. Return whether some pixel pairs are doubtful.
 
     `enters` in the first layer. `with_tangent` is None if only the GPK is asked for, and
-    `in_registers` if sums over windows are made through memory.
+    `through_memory` if sums over windows are made through memory.
     """
     layer = constants.layers[number]
     memory, places, rows, first = strip.memory, strip.places, strip.rows, skipped(strip)
     table2, start, last = number * right.step, strip.halo * strip.rows, first + strip.d
     D, A, kept_input = places.distance + start, places.tangent + start, places.other_distance
-    if in_registers is None:  # boxes lie apart from D and A
+    if through_memory is not None:  # boxes lie apart from D and A
         kept_input, D = places.distance, places.other_distance + start
         A = places.tangent_scratch + start
     at = SweptLayer(
@@ -377,10 +378,10 @@ def sweep_layer(
     state = State(ahead, before, zero, zero, none, none, none, none, False)
     begun = min(first + KEPT + 1, last)
     for j in range(first - AHEAD, begun):
-        state = pass_pixel(at, j, state, layer, with_tangent, in_registers, enters, True)
+        state = pass_pixel(at, j, state, layer, with_tangent, through_memory, enters, True)
     for j in range(begun, last):
-        state = pass_pixel(at, j, state, layer, with_tangent, in_registers, enters, False)
-    if in_registers is not None and number < len(constants.layers) - 1:
+        state = pass_pixel(at, j, state, layer, with_tangent, through_memory, enters, False)
+    if through_memory is None and number < len(constants.layers) - 1:
         close_rows(at, strip, state, layer, with_tangent, enters)
     return state.doubtful
 
