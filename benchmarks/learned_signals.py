@@ -19,7 +19,7 @@ from images import digits
 
 import rescntk as rk
 from rescntk.datasets import load_labelled
-from rescntk.learn import ResidualKernelClassifier
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
 
 KERNEL = rk.ResCNTK(4, normalized=True)
 CASES = (
@@ -27,17 +27,19 @@ CASES = (
     ("JapaneseVowels", 9, 3),
     ("BasicMotions", 8, 3),
     ("OSULeaf", 18, 1),
-    ("digits", 10, 1),
+    ("digits", 10, 3),
+    ("digits", 100, 1),
 )
 """Sets, numbers of signals, and draws of the start, those that take least time first."""
 PENALTY, ITERATIONS = 1e-3, 60
+LANDMARKS = (("chosen", 100), ("chosen", 300), ("chosen", 1000), ("learned", 100))
 FAMILIES = {"CGPK": rk.CGPK, "CNTK": rk.CNTK, "ResCGPK": rk.ResCGPK, "ResCNTK": rk.ResCNTK}
 DEPTHS, SIZES, DRAWS = (2, 5, 10, 20), (2, 4, 8, 16), 4
 OF_KERNELS = 1e-4
 """Penalty in the comparison of kernels. Chosen: the least leave-one-out error of GPKs from depth 5
 on, in powers of ten. NTKs have it at 1e-9, where learned signals fit noise of training signals."""
 OPTIONS = {"dtype": "float32"}
-CHANGED = ("GunPoint", "ArrowHead", "JapaneseVowels")
+CHANGED = ("GunPoint", "ArrowHead", "JapaneseVowels", "Covid3Month")
 
 
 def parts_of(name: str) -> tuple[np.ndarray, ...]:
@@ -102,13 +104,54 @@ def signals(quick: bool) -> Iterator[Row]:
         }
 
 
+def landmarks(quick: bool) -> Iterator[Row]:
+    """Yield accuracies on digits, and times of a fit, with chosen and with learned landmarks."""
+    X, y, Z, expected = parts_of("digits")
+    classes, Y = targets(y)
+    for way, m in LANDMARKS[:1] if quick else LANDMARKS:
+        start = time.process_time()
+        if way == "learned":
+            found: Any = rk.regression.learn_signals(
+                KERNEL, X, Y, m, penalty=PENALTY, max_iterations=ITERATIONS, **OPTIONS
+            )
+            seconds = time.process_time() - start
+            decisions = KERNEL(Z, found.signals, **OPTIONS) @ found.coefficients
+        else:
+            places = rk.regression.learned_signals.of_each_label(y, m, np.random.default_rng(0))
+            found = rk.regression.restricted_ridge(KERNEL, X, Y, places, PENALTY, **OPTIONS)
+            seconds, decisions = time.process_time() - start, found.predict(Z)
+        yield {
+            "landmarks": way, "m": m, "seconds": seconds,
+            "accuracy": accuracy(decisions, classes, expected),
+        }  # fmt: skip
+
+
+def model_parts() -> Iterator[tuple[str, tuple[np.ndarray, ...]]]:
+    """Yield names, training signals, labels, test signals and labels of condensed models."""
+    for name in SETS:
+        yield name, (*load_labelled(name), *load_labelled(name, "test"))
+    yield "JapaneseVowels, parts exchanged", (
+        *load_labelled("JapaneseVowels", "test"), *load_labelled("JapaneseVowels"),
+    )  # fmt: skip
+    yield "simulated, 4 × 510", simulated(500, 200)
+
+
+def simulated(n: int, n_test: int) -> tuple[np.ndarray, ...]:
+    """Return parts of four classes: a wave of another frequency in noise and a random walk."""
+    rng, time, total = np.random.default_rng(0), np.arange(510) / 510, n + n_test
+    y, sizes = np.arange(total) % 4, np.array([0.7, 0.35, 0.14, 0.07])
+    waves = np.sin(2 * np.pi * (3 + 2 * y[:, None]) * time + 0.5 * y[:, None])
+    noise = rng.standard_normal((2, total, 4, 510))
+    X = 0.1 * noise[0].cumsum(axis=2) + noise[1] + sizes[:, None] * waves[:, None]
+    return X[:n], y[:n], X[n:], y[n:]
+
+
 def models(quick: bool) -> Iterator[Row]:
     """Yield accuracies of full and condensed models, and ratios of time and file."""
-    for name in SETS[1:2] if quick else SETS:
-        (X, y), (Z, expected) = load_labelled(name), load_labelled(name, "test")
+    for name, (X, y, Z, expected) in list(model_parts())[: 1 if quick else None]:
         full = ResidualKernelClassifier(effort="fast").fit(X, y)
         m, start = max(2 * len(full.classes_), -(-len(X) // 10)), time.process_time()
-        small = full.condense(m, max_iterations=2 if quick else 12)
+        small = full.condense(m, max_iterations=2 if quick else 30)
         seconds = time.process_time() - start
         times = [_seconds(model, Z[:50]) for model in (full, small)]
         sizes = [len(pickle.dumps(model)) for model in (full, small)]
@@ -130,22 +173,34 @@ def _seconds(model: Any, X: np.ndarray) -> float:
 
 
 def changes(quick: bool) -> Iterator[Row]:
-    """Yield how many signals reach another class, and distances by the nearest other signal's."""
+    """Yield how many signals get another answer, and distances by the nearest signal that has it.
+
+    A regressor is to predict the upper or lower quartile of the targets, whichever is farther.
+    """
     for name in CHANGED[:1] if quick else CHANGED:
         (X, y), (Z, _) = load_labelled(name), load_labelled(name, "test")
-        Z = Z[:: len(Z) // (2 if quick else 6)][:6]
-        model = ResidualKernelClassifier(effort="fast").fit(X, y)
+        Z = Z[:: len(Z) // (2 if quick else 12)][:12]
+        numbers = name == CHANGED[-1]
+        model: Any = (ResidualKernelRegressor if numbers else ResidualKernelClassifier)(
+            effort="fast"
+        ).fit(X, y.astype(float) if numbers else y)
+        before, wanted, have = model.predict(Z), (), y != model.predict(Z)[:, None]
+        if numbers:
+            low, middle, high = np.quantile(y.astype(float), (0.25, 0.5, 0.75))
+            rising = (before < middle)[:, None]
+            wanted = (np.where(rising[:, 0], high, low),)
+            have = np.where(rising, y.astype(float) >= high, y.astype(float) <= low)
         start = time.process_time()
-        found = model.counterfactual(Z, max_iterations=3 if quick else 15)
+        found = model.counterfactual(Z, *wanted, max_iterations=3 if quick else 25)
         seconds = time.process_time() - start
         scale = X.std(axis=(0, 2))[:, None]
-        ratios = []
-        for z, label, distance in zip(Z, model.predict(Z), found.distances, strict=True):
-            others = ((X[y != label] - z) / scale) ** 2
-            ratios.append(distance / np.sqrt(others.sum(axis=(1, 2)).min()))
+        nearest = [
+            np.sqrt((((X[others] - z) / scale) ** 2).sum(axis=(1, 2)).min())
+            for z, others in zip(Z, have, strict=True)
+        ]
         yield {
             "set": name, "cases": len(Z), "found": float(found.found.mean()),
-            "distance": float(np.nanmedian(ratios)), "seconds": seconds,
+            "distance": float(np.nanmedian(found.distances / nearest)), "seconds": seconds,
         }  # fmt: skip
 
 
@@ -198,6 +253,7 @@ def picture(rows: list[Row]) -> Any:
 
 PARTS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "signals": signals,
+    "landmarks": landmarks,
     "models": models,
     "changes": changes,
     "kernels": kernels,
@@ -211,14 +267,19 @@ HEADERS = {
         "by randomly pivoted Cholesky, and learned (60 iterations from chosen ones); means of "
         "the draws. Spread: largest less least accuracy of learned signals."
     ),
+    "landmarks": (
+        "Landmarks of 1000 digits, the same kernel and penalty: chosen of each class, or learned, "
+        "by their accuracy on the other 797 and the processor seconds of a fit."
+    ),
     "models": (
-        'Accuracies of `ResidualKernelClassifier(effort="fast")`, and of `condense(m, '
-        "max_iterations=12)`; m is a tenth of the signals, at least two for each class. Faster: "
+        'Accuracies of `ResidualKernelClassifier(effort="fast")`, and of `condense(m)`; '
+        "m is a tenth of the signals, at least two for each class. Faster: "
         "processor time of predicting 50 signals, full by condensed. File: condensed by full."
     ),
     "changes": (
         "`counterfactual` of test signals: the share found, with a probability of at least .8, and "
-        "the median distance by the distance to the nearest training signal of another class."
+        "the median distance by the distance to the nearest training signal of another class. For "
+        "Covid3Month, to predict the farther quartile of the targets; by the nearest beyond it."
     ),
     "kernels": (
         f"Accuracies on ItalyPowerDemand (67 training signals) of m learned signals, {ITERATIONS} "

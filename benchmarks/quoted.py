@@ -219,6 +219,20 @@ def sentences() -> dict[str, list[tuple]]:
                   for row in (("ItalyPowerDemand", "4"), ("JapaneseVowels", "9"))
                   for way in ("chosen", "learned", "all")),
             ),
+            (
+                "10 learned images are right for {:.0f} % of the other 797, 10 chosen ones for "
+                "{:.0f} %, all 1000 for {:.0f} %",
+                *(100 * value("learned_signals", way, "digits", "10")
+                  for way in ("learned", "chosen", "all")),
+            ),
+            (
+                "100 learned landmarks of 1000 digits take {:.0f} processor seconds and reach "
+                "{:.1f} %, 300 chosen ones take {:.1f} and reach {:.1f} %, all 1000 take {:.1f} "
+                "and reach {:.1f} %",
+                *(factor * value("learned_signals", column, "landmarks", *row)
+                  for row in (("learned", "100"), ("chosen", "300"), ("chosen", "1000"))
+                  for column, factor in (("seconds", 1), ("accuracy", 100))),
+            ),
         ],
         "docs/guide/novelty.md": [
             (

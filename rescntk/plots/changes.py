@@ -58,12 +58,14 @@ def learned_signals(learned: Any, classes: Any = None, columns: int = 3) -> Any:
     order = np.arange(len(W)) if names is None else np.argsort(top, kind="stable")
     rows = -(-len(signals) // width)
     panels = figure((2.6 * width, 0.4 + 1.7 * rows)).subplots(rows, width, squeeze=False).ravel()
-    for ax, k in zip(panels, order, strict=False):
+    for place, (ax, k) in enumerate(zip(panels, order, strict=False)):
         output = 0 if signed else top[k]
         words = "" if names is None else f"{names[top[k]]}, "
         number = f"{W[k, output]:.3g}".replace("-", "−")
         ax.set_title(f"{words}coefficient {number}", fontsize="small")
         _draw(ax, signals[k], COLOURS[top[k] % len(COLOURS)])
+        ax.set_xlabel("time point" if place + width >= len(signals) else None)
+        ax.set_ylabel("value" if place % width == 0 else None)
     for ax in panels[len(signals) :]:
         ax.remove()
     return panels[: len(signals)]
