@@ -152,7 +152,7 @@ def test_threads_give_the_same_bits(dtype, rng):
 
 @needs_numba
 def test_own_kernels_go_back_in_batches(rng, monkeypatch):
-    monkeypatch.setattr("rescntk.engines.cpu.gradients._OWN_PAIRS", 3)
+    monkeypatch.setattr("rescntk.engines.cpu.gradient_run._OWN_PAIRS", 3)
     X, W = rng.standard_normal((8, 2, 9)), rng.standard_normal((8, 8))
     kernel = KERNEL.replace(normalized=True)
     found, exact = (kernel.vjp(X, weights=W, engine=engine) for engine in ("numba", "reference"))
