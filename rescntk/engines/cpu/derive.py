@@ -41,12 +41,12 @@ from .way import RowGradients, Way
 def derive(
     left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces, diagonal_shift: int,
     whole: RowGroup, constants: Constants, results: Results, way: Way, gradients: RowGradients,
-    swept: Any, in_registers: Any, stamp: str = source_stamp(),
+    general: Any, swept: Any, in_registers: Any, stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
     """Compute kernels of left cases with right cases, and derivatives of their weighted sum.
 
-    `swept` is None if the general loops take the way forth, else the sweep does, and `in_registers`
-    is as in `sweep.sweep`. The other arguments are as for `rows.compute`.
+    The loops that take the way forth, `general` or `swept`, are not None: numba leaves out the
+    others. `in_registers` is as in `sweep.sweep`. The other arguments are as for `rows.compute`.
     """
     layers, group_rows = len(constants.layers), whole.rows
     per_table = (len(right.inverse) - PADDING) // layers
@@ -92,9 +92,9 @@ def derive(
                 write_biases(group, rows, case, results)
             some = write_weights(whole, rows, case, way, gradients)
             if some or way.every:
-                if swept is None:
+                if general is not None:
                     pass_forth(group, rows, left, lefts, case, constants, results, way, out)
-                else:
+                if swept is not None:
                     d, pixel = lefts[case].pixels, lefts[case].first
                     unit, root = pixel * channels, pixel * layers
                     side = addresses(SideTables(

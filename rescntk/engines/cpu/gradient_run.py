@@ -213,7 +213,8 @@ class GradientRun(NumbaRun):
             derive(
                 left.packed("left"), right.packed("right"), lefts, rights, shift, group,
                 self.constants._replace(stop=stop_flag()), results, way, gradients,
-                plan.swept or None, (plan.swept and plan.in_registers) or None,
+                not plan.swept or None, plan.swept or None,
+                (plan.swept and plan.in_registers) or None,
             )  # fmt: skip
             check_stop()
             if repeated:
