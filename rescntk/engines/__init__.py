@@ -137,9 +137,9 @@ class _Entry(NamedTuple):
 
 
 _ENGINES = {
-    "reference": _Entry("reference", BASIC_FIELDS | {"bias"}, gradients="gradients"),
+    "reference": _Entry("reference", BASIC_FIELDS | {"bias"}, gradients="derivatives"),
     "numba": _Entry(
-        "cpu.engine", BASIC_FIELDS | {"bias"}, _numba_is_missing, _numba_refuses, "cpu.gradients"
+        "cpu.engine", BASIC_FIELDS | {"bias"}, _numba_is_missing, _numba_refuses, "cpu.gradient_run"
     ),
     "cuda": _Entry("cuda.engine", BASIC_FIELDS, _cuda_is_missing, _cuda_refuses),
 }

@@ -6,7 +6,7 @@ come in reverse order, with the adjoints of layer.py. Derivatives by q1 and q2 a
 F = (q1 + q2)/2 − D.
 
 The adjoint of each kernel is 1. Weights of pairs of signals come where derivatives are added up
-over pairs (gradients.py).
+over pairs (derivatives.py).
 
 Skip connections carry the adjoint of the result, `start`, unchanged to the input. It is kept apart
 from the branches' F̄ and Ā: the mean of F⁰ over all pixel pairs may cancel (`Scaling.adds_mean`).

@@ -28,12 +28,11 @@ from .arguments import (
 )
 from .compilation import compiled, inlined_by_llvm, standing_in
 from .forth import add_window
-from .groups import shortened
+from .groups import shortened, skipped
 from .layers import (
     keeps_root_errors,
 )
 from .references import addresses
-from .rows import skipped
 from .sums import add_taps, around, moving_sum
 from .vectors import (
     Numbers,
@@ -206,85 +205,54 @@ def write_weights(
 
 
 @compiled
-def sum_rows(group: RowGroup, place: int, j: int) -> float:
-    """Return the sum over all rows of a quantity at the pixel `j`."""
-    memory, at = group.memory, place + j * group.rows
-    total = load_line(memory, at)
-    for row in range(memory.per_line, group.rows, memory.per_line):
-        total = total + load_line(memory, at + row)
-    return sum_numbers(total)
-
-
-@compiled
 def back_input(
-    group: RowGroup, left: FlatTables, table: int, right_input: int, features: Taps, way: Way
-) -> None:
-    """Compute the weighted a, b, a' and b' of `input_adjoint`, without halos.
+    group: RowGroup, left: FlatTables, table: int, right_input: int, squares: Taps, features: Taps,
+    tables: int, first: int, margin: int, way: Way, out: Any,
+) -> None:  # fmt: skip
+    """Add the derivatives by squares of pixels, and by pixels at fixed variances.
 
-    They come to the places of Σ̄, `left`, Ā_g and Ā, and −1 to `sign` where δ is a
-    sum. `features` are the taps of F̄⁰.
+    These are −(a δ + b û) by the left and a' δ + b' û by the right ones (`input_adjoint`). The taps
+    `squares` sum to twice the derivatives by squares, `features` to F̄⁰. The left case's first pixel
+    is at `first` in `out`.
     """
     align_stack()
-    memory, rows, length = group.memory, group.rows, group.length
+    memory, rows, length, n_left = group.memory, group.rows, group.length, out.n_left
     for j in range(group.d):
+        pixel = first + around(j - margin, group.d - 2 * margin)
         for row in range(0, rows, memory.per_line):
             at = j * rows + row
-            F = box_line(memory, features, at)
+            F, more = box_line(memory, features, at), 0.5 * box_line(memory, squares, at)
             own_weights = load_line(memory, way.left_weights + row)
             weights = load_line(memory, way.right_weights + row)
+            out.left[pixel] += sum_numbers(own_weights * more)
+            right = way.right + at
+            store(memory, right, load_line(memory, right) + weights * more)
+            a, b, other_a, other_b, sign = F, 0.0 * F, F, 0.0 * F, 1.0 + 0.0 * F
             if way.turns:
                 root1, root2, difference, _, _ = line_roots(
                     memory, left, table + j, right_input + at, length
                 )
-                kappa = 0.0 * F
-                kept = load_line(memory, way.kept + W * length + at)
+                kappa, kept = 0.0 * F, load_line(memory, way.kept + W * length + at)
                 w, v = kept_correlation(kept)
-                sign = where_less(kept, 0.0, -1.0, 1.0 + kappa)
+                sign = where_less(kept, 0.0, -1.0, sign)
                 if way.ntk:
                     kappa = load_line(memory, way.kappa + at)
                 a, b, other_a, other_b = input_adjoint(
                     F, kappa, w, v, _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * difference
                 )
-            else:
-                a, b, other_a, other_b, sign = F, 0.0 * F, F, 0.0 * F, 1.0 + 0.0 * F
-            store(memory, way.sign + at, sign)
-            store(memory, way.Sigma + at, own_weights * a)
-            store(memory, way.left + at, own_weights * b)
-            store(memory, way.turned + at, weights * other_a)
-            store(memory, way.tangent + at, weights * other_b)
-
-
-@compiled
-def add_pixels(
-    group: RowGroup, first: int, channels: int, tables: int, margin: int, way: Way, out: Any
-) -> None:
-    """Add the derivatives by pixels at fixed variances, −(a δ + b û) and a' δ + b' û.
-
-    The left case's first pixel is at `first` in `out`.
-    """
-    align_stack()
-    memory, length, d, n_left = group.memory, group.length, group.d, out.n_left
-    if way.turns:  # κ̄ is not needed any more
-        for j in range(d):
-            memory[way.kappa + j] = sum_rows(group, way.left, j)
-    for channel in range(channels):
-        z = way.right_pixels + 2 * channel * length
-        right = way.right + (tables + channel) * length
-        for j in range(d):
-            here, pixel = j * group.rows, first + around(j - margin, d - 2 * margin)
-            x = 2 * channel * n_left + pixel
-            total, unit = repeat_like(0.0, load_line(memory, here)), out.left_pixels[x]
-            high, low = repeat_like(unit, total), repeat_like(out.left_pixels[x + n_left], total)
-            for at in range(here, here + group.rows, memory.per_line):
-                sign = load_line(memory, way.sign + at)
-                delta = high - sign * load_line(memory, z + at)
-                delta = delta + (low - sign * load_line(memory, z + length + at))
-                total = total + load_line(memory, way.Sigma + at) * delta
-                more = load_line(memory, way.turned + at) * delta
-                more = more + load_line(memory, way.tangent + at) * high
-                store(memory, right + at, load_line(memory, right + at) + more)
-            more_left = sum_numbers(total) + unit * memory[way.kappa + j]
-            out.left[(tables + channel) * n_left + pixel] -= more_left
+            a, other_a, other_b = own_weights * a, weights * other_a, weights * other_b
+            along = sum_numbers(own_weights * b)
+            x, z, right = pixel, way.right_pixels + at, right + tables * length
+            place = tables * n_left + pixel
+            for _ in range(out.n_channels):
+                unit = out.left_pixels[x]
+                high, low = repeat_like(unit, a), repeat_like(out.left_pixels[x + n_left], a)
+                delta = high - sign * load_line(memory, z)
+                delta = delta + (low - sign * load_line(memory, z + length))
+                out.left[place] -= sum_numbers(a * delta) + unit * along
+                more = other_a * delta + other_b * high
+                store(memory, right, load_line(memory, right) + more)
+                x, z, right, place = x + 2 * n_left, z + 2 * length, right + length, place + n_left
 
 
 @compiled
@@ -310,7 +278,7 @@ def begin_back(whole: RowGroup, central: RowGroup, way: Way) -> None:
 @compiled
 def pass_back(
     whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
-    channels: int, constants: Constants, way: Way, gradients: RowGradients, out: Any,
+    constants: Constants, way: Way, gradients: RowGradients, out: Any,
 ) -> None:  # fmt: skip
     """Take the rows of a group back through all layers, and add up the derivatives.
 
@@ -370,21 +338,13 @@ def pass_back(
         store(memory, way.tangent + at, more)
         features = load(memory, way.features + at)
         store(memory, way.features + at, features + more)
-    taps = moving_sum(whole, way.tangent, way.input, 1, way.room, None)
-    for j in range(whole.d):
-        for row in range(0, whole.rows, memory.per_line):
-            at = j * whole.rows + row
-            more = box_line(memory, taps, at)
-            store(memory, way.left + at, load_line(memory, way.left_weights + row) * more)
-            more = load_line(memory, way.right_weights + row) * more
-            store(memory, way.right + at, load_line(memory, way.right + at) + more)
-    first = out.begins[case]
-    for j in range(whole.d):
-        pixel = around(j - constants.margin, period)
-        out.left[first + pixel] += 0.5 * sum_rows(whole, way.left, j)
-    taps = moving_sum(whole, way.features, way.input, 1, way.room, None)
-    back_input(whole, left, table, places.right_layers, taps, way)
-    add_pixels(whole, first, channels, depth + 1, constants.margin, way, out)
+    squares = moving_sum(whole, way.tangent, way.input, 1, way.room, None)
+    room = way.room + way.input.pieces * length
+    taps = moving_sum(whole, way.features, way.input, 1, room, None)
+    back_input(
+        whole, left, table, places.right_layers, squares, taps, depth + 1, out.begins[case],
+        constants.margin, way, out,
+    )  # fmt: skip
 
 
 @compiled
@@ -400,7 +360,7 @@ def add_right(
             source = (line * rows.line + place.across + pixel) * rows.stride + begin
             at = way.right + j * group.rows + row
             for table in range(tables):
-                factor = 0.5 if table <= depth else 1.0
+                factor = 0.5 if 0 < table <= depth else 1.0
                 out.right[table * out.n_right + source] += factor * memory[at]
                 at += group.length
             pixel += 1

@@ -12,7 +12,6 @@ import numpy as np
 from ..layer import (
     add,
     dual,
-    lost_slope,
     tangent_branch,
     tangent_g,
     times_slope,
@@ -28,7 +27,7 @@ from .arguments import (
     Taps,
 )
 from .compilation import compiled
-from .groups import shortened
+from .groups import shortened, skipped
 from .heads import take_doubts
 from .layer_sums import add_kernels, box_linear, box_tangent
 from .layers import (
@@ -40,21 +39,20 @@ from .layers import (
     write_own_squares,
 )
 from .references import addresses
-from .rows import left_pixels, skipped
-from .substitutes import add_bias_distance, add_bias_tangent, has_biases
+from .rows import left_pixels
+from .substitutes import add_bias_distance, add_bias_tangent, add_to_sum, has_biases
 from .sums import around, box, moving_sum
 from .vectors import (
     align_stack,
     any_negative,
     fabs,
-    inverse_root,
     load,
     load_line,
     repeat_like,
     store,
     where_less,
 )
-from .way import COSECANT, KEPT, LOST, TANGENT, W, Way
+from .way import KEPT, TANGENT, RowGradients, W, Way, doubt_near, keep_branch
 
 
 @compiled
@@ -99,12 +97,13 @@ def keep_input(
 
 @compiled
 def keep_correlations(
-    group: RowGroup, case: int, channels: int, constants: Constants, way: Way, out: Any
-) -> None:
-    """Keep w and v = 1 + ρ of the input's pixels, from unit vectors with twice the digits."""
+    group: RowGroup, case: int, constants: Constants, w_place: int, v_place: int, way: Way,
+    out: RowGradients,
+) -> None:  # fmt: skip
+    """Write w and v = 1 + ρ of the input's pixels, from unit vectors with twice the digits."""
     align_stack()
     memory, length, line, n_left = group.memory, group.length, group.memory.per_line, out.n_left
-    opposite, margin = constants.nearly_opposite, constants.margin
+    opposite, margin, channels = constants.nearly_opposite, constants.margin, out.n_channels
     for j in range(group.d):
         first = out.begins[case] + around(j - margin, group.d - 2 * margin)
         for at in range(j * group.rows, (j + 1) * group.rows, line):
@@ -126,8 +125,8 @@ def keep_correlations(
                     rest = rest + load_line(memory, z + length)
                     other = other + (term + rest) * (term + rest)
                 v = where_less(opposite, w, 0.5 * other, v)
-            store(memory, way.kept + W * length + at, w)
-            store(memory, way.kept + TANGENT * length + at, v)
+            store(memory, w_place + at, w)
+            store(memory, v_place + at, v)
 
 
 @compiled
@@ -161,14 +160,7 @@ def keep_layer(
                 )  # fmt: skip
                 doubtful |= some
                 if not keeps_root_errors(memory):
-                    near = where_less(w, v, w, v)
-                    if any_negative(near - way.near):
-                        # κ̄ is large, and √q1 − √q2 has rounding errors.
-                        place = places.doubt + out
-                        more = where_less(near, way.near, way.most_doubt, 0.0)
-                        more = where_less(0.0, near, more, 0.0)
-                        doubtful |= any_negative(0.0 - more)
-                        store(memory, place, load(memory, place) + more)
+                    doubtful |= doubt_near(memory, places.doubt + out, w, v, way)
             half_g = root1 * root2
             relu = dual(half_g, w, v, layer, (constants.p, constants.r))
             store(
@@ -176,45 +168,38 @@ def keep_layer(
                 places.branch_distance + out,
                 layer.half_factor * (h * h) + relu.deficit,
             )
-            store(memory, here + W * length, where_less(w, v, w, 0.0 - (v + layer.tiny)))
-            lost = lost_slope(relu.k0, w, v, layer, way.share)
-            # Windows without variance have ρ = 0, the mean over all ρ.
-            lost = where_less(0.0, half_g, lost, 0.5 * layer.half_factor * (1.0 - way.share))
-            store(memory, here + LOST * length, lost)
-            total = distance
+            total = A_g = distance
             if not keeps_root_errors(memory):
                 total = fabs(h) * (root1 + root2) + distance
-            size, least = 2.0 * half_g * where_less(w, v, w, v), way.noise * total
-            if known:  # w of the input's pixels is exact
-                size, least = w * v, 0.0 * w
-            cosecant = where_less(least, size, inverse_root(w * v), 0.0)
-            store(memory, here + COSECANT * length, cosecant)
             if way.ntk:
                 A_g = box(memory, tangents, at)
                 if constants.skip:
                     A_g = linear_scale * load(memory, linear + at) + A_g
                 A_g = add_bias_tangent(A_g, group, at, layer)
                 A_g = tangent_g(A_g, half_g, 1.0 - w, layer)
-                store(memory, here + TANGENT * length, A_g)
                 branch = tangent_branch(times_slope(relu.k0, w, v, layer, A_g), relu.K, layer)
                 store(memory, places.tangent_branch + out, branch)
             else:
                 K = out + (places.features if constants.summed else places.K)
-                store(memory, K, layer.sum_scale * load(memory, K) + relu.K)
+                store(memory, K, add_to_sum(relu.K, load(memory, K), layer))
+            keep_branch(
+                memory, here, length, w, v, relu.k0, half_g, A_g, total, known, layer, way
+            )  # fmt: skip
     return doubtful
 
 
 @compiled
 def pass_forth(
     whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
-    channels: int, constants: Constants, results: Results, way: Way, out: Any,
+    constants: Constants, results: Results, way: Way, out: Any,
 ) -> None:  # fmt: skip
     """Take one left case with the rows of a group through all layers (`rows.pass_layers`)."""
     layers, inner, outer = constants.layers, constants.inner, constants.outer
     memory, places, length, depth = whole.memory, whole.places, whole.length, len(layers) - 1
     boxed, doubtful, squares = 0, False, places.squares
     if way.turns:
-        keep_correlations(whole, case, channels, constants, way, out)
+        w, v = way.kept + W * length, way.kept + TANGENT * length
+        keep_correlations(whole, case, constants, w, v, way, out)
     elif places.left_cases > 1:
         squares += case % places.left_cases * length
     elif constants.window.size > 1:

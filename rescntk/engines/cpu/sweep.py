@@ -27,6 +27,7 @@ from .arguments import (
     SideTables,
 )
 from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_stamp
+from .forth import keep_correlations
 from .groups import first_place, resized, rows_of_group, shortened
 from .heads import find_grids, take_doubts, write_sums
 from .layers import keeps_root_errors
@@ -131,9 +132,13 @@ def write_boxes(strip: RowGroup, inner: FilterSum, step: int, with_tangent: Any)
 @compiled
 def sweep_strip(
     strip: RowGroup, rows: RowPlaces, left: SideTables, right: SideTables, case: int,
-    constants: Constants, results: Results, with_tangent: Any, through_memory: Any,
+    constants: Constants, results: Results, with_tangent: Any, through_memory: Any, way: Any,
+    out: Any,
 ) -> None:  # fmt: skip
-    """Take one left case with a strip through all layers, and write the results."""
+    """Take one left case with a strip through all layers, and write the results.
+
+    With a `way` and `out` (derive.py), what the way back needs is kept.
+    """
     memory, places, layers, doubtful = strip.memory, strip.places, constants.layers, False
     inner, outer, group = constants.inner, constants.outer, strip
     central = addresses(shortened(strip, constants.margin))
@@ -142,14 +147,19 @@ def sweep_strip(
             return
         layer = layers[number]
         if number == 1:
-            write_angles(strip, left, right, constants.nearly_opposite)
-            doubtful = first_layer(group, left, right, constants, with_tangent, through_memory)
+            if way is None or not way.turns:
+                write_angles(strip, left, right, constants.nearly_opposite)
+            if way is not None and way.turns:
+                w, v = places.features + strip.start, places.tangent_branch + strip.start
+                keep_correlations(strip, case, constants, w, v, way, out)
+            doubtful = first_layer(group, left, right, constants, with_tangent, through_memory, way)
         else:
             group = addresses(shortened(group, layer.inner_step * (inner.size // 2)))
             if through_memory is not None:
                 write_boxes(group, inner, layer.inner_step, with_tangent)
-            if hidden_layer(group, left, right, number, constants, with_tangent, through_memory):
-                doubtful = True
+            doubtful |= hidden_layer(
+                group, left, right, number, constants, with_tangent, through_memory, way
+            )  # fmt: skip
         group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
         if through_memory is not None and number < len(layers) - 1:
             add_branch(group, places.distance, places.branch_distance, outer, layer)
@@ -196,5 +206,5 @@ def sweep(
                     side = addresses(left_side(strip, left, lefts[case].first, tables))
                     sweep_strip(
                         strip, rows, side, others, case, constants, results, with_tangent,
-                        through_memory,
+                        through_memory, None, None,
                     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Derivatives of weighted sums of kernels in the engine "numba" (engines/gradients.py).
+"""Derivatives of weighted sums of kernels in the engine "numba" (engines/derivatives.py).
 
 Tasks depend on the shapes alone, and their sums are added in order: results have the same bits for
 any number of threads. Pairs that lose digits in distances go through the reference engine.
@@ -13,20 +13,21 @@ import numba
 import numpy as np
 
 from ...arrays import Batch
-from .. import gradients as reference
+from .. import derivatives as reference
+from ..derivatives import Derivatives, Signals, add_means, derivatives, pair_factors
 from ..doubt import MOST_E
-from ..geometry import first_places, longest_reach, receptive_reach
-from ..gradients import Derivatives, Signals, add_means, derivatives, pair_factors
+from ..geometry import first_places, receptive_reach
 from ..masses import exact_unit_vectors
 from ..protocol import Request, Tick, blocks, check_stop, silent, stop_flag
 from ..reference import SortedSignals
-from . import remove_damaged_files
-from .adjoint import derive
+from . import is_swept, remove_damaged_files
 from .arguments import PADDING, RowGroup
+from .derive import derive
 from .engine import paired, prepared, run_tasks
 from .plan import Plan, TaskCases
 from .run import NumbaRun
 from .sums import filter_sum
+from .swept_layers import AHEAD
 from .tables import OrderedSignals, SignalBlock
 from .vectors import LINE_BYTES
 from .way import KEPT, RowGradients, Way
@@ -39,9 +40,9 @@ _PARTS = 8
 """Most threads for which tasks are cut, whatever the number of threads. More let more threads share
 the work of few signals; fewer make tables of right cases less often. Chosen by reasoning."""
 
-_PART_ENTRIES = 2_000_000
-"""Least pixel pairs times layers of each part: 10 ms. More leave threads idle; fewer make more
-tasks, at 1 ms of Python each."""
+_PART_ENTRIES = 8_000_000
+"""Least pixel pairs times layers of each part: 30 ms. More leave threads idle; fewer make more
+tasks, at 2 ms of Python each: with 2 million, 24 × 24 signals took 7 % more time in float32."""
 
 _GROUP_BYTES = 6400
 """Bytes of one quantity in a group of rows, as `plan._GROUP_BYTES`: four are kept of a layer."""
@@ -95,8 +96,10 @@ class GradientPlan(Plan):
         reach = network.input_filter_size // 2
         margin = receptive_reach(network, self.depth, self.ring) + reach
         self.margin = 0 if closed else margin
-        reach = max(reach, longest_reach(network, self.depth, self.ring // self.width))
-        self.halo = max(reach, network.filter_size // 2) * self.width
+        self.halo = max(self.reach, reach * self.width)
+        self.swept = is_swept(replace(request, gradients=False), n_channels)
+        if self.swept:
+            self.halo = max(self.halo, AHEAD)
 
     @property
     def _numbers_in_group(self) -> int:
@@ -105,6 +108,8 @@ class GradientPlan(Plan):
     def group_rows(self, total: int, pixels: int) -> int:
         """Return the rows of a group: they fill lines, in which derivatives are added up."""
         line = LINE_BYTES // self.dtype.itemsize
+        if self.swept:  # a strip
+            return line
         return max(1, -(-super().group_rows(total, pixels) // line)) * line
 
     def way(self, group: RowGroup, share: float, every: bool) -> tuple[RowGroup, Way]:
@@ -115,8 +120,8 @@ class GradientPlan(Plan):
         item = self.dtype.itemsize
         line = LINE_BYTES // item
         tables = self.depth + 1 + self.n_channels
-        numbers = [*[1] * 8, tables, 2 * self.n_channels, *[1] * 4, KEPT * self.depth]
-        numbers += [max(1, self.input_filter.pieces, self.outer.pieces)]
+        numbers = [*[1] * 7, tables, 2 * self.n_channels, *[1] * 3, KEPT * self.depth]
+        numbers += [2 * max(1, self.input_filter.pieces, self.outer.pieces)]
         begin = -(-len(group.memory) // line) * line
         *places, size = (begin + np.cumsum([0, *numbers]) * group.length).tolist()
         memory = np.zeros(size + line, self.dtype)
@@ -202,12 +207,14 @@ class GradientRun(NumbaRun):
             tables, n_left = plan.depth + 1 + plan.n_channels, own[0].shape[1]
             gradients = RowGradients._make([
                 *weights, np.zeros((tables, n_left)), np.zeros((tables, len(layout))),
-                np.zeros((2, n, m)), *own, first_places(left.lengths), n_left, len(layout),
-                first_right,
+                np.zeros((2, n, m)), *own, first_places(left.lengths), plan.n_channels, n_left,
+                len(layout), first_right,
             ])  # fmt: skip
             derive(
                 left.packed("left"), right.packed("right"), lefts, rights, shift, group,
                 self.constants._replace(stop=stop_flag()), results, way, gradients,
+                not plan.swept or None, plan.swept or None,
+                None if not plan.swept or plan.in_registers else True,
             )  # fmt: skip
             check_stop()
             if repeated:
@@ -258,7 +265,7 @@ def vjp(
     tick: Tick,
     every: bool = True,
 ) -> Derivatives:
-    """Return the same as `gradients.vjp`; kernels without weights only if `every`."""
+    """Return the same as `derivatives.vjp`; kernels without weights only if `every`."""
     rows = OrderedSignals(X)
     columns = rows if Z is None else OrderedSignals(Z)
     closed = rows.closed and columns.closed
@@ -295,7 +302,7 @@ def vjp(
 def vjp_paired(
     request: Request, X: Any, weights: np.ndarray, tick: Tick
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return the same as `gradients.vjp_paired`."""
+    """Return the same as `derivatives.vjp_paired`."""
     gradients: list[np.ndarray] = []
     numbers = np.zeros(2)
     for some in blocks(0, len(X), _OWN_PAIRS):

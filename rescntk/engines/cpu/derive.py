@@ -8,6 +8,8 @@ pixel of the left case, and over the left cases at each pixel of the right cases
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .arguments import (
@@ -17,6 +19,7 @@ from .arguments import (
     Results,
     RowGroup,
     RowPlaces,
+    SideTables,
 )
 from .back import add_right, pass_back, write_weights
 from .compilation import compiled_on_disk, source_stamp
@@ -30,6 +33,7 @@ from .layers import (
 from .references import addresses, reference
 from .rows import all_doubtful, write_biases
 from .substitutes import has_biases
+from .sweep import left_side, sweep_strip
 from .way import RowGradients, Way
 
 
@@ -37,11 +41,12 @@ from .way import RowGradients, Way
 def derive(
     left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces, diagonal_shift: int,
     whole: RowGroup, constants: Constants, results: Results, way: Way, gradients: RowGradients,
-    stamp: str = source_stamp(),
+    general: Any, swept: Any, through_memory: Any, stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
     """Compute kernels of left cases with right cases, and derivatives of their weighted sum.
 
-    The other arguments are as for `rows.compute`.
+    The loops that take the way forth, `general` or `swept`, are not None: numba leaves out the
+    others. `through_memory` is as in `sweep.sweep`. The other arguments are as for `rows.compute`.
     """
     layers, group_rows = len(constants.layers), whole.rows
     per_table = (len(right.inverse) - PADDING) // layers
@@ -52,9 +57,11 @@ def derive(
     way = addresses(way)
     places, length = whole.places, whole.length
     channels, right_tables, together = places.channels, places.right_layers, places.left_cases
-    pairs = len(gradients.left_pixels)
-    n_channels = pairs // 2
-    n_tables = layers + n_channels
+    n_tables = layers + gradients.n_channels
+    others = addresses(SideTables(
+        whole.memory, whole.memory, whole.memory, whole.memory, places.right_units, length,
+        right_tables, right_tables + length, right_tables + 2 * length, 3 * length, group_rows,
+    ))  # fmt: skip
     for first in range(0, rights.number, group_rows):
         if constants.stop[0]:
             return
@@ -65,7 +72,7 @@ def derive(
         if keeps_root_errors(whole.memory):
             lost = right_tables + 2 * length
             gather_tables(whole, lost, 3, right.lost, layers, rows, per_table)
-        for table in range(pairs):
+        for table in range(2 * gradients.n_channels):
             place, first_number = way.right_pixels + table * length, table * out.n_right
             gather_rows(whole, place, out.right_pixels, first_number - out.first_right, rows)
         left_length = -1
@@ -85,9 +92,14 @@ def derive(
                 write_biases(group, rows, case, results)
             some = write_weights(whole, rows, case, way, gradients)
             if some or way.every:
-                pass_forth(group, rows, left, lefts, case, n_channels, constants, results, way, out)
+                if general is not None:
+                    pass_forth(group, rows, left, lefts, case, constants, results, way, out)
+                if swept is not None:
+                    side = addresses(left_side(group, left, lefts[case].first, layers))
+                    sweep_strip(
+                        group, rows, side, others, case, constants, results, True, through_memory,
+                        way, out,
+                    )  # fmt: skip
             if some:
-                pass_back(
-                    group, rows, left, lefts, case, n_channels, constants, way, gradients, out
-                )
+                pass_back(group, rows, left, lefts, case, constants, way, gradients, out)
         add_right(whole, rows, layers - 1, n_tables, way, out)
