@@ -72,7 +72,7 @@ def test_damaged_files_of_compiled_code_are_compiled_anew(tmp_path):
     )
 
     def answer(function):
-        code = f"from rescntk.engines import cpu; print(cpu.{function}('float64'))"
+        code = f"from rescntk.engines import cpu; print(cpu.{function}('float64', 'general'))"
         kept = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": ""}  # beside the modules
         return processes.run(code, PYTHONSAFEPATH="1", **kept)
 
