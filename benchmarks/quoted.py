@@ -339,7 +339,7 @@ def sentences() -> dict[str, list[tuple]]:
               for n, size in ((5000, 0.2), (10_000, 0.8), (20_000, 3.2), (50_000, 20))),
             (
                 "takes a cluster of 1000 cores {:.0f} hours, and 8 TB on disk. 500 landmarks take "
-                "ten cores {:.0f} hours",
+                "ten cores {:.1f} hours",
                 hours(1e12 / 2) / 1000, hours(500e6) / 10,
             ),
             (
