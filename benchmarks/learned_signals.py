@@ -39,7 +39,7 @@ OF_KERNELS = 1e-4
 """Penalty in the comparison of kernels. Chosen: the least leave-one-out error of GPKs from depth 5
 on, in powers of ten. NTKs have it at 1e-9, where learned signals fit noise of training signals."""
 OPTIONS = {"dtype": "float32"}
-CHANGED = ("GunPoint", "ArrowHead", "JapaneseVowels", "Covid3Month")
+CHANGED = ("GunPoint", "ArrowHead", "JapaneseVowels", "Tecator")
 
 
 def parts_of(name: str) -> tuple[np.ndarray, ...]:
@@ -279,7 +279,7 @@ HEADERS = {
     "changes": (
         "`counterfactual` of test signals: the share found, with a probability of at least .8, and "
         "the median distance by the distance to the nearest training signal of another class. For "
-        "Covid3Month, to predict the farther quartile of the targets; by the nearest beyond it."
+        "Tecator, to predict the farther quartile of the targets; by the nearest beyond it."
     ),
     "kernels": (
         f"Accuracies on ItalyPowerDemand (67 training signals) of m learned signals, {ITERATIONS} "
