@@ -27,13 +27,12 @@ from .arguments import (
     Taps,
 )
 from .compilation import compiled, inlined_by_llvm, standing_in
-from .forth import add_window
 from .groups import shortened, skipped
 from .layers import (
     keeps_root_errors,
 )
 from .references import addresses
-from .sums import add_taps, around, moving_sum
+from .sums import add_taps, add_window, around, moving_sum
 from .vectors import (
     Numbers,
     Vector,

@@ -19,21 +19,17 @@ from .arguments import (
     Results,
     RowGroup,
     RowPlaces,
-    SideTables,
 )
 from .back import add_right, pass_back, write_weights
 from .compilation import compiled_on_disk, source_stamp
 from .forth import pass_forth
-from .groups import gather_rows, gather_tables, resized, rows_of_group
+from .groups import gather_rows, resized, rows_of_group
 from .heads import find_grids
-from .layers import (
-    keeps_root_errors,
-    write_squares,
-)
+from .layers import write_squares
 from .references import addresses, reference
-from .rows import all_doubtful, write_biases
+from .rows import all_doubtful, gather_right, write_biases
 from .substitutes import has_biases
-from .sweep import left_side, sweep_strip
+from .sweep import left_side, side_in_rows, sweep_strip
 from .way import RowGradients, Way
 
 
@@ -55,25 +51,15 @@ def derive(
     left, right = addresses(left), addresses(right)
     whole, constants, results = addresses(whole), addresses(constants), reference(results)
     way = addresses(way)
-    places, length = whole.places, whole.length
-    channels, right_tables, together = places.channels, places.right_layers, places.left_cases
-    n_tables = layers + gradients.n_channels
-    others = addresses(SideTables(
-        whole.memory, whole.memory, whole.memory, whole.memory, places.right_units, length,
-        right_tables, right_tables + length, right_tables + 2 * length, 3 * length, group_rows,
-    ))  # fmt: skip
+    together, n_tables = whole.places.left_cases, layers + gradients.n_channels
+    others = addresses(side_in_rows(whole))
     for first in range(0, rights.number, group_rows):
         if constants.stop[0]:
             return
         rows = addresses(rows_of_group(rights, first, group_rows))
-        gather_tables(whole, places.right_units, 1, right.units, channels, rows, per_table)
-        gather_tables(whole, right_tables, 3, right.half_root, layers, rows, per_table)
-        gather_tables(whole, right_tables + length, 3, right.inverse, layers, rows, per_table)
-        if keeps_root_errors(whole.memory):
-            lost = right_tables + 2 * length
-            gather_tables(whole, lost, 3, right.lost, layers, rows, per_table)
+        gather_right(whole, right, rows, layers, per_table)
         for table in range(2 * gradients.n_channels):
-            place, first_number = way.right_pixels + table * length, table * out.n_right
+            place, first_number = way.right_pixels + table * whole.length, table * out.n_right
             gather_rows(whole, place, out.right_pixels, first_number - out.first_right, rows)
         left_length = -1
         last = min(len(lefts), rows.each[group_rows - 1].case + diagonal_shift + 1)

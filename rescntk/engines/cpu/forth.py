@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ..layer import (
-    add,
     dual,
     tangent_branch,
     tangent_g,
@@ -18,7 +17,6 @@ from ..layer import (
 )
 from .arguments import (
     Constants,
-    FilterSum,
     FlatTables,
     LeftPixels,
     Results,
@@ -41,7 +39,7 @@ from .layers import (
 from .references import addresses
 from .rows import left_pixels
 from .substitutes import add_bias_distance, add_bias_tangent, add_to_sum, has_biases
-from .sums import around, box, moving_sum
+from .sums import add_branch, around, box, moving_sum
 from .vectors import (
     align_stack,
     any_negative,
@@ -237,23 +235,9 @@ def pass_forth(
         )  # fmt: skip
         group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
         if number < depth:
-            add_window(
-                group, places.distance, places.branch_distance, outer, layer.outer_step,
-                layer.skip_scale, places.distance_scratch,
-            )  # fmt: skip
+            add_branch(group, places.distance, places.branch_distance, outer, layer)
         add_kernels(group, central, rows, case, constants, results, layer)
     if doubtful:
         take_doubts(central, rows, case, results)
         for at in range(whole.size):
             memory[places.doubt + whole.start + at] = 0.0
-
-
-@compiled
-def add_window(
-    group: RowGroup, state: int, branch: int, window: FilterSum, step: int, scale: float, room: int
-) -> None:
-    """state ← scale · state + box(branch), of two rings."""
-    memory, state = group.memory, state + group.start
-    taps = moving_sum(group, branch, window, step, room, None)
-    for at in range(0, group.size, memory.per_vector):
-        store(memory, state + at, add(load(memory, state + at), box(memory, taps, at), scale))

@@ -127,6 +127,19 @@ def write_biases(group: RowGroup, rows: RowPlaces, case: int, results: Results) 
             memory[place + group.length + at] = 0.5 * difference * difference
 
 
+@compiled
+def gather_right(
+    whole: RowGroup, right: FlatTables, rows: RowPlaces, layers: int, per_table: int
+) -> None:
+    """Copy the right cases' tables, of `per_table` numbers each, to the rows of a group."""
+    places, length, tables = whole.places, whole.length, whole.places.right_layers
+    gather_tables(whole, places.right_units, 1, right.units, places.channels, rows, per_table)
+    gather_tables(whole, tables, 3, right.half_root, layers, rows, per_table)
+    gather_tables(whole, tables + length, 3, right.inverse, layers, rows, per_table)
+    if keeps_root_errors(whole.memory):
+        gather_tables(whole, tables + 2 * length, 3, right.lost, layers, rows, per_table)
+
+
 @compiled_on_disk
 def compute(
     left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces,
@@ -149,21 +162,15 @@ def compute(
         compute_pairs(left, right, pairs, rights, addresses(whole), constants, results)
         return
     layers, group_rows = len(constants.layers), whole.rows
-    right_table = (len(right.inverse) - PADDING) // layers
+    per_table = (len(right.inverse) - PADDING) // layers
     left, right = addresses(left), addresses(right)
     whole, constants, results = addresses(whole), addresses(constants), reference(results)
-    places, length = whole.places, whole.length
-    channels, right_tables, together = places.channels, places.right_layers, places.left_cases
+    together = whole.places.left_cases
     for first in range(0, rights.number, group_rows):
         if constants.stop[0]:
             return
         rows = addresses(rows_of_group(rights, first, group_rows))
-        gather_tables(whole, places.right_units, 1, right.units, channels, rows, right_table)
-        gather_tables(whole, right_tables, 3, right.half_root, layers, rows, right_table)
-        gather_tables(whole, right_tables + length, 3, right.inverse, layers, rows, right_table)
-        if keeps_root_errors(whole.memory):
-            lost = right_tables + 2 * length
-            gather_tables(whole, lost, 3, right.lost, layers, rows, right_table)
+        gather_right(whole, right, rows, layers, per_table)
         last = min(len(lefts), rows.each[group_rows - 1].case + diagonal_shift + 1)
         least = rows.each[0].case if only_diagonal else 0
         left_length = -1

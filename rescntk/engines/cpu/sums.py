@@ -270,11 +270,19 @@ def squared_cross(
 @compiled
 def add_branch(group: RowGroup, state: int, branch: int, outer: FilterSum, layer: Any) -> None:
     """state ← skip_scale · state + box(branch), of two rings."""
+    scratch = group.places.distance_scratch
+    add_window(group, state, branch, outer, layer.outer_step, layer.skip_scale, scratch)
+
+
+@compiled
+def add_window(
+    group: RowGroup, state: int, branch: int, window: FilterSum, step: int, scale: float, room: int
+) -> None:
+    """state ← scale · state + box(branch), of two rings."""
     memory, state = group.memory, state + group.start
-    taps = moving_sum(group, branch, outer, layer.outer_step, group.places.distance_scratch, None)
+    taps = moving_sum(group, branch, window, step, room, None)
     for at in range(0, group.size, memory.per_vector):
-        branch_sum = box(memory, taps, at)
-        store(memory, state + at, add(load(memory, state + at), branch_sum, layer.skip_scale))
+        store(memory, state + at, add(load(memory, state + at), box(memory, taps, at), scale))
 
 
 @compiled

@@ -85,9 +85,16 @@ def copied_side(
         row += 1
         while row < rows.number and (rows.each[row].case == case or rows.stride > 1):
             row += 1
+    return side_in_rows(strip)
+
+
+@compiled
+def side_in_rows(strip: RowGroup) -> SideTables:
+    """Return the right cases' tables that the rows of a strip have copies of."""
+    memory, length, tables = strip.memory, strip.length, strip.places.right_layers
     return SideTables(
-        memory, memory, memory, memory, places.right_units, length, places.right_layers,
-        places.right_layers + length, places.right_layers + 2 * length, 3 * length, strip.rows,
+        memory, memory, memory, memory, strip.places.right_units, length, tables, tables + length,
+        tables + 2 * length, 3 * length, strip.rows,
     )  # fmt: skip
 
 
