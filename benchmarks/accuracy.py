@@ -2,7 +2,7 @@
 
     python benchmarks/accuracy.py [--quick]
 
-Ten minutes of one core. The arithmetic is that of the tests (tests/oracles). Each search changes
+Ten minutes of one core. The tests use the same arithmetic (tests/oracles). Each search changes
 two signals at random, and keeps the change where the error has grown.
 """
 

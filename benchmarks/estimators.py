@@ -1,12 +1,12 @@
-"""What the estimators promise beside accuracy: little harm by drift, shares, short answers.
+"""Measure estimators under drift, the places of shares, and the time of a prediction.
 
     python benchmarks/estimators.py [--part PART …] [--quick]
 
-drift: half a deviation on each channel's level, up or down, of new signals: simulated plants, and
-the test parts of the eight sets. bursts: whether the largest share of a decision lies on the burst
-that decides. occlusion: the same question to signals of GunPoint, which nobody made: each window
-in turn becomes a straight line. latency: one prediction of one signal. All take half an hour of a
-core.
+drift: the level of each channel of new signals moves by half a deviation, up or down. The signals
+are simulated plants, and the test parts of the eight sets. bursts: whether the largest share of a
+decision lies on the burst that decides. occlusion: the same question to signals of GunPoint, which
+nobody made: each window in turn becomes a straight line. latency: one prediction of one signal. All
+take half an hour of a core.
 """
 
 import os

@@ -88,7 +88,7 @@ def onset(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Plant(NamedTuple):
-    """What tells five states of a plant of eight sensors apart, and the noise that hides it."""
+    """Sizes of the differences between five states of a plant of eight sensors, and of noise."""
 
     noise: float
     """Standard deviation of a sensor's noise; a step has height .6 to 1.4."""

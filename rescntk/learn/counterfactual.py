@@ -4,7 +4,7 @@ A model's answer is a number f(x): the logarithm of the odds of a class, or a pr
 the x nearest to a signal x₀ with :math:`f(x) \ge c`. Its augmented Lagrangian,
 :math:`|x - x_0|^2 / 2 + \max(0, \mu + \rho (c - f))^2 / 2 \rho`, is made smaller by L-BFGS, and μ
 becomes max(0, μ + ρ (c − f)) after some steps (Nocedal and Wright 2006, chapters 7 and 17). All
-signals take their steps together: a step costs one call of each pass' kernel.
+signals take their steps together. A step costs one call of each pass' kernel.
 """
 
 from __future__ import annotations
@@ -190,8 +190,8 @@ def nearest_signals(
 ) -> tuple[Signals, np.ndarray]:
     """Return the nearest signals found with f ≥ level, and their distances; NaN where none is.
 
-    `starts` are signals that the model knows: the search for a case starts near the nearest of them
-    that has the level, and at X where none has it.
+    `starts` are signals that the model knows. The search for a case starts near the nearest start
+    that has the level. It starts at X where no start has the level.
     """
     n = len(X)
     changed: list[Any] = [np.full(np.shape(x), np.nan) for x in X]

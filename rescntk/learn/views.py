@@ -118,7 +118,7 @@ class View:
 
     @property
     def sees_levels(self) -> bool:
-        """Whether a constant that is added to a channel of a signal changes the view."""
+        """Whether the view changes if a constant is added to a channel of a signal."""
         return self.standardize != EACH and self.first_differences != ONLY
 
     def fit(self, X: Signals, case_weights: np.ndarray | None = None) -> View:

@@ -91,7 +91,7 @@ def test_way_of_l_bfgs(rng):
 
 
 def test_condensed_model_starts_at_the_signals(rng):
-    """It knows no signals of fit."""
+    """A condensed model has no signals of fit to start from."""
     X, y = waves(rng, 30, 2)
     model = ResidualKernelClassifier(**FEW | {"dtype": "float32"}).fit(X, y)
     small = model.condense(6, max_iterations=2)

@@ -31,7 +31,7 @@ def process(rng, n, channels=8, length=60):
 def distances_by_hand(X, Z, groups=None):
     """Return the distances of levels of signals Z; without Z of X, each signal or group left out.
 
-    Root mean squares over channels, in units of what one of twenty signals exceeds.
+    Root mean squares over channels. Their unit is a distance that one of twenty signals exceeds.
     """
     least = 0.1 * np.std(X, axis=(0, 2))
 

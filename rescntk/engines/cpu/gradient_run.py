@@ -144,9 +144,12 @@ def turns(request: Request) -> bool:
 class _Sums(NamedTuple):
     """Results of a task, for the side of X and for the side of Z."""
 
-    sides: list[tuple[slice, np.ndarray]]  # cases and (L + 1 + channels, pixels) of each side
-    numbers: np.ndarray  # (2, case of X), as `Signals.by_numbers`
-    doubtful: np.ndarray  # (case of X, case of Z), whether derivatives are not in the sums
+    sides: list[tuple[slice, np.ndarray]]
+    """Of each side the cases, and derivatives (L + 1 + channels, pixels)."""
+    numbers: np.ndarray
+    """(2, case of X), as `Signals.by_numbers`."""
+    doubtful: np.ndarray
+    """(case of X, case of Z): whether the sums lack a pair's derivatives."""
 
 
 class GradientRun(NumbaRun):

@@ -122,7 +122,7 @@ class SweptLayer(NamedTuple):
     kept_input: int  # places of D_K, T and the input's D; with `through_memory` of the first pixels
     kept_tangent: int  # place of the input's A
     for_back: int
-    length: int  # places of what the way back needs (`way.keep_branch`)
+    length: int  # the first place, and the length, of quantities that `way.keep_branch` writes
     initial: Any
     p: Numbers
     r: Numbers
