@@ -181,15 +181,17 @@ def changes(quick: bool) -> Iterator[Row]:
         (X, y), (Z, _) = load_labelled(name), load_labelled(name, "test")
         Z = Z[:: len(Z) // (2 if quick else 12)][:12]
         numbers = name == CHANGED[-1]
+        if numbers:
+            y = y.astype(float)
         model: Any = (ResidualKernelRegressor if numbers else ResidualKernelClassifier)(
             effort="fast"
-        ).fit(X, y.astype(float) if numbers else y)
+        ).fit(X, y)
         before, wanted, have = model.predict(Z), (), y != model.predict(Z)[:, None]
         if numbers:
-            low, middle, high = np.quantile(y.astype(float), (0.25, 0.5, 0.75))
+            low, middle, high = np.quantile(y, (0.25, 0.5, 0.75))
             rising = (before < middle)[:, None]
             wanted = (np.where(rising[:, 0], high, low),)
-            have = np.where(rising, y.astype(float) >= high, y.astype(float) <= low)
+            have = np.where(rising, y >= high, y <= low)
         start = time.process_time()
         found = model.counterfactual(Z, *wanted, max_iterations=3 if quick else 25)
         seconds = time.process_time() - start
