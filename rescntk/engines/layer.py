@@ -36,7 +36,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..activations import Dual, dual, times_slope
-from ..arrays import where_less, within
+from ..arrays import rounded_product, where_less, within
 
 __all__ = [
     "Dual",
@@ -47,6 +47,7 @@ __all__ = [
     "dual",
     "input_adjoint",
     "lost_slope",
+    "merge_biases",
     "tangent_branch",
     "tangent_branch_adjoint",
     "tangent_g",
@@ -67,6 +68,20 @@ number saves the second sum for more tiles and loses more digits of v. Chosen by
 def correlate(deficit: Any, inverse: Any) -> Any:
     """Return w = U/g, within [0, 2]. U is box(D) − z or the merged deficit, `inverse` is 1/g."""
     return within(deficit * inverse, 0.0, 2.0)
+
+
+def merge_biases(deficit: Any, opposite: Any, a: Any, A: Any, bias: Any, layer: Any) -> Any:
+    """Return U and U⁺ of layer 1, whose windows are the input's pixels and the biases.
+
+    ``U = u + N``, ``U⁺ = u⁺ + 2 b β β' + N``, ``N = b (a β' − a' β)² / (A A' + a a' + b β β'/2)``:
+    the merge of deficits.py, since D − z would cancel. Of both sides, `a` are √(q/2) of the
+    features F⁰, `A` √(q/2) of Σ¹, and `bias` β; b is `bias_window`.
+    """
+    difference = rounded_product(a[0], bias[1]) - rounded_product(a[1], bias[0])
+    both = layer.bias_window * (bias[0] * bias[1])
+    total = A[0] * A[1] + (a[0] * a[1] + 0.5 * both) + layer.tiny
+    N = layer.bias_window * difference * (difference / total)
+    return deficit + N, opposite + (2.0 * both + N)
 
 
 def tangent_g(tangent: Any, half_g: Any, rho: Any, layer: Any) -> Any:

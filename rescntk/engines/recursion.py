@@ -32,7 +32,7 @@ from .boxes import circular_sum
 from .doubt import pixel_weights
 from .exact_sum import pairwise
 from .geometry import Rows
-from .layer import NEARLY_OPPOSITE, add, correlate, tangent_branch, tangent_g
+from .layer import NEARLY_OPPOSITE, add, correlate, merge_biases, tangent_branch, tangent_g
 from .protocol import Request, check_stop
 from .scaling import Scaling
 from .signal_tables import SignalTables
@@ -112,6 +112,8 @@ class Recursion:
             self._bias_product = rows.spread(biases[0] * biases[1]).astype(scaling.dtype)
             difference = rows.spread(biases[0] - biases[1])
             self._bias_distance = (0.5 * difference * difference).astype(scaling.dtype)
+            pairs = self.xp.broadcast_arrays(*biases)
+            self._biases = tuple(rows.spread(bias).astype(scaling.dtype) for bias in pairs)
         self._E: Array | float = 0.0  # of doubtful pixel pairs (doubt.py), summed over layers
         self._doubt_weights = self.xp.asarray(pixel_weights(scaling)).reshape(-1, 1, 1, 1)
         self._linear: Array | None = None  # F⁰, where it is kept apart from F and A
@@ -187,7 +189,9 @@ class Recursion:
         window = self.scaling.inner_filter(layer)
         half_g, difference = left.half_root * right.half_root, self._root_difference(left, right)
         z = difference**2
-        if layer > 1 or self.biased:
+        if layer == 1 and self.biased:
+            w, v = self._merge_biases(left, right, w, v)
+        elif layer > 1:
             distance, inverse = self._box(self.distance, window), left.inverse * right.inverse
             if self.biased:
                 distance = distance + self.constants[layer].bias_distance * self._bias_distance
@@ -203,6 +207,14 @@ class Recursion:
                     self._add_doubt(layer, total, w, v, half_g)
         covariance = self._box(self.covariance, window) if self.odd else None
         return DualInput(w, v, half_g, z, covariance)
+
+    def _merge_biases(self, left: Pixels, right: Pixels, w: Array, v: Array) -> tuple[Any, Any]:
+        """Return w and v of layer 1, from those of the input's pixels."""
+        roots = self.left.layer(0).half_root, self.right.layer(0).half_root
+        g, inverse = 2.0 * (roots[0] * roots[1]), left.inverse * right.inverse
+        windows = left.half_root, right.half_root
+        U, opposite = merge_biases(g * w, g * v, roots, windows, self._biases, self.constants[1])
+        return correlate(U, inverse), correlate(opposite, inverse)
 
     def _root_difference(self, left: Pixels, right: Pixels) -> Any:
         """Return √(q1/2) − √(q2/2), in float32 with what rounding took from the roots."""

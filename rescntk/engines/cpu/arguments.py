@@ -43,6 +43,7 @@ class FlatTables(NamedTuple):
     features: np.ndarray | None = None  # √(F/2) at x = z, j = j'.
     inner_pieces: np.ndarray | None = None  # √(m/2), m the sums of F over `FilterSum.pieces`.
     outer_pieces: np.ndarray | None = None  # of Σ, in the unit of `half_root`; layer after layer.
+    biases: np.ndarray | None = None  # of the biases of Σ, then of F, layer after layer; or none.
 
 
 class FilterSum(NamedTuple):
@@ -143,7 +144,7 @@ class Results(NamedTuple):
     weights: np.ndarray  # weights of the E of a row's pixels (`doubt.pixel_weights`), or more.
     most_doubt: np.ndarray  # (left case, right case). Pairs with more are computed again.
     left_bias: np.ndarray
-    right_bias: np.ndarray  # β of the left and of the right cases (`SignalTables.bias`).
+    right_bias: np.ndarray  # β of the left and of the right cases, or of the signals of each pair.
     row_grids: np.ndarray  # (2, depth, grid, rows and more): the grids of each row of a group.
     row_sums: np.ndarray  # (grid, rows and more), of two grids at least: scratch space.
 
@@ -159,7 +160,7 @@ class Places(NamedTuple):
     other_distance: int  # rings of D; or of u, before and after a layer
     branch_distance: int
     K: int
-    distance_scratch: int  # of a filter's sums of D or u
+    distance_scratch: int  # of a filter's sums of D or u; of biases, behind these
     tangent: int
     features: int  # rings of A and F
     tangent_branch: int  # rings of the branch before its filter: D, K and K̇ ⊙ T_g + (o + r) K
@@ -168,7 +169,7 @@ class Places(NamedTuple):
     doubt: int  # sums of E over the layers.
     tangent_scratch: int  # of a filter's sums of A.
     squares: int  # rings of the squared distances of the input's pixels, of `left_cases` cases.
-    biases: int  # β_x β_z of each row, and (β_x − β_z)²/2; none in networks without biases.
+    biases: int  # β_x β_z of each row, (β_x − β_z)²/2, β_x, β_z; none in networks without biases.
     left_units: int
     right_units: int  # û of each channel of the left and of the right case
     left_layer: int

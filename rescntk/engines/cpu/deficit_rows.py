@@ -19,12 +19,20 @@ from .arguments import (
     Taps,
 )
 from .compilation import compiled
-from .groups import fill_halo, gather_rows, gather_tables, rows_of_group, shortened
+from .groups import (
+    fill_halo,
+    gather_rows,
+    gather_tables,
+    rows_of_group,
+    shortened,
+    write_biases,
+)
 from .heads import find_grids
 from .layer_sums import add_kernels, box_linear, box_tangent
 from .layers import first_layer, hidden_layer
 from .references import addresses, reference
-from .sums import Masses, add_branch_deficit, moving_sum, write_box
+from .substitutes import has_biases
+from .sums import Masses, add_branch_deficit, moving_sum, write_window
 from .vectors import Numbers
 
 
@@ -39,16 +47,16 @@ class MassSide(NamedTuple):
 
 
 @compiled
-def masses_of(places: Places, split: bool, twice: float, tiny: float) -> Masses:
+def masses_of(places: Places, split: bool, twice: float, tiny: float, biases: int) -> Masses:
     """Return where masses are in `memory`: in copies of the quantities before `Places.tangent`.
 
     The copies are the left and the right root masses, and u⁺. `split` masses have two copies more,
-    of their low parts.
+    of their low parts. The copies of `biases` are the biases' masses.
     """
     copy = places.tangent - places.distance
     low = 3 * copy if split else 0
     first = places.left_layer - places.distance
-    return Masses(first, first + copy, first + 2 * copy, low, twice, tiny)
+    return Masses(first, first + copy, first + 2 * copy, low, twice, tiny, biases)
 
 
 @compiled
@@ -80,6 +88,9 @@ def pass_layers_in_deficits(
     for side in sides:
         gather_masses(whole, state, side.tables.features, 0, 1, side)
     central = addresses(shortened(whole, constants.margin))
+    biased = has_biases(layers[0])
+    if biased:
+        write_biases(whole, rows, -1, results)
     group = addresses(shortened(whole, constants.window.size // 2))
     for number in range(1, len(layers)):
         if constants.stop[0]:
@@ -97,8 +108,12 @@ def pass_layers_in_deficits(
             if number > 1:
                 scratch = places.distance_scratch
                 gather_masses(whole, scratch, tables.inner_pieces, first, inner.pieces, side)
-        masses = masses_of(places, split, layer.one + layer.one, layer.tiny)
-        outer_masses = masses_of(places, split, layer.factor, layer.tiny)
+        biases = places.distance_scratch + max(inner.pieces, outer.pieces) * length
+        if biased and number > 1:
+            for side in sides:
+                gather_masses(whole, biases, side.tables.biases, 2 * number - 2, 1, side)
+        twice = layer.one + layer.one
+        masses = masses_of(places, split, twice, layer.tiny, biases + group.start)
         right_input = state + group.start + masses.right
         right_root = branch + group.start + masses.right
         pixels = addresses(LeftPixels(
@@ -114,7 +129,7 @@ def pass_layers_in_deficits(
             boxed = box_linear(group, constants, step, boxed)
             taps = moving_sum(group, state, inner, step, places.distance_scratch, masses)
             merged = branch + group.start
-            write_box(memory, taps, merged, group.size, masses)
+            write_window(memory, taps, merged, group.size, masses, layer)
             taps = Taps(merged, merged, merged, True)
             tangents = box_tangent(group, constants, step, taps)
             hidden_layer(group, pixels, right_root, taps, tangents, constants, layer, masses)
@@ -124,6 +139,11 @@ def pass_layers_in_deficits(
             scratch = places.distance_scratch
             gather_masses(whole, scratch, tables.outer_pieces, first, outer.pieces, side)
             gather_masses(whole, other_state, tables.features, number, 1, side)
+            if biased:
+                gather_masses(whole, biases, tables.biases, 2 * number - 1, 1, side)
+        outer_masses = masses_of(
+            places, split, layer.factor, layer.tiny, biases + group.start
+        )  # fmt: skip
         add_branch_deficit(group, state, other_state, outer, layer, outer_masses)
         state, other_state = other_state, state
         add_kernels(group, central, rows, 0, constants, results, layer)
@@ -146,7 +166,7 @@ def compute_pairs(
     constants, results = addresses(constants), reference(results)
     places, group_rows = whole.places, whole.rows
     units = 2 * places.channels if split else places.channels
-    masses = masses_of(places, split, 0.0, 0.0)
+    masses = masses_of(places, split, 0.0, 0.0, 0)
     for first in range(0, rights.number, group_rows):
         if constants.stop[0]:
             return

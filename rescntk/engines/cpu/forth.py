@@ -72,7 +72,7 @@ def keep_input(
         pixel = stretch * left.pixels
         for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
             out = group.start + at
-            w, v, g, h, some = correlate_input(
+            w, v, roots, h, some = correlate_input(
                 group, left, right_input, squares, pixel, at, constants, None, known_w, known_v
             )
             doubtful |= some

@@ -10,7 +10,7 @@ numbers after the last pixel are never read as results.
 
 from __future__ import annotations
 
-from .arguments import RowGroup, RowPlaces
+from .arguments import Results, RowGroup, RowPlaces
 from .compilation import compiled
 from .vectors import Numbers, load_line, repeat_like, store
 
@@ -123,6 +123,24 @@ def gather_tables(
     for table in range(number):
         place = out + table * step * group.length
         gather_rows(group, place, values, table * per_table, rows)
+
+
+@compiled
+def write_biases(group: RowGroup, rows: RowPlaces, case: int, results: Results) -> None:
+    """Write β_x β_z, (β_x − β_z)²/2, β_x and β_z of a left case with each row, to all its pixels.
+
+    With the case −1, each row has its own pair of signals.
+    """
+    memory, place = group.memory, group.places.biases
+    for row in range(group.rows):
+        column = rows.each[row].case
+        left, right = results.left_bias[column if case < 0 else case], results.right_bias[column]
+        difference = left - right
+        for at in range(row, group.d * group.rows, group.rows):
+            memory[place + at] = left * right
+            memory[place + group.length + at] = 0.5 * difference * difference
+            memory[place + 2 * group.length + at] = left
+            memory[place + 3 * group.length + at] = right
 
 
 @compiled

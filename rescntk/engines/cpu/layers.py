@@ -13,7 +13,7 @@ import numpy as np
 from ..layer import branch_distance, correlate, dual, tangent_branch, tangent_g, times_slope
 from .arguments import Constants, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm
-from .substitutes import add_bias_distance, add_bias_tangent, has_biases
+from .substitutes import add_bias_distance, add_bias_tangent, correlate_with_biases
 from .sums import Masses, add_compensated, box
 from .vectors import (
     LINE_BYTES,
@@ -270,8 +270,8 @@ def write_branch(
 def correlate_input(
     group: RowGroup, left: LeftPixels, right_input: int, squares: Taps, pixel: int, at: int,
     constants: Constants, masses: Masses | None, known_w: int, known_v: int,
-) -> tuple[Vector, Vector, Vector, Vector, bool]:  # fmt: skip
-    """Return w, v, g and √(q1/2) − √(q2/2) of the input's pixels, and whether some are doubtful.
+) -> tuple[Vector, Vector, tuple[Vector, Vector], Vector, bool]:  # fmt: skip
+    """Return w, v, both √(q/2), their difference, and whether some pixel pairs are doubtful.
 
     w is half the squared distance of unit vectors, which is at `squares` for several cases. v is
     2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from the unit vectors too. With a
@@ -296,7 +296,7 @@ def correlate_input(
         v = 2.0 - w
         if any_negative(opposite - w):
             v = where_less(opposite, w, half_square(group, left, 1.0, pixel, at, split), v)
-    return w, v, 2.0 * (root1 * root2), h, doubtful
+    return w, v, (root1, root2), h, doubtful
 
 
 @inlined_by_llvm
@@ -319,10 +319,11 @@ def first_layer(
         pixel = stretch * left.pixels
         for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
             out = group.start + at
-            w, v, g, h, some = correlate_input(
+            w, v, roots, h, some = correlate_input(
                 group, left, right_input, squares, pixel, at, constants, masses, -1, -1
             )
             doubtful |= some
+            g = 2.0 * (roots[0] * roots[1])
             gw = g * w
             linear = g - gw
             tangent = constants.initial * linear
@@ -341,12 +342,9 @@ def first_layer(
             root1, root2, h, inverse = load_roots(
                 group, left, left.root, right_root, pixel, at, masses
             )
-            if has_biases(layer):
-                distance = add_bias_distance(load(memory, places.distance + out), group, at, layer)
-                w, v, some = correlate_distance(
-                    group, out, distance, h, root1, root2, inverse, layer
-                )  # fmt: skip
-                doubtful |= some
+            w, v = correlate_with_biases(
+                w, v, group, at, roots, (root1, root2), inverse, layer
+            )  # fmt: skip
             half_g, rho = root1 * root2, layer.one - w
             K_value, k0 = write_branch(
                 group, out, K + out, features, h, half_g, w, v, constants, layer, masses

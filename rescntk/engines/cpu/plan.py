@@ -363,9 +363,10 @@ class Plan:
         size, start = -(-pixels * rows // vector) * vector, self.halo * rows
         length = size + -(-2 * start // vector) * vector + 2 * vector
         scratch = max(1, self.inner.pieces, self.outer.pieces, self.window_sum.pieces)
-        biases = 2 * (self.request.network.bias > 0.0)
-        numbers = [1, 1, 1, 1, scratch, 1, 1, 1, 1, 1, 1, scratch, left_cases, biases, units, units]
-        numbers += [3, 3]
+        biases = 4 * (self.request.network.bias > 0.0)
+        distance_scratch = scratch + (in_deficits and biases > 0)
+        numbers = [1, 1, 1, 1, distance_scratch, 1, 1, 1, 1, 1, 1, scratch, left_cases, biases]
+        numbers += [units, units, 3, 3]
         ends = np.cumsum([0, *numbers]) * length
         places = Places._make([*ends.tolist(), channels, left_cases])
         total = places.right_layers + 3 * (self.depth + 1) * length

@@ -11,7 +11,15 @@ import numpy as np
 from .arguments import PADDING, Constants, FlatTables, LeftPixels, Results, RowGroup, RowPlaces
 from .compilation import compiled, compiled_on_disk, source_stamp
 from .deficit_rows import compute_pairs
-from .groups import gather_tables, repeat_over_rows, resized, rows_of_group, shortened, skipped
+from .groups import (
+    gather_tables,
+    repeat_over_rows,
+    resized,
+    rows_of_group,
+    shortened,
+    skipped,
+    write_biases,
+)
 from .heads import find_grids, take_doubts
 from .layer_sums import add_kernels, box_linear, box_tangent
 from .layers import (
@@ -113,18 +121,6 @@ def all_doubtful(rows: RowPlaces, case: int, results: Results) -> bool:
         if not results.doubt[case, right] > results.most_doubt[case, right]:
             return False
     return True
-
-
-@compiled
-def write_biases(group: RowGroup, rows: RowPlaces, case: int, results: Results) -> None:
-    """Write β_x β_z and (β_x − β_z)²/2 of a left case with each row, to all of its pixels."""
-    memory, place, left = group.memory, group.places.biases, results.left_bias[case]
-    for row in range(group.rows):
-        right = results.right_bias[rows.each[row].case]
-        difference = left - right
-        for at in range(row, group.d * group.rows, group.rows):
-            memory[place + at] = left * right
-            memory[place + group.length + at] = 0.5 * difference * difference
 
 
 @compiled

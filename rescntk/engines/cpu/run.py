@@ -11,7 +11,7 @@ import numpy as np
 
 from ...arrays import Array
 from ...validation import KINDS
-from .. import exact_sum, reference
+from .. import exact_sum
 from ..doubt import pixel_weights
 from ..geometry import on_ring
 from ..kept import with_object
@@ -205,10 +205,7 @@ class NumbaRun:
             rows, columns = np.nonzero(some_pairs & needed)
             for some in self.plan.repeats(left.lengths[rows], right.lengths[columns]):
                 here, there = rows[some], columns[some]
-                if self.request.network.bias:
-                    repeated = self._in_reference(left, right, here, there)
-                else:
-                    repeated = self.in_deficits(left, right, here, there, masses)
+                repeated = self.in_deficits(left, right, here, there, masses)
                 own: Any = map(slice, repeated.shape[3:])  # shares of shorter signals are fewer
                 kernels[:, :, here, there, *own] = repeated
 
@@ -235,6 +232,8 @@ class NumbaRun:
             shape = len(self.kinds), self.plan.n_depths, 1, len(rows), d
             values = np.empty((*shape, self.values.shape[-1]), self.plan.dtype)
         results = self._results(1, left_length, lengths, group_rows, unread, values, 0, 0)
+        if self.request.network.bias:
+            results = results._replace(left_bias=left.bias[rows], right_bias=right.bias[columns])
         for part in segments:
             pairs = left.rows(rows, offsets, group_rows, part.start, right=False)
             rights = right.rows(columns, offsets, group_rows, part.start)
@@ -250,19 +249,6 @@ class NumbaRun:
         counts = self._pixel_pairs(left_length, lengths)
         means = left.means_or_parts[:, None, rows], right.means[:, None, columns]
         return self._kernels(results, counts, *means)[:, :, 0]
-
-    def _in_reference(
-        self, left: SignalBlock, right: SignalBlock, rows: np.ndarray, columns: np.ndarray
-    ) -> np.ndarray:
-        """Return the kernels of pairs, as `in_deficits`, from the reference engine.
-
-        The compiled recursion of deficits has no biases.
-        """
-        found = reference.in_deficits(self.request, left.some(rows), right.some(columns))
-        values = np.array([np.asarray(found[kind]) for kind in self.kinds])
-        if self.direct and self.shares:
-            return (self.plan.longest * values)[..., None]
-        return values
 
     def _results(
         self, n: int, left: np.ndarray, right: np.ndarray, rows: int, most_doubt: np.ndarray,

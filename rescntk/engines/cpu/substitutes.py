@@ -24,6 +24,7 @@ from ..layer import (
     branch_distance,
     correlate,
     dual,
+    merge_biases,
     tangent_branch,
     tangent_g,
     tangent_g_adjoint,
@@ -55,10 +56,17 @@ def add_bias_tangent(tangent: Any, group: Any, at: Any, layer: Any) -> Any:
     raise NotImplementedError
 
 
+def correlate_with_biases(
+    w: Any, v: Any, group: Any, at: Any, a: Any, A: Any, inverse: Any, layer: Any
+) -> Any:
+    """Return w and v of layer 1, from those of the input's pixels (`merge_biases`)."""
+    raise NotImplementedError
+
+
 _polynomial = inlined_by_llvm(polynomials.polynomial)
 for _function in (
     dual, _kappas, _scaled_dual, times_slope, correlate, tangent_branch,
-    branch_distance, add, cross, _rest,
+    branch_distance, add, merge_biases, cross, _rest,
 ):  # fmt: skip
     standing_in(_function)(lambda *args, _function=_function: _function)
 
@@ -123,6 +131,23 @@ def _choose_bias_distance(distance: Any, group: Any, at: Any, layer: Any) -> Any
     if "bias_window" in layer.fields:
         return add_bias_distance
     return lambda distance, group, at, layer: distance
+
+
+@standing_in(correlate_with_biases)
+def _choose_biased_correlations(
+    w: Any, v: Any, group: Any, at: Any, a: Any, A: Any, inverse: Any, layer: Any
+) -> Any:
+    def correlate_with_biases(
+        w: Any, v: Any, group: Any, at: Any, a: Any, A: Any, inverse: Any, layer: Any
+    ) -> Any:
+        g, place = 2.0 * (a[0] * a[1]), group.places.biases + 2 * group.length + at
+        bias = load(group.memory, place), load(group.memory, place + group.length)
+        U, opposite = merge_biases(g * w, g * v, a, A, bias, layer)
+        return correlate(U, inverse), correlate(opposite, inverse)
+
+    if "bias_window" in layer.fields:
+        return correlate_with_biases
+    return lambda w, v, group, at, a, A, inverse, layer: (w, v)
 
 
 @standing_in(add_bias_tangent)

@@ -12,6 +12,7 @@ from ..masses import Split, cross
 from .arguments import FilterSum, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm
 from .groups import fill_halo
+from .substitutes import has_biases
 from .vectors import Numbers, Vector, load, load_like, rounded_product, store
 
 
@@ -28,6 +29,7 @@ class Masses(NamedTuple):
     low: int  # numbers from the `high` of a root mass to its `low`; 0 where it is one number.
     twice: float  # twice the unit of masses, in the unit of deficits.
     tiny: float  # keeps the N of two masses 0 at 0.
+    biases: int  # the place from which the biases' root masses lie as those of a deficit.
 
 
 @compiled
@@ -170,10 +172,25 @@ def write_box(
             store(memory, out + at, box(memory, taps, at))
     elif masses.low > 0:
         for at in range(0, size, memory.per_vector):
-            merge_box(memory, taps, at, out + at, masses, True)
+            merge_box(memory, taps, at, out + at, masses, True, False)
     else:
         for at in range(0, size, memory.per_vector):
-            merge_box(memory, taps, at, out + at, masses, False)
+            merge_box(memory, taps, at, out + at, masses, False, False)
+
+
+@compiled
+def write_window(
+    memory: Numbers, taps: Taps, out: int, size: int, masses: Masses, layer: Any
+) -> None:  # fmt: skip
+    """Write u and u⁺ of an inner filter's windows and of a layer's biases, merged."""
+    if not has_biases(layer):
+        write_box(memory, taps, out, size, masses)
+    elif masses.low > 0:
+        for at in range(0, size, memory.per_vector):
+            merge_box(memory, taps, at, out + at, masses, True, True)
+    else:
+        for at in range(0, size, memory.per_vector):
+            merge_box(memory, taps, at, out + at, masses, False, True)
 
 
 @compiled
@@ -193,18 +210,31 @@ def add_taps(first: Vector, memory: Numbers, taps: Taps, at: int) -> Vector:
 
 @inlined_by_llvm
 def merge_box(
-    memory: Numbers, taps: Taps, at: int, out: int, masses: Masses, split: bool
+    memory: Numbers, taps: Taps, at: int, out: int, masses: Masses, split: bool, biased: bool
 ) -> None:  # fmt: skip
     """Write u and u⁺ of three parts together, Σ u_p + N and Σ u⁺_p + N (Lagrange's identity).
 
-    The root masses of all three together lie at the place `out`.
+    The root masses of all parts together lie at the place `out`. If `biased`, biases are a part
+    more: their u is 0, their u⁺ twice the product of their masses.
     """
     deficit, opposite = box(memory, taps, at), box(memory, taps, masses.opposite + at)
-    if not taps.single:
+    if biased or not taps.single:
         total = product_of_roots(memory, out, masses, split) + masses.tiny
         total = total + sum_of_products(memory, taps, at, masses, split)
-        N = masses.twice * total * squares_of_taps(memory, taps, at, masses, 1.0 / total, split)
+        bias = 0.0 * total
+        if biased:
+            bias = product_of_roots(memory, masses.biases + at, masses, split)
+            total = total + bias
+        scale, squares = 1.0 / total, 0.0 * total
+        if not taps.single:
+            squares = squares_of_taps(memory, taps, at, masses, scale, split)
+        if biased:
+            place = masses.biases + at
+            squares = squares + squares_beside_taps(memory, place, taps, at, masses, scale, split)
+        N = masses.twice * total * squares
         deficit, opposite = deficit + N, opposite + N
+        if biased:
+            opposite = opposite + 2.0 * masses.twice * bias
     store(memory, out, deficit)
     store(memory, out + masses.opposite, opposite)
 
@@ -242,6 +272,18 @@ def squares_of_taps(
     squares = squared_cross(memory, first, second, masses, scale, split)
     squares = squares + squared_cross(memory, first, third, masses, scale, split)
     return squares + squared_cross(memory, second, third, masses, scale, split)
+
+
+@inlined_by_llvm
+def squares_beside_taps(
+    memory: Numbers, place: int, taps: Taps, at: int, masses: Masses, scale: Vector, split: bool
+) -> Vector:  # fmt: skip
+    """Return the sum of `squared_cross` over pairs of the part at `place` and a window's part."""
+    squares = squared_cross(memory, place, taps.first + at, masses, scale, split)
+    if taps.single:
+        return squares
+    squares = squares + squared_cross(memory, place, taps.second + at, masses, scale, split)
+    return squares + squared_cross(memory, place, taps.third + at, masses, scale, split)
 
 
 @inlined_by_llvm
@@ -306,21 +348,32 @@ def merge_branch(
     memory: Numbers, old: int, new: int, taps: Taps, at: int, layer: Any, masses: Masses,
     split: bool,
 ) -> None:  # fmt: skip
-    """Write u and u⁺ of the identity path, at `old`, and of a window of the branch to `new`."""
+    """Write u and u⁺ of the identity path, at `old`, and of a window of the branch to `new`.
+
+    Biases of the branch are a part of their own.
+    """
     skip, half = layer.skip_scale, layer.half_factor
     total = product_of_roots(memory, new, masses, split) + layer.tiny
     total = total + skip * product_of_roots(memory, old, masses, split)
     total = total + half * sum_of_products(memory, taps, at, masses, split)
+    bias = 0.0 * total
+    if has_biases(layer):
+        bias = product_of_roots(memory, masses.biases + at, masses, split)
+        total = total + bias
     scale = 1.0 / total
-    identity = squared_cross(memory, old, taps.first + at, masses, scale, split)
-    squares = skip * identity
+    squares = skip * squares_beside_taps(memory, old, taps, at, masses, scale, split)
     if not taps.single:
-        second = squared_cross(memory, old, taps.second + at, masses, scale, split)
-        identity = identity + second
-        identity = identity + squared_cross(memory, old, taps.third + at, masses, scale, split)
-        squares = skip * identity + half * squares_of_taps(memory, taps, at, masses, scale, split)
-    N = 2.0 * total * (half * squares)
+        squares = squares + half * squares_of_taps(memory, taps, at, masses, scale, split)
+    squares = half * squares
+    if has_biases(layer):
+        place = masses.biases + at
+        crossed = squares_beside_taps(memory, place, taps, at, masses, scale, split)
+        identity = squared_cross(memory, old, place, masses, scale, split)
+        squares = squares + (half * crossed + skip * identity)
+    N = 2.0 * total * squares
     store(memory, new, skip * load(memory, old) + box(memory, taps, at) + N)
     there = masses.opposite
     opposite = skip * load(memory, old + there) + box(memory, taps, there + at) + N
+    if has_biases(layer):
+        opposite = opposite + 4.0 * bias
     store(memory, new + there, opposite)

@@ -13,7 +13,7 @@ import numpy as np
 from ...arrays import Array, Batch, SignalList, channels_and_length, in_order
 from ...validation import check_free_memory
 from ..geometry import first_places, numbered, on_ring
-from ..masses import Mass, mass_layers, read_exactly
+from ..masses import Mass, MassLayer, mass_layers, read_exactly
 from ..protocol import Request
 from ..scaling import Scaling
 from ..signal_tables import SignalTables, signal_tables
@@ -309,7 +309,10 @@ class SignalBlock:
         return [table[:, pixels].swapaxes(1, 2)]
 
     def _masses(self, split: bool) -> Iterator[tuple[Array, ...]]:
-        """Return û, √(Σ/2), 1/√Σ, √(F/2), and √(m/2) of inner and outer pieces, of each length."""
+        """Return û, √(Σ/2), 1/√Σ, √(F/2), √(m/2) of inner and outer pieces and of biases.
+
+        Tables of each length follow one another.
+        """
         parts: list[tuple[Array, ...]] = []
         dtype = self._plan.dtype
 
@@ -329,11 +332,16 @@ class SignalBlock:
                 for number, at in enumerate(layers[1:], start=1)
                 for piece in pieces(at.window, *on_ring(scaling.outer_filter(number), d))
             ]
+            biases = [
+                pixels.bias.times(layer[name])
+                for layer in (scaling.biases[1:] if scaling.network.bias else ())
+                for name in ("bias_window", "bias_branch")
+            ]
             shape = -1, d, len(signals)
-            masses = [at.window for at in layers], [at.features for at in layers], inner, outer
+            windows, features = ([getattr(at, name) for at in layers] for name in MassLayer._fields)
             half_root, *roots = (
                 np.array([part for mass in of for part in numbers(mass)]).reshape(shape)
-                for of in masses
+                for of in (windows, features, inner, outer, biases)
             )
             inverse = np.array([at.window.inverse_root for at in layers])
             units = pixels.unit_vectors
