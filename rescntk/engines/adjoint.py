@@ -177,9 +177,10 @@ class AdjointRecursion(DeficitRecursion):
             start = self.xp.zeros((rows.left, 1, len(rows.case), 1), dtype)
             start[0] = 1.0
             return start
-        rights = rows.rights if self.scaling.offsets > 1 else np.ones_like(rows.rights)
-        counts = self.xp.asarray((rows.left * rights)[rows.case])
-        return (1.0 / counts).astype(dtype)[:, None]
+        pixel_pairs = np.full(len(rows.case), rows.left)
+        if self.request.head == "gap":
+            pixel_pairs *= rows.rights[rows.case]
+        return self.xp.asarray(1.0 / pixel_pairs, dtype)[:, None]
 
     def _box_adjoint(self, adjoint: Any, window: Filter) -> Any:
         """Return the adjoint of a box: filters are symmetric, and the box is its own adjoint."""

@@ -1,10 +1,12 @@
 """`Kernel.vjp` against differences in 40 digits, and against what gradients must fulfil."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.validation import DTYPES
+from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
 from tests.engine_names import CPU, needs_numba
 from tests.oracles import gradients as oracle
@@ -37,6 +39,8 @@ def pairs_of_signals(rng):
         "near opposites": (x, -x + 1e-3 * near, 2.0**-25),
         "one channel": (x[:1], z[:1], 2.0**-15),
         "images": (x.reshape(1, 2, 3), z.reshape(1, 2, 3), 2.0**-15),
+        "one pixel and three": (x[:, :1], z, 2.0**-15),
+        "three pixels and one": (x, z[:, :1], 2.0**-15),
     }
 
 
@@ -44,12 +48,16 @@ OPTIONS = [{"engine": engine, "dtype": dtype} for engine in CPU for dtype in DTY
 
 
 def assert_exact(network, x, z, step):
-    exact = oracle.by_signals(network, x, z, step)
+    exact, X, Z = oracle.by_signals(network, x, z, step), x[None], z[None]
+    if lists := x.shape != z.shape:
+        X, Z = [x], [z]
     for place, (kind, head, normalized) in enumerate(oracle.KERNELS):
+        if lists and head != "gap":
+            continue
         kernel = rk.Kernel(network, kind, head, normalized)
         for option in OPTIONS:
-            found = kernel.vjp(x[None], z[None], np.ones((1, 1)), **option)
-            assert np.allclose(found.K, kernel(x[None], z[None], **option), rtol=1e-6)
+            found = kernel.vjp(X, Z, np.ones((1, 1)), **option)
+            assert np.allclose(found.K, kernel(X, Z, **option), rtol=1e-6)
             for gradient, of_side in zip((found.X[0], found.Z[0]), exact, strict=True):
                 # Of a normalized kernel two derivatives cancel, of near signals by far.
                 size = np.abs(of_side[place]).max()
@@ -137,6 +145,49 @@ def test_properties(engine, head, normalized, rng):
     expected = one.X * ratio[:, None, None] if normalized else one.X
     for found, exact in zip(scaled.X, expected, strict=True):
         assert near(found, exact)
+
+
+LENGTHS = range(1, 10)
+
+
+def euler_signals(rng):
+    """Return lists X and Z of signals of all `LENGTHS`; half of Z are nearly multiples of X."""
+    X, Z = ([rng.standard_normal((2, d)) for d in LENGTHS] for _ in "XZ")
+    for x in X:
+        near = np.tile(x, 1 + 9 // x.shape[1])[:, : max(x.shape[1], 9 - 9 % x.shape[1])]
+        Z.append(3.0 * near + 1e-6 * rng.standard_normal(near.shape))
+    return X, Z
+
+
+def assert_euler(kernel, X, Z, rng):
+    """⟨x̄_a, x_a⟩ = Σ_b W_ab K_ab: K is of degree 1 in each signal, and 0 where it is normalized."""
+    W = rng.standard_normal((len(X), len(Z)))
+    for option in OPTIONS:
+        found = kernel.vjp(X, Z, W, **option)
+        terms = W * np.asarray(found.K, np.float64)
+        for axis, signals, gradients in ((1, X, found.X), (0, Z, found.Z)):
+            degree = 0.0 if kernel.normalized else terms.sum(axis=axis)
+            parts = [
+                (x * np.asarray(g, np.float64)).ravel()
+                for x, g in zip(signals, gradients, strict=True)
+            ]
+            error = np.abs(np.array([part.sum() for part in parts]) - degree)
+            size = np.array([np.abs(part).sum() for part in parts]) + np.abs(terms).sum(axis=axis)
+            bar = tolerances.GRADIENT[option["dtype"]] * size
+            assert (error <= bar).all(), (kernel, option, error / bar)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_eulers_identity(kind, size, rng):
+    """Of all lengths with all others by the head "gap", and of each length by all heads."""
+    network = rk.Network(3, size, alpha=0.7)
+    X, Z = euler_signals(rng)
+    for normalized in (False, True):
+        assert_euler(rk.Kernel(network, kind, "gap", normalized), X, Z, rng)
+        for head, d in product(HEADS, LENGTHS):
+            same = np.stack([z for z in Z if z.shape[1] == d])
+            assert_euler(rk.Kernel(network, kind, head, normalized), X[d - 1][None], same, rng)
 
 
 @needs_numba

@@ -1,5 +1,6 @@
 """Derivatives of kernels of a pair of signals: five-point differences in 40 digits."""
 
+import math
 from itertools import product
 
 import numpy as np
@@ -13,8 +14,10 @@ KERNELS = [*product(KINDS, HEADS, (False, True))]
 
 
 def _values(network, x, z):
-    """Return K(x, z) of all `KERNELS`."""
-    both = definition.pixel_pairs(np.stack([x, z]), network)[network.depth]
+    """Return K(x, z) of all `KERNELS`; signals of two lengths are repeated up to one."""
+    length = math.lcm(x.shape[-1], z.shape[-1])
+    X = np.stack([np.tile(signal, length // signal.shape[-1]) for signal in (x, z)])
+    both = definition.pixel_pairs(X, network)[network.depth]
     found = []
     for kind, head, normalized in KERNELS:
         K = definition.head(both[KINDS.index(kind)], head)

@@ -33,6 +33,7 @@ from .layers import (
 )
 from .references import addresses
 from .sums import add_taps, add_window, around, moving_sum
+from .tape import COSECANT, KEPT, LOST, TANGENT, RowGradients, Tape, W
 from .vectors import (
     Numbers,
     Vector,
@@ -44,7 +45,6 @@ from .vectors import (
     sum_numbers,
     where_less,
 )
-from .way import COSECANT, KEPT, LOST, TANGENT, RowGradients, W, Way
 
 _ROOT2 = math.sqrt(2.0)
 
@@ -81,7 +81,7 @@ def line_roots(
 
 def back_biases(
     numbers: Vector, group: RowGroup, row: int, at: int, start: float, Sigma: Vector,
-    turned: Vector, layer: Any, way: Way,
+    turned: Vector, layer: Any, tape: Tape,
 ) -> Vector:  # fmt: skip
     """Add a layer's part of the derivative by log α² through biases; keep the part by log β.
 
@@ -91,40 +91,40 @@ def back_biases(
     memory, length = group.memory, group.length
     product = load_line(memory, group.places.biases + row)
     distance = load_line(memory, group.places.biases + length + row)
-    features = load_line(memory, way.features + group.start + at)
+    features = load_line(memory, tape.features + group.start + at)
     tangent = start + 0.0 * product
-    if not way.everywhere:
-        tangent = start * load_line(memory, way.pixels + group.start + at)
-    if way.ntk:
-        tangent = tangent + load_line(memory, way.tangent + group.start + at)
+    if not tape.everywhere:
+        tangent = start * load_line(memory, tape.pixels + group.start + at)
+    if tape.ntk:
+        tangent = tangent + load_line(memory, tape.tangent + group.start + at)
         tangent = layer.outer_plus_readout * tangent
     branch = layer.bias_branch * (product * tangent - distance * features)
-    window = layer.bias_window * (way.readout * (product * turned) - distance * Sigma)
-    biases = load_line(memory, way.biases + row) + 2.0 * (branch + window)
-    store(memory, way.biases + row, biases)
+    window = layer.bias_window * (tape.readout * (product * turned) - distance * Sigma)
+    biases = load_line(memory, tape.biases + row) + 2.0 * (branch + window)
+    store(memory, tape.biases + row, biases)
     return numbers + branch
 
 
 @standing_in(back_biases)
 def _choose_back_biases(
     numbers: Any, group: Any, row: Any, at: Any, start: Any, Sigma: Any, turned: Any, layer: Any,
-    way: Any,
+    tape: Any,
 ) -> Any:  # fmt: skip
     if "bias_window" in layer.fields:
         return back_biases
-    return lambda numbers, group, row, at, start, Sigma, turned, layer, way: numbers
+    return lambda numbers, group, row, at, start, Sigma, turned, layer, tape: numbers
 
 
 @compiled
 def back_layer(
     group: RowGroup, left: FlatTables, table: int, right_root: int, features: Taps, tangents: Taps,
-    ones: Taps, start: float, n_taps: int, kept: int, right: int, layer: Any, way: Way, last: bool,
-    is_first: bool, out: Any, target: int, pixel: int, period: int,
+    ones: Taps, start: float, n_taps: int, kept: int, right: int, layer: Any, tape: Tape,
+    last: bool, is_first: bool, out: Any, target: int, pixel: int, period: int,
 ) -> None:  # fmt: skip
     """Compute the adjoints of a layer's steps, before its inner filter.
 
     `features` and `tangents` are the taps of φ = box(F̄) and of box(Ā). In the `last` layer F̄ and Ā
-    are 0, without the part that has come unchanged: it is `start` at the `Way.pixels`, whose taps
+    are 0, without the part that has come unchanged: it is `start` at the `Tape.pixels`, whose taps
     are `ones`. Where these are all pixels, the outer filter adds up `n_taps`. `table` is the place
     of the left case's table of the layer, `right` of the layer's sums over left cases, and `target`
     of sums over rows in `out.left`. Rows begin at the `pixel` of the left signal, which has
@@ -132,10 +132,10 @@ def back_layer(
     """
     align_stack()
     memory, length, rows = group.memory, group.length, group.rows
-    curvature = layer.half_factor * (1.0 - way.share) / math.pi
+    curvature = layer.half_factor * (1.0 - tape.share) / math.pi
     half = 0.5 * curvature  # inverse1 · inverse2 is 2/g
     for j in range(group.d):
-        total = repeat_like(0.0, load_line(memory, way.numbers))
+        total = repeat_like(0.0, load_line(memory, tape.numbers))
         for row in range(0, rows, memory.per_line):
             at = j * rows + row
             here = kept + at
@@ -147,23 +147,23 @@ def back_layer(
             cosecant = load_line(memory, here + COSECANT * length)
             bend = curvature * (w * v * cosecant)  # c (1 − λ) sin θ/(2π)
             phi, g, beta = 0.0 * w, 2.0 * (root1 * root2), n_taps * start + 0.0 * w
-            if not way.everywhere:
+            if not tape.everywhere:
                 beta = start * box_line(memory, ones, at)
             if not last:
                 phi = box_line(memory, features, at)
-                if way.ntk:
+                if tape.ntk:
                     beta = beta + box_line(memory, tangents, at)
             K = g * (bend + times_slope_of(lost, 1.0 - w, layer))
             distance = layer.half_factor * (difference * difference + g) - K
-            numbers = load_line(memory, way.numbers + row) - phi * distance
-            if way.ntk:
+            numbers = load_line(memory, tape.numbers + row) - phi * distance
+            if tape.ntk:
                 A_g = load_line(memory, here + TANGENT * length)
                 kappa = beta * times_slope_adjoint(A_g, inverse1 * inverse2, cosecant, half)
-                if way.turns and is_first:
-                    store(memory, way.kappa + at, kappa)
+                if tape.turns and is_first:
+                    store(memory, tape.kappa + at, kappa)
                     kappa = 0.0 * kappa
                 turned = times_slope_of(lost, beta, layer)
-                store(memory, way.turned + group.start + at, turned)
+                store(memory, tape.turned + group.start + at, turned)
                 through = tangent_g_adjoint(turned, layer)
                 curved = bend * tangent_branch_adjoint(beta, phi, layer)
                 numbers = numbers + beta * tangent_branch(
@@ -174,21 +174,21 @@ def back_layer(
                 through, curved = times_slope_of(lost, beta, layer), bend * (beta + phi)
                 numbers = numbers + beta * K
             Sigma = through + kappa + times_slope_of(lost, phi, layer)
-            numbers = back_biases(numbers, group, row, at, start, Sigma, turned, layer, way)
-            store(memory, way.numbers + row, numbers)
-            store(memory, way.Sigma + group.start + at, Sigma)
+            numbers = back_biases(numbers, group, row, at, start, Sigma, turned, layer, tape)
+            store(memory, tape.numbers + row, numbers)
+            store(memory, tape.Sigma + group.start + at, Sigma)
             slope = through - lost * phi
             of_left = correlate_adjoint(slope, curved, kappa, w, difference, root2, inverse1)
             of_right = correlate_adjoint(slope, curved, kappa, w, 0.0 - difference, root1, inverse2)
-            total = total + load_line(memory, way.left_weights + row) * of_left
-            of_right = load_line(memory, way.right_weights + row) * of_right
+            total = total + load_line(memory, tape.left_weights + row) * of_left
+            of_right = load_line(memory, tape.right_weights + row) * of_right
             store(memory, right + at, load_line(memory, right + at) + of_right)
         out.left[target + around(pixel + j, period)] += 0.5 * sum_numbers(total)
 
 
 @compiled
 def write_weights(
-    group: RowGroup, rows: RowPlaces, case: int, way: Way, gradients: RowGradients
+    group: RowGroup, rows: RowPlaces, case: int, tape: Tape, gradients: RowGradients
 ) -> bool:
     """Write the weights of each row, 0 for repeated rows; return whether any is not 0."""
     some, memory = False, group.memory
@@ -199,14 +199,14 @@ def write_weights(
             left = gradients.left_weights[case, right_case]
             right = gradients.right_weights[case, right_case]
         some |= left != 0.0 or right != 0.0
-        memory[way.left_weights + row], memory[way.right_weights + row] = left, right
+        memory[tape.left_weights + row], memory[tape.right_weights + row] = left, right
     return some
 
 
 @compiled
 def back_input(
     group: RowGroup, left: FlatTables, table: int, right_input: int, squares: Taps, features: Taps,
-    tables: int, first: int, margin: int, way: Way, out: Any,
+    tables: int, first: int, margin: int, tape: Tape, out: Any,
 ) -> None:  # fmt: skip
     """Add the derivatives by squares of pixels, and by pixels at fixed variances.
 
@@ -221,27 +221,27 @@ def back_input(
         for row in range(0, rows, memory.per_line):
             at = j * rows + row
             F, more = box_line(memory, features, at), 0.5 * box_line(memory, squares, at)
-            own_weights = load_line(memory, way.left_weights + row)
-            weights = load_line(memory, way.right_weights + row)
+            own_weights = load_line(memory, tape.left_weights + row)
+            weights = load_line(memory, tape.right_weights + row)
             out.left[pixel] += sum_numbers(own_weights * more)
-            right = way.right + at
+            right = tape.right + at
             store(memory, right, load_line(memory, right) + weights * more)
             a, b, other_a, other_b, sign = F, 0.0 * F, F, 0.0 * F, 1.0 + 0.0 * F
-            if way.turns:
+            if tape.turns:
                 root1, root2, difference, _, _ = line_roots(
                     memory, left, table + j, right_input + at, length
                 )
-                kappa, kept = 0.0 * F, load_line(memory, way.kept + W * length + at)
+                kappa, kept = 0.0 * F, load_line(memory, tape.kept + W * length + at)
                 w, v = kept_correlation(kept)
                 sign = where_less(kept, 0.0, -1.0, sign)
-                if way.ntk:
-                    kappa = load_line(memory, way.kappa + at)
+                if tape.ntk:
+                    kappa = load_line(memory, tape.kappa + at)
                 a, b, other_a, other_b = input_adjoint(
                     F, kappa, w, v, _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * difference
                 )
             a, other_a, other_b = own_weights * a, weights * other_a, weights * other_b
             along = sum_numbers(own_weights * b)
-            x, z, right = pixel, way.right_pixels + at, right + tables * length
+            x, z, right = pixel, tape.right_pixels + at, right + tables * length
             place = tables * n_left + pixel
             for _ in range(out.n_channels):
                 unit = out.left_pixels[x]
@@ -255,29 +255,29 @@ def back_input(
 
 
 @compiled
-def begin_back(whole: RowGroup, central: RowGroup, way: Way) -> None:
-    """Write the derivatives by F and by A after all layers, and `Way.pixels`.
+def begin_back(whole: RowGroup, central: RowGroup, tape: Tape) -> None:
+    """Write the derivatives by F and by A after all layers, and `Tape.pixels`.
 
     Rings are 0 beyond the pixels from which the way back has come so far.
     """
-    memory, zero = whole.memory, repeat_like(0.0, load(whole.memory, way.numbers))
-    for ring in (way.features, way.tangent):
+    memory, zero = whole.memory, repeat_like(0.0, load(whole.memory, tape.numbers))
+    for ring in (tape.features, tape.tangent):
         for at in range(0, whole.length, memory.per_vector):
             store(memory, ring + at, zero)
-    if way.everywhere:
+    if tape.everywhere:
         return
-    for ring in (way.Sigma, way.turned, way.pixels):
+    for ring in (tape.Sigma, tape.turned, tape.pixels):
         for at in range(0, whole.length, memory.per_vector):
             store(memory, ring + at, zero)
-    pixels = 1 if way.one_pixel else central.d
+    pixels = 1 if tape.one_pixel else central.d
     for at in range(central.start, central.start + pixels * whole.rows):
-        memory[way.pixels + at] = 1.0
+        memory[tape.pixels + at] = 1.0
 
 
 @compiled
 def pass_back(
     whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
-    constants: Constants, way: Way, gradients: RowGradients, out: Any,
+    constants: Constants, tape: Tape, gradients: RowGradients, out: Any,
 ) -> None:  # fmt: skip
     """Take the rows of a group back through all layers, and add up the derivatives.
 
@@ -288,9 +288,9 @@ def pass_back(
     vector, start, ones = memory.per_vector, 1.0, Taps(0, 0, 0, True)
     table, period = lefts[case].first * (depth + 1), whole.d - 2 * constants.margin
     for row in range(whole.rows):
-        memory[way.numbers + row] = memory[way.biases + row] = 0.0
+        memory[tape.numbers + row] = memory[tape.biases + row] = 0.0
     group = addresses(shortened(whole, constants.margin))
-    begin_back(whole, group, way)
+    begin_back(whole, group, tape)
     for number in range(depth, 0, -1):
         if constants.stop[0]:
             return
@@ -298,57 +298,57 @@ def pass_back(
         step, room = layer.outer_step, places.distance_scratch
         group = addresses(shortened(group, -step * (outer.size // 2)))
         skip = skipped(group) * group.rows
-        features = moving_sum(group, way.features, outer, step, room, None)
+        features = moving_sum(group, tape.features, outer, step, room, None)
         tangents, room = features, places.tangent_scratch
-        if way.ntk:
-            tangents = moving_sum(group, way.tangent, outer, step, room, None)
-        if not way.everywhere:
-            ones = moving_sum(group, way.pixels, outer, step, way.room, None)
+        if tape.ntk:
+            tangents = moving_sum(group, tape.tangent, outer, step, room, None)
+        if not tape.everywhere:
+            ones = moving_sum(group, tape.pixels, outer, step, tape.room, None)
         back_layer(
             group, left, table + number * lefts[case].pixels + skipped(group),
             places.right_layers + 3 * number * length + skip, features, tangents, ones, start,
-            outer.n_taps, way.kept + (number - 1) * KEPT * length + skip,
-            way.right + number * length + skip, layer, way, number == depth, number == 1, out,
+            outer.n_taps, tape.kept + (number - 1) * KEPT * length + skip,
+            tape.right + number * length + skip, layer, tape, number == depth, number == 1, out,
             number * out.n_left + out.begins[case],
             skipped(group) - constants.margin, period,
         )  # fmt: skip
         window, step = inner, layer.inner_step
         if number == 1:
-            window, step = way.single, 1
+            window, step = tape.single, 1
         group = addresses(shortened(group, -step * (window.size // 2)))
         scale, room = layer.skip_scale, places.distance_scratch
-        add_window(group, way.features, way.Sigma, window, step, scale, room)
-        if way.ntk:
-            add_window(group, way.tangent, way.turned, window, step, scale, room)
+        add_window(group, tape.features, tape.Sigma, window, step, scale, room)
+        if tape.ntk:
+            add_window(group, tape.tangent, tape.turned, window, step, scale, room)
         start *= scale
     for row in range(rows.number):
         right = rows.each[row].case
-        gradients.by_numbers[0, case, right] += memory[way.numbers + row]
-        gradients.by_numbers[1, case, right] += memory[way.biases + row]
+        gradients.by_numbers[0, case, right] += memory[tape.numbers + row]
+        gradients.by_numbers[1, case, right] += memory[tape.biases + row]
     # Of the input: Ā⁰ and, unless the mean of F⁰ is apart, what has come unchanged.
-    initial = constants.initial if way.ntk else 1.0
+    initial = constants.initial if tape.ntk else 1.0
     if constants.adds_mean:
         start = 0.0
     for at in range(group.start, group.start + group.size, vector):
-        unchanged = repeat_like(start, load(memory, way.tangent + at))
-        if not way.everywhere:
-            unchanged = start * load(memory, way.pixels + at)
-        more = initial * (unchanged + load(memory, way.tangent + at))
-        store(memory, way.tangent + at, more)
-        features = load(memory, way.features + at)
-        store(memory, way.features + at, features + more)
-    squares = moving_sum(whole, way.tangent, way.input, 1, way.room, None)
-    room = way.room + way.input.pieces * length
-    taps = moving_sum(whole, way.features, way.input, 1, room, None)
+        unchanged = repeat_like(start, load(memory, tape.tangent + at))
+        if not tape.everywhere:
+            unchanged = start * load(memory, tape.pixels + at)
+        more = initial * (unchanged + load(memory, tape.tangent + at))
+        store(memory, tape.tangent + at, more)
+        features = load(memory, tape.features + at)
+        store(memory, tape.features + at, features + more)
+    squares = moving_sum(whole, tape.tangent, tape.input, 1, tape.room, None)
+    room = tape.room + tape.input.pieces * length
+    taps = moving_sum(whole, tape.features, tape.input, 1, room, None)
     back_input(
         whole, left, table, places.right_layers, squares, taps, depth + 1, out.begins[case],
-        constants.margin, way, out,
+        constants.margin, tape, out,
     )  # fmt: skip
 
 
 @compiled
 def add_right(
-    group: RowGroup, rows: RowPlaces, depth: int, tables: int, way: Way, out: Any
+    group: RowGroup, rows: RowPlaces, depth: int, tables: int, tape: Tape, out: Any
 ) -> None:
     """Add the sums of a group to the right tables, and make them 0."""
     memory = group.memory
@@ -357,7 +357,7 @@ def add_right(
         line, pixel, begin = place.offset, 0, place.begin - out.first_right
         for j in range(group.d):
             source = (line * rows.line + place.across + pixel) * rows.stride + begin
-            at = way.right + j * group.rows + row
+            at = tape.right + j * group.rows + row
             for table in range(tables):
                 factor = 0.5 if 0 < table <= depth else 1.0
                 out.right[table * out.n_right + source] += factor * memory[at]
@@ -368,4 +368,4 @@ def add_right(
                 if line == place.period:
                     line = 0
     for at in range(tables * group.length):
-        memory[way.right + at] = 0.0
+        memory[tape.right + at] = 0.0

@@ -90,7 +90,9 @@ def _once(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if _PART:
             find = dispatcher.get_call_template
             unliteral = types.unliteral
-            dispatcher.get_call_template = lambda args, kws: find([*map(unliteral, args)], kws)
+            dispatcher.get_call_template = lambda args, kws: find(
+                [*map(unliteral, args)], {name: unliteral(kind) for name, kind in kws.items()}
+            )
         return dispatcher
 
     return decorated

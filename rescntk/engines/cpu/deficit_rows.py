@@ -124,7 +124,10 @@ def pass_layers_in_deficits(
             taps = moving_sum(
                 group, places.squares, constants.window, 1, places.distance_scratch, None
             )  # fmt: skip
-            first_layer(group, pixels, right_input, right_root, taps, constants, masses)
+            first_layer(
+                group, pixels, right_input, right_root, taps, constants, masses=masses, tape=None,
+                kept=0,
+            )  # fmt: skip
         else:
             boxed = box_linear(group, constants, step, boxed)
             taps = moving_sum(group, state, inner, step, places.distance_scratch, masses)
@@ -132,7 +135,10 @@ def pass_layers_in_deficits(
             write_window(memory, taps, merged, group.size, masses, layer)
             taps = Taps(merged, merged, merged, True)
             tangents = box_tangent(group, constants, step, taps)
-            hidden_layer(group, pixels, right_root, taps, tangents, constants, layer, masses)
+            hidden_layer(
+                group, pixels, right_root, taps, tangents, constants, layer=layer, masses=masses,
+                tape=None, kept=0,
+            )  # fmt: skip
         group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
         for side in sides:
             tables, first = side.tables, (number - 1) * outer.pieces

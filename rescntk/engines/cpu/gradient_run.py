@@ -20,17 +20,16 @@ from ..geometry import first_places, receptive_reach
 from ..masses import exact_unit_vectors
 from ..protocol import Request, Tick, blocks, check_stop, silent, stop_flag
 from ..reference import SortedSignals
-from . import is_swept, remove_damaged_files
+from . import remove_damaged_files
 from .arguments import PADDING, RowGroup
 from .derive import derive
 from .engine import paired, prepared, run_tasks
 from .plan import Plan, TaskCases
 from .run import NumbaRun
 from .sums import filter_sum
-from .swept_layers import AHEAD
 from .tables import OrderedSignals, SignalBlock
+from .tape import KEPT, RowGradients, Tape
 from .vectors import LINE_BYTES
-from .way import KEPT, RowGradients, Way
 
 remove_damaged_files(derive)
 
@@ -97,9 +96,6 @@ class GradientPlan(Plan):
         margin = receptive_reach(network, self.depth, self.ring) + reach
         self.margin = 0 if closed else margin
         self.halo = max(self.reach, reach * self.width)
-        self.swept = is_swept(replace(request, gradients=False), n_channels)
-        if self.swept:
-            self.halo = max(self.halo, AHEAD)
 
     @property
     def _numbers_in_group(self) -> int:
@@ -108,32 +104,41 @@ class GradientPlan(Plan):
     def group_rows(self, total: int, pixels: int) -> int:
         """Return the rows of a group: they fill lines, in which derivatives are added up."""
         line = LINE_BYTES // self.dtype.itemsize
-        if self.swept:  # a strip
-            return line
         return max(1, -(-super().group_rows(total, pixels) // line)) * line
 
-    def way(self, group: RowGroup, share: float, every: bool) -> tuple[RowGroup, Way]:
-        """Return the group with memory for the way back, and its places there.
+    def tape(self, group: RowGroup, share: float, every: bool) -> tuple[RowGroup, Tape]:
+        """Return the group with memory for the tape, and its places there.
 
-        `share` is the linear network's λ, and `every` is as in `Way`.
+        `share` is the linear network's λ, and `every` is as in `Tape`.
         """
         item = self.dtype.itemsize
         line = LINE_BYTES // item
-        tables = self.depth + 1 + self.n_channels
-        numbers = [*[1] * 7, tables, 2 * self.n_channels, *[1] * 3, KEPT * self.depth]
-        numbers += [2 * max(1, self.input_filter.pieces, self.outer.pieces)]
+        rings = dict.fromkeys(Tape._fields[: Tape._fields.index("single")], 1) | {
+            "right": self.depth + 1 + self.n_channels,
+            "right_pixels": 2 * self.n_channels,
+            "kept": KEPT * self.depth,
+            "room": 2 * max(1, self.input_filter.pieces, self.outer.pieces),
+        }
         begin = -(-len(group.memory) // line) * line
-        *places, size = (begin + np.cumsum([0, *numbers]) * group.length).tolist()
+        *places, size = (begin + np.cumsum([0, *rings.values()]) * group.length).tolist()
         memory = np.zeros(size + line, self.dtype)
         memory = memory[-memory.ctypes.data % LINE_BYTES // item :][:size]
         network, one_pixel = self.request.network, self.request.head == "equivariant"
-        way = Way._make([
-            *places, filter_sum(1), self.input_filter, self.request.kinds == ("ntk",),
-            self.closed_rows and not one_pixel, one_pixel, network.parts.readout, every,
-            turns(self.request), share, _NOISE * float(np.finfo(self.dtype).eps),
-            _NEAR[self.dtype.name], MOST_E[self.dtype.name],
-        ])  # fmt: skip
-        return group._replace(memory=memory), way
+        return group._replace(memory=memory), Tape(
+            **dict(zip(rings, places, strict=True)),
+            single=filter_sum(1),
+            input=self.input_filter,
+            ntk=self.request.kinds == ("ntk",),
+            everywhere=self.closed_rows and not one_pixel,
+            one_pixel=one_pixel,
+            readout=network.parts.readout,
+            every=every,
+            turns=turns(self.request),
+            share=share,
+            noise=_NOISE * float(np.finfo(self.dtype).eps),
+            near=_NEAR[self.dtype.name],
+            most_doubt=MOST_E[self.dtype.name],
+        )
 
 
 def turns(request: Request) -> bool:
@@ -190,9 +195,9 @@ class GradientRun(NumbaRun):
         )
         pixels = d + 2 * plan.margin
         group_rows = plan.group_rows(int(right.offsets.sum()), pixels)
-        group, way = plan.way(plan.row_group(pixels, group_rows), self._share, self._every)
+        group, tape = plan.tape(plan.row_group(pixels, group_rows), self._share, self._every)
         rights = right.rows(np.arange(m), right.offsets, group_rows, 0)
-        terms = 1 if way.one_pixel else pairs
+        terms = 1 if tape.one_pixel else pairs
         weights = [np.where(needed, each / terms, 0.0) for each in weights]
         layout, first_right = self._right_layout(right), int(rights.each["begin"][0])
         own = [
@@ -208,16 +213,23 @@ class GradientRun(NumbaRun):
             if self.request.network.bias:
                 results = results._replace(left_bias=left.bias, right_bias=right.bias)
             tables, n_left = plan.depth + 1 + plan.n_channels, own[0].shape[1]
-            gradients = RowGradients._make([
-                *weights, np.zeros((tables, n_left)), np.zeros((tables, len(layout))),
-                np.zeros((2, n, m)), *own, first_places(left.lengths), plan.n_channels, n_left,
-                len(layout), first_right,
-            ])  # fmt: skip
+            gradients = RowGradients(
+                left_weights=weights[0],
+                right_weights=weights[1],
+                left=np.zeros((tables, n_left)),
+                right=np.zeros((tables, len(layout))),
+                by_numbers=np.zeros((2, n, m)),
+                left_pixels=own[0],
+                right_pixels=own[1],
+                begins=first_places(left.lengths),
+                n_channels=plan.n_channels,
+                n_left=n_left,
+                n_right=len(layout),
+                first_right=first_right,
+            )
             derive(
                 left.packed("left"), right.packed("right"), lefts, rights, shift, group,
-                self.constants._replace(stop=stop_flag()), results, way, gradients,
-                not plan.swept or None, plan.swept or None,
-                None if not plan.swept or plan.in_registers else True,
+                self.constants._replace(stop=stop_flag()), results, tape, gradients,
             )  # fmt: skip
             check_stop()
             if repeated:

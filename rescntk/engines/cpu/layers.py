@@ -13,8 +13,14 @@ import numpy as np
 from ..layer import branch_distance, correlate, dual, tangent_branch, tangent_g, times_slope
 from .arguments import Constants, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm
-from .substitutes import add_bias_distance, add_bias_tangent, correlate_with_biases
+from .substitutes import (
+    add_bias_distance,
+    add_bias_tangent,
+    correlate_with_biases,
+    has_biases,
+)
 from .sums import Masses, add_compensated, box
+from .tape import TANGENT, Passed, Tape, W, keep_branch
 from .vectors import (
     LINE_BYTES,
     Numbers,
@@ -239,14 +245,39 @@ def correlate_distance(
     """Return w and v of distances, and whether some pixel pairs are doubtful (`add_doubt`)."""
     w = correlate(distance - h * h, inverse)
     v = 2.0 - w
-    root, total = sqrt(where_less(w, v, w, v)), distance
-    if not keeps_root_errors(group.memory):
-        total = fabs(h) * (root1 + root2) + distance
-    doubtful = False
+    root, doubtful = sqrt(where_less(w, v, w, v)), False
+    total = size_of_terms(group.memory, distance, h, root1, root2)
     if may_be_doubtful(total, root, layer):
         doubt = group.places.doubt + at
         doubtful = add_doubt(group.memory, doubt, total, root, root1 * root2, layer)
     return w, v, doubtful
+
+
+@inlined_by_llvm
+def size_of_terms(
+    memory: Numbers, distance: Vector, h: Vector, root1: Vector, root2: Vector
+) -> Vector:
+    """Return the size of the terms of which D − z is the difference (`doubt.DOUBTFUL`)."""
+    if keeps_root_errors(memory):
+        return distance
+    return fabs(h) * (root1 + root2) + distance
+
+
+@inlined_by_llvm
+def doubt_near(memory: Numbers, place: int, w: Vector, v: Vector, tape: Tape) -> bool:
+    """Add E to the `place` where κ̄ is large, as √q1 − √q2 has rounding errors.
+
+    Returns whether there is any. Tables of float32 keep what rounding took from roots.
+    """
+    doubtful = False
+    if not keeps_root_errors(memory):
+        near = where_less(w, v, w, v)
+        if any_negative(near - tape.near):
+            E = where_less(near, tape.near, tape.most_doubt, 0.0)
+            E = where_less(0.0, near, E, 0.0)
+            doubtful = any_negative(0.0 - E)
+            store(memory, place, load_like(memory, place, E) + E)
+    return doubtful
 
 
 @inlined_by_llvm
@@ -302,25 +333,28 @@ def correlate_input(
 @inlined_by_llvm
 def first_layer(
     group: RowGroup, left: LeftPixels, right_input: int, right_root: int, squares: Taps,
-    constants: Constants, masses: Masses | None,
+    constants: Constants, masses: Masses | None, tape: Tape | None, kept: int,
 ) -> bool:  # fmt: skip
     """Compute D (u and u⁺ with `masses`), A and F of the features that enter, and layer 1's branch.
 
     `squares` are as in `correlate_input`. `right_input` and `right_root` are the places of √(q/2)
-    of the right cases, of the input and of layer 1; 1/√q and the roots' lost parts follow. Returns
-    whether some pixel pairs are doubtful.
+    of the right cases, of the input and of layer 1; 1/√q and the roots' lost parts follow. A `tape`
+    keeps layer 1 at the place `kept`; where it `turns`, w and v of the input are there already
+    (`keep_correlations`). Returns whether some pixel pairs are doubtful.
     """
     align_stack()
     memory, places, layer = group.memory, group.places, constants.layers[1]
     K = places.features if constants.summed else places.K
     stretches, length = pixel_loops(left, group)
-    doubtful = False
+    doubtful, known_w, known_v = False, -1, -1
+    if tape is not None and tape.turns:
+        known_w, known_v = kept + W * group.length, kept + TANGENT * group.length
     for stretch in range(stretches):
         pixel = stretch * left.pixels
         for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
             out = group.start + at
             w, v, roots, h, some = correlate_input(
-                group, left, right_input, squares, pixel, at, constants, masses, -1, -1
+                group, left, right_input, squares, pixel, at, constants, masses, known_w, known_v
             )
             doubtful |= some
             g = 2.0 * (roots[0] * roots[1])
@@ -345,12 +379,17 @@ def first_layer(
             w, v = correlate_with_biases(
                 w, v, group, at, roots, (root1, root2), inverse, layer
             )  # fmt: skip
+            if has_biases(layer) and tape is not None:
+                doubtful |= doubt_near(memory, places.doubt + out, w, v, tape)
             half_g, rho = root1 * root2, layer.one - w
             K_value, k0 = write_branch(
                 group, out, K + out, features, h, half_g, w, v, constants, layer, masses
             )
             tangent = add_bias_tangent(tangent, group, at, layer)
             tangent = tangent_g(tangent, half_g, rho, layer)
+            if tape is not None:
+                passed = Passed(w, v, k0, half_g, A_g=tangent, terms=features)
+                keep_branch(memory, kept + at, group.length, passed, layer, tape)
             tangent = tangent_branch(times_slope(k0, w, v, layer, tangent), K_value, layer)
             store(memory, places.tangent_branch + out, tangent)
     return doubtful
@@ -359,9 +398,9 @@ def first_layer(
 @inlined_by_llvm
 def hidden_layer(
     group: RowGroup, left: LeftPixels, right_root: int, distances: Taps, tangents: Taps,
-    constants: Constants, layer: Any, masses: Masses | None,
+    constants: Constants, layer: Any, masses: Masses | None, tape: Tape | None, kept: int,
 ) -> bool:  # fmt: skip
-    """Compute the branch of layer 2, 3, …, before its outer filter.
+    """Compute the branch of layer 2, 3, …, before its outer filter; a `tape` keeps it.
 
     `distances` and `tangents` are the taps of box D (the place of the merged u, with `masses`) and
     of box A. `right_root` is the place of √(q/2) of the right cases; 1/√q and the roots' lost parts
@@ -391,7 +430,10 @@ def hidden_layer(
                 w = correlate(load(memory, distances.first + at), inverse)
                 v = correlate(load(memory, distances.first + masses.opposite + at), inverse)
             half_g, rho = root1 * root2, 1.0 - w
+            if tape is not None:
+                doubtful |= doubt_near(memory, places.doubt + out, w, v, tape)
             features = load(memory, K + out)
+            A_g = features
             K_value, k0 = write_branch(
                 group, out, K + out, features, h, half_g, w, v, constants, layer, masses
             )
@@ -401,7 +443,11 @@ def hidden_layer(
                     linear = load(memory, places.linear_box + out)
                     tangent = linear_scale * linear + tangent
                 tangent = add_bias_tangent(tangent, group, at, layer)
-                tangent = tangent_g(tangent, half_g, rho, layer)
-                tangent = tangent_branch(times_slope(k0, w, v, layer, tangent), K_value, layer)
+                A_g = tangent_g(tangent, half_g, rho, layer)
+                tangent = tangent_branch(times_slope(k0, w, v, layer, A_g), K_value, layer)
                 store(memory, places.tangent_branch + out, tangent)
+            if tape is not None and masses is None:
+                terms = size_of_terms(memory, distance, h, root1, root2)
+                passed = Passed(w, v, k0, half_g, A_g=A_g, terms=terms)
+                keep_branch(memory, kept + at, group.length, passed, layer, tape)
     return doubtful

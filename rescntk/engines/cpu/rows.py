@@ -32,6 +32,7 @@ from .layers import (
 from .references import addresses, reference
 from .substitutes import has_biases
 from .sums import add_branch, moving_sum
+from .tape import KEPT, Tape
 
 
 @compiled
@@ -68,15 +69,17 @@ def left_pixels(
 @compiled
 def pass_layers(
     whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
-    constants: Constants, results: Results,
+    constants: Constants, results: Results, tape: Tape | None,
 ) -> None:  # fmt: skip
     """Take one left case with the rows of a group through all layers, and write the results.
 
-    Open rows become shorter with each filter.
+    Open rows become shorter with each filter. A `tape` keeps what the way back needs.
     """
     layers, inner, outer = constants.layers, constants.inner, constants.outer
     memory, places, length, depth = whole.memory, whole.places, whole.length, len(layers) - 1
-    boxed, doubtful, squares = 0, False, places.squares
+    boxed, doubtful, squares, first_kept = 0, False, places.squares, 0
+    if tape is not None:
+        first_kept = tape.kept
     if places.left_cases > 1:
         squares += case % places.left_cases * length
     elif constants.window.size > 1:
@@ -91,17 +94,23 @@ def pass_layers(
         if number > 1:
             group = addresses(shortened(group, step * (inner.size // 2)))
         pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, number))
-        right_input = places.right_layers + skipped(group) * group.rows
+        skip = skipped(group) * group.rows
+        kept = first_kept + (number - 1) * KEPT * length + skip
+        right_input = places.right_layers + skip
         right_root = right_input + 3 * number * length
         if number == 1:
             taps = moving_sum(group, squares, constants.window, 1, places.distance_scratch, None)
-            doubtful |= first_layer(group, pixels, right_input, right_root, taps, constants, None)
+            doubtful |= first_layer(
+                group, pixels, right_input, right_root, taps, constants, masses=None, tape=tape,
+                kept=kept,
+            )  # fmt: skip
         else:
             boxed = box_linear(group, constants, step, boxed)
             taps = moving_sum(group, places.distance, inner, step, places.distance_scratch, None)
             tangents = box_tangent(group, constants, step, taps)
             doubtful |= hidden_layer(
-                group, pixels, right_root, taps, tangents, constants, layer, None
+                group, pixels, right_root, taps, tangents, constants, layer=layer, masses=None,
+                tape=tape, kept=kept,
             )  # fmt: skip
         group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
         if number < depth:
@@ -182,4 +191,4 @@ def compute(
             if case >= least and not all_doubtful(rows, case, results):
                 if has_biases(constants.layers[0]):
                     write_biases(group, rows, case, results)
-                pass_layers(group, rows, left, lefts, case, constants, results)
+                pass_layers(group, rows, left, lefts, case, constants, results=results, tape=None)

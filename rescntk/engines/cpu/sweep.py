@@ -27,7 +27,6 @@ from .arguments import (
     SideTables,
 )
 from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_stamp
-from .forth import keep_correlations
 from .groups import first_place, resized, rows_of_group, shortened
 from .heads import find_grids, take_doubts, write_sums
 from .layers import keeps_root_errors
@@ -85,16 +84,10 @@ def copied_side(
         row += 1
         while row < rows.number and (rows.each[row].case == case or rows.stride > 1):
             row += 1
-    return side_in_rows(strip)
-
-
-@compiled
-def side_in_rows(strip: RowGroup) -> SideTables:
-    """Return the right cases' tables that the rows of a strip have copies of."""
-    memory, length, tables = strip.memory, strip.length, strip.places.right_layers
+    tables_at = strip.places.right_layers
     return SideTables(
-        memory, memory, memory, memory, strip.places.right_units, length, tables, tables + length,
-        tables + 2 * length, 3 * length, strip.rows,
+        memory, memory, memory, memory, strip.places.right_units, length, tables_at,
+        tables_at + length, tables_at + 2 * length, 3 * length, strip.rows,
     )  # fmt: skip
 
 
@@ -139,13 +132,9 @@ def write_boxes(strip: RowGroup, inner: FilterSum, step: int, with_tangent: Any)
 @compiled
 def sweep_strip(
     strip: RowGroup, rows: RowPlaces, left: SideTables, right: SideTables, case: int,
-    constants: Constants, results: Results, with_tangent: Any, through_memory: Any, way: Any,
-    out: Any,
+    constants: Constants, results: Results, with_tangent: Any, through_memory: Any,
 ) -> None:  # fmt: skip
-    """Take one left case with a strip through all layers, and write the results.
-
-    With a `way` and `out` (derive.py), what the way back needs is kept.
-    """
+    """Take one left case with a strip through all layers, and write the results."""
     memory, places, layers, doubtful = strip.memory, strip.places, constants.layers, False
     inner, outer, group = constants.inner, constants.outer, strip
     central = addresses(shortened(strip, constants.margin))
@@ -154,19 +143,15 @@ def sweep_strip(
             return
         layer = layers[number]
         if number == 1:
-            if way is None or not way.turns:
-                write_angles(strip, left, right, constants.nearly_opposite)
-            if way is not None and way.turns:
-                w, v = places.features + strip.start, places.tangent_branch + strip.start
-                keep_correlations(strip, case, constants, w, v, way, out)
-            doubtful = first_layer(group, left, right, constants, with_tangent, through_memory, way)
+            write_angles(strip, left, right, constants.nearly_opposite)
+            doubtful = first_layer(group, left, right, constants, with_tangent, through_memory)
         else:
             group = addresses(shortened(group, layer.inner_step * (inner.size // 2)))
             if through_memory is not None:
                 write_boxes(group, inner, layer.inner_step, with_tangent)
             doubtful |= hidden_layer(
-                group, left, right, number, constants, with_tangent, through_memory, way
-            )  # fmt: skip
+                group, left, right, number, constants, with_tangent, through_memory
+            )
         group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
         if through_memory is not None and number < len(layers) - 1:
             add_branch(group, places.distance, places.branch_distance, outer, layer)
@@ -213,5 +198,5 @@ def sweep(
                     side = addresses(left_side(strip, left, lefts[case].first, tables))
                     sweep_strip(
                         strip, rows, side, others, case, constants, results, with_tangent,
-                        through_memory, None, None,
+                        through_memory,
                     )  # fmt: skip

@@ -36,8 +36,6 @@ from .vectors import (
     store,
     where_less,
 )
-from .way import KEPT as QUANTITIES
-from .way import doubt_near, keep_branch
 
 AHEAD = 2
 """Pixels by which loads are ahead of the branch, and which are read beyond the last one."""
@@ -121,8 +119,6 @@ class SweptLayer(NamedTuple):
     kept_T: int
     kept_input: int  # places of D_K, T and the input's D; with `through_memory` of the first pixels
     kept_tangent: int  # place of the input's A
-    for_back: int
-    length: int  # the first place, and the length, of quantities that `way.keep_branch` writes
     initial: Any
     p: Numbers
     r: Numbers
@@ -248,7 +244,7 @@ def look_ahead(at: SweptLayer, pixel: int, enters: bool) -> tuple[Ahead, Vector,
 @inlined_by_llvm
 def pass_pixel(
     at: SweptLayer, j: int, state: State, layer: Any, with_tangent: Any, through_memory: Any,
-    way: Any, enters: bool, begins: bool,
+    enters: bool, begins: bool,
 ) -> State:  # fmt: skip
     """Take the pixels j + 2, j + 1, j and j − 1 one step further. See the head of this file.
 
@@ -285,14 +281,6 @@ def pass_pixel(
             A = load_register(memory, at.A + place)
         A = tangent_g(A, now.half_g, 1.0 - now.w, layer)
         turned = times_slope(k0, now.w, now.v, layer, A)
-        if way is not None:
-            keep_branch(
-                memory, at.for_back + place, at.length, now.w, now.v, k0, now.half_g, A, now.total,
-                enters, layer, way,
-            )  # fmt: skip
-            if not (enters or keeps_root_errors(memory)) and j + 1 < at.last:
-                some = doubt_near(memory, at.doubt + place, now.w, now.v, way)
-                doubtful = doubtful or some
     # The windows up to pixel j − 1.
     D_window, T_box, T_window = state.D_window, state.T, state.T_window
     if through_memory is None:
@@ -340,33 +328,30 @@ def write_windows(
 @compiled
 def first_layer(
     strip: RowGroup, left: SideTables, right: SideTables, constants: Constants, with_tangent: Any,
-    through_memory: Any, way: Any,
+    through_memory: Any,
 ) -> bool:  # fmt: skip
     align_stack()
-    return sweep_layer(strip, left, right, 1, constants, with_tangent, through_memory, way, True)
+    return sweep_layer(strip, left, right, 1, constants, with_tangent, through_memory, True)
 
 
 @compiled
 def hidden_layer(
     strip: RowGroup, left: SideTables, right: SideTables, number: int, constants: Constants,
-    with_tangent: Any, through_memory: Any, way: Any,
+    with_tangent: Any, through_memory: Any,
 ) -> bool:  # fmt: skip
     align_stack()
-    return sweep_layer(
-        strip, left, right, number, constants, with_tangent, through_memory, way, False
-    )  # fmt: skip
+    return sweep_layer(strip, left, right, number, constants, with_tangent, through_memory, False)
 
 
 @inlined_by_llvm
 def sweep_layer(
     strip: RowGroup, left: SideTables, right: SideTables, number: int, constants: Constants,
-    with_tangent: Any, through_memory: Any, way: Any, enters: bool,
+    with_tangent: Any, through_memory: Any, enters: bool,
 ) -> bool:  # fmt: skip
     """Take a strip through a layer. Return whether some pixel pairs are doubtful.
 
     `enters` in the first layer. `with_tangent` is None if only the GPK is asked for, and
-    `through_memory` if sums over windows are made through memory. With a `way`, what the way back
-    needs is kept.
+    `through_memory` if sums over windows are made through memory.
     """
     layer = constants.layers[number]
     memory, places, rows, first = strip.memory, strip.places, strip.rows, skipped(strip)
@@ -375,17 +360,14 @@ def sweep_layer(
     if through_memory is not None:  # boxes lie apart from D and A
         kept_input, D = places.distance, places.other_distance + start
         A = places.tangent_scratch + start
-    for_back = 0
-    if way is not None:
-        for_back = way.kept + (number - 1) * QUANTITIES * strip.length
     at = SweptLayer(
         memory, left.roots, left.inverses, left.lost, right.roots, right.inverses, right.lost,
         left.root + number * left.step, right.root + table2, right.inverse + table2,
         right.lost_root + table2, left.root, right.root, right.lost_root, right.pixel, rows,
         first, last, D, A, places.features + start, places.tangent_branch + start,
         places.linear + start, places.doubt + start, places.branch_distance + start,
-        places.K + start, kept_input + start, places.tangent + start, for_back,
-        strip.length, constants.initial, constants.p, constants.r,
+        places.K + start, kept_input + start, places.tangent + start,
+        constants.initial, constants.p, constants.r,
     )  # fmt: skip
     zero = repeat_like(0.0, load_register(memory, at.D))
     if not enters:  # pixels that are read beyond the last one
@@ -396,9 +378,9 @@ def sweep_layer(
     state = State(ahead, before, zero, zero, none, none, none, none, False)
     begun = min(first + KEPT + 1, last)
     for j in range(first - AHEAD, begun):
-        state = pass_pixel(at, j, state, layer, with_tangent, through_memory, way, enters, True)
+        state = pass_pixel(at, j, state, layer, with_tangent, through_memory, enters, True)
     for j in range(begun, last):
-        state = pass_pixel(at, j, state, layer, with_tangent, through_memory, way, enters, False)
+        state = pass_pixel(at, j, state, layer, with_tangent, through_memory, enters, False)
     if through_memory is None and number < len(constants.layers) - 1:
         close_rows(at, strip, state, layer, with_tangent, enters)
     return state.doubtful

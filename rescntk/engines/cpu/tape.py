@@ -1,4 +1,4 @@
-"""The records of the compiled way through the layers and back (derive.py)."""
+"""The tape: what the way back needs of the way through the layers (derive.py)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from ..layer import (
     times_slope_adjoint,
     times_slope_of,
 )
-from .arguments import FilterSum
-from .compilation import inlined_by_llvm, standing_in
+from .arguments import Constants, FilterSum, RowGroup
+from .compilation import compiled, inlined_by_llvm, standing_in
+from .sums import around
 from .vectors import (
     Numbers,
     Vector,
+    align_stack,
     any_negative,
     inverse_root,
-    load_like,
+    load_line,
+    repeat_like,
     store,
     where_less,
 )
@@ -47,8 +50,8 @@ for _function in (
     standing_in(_function)(lambda *args, _function=_function: _function)
 
 
-class Way(NamedTuple):
-    """Places of the way back in `memory`, and its constants."""
+class Tape(NamedTuple):
+    """Places of the tape and of adjoints in `memory`, and constants of the way back."""
 
     features: int
     tangent: int  # rings of F̄ and Ā
@@ -78,39 +81,35 @@ class Way(NamedTuple):
     most_doubt: float  # the E of these.
 
 
+class Passed(NamedTuple):
+    """Vectors of a layer's quantities, of which the tape keeps what the way back needs."""
+
+    w: Vector
+    v: Vector  # 1 − ρ and 1 + ρ
+    k0: Vector
+    half_g: Vector
+    A_g: Vector
+    terms: Vector  # the size of the terms of which D − z is the difference; 0 if w is without them
+
+
 @inlined_by_llvm
 def keep_branch(
-    memory: Numbers, here: int, length: int, w: Vector, v: Vector, k0: Vector, half_g: Vector,
-    A_g: Vector, total: Vector, known: bool, layer: Any, way: Way,
-) -> None:  # fmt: skip
+    memory: Numbers, here: int, length: int, passed: Passed, layer: Any, tape: Tape
+) -> None:
     """Keep what the way back needs of a layer, `here` and in the places `length` apart.
 
-    Below a `noise` of `total`, the size of D's terms, windows count as proportional; w and v that
-    are `known` have no noise.
+    Where w is below the `noise` of its terms, windows count as proportional.
     """
+    w, v = passed.w, passed.v
     store(memory, here + W * length, where_less(w, v, w, 0.0 - (v + layer.tiny)))
-    lost = lost_slope(k0, w, v, layer, way.share)
+    lost = lost_slope(passed.k0, w, v, layer, tape.share)
     # Windows without variance have ρ = 0, the mean over all ρ.
-    lost = where_less(0.0, half_g, lost, 0.5 * layer.half_factor * (1.0 - way.share))
+    lost = where_less(0.0, passed.half_g, lost, 0.5 * layer.half_factor * (1.0 - tape.share))
     store(memory, here + LOST * length, lost)
-    size, least = 2.0 * half_g * where_less(w, v, w, v), way.noise * total
-    if known:
-        size, least = w * v, 0.0 * w
-    cosecant = where_less(least, size, inverse_root(w * v), 0.0)
+    size = 2.0 * passed.half_g * where_less(w, v, w, v)
+    cosecant = where_less(tape.noise * passed.terms, size, inverse_root(w * v), 0.0)
     store(memory, here + COSECANT * length, cosecant)
-    store(memory, here + TANGENT * length, A_g)
-
-
-@inlined_by_llvm
-def doubt_near(memory: Numbers, place: int, w: Vector, v: Vector, way: Way) -> bool:
-    """Add E where κ̄ is large, as √q1 − √q2 has rounding errors; return whether there is any."""
-    near, doubtful = where_less(w, v, w, v), False
-    if any_negative(near - way.near):
-        more = where_less(near, way.near, way.most_doubt, 0.0)
-        more = where_less(0.0, near, more, 0.0)
-        doubtful = any_negative(0.0 - more)
-        store(memory, place, load_like(memory, place, more) + more)
-    return doubtful
+    store(memory, here + TANGENT * length, passed.A_g)
 
 
 class RowGradients(NamedTuple):
@@ -124,7 +123,7 @@ class RowGradients(NamedTuple):
 
     left_pixels: np.ndarray
     """(channel, 2, pixel of all left cases), in the working precision: vectors as sums of two
-    numbers, of unit length if `Way.turns`. `right_pixels` are (channel, 2, right table)."""
+    numbers, of unit length if `Tape.turns`. `right_pixels` are (channel, 2, right table)."""
 
     right_pixels: np.ndarray
     begins: np.ndarray  # (left case,): the place of its first pixel.
@@ -132,3 +131,37 @@ class RowGradients(NamedTuple):
     n_left: int  # pixels of all left cases
     n_right: int  # numbers of a right table
     first_right: int  # where the first right case begins in `FlatTables`, where these have more.
+
+
+@compiled
+def keep_correlations(
+    group: RowGroup, case: int, constants: Constants, tape: Tape, out: RowGradients
+) -> None:
+    """Keep w and v = 1 + ρ of the input's pixels, from unit vectors with twice the digits."""
+    align_stack()
+    memory, length, line, n_left = group.memory, group.length, group.memory.per_line, out.n_left
+    opposite, margin, channels = constants.nearly_opposite, constants.margin, out.n_channels
+    for j in range(group.d):
+        first = out.begins[case] + around(j - margin, group.d - 2 * margin)
+        for at in range(j * group.rows, (j + 1) * group.rows, line):
+            w = repeat_like(0.0, load_line(memory, at))
+            for channel in range(channels):
+                x = first + 2 * channel * n_left
+                z = tape.right_pixels + 2 * channel * length + at
+                term = repeat_like(out.left_pixels[x], w) - load_line(memory, z)
+                rest = repeat_like(out.left_pixels[x + n_left], w) - load_line(memory, z + length)
+                w = w + (term + rest) * (term + rest)
+            w = 0.5 * w
+            v = 2.0 - w
+            if any_negative(opposite - w):
+                other = 0.0 * w
+                for channel in range(channels):
+                    x = first + 2 * channel * n_left
+                    z = tape.right_pixels + 2 * channel * length + at
+                    rest = repeat_like(out.left_pixels[x + n_left], w)
+                    term = repeat_like(out.left_pixels[x], w) + load_line(memory, z)
+                    rest = rest + load_line(memory, z + length)
+                    other = other + (term + rest) * (term + rest)
+                v = where_less(opposite, w, 0.5 * other, v)
+            store(memory, tape.kept + W * length + at, w)
+            store(memory, tape.kept + TANGENT * length + at, v)
