@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..activations import activation_of
-from ..arrays import Array
+from ..arrays import Array, array_module
 from ..network import Filter
 from . import biases, repeated
 from .boxes import circular_sum
@@ -110,7 +110,8 @@ class Scaling:
         self.exponents = self._exponents()
         self.input_scale = 1.0 / n_channels if net.input_scale is None else net.input_scale
         self.mean_variances: list[float] = []
-        self._means = np.zeros((2, len(self.depths)))  # of kernels at x = z, of mean energy 1
+        # Of kernels at x = z: of signals of mean energy 1, and of biases of variance 1 alone.
+        self._means, self._bias_means = np.zeros((2, 2, len(self.depths)))
         self.bias_energy = biases.energy(net)
         if net.shares_bounds:
             self._find_means()
@@ -323,11 +324,24 @@ class Scaling:
         for layer, at in enumerate(self.variances(np, one, with_tangent=True, bias=bias)):
             self.mean_variances.append(float(at.window[0].min() if layer else 1.0))
             if layer in self.depths:
-                means = [float(table[0].max()) for table in self.averaged(at)]
-                self._means[:, self.depths.index(layer)] = means
+                t = self.depths.index(layer)
+                for kind, table in enumerate(self.averaged(at)):
+                    self._means[kind, t] = table[0, 0]
+                    self._bias_means[kind, t] = table[0, -1] * self.bias_energy
         reaching = float(at.features[0, 0])
         if self.equivariant and reaching > 0:  # signals are divided by the energy at the head
             self.mean_variances = [mean / reaching for mean in self.mean_variances]
+
+    def bounds(self, energy: Array, bias: Array) -> Array:
+        """Return `SignalTables.bounds`, from mean energies and the variances of biases, (cases,).
+
+        Means over pixels at x = z are linear in both. No pixel has more than d times the mean.
+        """
+        xp = array_module(energy)
+        means, of_biases = (xp.asarray(each)[..., None] for each in (self._means, self._bias_means))
+        if not self.network.bias:  # all signals have mean energy 1
+            energy = xp.ones_like(energy)
+        return xp.sqrt(self.d * (means * energy + of_biases * bias))
 
     def averaged(self, at: Variances) -> tuple[Array, Array]:
         """Return the F and A that the head averages: without F⁰ where its mean is added."""

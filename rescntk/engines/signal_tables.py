@@ -231,7 +231,7 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
                 for k, table in enumerate((at.features, at.tangent)):
                     sizes[k, t] = xp.sqrt(table[0] if scaling.equivariant else mean(xp, table))
     if net.shares_bounds:
-        bounds[...] = xp.asarray(scaling.common_bounds)[..., None]
+        bounds[...] = scaling.bounds(mean(xp, variance), bias * bias)
     if not net.scales_signals:
         scaling.check_peaks(xp, peaks)
     if not activation.odd:

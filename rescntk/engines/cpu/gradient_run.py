@@ -188,8 +188,7 @@ class GradientRun(NumbaRun):
         shift = right.cases.start - left.cases.start if plan.symmetric else n
         needed = np.tri(m, n, shift, dtype=bool).T
         lefts, d = left.left_cases(slice(0, plan.longest), plan), int(left.lengths[0])
-        lengths = -np.unique(-left.lengths)
-        pairs = self._pixel_pairs(lengths, right.lengths)[lefts["length"]]
+        pairs = self._pixel_pairs(self.left_lengths(left), right.lengths)[lefts["length"]]
         most = self.scaling.allowed_doubt(
             pairs, np.minimum(left.cancelled[:, None], right.cancelled)
         )
@@ -207,11 +206,7 @@ class GradientRun(NumbaRun):
         own[1] = np.append(own[1][:, layout], np.zeros((1, PADDING), plan.dtype))
         doubtful = np.zeros((n, m), bool)
         for repeated in (False, True):
-            results = self._results(
-                n, lengths, right.lengths, group_rows, most, self._no_values, 0, 0
-            )
-            if self.request.network.bias:
-                results = results._replace(left_bias=left.bias, right_bias=right.bias)
+            results = self.results(left, right, group_rows, most, self._no_values, 0, 0)
             tables, n_left = plan.depth + 1 + plan.n_channels, own[0].shape[1]
             gradients = RowGradients(
                 left_weights=weights[0],

@@ -107,6 +107,7 @@ class Plan:
     ) -> None:  # fmt: skip
         net, head = request.network, request.head
         self.request, self.n_channels, self.closed = request, n_channels, closed
+        self.biased = net.bias > 0.0
         self.rows, self.columns, self.symmetric = rows, columns, columns is rows and not paired
         self.longest = int(max(self.rows[0], self.columns[0]))
         self.depth, self.n_depths = request.depths[-1], len(request.depths)
@@ -363,7 +364,7 @@ class Plan:
         size, start = -(-pixels * rows // vector) * vector, self.halo * rows
         length = size + -(-2 * start // vector) * vector + 2 * vector
         scratch = max(1, self.inner.pieces, self.outer.pieces, self.window_sum.pieces)
-        biases = 4 * (self.request.network.bias > 0.0)
+        biases = 4 * self.biased
         distance_scratch = scratch + (in_deficits and biases > 0)
         numbers = [1, 1, 1, 1, distance_scratch, 1, 1, 1, 1, 1, 1, scratch, left_cases, biases]
         numbers += [units, units, 3, 3]

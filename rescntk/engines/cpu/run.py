@@ -166,7 +166,7 @@ class NumbaRun:
         group = plan.row_group(longest, group_rows)
         lefts = [left.left_cases(part, plan) for part in segments]
         number = lefts[0]["length"]
-        lengths, _ = _different(left.lengths, self.plan.closed)
+        lengths = self.left_lengths(left)
         values, first = self._no_values, (0, 0)
         if self.direct:
             values, first = self.values, (left.cases.start, right.cases.start)
@@ -174,9 +174,7 @@ class NumbaRun:
         pairs = self._pixel_pairs(lengths, right.lengths)[length]
         cancelled = np.minimum(left.cancelled[:, None], right.cancelled)
         most = self.scaling.allowed_doubt(pairs, cancelled)
-        results = self._results(n, lengths, right.lengths, group_rows, most, values, *first)
-        if self.request.network.bias:
-            results = results._replace(left_bias=left.bias, right_bias=right.bias)
+        results = self.results(left, right, group_rows, most, values, *first)
         for part, cases in zip(segments, lefts, strict=True):
             rights = right.rows(np.arange(m), offsets, group_rows, part.start, plan=plan)
             _compute(
@@ -231,9 +229,13 @@ class NumbaRun:
         if self.direct:
             shape = len(self.kinds), self.plan.n_depths, 1, len(rows), d
             values = np.empty((*shape, self.values.shape[-1]), self.plan.dtype)
-        results = self._results(1, left_length, lengths, group_rows, unread, values, 0, 0)
-        if self.request.network.bias:
-            results = results._replace(left_bias=left.bias[rows], right_bias=right.bias[columns])
+        if self.plan.biased:
+            bounds = (left.bounds[..., rows] * right.bounds[..., columns])[..., None, :]
+            grids = self._grids(bounds, left_length, lengths)
+        else:
+            grids = self._grids_of_lengths(left_length, lengths)
+        results = self._arrays(1, grids, d, group_rows, unread)._replace(values=values)
+        results = self._with_biases(results, left.bias[rows], right.bias[columns])
         for part in segments:
             pairs = left.rows(rows, offsets, group_rows, part.start, right=False)
             rights = right.rows(columns, offsets, group_rows, part.start)
@@ -250,39 +252,51 @@ class NumbaRun:
         means = left.means_or_parts[:, None, rows], right.means[:, None, columns]
         return self._kernels(results, counts, *means)[:, :, 0]
 
-    def _results(
-        self, n: int, left: np.ndarray, right: np.ndarray, rows: int, most_doubt: np.ndarray,
-        values: np.ndarray, *at: int,
+    def results(
+        self, left: SignalBlock, right: SignalBlock, rows: int, most_doubt: np.ndarray,
+        values: np.ndarray, *first: int,
     ) -> Results:  # fmt: skip
-        """Return arrays for `n` left cases, of the different lengths `left`, with right cases.
+        """Return arrays for all pairs of left and right cases.
 
-        `right` are the lengths of all right cases, and `rows` the rows of a group. `at` are the
-        places of the first left and the first right case in `values`.
+        `rows` are the rows of a group. `first` are the places of the first left and the first right
+        case in `values`.
         """
-        m, depths = len(right), self.plan.n_depths
-        lengths, places = _different(right, self.plan.closed)
-
-        if self.plan.closed:
+        if self.plan.biased:
+            bounds = left.bounds[..., None] * right.bounds[..., None, :]
+            grids = self._grids(bounds, left.lengths, right.lengths)
+        elif self.plan.closed:
             place = "grids", self.plan.longest
-            grids = with_object(self.scaling, place, lambda: self._grids(left, lengths))
+            one = left.lengths[:1], right.lengths[:1]
+            grids = with_object(self.scaling, place, lambda: self._grids_of_lengths(*one))
+            grids = np.broadcast_to(grids, (*grids.shape[:-1], len(right)))
         else:
-            grids = self._grids(left, lengths)
+            lengths, places = _different(right.lengths)
+            grids = self._grids_of_lengths(self.left_lengths(left), lengths)[..., places]
+        results = self._arrays(len(left), grids, int(left.lengths[0]), rows, most_doubt)
+        results = results._replace(values=values, first_left=first[0], first_right=first[1])
+        return self._with_biases(results, left.bias, right.bias)
+
+    def _arrays(
+        self, n: int, grids: np.ndarray, longest: int, rows: int, most_doubt: np.ndarray
+    ) -> Results:
+        """Return arrays for `n` left cases; `longest` is the length of the first one."""
+        depths, m = self.plan.n_depths, grids.shape[-1]
         shape = (len(self.kinds), depths, n, m)
         shares = np.zeros((0,) * 6)
         if self.shares and not self.direct:
-            shares = np.zeros((*shape, int(left[0]), len(grids)))
+            shares = np.zeros((*shape, longest, len(grids)))
         if self.has_pixels or self.shares:
             shape = (0,) * 4
         padded = rows + LINE_BYTES
         return Results(
             sums=np.zeros((len(grids), *shape)),
             shares=shares,
-            values=values,
-            first_left=at[0],
-            first_right=at[1],
+            values=self._no_values,
+            first_left=0,
+            first_right=0,
             first_pixel=0,
             doubt=np.zeros((n, m)),
-            grids=np.take(grids, places, axis=-1),
+            grids=np.ascontiguousarray(grids),
             weights=self._weights,
             most_doubt=most_doubt,
             left_bias=self._weights[:0],
@@ -291,13 +305,31 @@ class NumbaRun:
             row_sums=np.zeros((max(2, len(grids)), padded)),  # shares mark rows in the second
         )
 
-    def _grids(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Return the grids of sums for pairs of lengths, (grid, 2, depth, left, right)."""
+    def _with_biases(self, results: Results, left: np.ndarray, right: np.ndarray) -> Results:
+        """Return the arrays with the biases of signals; no loop reads those of other networks."""
+        if not self.plan.biased:
+            return results
+        return results._replace(left_bias=left, right_bias=right)
+
+    def left_lengths(self, left: SignalBlock) -> np.ndarray:
+        """Return the lengths that `LEFT_CASE` numbers (`SignalBlock.left_cases`)."""
+        if self.plan.biased:
+            return left.lengths
+        return left.lengths[:1] if self.plan.closed else _different(left.lengths)[0]
+
+    def _grids_of_lengths(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the grids for signals of these lengths, which share their bounds."""
 
         def bound(lengths: np.ndarray) -> np.ndarray:  # (2, depth, length)
             return np.stack([self.plan.scaling(d).common_bounds for d in lengths.tolist()], axis=-1)
 
-        bounds = bound(left)[..., None] * bound(right)[..., None, :]
+        return self._grids(bound(left)[..., None] * bound(right)[..., None, :], left, right)
+
+    def _grids(self, bounds: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the grids of sums, (grid, 2, depth, left, right), of kernels below `bounds`.
+
+        `left` and `right` are the signals' lengths.
+        """
         terms = self._pixel_pairs(left, right)
         if self.shares:
             terms //= left[:, None]
@@ -354,10 +386,8 @@ def of_whole_rows(plan: Plan) -> Plan:
     return plan
 
 
-def _different(lengths: np.ndarray, closed: bool) -> tuple[np.ndarray, np.ndarray]:
+def _different(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the different lengths, the longest first, and the place of each length among them."""
-    if closed:
-        return lengths[:1], np.zeros(len(lengths), np.int64)
     falling, places = np.unique(-lengths, return_inverse=True)
     return -falling, places
 

@@ -189,6 +189,13 @@ class SignalBlock:
         return np.concatenate([each.bias for each in self.tables])[self._place]
 
     @cached_property
+    def bounds(self) -> np.ndarray:
+        """(2, depths asked for, cases), `SignalTables.bounds`."""
+        if self._whole is not self:
+            return self._whole.bounds[..., self.here]
+        return np.concatenate([each.bounds for each in self.tables], axis=-1)[..., self._place]
+
+    @cached_property
     def means(self) -> Array:
         """(channels, cases), the means of `SignalTables.means`."""
         if self._whole is not self:
@@ -213,15 +220,17 @@ class SignalBlock:
     def left_cases(self, segment: slice, plan: Plan) -> np.ndarray:
         """Return `LEFT_CASE` of the cases that have a segment of a plan.
 
-        Lengths are numbered from the longest.
+        Lengths are numbered from the longest. With biases each case has a number: sums of signals
+        that are small beside biases are small too, and have grids of their own.
         """
         lengths = self._whole.lengths
         margins = 2 * plan.margin
         of_case = lengths + margins * -(-lengths // plan.segment)
         first = first_places(of_case) + segment.start + margins * (segment.start // plan.segment)
         pixels = np.minimum(lengths, segment.stop) - segment.start + margins
-        length = np.zeros(len(self), np.int64)
-        np.cumsum(self.lengths[1:] != self.lengths[:-1], out=length[1:])
+        length = np.arange(len(self)) if plan.biased else np.zeros(len(self), np.int64)
+        if not plan.biased:
+            np.cumsum(self.lengths[1:] != self.lengths[:-1], out=length[1:])
         long = np.count_nonzero(self.lengths > segment.start)
         return _records(LEFT_CASE, first[self.here][:long], pixels[self.here][:long], length[:long])
 
