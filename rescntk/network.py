@@ -264,7 +264,11 @@ class Network:
 
     @property
     def branch_gain(self) -> float:
-        """β = α² c_v c_w (1 + s²)/2: a ReLU layer's branch adds β times the mean variance of F."""
+        """β = α² c_v c_w (1 + s²)/2: a ReLU layer's branch adds β times the mean variance of F.
+
+        Biases add their variance besides.
+        """
+        check_network(self, _GAIN_FIELDS)
         return self.alpha**2 * self.c_v * self.c_w * self.activation_gain / 2.0
 
     @property
@@ -275,6 +279,7 @@ class Network:
     @property
     def branch_share(self) -> float:
         """β / (1 + β), or 1 without skips: the branch's part of the variance of a ReLU layer."""
+        check_network(self, _GAIN_FIELDS)
         if not self.skip:
             return 1.0
         root = self.alpha * math.sqrt(self.c_v * self.c_w * self.activation_gain / 2.0)
@@ -346,6 +351,9 @@ BASIC_FIELDS = frozenset[str]().union(
 A new field stays out of this set. Each function that learns it adds it to its own declaration,
 ``check_network(network, BASIC_FIELDS | {"new"})``; all others refuse it by name.
 """
+
+_GAIN_FIELDS = BASIC_FIELDS | {"bias"}
+"""The fields that `Network.branch_gain` and `Network.branch_share` know."""
 
 RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
 """The same for functions about ReLU."""

@@ -96,9 +96,10 @@ class SignalKernel(SklearnKernel):
         >>> SignalKernel.of(rk.ResCGPK(depth=5), n_channels=3)
         SignalKernel(depth=5, kind='gpk', normalized=False, n_channels=3)
         """
-        check_network(kernel.network, frozenset(field.name for field in fields(cls)))
+        known = frozenset(field.name for field in fields(cls))
+        check_network(kernel.network, known)
         values = vars(kernel.network) | vars(kernel)
-        del values["network"]
+        values = {name: value for name, value in values.items() if name in known}
         if values["outer_filter_size"] == values["filter_size"]:
             values["outer_filter_size"] = None
         return cls(**(values | changes))

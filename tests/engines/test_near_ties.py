@@ -84,6 +84,36 @@ def test_biases_of_signals_that_nearly_agree(bias, depth, engine):
         accuracy.assert_accurate([engine], network, X, ["trace"])
 
 
+SMALL_BESIDE_BIASES = {
+    "weak branches": {"alpha": 1e-5},
+    "weaker branches": {"alpha": 1e-8},
+    "large biases": {"alpha": 1e-5, "bias": 1e6},
+    "small c_w": {"c_w": 1e-6, "filter_size": 1, "outer_filter_size": 5},
+    "far sizes": {"alpha": 0.003, "bias": 300.0},
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", SMALL_BESIDE_BIASES)
+def test_signals_that_are_small_beside_biases(name, engine, rng):
+    """Sums over pixels then have grids of their own: bounds of large signals are too coarse."""
+    network = rk.Network(**{"depth": 2, "bias": 1.0} | SMALL_BESIDE_BIASES[name])
+    x, z = rng.standard_normal((2, 1, 3))
+    X = np.stack([x, 1e-8 * z, 0 * x])
+    accuracy.assert_accurate([engine], network, X, ["trace", "gap"])
+
+
+def test_biases_do_not_cost_an_engine(monkeypatch, rng):
+    """Pairs that distances cannot resolve stay with "numba", biases or none."""
+    if "numba" not in ENGINES:
+        pytest.skip("numba does not work here")
+    monkeypatch.setattr("rescntk.engines.reference.ReferenceGram.__init__", None)
+    x = rng.standard_normal((1, 1, 9))
+    for bias in (0.0, 1e-6, 0.01, 1.0):
+        K = rk.ResCNTK(3, bias=bias, normalized=True)(x, (1 + 1e-9) * x, engine="numba")
+        assert abs(K - 1) < 1e-8
+
+
 # ---------------------------------------------------------------- root masses
 
 

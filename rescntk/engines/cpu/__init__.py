@@ -61,7 +61,7 @@ def is_swept(request: Request, n_channels: int) -> bool:
     net = request.network
     sums = request.head in ("gap", "trace") and not (request.shares or request.gradients)
     few = n_channels * net.input_filter_size <= MOST_CHANNELS
-    return sums and few and request.width == 1 and not net.bias
+    return sums and few and request.width == 1
 
 
 def sums_in_registers(net: Network) -> bool:

@@ -90,7 +90,7 @@ def pass_layers_in_deficits(
     central = addresses(shortened(whole, constants.margin))
     biased = has_biases(layers[0])
     if biased:
-        write_biases(whole, rows, -1, results)
+        write_biases(whole, rows, -1, results, whole.d)
     group = addresses(shortened(whole, constants.window.size // 2))
     for number in range(1, len(layers)):
         if constants.stop[0]:

@@ -69,7 +69,7 @@ def derive(
             if all_doubtful(rows, case, results):
                 continue
             if has_biases(constants.layers[0]):
-                write_biases(group, rows, case, results)
+                write_biases(group, rows, case, results, group.d)
             some = write_weights(whole, rows, case, tape, gradients)
             if some or tape.every:
                 if tape.turns:

@@ -126,8 +126,10 @@ def gather_tables(
 
 
 @compiled
-def write_biases(group: RowGroup, rows: RowPlaces, case: int, results: Results) -> None:
-    """Write β_x β_z, (β_x − β_z)²/2, β_x and β_z of a left case with each row, to all its pixels.
+def write_biases(
+    group: RowGroup, rows: RowPlaces, case: int, results: Results, pixels: int
+) -> None:  # fmt: skip
+    """Write β_x β_z, (β_x − β_z)²/2, β_x and β_z of a left case with each row, to its pixels.
 
     With the case −1, each row has its own pair of signals.
     """
@@ -136,7 +138,7 @@ def write_biases(group: RowGroup, rows: RowPlaces, case: int, results: Results) 
         column = rows.each[row].case
         left, right = results.left_bias[column if case < 0 else case], results.right_bias[column]
         difference = left - right
-        for at in range(row, group.d * group.rows, group.rows):
+        for at in range(row, pixels * group.rows, group.rows):
             memory[place + at] = left * right
             memory[place + group.length + at] = 0.5 * difference * difference
             memory[place + 2 * group.length + at] = left

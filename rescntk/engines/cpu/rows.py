@@ -190,5 +190,5 @@ def compute(
                 write_squares(group, left.units, lefts, case, last - 1)
             if case >= least and not all_doubtful(rows, case, results):
                 if has_biases(constants.layers[0]):
-                    write_biases(group, rows, case, results)
+                    write_biases(group, rows, case, results, group.d)
                 pass_layers(group, rows, left, lefts, case, constants, results=results, tape=None)

@@ -33,7 +33,7 @@ from ..layer import (
 from ..masses import _rest, cross
 from . import vectors
 from .compilation import inlined_by_llvm, standing_in
-from .vectors import load
+from .vectors import load_like
 
 
 def has_biases(layer: Any) -> bool:
@@ -126,7 +126,7 @@ def _choose_sum(total: Any, state: Any, layer: Any) -> Any:
 def _choose_bias_distance(distance: Any, group: Any, at: Any, layer: Any) -> Any:
     def add_bias_distance(distance: Any, group: Any, at: Any, layer: Any) -> Any:
         place = group.places.biases + group.length + at
-        return distance + layer.bias_distance * load(group.memory, place)
+        return distance + layer.bias_distance * load_like(group.memory, place, distance)
 
     if "bias_window" in layer.fields:
         return add_bias_distance
@@ -141,7 +141,8 @@ def _choose_biased_correlations(
         w: Any, v: Any, group: Any, at: Any, a: Any, A: Any, inverse: Any, layer: Any
     ) -> Any:
         g, place = 2.0 * (a[0] * a[1]), group.places.biases + 2 * group.length + at
-        bias = load(group.memory, place), load(group.memory, place + group.length)
+        left = load_like(group.memory, place, w)
+        bias = left, load_like(group.memory, place + group.length, w)
         U, opposite = merge_biases(g * w, g * v, a, A, bias, layer)
         return correlate(U, inverse), correlate(opposite, inverse)
 
@@ -153,7 +154,8 @@ def _choose_biased_correlations(
 @standing_in(add_bias_tangent)
 def _choose_bias_tangent(tangent: Any, group: Any, at: Any, layer: Any) -> Any:
     def add_bias_tangent(tangent: Any, group: Any, at: Any, layer: Any) -> Any:
-        return tangent + layer.bias_tangent * load(group.memory, group.places.biases + at)
+        product = load_like(group.memory, group.places.biases + at, tangent)
+        return tangent + layer.bias_tangent * product
 
     if "bias_window" in layer.fields:
         return add_bias_tangent

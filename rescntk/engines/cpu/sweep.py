@@ -27,11 +27,12 @@ from .arguments import (
     SideTables,
 )
 from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_stamp
-from .groups import first_place, resized, rows_of_group, shortened
+from .groups import first_place, resized, rows_of_group, shortened, write_biases
 from .heads import find_grids, take_doubts, write_sums
 from .layers import keeps_root_errors
 from .references import addresses, reference
 from .rows import all_doubtful
+from .substitutes import has_biases
 from .sums import add_branch, moving_sum, write_box
 from .swept_layers import AHEAD, first_layer, hidden_layer, write_angles
 from .vectors import Numbers, load_register, places_like, store, where_less
@@ -196,6 +197,8 @@ def sweep(
                 if not all_doubtful(rows, case, results):
                     strip = addresses(resized(whole, lefts[case].pixels, whole.start))
                     side = addresses(left_side(strip, left, lefts[case].first, tables))
+                    if has_biases(constants.layers[0]):
+                        write_biases(strip, rows, case, results, 1)
                     sweep_strip(
                         strip, rows, side, others, case, constants, results, with_tangent,
                         through_memory,

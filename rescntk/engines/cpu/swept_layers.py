@@ -23,7 +23,7 @@ from .arguments import Constants, RowGroup, SideTables
 from .compilation import compiled, inlined_by_llvm
 from .groups import skipped
 from .layers import add_doubt, keeps_root_errors, may_be_doubtful
-from .substitutes import add_to_sum
+from .substitutes import add_bias_distance, add_bias_tangent, add_to_sum, correlate_with_biases
 from .vectors import (
     Numbers,
     Vector,
@@ -122,6 +122,7 @@ class SweptLayer(NamedTuple):
     initial: Any
     p: Numbers
     r: Numbers
+    strip: RowGroup  # whose biases are the same at all pixels
 
 
 # -- the input's pixels
@@ -218,22 +219,35 @@ def load_roots(
 
 
 @inlined_by_llvm
-def look_ahead(at: SweptLayer, pixel: int, enters: bool) -> tuple[Ahead, Vector, Vector]:
+def load_inverse(at: SweptLayer, pixel: int) -> Vector:
+    """Return 1/g at a pixel."""
+    inverse = load_register(at.inverses2, at.inverse + pixel * at.step)
+    return inverse * at.inverses1[at.left + pixel]
+
+
+@inlined_by_llvm
+def look_ahead(
+    at: SweptLayer, pixel: int, layer: Any, enters: bool
+) -> tuple[Ahead, Vector, Vector]:
     """Return the numbers of a pixel as far as its √a; and D and F⁰ of the input."""
     memory, place = at.memory, pixel * at.rows
     root1, root2, h = load_roots(at, pixel, at.left, at.right, at.lost)
     z, half_g = h * h, root1 * root2
     if enters:
         w, v = load_register(memory, at.K + place), load_register(memory, at.T + place)
-        root1, root2, h = load_roots(at, pixel, at.left_input, at.right_input, at.lost_input)
-        g = 2.0 * (root1 * root2)
+        a, b, h = load_roots(at, pixel, at.left_input, at.right_input, at.lost_input)
+        g = 2.0 * (a * b)
         gw = g * w
         distance, linear = h * h + gw, g - gw
         total, tangent = distance, at.initial * linear
+        inverse = load_inverse(at, pixel)
+        w, v = correlate_with_biases(
+            w, v, at.strip, 0, (a, b), (root1, root2), inverse, layer
+        )  # fmt: skip
     else:
         distance = load_register(memory, at.D + place)
-        inverse = load_register(at.inverses2, at.inverse + pixel * at.step)
-        w = correlate(distance - z, inverse * at.inverses1[at.left + pixel])
+        distance = add_bias_distance(distance, at.strip, 0, layer)
+        w = correlate(distance - z, load_inverse(at, pixel))
         v = 2.0 - w
         linear = tangent = total = distance
         if not keeps_root_errors(memory):
@@ -252,7 +266,7 @@ def pass_pixel(
     """
     memory, rows, doubtful = at.memory, at.rows, state.doubtful
     # Pixel j + 2.
-    ahead, distance, linear = look_ahead(at, j + AHEAD, enters)
+    ahead, distance, linear = look_ahead(at, j + AHEAD, layer, enters)
     entry, linears = state.entry, state.linears
     if enters:
         place = (j + AHEAD) * rows
@@ -279,6 +293,7 @@ def pass_pixel(
         A = now.tangent
         if not enters:
             A = load_register(memory, at.A + place)
+        A = add_bias_tangent(A, at.strip, 0, layer)
         A = tangent_g(A, now.half_g, 1.0 - now.w, layer)
         turned = times_slope(k0, now.w, now.v, layer, A)
     # The windows up to pixel j − 1.
@@ -367,7 +382,7 @@ def sweep_layer(
         first, last, D, A, places.features + start, places.tangent_branch + start,
         places.linear + start, places.doubt + start, places.branch_distance + start,
         places.K + start, kept_input + start, places.tangent + start,
-        constants.initial, constants.p, constants.r,
+        constants.initial, constants.p, constants.r, strip,
     )  # fmt: skip
     zero = repeat_like(0.0, load_register(memory, at.D))
     if not enters:  # pixels that are read beyond the last one
