@@ -113,7 +113,7 @@ class Recursion:
             difference = rows.spread(biases[0] - biases[1])
             self._bias_distance = (0.5 * difference * difference).astype(scaling.dtype)
             pairs = self.xp.broadcast_arrays(*biases)
-            self._biases = tuple(rows.spread(bias).astype(scaling.dtype) for bias in pairs)
+            self._bias_pair = tuple(rows.spread(bias).astype(scaling.dtype) for bias in pairs)
         self._E: Array | float = 0.0  # of doubtful pixel pairs (doubt.py), summed over layers
         self._doubt_weights = self.xp.asarray(pixel_weights(scaling)).reshape(-1, 1, 1, 1)
         self._linear: Array | None = None  # F⁰, where it is kept apart from F and A
@@ -213,7 +213,7 @@ class Recursion:
         roots = self.left.layer(0).half_root, self.right.layer(0).half_root
         g, inverse = 2.0 * (roots[0] * roots[1]), left.inverse * right.inverse
         windows = left.half_root, right.half_root
-        U, opposite = merge_biases(g * w, g * v, roots, windows, self._biases, self.constants[1])
+        U, opposite = merge_biases(g * w, g * v, roots, windows, self._bias_pair, self.constants[1])
         return correlate(U, inverse), correlate(opposite, inverse)
 
     def _root_difference(self, left: Pixels, right: Pixels) -> Any:
