@@ -35,12 +35,6 @@ RECURSION = 6
 OPTIONS = ("head", "kinds", "depths", "normalized", "dtype", "engine")
 """Arguments of `gram` that a description has under their names."""
 
-HASH = "sha256"
-"""Key of a description's own hash, which `sealed` adds."""
-
-_FIRST_HASHED = 6
-"""The first `RECURSION` whose descriptions have a hash. Older ones can be read, not continued."""
-
 
 def describe(
     network: Network,
@@ -91,33 +85,17 @@ def network_of(description: dict[str, Any]) -> Network:
     return Network(**description["network"])
 
 
-def sealed(description: dict[str, Any]) -> dict[str, Any]:
-    """Return a description with the hash of all its other parts."""
-    rest = {name: value for name, value in description.items() if name != HASH}
-    text = json.dumps(rest, sort_keys=True)
-    return rest | {HASH: hashlib.sha256(text.encode()).hexdigest()}
-
-
 def check_description(found: dict[str, Any], **more: Callable[[Any, str], Any]) -> dict[str, Any]:
     """Return a description that was read, or raise a ValueError that names the wrong part.
 
-    The hash is compared first. Fields that the network lacks are added with their defaults. `more`
-    has the checks of other parts than `describe` gives, as in `_CHECKS`.
+    Fields that the network lacks are added with their defaults. `more` has the checks of other
+    parts than `describe` gives, as in `_CHECKS`.
     """
-    if HASH in found and found[HASH] != (here := sealed(found)[HASH]):
-        raise ValueError(f"its description was edited: {HASH} is {found[HASH]!r}, expected {here}")
-    parts = {name: value for name, value in found.items() if name != HASH}
     checks = _CHECKS | more
-    if parts.keys() != checks.keys():
-        raise ValueError(f"its description has {sorted(parts)}, expected {sorted(checks)}")
-    for name, value in parts.items():
+    if found.keys() != checks.keys():
+        raise ValueError(f"its description has {sorted(found)}, expected {sorted(checks)}")
+    for name, value in found.items():
         _check_same(value, checks[name](value, name), name)
-    if HASH not in found and parts["recursion"] >= _FIRST_HASHED:
-        raise ValueError(f"its description was edited: it has no {HASH}")
-    X, Z = parts["X"]["shape"], (parts["Z"] or parts["X"])["shape"]
-    fixed = [shape[1:2] if isinstance(shape[-1], list) else shape[1:] for shape in (X, Z)]
-    if fixed[0] != fixed[1]:
-        raise ValueError(f"Z has shape {Z}, expected cases like those of X, {X}")
     return found | {"network": _as_read(asdict(network_of(found)))}
 
 

@@ -13,7 +13,7 @@ except ImportError:
     ) from None
 
 from ..kernels.description import RECURSION
-from .creation import remove
+from .places import remove
 from .store import StoredGram, StoredMatrix, gram, open
 
 __all__ = ["RECURSION", "StoredGram", "StoredMatrix", "gram", "open", "remove"]

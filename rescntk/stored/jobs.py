@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from .._version import __version__
 from ..kernels import gram
 from ..kernels.description import OPTIONS, RECURSION, network_of
-from .folder import Block, Folder, checksum
-
-_AHEAD = 2
-"""Blocks handed to the scheduler for each thread: one to compute and one to go on with."""
+from .folder import Block, Folder
 
 
-def compute_block(path: Path, block: Block, threads: int | None) -> tuple[int, ...]:
-    """Compute the missing values of a block, and write its chunks, on disk on return."""
+def compute_block(path: Path, block: Block, threads: int | None) -> Block:
+    """Compute the missing values of a block, write its chunks, and return the block."""
     folder = Folder(path, writable=True, links_checked=True)
     description = folder.description
     check_version(path, description)
@@ -43,7 +38,7 @@ def compute_block(path: Path, block: Block, threads: int | None) -> tuple[int, .
             if is_diagonal and not is_square:
                 values[kind][..., columns, rows] = value.swapaxes(-1, -2)
     folder.write(block, values)
-    return (*block[:4], checksum(block, values))
+    return block
 
 
 def check_version(path: Path, description: dict[str, Any]) -> None:
@@ -69,57 +64,28 @@ def check_client(client: Any) -> None:
 
 def finished(
     client: Any, path: Path, blocks: Iterable[Block], threads: int | None
-) -> Generator[tuple[int, ...], None, None]:
-    """Compute blocks in this process, or on a client's workers; yield what `mark` records."""
+) -> Generator[Block, None, None]:
+    """Compute blocks in this process, or on a client's workers; yield each when it is done.
+
+    Dask decides how many tasks a worker has at a time: a task has one thread, unless `threads`
+    are given.
+    """
     if client is None:
         for block in blocks:
             yield compute_block(path, block, threads)
         return
     from distributed import KilledWorker, as_completed
 
-    waiting, futures = iter(blocks), as_completed()
-    running: dict[str, Any] = {}
+    tasks = [
+        client.submit(compute_block, path, block, threads or 1, pure=False) for block in blocks
+    ]
     try:
-        while True:
-            workers = client.nthreads()
-            most = max(1, _AHEAD * sum(workers.values()))
-            for block in islice(waiting, max(0, most - len(running))):
-                future = client.submit(_on_worker, path, block, threads, workers, pure=False)
-                running[future.key] = future
-                futures.add(future)
-            if not running:
-                return
-            future = next(futures)
-            try:
-                yield running.pop(future.key).result()
-            except KilledWorker as error:
-                raise RuntimeError(
-                    f"a block has killed several workers, expected enough memory for one block "
-                    f"each (smaller blocks take less): {error}"
-                ) from error
+        for task in as_completed(tasks):
+            yield task.result()
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"a block has killed several workers, expected enough memory for one block each "
+            f"(smaller blocks take less): {error}"
+        ) from error
     finally:
-        client.cancel(list(running.values()))
-
-
-def _on_worker(
-    path: Path, block: Block, threads: int | None, workers: dict[str, int]
-) -> tuple[int, ...]:
-    """Compute a block on a worker, with its share of the host's cores."""
-    from dask.system import CPU_COUNT
-    from distributed import get_worker
-
-    here = get_worker()
-    workers = workers | {here.address: here.state.nthreads}  # it may be new
-    return compute_block(path, block, threads_for_task(here.address, workers, CPU_COUNT, threads))
-
-
-def threads_for_task(address: str, workers: dict[str, int], cores: int, threads: int | None) -> int:
-    """Return the engine's threads for a worker's task, so that the host's cores suffice for all.
-
-    `workers` has the number of dask's threads by address, such as "tcp://10.0.0.1:1234".
-    """
-    hosts = [urlsplit(worker).hostname for worker in workers]
-    here = urlsplit(address).hostname
-    tasks = sum(count for host, count in zip(hosts, workers.values(), strict=True) if host == here)
-    most = max(1, cores // tasks)
-    return most if threads is None else min(threads, most)
+        client.cancel(tasks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,8 @@ from ..validation import (
     check_unmasked,
 )
 from . import jobs
-from .creation import create, warn_of_remains
-from .files import locked
 from .folder import FORMAT, LABELS, Folder, check_block, check_memory
+from .places import create, locked, warn_of_remains
 
 _ALWAYS = 1024
 """Rows of a block that any Gram may have, even of few signals: 4 MB on disk in float32."""
@@ -72,7 +71,7 @@ def gram(
     engine : str, default "auto"
         As for `rescntk.gram`. All processes and all later calls use the same engine.
     threads : int, optional
-        Threads of one process, at most a worker's share of its host's cores.
+        Threads of a block: by default all cores in this process, and one on a client's worker.
     client : dask.distributed.Client, optional
         Compute on the client's workers, which reach `path` under the same name.
     progress : bool, default True
@@ -126,24 +125,17 @@ def gram(
     new = [batch for batch in batches if batch is not None] if overwrite else []
     _check_begin(here, new, threads, client, progress)
     warn_of_remains(path)
-    mine = path.stat() if overwrite else None
-    try:
-        if is_new:
-            try:
-                mine = create(path, here, *batches, overwrite=overwrite)
-            except OSError:
-                if overwrite or not path.exists():  # else another job has just made the folder
-                    raise
-        opened = open(path)
-        different = differences(opened.description, here)
-        if different:
-            raise ValueError(f"{path} holds another computation: {'; '.join(different)}")
-        known = dict(zip(("X", "Z"), batches, strict=True))
-        return opened._resume(known, threads, client, progress)
-    except (OSError, ValueError) as error:
-        if mine is not None and not (path.exists() and os.path.samestat(mine, path.stat())):
-            raise RuntimeError(f"{path} was replaced by another job at the same time") from error
-        raise
+    if is_new:
+        try:
+            create(path, here, *batches, overwrite=overwrite)
+        except OSError:
+            if overwrite or not path.exists():  # else another job has just made the folder
+                raise
+    opened = open(path)
+    if different := differences(opened.description, here):
+        raise ValueError(f"{path} holds another computation: {'; '.join(different)}")
+    known = dict(zip(("X", "Z"), batches, strict=True))
+    return opened._resume(known, threads, client, progress)
 
 
 def _check_begin(
@@ -176,7 +168,7 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
     ----------
     path : path
         Without a Gram there, a FileNotFoundError or a ValueError is raised; the latter also if
-        its description was edited, or if there are links in the folder.
+        there are links in the folder.
 
     Examples
     --------
@@ -215,8 +207,7 @@ class StoredGram:
     ----------
     path : Path
     description : dict
-        The computation: network, head, dtype, versions, shapes and checksums of the signals; and
-        a hash of these parts, which a Gram of an earlier version lacks.
+        The computation: network, head, dtype, versions, shapes and checksums of the signals.
     shape : tuple of int
         The shape of each array: (n, m) or (n_depths, n, m).
     """
@@ -246,7 +237,7 @@ class StoredGram:
     @property
     def missing(self) -> list[tuple[int, int]]:
         """The blocks (row, column) not yet done; of a symmetric Gram the upper half."""
-        return [block[:2] for block in self._folder.blocks() if block.pairs]
+        return [block[:2] for block in self._folder.blocks() if not block.is_done]
 
     @property
     def complete(self) -> bool:
@@ -269,14 +260,13 @@ class StoredGram:
         labels = check_labels(labels, {name: each["shape"][0] for name, each in described.items()})
         if labels != self._folder.group.attrs.get(LABELS, {}):
             with locked(self.path):
-                self._writable().keep(LABELS, labels)
+                self._writable().group.attrs[LABELS] = labels
             self._open(self.path)
 
     def matrix(self, kind: str | None = None, depth: int | None = None) -> StoredMatrix:
         """Return the matrix of one kind and depth as an operator, for products ``K @ v``.
 
-        A Gram of one kind and one depth needs no arguments. The Gram must be complete. The first
-        product reads all kinds and depths, to check each block.
+        A Gram of one kind and one depth needs no arguments. The Gram must be complete.
         """
         kinds, depths = self.description["kinds"], self.description["depths"]
         known = depths or [self.network.depth]
@@ -351,23 +341,26 @@ class StoredGram:
         self, known: dict[str, Any], threads: int | None, client: Any, progress: bool
     ) -> StoredGram:
         """Do as `resume`; `known` signals "X" and "Z" repair signals on disk. Each is read once."""
-        damaged = None if self.missing else self._folder.damaged()
-        if damaged == [] and all(map(self._folder.holds, known)):
+        damaged = self._folder.damaged()
+        if not (damaged or self.missing) and all(map(self._folder.holds, known)):
             return self  # even where nothing can be written
         advice = "finished blocks stay, and after an interruption the same call goes on"
         with locked(self.path):
             folder = self._writable()
-            for scrap in folder.scraps:
-                Path(scrap).unlink(missing_ok=True)
+            for scrap in self.path.rglob("*.partial"):  # written by a process that was killed
+                scrap.unlink(missing_ok=True)
             folder.check_signals(known)
             folder.resize()
-            damaged = folder.damaged() if damaged is None else damaged
-            folder.mark((*block[:2], 0, 0, 0) for block in damaged)
-            blocks = [block for block in folder.blocks() if block.pairs]
+            for block in damaged:
+                folder.mark(block, 0, 0)
+            blocks = [block for block in folder.blocks() if not block.is_done]
             bar = progress_bar(progress, len(blocks), "block", name=self.path.name, advice=advice)
-            with closing(jobs.finished(client, self.path, blocks, threads)) as done, bar as tick:
-                for mark in done:
-                    folder.mark([mark])
+            with (
+                closing(jobs.finished(client, self.path, blocks, threads)) as finished,
+                bar as tick,
+            ):
+                for block in finished:
+                    folder.mark(block, block.height, block.width)
                     tick(1)
         self._open(self.path)
         return self
@@ -414,12 +407,11 @@ class StoredMatrix:
         result = np.zeros((self.shape[0], *v.shape[1:]))
         for block in self._folder.blocks():
             rows, columns = self._folder.region(block)
-            is_known = block in self._folder.intact or self._folder.is_intact(block, [block])
-            part = (*self._depth, rows, columns)
-            values: Any = np.asarray(self._array[part], np.float64) if is_known else np.nan
+            values: Any = np.nan
+            with suppress(Exception):  # Zarr's codecs raise many kinds of errors
+                values = np.asarray(self._array[(*self._depth, rows, columns)], np.float64)
             if np.isnan(values).any():
                 raise ValueError(f"block {block[:2]} of {self._folder.path} is lost: resume it")
-            self._folder.intact.add(block)
             result[rows] += values @ v[columns]
             if self._folder.is_symmetric and block.row != block.column:
                 result[columns] += values.T @ v[rows]

@@ -1,7 +1,7 @@
-"""Grams that came from elsewhere: nothing outside them is touched, no edit goes unseen.
+"""Grams that came from elsewhere: nothing outside them is touched, and no edit ends badly.
 
-Every place of a Gram is planted with links, pipes and sockets, every key of its description is
-edited. Each call then refuses, at once, and changes neither the Gram nor what is outside.
+Every place of a Gram is planted with links, pipes and sockets. Each call then refuses, at once,
+and changes neither the Gram nor what is outside.
 """
 
 import copy
@@ -15,9 +15,6 @@ import numpy as np
 import pytest
 
 from rescntk import Network, stored, validation
-from rescntk.kernels.description import HASH, sealed
-from rescntk.stored import store
-from rescntk.stored.folder import Folder
 from tests.stored.cases import BLOCK, NET, assert_same, compute, in_memory, signals
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="links, pipes")]
@@ -81,7 +78,7 @@ def test_nothing_outside_is_touched(tmp_path, alarm, plant):
     K = compute(path, X)
     outside.mkdir()
     places = [place.relative_to(path) for place in path.rglob("*")]
-    new = ["ntk/c/0/7", "ntk/c/7", "a", "record/other", "X/c/0/7", "note.txt", "ntk/zarr.x.partial"]
+    new = ["ntk/c/0/7", "ntk/c/7", "a", "lock.other", "X/c/0/7", "note.txt", "ntk/zarr.x.partial"]
     for place in [*places, *map(type(path), new)]:
         here, target = path / place, outside / "target"
         if place in places:
@@ -97,7 +94,7 @@ def test_nothing_outside_is_touched(tmp_path, alarm, plant):
             with pytest.raises(ValueError, match="K.zarr") as error:
                 call(path, K)
             alarm(0)
-            assert f"{here} is a" in str(error.value), (name, place)
+            assert f"{here} is a link, or no file" in str(error.value), (name, place)
             assert contents(tmp_path) == before, (name, place)
         here.unlink()
         if place in places:
@@ -108,39 +105,21 @@ def test_nothing_outside_is_touched(tmp_path, alarm, plant):
 
 
 def test_hard_links(tmp_path):
-    """A copy of hard links shares its files: what is written in place must not change the copy."""
+    """A copy of hard links shares the lock, the one file that is written in place."""
     path, outside = tmp_path / "K.zarr", tmp_path / "outside"
     K = compute(path, X)
-    for name in ("lock", "blocks.txt"):
-        outside.hardlink_to(path / "record" / name)
-        before = outside.read_bytes()
-        with pytest.raises(ValueError, match=f"{name} has 2 names"):
-            K.append(signals(1), progress=False)
-        assert outside.read_bytes() == before
-        outside.unlink()
+    outside.hardlink_to(path / "lock")
+    with pytest.raises(ValueError, match="lock has 2 names"):
+        K.append(signals(1), progress=False)
+    assert outside.read_bytes() == b""
 
 
-def test_a_file_in_the_place_of_a_folder(tmp_path):
+def test_other_files_are_harmless(tmp_path):
     path = tmp_path / "K.zarr"
     K = compute(path, X)
-    for name in ("ntk", "ntk/c", "gpk/c/1", "X/c/0", "X", "ntk/c/0/0", "X/zarr.json"):
-        here, kept = path / name, path / "kept"
-        is_folder = here.is_dir()
-        here.rename(kept)
-        here.write_text("x") if is_folder else here.mkdir()
-        before = contents(path)
-        for call in ("open", "gram", "append", "resume", "label"):
-            with pytest.raises(ValueError, match=f"K.zarr/{name} is a (file|folder), expected a"):
-                CALLS[call](path, K)
-        assert contents(path) == before
-        here.unlink() if is_folder else here.rmdir()
-        kept.rename(here)
-    for other in ("note.txt", ".DS_Store", "ntk/c/.DS_Store", "ntk/.DS_Store"):  # harmless
+    for other in ("note.txt", ".DS_Store", "ntk/c/.DS_Store", "ntk/.DS_Store"):
         (path / other).write_text("mine")
-    (path / "a" / "c").mkdir(parents=True)
-    (path / "a" / "c" / "mine.partial").write_text("mine")
     K.append(signals(1), progress=False)
-    assert (path / "a" / "c" / "mine.partial").exists()
     assert stored.open(path).complete
 
 
@@ -183,39 +162,24 @@ def write(path, description):
 
 
 @pytest.mark.parametrize("lists", [False, True])
-def test_every_edit_of_the_description_is_refused(tmp_path, lists):
+def test_edits_of_the_description(tmp_path, lists):
+    """There are no bare errors, and no other network is read than the description has."""
     path = tmp_path / "K.zarr"
     cases = [x[:, : 5 + k % 3] for k, x in enumerate(X)] if lists else X
-    depths = None if lists else (1, 2)
-    K = compute(path, cases, depths=depths)
-    calls = (
-        K.resume,
-        lambda: K.append(cases[:1]),
-        lambda: stored.open(path),
-        lambda: compute(path, cases, depths=depths),
-    )
+    K = compute(path, cases, depths=None if lists else (1, 2))
     original = K.description
-    before = contents(path)
-    count = 0
+    refused = 0
     for place, value in edits(original):
         found = edited(original, place, value)
-        if found == original:
-            continue
         write(path, found)
-        for call in calls:
-            with pytest.raises(ValueError, match="K.zarr is not a Gram of .* in format 1"):
-                call()
-        count += 1
-        if isinstance(found, dict):
-            # With a new hash, too, there are no bare errors, and no other network is read.
-            write(path, sealed(found))
-            opened, message = attempt(path)
-            assert "KeyError" not in message
-            if opened is not None:
-                assert opened.network == Network(**found["network"]) and opened.shape == K.shape
-    assert count > 300
+        opened, message = attempt(path)
+        if opened is None:
+            assert "K.zarr is not a Gram of" in message
+            refused += 1
+        else:
+            assert opened.network == Network(**found["network"]) and opened.shape == K.shape
+    assert refused > 300
     write(path, original)
-    assert contents(path).keys() == before.keys()
     assert K.resume(progress=False).complete
 
 
@@ -227,55 +191,12 @@ def attempt(path):
         return None, str(error)
 
 
-@pytest.mark.parametrize("name", ["ntk", "X"])
-def test_every_edit_of_an_array_is_refused(tmp_path, name):
-    """A folder that `gram` did not make is not read; the signals are repaired."""
-    path, expected = tmp_path / "K.zarr", in_memory(X)
-    K = compute(path, X)
-    file = path / name / "zarr.json"
-    original, refused = json.loads(file.read_text()), 0
-    for place, value in edits(original):
-        file.write_text(json.dumps(edited(original, place, value)))
-        opened, message = attempt(path)
-        if opened is None:
-            assert f"K.zarr/{name}/zarr.json: " in message
-        elif name == "ntk":
-            assert_same(opened, expected)
-        elif not Folder(path).holds("X"):
-            with pytest.raises(ValueError, match="K.zarr/X is damaged: stored.gram repairs it"):
-                K.append(signals(1), progress=False)
-            opened = None
-        refused += opened is None
-    assert refused > 100
-    assert_same(compute(path, X) if name == "X" else K, expected)
-
-
-def test_grams_of_before(tmp_path):
-    """A Gram before recursion 6 has no hash: it can be read, and is not continued."""
-    path, Z = tmp_path / "K.zarr", signals(3, seed=1)
-    K = compute(path, X[:-2], Z)
-    found = {**K.description, "recursion": 5}
-    del found[HASH]
-    write(path, found)
-    before = contents(path)
-    assert_same(stored.open(path), in_memory(X[:-2], Z))
-    calls = [
-        lambda: K.append(X[-2:], progress=False),
-        lambda: K.resume(progress=False),
-        lambda: compute(path, X[:-2], Z),
-    ]
-    for call in calls:
-        with pytest.raises(ValueError, match="recursion is 5 there|expected .*'recursion': 5"):
-            call()
-    assert contents(path) == before
-
-
 def test_networks_of_before_read_as_the_default(tmp_path):
-    """A field that later networks have is not in the description, and its hash holds."""
+    """A field that later networks have is not in the description."""
     path = tmp_path / "K.zarr"
     found = compute(path, X[:-2]).description
     del found["network"]["negative_slope"], found["network"]["bias"]
-    write(path, sealed(found))
+    write(path, found)
     K = stored.open(path)
     assert K.network == NET and K.description["network"]["negative_slope"] == 0.0
     assert K.description["network"]["bias"] == 0.0
@@ -288,32 +209,9 @@ def test_more_signals_than_there_are(tmp_path):
     path = tmp_path / "K.zarr"
     found = compute(path, X).description
     for claimed in (len(X) + 1, 10**6, 10**9, len(X) - 1):
-        write(path, sealed(edited(found, ("X", "shape", 0), claimed)))
-        with pytest.raises(ValueError, match="shape is .*11, 11.*expected|block is 8, which cuts"):
+        write(path, edited(found, ("X", "shape", 0), claimed))
+        with pytest.raises(ValueError, match="has shape .*11, 11.*expected|block is 8, which cuts"):
             stored.open(path)
-
-
-def exchange(one, other):
-    kept = one.with_name("kept")
-    one.rename(kept)
-    other.rename(one)
-    kept.rename(other)
-
-
-def test_exchanged_chunks_are_not_multiplied(tmp_path):
-    K = compute(tmp_path / "K.zarr", signals(3 * BLOCK))
-    chunks, v = K.path / "ntk" / "c", np.ones(3 * BLOCK)
-    before = K.matrix("ntk") @ v
-    for one, other in (("0/0", "1/1"), ("0/1", "1/2"), ("0/0", "2/2")):
-        exchange(chunks / one, chunks / other)
-        with pytest.raises(ValueError, match=r"block .* is lost: resume it"):
-            stored.open(K.path).matrix("ntk") @ v
-        exchange(chunks / one, chunks / other)
-        opened = stored.open(K.path)
-        assert (opened.matrix("ntk") @ v).tobytes() == before.tobytes()
-    (chunks / "0" / "1").unlink()
-    with pytest.raises(ValueError, match=r"block \(0, 1\) .* is lost: resume it"):
-        opened.matrix("ntk") @ v
 
 
 def test_large_blocks(tmp_path, monkeypatch):
@@ -358,13 +256,15 @@ def test_a_replacement_that_fails(tmp_path, monkeypatch):
         with pytest.raises(type(error)):
             compute(path, X[:3], overwrite=True)
         assert contents(path) == before and list(tmp_path.iterdir()) == [path]
-    with monkeypatch.context() as patch:
-        back = type(path).rename
-        patch.setattr(
-            type(path), "rename", lambda s, to: fails(".new.", to) if to == path else back(s, to)
-        )
-        with pytest.raises(RuntimeError, match=r"K.zarr was not replaced, and is now .*\.old\."):
-            compute(path, X[:3], overwrite=True)
+
+    def fails_both_ways(one, other):
+        if ".new." in str(one) or ".old." in str(one):
+            raise OSError(5, "Input/output error")
+        rename(one, other)
+
+    monkeypatch.setattr(os, "rename", fails_both_ways)
+    with pytest.raises(RuntimeError, match=r"K.zarr was not replaced, and is now .*\.old\."):
+        compute(path, X[:3], overwrite=True)
     monkeypatch.undo()
     (old,) = tmp_path.iterdir()
     assert_same(stored.open(old), in_memory(X))
@@ -376,31 +276,20 @@ def test_a_replacement_that_fails(tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:.* left by a call that was interrupted")
 def test_two_jobs_that_replace_one_gram(tmp_path, monkeypatch):
-    """The second has a RuntimeError, wherever the first comes between its steps."""
-    path, first = tmp_path / "K.zarr", signals(4, seed=1)
-    original = {"rename": os.rename, "open": store.open}
+    """The second has a RuntimeError; nothing is lost."""
+    path, first, rename = tmp_path / "K.zarr", signals(4, seed=1), os.rename
 
-    def after(function, **options):
-        def patched(*arguments):
-            if function == "open" or ".new." in str(arguments[0]):
-                patch.undo()
-                compute(path, first, **options)
-            return original[function](*arguments)
+    def after(*arguments):
+        if ".new." in str(arguments[0]):
+            patch.undo()
+            compute(path, first)
+        return rename(*arguments)
 
-        return patched
-
-    for place, function, options, message in (
-        (os, "rename", {}, r"K.zarr was not replaced, and is now .*\.old\."),
-        (store, "open", {"overwrite": True}, "K.zarr was replaced by another job at the same time"),
-    ):
-        compute(path, X)
-        with monkeypatch.context() as patch:
-            patch.setattr(place, function, after(function, **options))
-            with pytest.raises(RuntimeError, match=message):
-                compute(path, X[:3], overwrite=True)
-        assert_same(stored.open(path), in_memory(first))
-        for kept in tmp_path.glob(".*"):
-            assert_same(stored.open(kept), in_memory(X))
-            stored.remove(kept)
-        stored.remove(path)
-    assert not list(tmp_path.iterdir())
+    compute(path, X)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", after)
+        with pytest.raises(RuntimeError, match=r"K.zarr was not replaced, and is now .*\.old\."):
+            compute(path, X[:3], overwrite=True)
+    assert_same(stored.open(path), in_memory(first))
+    (old,) = tmp_path.glob(".*")
+    assert_same(stored.open(old), in_memory(X))

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import distributed
 import pytest
+import zarr
 
 from rescntk import stored
 from rescntk.stored import jobs
-from rescntk.stored.files import locked
 from rescntk.stored.folder import Folder
+from rescntk.stored.places import locked
 from tests.processes import run
 from tests.stored.cases import BLOCK, assert_same, compute, in_memory, signals
 
@@ -39,8 +40,10 @@ compute(sys.argv[1], signals(int(sys.argv[2])))
 
 def finished(path):
     """Return the number of blocks recorded."""
-    record = path / "record" / "blocks.txt"
-    return record.read_text().count(";\n") if record.exists() else 0
+    try:
+        return int((zarr.open_group(path, mode="r")["done"][..., 0] > 0).sum())
+    except (OSError, KeyError):  # the folder is not there yet
+        return 0
 
 
 def start(path, n, blocks):
@@ -80,7 +83,7 @@ def test_kill_of_the_whole_job(tmp_path, monkeypatch, rng):
 def test_locks(tmp_path):
     path = tmp_path / "K.zarr"
     compute(path, signals(3))
-    lock = path / "record" / "lock"
+    lock = path / "lock"
     with locked(path), pytest.raises(RuntimeError, match=f"by process {os.getpid()}"), locked(path):
         pass
     dead = {"host": socket.gethostname(), "pid": os.getpid()}
@@ -98,6 +101,7 @@ def test_locks(tmp_path):
 READ_ONLY = """
 import os, tempfile
 from pathlib import Path
+import zarr
 from rescntk import stored
 from tests.stored.cases import BLOCK, compute, signals
 
@@ -105,8 +109,7 @@ X, folder = signals(BLOCK + 1), Path(tempfile.mkdtemp())
 done, begun, new = (folder / name for name in ("done.zarr", "begun.zarr", "new.zarr"))
 for path in (done, begun):
     compute(path, X)
-record = begun / "record" / "blocks.txt"
-record.write_bytes(record.read_bytes()[:-4])  # the last block
+zarr.open_group(begun, mode="r+")["done"][1, 1] = 0, 0  # the last block
 for place in [folder, *folder.rglob("*")]:
     place.chmod(0o555 if place.is_dir() else 0o444)
 if os.geteuid() == 0:
@@ -129,40 +132,19 @@ def test_a_read_only_folder():
 
 def test_a_full_disk(tmp_path, monkeypatch):
     path, X = tmp_path / "K.zarr", signals(2 * BLOCK)
-    original = os.fsync
+    original = Folder.write
 
-    def full(handle):
-        if finished(path) == 1 and "/ntk/" in os.readlink(f"/proc/self/fd/{handle}"):
+    def full(folder, block, values):
+        if finished(path) == 1:
             raise OSError(28, "No space left on device")
-        original(handle)
+        original(folder, block, values)
 
-    if not Path("/proc/self/fd").exists():
-        pytest.skip("no /proc")
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        compute(path, X)
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            compute(path, X)
     assert len(stored.open(path).missing) == 2
-    monkeypatch.undo()
     assert_same(compute(path, X), in_memory(X))
-
-
-def test_what_is_described_is_on_disk_before(tmp_path, monkeypatch):
-    """A power failure leaves no description, array or record without the data of which it tells."""
-    K, synchronized, original = compute(tmp_path / "K.zarr", signals(BLOCK)), [], os.fsync
-
-    def noted(handle):
-        place = Path(f"/proc/self/fd/{handle}").resolve()
-        synchronized.append(place.relative_to(K.path.resolve()).as_posix())
-        original(handle)
-
-    if not Path("/proc/self/fd").exists():
-        pytest.skip("no /proc")
-    monkeypatch.setattr(os, "fsync", noted)
-    K.append(signals(BLOCK + 1), progress=False)
-    order = [synchronized.index(place) for place in ("X", "zarr.json", ".", "ntk/zarr.json")]
-    assert order == sorted(order) and "X/zarr.json" in synchronized[: order[1]]
-    assert {"X/c", "X/c/0", "X/c/0/0/0"} <= set(synchronized[: order[1]])
-    assert {"ntk", "ntk/c", "ntk/c/1", "ntk/c/1/0"} <= set(synchronized[order[-1] :])
 
 
 @pytest.fixture(scope="module")
@@ -183,16 +165,16 @@ def test_kill_of_a_worker(tmp_path, cluster, monkeypatch):
     X, killed = signals(6 * BLOCK), []
     worker, *_ = cluster.run(os.getpid).values()
 
-    def mark_and_kill(folder, blocks):
-        mark(folder, blocks)
+    def mark_and_kill(folder, *mark):
+        original(folder, *mark)
         if finished(folder.path) == 7 and not killed:
             killed.append(worker)
             os.kill(worker, signal.SIGKILL)
 
-    mark = Folder.mark
+    original = Folder.mark
     monkeypatch.setattr(Folder, "mark", mark_and_kill)
     assert_same(compute(tmp_path / "K.zarr", X, client=cluster), in_memory(X))
-    assert killed and (tmp_path / "K.zarr" / "record" / "lock").read_text() == ""
+    assert killed and (tmp_path / "K.zarr" / "lock").read_text() == ""
 
 
 def test_an_error_is_raised_as_in_memory(tmp_path, cluster):
