@@ -414,7 +414,7 @@ def _write(table: Any, picture: Any, path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     csv, png = Path(f"{path}.csv"), Path(f"{path}.png")
     with datasets.replacing(csv) as file, datasets.replacing(png) as drawing:
-        table.write_csv(file.name)
+        table.write_csv(os.dup(file.fileno()))  # the name may be another file by now
         picture.savefig(drawing, format="png")
     show(f"{text}\nwritten: {csv}, {png}")
 

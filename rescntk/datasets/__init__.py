@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -362,13 +362,17 @@ class _NotWritten(OSError):
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file that takes the name `path` once it is complete."""
     path = path.resolve()  # a link stays a link
-    part = path.with_name(f".{os.getpid()}{path.suffix}")  # no longer than the name may be
+    # No other process has the name, though two containers have the same process ids. "x" creates
+    # the file, and follows no link that stands there. The name is no longer than it may be.
+    part, is_mine = path.with_name(f".{secrets.token_hex(8)}{path.suffix}"), False
     try:
-        with part.open("wb") as file:
+        with part.open("xb") as file:
+            is_mine = True
             yield file
         part.replace(path)
     except BaseException as error:
-        part.unlink(missing_ok=True)
+        if is_mine:
+            part.unlink(missing_ok=True)
         if isinstance(error, OSError) and not isinstance(error, _NotWritten):
             raise _NotWritten(f"{path} cannot be written: {error.strerror or error}") from None
         raise
