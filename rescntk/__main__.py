@@ -27,7 +27,8 @@ from .engines import available
 from .kernels.description import describe
 from .network import Network
 from .parsers import CommandParser, Parser
-from .progress import encodable, has_terminal, say, show
+from .plots.style import shown_name
+from .progress import has_terminal, say, show
 from .theory import conditioning, depth, families, multisphere
 from .validation import DTYPES, HEADS, KINDS, check_array, check_choice, check_integer
 
@@ -247,8 +248,7 @@ def compare(options: Namespace) -> None:
         progress=options.progress,
     )
     ax = plots.condition_numbers(table, picture.subplots())
-    title = f"{encodable(name)}: {ax.get_title()}"
-    ax.set_title(title, fontsize="small", parse_math=False)  # a file may be named "$x.npy"
+    ax.set_title(f"{shown_name(name)}: {ax.get_title()}", fontsize="small")
     _write(table, picture, options.out / "compare", f"{header}\n{table}")
 
 

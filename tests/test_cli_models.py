@@ -1,6 +1,7 @@
 """The commands fit, predict and report, run as a user runs them."""
 
 import csv
+import os
 from pathlib import Path
 
 import numpy as np
@@ -183,6 +184,10 @@ def test_report(files, capsys, monkeypatch):
     assert page.startswith("<!doctype html>") and "M.joblib on X.npy" in page
     n_passes = len(joblib.load("M.joblib").passes_["weight"])
     assert calls.count(40) == n_passes and sum(calls) <= 46 * n_passes  # 6 signals have shares
+    odd = os.fsdecode(b"$x_{$\xff.npy")  # a formula without an end, and a byte that is no text
+    np.save(odd, files[0])
+    assert run(f"report M.joblib {odd} y.txt -o R3.html") == 0
+    assert "M.joblib on $x_{$\\udcff.npy" in Path("R3.html").read_text(encoding="utf-8")
     assert run("report M.joblib wide.csv -o R2.html") == 0  # the file has labels
     for wrong, message in (
         ("M.joblib X.npy -o N.html", "X.npy has no labels, expected them in LABELS"),
