@@ -82,6 +82,18 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
         assert run("predict D.joblib X.npy --labels digits.npy") == 0
         assert "score 1.000 on 20 signals" in capsys.readouterr().err
 
+    whole = Path("M.joblib").read_bytes()
+    Path("cut.joblib").write_bytes(whole[:1000])
+    Path("other.joblib").write_bytes(
+        whole.replace(b"rescntk.learn.average", b"rescntk.learn.unknown")
+    )
+    joblib.dump(ResidualKernelClassifier(), "unfitted.joblib")
+    joblib.dump(
+        ResidualKernelClassifier(effort="fast").fit(X, np.array(["\udcff", "b"] * 10)),
+        "surrogate.joblib",
+    )
+    del (lacking := joblib.load("M.joblib")).offsets_
+    joblib.dump(lacking, "lacks.joblib")
     Path("wide.csv").write_text("a,b\n4,5\n")
     Path("u.txt").write_text("1.5\n" * 19 + "1_0.8\n")
     Path("blank.txt").write_text("a\n \nb\n")
@@ -91,6 +103,21 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
         ("fit wide.csv -o W.joblib", "columns a, b, expected a row for each value"),
         ("fit X.npy --labels y.txt -o M.pkl", "expected a name that ends in .joblib"),
         ("predict y.txt X.npy", "y.txt is not a readable .txt file"),
+        (
+            "predict lacks.joblib X.npy",
+            "lacks.joblib has a model that is damaged, not fitted, or o",
+        ),
+        ("report lacks.joblib X.npy y.txt -o N.html", "lacks.joblib has a model that is damaged"),
+        (
+            "predict unfitted.joblib X.npy",
+            "unfitted.joblib has a model that is damaged, not fitted",
+        ),
+        ("predict cut.joblib X.npy", "cut.joblib is not a readable .joblib file"),
+        ("predict other.joblib X.npy", "other.joblib is not a readable .joblib file: No module na"),
+        (
+            "predict surrogate.joblib X.npy -o N.csv",
+            r"the label '\udcff', expected labels in utf-8",
+        ),
         ("predict X.npy M.joblib", "model is X.npy, expected a .joblib file, then signals"),
         ("fit X.npy --labels blank.txt -o N.joblib", "blank.txt is not a readable .txt file: li"),
         ("fit X.npy --labels y.txt -o N.joblib --effort 10s", "effort is '10s', expected one of"),

@@ -71,8 +71,43 @@ def test_numbers_of_ts_files_are_decimal(text, tmp_path):
     (tmp_path / "X.ts").write_text(UNEQUAL.replace("-1,2:a", f"-1,{text}:a"))
     with pytest.raises(ValueError, match=rf"1,2,3:0.5,-1,{text}:a has values that are not numbers"):
         datasets.read(tmp_path / "X.ts")
-    (tmp_path / "X.ts").write_text(UNEQUAL.replace(":a", ": a_ä "))  # labels may be any text
+    (tmp_path / "X.ts").write_text(UNEQUAL.replace(":a", ": a_ä ").replace("true a", "true a_ä"))
     assert datasets.read_labelled(tmp_path / "X.ts")[1].tolist() == ["a_ä", "b", "a_ä"]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [
+        ("\ufeff@timestamps false\n", "", None),  # aeon loses the first line
+        ("\ufeff@univariate false\n", "", None),
+        ("", "2,-1,1:1,1,1:c\n", "has the classes a, b, expected all of .*: 'c' is none of them"),
+        ("", "2,-1,1:1,1,1:\n", "has the classes a, b, expected all of its signals' classes: ''"),
+    ],
+)
+def test_headers_of_ts_files(start, end, said, tmp_path):
+    pytest.importorskip("aeon")
+    known = start.removeprefix("\ufeff") or "nothing"
+    text = start + UNEQUAL.replace(known, "") + end
+    (tmp_path / "X.ts").write_text(text)
+    if said is None:
+        assert datasets.read_labelled(tmp_path / "X.ts")[1].tolist() == ["a", "b", "a"]
+        return
+    with pytest.raises(ValueError, match=said):
+        datasets.read(tmp_path / "X.ts")
+
+
+def test_the_class_nan(tmp_path):
+    """It is a class as any other; aeon writes it as NaN."""
+    pytest.importorskip("aeon")
+    (tmp_path / "X.ts").write_text(UNEQUAL.replace(":a", ":nan").replace("true a", "true nan"))
+    (tmp_path / "X.csv").write_text("t0,t1,label\n1,2,nan\n3,4,b\n5,6,nan\n")
+    (tmp_path / "y.txt").write_text("nan\nb\nnan\n")
+    for found in (
+        datasets.read_labelled(tmp_path / "X.ts")[1],
+        datasets.read_labelled(tmp_path / "X.csv")[1],
+        datasets.read_labels(tmp_path / "y.txt"),
+    ):
+        assert found.tolist() == ["nan", "b", "nan"]
 
 
 WIDE = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import secrets
 import sys
 import tempfile
@@ -264,7 +265,7 @@ def _equal_length(name: str) -> bool:
 
 
 def _text(path: Path) -> TextIO:
-    return open(path, encoding="utf-8", errors="replace")
+    return open(path, encoding="utf-8-sig", errors="replace")
 
 
 def _header(lines: Iterable[str]) -> dict[str, str]:
@@ -282,22 +283,35 @@ def _header(lines: Iterable[str]) -> dict[str, str]:
 
 def _read_ts(path: Path) -> tuple[Any, Any]:
     """Return the signals of a ``.ts`` file, and its labels or None."""
-    datasets = _aeon_datasets()
+    load, classes = _aeon_datasets().load_from_ts_file, list[str]()
     with readable(path):
         with _text(path) as file:
-            has_classes = _header(file).get("@classlabel", "").startswith("true")
-            for line in file:
-                numbers = line.rpartition(":")[0] if has_classes else line
+            content = file.read()  # without a byte order mark, in which aeon loses a line
+            lines = io.StringIO(content)
+            declared = _header(lines).get("@classlabel", "").split()
+            for line in lines:
+                numbers, _, label = line.lower().rpartition(":")
+                if declared[:1] != ["true"]:
+                    numbers = line
                 if "_" in numbers or not numbers.isascii():  # aeon takes them as `float` does
                     raise ValueError(
                         f"{text_tables.short([line.strip()])} has values that are not numbers, "
                         "expected numbers separated by commas, and : between channels"
                     )
-        found = datasets.load_from_ts_file(str(path))
-    signals, labels = found[:2] if isinstance(found, tuple) else (found, ())
-    if len(labels) and labels.dtype.kind == "U":
-        labels = np.char.strip(labels)
-    return signals, labels if len(labels) else None
+                classes.append(label.strip())
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder, path.name)
+            copy.write_text(content, "utf-8")
+            signals, labels = load(str(copy))[:2]
+        if declared[:1] != ["true"]:
+            return signals, labels if len(labels) else None
+        unknown = [label for label in classes if label not in declared[1:]]
+        if unknown:
+            raise ValueError(
+                f"its header has the classes {text_tables.short(declared[1:])}, expected all of "
+                f"its signals' classes: {unknown[0]!r} is none of them"
+            )
+    return signals, np.array(classes)  # aeon writes the class nan as NaN
 
 
 def _aeon_datasets() -> ModuleType:

@@ -20,6 +20,7 @@ from ..progress import say
 from ..regression.checks import group_numbers
 from ..validation import (
     check_depth,
+    check_dtype,
     check_integer,
     check_positive,
     check_unmasked,
@@ -119,7 +120,10 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         report = partial(say, stream="stdout") if self.verbose else None
         if report:
             report(f"rescntk: {len(passes)} passes over {n} signals")
-        tried = checked.get("penalty") or (least_penalty(cases.weights, self.dtype), *penalties)
+        tried = checked.get("penalty") or (
+            least_penalty(cases.weights, options["dtype"]),
+            *penalties,
+        )
         residuals, self._fitted = [], []
         training = Training(X if landmarks is None else take(X, landmarks))
         with threadpool_limits(1 if n <= _ONE_THREAD_CASES else None, "blas"):
@@ -205,7 +209,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             raise ValueError("n_jobs is 0, expected None, a positive number, or -1 for all cores")
         if threads is not None and threads < 0:
             threads = max(1, (os.cpu_count() or 1) + 1 + threads)
-        return {"engine": self.engine, "dtype": self.dtype, "threads": threads}
+        return {"engine": self.engine, "dtype": check_dtype(self.dtype), "threads": threads}
 
     def _read_again(self, X: Array) -> Signals:
         """Return X as signals, of the same shape as in `fit`."""

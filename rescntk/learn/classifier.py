@@ -349,7 +349,10 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         if target is not None:
             known = {label: k for k, label in enumerate(self.classes_.tolist())}
             labels = each_case(target, "target", len(signals)).tolist()
-            places = np.array([known.get(label, -1) for label in labels])
+            try:
+                places = np.array([known.get(label, -1) for label in labels])
+            except TypeError:  # a label that is no key, such as a dict
+                places = np.array([-1])
             if places.min() < 0:
                 raise ValueError(f"target is {target!r}, expected some of {[*known]}")
 

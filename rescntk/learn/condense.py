@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ..progress import progress_bar
@@ -24,7 +25,7 @@ from ..validation import check_flag, check_integer
 from .average import FittedPass, Training
 from .drift import usual_line
 from .process import Process
-from .views import Signals, take
+from .views import Signals, moderate_exponent, take
 
 _PENALTY = 1e-4
 """Least penalty by which signals are learned, in units of the kernel's diagonal. Raising it keeps
@@ -92,6 +93,7 @@ def condensed(
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("error", InterruptionWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of KMeans, where signals are equal
         for seed, full in enumerate(fitted):
             try:
                 found.append(_condense_pass(full, count, labels_of, seed, max_iterations, options))
@@ -205,8 +207,9 @@ def _centres(signals: Signals, labels: np.ndarray, count: int, rng: np.random.Ge
     places = of_each_label(labels, count, rng)
     if isinstance(signals, list):
         return take(signals, places)
-    flat, parts = signals.reshape(len(signals), -1), []
+    exponent, parts = moderate_exponent(signals), []  # KMeans squares the signals
+    flat = np.ldexp(signals, -exponent).reshape(len(signals), -1)
     for label, number in zip(*np.unique(labels[places], return_counts=True), strict=True):
         clusters = KMeans(number, n_init=3, random_state=int(rng.integers(2**31)))
         parts.append(clusters.fit(flat[labels == label]).cluster_centers_)
-    return np.concatenate(parts).reshape(count, *signals.shape[1:])
+    return np.ldexp(np.concatenate(parts), exponent).reshape(count, *signals.shape[1:])

@@ -18,7 +18,7 @@ from scipy.special import logsumexp, softmax
 from threadpoolctl import threadpool_limits
 
 from ..progress import progress_bar
-from ..validation import check_depth
+from ..validation import check_depth, check_rectangular
 from .average import FittedPass, mean_at, weights_at, weights_at_slopes
 from .drift import DriftWarning
 from .views import Signals, by_channel, take
@@ -95,10 +95,10 @@ class Goal(NamedTuple):
 
 def each_case(values: Any, name: str, n: int) -> np.ndarray:
     """Return a value for each of n cases: one for all, or (n,)."""
-    found = np.asarray(values)
-    if found.shape not in ((), (n,)):
-        raise ValueError(f"{name} has shape {found.shape}, expected one value or ({n},)")
-    return np.broadcast_to(found, n)
+    given = check_rectangular(values, name, f"one value or ({n},)")
+    if given.shape not in ((), (n,)):
+        raise ValueError(f"{name} has shape {given.shape}, expected one value or ({n},)")
+    return np.broadcast_to(given, n)
 
 
 def changed_signals(
@@ -200,6 +200,7 @@ def nearest_signals(
     with (
         progress_bar(progress, max_iterations, "step", name="counterfactual") as tick,
         threadpool_limits(1, "blas"),
+        np.errstate(over="ignore", invalid="ignore"),  # of signals, or goals, out of reach
     ):
         for shape in dict.fromkeys(shapes):
             cases = np.array([k for k in range(n) if shapes[k] == shape])

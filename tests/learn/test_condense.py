@@ -1,5 +1,7 @@
 """Condensed models: they answer like the full model, from few learned signals."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -98,6 +100,17 @@ def test_rounding_keeps_the_sizes_of_signals(rng, lists):
         largest = np.abs(x).max()
         assert np.abs(found - x).max() <= largest / 254 * (1 + 4 * tolerances.EPS["float64"])
         assert np.abs(found).max() == pytest.approx(largest, rel=1e-15)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1.0, 1e300])
+def test_equal_and_extreme_signals(rng, size):
+    """Without warnings of KMeans and NumPy: a view makes signals of one shape equal."""
+    X, y = waves(rng, 20, 2)
+    X = size * np.concatenate([X, np.broadcast_to(X[0], X.shape) * np.arange(1, 21)[:, None, None]])
+    full = ResidualKernelClassifier(**FEW | {"standardize": "each"}).fit(X, np.r_[y, y * 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(full.condense(30, max_iterations=1).decision_function(X)).all()
 
 
 def test_refusals(rng):

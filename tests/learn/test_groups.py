@@ -144,6 +144,7 @@ def test_refusals(rng):
             (np.zeros(12), "groups has one label"),
             (np.arange(11), r"groups has shape \(11,\), expected \(12,\)"),
             (np.r_[np.nan, np.arange(11)], "groups contains NaN"),
+            ([[1], [2, 3]], r"groups is not a rectangular array, expected labels \(12,\)"),
         ):
             with pytest.raises(ValueError, match=message):
                 estimator.fit(X, y, groups=groups)
