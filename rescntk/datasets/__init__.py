@@ -18,7 +18,7 @@ import numpy as np
 from ..arrays import SignalList
 from ..progress import has_terminal
 from ..validation import check_batch, check_choice, check_signals
-from . import text_tables
+from . import tables
 
 __all__ = ["bundled", "load", "load_labelled", "read", "read_labelled", "read_labels"]
 
@@ -93,7 +93,7 @@ def read_labelled(
             signals, labels = _read_ts(path)
         else:
             with readable(path):
-                signals, labels = text_tables.read_signals(path, missing)
+                signals, labels = tables.read_signals(path, missing)
         name, checked = f"the signals in {path.name}", check_batch
     else:
         signals, labels, name = _load(path, array), None, f"the array in {path.name}"
@@ -138,7 +138,7 @@ def read_labels(path: str | Path, array: str | None = None) -> np.ndarray:
         labels = _load(path, array)
         return np.char.decode(labels, "utf-8") if labels.dtype.kind == "S" else labels
     with readable(path):
-        return text_tables.read_labels(path)
+        return tables.read_labels(path)
 
 
 def _check_named(path: Path, array: str | None) -> None:
@@ -295,7 +295,7 @@ def _read_ts(path: Path) -> tuple[Any, Any]:
                     numbers = line
                 if "_" in numbers or not numbers.isascii():  # aeon takes them as `float` does
                     raise ValueError(
-                        f"{text_tables.short([line.strip()])} has values that are not numbers, "
+                        f"{tables.short([line.strip()])} has values that are not numbers, "
                         "expected numbers separated by commas, and : between channels"
                     )
                 classes.append(label.strip())
@@ -308,7 +308,7 @@ def _read_ts(path: Path) -> tuple[Any, Any]:
         unknown = [label for label in classes if label not in declared[1:]]
         if unknown:
             raise ValueError(
-                f"its header has the classes {text_tables.short(declared[1:])}, expected all of "
+                f"its header has the classes {tables.short(declared[1:])}, expected all of "
                 f"its signals' classes: {unknown[0]!r} is none of them"
             )
     return signals, np.array(classes)  # aeon writes the class nan as NaN

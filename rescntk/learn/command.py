@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
 from .. import datasets
-from ..datasets import text_tables
+from ..datasets import tables
 from ..progress import say, show
 from .classifier import ResidualKernelClassifier
 from .regressor import ResidualKernelRegressor
@@ -153,7 +153,7 @@ def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
         path = options.labels or options.signals
         y = _one_each(path, options.labels_array, "labels", len(X))
     if regression and y is not None and y.dtype.kind == "U":
-        texts, y = y, np.vectorize(text_tables.number, otypes=[float])(y)
+        texts, y = y, np.vectorize(tables.number, otypes=[float])(y)
         if not np.isfinite(y).all():
             wrong = str(texts[~np.isfinite(y)][0])
             raise ValueError(f"labels are texts, expected numeric targets: {wrong[:80]!r}")
