@@ -23,7 +23,8 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
     pytest.importorskip("sklearn")
     import joblib
 
-    from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, average
+    from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+    from rescntk.learn.fitted_pass import FittedPass
 
     monkeypatch.chdir(tmp_path)
     y = np.array(["slow", "fast"])[np.arange(20) % 2]
@@ -45,10 +46,8 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
 
     assert run("fit X.npy --labels y.txt -o M.joblib --effort fast") == 0
     model = ResidualKernelClassifier(effort="fast").fit(X, y)
-    calls, matrix = [], average.FittedPass.matrix
-    monkeypatch.setattr(
-        average.FittedPass, "matrix", lambda *given: calls.append(given) or matrix(*given)
-    )
+    calls, matrix = [], FittedPass.matrix
+    monkeypatch.setattr(FittedPass, "matrix", lambda *given: calls.append(given) or matrix(*given))
     assert run("predict M.joblib both.npz --array X -o Y.csv") == 0
     assert len(calls) == len(model.passes_["weight"])  # each kernel once
     said = "written: Y.csv, label, probability and novelty of 20 signals\n"
@@ -197,12 +196,14 @@ def test_report(files, capsys, monkeypatch):
     pytest.importorskip("jinja2")
     import joblib
 
-    from rescntk.learn import average
+    from rescntk.learn.fitted_pass import FittedPass
 
     assert run("fit X.npy --labels y.txt -o M.joblib --effort fast") == 0
-    calls, matrix = [], average.FittedPass.matrix
+    calls, matrix = [], FittedPass.matrix
     monkeypatch.setattr(
-        average.FittedPass, "matrix", lambda *given: calls.append(len(given[1])) or matrix(*given)
+        FittedPass,
+        "matrix",
+        lambda *given: calls.append(len(given[1])) or matrix(*given),
     )
     capsys.readouterr()
     assert run("report M.joblib X.npy y.txt -o R.html") == 0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,9 @@ from ..regression.learned_signals import (
     solve_restricted,
 )
 from ..validation import check_flag, check_integer
-from .average import FittedPass, Training
+from .average import Average
 from .drift import usual_line
+from .fitted_pass import FittedPass, Training
 from .process import Process
 from .views import Signals, moderate_exponent, take
 
@@ -47,7 +47,7 @@ _TOLERANCE = 0.02
 sooner."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, kw_only=True)
 class CondensedPass(FittedPass):
     """A pass that has learned signals of its view in place of training signals."""
 
@@ -62,22 +62,23 @@ class CondensedPass(FittedPass):
 
 
 def condensed(
-    model: Any,
+    average: Average,
     n_signals: int,
     labels_of: Callable[[np.ndarray], np.ndarray] | None,
+    options: dict[str, Any],
     *,
     max_iterations: int,
     progress: bool,
-) -> Any:
-    """Return a copy of a fitted estimator whose passes keep learned signals.
+) -> tuple[Average, np.ndarray]:
+    """Return an average whose passes keep learned signals, and the places of the passes kept.
 
     `labels_of` returns the class of each row of a pass' decisions: learning starts at signals of
     all classes. Without it, learning starts at the landmarks of a pivoted factorization.
     """
-    order = np.argsort(-model._weights, kind="stable")
-    enough = np.searchsorted(np.cumsum(model._weights[order]), _KEPT) + 1
+    order = np.argsort(-average.weights, kind="stable")
+    enough = np.searchsorted(np.cumsum(average.weights[order]), _KEPT) + 1
     kept = np.sort(order[:enough])
-    fitted: list[FittedPass] = [model._fitted[k] for k in kept]
+    fitted = [average.passes[k] for k in kept]
     count = check_integer(n_signals, "n_signals", at_least=2)
     check = check_flag(progress, "progress")
     least = min(len(full.coefficients) for full in fitted)
@@ -85,8 +86,7 @@ def condensed(
         raise ValueError(
             f"n_signals is {count}, expected fewer than the {least} signals that the model keeps"
         )
-    options = model._options()
-    found = []
+    passes: list[FittedPass] = []
     with (
         progress_bar(check, len(fitted), "kernel", name="condense") as tick,
         threadpool_limits(1, "blas"),
@@ -96,16 +96,12 @@ def condensed(
         warnings.simplefilter("ignore", ConvergenceWarning)  # of KMeans, where signals are equal
         for seed, full in enumerate(fitted):
             try:
-                found.append(_condense_pass(full, count, labels_of, seed, max_iterations, options))
+                passes.append(_condense_pass(full, count, labels_of, seed, max_iterations, options))
             except InterruptionWarning:  # of `learn_signals`, which would go on
                 raise KeyboardInterrupt from None
             tick(1)
-    small = copy.copy(model)
-    small._fitted, small._places = found, slice(None)
-    small._weights = model._weights[kept] / model._weights[kept].sum()
-    small.passes_ = {name: column[kept] for name, column in model.passes_.items()}
-    small.passes_["weight"] = small._weights
-    return small
+    weights = average.weights[kept] / average.weights[kept].sum()
+    return replace(average, passes=passes, weights=weights, places=slice(None)), kept
 
 
 def _condense_pass(

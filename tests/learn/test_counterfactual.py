@@ -28,7 +28,7 @@ def test_slopes_of_log_odds(rng, classes, monkeypatch):
     Z = X[24:] + np.linspace(0, 2, 6)[:, None, None] * rng.standard_normal((6, 1, 16))
     Z += np.linspace(0, 0.3, 6)[:, None, None]
     assert (model.novelty(Z) > 3).any() and (model.novelty(Z) < 3).any()
-    distances = model._usual.distances(Z)
+    distances = model._average.usual.distances(Z)
     assert (distances > 1).any() and (distances < 1).any()
     targets, objectives = model.classes_[np.arange(6) % classes], []
     monkeypatch.setattr(

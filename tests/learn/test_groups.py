@@ -54,7 +54,7 @@ def test_a_pass_by_refits(landmarks, rng):
     groups = rng.integers(0, 6, 40)
     options = ONE | {"penalty": 1e-2, "landmarks": landmarks}
     model = ResidualKernelClassifier(**options).fit(X, y, groups=groups)
-    fitted, places = model._fitted[0], model._places
+    fitted, places = model._average.passes[0], model._average.places
     (K,), Y = mean_of_kernels(model, X, X), targets_of(y)
     S = np.arange(40)
     if landmarks != "all":
