@@ -49,7 +49,7 @@ def judged(model: Any, Z: np.ndarray, truth: np.ndarray) -> Row:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         right = float(model.score(Z, truth))
-    decisions = np.tensordot(model._weights, model._at(Z)[0], 1)
+    decisions = np.tensordot(model._average.weights, model._at(Z).decisions, 1)
     places = decisions.argmax(axis=1) if decisions.shape[1] > 1 else (decisions[:, 0] > 0) * 1
     warned = any(issubclass(each.category, DriftWarning) for each in found)
     errors_only = float(np.mean(model.classes_[places] == truth))

@@ -6,12 +6,13 @@ Commands read files, call the library and write files. Errors and warnings are o
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from inspect import signature
@@ -26,8 +27,8 @@ from .arrays import images_as_signals
 from .engines import available
 from .kernels.description import describe
 from .network import Network
-from .parsers import CommandParser, Parser
-from .progress import encodable, has_terminal, say, show
+from .plots.style import shown_name
+from .progress import has_terminal, say, show
 from .theory import conditioning, depth, families, multisphere
 from .validation import DTYPES, HEADS, KINDS, check_array, check_choice, check_integer
 
@@ -46,14 +47,13 @@ ERRORS = (ValueError, OverflowError, ImportError, OSError, MemoryError, RuntimeE
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0, or 2 after one line of error."""
-    for number in range(3):  # a file that takes the number of a closed stream gets its messages
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115  # argparse would use stdout
+    _open_streams()
     try:
-        options = _parser().parse_args(arguments)
+        try:
+            options = _options(sys.argv[1:] if arguments is None else arguments)
+        except SystemExit:  # argparse loses the errors of its own help and version
+            show("", end="")
+            raise
         # A bar of tqdm is for a user at a terminal.
         options.progress = has_terminal() and find_spec("tqdm") is not None
         with warnings.catch_warnings():
@@ -68,6 +68,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         _close_broken_streams()
     return 0
+
+
+def _open_streams() -> None:
+    """Make stdout and stderr streams that take any text, also where they are closed.
+
+    What the encoding of stdout lacks becomes an escape. Errors of stdout wait until it is flushed.
+    """
+    for number in range(3):  # a file that takes the number of a closed stream gets its messages
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)  # a flush will fail
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace", write_through=False)
 
 
 def _close_broken_streams() -> None:
@@ -94,26 +110,39 @@ def _show_warning(message: Warning | str, *place: Any, **unused: Any) -> None:
 # ---------------------------------------------------------------- options
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="rescntk", description="Exact kernels of infinitely wide convolutional ResNets."
+def _options(arguments: Sequence[str]) -> Namespace:
+    """Return the options of a command; its files and options come in any order."""
+    summaries = {
+        compare: "condition numbers of CGPK and ResCGPK across depth",
+        limits: "the limit of a family of kernels at infinite depth, and the rate",
+        gram: "the kernel matrix of the signals in a file",
+        fit: "a classifier or regressor of the signals in a file",
+        predict: "labels or values of new signals, by a fitted model",
+        report: "a page about a fitted model's answers to labelled signals",
+        engines: "the engines that can compute here, and why others cannot",
+    }
+    lines = [f"  {command.__name__:9} {summary}" for command, summary in summaries.items()]
+    parser = argparse.ArgumentParser(
+        prog="rescntk",
+        description="Exact kernels of infinitely wide convolutional ResNets.",
+        epilog="\n".join(["commands:", *lines]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"rescntk {__version__}")
+    names = [command.__name__ for command in summaries]
+    parser.add_argument("command", choices=names, metavar="COMMAND", help="see below")
+    of_command = "files and options: see rescntk COMMAND --help"
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="…", help=of_command)
+    given = parser.parse_args(arguments)
+    return _parsers(summaries)[given.command].parse_intermixed_args(given.arguments)
+
+
+def _parsers(commands: Iterable[Callable[[Namespace], None]]) -> dict[str, Any]:
+    """Return the parser of each command's files and options, by its name."""
     made: dict[str, argparse.ArgumentParser] = {}
-    commands = parser.add_subparsers(
-        title="commands", required=True, metavar="COMMAND", parser_class=CommandParser
-    )
-    for command, summary in (
-        (compare, "condition numbers of CGPK and ResCGPK across depth"),
-        (limits, "the limit of a family of kernels at infinite depth, and the rate"),
-        (gram, "the kernel matrix of the signals in a file"),
-        (fit, "a classifier or regressor of the signals in a file"),
-        (predict, "labels or values of new signals, by a fitted model"),
-        (report, "a page about a fitted model's answers to labelled signals"),
-        (engines, "the engines that can compute here, and why others cannot"),
-    ):
+    for command in commands:
         name = command.__name__
-        made[name] = commands.add_parser(name, help=summary, description=command.__doc__)
+        made[name] = argparse.ArgumentParser(prog=f"rescntk {name}", description=command.__doc__)
         made[name].set_defaults(run=command)
 
     def add(names: str, option: str, text: str, default: Any = None, **settings: Any) -> None:
@@ -196,7 +225,7 @@ def _parser() -> argparse.ArgumentParser:
     add("gram", "--block", "rows and columns of a block of .zarr (default: 1024)", type=int)
     add("gram", "--workers", "compute .zarr in N processes", type=int, metavar="N")
     add("gram", "--scheduler", "compute .zarr on a dask scheduler's workers", metavar="ADDRESS")
-    return parser
+    return made
 
 
 def _depths(text: str) -> tuple[int, ...]:
@@ -247,8 +276,7 @@ def compare(options: Namespace) -> None:
         progress=options.progress,
     )
     ax = plots.condition_numbers(table, picture.subplots())
-    title = f"{encodable(name)}: {ax.get_title()}"
-    ax.set_title(title, fontsize="small", parse_math=False)  # a file may be named "$x.npy"
+    ax.set_title(f"{shown_name(name)}: {ax.get_title()}", fontsize="small")
     _write(table, picture, options.out / "compare", f"{header}\n{table}")
 
 
@@ -414,7 +442,7 @@ def _write(table: Any, picture: Any, path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     csv, png = Path(f"{path}.csv"), Path(f"{path}.png")
     with datasets.replacing(csv) as file, datasets.replacing(png) as drawing:
-        table.write_csv(file.name)
+        table.write_csv(os.dup(file.fileno()))  # the name may be another file by now
         picture.savefig(drawing, format="png")
     show(f"{text}\nwritten: {csv}, {png}")
 

@@ -6,6 +6,7 @@ PyTorch see one step with a known derivative.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from typing import Any
 
@@ -82,9 +83,7 @@ def for_jax(
     differentiable.defvjp(forward, backward)
 
     def function(X: Any, Z: Any = None) -> Any:
-        signals = [None if each is None else jax.numpy.asarray(each) for each in (X, Z)]
-        _check_signals(*signals)
-        return differentiable(*signals)
+        return differentiable(*_signals(jax.numpy.asarray, X, Z))
 
     return function
 
@@ -158,9 +157,7 @@ def for_torch(
             return Gradients.apply(*ctx.saved_tensors, weights)
 
     def function(X: Any, Z: Any = None) -> Any:
-        signals = [None if each is None else torch.as_tensor(each) for each in (X, Z)]
-        _check_signals(*signals)
-        return Matrix.apply(*signals)
+        return Matrix.apply(*_signals(torch.as_tensor, X, Z))
 
     return function
 
@@ -202,9 +199,16 @@ def _both(X: Any, Z: Any) -> list[Any]:
     return [X] if Z is None else [X, Z]
 
 
-def _check_signals(X: Any, Z: Any) -> None:
-    """Refuse arrays with other shapes and types than signals; JAX knows both while it traces."""
-    for name, array in zip("XZ", _both(X, Z), strict=False):
+def _signals(convert: Callable[[Any], Any], X: Any, Z: Any) -> tuple[Any, Any]:
+    """Return arrays of shapes and types of signals; JAX knows both while it traces."""
+    arrays: list[Any] = []
+    for name, given in zip("XZ", _both(X, Z), strict=False):
+        try:
+            array = convert(given)
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError(
+                f"{name} is {reprlib.repr(given)}, expected an array of numbers"
+            ) from None
         if array.ndim not in (3, 4):
             raise ValueError(
                 f"{name} has shape {tuple(array.shape)}, expected signals "
@@ -213,9 +217,11 @@ def _check_signals(X: Any, Z: Any) -> None:
         dtype = str(array.dtype).removeprefix("torch.")
         if dtype not in DTYPES:
             raise ValueError(f"{name} has dtype {dtype}, expected float32 or float64")
-    if Z is not None and X.shape[1:] != Z.shape[1:]:
-        shapes = tuple(X.shape), tuple(Z.shape)
+        arrays.append(array)
+    shapes = [tuple(array.shape) for array in arrays]
+    if shapes[0][1:] != shapes[-1][1:]:
         raise ValueError(
             f"X and Z have shapes {shapes[0]} and {shapes[1]}, expected the same channels and "
             f"time points"
         )
+    return arrays[0], arrays[1] if len(arrays) > 1 else None

@@ -21,6 +21,10 @@ from .validation import (
     is_sequence,
 )
 
+_MOST_SCALE = 1e300
+"""Largest `input_scale`, and the inverse of the least. Raising it lets energies of ordinary signals
+leave the range of float64."""
+
 
 class TrainedParts(NamedTuple):
     """The parts t, i, o, r of a network as numbers: 1 where trained, 0 where frozen."""
@@ -110,7 +114,12 @@ def _check_trained(trained: Iterable[str], name: str) -> tuple[str, ...]:
 
 
 def _check_input_scale(value: Any, name: str) -> float | None:
-    return None if value is None else check_constant(value, name)
+    if value is None:
+        return None
+    number, most = check_constant(value, name), _MOST_SCALE
+    if number and not 1.0 / most <= number <= most:
+        raise ValueError(f"{name} is {value!r}, expected 0 or from {1 / most:g} to {most:g}")
+    return number
 
 
 def _check_unsigned(value: Any, name: str) -> float:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import time
 import warnings
@@ -37,14 +38,12 @@ def say(*words: Any, stream: str = "stderr") -> None:
             print(encodable(" ".join(map(str, words)), file), file=file, flush=True)
 
 
-def show(text: str) -> None:
+def show(text: str, end: str = "\n") -> None:
     """Print a result to stdout, after files are written. If it is lost, raise an OSError."""
     try:
-        if sys.stdout is None:
-            raise OSError("it is closed")
-        print(encodable(text, sys.stdout), flush=True)
+        print(text, end=end, flush=True)
     except OSError as error:
-        reason = error.strerror or error
+        reason = "it is closed" if error.errno == errno.EBADF else error.strerror or error
         raise OSError(
             f"standard output cannot be written: {reason}; output files are complete"
         ) from None

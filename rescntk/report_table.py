@@ -35,8 +35,11 @@ class ReportTable:
         check_choice(name, "column", self.rows[0]._fields)
         return np.array([getattr(row, name) for row in self.rows])
 
-    def write_csv(self, path: str | PathLike[str]) -> None:
-        """Write all rows to a CSV file with a header, in full precision."""
+    def write_csv(self, path: str | PathLike[str] | int) -> None:
+        """Write all rows to a CSV file with a header, in full precision.
+
+        The file is a path, or the descriptor of an open file, which is closed.
+        """
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(self.rows[0]._fields)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import operator
 import os
+import reprlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +47,13 @@ PARTS = ("input", "inner", "outer", "readout")
 
 def check_integer(value: Any, name: str, at_least: int | None = None) -> int:
     """Return `value`, a Python or NumPy integer of at least `at_least`, as an int."""
-    expected = "an integer" if at_least is None else f"an integer of at least {at_least}"
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = None
     if number is None or (at_least is not None and number < at_least):
-        raise ValueError(f"{name} is {value!r}, expected {expected}")
+        least = "" if at_least is None else f" of at least {at_least}"
+        raise ValueError(f"{name} is {value!r}, expected an integer{least}")
     return number
 
 
@@ -99,10 +101,9 @@ def check_constant(value: Any, name: str) -> float:
 
 def check_positive(value: Any, name: str) -> float:
     """Return `value`, a finite number above 0, as a float."""
-    number = check_constant(value, name)
-    if number == 0.0:
-        raise ValueError(f"{name} is {value!r}, expected a positive number")
-    return number
+    if number := check_constant(value, name):
+        return number
+    raise ValueError(f"{name} is {value!r}, expected a positive number")
 
 
 def check_flag(value: Any, name: str) -> bool:
@@ -132,10 +133,10 @@ def check_kinds(kinds: Any) -> tuple[str, ...]:
 
 def check_dtype(dtype: Any) -> str:
     """Return the name of a working precision, given as a name, a type or a NumPy dtype."""
-    try:
-        return check_choice(np.dtype(dtype).name, "dtype", DTYPES)
-    except (TypeError, ValueError):
-        return check_choice(dtype, "dtype", DTYPES)
+    if isinstance(dtype, str | type | np.dtype):  # NumPy takes any object that has a dtype
+        with suppress(TypeError, ValueError, SyntaxError):
+            return check_choice(np.dtype(dtype).name, "dtype", DTYPES)
+    return check_choice(dtype, "dtype", DTYPES)
 
 
 def check_kernel(kernel: Any) -> None:
@@ -154,15 +155,11 @@ def check_real(values: Any, name: str, expected: Any, finite: bool = True) -> An
     refused besides NaN. Masked arrays are refused: NumPy's functions would ignore their mask.
     """
     check_unmasked(values, name, expected)
-    xp = array_module(values)
-    try:
-        array = xp.asarray(values)
-    except ValueError:
-        raise ValueError(
-            f"{name} is not a rectangular array, expected real numbers {expected}"
-        ) from None
+    array, xp = check_rectangular(values, name, f"real numbers {expected}"), array_module(values)
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} has dtype {array.dtype}, expected real numbers {expected}")
+        one = array.dtype == object and not array.ndim  # such as None, or a dict
+        came = f"is {reprlib.repr(values)}" if one else f"has dtype {array.dtype}"
+        raise ValueError(f"{name} {came}, expected real numbers {expected}")
     with np.errstate(over="ignore"):  # of long doubles, refused below
         array = array.astype(np.float64, copy=False)
     good = xp.isfinite(array) if finite else ~xp.isnan(array)
@@ -175,6 +172,14 @@ def check_real(values: Any, name: str, expected: Any, finite: bool = True) -> An
             f"expected real numbers {expected}"
         )
     return array
+
+
+def check_rectangular(values: Any, name: str, expected: str) -> Any:
+    """Return `values` as an array of NumPy or CuPy; sequences of different lengths are refused."""
+    try:
+        return array_module(values).asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} is not a rectangular array, expected {expected}") from None
 
 
 def check_unmasked(values: Any, name: str, expected: str, tools: str = "") -> None:
@@ -211,9 +216,7 @@ def check_symmetric(A: Any, name: str) -> np.ndarray:
     """Return `A`, (n, n), symmetric up to √eps of its dtype times its largest entry, in float64."""
     matrix = check_shape(A, name, "(n, n)", lambda s: len(s) == 2 and s[0] == s[1])
     if np.abs(matrix - matrix.T).max() > np.sqrt(rounding_unit(A)) * np.abs(matrix).max():
-        raise ValueError(
-            f"{name} of shape {matrix.shape} is not symmetric, expected a symmetric matrix"
-        )
+        raise ValueError(f"{name} of shape {matrix.shape} is not symmetric, expected symmetry")
     return matrix
 
 
@@ -343,13 +346,13 @@ def check_match(X: Any, Z: Any, lists: bool = False, names: tuple[str, str] = ("
             f"{two} has {batch_shape(Z)}, and {one} has {batch_shape(X)}: expected images of the "
             f"same height and width, or only signals"
         )
-    pairs = zip(channels_and_length(X), channels_and_length(Z), strict=True)
-    for axis, (own, other) in enumerate(pairs):
-        what = ("channels", "timepoints")[axis]
-        if own != other and not (lists and axis):
-            remedy = f"; head 'gap' takes other lengths in lists, list({two})" if axis else ""
+    sizes = zip(("channels", "timepoints"), *map(channels_and_length, (X, Z)), strict=True)
+    for what, expected, given in sizes:
+        in_time = what == "timepoints"
+        if given != expected and not (lists and in_time):
+            remedy = f"; head 'gap' takes other lengths in lists, list({two})" if in_time else ""
             raise ValueError(
-                f"{two} has {batch_shape(Z)}, expected {own} {what} as in {one} of "
+                f"{two} has {batch_shape(Z)}, expected {expected} {what} as in {one} of "
                 f"{batch_shape(X)}{remedy}"
             )
 

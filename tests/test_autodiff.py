@@ -76,12 +76,16 @@ def test_what_jax_cannot_have_is_refused():
         jax.jit(matrix)(np.nan * X).block_until_ready()
     with pytest.raises(ValueError, match=r"X has shape \(2, 7\), expected signals"):
         matrix(X[0])
+    for nothing in (None, "text", {}, [[1], [2, 3]]):
+        with pytest.raises(ValueError, match="X is .*, expected an array of numbers"):
+            matrix(nothing)
     with pytest.raises(ValueError, match="X has dtype int32, expected float32 or float64"):
         matrix(np.ones((2, 2, 3), np.int32))
     with pytest.raises(ValueError, match="X and Z have shapes .* expected the same channels"):
         matrix(X, Z[:, :1])
     for wrong, options, message in (
         (rk.Network(2), {}, "kernel is Network.* expected a rescntk.Kernel"),
+        (None, {}, "kernel is None, expected a rescntk.Kernel"),
         (rk.Kernel(rk.Network(2, activation="erf"), "ntk"), {}, "activation 'erf'"),
         (kernel, {"engine": "cuda"}, "engine is 'cuda'"),
         (kernel, {"dtype": "float16"}, "dtype is 'float16'"),

@@ -312,10 +312,12 @@ def test_signals_of_different_lengths(tmp_path, monkeypatch, capsys):
     ("module", "command", "extra"),
     [
         ("aeon.datasets", "compare", "datasets"),
+        ("pandas", "gram X.csv -o K.npy", "datasets"),
         ("matplotlib.backends.backend_agg", "compare X.npy", "plot"),
     ],
 )
 def test_a_missing_extra_is_one_line(module, command, extra, signals, monkeypatch, capsys):
+    Path("X.csv").write_text("1,2\n3,5\n")
     monkeypatch.setitem(sys.modules, module, None)
     assert run(command) == 2
     assert f"pip install 'rescntk[{extra}]'" in capsys.readouterr().err

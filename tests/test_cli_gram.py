@@ -10,6 +10,8 @@ import pytest
 
 import rescntk as rk
 from rescntk import __main__ as cli
+from rescntk import datasets, plots
+from rescntk.theory import conditioning
 
 X = np.random.default_rng(0).standard_normal((6, 2, 8))
 Z = np.random.default_rng(1).standard_normal((3, 2, 8))
@@ -143,6 +145,40 @@ def test_a_link_stays_a_link(folder):
     assert np.load("K.npy").shape == (6, 6)
     longest = f"{'K' * 250}.json"  # 255 bytes, as long as a name may be
     assert run("X.npy", "-o", longest.replace("json", "npy")) == 0 and (folder / longest).is_file()
+
+
+def test_files_of_one_process_id_are_not_exchanged(folder, monkeypatch):
+    """Two containers on one volume have the same process ids: each file gets its own content."""
+    monkeypatch.setattr(os, "getpid", lambda: 7)
+    with datasets.replacing(folder / "a.npy") as a, datasets.replacing(folder / "b.npy") as b:
+        a.write(b"a")
+        b.write(b"b")
+    assert [(folder / name).read_bytes() for name in ("a.npy", "b.npy")] == [b"a", b"b"]
+
+
+def test_a_planted_link_is_not_followed(folder, monkeypatch, capsys):
+    """Neither a link at a name that can be guessed, nor one at the name that is drawn."""
+    mine = folder / "mine"
+    mine.write_text("mine")
+    (folder / f".{os.getpid()}.npy").symlink_to(mine)
+    assert run("X.npy -o K.npy") == 0 and np.load("K.npy").shape == (6, 6)
+    monkeypatch.setattr("secrets.token_hex", lambda size: "drawn")
+    planted = folder / ".drawn.npy"
+    planted.symlink_to(mine)
+    assert run("X.npy -o L.npy") == 2
+    assert "L.npy cannot be written: File exists" in said(capsys)
+    assert planted.is_symlink() and mine.read_text() == "mine"
+    table = conditioning.compare(X, (1,), engine="reference")
+    write, part = table.write_csv, folder / ".drawn.csv"
+
+    def late(file):
+        part.unlink()
+        part.symlink_to(mine)
+        write(file)
+
+    object.__setattr__(table, "write_csv", late)
+    cli._write(table, plots.figure(plots.SIZE), folder / "compare", "")
+    assert mine.read_text() == "mine"
 
 
 def test_a_failed_write_leaves_the_old_file(folder, monkeypatch, capsys):

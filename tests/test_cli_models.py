@@ -1,6 +1,7 @@
 """The commands fit, predict and report, run as a user runs them."""
 
 import csv
+import os
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,8 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
     pytest.importorskip("sklearn")
     import joblib
 
-    from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, average
+    from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+    from rescntk.learn.fitted_pass import FittedPass
 
     monkeypatch.chdir(tmp_path)
     y = np.array(["slow", "fast"])[np.arange(20) % 2]
@@ -44,10 +46,8 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
 
     assert run("fit X.npy --labels y.txt -o M.joblib --effort fast") == 0
     model = ResidualKernelClassifier(effort="fast").fit(X, y)
-    calls, matrix = [], average.FittedPass.matrix
-    monkeypatch.setattr(
-        average.FittedPass, "matrix", lambda *given: calls.append(given) or matrix(*given)
-    )
+    calls, matrix = [], FittedPass.matrix
+    monkeypatch.setattr(FittedPass, "matrix", lambda *given: calls.append(given) or matrix(*given))
     assert run("predict M.joblib both.npz --array X -o Y.csv") == 0
     assert len(calls) == len(model.passes_["weight"])  # each kernel once
     said = "written: Y.csv, label, probability and novelty of 20 signals\n"
@@ -81,6 +81,18 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
         assert run("predict D.joblib X.npy --labels digits.npy") == 0
         assert "score 1.000 on 20 signals" in capsys.readouterr().err
 
+    whole = Path("M.joblib").read_bytes()
+    Path("cut.joblib").write_bytes(whole[:1000])
+    Path("other.joblib").write_bytes(
+        whole.replace(b"rescntk.learn.average", b"rescntk.learn.unknown")
+    )
+    joblib.dump(ResidualKernelClassifier(), "unfitted.joblib")
+    joblib.dump(
+        ResidualKernelClassifier(effort="fast").fit(X, np.array(["\udcff", "b"] * 10)),
+        "surrogate.joblib",
+    )
+    del (lacking := joblib.load("M.joblib")).offsets_
+    joblib.dump(lacking, "lacks.joblib")
     Path("wide.csv").write_text("a,b\n4,5\n")
     Path("u.txt").write_text("1.5\n" * 19 + "1_0.8\n")
     Path("blank.txt").write_text("a\n \nb\n")
@@ -90,6 +102,21 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
         ("fit wide.csv -o W.joblib", "columns a, b, expected a row for each value"),
         ("fit X.npy --labels y.txt -o M.pkl", "expected a name that ends in .joblib"),
         ("predict y.txt X.npy", "y.txt is not a readable .txt file"),
+        (
+            "predict lacks.joblib X.npy",
+            "lacks.joblib has a model that is damaged, not fitted, or o",
+        ),
+        ("report lacks.joblib X.npy y.txt -o N.html", "lacks.joblib has a model that is damaged"),
+        (
+            "predict unfitted.joblib X.npy",
+            "unfitted.joblib has a model that is damaged, not fitted",
+        ),
+        ("predict cut.joblib X.npy", "cut.joblib is not a readable .joblib file"),
+        ("predict other.joblib X.npy", "other.joblib is not a readable .joblib file: No module na"),
+        (
+            "predict surrogate.joblib X.npy -o N.csv",
+            r"the label '\udcff', expected labels in utf-8",
+        ),
         ("predict X.npy M.joblib", "model is X.npy, expected a .joblib file, then signals"),
         ("fit X.npy --labels blank.txt -o N.joblib", "blank.txt is not a readable .txt file: li"),
         ("fit X.npy --labels y.txt -o N.joblib --effort 10s", "effort is '10s', expected one of"),
@@ -169,12 +196,14 @@ def test_report(files, capsys, monkeypatch):
     pytest.importorskip("jinja2")
     import joblib
 
-    from rescntk.learn import average
+    from rescntk.learn.fitted_pass import FittedPass
 
     assert run("fit X.npy --labels y.txt -o M.joblib --effort fast") == 0
-    calls, matrix = [], average.FittedPass.matrix
+    calls, matrix = [], FittedPass.matrix
     monkeypatch.setattr(
-        average.FittedPass, "matrix", lambda *given: calls.append(len(given[1])) or matrix(*given)
+        FittedPass,
+        "matrix",
+        lambda *given: calls.append(len(given[1])) or matrix(*given),
     )
     capsys.readouterr()
     assert run("report M.joblib X.npy y.txt -o R.html") == 0
@@ -183,6 +212,10 @@ def test_report(files, capsys, monkeypatch):
     assert page.startswith("<!doctype html>") and "M.joblib on X.npy" in page
     n_passes = len(joblib.load("M.joblib").passes_["weight"])
     assert calls.count(40) == n_passes and sum(calls) <= 46 * n_passes  # 6 signals have shares
+    odd = os.fsdecode(b"$x_{$\xff.npy")  # a formula without an end, and a byte that is no text
+    np.save(odd, files[0])
+    assert run(f"report M.joblib {odd} y.txt -o R3.html") == 0
+    assert "M.joblib on $x_{$\\udcff.npy" in Path("R3.html").read_text(encoding="utf-8")
     assert run("report M.joblib wide.csv -o R2.html") == 0  # the file has labels
     for wrong, message in (
         ("M.joblib X.npy -o N.html", "X.npy has no labels, expected them in LABELS"),

@@ -35,7 +35,8 @@ def with_value(value):
         (X.astype(object), "dtype object"),
         (X.astype(str), "dtype <U"),
         ([[[1.0, 2.0]], [[1.0]]], "not a rectangular array"),
-        (None, "dtype object"),
+        (None, "is None, expected real numbers"),
+        ({"a": 1}, "is {'a': 1}, expected real numbers"),
     ],
 )
 def test_signals(bad, says):
@@ -102,6 +103,8 @@ def test_pairs_of_different_numbers_are_refused(Z):
         ({"c_v": np.inf}, "c_v is inf"),
         ({"readout_scale": None}, "readout_scale is None"),
         ({"input_scale": -1.0}, "input_scale is -1.0"),
+        ({"input_scale": 1e308}, "input_scale is 1e.308, expected 0 or from 1e-300 to 1e.300"),
+        ({"input_scale": 5e-324}, "input_scale is 5e-324, expected 0 or from 1e-300"),
         ({"alpha": 1e200}, "alpha, c_v, c_w are 1e[+]200"),
         ({"skip": 1}, "skip is 1, expected True or False"),
         ({"activation": "tanh"}, "activation is 'tanh', expected one of 'relu', 'erf'"),
@@ -152,6 +155,8 @@ def test_networks(arguments, says):
         (lambda: rk.gram(KERNEL.network, X, normalized="no"), "normalized is 'no'"),
         (lambda: KERNEL(X, dtype="float16"), "dtype is 'float16', expected one of 'float64'"),
         (lambda: KERNEL(X, dtype=int), "dtype is <class 'int'>, expected one of 'float64'"),
+        (lambda: KERNEL(X, dtype=np.ones(2)), "dtype is array.*, expected one of 'float64'"),
+        (lambda: KERNEL(X, dtype="f8,("), "dtype is 'f8,[(]', expected one of 'float64'"),
         (lambda: KERNEL.replace(c_v=1e-300, skip=False)(X), "network multiplies variances by 5e"),
         (lambda: KERNEL(X, engine="tpu"), "engine is 'tpu', expected one of 'auto', 'reference'"),
         (lambda: KERNEL(X, threads=0), "threads is 0, expected an integer of at least 1"),
@@ -194,6 +199,9 @@ SPHERE = multisphere.sample(2, 3, 4)
             lambda: multisphere.sample(2, 3, 4, rng=0.5),
             "rng is 0.5, expected a NumPy Generator, an",
         ),
+        # NumPy crashes at a matrix.
+        (lambda: multisphere.sample(2, 3, 4, rng=np.matrix([[1]])), r"rng is matrix.*, expected a"),
+        (lambda: multisphere.sample(2, 3, 4, rng=True), "rng is True, expected a NumPy Generator"),
         (lambda: conditioning.asymptotic_condition_number(5, 5, pixels=b"5"), "pixels is b'5'"),
         (lambda: conditioning.asymptotic_condition_number(5, 5, pixels=10**400), "pixels is 10+,"),
         (lambda: multisphere.dot_products(X + 1), "X of shape .* is not on the multi-sphere"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import io
+import secrets
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ import numpy as np
 from ..arrays import SignalList
 from ..progress import has_terminal
 from ..validation import check_batch, check_choice, check_signals
-from . import text_tables
+from . import tables
 
 __all__ = ["bundled", "load", "load_labelled", "read", "read_labelled", "read_labels"]
 
@@ -92,7 +93,7 @@ def read_labelled(
             signals, labels = _read_ts(path)
         else:
             with readable(path):
-                signals, labels = text_tables.read_signals(path, missing)
+                signals, labels = tables.read_signals(path, missing)
         name, checked = f"the signals in {path.name}", check_batch
     else:
         signals, labels, name = _load(path, array), None, f"the array in {path.name}"
@@ -137,7 +138,7 @@ def read_labels(path: str | Path, array: str | None = None) -> np.ndarray:
         labels = _load(path, array)
         return np.char.decode(labels, "utf-8") if labels.dtype.kind == "S" else labels
     with readable(path):
-        return text_tables.read_labels(path)
+        return tables.read_labels(path)
 
 
 def _check_named(path: Path, array: str | None) -> None:
@@ -264,7 +265,7 @@ def _equal_length(name: str) -> bool:
 
 
 def _text(path: Path) -> TextIO:
-    return open(path, encoding="utf-8", errors="replace")
+    return open(path, encoding="utf-8-sig", errors="replace")
 
 
 def _header(lines: Iterable[str]) -> dict[str, str]:
@@ -282,22 +283,35 @@ def _header(lines: Iterable[str]) -> dict[str, str]:
 
 def _read_ts(path: Path) -> tuple[Any, Any]:
     """Return the signals of a ``.ts`` file, and its labels or None."""
-    datasets = _aeon_datasets()
+    load, classes = _aeon_datasets().load_from_ts_file, list[str]()
     with readable(path):
         with _text(path) as file:
-            has_classes = _header(file).get("@classlabel", "").startswith("true")
-            for line in file:
-                numbers = line.rpartition(":")[0] if has_classes else line
+            content = file.read()  # without a byte order mark, in which aeon loses a line
+            lines = io.StringIO(content)
+            declared = _header(lines).get("@classlabel", "").split()
+            for line in lines:
+                numbers, _, label = line.lower().rpartition(":")
+                if declared[:1] != ["true"]:
+                    numbers = line
                 if "_" in numbers or not numbers.isascii():  # aeon takes them as `float` does
                     raise ValueError(
-                        f"{text_tables.short([line.strip()])} has values that are not numbers, "
+                        f"{tables.short([line.strip()])} has values that are not numbers, "
                         "expected numbers separated by commas, and : between channels"
                     )
-        found = datasets.load_from_ts_file(str(path))
-    signals, labels = found[:2] if isinstance(found, tuple) else (found, ())
-    if len(labels) and labels.dtype.kind == "U":
-        labels = np.char.strip(labels)
-    return signals, labels if len(labels) else None
+                classes.append(label.strip())
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder, path.name)
+            copy.write_text(content, "utf-8")
+            signals, labels = load(str(copy))[:2]
+        if declared[:1] != ["true"]:
+            return signals, labels if len(labels) else None
+        unknown = [label for label in classes if label not in declared[1:]]
+        if unknown:
+            raise ValueError(
+                f"its header has the classes {tables.short(declared[1:])}, expected all of "
+                f"its signals' classes: {unknown[0]!r} is none of them"
+            )
+    return signals, np.array(classes)  # aeon writes the class nan as NaN
 
 
 def _aeon_datasets() -> ModuleType:
@@ -362,13 +376,17 @@ class _NotWritten(OSError):
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file that takes the name `path` once it is complete."""
     path = path.resolve()  # a link stays a link
-    part = path.with_name(f".{os.getpid()}{path.suffix}")  # no longer than the name may be
+    # No other process has the name, though two containers have the same process ids. "x" creates
+    # the file, and follows no link that stands there. The name is no longer than it may be.
+    part, is_mine = path.with_name(f".{secrets.token_hex(8)}{path.suffix}"), False
     try:
-        with part.open("wb") as file:
+        with part.open("xb") as file:
+            is_mine = True
             yield file
         part.replace(path)
     except BaseException as error:
-        part.unlink(missing_ok=True)
+        if is_mine:
+            part.unlink(missing_ok=True)
         if isinstance(error, OSError) and not isinstance(error, _NotWritten):
             raise _NotWritten(f"{path} cannot be written: {error.strerror or error}") from None
         raise

@@ -265,6 +265,7 @@ class KernelCall:
         xp, shape = array_module(left), scaled.values[kind].shape[1:]
         cases = (*shape[:2], *[1] * (len(shape) - 2))
         (a, a_power), (b, b_power) = xp.frexp(left), xp.frexp(right)
+        least = float(np.finfo(self.dtype).tiny)  # smaller numbers have fewer digits
 
         def scale(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
             powers = [
@@ -276,10 +277,17 @@ class KernelCall:
             exponents = scaled.exponents[t] + (factors[2] + factors[3])
             if xp is np:  # `ldexp` takes the time of ten products
                 whole, info = xp.ldexp(factor, exponents), np.finfo(np.float64)
-                if info.tiny <= whole.min() and whole.max() <= info.max:
+                if least <= whole.min() and whole.max() <= info.max:
                     xp.multiply(values, whole, out=out, casting="same_kind")
                     return
-            out[...] = xp.ldexp(values * factor, exponents)
+            kernels = xp.ldexp(values * factor, exponents)
+            lost = (xp.abs(kernels) < least) & (values * factor != 0)
+            if bool((lost & (xp.ldexp(xp.abs(factor), exponents) < least)).any()):
+                raise OverflowError(
+                    f"the kernel falls below {self.dtype.name} at depth {self.depths[t]}: "
+                    f"expected larger signals; normalized=True has no such limit"
+                )
+            out[...] = kernels
 
         return self._results(scaled, kind, scale, "; normalized=True has no such limit")
 

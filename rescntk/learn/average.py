@@ -9,26 +9,17 @@ signal's levels are far from the training signals'.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engines.protocol import blocks
-from ..regression import Decomposition, decompose, restricted_ridge
-from .drift import usual_line
+from .drift import UsualSignals, usual_line, usual_signals
+from .fitted_pass import POWER, FittedPass, Training, fit_pass, weigh
 from .inputs import DistinctCases
 from .passes import Pass
-from .process import Process
-from .views import Signals, lengths, take
-
-_POWER = 4.0
-"""Exponent of leave-one-out errors in weights; a pure number. Raising it comes closer to choosing
-one pass. Measured on random parts of training sets (classification_tried.md), mean
-accuracy: .863 with 0, .877 with 2, .880 with 4, .879 with 6, .876 with 8, .872 with 12."""
+from .views import Signals, channel_deviations, take
 
 _NOVELTY_POWER = 2.0
 """Exponent of novelties above 1 in weights at a signal; a pure number. Raising it discounts
@@ -42,314 +33,253 @@ signals exceeds; a pure number. Raising it lets passes that find a signal unusua
 experience step back sooner. Measured on training sets and on processes that drift
 (classification_tried.md)."""
 
-_SHARES = 2**20
-"""Shares of kernels that are held at once, for each kind and depth of a pass.
 
-Raising it takes more memory. With fewer shares, norms of signals are computed more often: for 20
-signals of 2000 points in a tenth of the time. Chosen so that two kinds take about 100 MB."""
+class Decided(NamedTuple):
+    """The decisions of an average's passes at some signals, and their weights there."""
 
-
-_MOST_KEPT = 2**26
-"""Most bytes of a pass' tables that are kept between predictions. Raising it takes more memory, in
-all passes; beyond it each prediction makes the tables again. Chosen: 1000 signals of 128 points and
-two channels have half of it."""
-
-_DERIVED = ("signals", "_prepared")
-"""What a `FittedPass` derives from its other parts when it is first asked for; files lack it."""
-
-
-class Training:
-    """The training signals, or the landmarks among them: one object that all passes share."""
-
-    def __init__(self, signals: Signals) -> None:
-        self.signals = signals
-
-
-@dataclass(frozen=True)
-class FittedPass:
-    """A pass with the scales of its view, and ridge regression on its matrix."""
-
-    source: Pass
-    """With the fitted view."""
-    training: Training
-    kept: np.ndarray | slice
-    """The pass' own places among the training signals: all, or landmarks that are independent."""
-    penalty: float
-    coefficients: np.ndarray
-    """(n_signals, n_outputs)"""
-    intercepts: np.ndarray
-    """(n_outputs,)"""
-    process: Process
-    """The Gaussian process at the signals."""
-    variance_scale: np.ndarray
-    """σ² of the Gaussian process, (n_outputs,)."""
-    usual_variance: float
-    """Mean variance of new observations at signals left out, in units of σ²."""
+    decisions: np.ndarray
+    """(n_passes, n_cases, n_outputs)"""
     novelties: np.ndarray
-    """`novelty` of the cases, each left out, (n_cases,); 1 for landmarks."""
-    line: float
-    """Novelty that one of twenty cases exceeds when it is left out; landmarks do not count."""
-    seconds: float
-    """Time of view, matrix and regression."""
+    """`FittedPass.novelty`, (n_passes, n_cases)."""
+    weights: np.ndarray
+    """(n_passes, n_cases); sums over passes are 1."""
+    novelty: np.ndarray
+    """Mean novelty of the passes, (n_cases,)."""
 
-    def matrix(self, X: Signals, options: dict[str, Any]) -> np.ndarray:
-        """Return the kernel matrix of X with the pass' signals, in float64."""
-        wanted = options["engine"], options["dtype"], options["threads"]
-        known, right = self.__dict__.get("_prepared", (None, None))
-        if known != wanted:
-            prepared = self.source.prepare(self.signals, **options)
-            right = prepared if prepared.nbytes <= _MOST_KEPT else self.signals
-            self.__dict__["_prepared"] = wanted, right
-        K = self.source(self.source.view(X), right, **options)
-        return K.astype(np.float64, copy=False)
+    def mean(self) -> np.ndarray:
+        """Return the average's decisions, (n_cases, n_outputs)."""
+        return mean_at(self.weights, self.decisions)
 
-    @cached_property
-    def signals(self) -> Signals:
-        """The training signals, or the landmarks among them, in the view."""
-        signals, kept = self.training.signals, self.kept
-        return self.source.view(signals if isinstance(kept, slice) else take(signals, kept))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in _DERIVED}
+class LeftOut(NamedTuple):
+    """The decisions of an average at its own cases, left out."""
 
-    def decide(self, K: np.ndarray) -> np.ndarray:
-        """Return decisions (m_cases, n_outputs) from the `matrix` K, (m_cases, n_signals)."""
-        return K @ self.coefficients + self.intercepts
+    decisions: np.ndarray
+    """Out of fold, (n_cases, n_outputs)."""
+    folds: np.ndarray
+    """Number of each case's fold, (n_cases,)."""
+    spread: np.ndarray
+    """Variance of the passes' leave-one-out decisions about their mean, (n_cases, n_outputs)."""
+    novelties: np.ndarray
+    """(n_passes, n_cases)"""
+    weights: np.ndarray
+    """(n_passes, n_cases)"""
+    errors: np.ndarray
+    """Mean squared leave-one-out error of each pass, (n_passes,)."""
 
-    def novelty(self, K: np.ndarray) -> np.ndarray:
-        """Return the variance of new observations by its usual value, (m_cases,), from K."""
-        return (self.process.variance(K) + self.penalty) / self.usual_variance
 
-    def novelty_slopes(self, K: np.ndarray) -> np.ndarray:
-        """Return the derivatives of `novelty` by the entries of K, (m_cases, n_signals)."""
-        return self.process.variance_slopes(K) / self.usual_variance
+@dataclass(eq=False, kw_only=True)
+class Average:
+    """Fitted passes and their weights; made by `fit_average`."""
 
-    def variance(self, novelties: np.ndarray) -> np.ndarray:
-        """Return the variance of new observations, (m_cases, n_outputs), from the `novelty`."""
-        return novelties[:, None] * (self.usual_variance * self.variance_scale)
+    passes: list[FittedPass]
+    weights: np.ndarray
+    """(n_passes,): proportional to e^-4; their sum is 1."""
+    usual: UsualSignals
+    channel_scale: np.ndarray
+    """Standard deviation of each channel of the training signals, (n_channels,)."""
+    mean_target: np.ndarray
+    """(n_outputs,)"""
+    places: np.ndarray | slice
+    """Column, in matrices of the passes, of each training signal; all columns for landmarks."""
+    counts: tuple[int, int]
+    """Number of signals of positive weight, and of the different ones among them."""
 
-    def contributions(
-        self, X: Signals, K: np.ndarray, intercepts: np.ndarray, options: dict[str, Any]
-    ) -> list[np.ndarray]:
-        """Return the shares of time points in decisions, (n_outputs, n_timepoints) for each signal.
+    def at(
+        self,
+        X: Signals,
+        options: dict[str, Any],
+        visit: Callable[[FittedPass, np.ndarray], None] | None = None,
+    ) -> Decided:
+        """Return decisions, novelties and weights at signals X, by one matrix of each pass.
 
-        The sum of shares and `intercepts` is the decision from the `matrix` K. The rest is
-        divided evenly: the difference of `intercepts` from the pass' own, and rounding errors,
-        which large coefficients magnify to 1e-4 in float32.
+        `options` are those of kernels. `visit` is called with each pass and its matrix.
         """
-        view, coefficients = self.source.view, self.coefficients.T
-        points = view(X)
-        sums = self.decide(K) - intercepts
-        longest, n = int(lengths(points).max()), len(X)
-        pairs = max(1, _SHARES // longest)
-        cases = min(n, max(1, int(np.sqrt(pairs))))
-        found = np.zeros((n, len(coefficients), longest))
-        for columns in blocks(0, len(self.signals), max(1, pairs // cases)):
-            for rows in blocks(0, n, cases):
-                shares = self.source.shares(points[rows], self.signals[columns], options)
-                found[rows, :, : shares.shape[2]] += coefficients[:, columns] @ shares
-        counts = lengths(points)
-        found += ((sums - found.sum(axis=2)) / counts[:, None])[..., None]
-        parts = zip(found, counts, X, strict=True)
-        return [view.to_time(part[:, :count], x.shape[1:]) for part, count, x in parts]
+        decisions, novelties = [], []
+        for fitted in self.passes:
+            K = fitted.matrix(X, options)
+            decisions.append(fitted.decide(K))
+            novelties.append(fitted.novelty(K))
+            if visit is not None:
+                visit(fitted, K)
+        novel = np.array(novelties)
+        weights = _weights_at(self.weights, novel, self.usual.distances(X), self.passes)
+        return Decided(np.array(decisions), novel, weights, self.mean_novelty(novel))
+
+    def slopes(
+        self, X: np.ndarray, answer: Callable[..., tuple[np.ndarray, ...]], options: dict[str, Any]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return a number f of each signal, (n_cases,), and its derivatives by X, of its shape.
+
+        `answer` is a function of decisions (n_cases, n_outputs) and mean novelties (n_cases,). It
+        returns f and its derivatives by both.
+        """
+        matrices: list[np.ndarray] = []
+        found = self.at(X, options, lambda _, K: matrices.append(K))
+        f, by_decision, by_novelty = answer(found.mean(), found.novelty)
+        distances = self.usual.distances(X)
+        by_weights = np.einsum("pno,no->pn", found.decisions, by_decision)
+        by_novelties, by_distance = _weights_at_slopes(found, by_weights, distances, self.passes)
+        by_novelties += self._inverse_errors[:, None] * by_novelty * found.novelty / found.novelties
+        slopes = np.zeros(X.shape) + self.usual.distance_slopes(X, by_distance)
+        steps = zip(self.passes, matrices, found.weights, by_novelties, strict=True)
+        for fitted, K, weights, of_novelty in steps:
+            by_matrix = (weights[:, None] * by_decision) @ fitted.coefficients.T
+            by_matrix += of_novelty[:, None] * fitted.novelty_slopes(K)
+            slopes += fitted.matrix_slopes(X, by_matrix, options)
+        return f, slopes
+
+    def shares(self, X: Signals, options: dict[str, Any]) -> Any:
+        """Return the shares of time points in decisions less `mean_target`.
+
+        They are (n_cases, n_outputs, n_timepoints), of images with an axis more, of a list a list.
+        """
+        parts: list[list[np.ndarray]] = []
+        found = self.at(
+            X,
+            options,
+            lambda fitted, K: parts.append(fitted.contributions(X, K, self.mean_target, options)),
+        )
+        pairs = zip(found.weights.T, zip(*parts, strict=True), strict=True)
+        means = [np.tensordot(weights, np.array(of_passes), 1) for weights, of_passes in pairs]
+        return np.array(means) if isinstance(X, np.ndarray) else means
+
+    def kernel_matrix(self, X: Signals, options: dict[str, Any]) -> np.ndarray:
+        """Return the mean kernel of X with the training signals, (n_cases, n_training)."""
+        pairs = zip(self.weights, self.passes, strict=True)
+        return sum(weight * fitted.matrix(X, options) for weight, fitted in pairs)[:, self.places]
+
+    def mean_novelty(self, novelties: np.ndarray) -> np.ndarray:
+        """Return the geometric mean over passes of novelties, by the inverses of their errors."""
+        return np.exp(np.tensordot(self._inverse_errors, np.log(novelties), 1))
+
+    def variance(self, novelties: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the mean of the passes' variances of new observations, (n_cases, n_outputs)."""
+        pairs = zip(self.passes, novelties, strict=True)
+        return mean_at(weights, np.array([fitted.variance(novel) for fitted, novel in pairs]))
+
+    @property
+    def _inverse_errors(self) -> np.ndarray:
+        """Inverse errors of the passes, whose powers are their weights; their sum is 1."""
+        inverse = self.weights ** (1.0 / POWER)
+        return inverse / inverse.sum()
 
 
-def fit_pass(
-    source: Pass,
+def fit_average(
+    sources: Iterable[Pass],
     cases: DistinctCases,
     penalties: Sequence[float],
     error_weights: np.ndarray,
+    folds: np.ndarray,
+    landmarks: np.ndarray | None,
     options: dict[str, Any],
-    training: Training,
-    *,
-    landmarks: np.ndarray | None = None,
-) -> tuple[FittedPass, np.ndarray]:
-    r"""Return the fitted pass, and leave-one-out residuals (n_penalties, n_cases, n_outputs).
+) -> tuple[Average, LeftOut]:
+    """Return the average of passes fitted to cases, and its decisions at the cases left out.
 
-    Penalties are in units of the kernel's diagonal, which is 1. `landmarks` are indices of the
-    signals to which the solution is restricted, and which `training` has. The scale
-    :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` of the Gaussian process maximizes
-    the marginal likelihood; cases of weights w have I/w for I.
+    Squared errors count with `error_weights`, (n_cases,). `folds` are numbers of the cases' folds.
+    `landmarks` are indices of the cases to which solutions are restricted, or None.
     """
-    start = time.perf_counter()
-    source = replace(source, view=source.view.fit(cases.signals, cases.weights))
-    signals, Y, weights = source.view(cases.signals), cases.targets, cases.weights
-    groups = cases.groups
-    novelties, kept = np.ones(len(Y)), cast("np.ndarray | slice", slice(None))
-    others = np.arange(len(Y))
-    if landmarks is None:
-        K = source(signals, **options)
-        spectrum = spectrum_of(K, weights)
-        residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
-        choice = weigh([residuals], error_weights)[0][0]
-        coefficients, intercepts = spectrum.with_intercept(Y, penalties[choice])
-        scale = np.mean(coefficients * (Y - intercepts), axis=0)
-        variances = spectrum.left_out_variance(penalties[choice], groups)
-        usual = float(np.average(variances, weights=weights))
-        novelties = variances / usual
-        process = Process(K, penalties[choice], weights)
-    else:
-        found = restricted_ridge(
-            source,
-            cast(Any, signals),
-            Y,
-            landmarks,
-            penalties,
-            intercept=True,
-            leave_one_out=True,
-            case_weights=weights,
-            groups=groups,
-            **options,
+    X, passes, residuals = cases.signals, list[FittedPass](), list[np.ndarray]()
+    training = Training(X if landmarks is None else take(X, landmarks))
+    for source in sources:
+        fitted, left_out = fit_pass(
+            source, cases, penalties, error_weights, options, training, landmarks=landmarks
         )
-        residuals = cast(np.ndarray, found.errors)
-        choice = weigh([residuals], error_weights)[0][0]
-        coefficients, intercepts = found.coefficients[choice], found.intercepts[choice]
-        # The process is conditioned on the landmarks only. The mean variance at the other signals
-        # is set to their mean squared leave-one-out residual.
-        L, chosen = found.features.factor, found.features.landmarks
-        K = (L @ L.T).astype(options["dtype"])
-        process = Process(K, penalties[choice], weights[chosen])
-        others = np.setdiff1d(others, chosen)
-        cross = cast(np.ndarray, found.rows)[others] @ L.T
-        variances = process.variance(cross) + penalties[choice]
-        if groups is not None:
-            variances += variance_of_groups(
-                spectrum_of(K, weights[chosen]),
-                penalties[choice],
-                cross,
-                groups[others],
-                groups[chosen],
-            )
-        usual = float(np.average(variances, weights=weights[others]))
-        novelties[others] = variances / usual
-        squares = residuals[choice, others] ** 2
-        scale = np.average(squares, axis=0, weights=weights[others]) / usual
-        kept = np.searchsorted(landmarks, chosen)
-    fitted = FittedPass(
-        source=source,
-        training=training,
-        kept=kept,
-        penalty=penalties[choice],
-        coefficients=coefficients,
-        intercepts=intercepts,
-        process=process,
-        variance_scale=scale,
-        usual_variance=usual,
-        novelties=novelties,
-        line=usual_line(novelties[others], weights[others]),
-        seconds=time.perf_counter() - start,
+        passes.append(fitted)
+        residuals.append(left_out)
+    choices, errors, weights = weigh(residuals, error_weights)
+    novelties = np.array([fitted.novelties for fitted in passes])
+    chosen = np.array([of_pass[k] for of_pass, k in zip(residuals, choices, strict=True)])
+    usual, distances = usual_signals(X, cases.weights, cases.groups)
+    at_cases = _weights_at(weights, novelties, distances, passes)
+    average = Average(
+        passes=passes,
+        weights=weights,
+        usual=usual,
+        channel_scale=channel_deviations(X, cases.weights),
+        mean_target=np.average(cases.targets, axis=0, weights=cases.weights),
+        places=cases.places if landmarks is None else slice(None),
+        counts=(len(cases.places), len(cases.weights)),
     )
-    return fitted, residuals
+    judged = np.setdiff1d(np.arange(len(X)), [] if landmarks is None else landmarks)
+    line = usual_line(average.mean_novelty(novelties)[judged], cases.weights[judged])
+    average.usual = replace(usual, line=line)
+    return average, LeftOut(
+        _out_of_fold(residuals, cases.targets, error_weights, folds, passes, distances),
+        folds,
+        mean_at(at_cases, (chosen - mean_at(at_cases, chosen)) ** 2),
+        novelties,
+        at_cases,
+        errors,
+    )
 
 
-def variance_of_groups(
-    spectrum: Decomposition,
-    penalty: float,
-    cross: np.ndarray,
-    groups: np.ndarray,
-    of_landmarks: np.ndarray,
-) -> np.ndarray:
-    r"""Return by how much variances grow without the landmarks of the signal's group, (m_cases,).
-
-    With :math:`G = (K + \lambda W^{-1})^{-1}` of the landmarks, g the landmarks of the group, and
-    k the signal's kernels with all of them, :math:`(G k)_g^\top G_{gg}^{-1} (G k)_g`.
-    """
-    scaled = spectrum.eigenvectors / (spectrum.eigenvalues + penalty)
-    G, growth = scaled @ spectrum.eigenvectors.T, np.zeros(len(cross))
-    for group in np.intersect1d(groups, of_landmarks):
-        rows, g = groups == group, of_landmarks == group
-        parts = G[g] @ cross[rows].T
-        growth[rows] = (parts * np.linalg.solve(G[np.ix_(g, g)], parts)).sum(axis=0)
-    return growth
-
-
-def spectrum_of(K: np.ndarray, case_weights: np.ndarray | None = None) -> Decomposition:
-    """Return K decomposed, in float64, without K; eigenvalues below 0 are taken as 0."""
-    return replace(decompose(K.astype(np.float64), case_weights, clip=True), matrix=None)
-
-
-def weigh(
-    residuals: Sequence[np.ndarray], error_weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return each pass' choice of a penalty, its error e and its weight, (n_passes,) each.
-
-    Leave-one-out residuals (n_penalties, n_cases, n_outputs) of a pass are targets minus decisions
-    of the fit without each case. The choice is the place of the penalty with the least mean square
-    e, where cases count with `error_weights`. Weights are proportional to e^-4; their sum is 1.
-    """
-    shares = error_weights / (error_weights.sum() or 1.0)
-    means = np.array([(left_out**2).mean(axis=2) @ shares for left_out in residuals])
-    choices, errors = means.argmin(axis=1), means.min(axis=1)
-    floor = np.maximum(errors, np.finfo(np.float64).tiny)
-    weights = (floor / floor.min()) ** -_POWER
-    return choices, errors, weights / weights.sum()
-
-
-def weights_at(
-    weights: np.ndarray,
-    novelties: np.ndarray,
-    distances: np.ndarray,
-    fitted: Sequence[FittedPass],
-) -> np.ndarray:
-    """Return the passes' weights at signals, (n_passes, n_cases); sums over passes are 1.
-
-    They fall with the square of novelties above 1, and with another eighth power above `line`.
-    Where passes see levels, they fall with the eighth power of `UsualSignals.distances` above 1.
-    """
-    beyond = novelties / np.array([each.line for each in fitted])[:, None]
-    found = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER
-    found *= np.maximum(1.0, beyond) ** -_DRIFT_POWER
-    found[_see_levels(fitted)] *= np.maximum(1.0, distances) ** -_DRIFT_POWER
-    return found / found.sum(axis=0)
-
-
-def weights_at_slopes(
-    weights: np.ndarray,
-    novelties: np.ndarray,
-    distances: np.ndarray,
-    slopes: np.ndarray,
-    fitted: Sequence[FittedPass],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return derivatives by novelties, (n_passes, n_cases), and by distances of levels, (n_cases,).
-
-    They come from derivatives by `weights_at`, (n_passes, n_cases).
-    """
-    by_logarithm = weights * (slopes - (weights * slopes).sum(axis=0))
-    lines = np.array([each.line for each in fitted])[:, None]
-    power = _NOVELTY_POWER * (novelties > 1.0) + _DRIFT_POWER * (novelties > lines)
-    by_distance = np.where(distances > 1.0, -_DRIFT_POWER / np.maximum(1.0, distances), 0.0)
-    by_distance *= by_logarithm[_see_levels(fitted)].sum(axis=0)
-    return -power / novelties * by_logarithm, by_distance
-
-
-def _see_levels(fitted: Sequence[FittedPass]) -> np.ndarray:
-    return np.array([each.source.view.sees_levels for each in fitted])
-
-
-def mean_at(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the mean over passes of values (n_passes, n_cases, n_outputs), by `weights_at`."""
-    return np.einsum("pn,pno->no", weights, values)
-
-
-def out_of_fold(
+def _out_of_fold(
     residuals: Sequence[np.ndarray],
     Y: np.ndarray,
     error_weights: np.ndarray,
     folds: np.ndarray,
-    fitted: Sequence[FittedPass],
+    passes: Sequence[FittedPass],
     distances: np.ndarray,
 ) -> np.ndarray:
     """Return decisions (n_cases, n_outputs) at each fold by an average without the fold's part.
 
     A decision is the mean of leave-one-out decisions of passes. The other folds give penalties and
-    weights (`weigh`), which novelties to the `fitted` passes and distances of levels change
-    (`weights_at`).
+    weights (`weigh`), which novelties to the passes and distances of levels change.
     """
-    decisions, novelties = Y.copy(), np.array([each.novelties for each in fitted])
+    decisions, novelties = Y.copy(), np.array([fitted.novelties for fitted in passes])
     for fold in np.unique(folds):
         inside = folds == fold
         choices, _, weights = weigh(residuals, np.where(inside, 0.0, error_weights))
-        shares = weights_at(weights, novelties[:, inside], distances[inside], fitted)
+        shares = _weights_at(weights, novelties[:, inside], distances[inside], passes)
         for left_out, choice, share in zip(residuals, choices, shares, strict=True):
             decisions[inside] -= share[:, None] * left_out[choice, inside]
     return decisions
+
+
+def mean_at(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the mean over passes of values (n_passes, n_cases, n_outputs), by weights there."""
+    return np.einsum("pn,pno->no", weights, values)
+
+
+def _discounts(
+    novelties: np.ndarray, distances: np.ndarray, passes: Sequence[FittedPass]
+) -> Iterator[tuple[np.ndarray, float]]:
+    """Yield ratios, (n_passes, n_cases), and powers: above 1, weights fall with each ratio's power.
+
+    Ratios are novelties; novelties by the passes' lines; and where passes see levels, distances of
+    levels (`UsualSignals.distances`).
+    """
+    yield novelties, _NOVELTY_POWER
+    yield novelties / np.array([fitted.line for fitted in passes])[:, None], _DRIFT_POWER
+    see_levels = np.array([fitted.source.view.sees_levels for fitted in passes])
+    yield np.where(see_levels[:, None], distances, 1.0), _DRIFT_POWER
+
+
+def _weights_at(
+    weights: np.ndarray,
+    novelties: np.ndarray,
+    distances: np.ndarray,
+    passes: Sequence[FittedPass],
+) -> np.ndarray:
+    """Return the passes' weights at signals, (n_passes, n_cases); sums over passes are 1."""
+    products = weights[:, None]
+    for ratio, power in _discounts(novelties, distances, passes):
+        products = products * np.maximum(1.0, ratio) ** -power
+    return products / products.sum(axis=0)
+
+
+def _weights_at_slopes(
+    found: Decided, slopes: np.ndarray, distances: np.ndarray, passes: Sequence[FittedPass]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return derivatives by novelties, (n_passes, n_cases), and by distances of levels, (n_cases,).
+
+    They come from derivatives by `_weights_at`, (n_passes, n_cases).
+    """
+    by_logarithm = found.weights * (slopes - (found.weights * slopes).sum(axis=0))
+    by_novelty, by_line, by_level = (
+        -power * (ratio > 1.0) * by_logarithm
+        for ratio, power in _discounts(found.novelties, distances, passes)
+    )
+    by_distance = by_level.sum(axis=0) / np.maximum(1.0, distances)
+    return (by_novelty + by_line) / found.novelties, by_distance

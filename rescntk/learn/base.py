@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,19 +20,19 @@ from ..progress import say
 from ..regression.checks import group_numbers
 from ..validation import (
     check_depth,
+    check_dtype,
     check_integer,
     check_positive,
     check_unmasked,
 )
-from .average import FittedPass, Training, fit_pass, mean_at, out_of_fold, weigh, weights_at
+from .average import Average, Decided, LeftOut, fit_average
 from .condense import condensed
-from .drift import UsualSignals, usual_line, usual_signals
 from .forecast import Forecast, forecast
 from .inputs import DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .missing import IMPUTE, INTERPOLATE, OPTION
 from .parameters import EstimatorParameters, check_several
 from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan, unseen_share
-from .views import Signals, channel_deviations, take
+from .views import Signals
 
 _ALL_LANDMARKS = 1000
 """Most signals for which all signals are landmarks by default. Raising it takes more time and
@@ -45,7 +45,7 @@ _LANDMARKS = 500
 Chosen so that 20000 signals of 100 time points take minutes on two cores."""
 
 _SCORE_FOLDS = 10
-"""Folds of the score (`average.out_of_fold`). Raising it leaves more cases to each weighting.
+"""Folds of the score (`average.LeftOut`). Raising it leaves more cases to each weighting.
 Chosen by custom, not measured."""
 
 _UNSEEN = 0.05
@@ -62,10 +62,7 @@ the two threads wait for each other, up to a hundred times as long."""
 class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     """Average the decisions of several passes over the signals."""
 
-    _fitted: list[FittedPass]
-    _counts: tuple[int, int]  # signals of positive weight, and the different ones among them
-    _usual: UsualSignals
-    _mean_target: np.ndarray
+    _average: Average
     best_score_: float
 
     def _read(
@@ -90,13 +87,12 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                 )
         return signals, y[kept], weights, groups
 
-    def _average(
+    def _fit_average(
         self, cases: DistinctCases, error_weights: np.ndarray, penalties: Sequence[float] = ()
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Fit the average to cases; return decisions out of fold, folds, a spread, and weights.
+    ) -> LeftOut:
+        """Fit the average to cases, and return its decisions at the cases left out.
 
-        The spread is the passes' variance about their mean leave-one-out decision, by the passes'
-        weights at the cases. `penalties` are the default penalties beside the least one.
+        `penalties` are the default penalties beside the least one.
         """
         X, checked, options = cases.signals, check_several(self), self._options()
         generator, n = check_random_state(self.random_state), len(X)
@@ -106,7 +102,6 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             folds = (generator.permutation(cases.groups.max() + 1) % _SCORE_FOLDS)[cases.groups]
         m = count_landmarks(self.landmarks, n)
         passes, limit = self._plan(checked, X, m)
-        self._channel_scale = channel_deviations(X, cases.weights)
         unseen = unseen_share(passes, X)
         if unseen > _UNSEEN:
             remedy = "max_length=32" if X[0].ndim == 3 else "spectra=(False, True)"
@@ -119,36 +114,21 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         report = partial(say, stream="stdout") if self.verbose else None
         if report:
             report(f"rescntk: {len(passes)} passes over {n} signals")
-        tried = checked.get("penalty") or (least_penalty(cases.weights, self.dtype), *penalties)
-        residuals, self._fitted = [], []
-        training = Training(X if landmarks is None else take(X, landmarks))
+        least = least_penalty(cases.weights, options["dtype"])
         with threadpool_limits(1 if n <= _ONE_THREAD_CASES else None, "blas"):
-            shown = options | {"progress": bool(self.verbose)}
-            for source in in_time(passes, X, m, limit, report, options):
-                fitted, left_out = fit_pass(
-                    source, cases, tried, error_weights, shown, training, landmarks=landmarks
-                )
-                self._fitted.append(fitted)
-                residuals.append(left_out)
-        choices, errors, self._weights = weigh(residuals, error_weights)
-        novelties = np.array([fitted.novelties for fitted in self._fitted])
-        left_out = np.array([each[choice] for each, choice in zip(residuals, choices, strict=True)])
-        usual, distances = usual_signals(X, cases.weights, cases.groups)
-        weights = weights_at(self._weights, novelties, distances, self._fitted)
-        spread = mean_at(weights, (left_out - mean_at(weights, left_out)) ** 2)
-        rows = [fitted.source.settings() | vars(fitted) for fitted in self._fitted]
+            self._average, left_out = fit_average(
+                in_time(passes, X, m, limit, report, options),
+                cases,
+                checked.get("penalty") or (least, *penalties),
+                error_weights,
+                folds,
+                landmarks,
+                options | {"progress": bool(self.verbose)},
+            )
+        rows = [fitted.source.settings() | vars(fitted) for fitted in self._average.passes]
         table = {k: np.array([row[k] for row in rows]) for k in (*COMMON, "penalty", "seconds")}
-        self._mean_target = np.average(cases.targets, axis=0, weights=cases.weights)
-        self.passes_ = table | {"error": errors, "weight": self._weights}
-        self._counts = len(cases.places), len(cases.weights)
-        self._places = cases.places if landmarks is None else slice(None)
-        decisions = out_of_fold(
-            residuals, cases.targets, error_weights, folds, self._fitted, distances
-        )
-        others = np.arange(n) if landmarks is None else np.setdiff1d(np.arange(n), landmarks)
-        left_out = self._mean_novelty(novelties)[others]
-        self._usual = replace(usual, line=usual_line(left_out, cases.weights[others]))
-        return decisions, folds, spread, weights
+        self.passes_ = table | {"error": left_out.errors, "weight": self._average.weights}
+        return left_out
 
     def _plan(
         self, checked: dict[str, Any], X: Signals, n_landmarks: int
@@ -205,7 +185,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             raise ValueError("n_jobs is 0, expected None, a positive number, or -1 for all cores")
         if threads is not None and threads < 0:
             threads = max(1, (os.cpu_count() or 1) + 1 + threads)
-        return {"engine": self.engine, "dtype": self.dtype, "threads": threads}
+        return {"engine": self.engine, "dtype": check_dtype(self.dtype), "threads": threads}
 
     def _read_again(self, X: Array) -> Signals:
         """Return X as signals, of the same shape as in `fit`."""
@@ -213,23 +193,16 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         found: Signals = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
         return found
 
-    def _matrices(self, X: Array) -> tuple[Signals, Iterator[tuple[FittedPass, np.ndarray]]]:
-        """Return signals X; and each pass, with the kernel matrix of X with its signals."""
-        signals, options = self._read_again(X), self._options()
-        return signals, ((each, each.matrix(signals, options)) for each in self._fitted)
-
-    def _at(self, X: Array, watch: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return decisions (n_passes, n_cases, n_outputs), novelties and weights of the passes.
+    def _at(self, X: Array, watch: bool = False) -> Decided:
+        """Return decisions, novelties and weights of the passes at signals X.
 
         With `watch`, a warning is given of signals that are unlike the signals of fit.
         """
-        signals, matrices = self._matrices(X)
-        parts = [(fitted.decide(K), fitted.novelty(K)) for fitted, K in matrices]
-        decisions, novelties = (np.array(part) for part in zip(*parts, strict=True))
+        signals = self._read_again(X)
+        decided = self._average.at(signals, self._options())
         if watch:
-            self._usual.warn(signals, self._mean_novelty(novelties))
-        distances = self._usual.distances(signals)
-        return decisions, novelties, weights_at(self._weights, novelties, distances, self._fitted)
+            self._average.usual.warn(signals, decided.novelty)
+        return decided
 
     def forecast(self, sizes: Iterable[int], coverage: float = 0.8) -> Forecast:
         """Return the errors to expect after a fit to more signals, with intervals.
@@ -250,11 +223,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         geometric, with the inverses of their leave-one-out errors as weights. X and errors are as
         for `predict`.
         """
-        return self._mean_novelty(self._at(X)[1])
-
-    def _mean_novelty(self, novelties: Any) -> np.ndarray:
-        weights = self._weights**0.25  # inverse errors, whose fourth power weighs decisions
-        return np.exp(np.tensordot(weights / weights.sum(), np.log(novelties), 1))
+        return self._at(X).novelty
 
     def contributions(self, X: Array) -> Any:
         """Return the share of each time point in each decision.
@@ -269,22 +238,14 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         width), of lists a list of arrays (n_outputs, n_timepoints_i). n_outputs is the number of
         targets, or of classes: 1 for two classes, of which it is the second.
         """
-        signals, matrices = self._matrices(X)
-        novelties, parts = [], []
-        for fitted, K in matrices:
-            novelties.append(fitted.novelty(K))
-            parts.append(fitted.contributions(signals, K, self._intercept, self._options()))
-        distances = self._usual.distances(signals)
-        weights = weights_at(self._weights, np.array(novelties), distances, self._fitted)
-        pairs = zip(weights.T, zip(*parts, strict=True), strict=True)
-        found = [np.tensordot(of_case, np.array(shares), 1) for of_case, shares in pairs]
-        return np.array(found) if isinstance(signals, np.ndarray) else found
+        signals = self._read_again(X)
+        return self._average.shares(signals, self._options())
 
     @property
     def _intercept(self) -> np.ndarray:
         """The mean target of fit, (n_outputs,), to which shares of time points are added."""
         check_is_fitted(self)
-        return self._mean_target
+        return self._average.mean_target
 
     def condense(
         self, n_signals: int, *, max_iterations: int = 30, progress: bool = False
@@ -308,9 +269,18 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             Whether to report passes to stderr.
         """
         check_is_fitted(self)
-        return condensed(
-            self, n_signals, self._labels, max_iterations=max_iterations, progress=progress
+        small = copy.copy(self)
+        small._average, kept = condensed(
+            self._average,
+            n_signals,
+            self._labels,
+            self._options(),
+            max_iterations=max_iterations,
+            progress=progress,
         )
+        small.passes_ = {name: column[kept] for name, column in self.passes_.items()}
+        small.passes_["weight"] = small._average.weights
+        return small
 
     _labels: Callable[[np.ndarray], np.ndarray] | None = None
     """Function that returns the class of each row of decisions; None for numbers."""
@@ -322,9 +292,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         order of the signals of `fit`; signals of weight 0 have no column. With landmarks it is
         (m_cases, n_landmarks).
         """
-        matrices = self._matrices(X)[1]
-        pairs = zip(self._weights, matrices, strict=True)
-        return sum(weight * K for weight, (_, K) in pairs)[:, self._places]
+        signals = self._read_again(X)
+        return self._average.kernel_matrix(signals, self._options())
 
 
 def least_penalty(weights: np.ndarray, dtype: str) -> float:

@@ -18,7 +18,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from ..arrays import Array
 from ..regression.checks import distinct
 from ..validation import check_constant, check_positive
-from .average import mean_at
 from .base import ResidualKernelEstimator
 from .calibration import calibrate, margins, one_against_rest, trust
 from .counterfactual import Counterfactuals, Goal, changed_signals, each_case, log_odds
@@ -217,11 +216,12 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         if self.class_weight == "balanced":
             of_classes = len(labels) / np.bincount(labels, cases.weights) / len(self.classes_)
         error_weights = of_classes[labels] * counted
-        decisions, folds, *_ = self._average(cases, error_weights)
+        left_out = self._fit_average(cases, error_weights)
+        decisions, folds = left_out.decisions, left_out.folds
         shift = self.class_weight is not None
         weights = of_classes[labels] * cases.weights
         self._shares = np.bincount(labels, weights) / weights.sum()
-        novelties = self._mean_novelty([fitted.novelties for fitted in self._fitted])
+        novelties = self._average.mean_novelty(left_out.novelties)
         self.inverse_temperature_, self.offsets_ = calibrate(
             decisions * trust(novelties), labels, error_weights, shift=shift
         )
@@ -237,11 +237,11 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         self.balanced_score_ = float(known.mean()) if len(known) else np.nan
         if not counted.any():
             numeric = "; for numeric targets use ResidualKernelRegressor (rescntk fit --regression)"
-            found, needed = (
-                ("signals that differ", "signals") if groups is None else ("groups",) * 2
-            )
+            lacking, needed = "signals that differ", "signals"
+            if groups is not None:
+                lacking = needed = "groups"
             warnings.warn(
-                f"none of the {len(counts)} classes has two {found}, so accuracy and "
+                f"none of the {len(counts)} classes has two {lacking}, so accuracy and "
                 f"probabilities cannot be estimated: give several {needed} of a class"
                 f"{numeric * (y.dtype.kind in 'iuf')}",
                 stacklevel=3,
@@ -349,7 +349,10 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         if target is not None:
             known = {label: k for k, label in enumerate(self.classes_.tolist())}
             labels = each_case(target, "target", len(signals)).tolist()
-            places = np.array([known.get(label, -1) for label in labels])
+            try:
+                places = np.array([known.get(label, -1) for label in labels])
+            except TypeError:  # a label that is no key, such as a dict
+                places = np.array([-1])
             if places.min() < 0:
                 raise ValueError(f"target is {target!r}, expected some of {[*known]}")
 
@@ -378,7 +381,12 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             lambda found, cases: found >= least,
         )
         return changed_signals(
-            self, signals, goal, max_iterations=max_iterations, progress=progress
+            self._average,
+            signals,
+            goal,
+            self._options(),
+            max_iterations=max_iterations,
+            progress=progress,
         )
 
     def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -394,8 +402,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
 
     def _decide(self, X: Array, watch: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions, (n_cases, n_outputs), and the `novelty`; `watch` is as for `_at`."""
-        decisions, novelties, weights = self._at(X, watch)
-        return mean_at(weights, decisions) + self.offsets_, self._mean_novelty(novelties)
+        decided = self._at(X, watch)
+        return decided.mean() + self.offsets_, decided.novelty
 
     def _probabilities(self, decisions: np.ndarray, novelties: np.ndarray) -> np.ndarray:
         near = trust(novelties)

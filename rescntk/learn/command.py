@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from argparse import Namespace
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
 from .. import datasets
-from ..datasets import text_tables
+from ..datasets import tables
 from ..progress import say, show
 from .classifier import ResidualKernelClassifier
 from .regressor import ResidualKernelRegressor
@@ -58,8 +60,11 @@ def predict(options: Namespace) -> None:
     names, score = ("label", "probability"), accuracy_score
     if regression := isinstance(model, ResidualKernelRegressor):
         names, score = ("value", "deviation"), r2_score
+    with _whole(options.model):
+        _check_encoding([] if regression else model.classes_.tolist(), options.output)
     X, y = _labelled(options, regression)
-    found = model._answers(X)
+    with _whole(options.model):
+        found = model._answers(X)
     predicted, n = found[0], found[1][0].size
     ends = [f"_{k}" for k in range(1, n + 1)] if n > 1 else [""]
     message = None
@@ -92,7 +97,8 @@ def report(options: Namespace) -> None:
     if isinstance(model, ResidualKernelClassifier) and model.classes_.dtype.kind == "U":
         y = _texts(y)
     title = f"{options.model.name} on {options.signals.name}"
-    page = write_report(model, X, y, title)
+    with _whole(options.model):
+        page = write_report(model, X, y, title)
     with datasets.replacing(options.output) as file:
         file.write(page.encode())
     show(f"written: {options.output}, about {len(X)} signals")
@@ -103,13 +109,41 @@ def _model(options: Namespace) -> Any:
     if options.model.suffix in datasets.SUFFIXES:
         raise ValueError(f"model is {options.model}, expected a .joblib file, then signals")
     with datasets.readable(options.model):
-        model: Any = joblib.load(options.model)
+        try:
+            model: Any = joblib.load(options.model)
+        except ImportError as error:  # of a damaged name, or of another version
+            raise ValueError(str(error)) from None
     if not isinstance(model, ResidualKernelClassifier | ResidualKernelRegressor):
         raise ValueError(
             f"{options.model} holds a {type(model).__name__}, expected a model written by "
             "`rescntk fit`"
         )
     return model.set_params(n_jobs=options.threads)
+
+
+def _check_encoding(labels: list[Any], output: Path | None) -> None:
+    """Refuse labels that the screen, or a file in UTF-8, cannot have: escapes are other labels."""
+    screen = getattr(sys.stdout, "encoding", None) or "utf-8"
+    encoding, place = (screen, "the screen") if output is None else ("utf-8", str(output))
+    for label in labels:
+        try:
+            str(label).encode(encoding)
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"the model has the label {label!r}, expected labels in {encoding}, the encoding "
+                f"of {place}{': -o Y.csv writes utf-8' * (output is None)}"
+            ) from None
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Name the file of a model that lacks what a fitted model has."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} has a model that is damaged, not fitted, or of another version: {error}"
+        ) from None
 
 
 def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
@@ -119,7 +153,7 @@ def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
         path = options.labels or options.signals
         y = _one_each(path, options.labels_array, "labels", len(X))
     if regression and y is not None and y.dtype.kind == "U":
-        texts, y = y, np.vectorize(text_tables.number, otypes=[float])(y)
+        texts, y = y, np.vectorize(tables.number, otypes=[float])(y)
         if not np.isfinite(y).all():
             wrong = str(texts[~np.isfinite(y)][0])
             raise ValueError(f"labels are texts, expected numeric targets: {wrong[:80]!r}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ..progress import progress_bar
@@ -21,10 +21,11 @@ from ..regression.learned_signals import (
     solve_restricted,
 )
 from ..validation import check_flag, check_integer
-from .average import FittedPass, Training
+from .average import Average
 from .drift import usual_line
+from .fitted_pass import FittedPass, Training
 from .process import Process
-from .views import Signals, take
+from .views import Signals, moderate_exponent, take
 
 _PENALTY = 1e-4
 """Least penalty by which signals are learned, in units of the kernel's diagonal. Raising it keeps
@@ -46,7 +47,7 @@ _TOLERANCE = 0.02
 sooner."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, kw_only=True)
 class CondensedPass(FittedPass):
     """A pass that has learned signals of its view in place of training signals."""
 
@@ -61,22 +62,23 @@ class CondensedPass(FittedPass):
 
 
 def condensed(
-    model: Any,
+    average: Average,
     n_signals: int,
     labels_of: Callable[[np.ndarray], np.ndarray] | None,
+    options: dict[str, Any],
     *,
     max_iterations: int,
     progress: bool,
-) -> Any:
-    """Return a copy of a fitted estimator whose passes keep learned signals.
+) -> tuple[Average, np.ndarray]:
+    """Return an average whose passes keep learned signals, and the places of the passes kept.
 
     `labels_of` returns the class of each row of a pass' decisions: learning starts at signals of
     all classes. Without it, learning starts at the landmarks of a pivoted factorization.
     """
-    order = np.argsort(-model._weights, kind="stable")
-    enough = np.searchsorted(np.cumsum(model._weights[order]), _KEPT) + 1
+    order = np.argsort(-average.weights, kind="stable")
+    enough = np.searchsorted(np.cumsum(average.weights[order]), _KEPT) + 1
     kept = np.sort(order[:enough])
-    fitted: list[FittedPass] = [model._fitted[k] for k in kept]
+    fitted = [average.passes[k] for k in kept]
     count = check_integer(n_signals, "n_signals", at_least=2)
     check = check_flag(progress, "progress")
     least = min(len(full.coefficients) for full in fitted)
@@ -84,26 +86,22 @@ def condensed(
         raise ValueError(
             f"n_signals is {count}, expected fewer than the {least} signals that the model keeps"
         )
-    options = model._options()
-    found = []
+    passes: list[FittedPass] = []
     with (
         progress_bar(check, len(fitted), "kernel", name="condense") as tick,
         threadpool_limits(1, "blas"),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("error", InterruptionWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of KMeans, where signals are equal
         for seed, full in enumerate(fitted):
             try:
-                found.append(_condense_pass(full, count, labels_of, seed, max_iterations, options))
+                passes.append(_condense_pass(full, count, labels_of, seed, max_iterations, options))
             except InterruptionWarning:  # of `learn_signals`, which would go on
                 raise KeyboardInterrupt from None
             tick(1)
-    small = copy.copy(model)
-    small._fitted, small._places = found, slice(None)
-    small._weights = model._weights[kept] / model._weights[kept].sum()
-    small.passes_ = {name: column[kept] for name, column in model.passes_.items()}
-    small.passes_["weight"] = small._weights
-    return small
+    weights = average.weights[kept] / average.weights[kept].sum()
+    return replace(average, passes=passes, weights=weights, places=slice(None)), kept
 
 
 def _condense_pass(
@@ -205,8 +203,9 @@ def _centres(signals: Signals, labels: np.ndarray, count: int, rng: np.random.Ge
     places = of_each_label(labels, count, rng)
     if isinstance(signals, list):
         return take(signals, places)
-    flat, parts = signals.reshape(len(signals), -1), []
+    exponent, parts = moderate_exponent(signals), []  # KMeans squares the signals
+    flat = np.ldexp(signals, -exponent).reshape(len(signals), -1)
     for label, number in zip(*np.unique(labels[places], return_counts=True), strict=True):
         clusters = KMeans(number, n_init=3, random_state=int(rng.integers(2**31)))
         parts.append(clusters.fit(flat[labels == label]).cluster_centers_)
-    return np.concatenate(parts).reshape(count, *signals.shape[1:])
+    return np.ldexp(np.concatenate(parts), exponent).reshape(count, *signals.shape[1:])

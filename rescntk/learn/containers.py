@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
 
-from ..validation import check_depth, check_signals, check_unmasked
+from ..validation import check_depth, check_signals, check_unmasked, is_sequence
 from .missing import IMPUTE, complete
 from .views import Signals
 
@@ -35,6 +37,10 @@ def as_signals(
     `missing` is as for `complete`.
     """
     X = _of_tables(X, name)
+    shape = getattr(X, "shape", None)
+    lacks_axes = shape is None and not (is_sequence(X) or hasattr(X, "__array__"))
+    if lacks_axes or shape == () or isinstance(X, Mapping | Set):
+        raise ValueError(f"{name} is {reprlib.repr(X)}, expected {SHAPES}")
     if isinstance(X, (list, tuple)) and not X:
         raise ValueError(f"{name} is empty, expected {SHAPES}")
     if isinstance(X, np.ndarray) and X.dtype == object:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,8 @@ from scipy.special import logsumexp, softmax
 from threadpoolctl import threadpool_limits
 
 from ..progress import progress_bar
-from ..validation import check_depth
-from .average import FittedPass, mean_at, weights_at, weights_at_slopes
+from ..validation import check_depth, check_rectangular
+from .average import Average
 from .drift import DriftWarning
 from .views import Signals, by_channel, take
 
@@ -95,22 +96,31 @@ class Goal(NamedTuple):
 
 def each_case(values: Any, name: str, n: int) -> np.ndarray:
     """Return a value for each of n cases: one for all, or (n,)."""
-    found = np.asarray(values)
-    if found.shape not in ((), (n,)):
-        raise ValueError(f"{name} has shape {found.shape}, expected one value or ({n},)")
-    return np.broadcast_to(found, n)
+    given = check_rectangular(values, name, f"one value or ({n},)")
+    if given.shape not in ((), (n,)):
+        raise ValueError(f"{name} has shape {given.shape}, expected one value or ({n},)")
+    return np.broadcast_to(given, n)
 
 
 def changed_signals(
-    model: Any, X: Signals, goal: Goal, *, max_iterations: int, progress: bool
+    average: Average,
+    X: Signals,
+    goal: Goal,
+    options: dict[str, Any],
+    *,
+    max_iterations: int,
+    progress: bool,
 ) -> Counterfactuals:
-    """Return the nearest signals found to which a model gives its targets."""
+    """Return the nearest signals found to which a model gives its targets.
+
+    `average` decides for the model; `options` are those of its kernels.
+    """
     steps = check_depth(max_iterations, "max_iterations")
     changed, distances = nearest_signals(
-        Objective(model, goal.answer),
+        Objective(average, goal.answer, options),
         X,
         goal.level,
-        model._fitted[0].training.signals,
+        average.passes[0].training.signals,
         max_iterations=steps,
         progress=progress,
     )
@@ -137,8 +147,13 @@ def changed_signals(
 class Objective:
     """The number f(x) of some signals, and its slopes."""
 
-    def __init__(self, model: Any, answer: Callable[..., tuple[np.ndarray, ...]]) -> None:
-        self.model, self.answer, self.options = model, answer, model._options()
+    def __init__(
+        self,
+        average: Average,
+        answer: Callable[..., tuple[np.ndarray, ...]],
+        options: dict[str, Any],
+    ) -> None:
+        self.average, self.answer, self.options = average, answer, options
 
     def values(self, X: np.ndarray, cases: np.ndarray) -> np.ndarray:
         """Return f, (n_cases,)."""
@@ -146,37 +161,12 @@ class Objective:
 
     def decide(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions (n_cases, n_outputs) and novelties: all targets share them."""
-        decisions, novelties, weights = self.model._at(X)
-        return mean_at(weights, decisions), self.model._mean_novelty(novelties)
+        decided = self.average.at(X, self.options)
+        return decided.mean(), decided.novelty
 
     def __call__(self, X: np.ndarray, cases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return f and its derivatives by X."""
-        fitted: list[FittedPass] = self.model._fitted
-        matrices = [each.matrix(X, self.options) for each in fitted]
-        decisions = np.array([each.decide(K) for each, K in zip(fitted, matrices, strict=True)])
-        novelties = np.array([each.novelty(K) for each, K in zip(fitted, matrices, strict=True)])
-        usual = self.model._usual
-        distances = usual.distances(X)
-        weights = weights_at(self.model._weights, novelties, distances, fitted)
-        novelty = self.model._mean_novelty(novelties)
-        f, by_decision, by_novelty = self.answer(mean_at(weights, decisions), novelty, cases)
-        roots = self.model._weights**0.25
-        shares = roots / roots.sum()  # of `_mean_novelty`
-        by_novelties = shares[:, None] * by_novelty * novelty / novelties
-        by_weights = np.einsum("pno,no->pn", decisions, by_decision)
-        changes = weights_at_slopes(weights, novelties, distances, by_weights, fitted)
-        by_novelties += changes[0]
-        slopes = np.zeros(X.shape) + usual.distance_slopes(X, changes[1])
-        for k, (each, K) in enumerate(zip(fitted, matrices, strict=True)):
-            by_matrix = (weights[k, :, None] * by_decision) @ each.coefficients.T
-            by_matrix += by_novelties[k, :, None] * each.novelty_slopes(K)
-            source = each.source
-            points: Any = source.view(X)
-            found = source.vjp(
-                points, each.signals, weights=by_matrix, fixed_Z=True, **self.options
-            ).X
-            slopes += source.view.adjoint(X, np.asarray(found, np.float64))
-        return f, slopes
+        return self.average.slopes(X, partial(self.answer, cases=cases), self.options)
 
 
 def nearest_signals(
@@ -200,6 +190,7 @@ def nearest_signals(
     with (
         progress_bar(progress, max_iterations, "step", name="counterfactual") as tick,
         threadpool_limits(1, "blas"),
+        np.errstate(over="ignore", invalid="ignore"),  # of signals, or goals, out of reach
     ):
         for shape in dict.fromkeys(shapes):
             cases = np.array([k for k in range(n) if shapes[k] == shape])
@@ -254,7 +245,7 @@ class _Search:
         self, objective: Objective, X: np.ndarray, cases: np.ndarray, level: np.ndarray
     ) -> None:
         self.objective, self.X, self.cases, self.level = objective, X, cases, level
-        self.scale = by_channel(objective.model._channel_scale, X)
+        self.scale = by_channel(objective.average.channel_scale, X)
         self.unit = np.sqrt(X[0].size)
         self.best = X.copy()
         self.best_distance = np.full(len(X), np.inf)

@@ -120,9 +120,10 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         self.target_scale_ = np.where(varies, np.ldexp(deviation, self._exponents), 1.0)
         Y = (targets - mean) / self._moderate_scale
         cases = cases._replace(targets=Y)
-        decisions, _, spread, at_cases = self._average(cases, weights, _PENALTIES)
-        novelties = np.array([fitted.novelties for fitted in self._fitted])
-        deviations = np.sqrt(self._variance(novelties, at_cases) + spread)
+        left_out = self._fit_average(cases, weights, _PENALTIES)
+        decisions = left_out.decisions
+        variance = self._average.variance(left_out.novelties, left_out.weights)
+        deviations = np.sqrt(variance + left_out.spread)
         self._ratios = np.abs(decisions - Y) / np.where(deviations > 0, deviations, 1.0)
         self._case_weights = weights
         squares = ((decisions - Y) ** 2).mean(axis=1)
@@ -150,17 +151,13 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return predictions and deviations, as `predict`, and `novelty`, by the same kernels."""
-        means, novelties, weights = self._at(X, watch=True)
-        mean = mean_at(weights, means)
-        variance = self._variance(novelties, weights) + mean_at(weights, (means - mean) ** 2)
-        found = self._unscaled(mean * self._moderate_scale + self._moderate_mean)
+        decided = self._at(X, watch=True)
+        mean = decided.mean()
+        variance = self._average.variance(decided.novelties, decided.weights)
+        variance = variance + mean_at(decided.weights, (decided.decisions - mean) ** 2)
+        predicted = self._unscaled(mean * self._moderate_scale + self._moderate_mean)
         deviation = self._unscaled(np.sqrt(variance) * self._moderate_scale)
-        return found, deviation, self._mean_novelty(novelties)
-
-    def _variance(self, novelties: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the mean of the passes' variances, (n_cases, n_targets)."""
-        pairs = zip(self._fitted, novelties, strict=True)
-        return mean_at(weights, np.array([fitted.variance(novelty) for fitted, novelty in pairs]))
+        return predicted, deviation, decided.novelty
 
     def counterfactual(
         self,
@@ -199,8 +196,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         targets = check_shape(each_case(target, "target", len(signals)), "target", (len(signals),))
         mean, scale = self._moderate_mean[column], self._moderate_scale[column]
         values = (np.ldexp(targets, -self._exponents[column]) - mean) / scale
-        decisions, _, weights = self._at(signals)
-        signs = np.where(values >= mean_at(weights, decisions)[:, column], 1.0, -1.0)
+        signs = np.where(values >= self._at(signals).mean()[:, column], 1.0, -1.0)
 
         def answer(
             decisions: np.ndarray, novelties: np.ndarray, cases: np.ndarray
@@ -217,7 +213,12 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
         goal = Goal(answer, signs * values, targets, predictions, has)
         return changed_signals(
-            self, signals, goal, max_iterations=max_iterations, progress=progress
+            self._average,
+            signals,
+            goal,
+            self._options(),
+            max_iterations=max_iterations,
+            progress=progress,
         )
 
     def predict_interval(self, X: Array, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from .. import plots
 from .._version import __version__
 from ..arrays import Array
-from ..plots.style import BLUE, GREEN, VERMILION, tidy
+from ..plots.style import BLUE, GREEN, VERMILION, shown_name, tidy
+from ..progress import encodable
 from ..validation import check_targets
 from .calibration import NOVEL
 from .classifier import ResidualKernelClassifier
@@ -31,6 +32,10 @@ _BINS = 10
 
 _LEAST_IN_BIN = 5
 """Signals that a bin has at least. Raising it makes fewer bins, with shorter error bars."""
+
+_NUMBERED = 40
+"""Most classes whose confusion matrix has numbers in its cells. Raising it takes time with its
+square, and numbers of more classes overlap."""
 
 _COVERAGE = 0.9
 """The coverage of the intervals that are drawn and checked."""
@@ -105,7 +110,7 @@ def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
     sections += [_drift(model, X), _passes(model)]
     name = type(model).__name__
     about = {"title": title or name, "model": name, "version": __version__, "n": len(truth)}
-    return template.render(about, sections=sections)
+    return encodable(template.render(about, sections=sections))
 
 
 def _template() -> Any:
@@ -148,7 +153,14 @@ def _classes(
     size = min(2.5 + 0.45 * len(labels), 9.0)
     figure = plots.figure((size + 1.0, size))
     ConfusionMatrixDisplay.from_predictions(
-        y, found, labels=labels, ax=figure.subplots(), cmap="Blues", xticks_rotation="vertical"
+        y,
+        found,
+        labels=labels,
+        display_labels=[shown_name(label) for label in labels],
+        include_values=len(labels) <= _NUMBERED,
+        ax=figure.subplots(),
+        cmap="Blues",
+        xticks_rotation="vertical",
     )
     rows = tuple(
         (label, int(count), _share(recall), _share(precision))
@@ -255,7 +267,7 @@ def _shares(model: Any, X: Any, y: np.ndarray, worst: np.ndarray) -> Section:
     text += " Orange time points raise the decision, blue ones lower it."
     panels = plots.contributions(model, take(X, worst))
     for ax, case in zip(panels, worst, strict=True):
-        truth = f"class {y[case]}" if of_classes else f"target {np.round(y[case], 4)}"
+        truth = f"class {shown_name(y[case])}" if of_classes else f"target {np.round(y[case], 4)}"
         ax.set_title(f"case {case} of {truth}; {ax.get_title()}", fontsize="small")
     return Section(title, text, picture=_picture(panels[0].figure), wide=True)
 
@@ -295,7 +307,7 @@ def _drift(model: Any, X: Any) -> Section:
         "and from 0.2, or from a factor of 1.25, on."
     )
     table: list[tuple[Any, ...]] = []
-    for channel, values in enumerate(zip(*model._usual.compare(X), strict=True)):
+    for channel, values in enumerate(zip(*model._average.usual.compare(X), strict=True)):
         offset, gain, moved, scaled, dead = values
         marks = {"level": moved, "size": scaled, f"constant now in {dead} of {len(X)}": dead}
         level = "–" if np.isnan(offset) else f"{offset:+.2f}".replace("-", "−")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..validation import check_integer
-from .style import BLUE, COLOURS, VERMILION, check_drawn, figure, tidy
+from .style import BLUE, COLOURS, VERMILION, check_drawn, figure, shown_name, tidy
 
 _GREY = "#8C8C8C"
 
@@ -47,7 +47,7 @@ def learned_signals(learned: Any, classes: Any = None, columns: int = 3) -> Any:
     width = check_integer(columns, "columns", at_least=1)
     signals, W = list(learned.signals), np.asarray(learned.coefficients)
     W = W.reshape(len(signals), -1)
-    names = None if classes is None else [str(name) for name in classes]
+    names = None if classes is None else [shown_name(name) for name in classes]
     signed = W.shape[1] == 1
     if names is not None and len(names) != (2 if signed else W.shape[1]):
         raise ValueError(
@@ -121,7 +121,8 @@ def counterfactual(model: Any, X: Any, target: Any = None, **options: Any) -> An
                 ax.plot(points, other, color=VERMILION, linewidth=1.4, label="changed signal")
             tidy(ax)
         old, new = np.ravel(before[k])[0], changed.targets[k]
-        words = f"class {old} → {new}" if is_classifier else f"{old:.3g} → {new:.3g}"
+        names = [shown_name(v) if is_classifier else f"{v:.3g}" for v in (old, new)]
+        words = f"{'class ' * is_classifier}{' → '.join(names)}"
         end = f"distance {changed.distances[k]:.2g}" if changed.found[k] else "none found"
         if is_classifier and changed.found[k]:
             end = f"probability {changed.answers[k]:.2f}, {end}"

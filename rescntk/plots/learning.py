@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..validation import check_integer
-from .style import BLUE, VERMILION, axes, check_drawn, check_named, figure, tidy
+from .style import BLUE, VERMILION, axes, check_drawn, check_named, figure, shown_name, tidy
 
 _MEASURED = ("weight", "error", "seconds", "penalty")
 """Columns that are not settings of a pass."""
@@ -43,7 +43,8 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
         )
     ax = axes(ax, (5.6, 5.0))
     order = np.argsort(labels, kind="stable")
-    names, counts = np.unique(labels, return_counts=True)
+    classes, counts = np.unique(labels, return_counts=True)
+    names = [shown_name(label) for label in classes]
     image = ax.imshow(K[np.ix_(order, order)], cmap="viridis", interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, label=label, shrink=0.85)
     ends = np.cumsum(counts)
@@ -148,7 +149,8 @@ def contributions(model: Any, X: Any, output: int | None = None, y: Any = None) 
     found, intercepts = model.contributions(X), model.intercept_
     if output is not None and not -len(intercepts) <= output < len(intercepts):
         raise ValueError(f"output is {output!r}, expected an integer below {len(intercepts)}")
-    names = getattr(model, "classes_", None)
+    classes = getattr(model, "classes_", None)
+    names = None if classes is None else [shown_name(label) for label in classes]
     if y is not None and len(y := np.asarray(y)) != len(found):
         raise ValueError(f"y has {len(y)} rows, expected {len(found)}: one for each signal")
     decisions = [shares.sum(axis=1) + intercepts for shares in found]
@@ -181,7 +183,7 @@ def contributions(model: Any, X: Any, output: int | None = None, y: Any = None) 
             best = int(decision[0] > 0) if single else int(decision.argmax())
             words = f"predicted {names[best]}: {words}"
         if y is not None:
-            truth = y[case] if names is not None else f"{np.atleast_1d(y[case])[k]:.3g}"
+            truth = shown_name(y[case]) if names is not None else f"{np.atleast_1d(y[case])[k]:.3g}"
             words = f"true {truth}, {words}"
         ax.set_title(words, fontsize="small")
         tidy(ax)

@@ -8,15 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from ..progress import encodable
 from .colours import BLUE, COLOURS, GREEN, PURPLE, VERMILION
 
 __all__ = [
     "BLUE", "COLOURS", "GREEN", "LINES", "MARKERS", "PURPLE", "SIZE", "VERMILION", "axes",
-    "check_drawn", "check_named", "figure", "finish", "looks", "name_ends", "tidy",
+    "check_drawn", "check_named", "figure", "finish", "looks", "name_ends", "shown_name", "tidy",
 ]  # fmt: skip
 
 SIZE = (6.4, 5.0)
 """Width and height of a picture, in inches."""
+
+_NAME_ENDS = 18, 9
+"""Characters at both ends of a long name that a picture keeps. Raising them takes room: a figure's
+memory grows with the square of the longest label of an axis. Chosen by looking at reports."""
 
 MARKERS = "osD^vP"  # in grey, markers and lines differ
 LINES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)), (0, (1, 1)))
@@ -65,6 +70,18 @@ def name_ends(ax: Any, names: Iterable[tuple[Any, Any, str, str]], gap: float) -
         for end in zip(x, y, strict=True):
             line = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "alpha": 0.7}
             ax.annotate("", (1.05, place), end, "axes fraction", "data", arrowprops=line)
+
+
+def shown_name(name: Any) -> str:
+    r"""Return the name of a class or a file for a picture: one short line, and no formula.
+
+    Names may have any characters. `$` becomes `\$`, which matplotlib draws as `$`.
+    """
+    text = " ".join(encodable(str(name)).split())
+    first, last = _NAME_ENDS
+    if len(text) > first + last + 1:
+        text = f"{text[:first].rstrip()}…{text[-last:].lstrip()}"
+    return text.replace("$", r"\$")
 
 
 def axes(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ..validation import check_shape, check_unmasked
+from ..validation import check_rectangular, check_shape, check_unmasked
 
 
 def kernel_matrix(kernel: Callable[..., Any], X: Any, *Z: Any, **options: Any) -> Any:
@@ -52,7 +52,7 @@ def powers_of_targets(Y: np.ndarray) -> np.ndarray:
 def group_numbers(groups: Any, n: int) -> np.ndarray:
     """Return the number of each point's group, (n,), from n labels of any kind."""
     check_unmasked(groups, "groups", f"labels ({n},)")
-    labels = np.asarray(groups)
+    labels = check_rectangular(groups, "groups", f"labels ({n},)")
     if labels.shape != (n,):
         raise ValueError(f"groups has shape {labels.shape}, expected ({n},): a label for each case")
     if (labels != labels).any():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import rounding_unit
-from ..validation import check_shape, check_symmetric, check_targets
+from ..validation import check_shape, check_symmetric, check_targets, is_sequence
 from .checks import in_range
 from .decomposition import decompose
 
@@ -82,7 +82,7 @@ def ensemble(
     )
     K = check_shape(check_symmetric(gpk_train, "gpk_train"), "gpk_train", (n, n))
     check_shape(prior, "gpk_new_new", (m, m))
-    if np.ndim(time):
+    if isinstance(time, bool | np.bool_) or is_sequence(time):
         raise ValueError(f"time is {time!r}, expected one number")
     # P_t comes from the flow of n targets, one at each point.
     P = theta_new @ decompose(theta_train).flow(np.eye(n), time, learning_rate)

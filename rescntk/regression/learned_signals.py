@@ -23,7 +23,7 @@ from ..validation import (
     check_positive,
     check_targets,
 )
-from .checks import in_range, kernel_matrix
+from .checks import in_range, kernel_matrix, powers_of_targets
 from .decomposition import check_case_weights
 from .pivoted_cholesky import pivoted_factor
 
@@ -143,8 +143,11 @@ def learn_signals(
     seed = check_integer(random_state, "random_state", at_least=0)
     weights = check_case_weights(case_weights, len(signals))
     chosen = _start(kernel, signals, y, n, start, seed, options)
-    kernel.vjp(signals[:1], weights=np.ones((1, 1)), **options)  # refuses what has no gradients
-    loss = _Loss(kernel, signals, y.reshape(len(y), -1), weights, penalty, chosen, options)
+    # Squares of huge targets leave the range of float64; powers of two change no digit.
+    power = int(powers_of_targets(y).max())
+    Y = np.ldexp(y, -power).reshape(len(y), -1)
+    loss = _Loss(kernel, signals, Y, weights, penalty, chosen, options)
+    loss.derivatives(signals[:1], weights=np.ones((1, 1)))  # refuses what has no gradients
     losses: list[float] = []
     with progress_bar(progress, steps, "iteration", name="learn_signals") as tick:
 
@@ -169,12 +172,13 @@ def learn_signals(
                 raise
             warnings.warn(
                 f"learn_signals was interrupted in iteration {len(losses)} of {steps}: the result "
-                f"is the best so far, of loss {loss.least:.4g}",
+                f"is the best so far, of loss {np.ldexp(loss.least, 2 * power):.4g}",
                 InterruptionWarning,
                 stacklevel=3,  # the caller of learn_signals, which is decorated
             )
-    found = list(loss.best) if isinstance(loss.best, SignalList) else loss.best
-    return LearnedSignals(found, loss.coefficients.reshape(n, *y.shape[1:]), np.array(losses))
+    best = list(loss.best) if isinstance(loss.best, SignalList) else loss.best
+    coefficients = np.ldexp(loss.coefficients, power).reshape(n, *y.shape[1:])
+    return LearnedSignals(best, coefficients, np.ldexp(losses, 2 * power))
 
 
 class _Loss:
@@ -200,17 +204,19 @@ class _Loss:
         self.best, self.least, self.coefficients = start, np.inf, np.zeros((len(start), 1))
         self.shapes = [x.shape for x in start]
         self.ridge = 0.0  # δ, set at the start
-        self.size = 1.0
-        self.size = float(np.sqrt(np.mean(self.flat(start) ** 2))) or 1.0
+        largest = max(np.abs(x).max() for x in start)
+        self.size = np.ldexp(1.0, np.frexp(largest)[1] - 1)  # squares of huge signals overflow
+        self.size *= np.sqrt(np.mean(self.flat(start) ** 2)) or 1.0
 
     def flat(self, signals: Any) -> np.ndarray:
         """Return signals as one vector."""
-        return np.concatenate([np.ravel(x) for x in signals]) / self.size
+        return _joined(signals) / self.size
 
     def signals(self, vector: np.ndarray) -> Any:
         """Return signals from one vector."""
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])[:-1]
-        parts = np.split(vector * self.size, ends)
+        most = np.finfo(np.float64).max
+        parts = np.split(np.clip(vector * self.size, -most, most), ends)
         found = [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
         return SignalList(found) if isinstance(self.best, SignalList) else np.array(found)
 
@@ -221,16 +227,32 @@ class _Loss:
         own = np.asarray(matrix, np.float64)
         if not self.ridge:
             self.ridge = rounding_ridge(matrix)
+            if not self.ridge:
+                raise ValueError(
+                    "learning starts at signals whose kernels are all 0, expected some other than "
+                    "0: give start, or leave zero signals out of X"
+                )
         W, value = solve_restricted(K, own, self.Y, self.weights, self.penalty, self.ridge)
         if value < self.least:
             self.best, self.least, self.coefficients = S, value, W
         errors = self.weights * (K @ W - self.Y)
-        across = self.kernel.vjp(
-            S, self.X, weights=2.0 * W @ errors.T, fixed_Z=True, **self.options
-        ).X
-        within = self.kernel.vjp(S, weights=self.penalty * W @ W.T, **self.options).X
-        gradient = (self.flat(across) + self.flat(within)) * self.size**2
-        return value / self.unit, gradient / self.unit
+        across = self.derivatives(S, self.X, weights=2.0 * W @ errors.T, fixed_Z=True)
+        within = self.derivatives(S, weights=self.penalty * W @ W.T)
+        return value / self.unit, (across + within) * (self.size / self.unit)
+
+    def derivatives(self, *signals: Any, **weights: Any) -> np.ndarray:
+        """Return the derivatives of weighted kernels by the first signals, as one vector."""
+        try:
+            return _joined(self.kernel.vjp(*signals, **weights, **self.options).X)
+        except OverflowError as error:
+            raise OverflowError(
+                f"{error}: X has signals of size {self.size:.2g}, expected a size near 1"
+            ) from None
+
+
+def _joined(signals: Any) -> np.ndarray:
+    """Return all numbers of signals as one vector."""
+    return np.concatenate([np.ravel(x) for x in signals])
 
 
 def rounding_ridge(matrix: Any) -> float:

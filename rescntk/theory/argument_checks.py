@@ -46,6 +46,8 @@ def check_head(head: Any) -> str:
 def check_rng(rng: Any) -> np.random.Generator:
     """Return a source of randomness, given as a Generator, a seed or None."""
     try:
+        if not (rng is None or isinstance(rng, np.random.Generator)):
+            rng = check_integer(rng, "rng", at_least=0)  # NumPy crashes at some arrays
         return np.random.default_rng(rng)
     except (TypeError, ValueError):
         raise ValueError(

@@ -1,5 +1,7 @@
 """Extremes of floating-point numbers: signals near overflow, pixels far apart, weak branches."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -111,6 +113,20 @@ def test_settings_for_floating_point_errors_change_nothing(factor, dtype, engine
             found = outcome(call)
         assert (expected is None) == (found is None)
         assert expected is None or (found == expected).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 1e-25), ("float64", 1e-170)])
+def test_kernels_below_the_least_number_are_refused(dtype, size, engine):
+    """Only signals of zeros have kernels of 0; normalized kernels have no least size."""
+    options, signals = {"engine": engine, "dtype": dtype}, size * X
+    for call in (rk.ResCNTK(2), rk.ResCGPK(2).diag, partial(rk.pixel_pairs, rk.Network(2))):
+        with pytest.raises(OverflowError, match=f"the kernel falls below {dtype} at depth 2: exp"):
+            call(signals, **options)
+    signals[0] = 0
+    normalized = rk.ResCNTK(2, normalized=True)(signals[:2], **options)
+    assert normalized[1, 1] == 1 and (normalized[0] == 0).all()
+    assert (rk.ResCNTK(2)(0 * signals, **options) == 0).all()
 
 
 @pytest.mark.parametrize("head", HEADS)

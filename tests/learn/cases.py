@@ -85,7 +85,7 @@ def mean_of_kernels(model, X, Z):
 
 def first_places(model):
     """Return the indices, among the signals of `fit`, of the cases in the model's own order."""
-    return np.unique(model._places, return_index=True)[1]
+    return np.unique(model._average.places, return_index=True)[1]
 
 
 def targets_of(labels):

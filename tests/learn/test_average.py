@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, average, base
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, base, fitted_pass
 from rescntk.learn.classifier import calibrate
 from rescntk.learn.inputs import find_cases
 from tests import tolerances
@@ -46,7 +46,7 @@ def test_average_by_hand(rng):
     expected = np.tensordot(table["weight"], new, 1)
     np.testing.assert_allclose(model.kernel_matrix(Z), expected, atol=tolerances.ROUTES)
 
-    folds = (np.random.RandomState(5).permutation(22) % 10)[model._places]
+    folds = (np.random.RandomState(5).permutation(22) % 10)[model._average.places]
     out_of_fold = np.empty(Y.shape)
     for fold in range(10):
         inside = folds == fold
@@ -68,7 +68,7 @@ def test_float32_clips_what_rounding_made_negative(rng):
     K = rk.ResCNTK(2, head="trace")(X, dtype="float32")
     assert np.linalg.eigvalsh(K.astype(float)).min() < -1e-9
     Y, penalty = rng.standard_normal((18, 1)), 1e-6
-    spectrum = average.spectrum_of(K)
+    spectrum = fitted_pass.spectrum_of(K)
     assert spectrum.eigenvalues.min() == 0.0
     coefficients, _ = spectrum.with_intercept(Y, penalty)
     assert np.linalg.norm(coefficients) <= 2 * np.linalg.norm(Y) / penalty
@@ -119,7 +119,7 @@ def test_landmarks_by_hand(rng):
     variances = 1.01 - np.einsum("ij,jk,ik->i", K[:, S], inverse, K[:, S])
     expected = np.ones(40)
     expected[others] = variances[others] / variances[others].mean()
-    np.testing.assert_allclose(model._fitted[0].novelties[places], expected, rtol=1e-6)
+    np.testing.assert_allclose(model._average.passes[0].novelties[places], expected, rtol=1e-6)
     full = ResidualKernelClassifier(**options).fit(X, y)
     same = ResidualKernelClassifier(landmarks=40, **options).fit(X, y)
     assert (same.decision_function(X) == full.decision_function(X)).all()
@@ -155,9 +155,10 @@ def test_a_mixture_is_wider_than_its_parts(rng):
     model = ResidualKernelRegressor(**QUICK).fit(X[:30], targets[:30])
     mean, deviation = model.predict(X[30:], return_std=True)
     assert mean.shape == deviation.shape == (10, 2)
-    pairs, mean, second = list(model._matrices(X[30:])[1]), 0, 0
+    pairs, mean, second = [], 0, 0
+    model._average.at(X[30:], model._options(), lambda *pair: pairs.append(pair))
     novel = np.array([fitted.novelty(K) for fitted, K in pairs])
-    usual = np.array([fitted.novelties for fitted in model._fitted])
+    usual = np.array([fitted.novelties for fitted in model._average.passes])
     weights = weights_at(model.passes_["error"], novel, usual)[..., None]
     for (fitted, K), own, weight in zip(pairs, novel, weights, strict=True):
         mean = mean + weight * fitted.decide(K)

@@ -16,7 +16,7 @@ from rescntk.learn import (
     SignalScaler,
     passes,
 )
-from rescntk.learn.average import FittedPass
+from rescntk.learn.fitted_pass import FittedPass
 from tests.learn.cases import ONE, QUICK, waves
 
 MODELS = [ResidualKernelClassifier, ResidualKernelRegressor]
@@ -88,7 +88,7 @@ def test_options_are_passed_on(model, rng, monkeypatch):
     assert len(calls) == 4  # fitting computes nothing twice
     fitted.predict(X)
     assert calls == [{"engine": "reference", "dtype": "float32", "threads": 2}] * 8
-    assert {one.source.network.alpha for one in fitted._fitted} == {0.3}
+    assert {one.source.network.alpha for one in fitted._average.passes} == {0.3}
 
 
 def test_jobs_are_counted_as_by_scikit_learn():
@@ -175,5 +175,5 @@ def test_answers_share_one_matrix(monkeypatch, rng):
     monkeypatch.setattr(FittedPass, "matrix", lambda *given: calls.append(1) or matrix(*given))
     for method in (model._answers, model.predict, model.predict_proba, model.contributions):
         method(X)
-        assert len(calls) == len(model._fitted)
+        assert len(calls) == len(model._average.passes)
         calls.clear()

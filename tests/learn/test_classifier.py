@@ -9,7 +9,7 @@ from scipy.special import softmax
 from sklearn.ensemble import BaggingClassifier
 from sklearn.inspection import permutation_importance
 
-from rescntk.learn import ResidualKernelClassifier, average, base
+from rescntk.learn import ResidualKernelClassifier, base, fitted_pass
 from rescntk.learn.classifier import calibrate, margins, one_against_rest
 from tests import tolerances
 from tests.learn.cases import ONE, QUICK, first_places, targets_of, waves
@@ -110,8 +110,8 @@ def test_classes_of_one_case_do_not_count(rng):
     y[:4] = [10, 11, 12, 13]
     model = ResidualKernelClassifier(**ONE).fit(X, y)
     labels = np.unique(y, return_inverse=True)[1]
-    (fitted,), Y = model._fitted, targets_of(labels)[first_places(model)]
-    spectrum = average.spectrum_of(fitted.source(fitted.signals))
+    (fitted,), Y = model._average.passes, targets_of(labels)[first_places(model)]
+    spectrum = fitted_pass.spectrum_of(fitted.source(fitted.signals))
     residuals = spectrum.leave_one_out(Y, model.passes_["penalty"][0], intercept=True)
     squares = residuals[first_places(model) >= 4] ** 2
     assert model.passes_["error"][0] == pytest.approx(np.mean(squares))

@@ -1,5 +1,7 @@
 """Condensed models: they answer like the full model, from few learned signals."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -78,11 +80,11 @@ def test_passes_of_little_weight_are_left_out(rng):
     X, y = waves(rng, 40, 2)
     full = ResidualKernelClassifier(**FEW | {"filter_size": (1, 3, 5), "dtype": "float32"})
     full.fit(X[:30], y[:30])
-    full._weights = np.array([0.04, 0.64, 0.32])
+    full._average.weights = np.array([0.04, 0.64, 0.32])
     small = full.condense(4, max_iterations=1)
-    assert small.passes_["filter_size"].tolist() == [3, 5] and len(small._fitted) == 2
-    assert np.allclose(small.passes_["weight"], [2 / 3, 1 / 3]) and len(full._fitted) == 3
-    assert small._fitted[0].learned.dtype == np.int8
+    assert small.passes_["filter_size"].tolist() == [3, 5] and len(small._average.passes) == 2
+    assert np.allclose(small.passes_["weight"], [2 / 3, 1 / 3]) and len(full._average.passes) == 3
+    assert small._average.passes[0].learned.dtype == np.int8
     assert same_bits(small, reread(small)[0], X[30:])
 
 
@@ -98,6 +100,17 @@ def test_rounding_keeps_the_sizes_of_signals(rng, lists):
         largest = np.abs(x).max()
         assert np.abs(found - x).max() <= largest / 254 * (1 + 4 * tolerances.EPS["float64"])
         assert np.abs(found).max() == pytest.approx(largest, rel=1e-15)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1.0, 1e300])
+def test_equal_and_extreme_signals(rng, size):
+    """Without warnings of KMeans and NumPy: a view makes signals of one shape equal."""
+    X, y = waves(rng, 20, 2)
+    X = size * np.concatenate([X, np.broadcast_to(X[0], X.shape) * np.arange(1, 21)[:, None, None]])
+    full = ResidualKernelClassifier(**FEW | {"standardize": "each"}).fit(X, np.r_[y, y * 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(full.condense(30, max_iterations=1).decision_function(X)).all()
 
 
 def test_refusals(rng):

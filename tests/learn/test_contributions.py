@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import rescntk as rk
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, average, views
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, fitted_pass, views
 from tests import tolerances
 from tests.learn.cases import ONE, waves
 
@@ -33,14 +33,14 @@ def test_shares_and_intercept_add_up_to_decisions(dtype, landmarks, rng, monkeyp
         assert part.shape == (targets.size // 16, x.shape[1])
         sums, size = part.sum(axis=1) + regressor.intercept_, np.abs(targets).max()
         np.testing.assert_allclose(sums, np.atleast_1d(prediction), rtol=0, atol=1e-10 * size)
-    monkeypatch.setattr(average, "_SHARES", 16 * 24)  # four signals with four at a time
+    monkeypatch.setattr(fitted_pass, "_SHARES", 16 * 24)  # four signals with four at a time
     np.testing.assert_allclose(model.contributions(Z), shares, rtol=0, atol=1e-10)
 
 
 def test_one_pass_has_the_shares_of_its_kernel(rng):
     X, y = waves(rng, 20, 2)
     model = ResidualKernelClassifier(**(ONE | {"depth": 2, "kind": "gpk"})).fit(X, y)
-    (fitted,) = model._fitted
+    (fitted,) = model._average.passes
     options = {"kind": "gpk", "normalized": True}
     S = rk.pixel_shares(rk.Network(2), X[:3], fitted.signals, **options)
     expected = np.einsum("nmd,mk->nkd", S, fitted.coefficients)

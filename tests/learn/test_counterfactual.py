@@ -28,7 +28,7 @@ def test_slopes_of_log_odds(rng, classes, monkeypatch):
     Z = X[24:] + np.linspace(0, 2, 6)[:, None, None] * rng.standard_normal((6, 1, 16))
     Z += np.linspace(0, 0.3, 6)[:, None, None]
     assert (model.novelty(Z) > 3).any() and (model.novelty(Z) < 3).any()
-    distances = model._usual.distances(Z)
+    distances = model._average.usual.distances(Z)
     assert (distances > 1).any() and (distances < 1).any()
     targets, objectives = model.classes_[np.arange(6) % classes], []
     monkeypatch.setattr(
@@ -131,6 +131,9 @@ def test_regressor_gives_the_value(rng):
     with pytest.warns(UserWarning, match="no signal was found"):
         far = model.counterfactual(X[50:52], 1e9, output=1, max_iterations=2)
     assert not far.found.any()
+    for size, target in ((1e300, 0.0), (1.0, 1e300)):  # without warnings of NumPy
+        with pytest.warns(UserWarning, match="no signal was found"):
+            model.counterfactual(X[50:51] * size, target, max_iterations=2)
 
 
 def test_refusals(rng):
@@ -141,6 +144,9 @@ def test_refusals(rng):
         (classifier, {"probability": 0.4}, "probability is 0.4, expected from 0.5 to below 1"),
         (classifier, {"probability": 1.0}, "probability is 1.0"),
         (classifier, {"target": 7}, r"target is 7, expected some of \[0, 1\]"),
+        (classifier, {"target": {}}, r"target is {}, expected some of \[0, 1\]"),
+        (classifier, {"target": [[0], [1, 0]]}, "target is not a rectangular array, expected one"),
+        (regressor, {"target": [[0], [1, 0]]}, "target is not a rectangular array, expected one"),
         (classifier, {"target": [0, 1, 1]}, r"target has shape \(3,\), expected one value or"),
         (classifier, {"max_iterations": 0}, "max_iterations is 0"),
         (regressor, {"target": np.nan}, "target"),

@@ -119,17 +119,17 @@ def test_a_pass_steps_back(rng):
     X, y = waves(rng, 40, 2)
     model = ResidualKernelClassifier(**ONE | {"standardize": (False, "each")}).fit(X, y)
     moved = X[:3] + np.array([2.0, 20.0, 200.0])[:, None, None]
-    _, novelties, weights = model._at(moved)
-    lines = np.array([fitted.line for fitted in model._fitted])
-    for fitted in model._fitted:
+    _, novelties, weights, _ = model._at(moved)
+    lines = np.array([fitted.line for fitted in model._average.passes])
+    for fitted in model._average.passes:
         assert 1 <= (fitted.novelties > fitted.line).sum() <= 2 and fitted.line in fitted.novelties
-    blind = [fitted.source.view.standardize for fitted in model._fitted].index("each")
-    assert np.ptp(novelties[blind] - model._at(X[:3])[1][blind]) < 1e-5
+    blind = [fitted.source.view.standardize for fitted in model._average.passes].index("each")
+    assert np.ptp(novelties[blind] - model._at(X[:3]).novelties[blind]) < 1e-5
     seeing = 1 - blind
-    expected = model._weights[seeing] * novelties[seeing] ** -10 * lines[seeing] ** 8
+    expected = model._average.weights[seeing] * novelties[seeing] ** -10 * lines[seeing] ** 8
     expected *= distances_by_hand(X, moved) ** -8
-    np.testing.assert_allclose((weights[seeing] / weights[blind])[1:],
-                               (expected / model._weights[blind])[1:], rtol=1e-4)  # fmt: skip
+    ratios, expected = weights[seeing] / weights[blind], expected / model._average.weights[blind]
+    np.testing.assert_allclose(ratios[1:], expected[1:], rtol=1e-4)
 
 
 @pytest.mark.parametrize("form", ["signals", "list", "images"])

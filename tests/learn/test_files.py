@@ -70,7 +70,7 @@ def test_size(rng):
     X, y = noisy_waves(rng, 300)
     model = ResidualKernelClassifier(effort="fast", n_jobs=1).fit(X, y)
     _, size = reread(model)
-    pairs = len(model._fitted) * 300 * 301 / 2
+    pairs = len(model._average.passes) * 300 * 301 / 2
     assert size < 3 * pairs + X.nbytes + 60_000
     model.predict_proba(X[:3])
     assert abs(reread(model)[1] - size) < 1000  # tables are not written
@@ -80,14 +80,14 @@ def test_tables_are_kept_and_follow_parameters(rng):
     X, y = noisy_waves(rng, 40)
     model = ResidualKernelClassifier(effort="fast").fit(X[:30], y[:30])
     single = model.predict_proba(X[30:])
-    kept = [fitted.__dict__["_prepared"][1] for fitted in model._fitted]
+    kept = [fitted.tables[1] for fitted in model._average.passes]
     assert (model.predict_proba(X[30:]) == single).all()
-    assert all(f.__dict__["_prepared"][1] is k for f, k in zip(model._fitted, kept, strict=True))
+    assert all(f.tables[1] is k for f, k in zip(model._average.passes, kept, strict=True))
     double = model.set_params(dtype="float64").predict_proba(X[30:])
     assert (double != single).any()
     np.testing.assert_allclose(double, single, atol=1e-2)
     assert (model.set_params(dtype="float32", n_jobs=1).predict_proba(X[30:]) == single).all()
-    assert all(f.__dict__["_prepared"][1].request.threads == 1 for f in model._fitted)
+    assert all(f.tables[1].request.threads == 1 for f in model._average.passes)
 
 
 def test_large_tables_are_dropped(rng, monkeypatch):
@@ -95,10 +95,10 @@ def test_large_tables_are_dropped(rng, monkeypatch):
     model = ResidualKernelClassifier(effort="fast").fit(X[:30], y[:30])
     expected = model.predict_proba(X[30:])
     model = pickle.loads(pickle.dumps(model))
-    monkeypatch.setattr("rescntk.learn.average._MOST_KEPT", 1000)
+    monkeypatch.setattr("rescntk.learn.fitted_pass._MOST_KEPT", 1000)
     for _ in range(2):
         assert (model.predict_proba(X[30:]) == expected).all()
-    assert all(f.__dict__["_prepared"][1] is f.signals for f in model._fitted)
+    assert all(isinstance(f.tables[1], np.ndarray) for f in model._average.passes)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

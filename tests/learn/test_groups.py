@@ -54,7 +54,7 @@ def test_a_pass_by_refits(landmarks, rng):
     groups = rng.integers(0, 6, 40)
     options = ONE | {"penalty": 1e-2, "landmarks": landmarks}
     model = ResidualKernelClassifier(**options).fit(X, y, groups=groups)
-    fitted, places = model._fitted[0], model._places
+    fitted, places = model._average.passes[0], model._average.places
     (K,), Y = mean_of_kernels(model, X, X), targets_of(y)
     S = np.arange(40)
     if landmarks != "all":
@@ -144,6 +144,7 @@ def test_refusals(rng):
             (np.zeros(12), "groups has one label"),
             (np.arange(11), r"groups has shape \(11,\), expected \(12,\)"),
             (np.r_[np.nan, np.arange(11)], "groups contains NaN"),
+            ([[1], [2, 3]], r"groups is not a rectangular array, expected labels \(12,\)"),
         ):
             with pytest.raises(ValueError, match=message):
                 estimator.fit(X, y, groups=groups)

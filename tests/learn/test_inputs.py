@@ -268,12 +268,22 @@ def test_arrays_of_other_libraries(model, X):
 
 def test_nothing_and_texts(model, X):
     refuse(model, [], "X is empty, expected")
+    for nothing in (None, 3.0, {"a": X}, np.float64(1.0)):
+        refuse(
+            model,
+            nothing,
+            r"X is .*, expected \(n_cases, n_channels, n_timepoints\) or",
+            using=False,
+        )
     words = r"X has texts \(could not convert string .*'a'\)?\), expected numbers \(n_cases"
     refuse(model, [["a", "b"]] * 8, words, using=False)
 
 
 def test_targets_and_groups_of_another_kind(X):
     classifier = ResidualKernelClassifier(**ONE)
+    for dtype in (object, {}, "float16"):
+        with pytest.raises(ValueError, match="^dtype is .*, expected one of 'float64', 'float32'"):
+            ResidualKernelClassifier(dtype=dtype).fit(X, y)
     with pytest.raises(ValueError, match="y has labels of kinds int, str, expected one kind"):
         classifier.fit(X, np.array(["a", 1] * 4, object))
     with pytest.raises(ValueError, match="groups has labels of kinds NoneType, str, expected one"):

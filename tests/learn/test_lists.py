@@ -48,7 +48,7 @@ def test_long_signals_keep_one_resolution(rng):
     X[3] = np.tile(X[3], (1, 20))[:, :250]
     model = ResidualKernelClassifier(effort="fast", depth=1).fit(X, y)
     # 250 time points become at most 64, 32 or 16, whatever the length of a signal.
-    assert {fitted.source.view.block for fitted in model._fitted} == {4, 8, 16}
+    assert {fitted.source.view.block for fitted in model._average.passes} == {4, 8, 16}
     assert set(model.passes_["head"]) == {"gap"}
     assert (model.predict(X) == y).all()
 

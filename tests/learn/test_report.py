@@ -1,6 +1,8 @@
 """The report: its numbers, its parts for each kind of model and signal, one file, refusals."""
 
+import base64
 import re
+import struct
 import sys
 from html.parser import HTMLParser
 
@@ -9,6 +11,7 @@ import pytest
 
 from rescntk import learn
 from rescntk.datasets import load_labelled
+from rescntk.progress import encodable
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +62,19 @@ def test_a_classifier(model):
     assert len(page.addresses) == 5
     assert all(each.startswith("data:image/png;base64,") for each in page.addresses)
     assert "No answer is wrong." in learn.report(model, X[predicted == y], y[predicted == y])
+
+
+@pytest.mark.parametrize("label", ["$x_{$", "\udcff", "a" * 300, "b\n" * 2500])
+def test_any_label(label):
+    """Pictures keep their size, tables have the whole label, and the page has an encoding."""
+    X, y = load_labelled("ArrowHead")
+    names = np.array([label + name for name in y])
+    model = learn.ResidualKernelClassifier(effort="fast").fit(X, names)
+    page = Page(learn.report(model, X[::-1], np.roll(names, 1)).encode().decode())
+    assert encodable(names[0]) in page.cells and "Wrong answers" in page.headings
+    for address in page.addresses:
+        width, height = struct.unpack(">II", base64.b64decode(address.partition(",")[2])[16:24])
+        assert width * height <= 3e6  # pixels; 1.7e6 with names of one letter
 
 
 def test_a_regressor_of_two_targets_and_lists(rng):

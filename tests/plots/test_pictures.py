@@ -231,6 +231,21 @@ def test_gram_matrix_is_sorted_by_class(rng):
         plots.gram_matrix(K, list("abcd"))
 
 
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [("$x_{$", "$x_{$"), ("a\n" * 99, "a a a a a a a a a…a a a a a"), ("\udcff", "\\udcff")],
+)
+def test_names_of_classes_are_short_and_no_formulas(label, shown):
+    """What matplotlib draws of a label, in two pictures."""
+    model = SimpleNamespace(contributions=lambda X: X, intercept_=[0.0], classes_=["b", label])
+    titles = plots.contributions(model, np.ones((1, 1, 4)), y=[label])[0].title
+    ax = plots.gram_matrix(np.eye(2), ["b", label])
+    for text in (titles, ax.get_xticklabels()[list(np.unique(["b", label])).index(label)]):
+        words, is_formula = text._preprocess_math(text.get_text())
+        assert shown in words and not is_formula
+        text.figure.savefig(io.BytesIO())
+
+
 def test_pass_weights_names_what_differs():
     passes = {
         "head": np.array(["gap", "gap", "trace"]),

@@ -94,5 +94,6 @@ def test_refusals(rng):
         regression.ensemble(np.ones((4, 4)), *given[1:], y)
     with pytest.raises(ValueError, match="time is -1, expected numbers of at least 0"):
         regression.ensemble(*given, y, time=-1)
-    with pytest.raises(ValueError, match="expected one number"):
-        regression.ensemble(*given, y, time=[1.0, 2.0])
+    for time in ([1.0, 2.0], [[1], [2, 3]], {}, True, np.True_):
+        with pytest.raises(ValueError, match="^time is .*, expected one number"):
+            regression.ensemble(*given, y, time=time)

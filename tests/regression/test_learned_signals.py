@@ -74,16 +74,19 @@ def test_equal_signals_have_finite_coefficients(rng):
         assert (np.diff(found.losses) <= 0).all()
 
 
-@pytest.mark.parametrize("power", [-200, 100])
+@pytest.mark.parametrize("power", [-990, -200, 100, 990])
 def test_powers_of_two_change_no_digit(rng, power):
     """Of signals with a normalized kernel, and of targets."""
     X, y = rng.standard_normal((15, 1, 8)), rng.standard_normal(15)
     kernel = rk.ResCNTK(2, normalized=True)
     options = {"max_iterations": 5, **REFERENCE}
     plain = regression.learn_signals(kernel, X, y, 3, **options)
-    scaled = regression.learn_signals(kernel, np.ldexp(X, power), np.ldexp(y, power), 3, **options)
+    targets = int(np.clip(power, -400, 400))  # losses are squares of targets
+    scaled = regression.learn_signals(
+        kernel, np.ldexp(X, power), np.ldexp(y, targets), 3, **options
+    )
     assert (scaled.signals == np.ldexp(plain.signals, power)).all()
-    assert (scaled.coefficients == np.ldexp(plain.coefficients, power)).all()
+    assert (scaled.coefficients == np.ldexp(plain.coefficients, targets)).all()
 
 
 def test_starts(rng):
@@ -164,6 +167,25 @@ def test_refusals(rng):
         arguments = {"kernel": kernel, "X": X, "y": y, "n_signals": 4} | change
         with pytest.raises(ValueError, match=message):
             regression.learn_signals(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y": 1e300 * np.arange(15)}, "the results exceed float64, expected smaller targets"),
+        ({"size": 1e300, "normalized": False}, "the kernel exceeds float64"),
+        ({"size": 1e-300, "normalized": False}, "the kernel falls below float64"),
+        ({"size": 1e-200, "dtype": "float32"}, "float32: X has signals of size 1e-200, expected a"),
+        ({"size": 0.0}, "starts at signals whose kernels are all 0, expected some other than 0"),
+        ({"size": 0.0, "normalized": False}, "signals whose kernels are all 0, expected some"),
+    ],
+)
+def test_numbers_out_of_range_are_named(rng, changes, message):
+    X = changes.pop("size", 1.0) * np.sign(rng.standard_normal((15, 1, 8)))
+    kernel = rk.ResCNTK(2, normalized=changes.pop("normalized", True))
+    arguments = {"y": np.arange(15.0), "max_iterations": 2} | changes
+    with pytest.raises((ValueError, OverflowError), match=message):
+        regression.learn_signals(kernel, X, n_signals=3, **arguments)
 
 
 def test_four_learned_signals_classify_like_all():

@@ -397,7 +397,10 @@ def measure(
             fitted = solve(np.asarray(K)[np.ix_(inside, inside)], labels[inside], ridge)
             for side, places in enumerate((outside, inside)):
                 found = matrix[np.ix_(places, inside)] @ fitted
-                errors[draw, side] = np.mean((found - labels[places]) ** 2)
+                with np.errstate(over="ignore"):
+                    errors[draw, side] = np.mean((found - labels[places]) ** 2)
+        if not np.isfinite(errors).all():
+            raise OverflowError("squared errors exceed float64, expected a smaller y or noise")
         test, train = errors.mean(axis=0)
         spread = float(errors[:, 0].std(ddof=1)) / math.sqrt(draws)
         rows.append(CurveRow(n, float(test), spread, float(train)))

@@ -171,6 +171,11 @@ def test_dimension_and_alignment():
 K2 = np.eye(2)
 
 
+def test_errors_beyond_float64_are_refused():
+    with pytest.raises(OverflowError, match="squared errors exceed float64, expected a smaller y"):
+        learning.measure(K2, [1e200, 2e200], (1,))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
