@@ -15,13 +15,12 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
-from inspect import signature
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from . import datasets, kernels, plots
+from . import datasets, kernels, literature, plots
 from ._version import __version__
 from .arrays import images_as_signals
 from .engines import available
@@ -29,7 +28,8 @@ from .kernels.description import describe
 from .network import Network
 from .plots.style import shown_name
 from .progress import has_terminal, say, show
-from .theory import conditioning, depth, families, multisphere
+from .theory import conditioning, depth, multisphere
+from .theory.limits import Family
 from .validation import DTYPES, HEADS, KINDS, check_array, check_choice, check_integer
 
 DEFAULT_DATA = "JapaneseVowels"
@@ -38,8 +38,15 @@ DEFAULT_DATA = "JapaneseVowels"
 DEFAULT_DEPTHS = (*range(1, 11), 12, 15, 18, 22, 27, 33, 40, 48, 58, 70, 84, 100)
 """Depths of ``rescntk compare``: every depth to 10, then each about 1.2 times the depth before."""
 
-FAMILIES = ("resnet", "resnet-fixed", "cnn", "huang-resnet", "huang-ffnet")
-"""Families of ``rescntk limits``, named as the functions of `rescntk.theory.families`."""
+FAMILIES: dict[str, tuple[Callable[..., Network], dict[str, Any]]] = {
+    "resnet": (literature.barzilai_resnet, {"gamma": 0.75, "filter_size": 3, "readout": True}),
+    "resnet-fixed": (literature.barzilai_resnet, {"alpha": 1.0, "filter_size": 3}),
+    "cnn": (literature.barzilai_cnn, {"filter_size": 3}),
+    "huang-resnet": (literature.huang_resnet, {"gamma": 1.0}),
+    "huang-ffnet": (literature.huang_ffnet, {}),
+}
+"""Families of ``rescntk limits``: functions that make their networks, and the options with their
+defaults."""
 
 ERRORS = (ValueError, OverflowError, ImportError, OSError, MemoryError, RuntimeError)
 """Errors that are reported as one line; all others are faults of the program."""
@@ -192,7 +199,7 @@ def _parsers(commands: Iterable[Callable[[Namespace], None]]) -> dict[str, Any]:
     add("fit", "--missing", "missing values: refuse or interpolate", "refuse", metavar="HOW")
     add("fit predict report", "--threads", "default: the engine's choice", type=int, metavar="N")
     add("compare", "--data", f"a data set of aeon (default: {DEFAULT_DATA})", metavar="NAME")
-    add("limits", "--family", one_of(FAMILIES), "resnet")
+    add("limits", "--family", one_of(tuple(FAMILIES)), "resnet")
     gamma = "alpha is depth**-gamma, for resnet (default: 0.75) and huang-resnet (default: 1)"
     add("limits", "--gamma", gamma, type=float)
     add("limits", "--alpha", "of resnet-fixed (default: 1)", type=float)
@@ -409,18 +416,20 @@ def _picture(options: Namespace, name: str) -> Any:
     return plots.figure(plots.SIZE)
 
 
-def _family(options: Namespace) -> families.Family:
+def _family(options: Namespace) -> Family:
     """Return the family that the options name, or refuse options that it does not have."""
     name = check_choice(options.family, "family", FAMILIES)
-    make = getattr(families, name.replace("-", "_"))
-    settings: dict[str, Any] = {"gamma": 0.75} if name == "resnet" else {}
+    make, defaults = FAMILIES[name]
+    settings = dict(defaults)
     for parameter in ("gamma", "alpha", "filter_size", "readout"):
         value = getattr(options, parameter)
-        if value is not None and parameter not in signature(make).parameters:
+        if value is not None and parameter not in defaults:
             option = parameter.replace("_", "-").replace("readout", "frozen-readout")
             raise ValueError(f"--{option} is not a parameter of the family {name}, expected none")
         settings |= {} if value is None else {parameter: value}
-    return cast(families.Family, make(**settings))
+    gamma, readout = settings.pop("gamma", 0.0), settings.pop("readout", True)
+    network = make(1, **settings)
+    return Family(network if readout else network.replace(trained=("inner", "outer")), gamma)
 
 
 def _projected(X: Any, name: str, options: Namespace) -> Any:

@@ -21,7 +21,6 @@ from rescntk.derivative import alpha_derivative
 from rescntk.engines.protocol import Request, silent
 from rescntk.theory import (
     depth,
-    families,
     flow,
     jacobian,
     learning,
@@ -77,16 +76,12 @@ NOT_SHAPE = {"skip", "activation", "negative_slope", "trained", *CONSTANTS}
 TIRER = vars(literature.tirer_resnet(2, 0.3))
 
 
-def predicted(make):
+def predicted(gamma):
     """Return a function from a network to the predictions for both kinds of kernel."""
 
     def numbers(network):
-        return [found and told(found) for found in (make(network, kind) for kind in KINDS)]
-
-    def told(found):
-        at = found.at(X, "trace")
-        values = found.complements(X, "trace"), found.distance_constant(X, "trace")
-        return (*values, at.rate, at.onset, at.error, at.undefined)
+        laws = [limits.Family(network, gamma).predict(kind, X) for kind in KINDS]
+        return [(law.limit, law.rate, law.onset, law.undefined) for law in laws]
 
     return numbers
 
@@ -158,30 +153,22 @@ ROOMS = {
         lambda n: list(depth.check(family(n), X, depths=[2**k for k in range(6)])),
         {"depth", *SCALES},
     ),
-    "theory.families.decaying": Room(
-        predicted(lambda n, kind: families.decaying(n, 1.0).predict(kind)),
-        {"depth", "outer_filter_size", *SCALES},
-    ),
-    "theory.families.fixed": Room(
-        predicted(lambda n, kind: families.fixed(n).predict(kind)), {"depth", "trained", *SCALES}
-    ),
     "theory.flow.complements": Room(
         lambda n: flow.complements(n, "ntk", X, "trace"), {"depth", *SCALES}
     ),
     "theory.jacobian.jacobian_bound": Room(lambda n: jacobian.jacobian_bound(n, 8, 2), base=TIRER),
     "theory.jacobian.jacobian_bound_ratio": Room(jacobian.jacobian_bound_ratio, base=TIRER),
-    "theory.limits.decaying": Room(
-        predicted(lambda n, kind: limits.decaying(n, 1.0, kind)),
-        {"depth", "outer_filter_size", *SCALES},
+    "theory.limits.Family, γ = 0": Room(predicted(0.0), {"depth", "trained", *SCALES}),
+    "theory.limits.Family, γ = 1": Room(
+        predicted(1.0), {"depth", "outer_filter_size", "trained", *SCALES}
     ),
     "theory.limits.dot_product": Room(
-        lambda n: limits.dot_product(n).replace(head="equivariant")(X),
-        SHAPE - {"input_filter_size"} | NOT_SHAPE,
+        lambda n: limits.dot_product(n, X, "equivariant"),
+        SHAPE - {"input_filter_size"} | NOT_SHAPE - {"input_scale"},
     ),
-    "theory.limits.fixed": Room(predicted(limits.fixed), {"depth", "trained", *SCALES}),
-    "theory.limits.two_layer": Room(
-        lambda n: limits.two_layer(n).replace(head="equivariant")(X),
-        {"depth", "skip", *CONSTANTS},
+    "theory.limits.one_layer": Room(
+        lambda n: limits.one_layer(n, X, head="equivariant"),
+        {"depth", "skip", "alpha", "readout_scale"},
         base={"filter_size": 1, "outer_filter_size": 3},
     ),
     "theory.locality.asymptotic_width": Room(

@@ -13,7 +13,7 @@ from .style import BLUE, COLOURS, MARKERS, VERMILION, axes, check_drawn, finish,
 if TYPE_CHECKING:
     from ..theory.conditioning import Comparison
     from ..theory.depth import Report
-    from ..theory.extrapolation import Estimate
+    from ..theory.fits import Estimate
 
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.2)))
 
@@ -84,56 +84,47 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
 
 
 def limit_distances(*reports: Report, ax: Any = None) -> Any:
-    """Draw distances from predicted limits over depth, with the predicted laws.
+    """Draw distances from predicted limits over depth, and the predicted rates.
 
-    A law is a line. Where its constant is not predicted, it passes through the last marker.
+    A rate is a line through the last marker.
 
     Parameters
     ----------
     *reports : Report
-        From ``depth.check``. Without a prediction, the spread of the pairs is drawn.
+        From ``depth.check``. Without a prediction, one minus the mean kernel is drawn.
     ax : matplotlib Axes, by default those of a new figure; returned
 
     Examples
     --------
-    >>> from rescntk import plots
-    >>> from rescntk.theory import depth, families
-    >>> ax = plots.limit_distances(depth.check(families.huang_resnet(), kind="ntk"))
+    >>> from rescntk import literature, plots
+    >>> from rescntk.theory import depth, limits
+    >>> family = limits.Family(literature.huang_resnet(1), gamma=1.0)
+    >>> ax = plots.limit_distances(depth.check(family, kind="ntk"))
     """
     if not reports:
         raise ValueError("reports is empty, expected at least one")
     for report in reports:
-        check_drawn(report, "a report", "a result of depth.check", "findings", "route")
+        check_drawn(report, "a report", "a result of depth.check", "prediction", "reason")
     height = max(5.0, 0.8 * len(reports))
     ax = axes(ax, (8.4, height))
-    quantities, laws, dashes, names = set(), set(), cycle(_DASHES), []
+    quantities, dashes, names = set(), cycle(_DASHES), []
     for report, colour, marker in zip(reports, cycle(COLOURS), cycle(MARKERS)):
-        depth, distance = report.column("depth"), report.column("distance")
-        exponent, quantity = report.exponent, "distance from the predicted limit (rms over pairs)"
-        known = np.isfinite(distance).any()
-        if not known:
-            distance, exponent = report.column("spread"), report.step_exponent
-            quantity = "spread of the pairs (standard deviation)"
+        prediction, depth = report.prediction, report.column("depth")
+        values, quantity = report.column("distance"), "distance from the predicted limit (rms)"
+        if prediction.undefined:
+            values, quantity = report.column("complement"), "1 − normalized kernel (mean)"
         quantities.add(quantity)
         name = f"{_mathtext(report.family)}, {report.kind.upper()}: {report.verdict}"
-        if np.isfinite(exponent.uncertainty):
-            name += f"\n{'' if known else 'steps, '}exponent {_rounded(exponent)}"
-        shown = np.where(distance > 0, distance, np.nan)
+        if np.isfinite(report.exponent.bar):
+            name += f"\nexponent {_rounded(report.exponent)}"
+        shown = np.where(values > 0, values, np.nan)
         ax.plot(depth, shown, marker, color=colour, markersize=5, zorder=4)
-        law, rate = report.column("predicted"), _mathtext(report.predicted_rate)
-        told = report.prediction if known else None
-        if told and told.exponent is not None and not np.isfinite(law).any():
-            power = told.power(depth)
-            law = distance[-1] * power / power[-1]
-        if np.isfinite(law).any():
-            exact = np.isfinite(report.predicted_constant)
-            formula = f"{report.predicted_constant:.4g} {rate}" if exact else rate
-            name += f"\npredicted {formula}"
-            if not exact or formula not in laws:  # reports that share a law share its line
-                law = np.where(np.isfinite(shown), law, np.nan)
-                ax.plot(depth, law, linestyle=next(dashes), color=colour, linewidth=1.2)
-            laws.add(formula)
         last = np.flatnonzero(np.isfinite(shown))[-1:]
+        if not prediction.undefined and len(last):
+            power = depth**-prediction.exponent * np.log(depth) ** prediction.log_power
+            law = np.where(np.isfinite(shown), power * (shown[last] / power[last]), np.nan)
+            ax.plot(depth, law, linestyle=next(dashes), color=colour, linewidth=1.2)
+            name += f"\npredicted {_mathtext(prediction.rate)}"
         names.append((depth[last], shown[last], name, colour))
     logarithmic = {"xscale": "log", "yscale": "log"}
     ax.set(**logarithmic, xlabel="depth $L$ (layers)", ylabel=" or\n".join(sorted(quantities)))
@@ -149,7 +140,6 @@ def _mathtext(name: str) -> str:
 
 def _rounded(exponent: Estimate) -> str:
     """Return an exponent to three decimals, or to the decimals that are certain."""
-    value, uncertainty = exponent
-    if uncertainty >= 5e-4:
+    if exponent.bar >= 5e-4:
         return str(exponent)
-    return f"{round(value, 3) + 0.0:.3f} ± {uncertainty:.0e}"
+    return f"{round(exponent.value, 3) + 0.0:.3f} ± {exponent.bar:.0e}"

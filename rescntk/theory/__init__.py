@@ -10,7 +10,6 @@ __all__ = [
     "conditioning",
     "degeneracy",
     "depth",
-    "families",
     "jacobian",
     "learning",
     "limits",

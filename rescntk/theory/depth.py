@@ -1,23 +1,25 @@
-"""The depth checker: does a family of kernels converge, to what limit, and how fast?
+"""The depth checker: do kernels converge over depth to a predicted limit, at the predicted rate?
 
 Barzilai et al. 2022, theorem 6.1 and appendix F; Huang et al. 2020, theorems 6 and 7. The
-predictions are in theory/limits.py, their derivations in docs/theory/depth_limits.md.
+predictions are in theory/limits.py, the method in docs/theory/depth_checker.md.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels import Kernel, gram
+from ..kernels import gram
 from ..network import BASIC_FIELDS, Network, check_one_dilation
-from ..validation import check_constant, check_depths, check_signals
-from . import multisphere
+from ..report_table import ReportTable
+from ..validation import check_depths, check_signals
+from . import fits, multisphere
 from .argument_checks import (
     check_cases,
     check_energies,
@@ -26,26 +28,27 @@ from .argument_checks import (
     check_layers,
     check_rng,
 )
-from .extrapolation import LEAST_DEPTHS, root_mean_square
-from .families import Family, Networks
-from .prediction import Prediction
-from .verdict import AGREES, CONTRADICTS, OPEN, TOLERANCE, VERDICTS, Report, Row, judge
+from .fits import Corrections, Estimate
+from .limits import Family, Prediction
 
-__all__ = [
-    "AGREES",
-    "CONTRADICTS",
-    "DEFAULT_DEPTHS",
-    "OPEN",
-    "VERDICTS",
-    "Report",
-    "Row",
-    "check",
-]
+__all__ = ["DEFAULT_DEPTHS", "VERDICTS", "Report", "Row", "check"]
+
+AGREES, CONTRADICTS, OPEN, UNDEFINED = "agrees", "contradicts", "open", "undefined"
+VERDICTS = {
+    AGREES: "the prediction is inside the error bar ±, which is short enough to tell",
+    CONTRADICTS: "the prediction is outside the error bar ±",
+    OPEN: "the error bar ± is too long to tell; deeper networks shorten it",
+    UNDEFINED: "no prediction holds for these networks and signals",
+}
+"""Verdicts with their meanings."""
 
 DEFAULT_DEPTHS = tuple(2**k for k in range(3, 15))
 """Depths of the ladder (layers): 8, 16, …, 16384. More depths resolve slower rates."""
 
-_CASES, _CHANNELS, _PIXELS = 6, 4, 5
+TOLERANCE = 0.05
+"""Longest error bar that tells an exponent, relative to it."""
+
+_DRAWN = (6, 4, 5)
 """Shape of the signals that are drawn: 15 pairs."""
 
 _LEAST_RATIO = 1.25
@@ -57,113 +60,201 @@ _ROUNDINGS = 20
 _EPS = float(np.finfo(np.float64).eps)
 
 
+class Row(NamedTuple):
+    """Statistics of the pairs of different signals at one depth of a `Report`."""
+
+    depth: int
+    off_diagonal: float
+    """The mean of the normalized kernel over pairs."""
+    complement: float
+    """1 − off_diagonal, with all its digits."""
+    distance: float
+    """The distance from the predicted limit, in root mean square over pairs."""
+    slope: float
+    """Minus the slope of log distance over log depth since the previous depth."""
+
+
+@dataclass(frozen=True)
+class Report(ReportTable):
+    """The result of `check`: a verdict with its reason; iterating gives a `Row` for each depth."""
+
+    prediction: Prediction
+    exponent: Estimate
+    """p of the distance, L^-p (log L)^k."""
+    verdict: str
+    """A key of `VERDICTS`."""
+    reason: str
+    family: str
+    kind: str
+    head: str
+    shape: tuple[int, ...]
+    """Signals: (n_cases, n_channels, n_timepoints)."""
+
+    def __str__(self) -> str:
+        """Return the whole report as text."""
+        table = ["  ".join(line) for line in self._cells(Row._fields)]
+        predicted = f"{self.prediction.source}; distance ~ {self.prediction.rate}"
+        n_cases, n_channels, n_timepoints = self.shape
+        lines = [
+            f"{self.family}: {self.kind.upper()}, {self.head} head; {n_cases} signals, "
+            f"{n_channels} channels × {n_timepoints} pixels",
+            f"prediction: {'none' if self.prediction.undefined else predicted}",
+            table[0],
+            "-" * len(table[0]),
+            *table[1:],
+            self.reason,
+            f"verdict: {self.verdict}: {VERDICTS[self.verdict]}",
+        ]
+        return "\n".join(lines)
+
+
 def check(
-    family: Networks,
+    family: Callable[[int], Network],
     X: np.ndarray | None = None,
     *,
     depths: Iterable[int] = DEFAULT_DEPTHS,
     kind: str = "ntk",
     head: str = "trace",
-    prediction: Prediction | Kernel | float | np.ndarray | None = None,
-    tolerance: float = TOLERANCE,
+    prediction: Prediction | None = None,
     rng: np.random.Generator | int = 0,
     engine: str = "auto",
     progress: bool = False,
 ) -> Report:
-    """Check whether a family of kernels converges at infinite depth, to what, and how fast.
+    """Check whether kernels converge over depth to the predicted limit, at the predicted rate.
 
-    Fits over a ladder of depths give each pair's limit, and the power law of its distance from the
-    predicted limit: exponent and constant. All three have error bars. The verdict *agrees*,
-    *contradicts* or is *open* (docs/theory/depth_checker.md).
+    A fit over a ladder of depths gives the exponent of the distance from the predicted limit, with
+    an error bar. The verdict *agrees*, *contradicts*, is *open* if the bar is too long to tell, or
+    *undefined* if no prediction holds for these signals (docs/theory/depth_checker.md).
 
     Parameters
     ----------
     family : callable
-        From a depth to a `Network`: any function, or a family of ``theory.families``, which
-        knows its limit.
+        From a depth to a `Network`: any function, or a `Family`, which predicts its limit.
     X : ndarray, (n_cases, n_channels, n_timepoints), optional
-        At least 3 different signals, 2 where there is a prediction. The default is 6 drawn from
-        the multi-sphere, 4 channels × 5 pixels (1 pixel where no filter is larger).
+        At least 2 different signals. The default is 6 drawn from the multi-sphere, 4 channels × 5
+        pixels (1 pixel where no filter is larger).
     depths : iterable of int, default 8, 16, …, 16384
         At least 6, each at least 1.25 times the previous depth.
     kind, head, engine, progress
         As for `Kernel`. With "auto", ReLU networks without biases on the multi-sphere go through
         `multisphere.gram_complements`, all others through `gram`.
-    prediction : Prediction, Kernel, float or ndarray, optional
-        Instead of the family's own; the last three are a limit without a rate.
-    tolerance : float, default 0.1
-        Longest error bar that tells: of an exponent or a constant, relative to it; of a limit,
-        relative to the distance at the shallowest network, or the distance at the deepest.
+    prediction : Prediction, optional
+        Instead of the family's own, ``family.predict(kind, X, head)``.
     rng : Generator or int, default 0
         For drawing signals.
 
     Raises
     ------
     ValueError
-        If arguments are not as described, or the prediction requires the multi-sphere.
+        If arguments are not as described.
 
     See Also
     --------
-    rescntk.theory.families.resnet : A family of networks over depth.
+    rescntk.theory.limits.Family : A network for each depth, with predicted limits.
     rescntk.plots.limit_distances : Pictures of a report.
 
     Examples
     --------
-    >>> from rescntk.theory import depth, families
-    >>> depth.check(families.resnet(gamma=1.0), depths=[2**k for k in range(3, 11)]).verdict
+    >>> import rescntk as rk
+    >>> family = rk.theory.limits.Family(rk.Network(1), gamma=1.0)
+    >>> rk.theory.depth.check(family, depths=[2**k for k in range(3, 11)]).verdict
     'agrees'
     """
     ladder = _check_ladder(depths)
-    tolerance = check_constant(tolerance, "tolerance")
     check_kind(kind)
     check_head(head)
-    rng = check_rng(rng)
+    if not (prediction is None or isinstance(prediction, Prediction)):
+        raise ValueError(f"prediction is {prediction!r}, expected a Prediction, or None")
     networks = [_network(family, depth) for depth in ladder]
-    known = family.predict(kind) if isinstance(family, Family) else None
-    told = known if prediction is None else prediction
-    if told is not None and not isinstance(told, Prediction):
-        told = Prediction(told)
-    X, on_sphere = _signals(X, networks[0], told, rng)
+    X, on_sphere = _signals(X, networks[0], check_rng(rng))
+    used = Prediction(undefined="nothing is predicted") if prediction is None else prediction
+    if prediction is None and isinstance(family, Family):
+        used = family.predict(kind, X, head)
     above = np.triu_indices(len(X), 1)
-    limit, constant = None, None
-    if told is not None:
-        told = told.at(X, head)
-        if known is not None and told.correction is None and on_sphere:
-            law = known.at(X, head)
-            log_power = law.log_power if told.exponent is None else told.log_power
-            onset = max(told.onset, law.onset)
-            told = replace(told, log_power=log_power, correction=law.correction, onset=onset)
-        if told.reach < ladder[-1]:
-            text = f"beyond depth {told.reach:.3g} rounding errors of the signals' means count"
-            told = replace(told, undefined=told.undefined or text)
-        if not told.undefined:
-            limit = told.complements(X, head)[above]
+    limit = None if used.undefined else used.complements(len(X))[above]
     alike = {network.replace(depth=1, alpha=1.0) for network in networks}
     usual = networks[0].is_relu and networks[0].input_filter_size == 1 and not networks[0].bias
     if engine == "auto" and on_sphere and usual and len(alike) == 1 and _keeps_digits(X, head):
-        route = "complements on the multi-sphere"
-        found = multisphere.gram_complements(networks, X, kind=kind, head=head, progress=progress)
+        K = multisphere.gram_complements(networks, X, kind=kind, head=head, progress=progress)
         roundings, absolute = _ROUNDINGS + np.sqrt(ladder), 0.0
     else:
-        route = "normalized kernel matrices"
-        found = 1.0 - _matrices(networks, X, kind, head, engine, progress)
+        K = 1.0 - _matrices(networks, X, kind, head, engine, progress)
         roundings, absolute = _ROUNDINGS + np.asarray(ladder, dtype=np.float64), 8 * _EPS
-    values = found[:, above[0], above[1]]
-    noise = roundings * _EPS * root_mean_square(values)
-    if told is not None and limit is not None:
-        noise += 4 * _EPS * np.abs(limit).max() + told.error
-        constant = told.distance_constant(X, head)
-    report = judge(ladder, values, noise + absolute, told, limit, constant, tolerance)
-    return replace(report, family=_name(family), kind=kind, head=head, shape=X.shape, route=route)
+    values = K[:, above[0], above[1]]
+    noise = roundings * _EPS * _root_mean_square(values) + absolute
+    name = getattr(family, "name", None) or getattr(family, "__name__", repr(family))
+    settings = {"family": str(name), "kind": kind, "head": head, "shape": X.shape}
+    return judge(ladder, values, noise, used, limit, **settings)
+
+
+def judge(
+    depths: tuple[int, ...],
+    values: np.ndarray,
+    noise: np.ndarray,
+    used: Prediction,
+    limit: np.ndarray | None,
+    **settings: Any,
+) -> Report:
+    """Judge whether kernels over a ladder of depths converge as predicted.
+
+    `values` are complements, (n_depths, n_pairs), with rounding errors `noise`, (n_depths,), and
+    `limit` the predicted complements, or None.
+    """
+    L = np.array(depths, dtype=np.float64)
+    distance = _root_mean_square(values - (math.nan if limit is None else limit))
+    mean = values.mean(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = np.append(np.nan, -np.diff(np.log(distance)) / np.diff(np.log(L)))
+    slope[~np.isfinite(slope)] = np.nan
+    columns = (1.0 - mean, mean, distance, slope)
+    rows = zip(depths, *(column.tolist() for column in columns), strict=True)
+    exponent, verdict, reason = Estimate(math.nan, math.inf), UNDEFINED, used.undefined
+    if limit is not None:
+        noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
+        law = _corrections(used, L, distance)
+        exponent = fits.fit_exponent(L, distance, noise, law)
+        verdict = _verdict(exponent, used.exponent)
+        reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}"
+        if math.isinf(law.left):
+            least = max(used.onset, depths[-1])
+            reason = f"the law sets in deeper than this ladder, at depth {least:.1e} or more"
+    table = tuple(Row._make(row) for row in rows)
+    return Report(table, used, exponent, verdict, reason, **settings)
+
+
+def _root_mean_square(values: np.ndarray) -> np.ndarray:
+    """Return the root mean square over the last axis, pairs of different signals."""
+    return np.sqrt((values * values).mean(axis=-1))
+
+
+def _verdict(fit: Estimate, predicted: float) -> str:
+    if abs(fit.value - predicted) > fit.bar:
+        return CONTRADICTS
+    return AGREES if fit.bar <= TOLERANCE * fit.value else OPEN
+
+
+def _corrections(used: Prediction, L: np.ndarray, distance: np.ndarray) -> Corrections:
+    """Return the corrections to the law, and what a fit leaves of them."""
+    q, last = used.correction, list(zip(L[-3:], np.maximum(distance[-3:], _EPS), strict=True))
+    first = (used.onset / float(L[-1])) ** q  # relative size of the first correction
+    if used.leading:
+        first = min(first, max(abs(size / used.leading(depth) - 1.0) for depth, size in last))
+    # What does not follow the law changes a slope by half at most: a root has half the power.
+    unsettled = max(used.unsettled(depth) / size for depth, size in last)
+    if max(first, unsettled) >= 1.0:
+        return Corrections(q, used.log_power, math.inf)
+    # Beside a logarithm the second correction has powers of logarithms that no removal takes away.
+    left = (first * (1.0 - math.log(first))) ** 2 if used.log_power else first**3
+    return Corrections(q, used.log_power, left + 0.5 * unsettled)
 
 
 def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
     """Return depths that are enough, and far enough apart, for fits."""
     ladder = check_depths(depths)
-    if len(ladder) < LEAST_DEPTHS:
+    if len(ladder) < fits.LEAST_DEPTHS:
         raise ValueError(
-            f"depths is {ladder!r}, expected at least {LEAST_DEPTHS} of them: an exponent needs "
-            "slopes, and its uncertainty how they change"
+            f"depths is {ladder!r}, expected at least {fits.LEAST_DEPTHS} of them: an exponent "
+            "needs slopes, and its error bar how they change"
         )
     for low, high in pairwise(ladder):
         if high < _LEAST_RATIO * low:
@@ -175,11 +266,7 @@ def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
     return ladder
 
 
-def _name(family: Networks) -> str:
-    return str(getattr(family, "name", None) or getattr(family, "__name__", repr(family)))
-
-
-def _network(family: Networks, depth: int) -> Network:
+def _network(family: Callable[[int], Network], depth: int) -> Network:
     if not callable(family):
         raise ValueError(f"family is {family!r}, expected a function from a depth to a Network")
     network = family(depth)
@@ -187,25 +274,19 @@ def _network(family: Networks, depth: int) -> Network:
     if network.depth != depth:
         raise ValueError(f"family returns a network of depth {network.depth}, expected {depth}")
     if network.input_scale == 0:
-        raise ValueError(
-            f"network is {network!r}, whose kernels are 0 and have no limit: expected a positive "
-            "input_scale"
-        )
+        raise ValueError(f"network is {network!r}, expected a positive input_scale: kernels are 0")
     return network
 
 
 def _signals(
-    X: np.ndarray | None, network: Network, prediction: Prediction | None, rng: np.random.Generator
+    X: np.ndarray | None, network: Network, rng: np.random.Generator
 ) -> tuple[np.ndarray, bool]:
     """Return the signals, given or drawn, and whether they are on the multi-sphere."""
     if X is None:
         sizes = network.filter_size, network.outer_filter_size, network.input_filter_size
-        X = multisphere.sample(_CASES, _CHANNELS, _PIXELS if max(sizes) > 1 else 1, rng)
+        X = multisphere.sample(*_DRAWN[:2], _DRAWN[2] if max(sizes) > 1 else 1, rng)
     X = check_signals(X, "X")
-    least, reason = 2, "a distance is taken over pairs of signals"
-    if prediction is None:
-        least, reason = 3, "without a prediction, pairs show whether a limit forgets the signals"
-    check_cases(X, least, reason)
+    check_cases(X, 2, "a distance is taken over pairs of signals")
     for i, x in enumerate(X):
         same = i + 1 + np.flatnonzero((X[i + 1 :] == x).all(axis=(1, 2)))
         if len(same):
@@ -214,16 +295,10 @@ def _signals(
                 "limits are about different signals"
             )
     # Without biases normalized ReLU kernels do not depend on the lengths of signals of one pixel.
-    lengthless = network.is_relu and not network.bias and X.shape[2] == 1
-    on_sphere = multisphere.contains(X) or lengthless
-    if on_sphere:
-        X = multisphere.project(X)  # the recursion takes all norms for exact, the limit does not
-    elif prediction is not None and prediction.requires_multisphere:
-        raise ValueError(
-            f"X of shape {X.shape} is not on the multi-sphere, which the prediction "
-            f'"{prediction.source}" requires (multisphere.project makes it so)'
-        )
-    return X, on_sphere
+    lengthless = network.is_relu and not network.bias and X.shape[2] == 1 and X.any(axis=1).all()
+    if multisphere.contains(X) or lengthless:
+        return multisphere.project(X), True  # the recursion takes all norms for exact
+    return X, False
 
 
 def _keeps_digits(X: np.ndarray, head: str) -> bool:
@@ -241,11 +316,10 @@ def _matrices(
     groups = defaultdict(list)
     for index, network in enumerate(networks):
         groups[network.replace(depth=1)].append(index)
-    options: dict[str, Any] = {"head": head, "engine": engine, "progress": progress}
-    options |= {"kinds": (kind,), "normalized": True}
     result = np.empty((len(networks), len(X), len(X)))
     for network, indices in groups.items():
-        depths = [networks[index].depth for index in indices]
-        result[indices] = gram(network, X, depths=depths, **options)[0]
+        options: dict[str, Any] = {"head": head, "engine": engine, "progress": progress}
+        options |= {"depths": [networks[index].depth for index in indices], "kinds": (kind,)}
+        result[indices] = gram(network, X, normalized=True, **options)[0]
     check_energies(result)
     return result

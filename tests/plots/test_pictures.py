@@ -14,13 +14,13 @@ from rescntk.regression import LearnedSignals
 from rescntk.theory import (
     conditioning,
     depth,
-    families,
     learning,
     locality,
     multisphere,
     smoothness,
     spectrum,
 )
+from tests import families
 from tests.processes import run
 from tests.project.pages import ROOT
 
@@ -133,8 +133,8 @@ def test_limit_distances():
         families.resnet(1.0),
         families.resnet(1.0, readout=False),
         families.huang_ffnet(),
-        families.resnet(1.0).network,
-        families.cnn(1),  # with the law of the third family
+        families.resnet(1.0).__call__,  # predicts nothing
+        families.cnn(1),
     )
     reports = [depth.check(family, depths=LADDER) for family in found]
     ax = plots.limit_distances(*reports)
@@ -142,7 +142,7 @@ def test_limit_distances():
     laws = [line for line in ax.get_lines() if line.get_linestyle() != "None"]
     assert len(points) == len({line.get_marker() for line in points}) == 5
     for line, report in zip(points, reports, strict=True):
-        name = "spread" if report.prediction is None else "distance"
+        name = "complement" if report.prediction.undefined else "distance"
         assert (line.get_xdata() == LADDER).all()
         assert (line.get_ydata() == report.column(name)).all()
         (name,) = [text for text in ax.texts if text.get_color() == line.get_color()][:1]
@@ -151,17 +151,15 @@ def test_limit_distances():
     names = [text.get_text() for text in ax.texts if text.get_text()]
     heights = [text.get_position()[1] for text in ax.texts if text.get_text()]
     assert max(heights) < 1 and np.diff(heights).max() < -0.149  # none over another
-    constant = f"predicted {reports[0].predicted_constant:.4g} $L^{{-1}}$"
-    assert any("exponent 1.000 ± " in name and name.endswith(constant) for name in names)
-    assert sum(name.endswith("predicted $L^{-1}$") for name in names) == 1
-    assert sum(name.endswith(r"predicted 0.375 $\log L$ $L^{-1}$") for name in names) == 2
+    assert any("exponent 1.000 ± " in name and "predicted $L^{-1}$" in name for name in names)
+    assert sum(name.endswith(r"predicted $\log L$ $L^{-1}$") for name in names) == 2
     assert ax.get_ylabel() == (
-        "distance from the predicted limit (rms over pairs) or\n"
-        "spread of the pairs (standard deviation)"
+        "1 − normalized kernel (mean) or\ndistance from the predicted limit (rms)"
     )
-    assert len(laws) == 3
-    assert (laws[0].get_ydata() == reports[0].column("predicted")).all()
-    assert laws[1].get_ydata()[-1] == reports[1].column("distance")[-1]
+    assert len(laws) == 4
+    for line, report in zip(laws[:2], reports[:2], strict=True):
+        y, (p, last) = line.get_ydata(), (report.prediction.exponent, report.rows[-1].distance)
+        assert np.abs(y / (last * (np.array(LADDER) / LADDER[-1]) ** -p) - 1).max() <= 1e-12
     assert ax.get_xscale() == ax.get_yscale() == "log"
     mine = plots.figure((4, 3)).subplots()
     assert plots.limit_distances(reports[0], ax=mine) is mine

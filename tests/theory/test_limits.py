@@ -1,14 +1,16 @@
 """Predicted limits and constants against closed forms and deep kernels."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.theory import conditioning, depth, families, limits, multisphere
+from rescntk.theory import conditioning, degeneracy, depth, limits, multisphere
+from rescntk.theory.limits import Family
 from rescntk.validation import HEADS, KINDS
-from tests import tolerances
+from tests import families, tolerances
 from tests.covering import pairs_meet
 from tests.ladders import pairs
 from tests.oracles.papers import _row_box, kappa0, kappa1
@@ -16,9 +18,13 @@ from tests.oracles.papers import _row_box, kappa0, kappa1
 EPS = tolerances.EPS["float64"]
 
 
+def normalized(K):
+    return K / np.sqrt(np.multiply.outer(K.diagonal(), K.diagonal()))
+
+
 @pytest.mark.parametrize(("inner", "outer"), [(3, 3), (1, 3), (5, 1), (3, 7)])
 @pytest.mark.parametrize("head", HEADS)
-def test_the_two_layer_limit_in_closed_form(inner, outer, head):
+def test_the_limit_of_one_layer_in_closed_form(inner, outer, head):
     """½ box(κ1(u) + u κ0(u)) with u = box t."""
     X, d = multisphere.sample(4, 3, 6, rng=2), 6
     network = rk.Network(1, inner, outer_filter_size=outer, trained=("inner", "outer"))
@@ -33,19 +39,20 @@ def test_the_two_layer_limit_in_closed_form(inner, outer, head):
         K[i, k] = heads[HEADS.index(head)]
     own = np.sqrt(K.diagonal())
     expected = K / np.multiply.outer(own, own)
-    limit = limits.two_layer(network).replace(head=head)(X)
+    limit = normalized(limits.one_layer(network, X, head=head))
     # κ0 at the pixels that a signal shares with itself: √(2 eps)/π, of which the mean is taken.
     assert np.abs(limit - expected).max() <= 2 * np.sqrt(2 * 16 * EPS) / np.pi
 
 
-def test_the_two_layer_limit_is_for_any_signals_and_activation(rng):
+def test_the_limit_of_one_layer_is_for_any_signals_and_activation(rng):
     X = rng.standard_normal((4, 2, 5))
     for network in (
         rk.Network(1, 3, trained=("inner", "outer")),
         rk.Network(1, 3, activation="erf", c_v=1.3, c_w=0.7, trained=("inner",)),
         rk.Network(1, 1, input_filter_size=3, trained=("outer",)),
+        rk.Network(1, 3, dilation=2, input_filter_size=3, input_scale=1.7, trained=("outer",)),
     ):
-        limit = limits.two_layer(network).replace(head="gap")(X)
+        limit = normalized(limits.one_layer(network, X, head="gap"))
         deep = [network.replace(depth=n, alpha=1 / n) for n in (100, 200)]
         kernels = [rk.Kernel(net, "ntk", "gap", normalized=True)(X) for net in deep]
         far, near = (np.abs(K - limit).max() for K in kernels)
@@ -53,14 +60,11 @@ def test_the_two_layer_limit_is_for_any_signals_and_activation(rng):
         assert 1.8 <= far / near <= 2.2
 
 
-def test_dilated_networks():
-    """Dilation leaves the dot product and the law of all ones alone, and no input filter has it."""
-    assert limits.two_layer(rk.Network(3, 1, dilation=2)).network.input_filter_size == 1
-    assert limits.decaying(rk.Network(1, dilation=2), 0.75, "ntk").rate == "L^-0.5"
-    assert limits.decaying(rk.Network(1, dilation=2, trained="inner"), 0.75, "ntk") is None
-    for function in (limits.two_layer, lambda network: depth.check(lambda n: network)):
+def test_layers_of_different_dilations_are_refused():
+    network = rk.Network(2, dilation=(1, 2))
+    for function in (Family, lambda network: depth.check(lambda n: network)):
         with pytest.raises(ValueError, match=r"has the dilations \(1, 2\), expected one for all"):
-            function(rk.Network(2, dilation=(1, 2)))
+            function(network)
 
 
 @pytest.mark.parametrize("head", ["trace", "gap"])
@@ -70,23 +74,28 @@ def test_dilated_deep_networks_are_ones_where_rings_differ(head, rng):
     z[:, ::2] = x[:, ::2]
     X = np.stack([x, z])
     network = rk.Network(4000, dilation=2)
-    prediction = limits.fixed(network, "gpk")
+    # Pixel pairs that differ, less those of a signal with itself: 3 of 6, or (36 − 3) − (36 − 6).
+    different = 3 / 6 if head == "trace" else 3 / 36
+    constant = conditioning.asymptotic_complement(1) * different
     found = multisphere.gram_complements([network], X, head=head)[0, 0, 1]
     # Corrections are of order log(L)/L. One closed ring more would double the trace's constant.
-    assert found == pytest.approx(prediction.constant(X, head) / 4000**2, rel=0.03)
+    assert found == pytest.approx(constant / 4000**2, rel=0.03)
 
 
 @pytest.mark.parametrize(("head", "kind", "alpha"), pairs_meet(HEADS, KINDS, [1.0, 2.0]))
 def test_the_constant_of_theorem_6_1(kind, head, alpha):
-    """L^(2γ−1) times the distance tends to the predicted constant; general signals too."""
-    family = families.decaying(rk.Network(1, alpha=alpha, outer_filter_size=1), 1.0)
+    """L^(2γ−1) times the distance tends to the constant of docs/theory/depth_limits.md."""
+    family = Family(rk.Network(1, alpha=alpha, outer_filter_size=1), 1.0)
     for X in (multisphere.sample(4, 3, 5, 1), np.random.default_rng(1).standard_normal((4, 2, 5))):
-        prediction = family.predict(kind)
-        constant = prediction.distance_constant(X, head)
-        limit = prediction.complements(X, head)
+        A = limits.dot_product(family.network, X, head)
+        G = limits.one_layer(family.network, X, kind, head)
+        growth = G.diagonal() / A.diagonal()
+        change = G - 0.5 * A * np.add.outer(growth, growth)
+        root = np.sqrt(np.multiply.outer(A.diagonal(), A.diagonal()))
+        constant = alpha**2 * math.sqrt(np.mean(pairs(change / root) ** 2))
         deep = 1000
         K = rk.Kernel(family(deep), kind, head, normalized=True)(X)
-        distance = math.sqrt(np.mean(pairs(1 - limit - K) ** 2))
+        distance = math.sqrt(np.mean(pairs(family.predict(kind, X, head).limit - K) ** 2))
         # The next order is Lα² = α²/L, times a factor of the same kind as the first.
         assert abs(deep * distance / constant - 1) <= 20 * alpha**2 / deep
 
@@ -95,16 +104,24 @@ def test_the_constant_of_theorem_6_1(kind, head, alpha):
 def test_gap_sees_its_own_pixels(pixels):
     """¼ becomes d/(d + 3), and 1 − K̄ becomes (1/d) of the law."""
     X = multisphere.sample(4, 3, pixels, rng=0)
-    quarter = limits.fixed(rk.Network(1), "ntk")
-    found = pairs(1 - quarter.complements(X, "gap"))
-    assert np.abs(found - pixels / (pixels + 3)).max() <= 8 * EPS
-    ones = limits.fixed(rk.Network(1), "gpk")
-    law = conditioning.asymptotic_complement(1)
-    assert abs(ones.distance_constant(X, "gap") / law - 1 / pixels) <= 1e-11
-    assert abs(ones.distance_constant(X, "trace") / law - 1) <= 8 * EPS
-    # 16 d/(d+3)² times ⅜, from the derivative of (¼+η)/((1 + (d−1)(¼+η))/d).
-    expected = 0.375 * 16 * pixels / (pixels + 3) ** 2
-    assert abs(quarter.distance_constant(X, "gap") / expected - 1) <= 1e-9
+    for trained, share in (("inner", 1 / 4), ("readout", 1.0)):
+        pooled = share * pixels / (1 + (pixels - 1) * share)
+        family = Family(rk.Network(1, trained=trained))
+        limit = pairs(family.predict("ntk", X, "gap").limit)
+        assert np.abs(limit - pooled).max() <= 8 * EPS
+        # The derivative of x/((1 + (d − 1)x)/d) is 16 d/(d + 3)² at ¼, and 1/d at 1.
+        slope = pixels / (1 + (pixels - 1) * share) ** 2
+        for head, factor in (("trace", 1.0), ("gap", slope)):
+            ladder = [2**k for k in range(7, 15)]
+            report = depth.check(family, X, depths=ladder, head=head)
+            L, distance = report.column("depth"), report.column("distance")
+            if share == 1.0:
+                constant, bar = distance[-1] * L[-1] ** 2, 0.02
+                law = conditioning.asymptotic_complement(1)
+            else:
+                constant, bar = np.diff(L * distance)[-1] / np.log(L[-1] / L[-2]), 0.05
+                law = degeneracy.LOG_RATE
+            assert abs(constant / (law * factor) - 1) <= bar
 
 
 def test_pixels_that_agree_stay_so_without_filters():
@@ -112,27 +129,65 @@ def test_pixels_that_agree_stay_so_without_filters():
     X = multisphere.sample(3, 3, 3, rng=0)
     X[1, :, :2] = X[0, :, :2]
     for size, agreeing in ((1, 2 / 3), (3, 0.0)):
-        limit = limits.fixed(rk.Network(1, size), "ntk").complements(X, "trace")
+        limit = 1 - Family(rk.Network(1, size)).predict("ntk", X).limit
         assert abs(limit[0, 1] - 0.75 * (1 - agreeing)) <= 8 * EPS
         deep = multisphere.gram_complements([rk.Network(4000, size)], X, kind="ntk", head="trace")
         assert np.abs(deep - limit).max() <= 1e-3 * 30 / 4
 
 
+def test_families_are_the_papers():
+    for n in (1, 5, 64):
+        assert families.resnet(0.75, 5)(n) == rk.literature.barzilai_resnet(n, 5, n**-0.75)
+        assert families.resnet_fixed(0.5)(n) == rk.literature.barzilai_resnet(n, 3, 0.5)
+        assert families.cnn(5)(n) == rk.literature.barzilai_cnn(n, 5)
+        assert families.huang_resnet(0.6)(n) == rk.literature.huang_resnet(n, 0.6)
+        assert families.huang_ffnet()(n) == rk.literature.huang_ffnet(n)
+    quarters = families.resnet(Fraction(3, 4), 5)
+    assert (quarters.name, quarters(64)) == ("ResNet, α = L^-0.75", families.resnet(0.75, 5)(64))
+    X = multisphere.sample(3, 3, 4, rng=0)
+    for gamma, rate in ((0.0, "log(L) L^-1"), (0.25, "L^-0.5"), (0.5, "L^-1"), (1.25, "L^-1.5")):
+        assert families.resnet(gamma).predict("ntk", X).rate == rate
+    assert families.resnet(0.0, readout=False).name == "ResNet, α = 1, readout frozen"
+    assert families.huang_resnet().name == "ResNet, filters of 1, α = L^-1, readout frozen"
+    leaky = rk.Network(1, skip=False, activation="relu", negative_slope=0.2)
+    assert Family(leaky).name == "CNN, leaky with 0.2"
+
+
+def test_predictions_that_are_undefined_say_why(rng):
+    sphere, free = multisphere.sample(3, 3, 4, rng=0), rng.standard_normal((3, 3, 4))
+    erf, windows = rk.Network(1, activation="erf"), rk.Network(1, input_filter_size=3)
+    for network, gamma, X, why in (
+        (rk.Network(1), 0.0, free, "the signals are not on the multi-sphere"),
+        (erf, 0.3, sphere, "for γ < ½ there is no theory of this activation or its inputs"),
+        (windows, 0.0, sphere, "for γ < ½ there is no theory of this activation or its inputs"),
+        (rk.Network(1, trained="input"), 0.0, sphere, "no rate is known without inner and outer"),
+    ):
+        assert Family(network, gamma).predict("ntk", X).undefined.startswith(why)
+
+
 def test_refusals():
+    X = multisphere.sample(3, 3, 4, rng=0)
     for make, says in (
-        (lambda: limits.two_layer(rk.Network(1, input_filter_size=5)), "is 3 and input_filter_s"),
-        (lambda: limits.two_layer(rk.Network(1, dilation=2)), "dilation 2, expected 1: the limit"),
-        (lambda: limits.decaying(rk.Network(1, skip=False), 1.0, "ntk"), "no skip connections"),
-        (lambda: limits.decaying(rk.Network(1, alpha=0), 1.0, "ntk"), "alpha, c_v, c_w are 0.0"),
-        (lambda: limits.fixed(rk.Network(1, alpha=0), "ntk"), "without a residual branch"),
-        (lambda: limits.decaying(rk.Network(1, c_v=0), 0.5, "gpk"), "c_v, c_w are 1.0, 0.0, 1.0"),
-        (lambda: limits.fixed(rk.Network(1, c_v=0), "ntk"), "alpha, c_v, c_w are 1.0, 0.0, 1.0"),
+        (lambda: Family(3), "network is 3, expected a rescntk.Network"),
+        (lambda: Family(rk.Network(1), -1), "gamma is -1, expected a finite number of at least 0"),
+        (lambda: Family(rk.Network(1, skip=False), 1.0), "no skip connections"),
+        (lambda: Family(rk.Network(1, alpha=0), 1.0), "alpha, c_v, c_w are 0.0"),
+        (lambda: Family(rk.Network(1, alpha=0)), "without a residual branch"),
+        (lambda: Family(rk.Network(1, c_v=0), 0.5), "alpha, c_v, c_w are 1.0, 0.0, 1.0"),
+        (lambda: Family(rk.Network(1), name=3), "name is 3, expected a string"),
+        (lambda: families.resnet(1.0)(0), "depth is 0"),
+        (lambda: families.cnn().predict("nngp", X), "kind is 'nngp'"),
+        (lambda: families.cnn().predict("gpk", X, "mean"), "head is 'mean'"),
+        (lambda: families.cnn().predict("gpk", X[0]), r"X has shape \(3, 4\)"),
         (lambda: limits.Prediction(0.5, exponent=-1), "exponent is -1"),
         (lambda: limits.Prediction(0.5, exponent=0), "exponent is 0, expected a positive number"),
         (lambda: limits.Prediction(0.5, log_power=2), "log_power is 2"),
         (lambda: limits.Prediction(0.5, onset=-5.0), "onset is -5.0"),
         (lambda: limits.Prediction(0.5, correction=np.nan), "correction is nan"),
-        (lambda: limits.Prediction(0.5, constant="c"), "constant is 'c'"),
+        (lambda: limits.Prediction(2.0), "limit is 2.0, expected correlations from -1 to 1"),
+        (lambda: limits.Prediction(True), "limit is True, expected correlations"),
+        (lambda: limits.Prediction("dot"), "limit has dtype <U3, expected .* a number"),
+        (lambda: limits.Prediction([[1.0], [1.0, 2.0]]), "limit is not a rectangular array"),
     ):
         with pytest.raises(ValueError, match=says):
             make()
