@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from fractions import Fraction
-from functools import cached_property
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from ..network import Filter
 from . import biases, repeated
 from .boxes import circular_sum
 from .doubt import DOUBTFUL, MOST_DOUBT, MOST_E, MOST_PARALLEL, PARALLEL, SHALLOW, TIED
-from .kept import between_calls, once_a_layer
+from .kept import between_calls, once, once_a_layer
 from .protocol import Request, ScaledKernel
 
 _RESCALE_BITS = 32
@@ -169,7 +168,7 @@ class Scaling:
         factor *= self.step(layer) * float(self._dither)
         return float(self.dtype.type(factor * unit)) / unit if unit > 0 else factor
 
-    @cached_property
+    @once
     def constants(self) -> np.ndarray:
         """The constants of layers 0 … L, (L + 1,), with `Activation.constants` among the fields.
 
@@ -203,7 +202,7 @@ class Scaling:
             layers[name] = [layer[name] for layer in self.biases]
         return layers
 
-    @cached_property
+    @once
     def biases(self) -> list[dict[str, float]]:
         """The constants `biases.NAMES` of layers 0 … L."""
         return biases.constants(self)
@@ -216,7 +215,7 @@ class Scaling:
         """Return the e such that a layer's corrected numbers are kernels divided by 2^e."""
         return self.exponents[layer] - repeated.undithered(self._dither, layer)[1]
 
-    @cached_property
+    @once
     def layers(self) -> list[SimpleNamespace]:
         """The `constants` as numbers of Python, which arrays take faster than records."""
         names, rows = self.constants.dtype.names or (), self.constants.tolist()

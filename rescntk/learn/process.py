@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from threadpoolctl import threadpool_limits
 
+from ..engines.kept import once
 from ..regression import Decomposition, decompose
 
 _LEVEL = 1
@@ -60,7 +60,7 @@ class Process:
         lower[np.tril_indices(n)] = self.triangle
         return lower + np.tril(lower, -1).T
 
-    @cached_property
+    @once
     def _solved(self) -> np.ndarray | Decomposition:
         """The Cholesky factor of K + λW⁻¹; if a small λ leaves it singular, K decomposed."""
         matrix = self.matrix

@@ -53,3 +53,40 @@ def test_a_pair_of_long_signals_is_interrupted(engine, threads, in_deficits):
             assert process.stdout.read() == "1 True True\n"
         finally:
             process.kill()
+
+
+FORKS = """
+import os, threading
+import numpy as np, rescntk as rk
+def compute(seed, alpha):
+    X = np.random.default_rng(seed).standard_normal((3, 1, 4))
+    return rk.ResCNTK(2, alpha=alpha)(X, engine={engine!r}, threads=1)
+def work():
+    for k in range(10**9):
+        if stopped:
+            return
+        compute(k, 1 + k / 1000)
+compute(0, 1.0)
+stopped = []
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for k in range(20):
+    child = os.fork()
+    if child == 0:
+        compute(k, 2.0)
+        os._exit(0)
+    os.waitpid(child, 0)
+stopped.append(True)
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork")
+@pytest.mark.parametrize("engine", CPU)
+def test_forks_while_threads_compute(engine):
+    """No lock is shared by all objects of a class, which a fork would leave taken for ever."""
+    command = [sys.executable, "-c", FORKS.format(engine=engine)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "done\n"

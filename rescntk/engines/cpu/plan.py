@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ import numba
 import numpy as np
 
 from ..geometry import longest_reach, receptive_reach
+from ..kept import once
 from ..protocol import Request, blocks, cut
 from ..scaling import Scaling, scaling_of
 from . import is_swept, sums_in_registers
@@ -204,13 +204,13 @@ class Plan:
         """Pixel pairs of two of the longest signals."""
         return self.longest * self.scaling(self.longest).offsets
 
-    @cached_property
+    @once
     def right_cases(self) -> int:
         """Right cases, of the longest signals, whose rows fill the groups of a task."""
         filled = -(-self._rows_of_task(self.longest) // self.scaling(self.longest).offsets)
         return max(1, min(filled, self._most_right_cases))
 
-    @cached_property
+    @once
     def left_cases(self) -> int:
         """Left cases, of the longest signals, whose tables are held at once."""
         few_tables = TABLE_BYTES // self.scaling(self.longest).bytes_per_case(self.n_channels)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ...validation import KINDS
 from .. import exact_sum
 from ..doubt import pixel_weights
 from ..geometry import on_ring
-from ..kept import with_object
+from ..kept import once, with_object
 from ..layer import NEARLY_OPPOSITE
 from ..protocol import ScaledKernel, check_stop, stop_flag
 from .arguments import Constants, Results
@@ -75,7 +74,7 @@ class NumbaRun:
         axes = (d, d) if self.has_pixels else (d, 1) if self.direct else (d,) * self.shares
         self.values = np.zeros((*shape, *axes), plan.dtype if self.direct else np.float64)
 
-    @cached_property
+    @once
     def constants_of_deficits(self) -> Constants:
         windows = filter_sum(1)  # windows are channels
         return self.constants._replace(layers=self._layers(), window=windows, swept=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from threading import RLock
 from typing import cast
 
@@ -13,6 +13,7 @@ import numpy as np
 from ...arrays import Array, Batch, SignalList, channels_and_length, in_order
 from ...validation import check_free_memory
 from ..geometry import first_places, numbered, on_ring
+from ..kept import once
 from ..masses import Mass, MassLayer, mass_layers, read_exactly
 from ..protocol import Request
 from ..scaling import Scaling
@@ -147,17 +148,17 @@ class SignalBlock:
         groups = [*(self._tables or []), *self._packed.values()]
         return sum(table.nbytes for group in groups for table in group if table is not None)
 
-    @cached_property
+    @once
     def _sorted(self) -> np.ndarray:
         """(cases,), the cases as tables have them: the longest first."""
         return np.argsort(-self.lengths, kind="stable")
 
-    @cached_property
+    @once
     def _place(self) -> np.ndarray:
         """(cases,), the place of each case in the tables."""
         return np.argsort(self._sorted)
 
-    @cached_property
+    @once
     def each_length(self) -> list[tuple[Scaling, Array]]:
         signals = self._signals.of_each_length(self.cases)
         return [(self._plan.scaling(some.shape[2]), some) for some in signals]
@@ -174,35 +175,35 @@ class SignalBlock:
                 self._tables = made
             return self._tables
 
-    @cached_property
+    @once
     def cancelled(self) -> np.ndarray:
         """(cases,), `SignalTables.cancelled`."""
         if self._whole is not self:
             return self._whole.cancelled[self.here]
         return np.concatenate([each.cancelled for each in self.tables])[self._place]
 
-    @cached_property
+    @once
     def bias(self) -> np.ndarray:
         """(cases,), `SignalTables.bias`."""
         if self._whole is not self:
             return self._whole.bias[self.here]
         return np.concatenate([each.bias for each in self.tables])[self._place]
 
-    @cached_property
+    @once
     def bounds(self) -> np.ndarray:
         """(2, depths asked for, cases), `SignalTables.bounds`."""
         if self._whole is not self:
             return self._whole.bounds[..., self.here]
         return np.concatenate([each.bounds for each in self.tables], axis=-1)[..., self._place]
 
-    @cached_property
+    @once
     def means(self) -> Array:
         """(channels, cases), the means of `SignalTables.means`."""
         if self._whole is not self:
             return self._whole.means[:, self.here]
         return np.concatenate([each.means for each in self.tables], axis=1)[:, self._place]
 
-    @cached_property
+    @once
     def means_or_parts(self) -> Array:
         """`means`; for shares (channels, cases, d), `SignalTables.mean_parts` and 0 behind them."""
         if not self._plan.request.shares:
