@@ -69,7 +69,7 @@ def alpha_derivative(
         raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
     check_network(kernel.network, BASIC_FIELDS | {"bias"})
     net, step = kernel.network, STEPS[check_dtype(dtype)]
-    grows = not kernel.normalized and net.scales_layers
+    grows = not kernel.normalized and net.homogeneous
     layers = net.depth if grows else 0  # that multiply the kernel by 1 + β
 
     def matrix(alpha: float) -> Any:

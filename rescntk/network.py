@@ -242,28 +242,12 @@ class Network:
         return self.activation == "relu" and self.negative_slope == 0.0
 
     @property
-    def scales_signals(self) -> bool:
-        """True if σ(cu) = c σ(u) for c > 0: a signal and its biases may be divided by its size."""
-        return activation_of(self).homogeneous
+    def homogeneous(self) -> bool:
+        """True if σ(cu) = c σ(u) for c > 0: signals and layers may be divided by their sizes.
 
-    @property
-    def scales_layers(self) -> bool:
-        """True if layers multiply all variances by `growth`, biases apart: it may be taken out."""
-        return activation_of(self).homogeneous
-
-    @property
-    def shares_bounds(self) -> bool:
-        """True if signals of one size have the same bounds on their kernels, in all layers."""
-        return activation_of(self).homogeneous
-
-    @property
-    def keeps_root_errors(self) -> bool:
-        """True if the rounding errors of √q count in rows of float32."""
-        return activation_of(self).homogeneous
-
-    @property
-    def works_in_float32(self) -> bool:
-        """True if rows of float32 keep the digits of small and of deep kernels."""
+        A signal's biases are divided with it. Signals of one size have the same bounds on their
+        kernels in all layers, and rows of float32 keep the digits of small and of deep kernels.
+        """
         return activation_of(self).homogeneous
 
     @property

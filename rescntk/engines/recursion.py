@@ -103,7 +103,7 @@ class Recursion:
         self.xp = array_module(left.tables.scale)
         self._unit_vectors = left.tables.unit_vectors, right.tables.unit_vectors
         self.seam, self.odd = rows.seam(self.xp), scaling.activation.odd
-        self.scales_layers = request.network.scales_layers
+        self.homogeneous = request.network.homogeneous
         self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
         self.constants, self._initial = scaling.layers, request.network.parts.initial
         self.biased = request.network.bias > 0.0
@@ -253,7 +253,7 @@ class Recursion:
             if self._linear_box is None or self._linear_box[0] != key:
                 self._linear_box = key, key[1] * self._box(self._linear, window)
             linear = self._linear_box[1]
-            tangent = (linear if self.scales_layers else scale * linear) + tangent
+            tangent = (linear if self.homogeneous else scale * linear) + tangent
         if self.biased:
             tangent = tangent + constants.bias_tangent * self._bias_product
         if constants.twice_inner_minus_readout == 0.0:
@@ -268,7 +268,7 @@ class Recursion:
         """Add boxes of the branch to F, D, D⁺ and A, where they are needed."""
         depths = self.request.depths
         if tangent_g is not None:
-            K = branch.K if self.scales_layers else branch.K * self._tangent_scale(layer - 1)
+            K = branch.K if self.homogeneous else branch.K * self._tangent_scale(layer - 1)
             tangent = tangent_branch(branch.times_slope(tangent_g), K, self.constants[layer])
             self.tangent = self._add_tangent(self.tangent, tangent, layer)
         if layer < depths[-1]:
@@ -286,14 +286,14 @@ class Recursion:
     def _add_tangent(self, state: Array, branch: Array, layer: int) -> Array:
         """Return A after a layer, divided by the powers of two that A has grown by."""
         state = self._add(state, branch, layer)
-        return state if self.scales_layers else state * self._tangent_scale(layer, layer - 1)
+        return state if self.homogeneous else state * self._tangent_scale(layer, layer - 1)
 
     def _tangent_scale(self, layer: int, since: int = 0) -> Array | float:
         """Return the power of two by which A is multiplied after a layer, over that `since`.
 
         Layers that are rescaled for all signals have the powers of `Scaling.exponents` instead.
         """
-        if self.scales_layers:
+        if self.homogeneous:
             return 1.0
         scale = self.rows.spread(tangent_scale((self.left, self.right), layer, since))
         exact: Array = scale.astype(self.scaling.dtype)

@@ -90,10 +90,10 @@ class Scaling:
         For layers 0 … L, the e such that the layer is stored divided by 2^e.
     common_bounds : array (2, depths asked for)
         Of `KINDS`: a bound on √(kernel at any pixel) for all signals of mean energy 1, as
-        `averaged`. 0 unless `Network.shares_bounds`.
+        `averaged`. 0 unless `Network.homogeneous`.
     mean_variances : list of float
         Mean of Σ / unit over pixels in layers 0 … L, for signals divided by their size
-        (`signal_tables`). Empty unless `Network.shares_bounds`.
+        (`signal_tables`). Empty unless `Network.homogeneous`.
     """
 
     def __init__(self, request: Request, n_channels: int, d: int) -> None:
@@ -104,7 +104,7 @@ class Scaling:
         self.equivariant = request.head == "equivariant"
         self.dtype = np.dtype(request.dtype)
         self.activation = activation_of(net)
-        dithered = net.scales_layers and not net.skip
+        dithered = net.homogeneous and not net.skip
         self._dither = repeated.DITHER if dithered else Fraction(1)
         self.exponents = self._exponents()
         self.input_scale = 1.0 / n_channels if net.input_scale is None else net.input_scale
@@ -112,7 +112,7 @@ class Scaling:
         # Of kernels at x = z: of signals of mean energy 1, and of biases of variance 1 alone.
         self._means, self._bias_means = np.zeros((2, 2, len(self.depths)))
         self.bias_energy = biases.energy(net)
-        if net.shares_bounds:
+        if net.homogeneous:
             self._find_means()
         self._set_length(d)
 
@@ -225,7 +225,7 @@ class Scaling:
     def correction(self, depth: int) -> float:
         """Return the factor that takes rounded constants and the dither out of a result."""
         net = self.network
-        if not net.scales_layers or depth == 0:
+        if not net.homogeneous or depth == 0:
             return 1.0
 
         def constant(layer: int) -> Fraction:
@@ -244,7 +244,7 @@ class Scaling:
         growth = self.network.growth * float(self._dither)
         if self.network.bias:  # variances stay above the biases'
             growth = max(growth, float(self._dither))
-        if not self.network.scales_layers or growth == 0.0:
+        if not self.network.homogeneous or growth == 0.0:
             return (0,) * (self.depth + 1)
         if abs(math.log2(growth)) > _MOST_BITS:
             raise ValueError(
@@ -271,7 +271,7 @@ class Scaling:
         amplification = xp.ones_like(variance)
         exponent = xp.zeros(variance.shape[1], dtype=np.int64)
         scale: Array | float = 1.0
-        grows = with_tangent and not net.scales_layers
+        grows = with_tangent and not net.homogeneous
 
         def add_bias(pixels: Array, layer: int, name: str, times: float = 1.0) -> Array:
             return pixels if bias is None else pixels + times * self.biases[layer][name] * bias
@@ -364,7 +364,7 @@ class Scaling:
     @property
     def keeps_root_errors(self) -> bool:
         """True if tables keep the rounding errors of √q: only in float32 (doubt.py)."""
-        return self.network.keeps_root_errors and self.dtype == np.float32
+        return self.network.homogeneous and self.dtype == np.float32
 
     @property
     def doubtful(self) -> float:

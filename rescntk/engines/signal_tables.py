@@ -146,7 +146,7 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
         bits = math.frexp(net.bias)[1]
         peak = xp.maximum(peak, bits)
         peak = xp.where(xp.any(X, axis=(0, 1)), peak, bits)
-    exponent = peak - 1 if net.scales_signals else _linear_exponent(scaling, xp, peak, len(X))
+    exponent = peak - 1 if net.homogeneous else _linear_exponent(scaling, xp, peak, len(X))
     scale = xp.ldexp(xp.ones(X.shape[2]), exponent)
     X = pixels = X / scale
     means = xp.zeros((X.shape[0], X.shape[2]))
@@ -167,14 +167,14 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
     else:
         energy = circular_sum(_energy(X), *window)
         X = X[:0]
-    if not (net.scales_signals or bool(xp.isfinite(energy).all())):
+    if not (net.homogeneous or bool(xp.isfinite(energy).all())):
         raise OverflowError("the signals are too large: their squares exceed float64")
     norm = xp.sqrt(energy)
     unit_vectors = xp.asarray(X / xp.where(norm > 0, norm, 1.0), dtype=scaling.dtype)
     per_square = scaling.input_scale / window.n_taps
     unit = xp.full(X.shape[2], per_square)
     variance, bias = energy * unit, (net.bias / scale) / math.sqrt(per_square or 1.0)
-    if net.scales_signals:
+    if net.homogeneous:
         whole = variance + scaling.bias_energy * (net.bias / scale) ** 2 if net.bias else variance
         size = xp.sqrt(_squared_size(scaling, xp, whole))
         divisor = xp.where(size > 0, size, 1.0)
@@ -208,7 +208,7 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     n_tables = 2 + scaling.keeps_root_errors + len(activation.extra(xp, variance, 1.0))
     layers = xp.empty((n_tables, number, *variance.shape), dtype=scaling.dtype)
     recursion = scaling.variances(
-        xp, variance, with_tangent=not net.shares_bounds, bias=bias * bias if net.bias else None
+        xp, variance, with_tangent=not net.homogeneous, bias=bias * bias if net.bias else None
     )
     windows_of, together = list[Array](), _TOGETHER // max(1, math.prod(variance.shape))
     # `check_peaks` reports what is too large.
@@ -218,9 +218,9 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
             if len(windows_of) >= together or layer == scaling.depth:
                 _write_pixels(scaling, layers, layer + 1 - len(windows_of), windows_of)
                 windows_of = []
-            if not net.scales_signals:
+            if not net.homogeneous:
                 peaks.append(at.window.max())  # stays on its device
-            if net.shares_bounds:
+            if net.homogeneous:
                 continue
             exponents[layer] = at.tangent_exponent
             amplification = xp.maximum(amplification, at.amplification.max(axis=0))
@@ -230,9 +230,9 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
                     bounds[k, t] = xp.sqrt(table.max(axis=0))
                 for k, table in enumerate((at.features, at.tangent)):
                     sizes[k, t] = xp.sqrt(table[0] if scaling.equivariant else mean(xp, table))
-    if net.shares_bounds:
+    if net.homogeneous:
         bounds[...] = scaling.bounds(mean(xp, variance), bias * bias)
-    if not net.scales_signals:
+    if not net.homogeneous:
         scaling.check_peaks(xp, peaks)
     if not activation.odd:
         vectors = vectors[:0]

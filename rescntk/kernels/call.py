@@ -118,7 +118,7 @@ class KernelCall:
         as_float64 = self.in_place and self.dtype == np.float64
         copied = 0 if as_float64 else self.dtype.itemsize * len(self.order)
         # Rows of erf are float64 always (docs/theory/erf.md).
-        working = self.dtype.name if network.works_in_float32 else "float64"
+        working = self.dtype.name if network.homogeneous else "float64"
         # An image of one line, or of one column, is a signal.
         width = self.axes[1] if len(self.axes) == 2 and min(self.axes) > 1 else 1
         self.request = Request(

@@ -62,7 +62,7 @@ def complements(
 
 def of_unit_energy(network: Network, X: np.ndarray) -> np.ndarray:
     """Return signals times factors that normalized kernels do not see: none for erf."""
-    if not network.scales_signals:
+    if not network.homogeneous:
         return X
     X = X / _or_one(np.abs(X).max(axis=(1, 2), keepdims=True))
     return X / _or_one(np.sqrt((X**2).mean(axis=(1, 2), keepdims=True)))
@@ -87,7 +87,7 @@ def _integrate(
     n_offsets, n_pairs), are half the squared distances.
     """
     parts, activation, c_w = network.parts, activation_of(network), network.c_w
-    decay = network.branch_gain if network.scales_layers else 0.0  # ReLU: e^βt is the unit
+    decay = network.branch_gain if network.homogeneous else 0.0  # ReLU: e^βt is the unit
     inner, outer = network.inner_filter(2), network.outer_filter(2)
 
     def covariance(q: np.ndarray, D: np.ndarray) -> np.ndarray:

@@ -104,7 +104,7 @@ class KernelOnGrid:
         scale = 1.0 if network.input_scale is None else C * network.input_scale
         mantissa, exponent = math.frexp(scale)
         for layer, pixels in enumerate(windows(network, d)[0], start=1):
-            q = 1.0 if network.scales_signals else math.ldexp(mantissa, exponent)
+            q = 1.0 if network.homogeneous else math.ldexp(mantissa, exponent)
             self._dual, self._own_slope, self._gain, share = _at_variance(network, q)
             self._inner, outer = network.inner_filter(layer), network.outer_filter(layer)
             # The tangent kernel of the layer's branch on the diagonal: o + μ0 (i + τ).
