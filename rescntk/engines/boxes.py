@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from ..arrays import Array, ArrayT, array_module
+from ..arrays import Array, array_module
 from ..network import Filter
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Seam(NamedTuple):
         return rows
 
 
-def with_halo(pixels: ArrayT, halo: int, seam: Seam | None = None) -> ArrayT:
+def with_halo(pixels: Array, halo: int, seam: Seam | None = None) -> Array:
     """Return rows with the `halo` pixels, at most d, before their first and after their last pixel.
 
     Without a `seam`, rows close in themselves.
@@ -49,13 +49,13 @@ def with_halo(pixels: ArrayT, halo: int, seam: Seam | None = None) -> ArrayT:
         before = before.take(seam.preceding, axis=seam.axis)
         after = after.take(seam.following, axis=seam.axis)
     parts = [before[len(pixels) - halo :], pixels, after[:halo]]
-    joined: ArrayT = array_module(pixels).concatenate(parts)
+    joined: Array = array_module(pixels).concatenate(parts)
     return joined
 
 
 def circular_sum(
-    pixels: ArrayT, size: int, step: int = 1, width: int = 1, seam: Seam | None = None
-) -> ArrayT:
+    pixels: Array, size: int, step: int = 1, width: int = 1, seam: Seam | None = None
+) -> Array:
     """Return the sum over the window of `size` (odd) taps, `step` pixels apart, at each pixel.
 
     Images are summed along their lines, then across them: windows have `size` taps on both axes.
@@ -71,7 +71,7 @@ def circular_sum(
     step = step if seam is not None else step_on_ring(step, d)
     if step * (size // 2) > d:  # a halo would be longer still
         return merged(pixels, size, step, operator.add, partial(shifted, seam=seam))
-    piece: ArrayT = with_halo(pixels, step * (size // 2), seam)
+    piece: Array = with_halo(pixels, step * (size // 2), seam)
     total, reached, width = piece[:d], 1, 1
     while 2 * width <= size:
         shift = width * step
@@ -83,10 +83,10 @@ def circular_sum(
     return total
 
 
-def across(pixels: ArrayT, width: int, change: Callable[[ArrayT], ArrayT]) -> ArrayT:
+def across(pixels: Array, width: int, change: Callable[[Array], Array]) -> Array:
     """Return pixels after a `change` along the lines of images, whose pixels it gets on axis 0."""
     lines = pixels.reshape(-1, width, *pixels.shape[1:]).swapaxes(0, 1)
-    changed: ArrayT = change(lines).swapaxes(0, 1).reshape(pixels.shape)
+    changed: Array = change(lines).swapaxes(0, 1).reshape(pixels.shape)
     return changed
 
 
@@ -118,12 +118,12 @@ def step_on_ring(step: int, length: int) -> int:
     return (step - 1) % length + 1
 
 
-def shifted(pixels: ArrayT, shift: int, seam: Seam | None = None) -> ArrayT:
+def shifted(pixels: Array, shift: int, seam: Seam | None = None) -> Array:
     """Return the pixel `shift` places on (back, where negative) at each pixel of axis 0."""
     turns, rest = divmod(shift, len(pixels))
     before: Array = pixels
     after: Array = pixels
     if seam is not None:
         before, after = (pixels.take(seam.after(turns + k), axis=seam.axis) for k in (0, 1))
-    moved: ArrayT = array_module(pixels).concatenate([before[rest:], after[:rest]])
+    moved: Array = array_module(pixels).concatenate([before[rest:], after[:rest]])
     return moved

@@ -137,7 +137,8 @@ class Recursion:
 
     def _kernel(self, kind: str, layer: int) -> Array:
         """Return a kernel at each pixel pair; the head "gap" adds the mean of F⁰ by itself."""
-        kernel, scale = (self.features, 1.0) if kind == "gpk" else (self.tangent, self._initial)
+        kernel = self.features if kind == "gpk" else self.tangent
+        scale: Any = 1.0 if kind == "gpk" else self._initial
         if self._linear is None or self.scaling.adds_mean:
             return kernel
         if kind == "ntk":

@@ -6,7 +6,7 @@ Arguments are checked. Results are multiplied by their scale, or normalized, pie
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -75,15 +75,15 @@ class KernelCall:
     places among the depths that the engine computes. `in_place` is True if these are the depths
     asked for, in their order. With `shares` (`Request.shares`), Z is set even where it is X; with
     `gradients`, where it was given.
-    `paired` and `names` are as for `check_batches`. Z may be `PreparedSignals`. `sides` are X and
-    Z as the engine takes them.
+    X and Z are arrays or lists of arrays; Z may be None, `PreparedSignals` or a `PreparedKernel`.
+    `paired` and `names` are as for `check_batches`. `sides` are X and Z as the engine takes them.
     """
 
     def __init__(
         self,
         network: Network,
-        X: Array | Sequence[Array],
-        Z: Array | Sequence[Array] | PreparedSignals | PreparedKernel | None,
+        X: Any,
+        Z: Any,
         head: str,
         kinds: Iterable[str],
         depths: Iterable[int] | None,
