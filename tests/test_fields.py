@@ -160,7 +160,9 @@ ROOMS = {
     "theory.jacobian.jacobian_bound_ratio": Room(jacobian.jacobian_bound_ratio, base=TIRER),
     "theory.limits.Family, γ = 0": Room(predicted(0.0), {"depth", "trained", *SCALES}),
     "theory.limits.Family, γ = 1": Room(
-        predicted(1.0), {"depth", "outer_filter_size", "trained", *SCALES}
+        predicted(1.0),
+        {"depth", "outer_filter_size", "alpha", "c_v", *SCALES},
+        base={"trained": ("inner", "outer")},
     ),
     "theory.limits.dot_product": Room(
         lambda n: limits.dot_product(n, X, "equivariant"),

@@ -123,9 +123,8 @@ def test_no_verdict_is_false():
         assert depth.AGREES not in verdicts, f"{name}: {verdicts} {report}"
         if report.verdict == depth.AGREES:
             assert abs(report.exponent.value - report.prediction.exponent) <= 0.05
-    print(right, wrong)
-    assert sum(right.values()) == N_CASES
-    assert right[depth.AGREES] >= 60 and wrong[depth.CONTRADICTS] >= 500
+    assert right == {depth.AGREES: 67, depth.OPEN: 42, depth.UNDEFINED: 11}  # the page has the counts
+    assert wrong == {depth.CONTRADICTS: 582, depth.OPEN: 290}
 
 
 if __name__ == "__main__":
