@@ -5,48 +5,32 @@ Commands read files, call the library and write files. Errors and warnings are o
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import datasets, kernels, literature, plots
-from ._version import __version__
+from . import datasets, kernels, plots
 from .arrays import images_as_signals
 from .engines import available
 from .kernels.description import describe
 from .network import Network
+from .parsers import DEFAULT_DATA, FAMILIES, Command, parse
 from .plots.style import shown_name
 from .progress import has_terminal, say, show
 from .theory import conditioning, depth, multisphere
 from .theory.limits import Family
-from .validation import DTYPES, HEADS, KINDS, check_array, check_choice, check_integer
-
-DEFAULT_DATA = "JapaneseVowels"
-"""Data set of ``rescntk compare``: 270 training signals, 12 channels, 25 time steps."""
-
-DEFAULT_DEPTHS = (*range(1, 11), 12, 15, 18, 22, 27, 33, 40, 48, 58, 70, 84, 100)
-"""Depths of ``rescntk compare``: every depth to 10, then each about 1.2 times the depth before."""
-
-FAMILIES: dict[str, tuple[Callable[..., Network], dict[str, Any]]] = {
-    "resnet": (literature.barzilai_resnet, {"gamma": 0.75, "filter_size": 3, "readout": True}),
-    "resnet-fixed": (literature.barzilai_resnet, {"alpha": 1.0, "filter_size": 3}),
-    "cnn": (literature.barzilai_cnn, {"filter_size": 3}),
-    "huang-resnet": (literature.huang_resnet, {"gamma": 1.0}),
-    "huang-ffnet": (literature.huang_ffnet, {}),
-}
-"""Families of ``rescntk limits``: functions that make their networks, and the options with their
-defaults."""
+from .validation import DTYPES, KINDS, check_array, check_choice, check_integer
 
 ERRORS = (ValueError, OverflowError, ImportError, OSError, MemoryError, RuntimeError)
 """Errors that are reported as one line; all others are faults of the program."""
@@ -57,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_streams()
     try:
         try:
-            options = _options(sys.argv[1:] if arguments is None else arguments)
+            options = parse(sys.argv[1:] if arguments is None else arguments, COMMANDS)
         except SystemExit:  # argparse loses the errors of its own help and version
             show("", end="")
             raise
@@ -112,136 +96,6 @@ def _line(words: object) -> str:
 def _show_warning(message: Warning | str, *place: Any, **unused: Any) -> None:
     """Print a warning as one line, without its place in the code."""
     say(f"rescntk: warning: {_line(message)}")
-
-
-# ---------------------------------------------------------------- options
-
-
-def _options(arguments: Sequence[str]) -> Namespace:
-    """Return the options of a command; its files and options come in any order."""
-    summaries = {
-        compare: "condition numbers of CGPK and ResCGPK across depth",
-        limits: "the limit of a family of kernels at infinite depth, and the rate",
-        gram: "the kernel matrix of the signals in a file",
-        fit: "a classifier or regressor of the signals in a file",
-        predict: "labels or values of new signals, by a fitted model",
-        report: "a page about a fitted model's answers to labelled signals",
-        engines: "the engines that can compute here, and why others cannot",
-    }
-    lines = [f"  {command.__name__:9} {summary}" for command, summary in summaries.items()]
-    parser = argparse.ArgumentParser(
-        prog="rescntk",
-        description="Exact kernels of infinitely wide convolutional ResNets.",
-        epilog="\n".join(["commands:", *lines]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"rescntk {__version__}")
-    names = [command.__name__ for command in summaries]
-    parser.add_argument("command", choices=names, metavar="COMMAND", help="see below")
-    of_command = "files and options: see rescntk COMMAND --help"
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="…", help=of_command)
-    given = parser.parse_args(arguments)
-    return _parsers(summaries)[given.command].parse_intermixed_args(given.arguments)
-
-
-def _parsers(commands: Iterable[Callable[[Namespace], None]]) -> dict[str, Any]:
-    """Return the parser of each command's files and options, by its name."""
-    made: dict[str, argparse.ArgumentParser] = {}
-    for command in commands:
-        name = command.__name__
-        made[name] = argparse.ArgumentParser(prog=f"rescntk {name}", description=command.__doc__)
-        made[name].set_defaults(run=command)
-
-    def add(names: str, option: str, text: str, default: Any = None, **settings: Any) -> None:
-        """Add an option to some commands; without a type it is a text, or as its default."""
-        if default is not None:
-            text = f"{text} (default: {default})"
-            settings |= {"default": default, "type": type(default)}
-        for name in names.split():
-            made[name].add_argument(*option.split(), help=text, **settings)
-
-    def one_of(names: Sequence[str]) -> str:
-        """Return "a, b or c" for the help; the library checks the name."""
-        return f"{', '.join(names[:-1])} or {names[-1]}"
-
-    signals = "a .npy, .npz, .ts or .csv file of signals (n_cases, n_channels, n_timepoints)"
-    images = f"{signals}; .npy or .npz also of images, with an axis (width,) more"
-    trusted = "written by `rescntk fit`; open only files that you trust"
-    add("predict report", "model", trusted, type=Path)
-    add("gram fit predict report", "signals", images, type=Path, metavar="SIGNALS")
-    add("limits", "signals", signals, type=Path, nargs="?", metavar="SIGNALS")
-    add("compare", "signals", images, type=Path, nargs="?", metavar="SIGNALS")
-    add("gram", "others", "signals of the matrix's columns", type=Path, nargs="?", metavar="OTHERS")
-    label = "a .npy file, or a text with a label a line"
-    add("report", "labels", label, type=Path, nargs="?", metavar="LABELS")
-    reading = "compare limits gram fit predict report"
-    add(reading, "--array", "which array of a .npz file", metavar="NAME")
-    add("gram", "--others-array", "which array of a .npz file", metavar="NAME")
-    where = "where the matrix goes: a name in .npy, .npz or .zarr"
-    add("gram", "-o --output", where, type=Path, required=True, metavar="K.npy")
-    add("fit", "-o --output", "where the model goes", type=Path, required=True, metavar="M.joblib")
-    add("predict", "-o --output", "a .csv file (default: the screen)", type=Path, metavar="Y.csv")
-    add("report", "-o --output", "where the page goes", type=Path, required=True, metavar="R.html")
-    add(reading, "--overwrite", "replace an output", action="store_true")
-    add("fit predict", "--labels", label, type=Path, metavar="FILE")
-    add(
-        "fit predict report",
-        "--labels-array",
-        "which array of SIGNALS, a .npz file",
-        metavar="NAME",
-    )
-    together = "signals of one person, machine or day, left out together: a file like --labels"
-    add("fit", "--groups", together, type=Path, metavar="FILE")
-    add("fit", "--regression", "labels are numeric targets", action="store_true")
-    add("fit", "--effort", "fast, default, thorough or seconds", "default")
-    add("fit", "--class-weight", "balanced: all classes count alike", metavar="WEIGHT")
-    add("fit", "--standardize", "each: each signal by itself; true or false", metavar="HOW")
-    add("fit", "--missing", "missing values: refuse or interpolate", "refuse", metavar="HOW")
-    add("fit predict report", "--threads", "default: the engine's choice", type=int, metavar="N")
-    add("compare", "--data", f"a data set of aeon (default: {DEFAULT_DATA})", metavar="NAME")
-    add("limits", "--family", one_of(tuple(FAMILIES)), "resnet")
-    gamma = "alpha is depth**-gamma, for resnet (default: 0.75) and huang-resnet (default: 1)"
-    add("limits", "--gamma", gamma, type=float)
-    add("limits", "--alpha", "of resnet-fixed (default: 1)", type=float)
-    add("limits", "--filter-size", "odd (default: 3)", type=int, metavar="Q")
-    frozen = "train all but the last layer, for resnet"
-    add("limits", "--frozen-readout", frozen, dest="readout", action="store_const", const=False)
-    ladder: Any = {"type": _depths, "metavar": "L[,L…]"}
-    add("compare", "--depths", "separated by commas (default: 22 from 1 to 100)", **ladder)
-    powers = "separated by commas (default: powers of 2 from 8 to 16384, at least 6)"
-    add("limits", "--depths", powers, **ladder)
-    made["compare"].set_defaults(depths=DEFAULT_DEPTHS)
-    made["limits"].set_defaults(depths=depth.DEFAULT_DEPTHS)
-    add("gram", "--depth", "layers", 5)
-    add("compare gram", "--filter-size", "odd", 3, metavar="Q")
-    add("gram", "--input-filter-size", "pixels that layer 1 sees", 1, metavar="Q")
-    add("compare gram", "--alpha", "weight of the residual branch", 1.0)
-    add("gram", "--no-skip", "without skip connections: CGPK, CNTK", action="store_true")
-    add("limits", "--kind", one_of(KINDS), "ntk")
-    add("gram", "--kind", one_of((*KINDS, "both")), "ntk")
-    add("compare limits", "--head", one_of(HEADS), "trace")
-    add("gram", "--head", one_of(HEADS), "gap")
-    add("gram", "--normalized", "with 1 on the diagonal", action="store_true")
-    add("gram", "--dtype", f"{one_of(DTYPES)} (default: float64; for .zarr float32)")
-    add("gram", "--engine", "see `rescntk engines`", "auto")
-
-    add("limits", "--seed", "for the signals drawn without SIGNALS", 0)
-    raw = "use the signals unchanged; otherwise each pixel is scaled to one norm"
-    add("compare limits", "--raw", raw, action="store_true")
-    add("compare limits", "--out", "where the files go", Path(), metavar="FOLDER")
-    add("gram", "--block", "rows and columns of a block of .zarr (default: 1024)", type=int)
-    add("gram", "--workers", "compute .zarr in N processes", type=int, metavar="N")
-    add("gram", "--scheduler", "compute .zarr on a dask scheduler's workers", metavar="ADDRESS")
-    return made
-
-
-def _depths(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a list of integers separated by commas"
-        ) from None
 
 
 # ---------------------------------------------------------------- commands
@@ -339,7 +193,7 @@ def gram(options: Namespace) -> None:
     if options.others is not None:
         Z, Z_labels = datasets.read_labelled(options.others, options.others_array)
     pairs = (("X", X_labels), ("Z", Z_labels))
-    labels = {name: found.tolist() for name, found in pairs if found is not None}
+    labels = {name: of_signals.tolist() for name, of_signals in pairs if of_signals is not None}
     default = "float32" if suffix == ".zarr" else "float64"
     call: dict[str, Any] = {
         "network": network,
@@ -376,9 +230,7 @@ def fit(options: Namespace) -> None:
 
     Labels are in a .ts file, in the column label of a .csv file, or in --labels.
     """
-    from .learn import command
-
-    command.fit(options)
+    import_module("rescntk.learn.command").fit(options)
 
 
 def predict(options: Namespace) -> None:
@@ -386,9 +238,7 @@ def predict(options: Namespace) -> None:
 
     A regressor has value, deviation and novelty.
     """
-    from .learn import command
-
-    command.predict(options)
+    import_module("rescntk.learn.command").predict(options)
 
 
 def report(options: Namespace) -> None:
@@ -396,9 +246,19 @@ def report(options: Namespace) -> None:
 
     Labels are in the file of signals, in LABELS, or in an array of SIGNALS.
     """
-    from .learn import command
+    import_module("rescntk.learn.command").report(options)
 
-    command.report(options)
+
+COMMANDS: dict[Command, str] = {
+    compare: "condition numbers of CGPK and ResCGPK across depth",
+    limits: "the limit of a family of kernels at infinite depth, and the rate",
+    gram: "the kernel matrix of the signals in a file",
+    fit: "a classifier or regressor of the signals in a file",
+    predict: "labels or values of new signals, by a fitted model",
+    report: "a page about a fitted model's answers to labelled signals",
+    engines: "the engines that can compute here, and why others cannot",
+}
+"""The commands, each with a summary for the help."""
 
 
 # ---------------------------------------------------------------- compare and limits

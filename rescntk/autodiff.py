@@ -184,9 +184,9 @@ class _Calls:
         """Return the derivatives by X and by Z, each in its precision."""
         X, Z, dtype = self._arrays(X, Z)
         weights = np.asarray(weights)
-        found = self.kernel.vjp(X, Z, weights, dtype=self.dtype or dtype.name, **self.options)
-        of_z = None if Z is None else found.Z.astype(Z.dtype, copy=False)
-        return found.X.astype(X.dtype, copy=False), of_z
+        derivatives = self.kernel.vjp(X, Z, weights, dtype=self.dtype or dtype.name, **self.options)
+        of_z = None if Z is None else derivatives.Z.astype(Z.dtype, copy=False)
+        return derivatives.X.astype(X.dtype, copy=False), of_z
 
     @staticmethod
     def _arrays(X: Any, Z: Any) -> tuple[np.ndarray, Any, np.dtype]:

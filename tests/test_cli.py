@@ -14,7 +14,7 @@ import pytest
 
 import rescntk as rk
 from rescntk import __main__ as cli
-from rescntk import datasets
+from rescntk import datasets, parsers
 from rescntk.theory import depth, multisphere
 from tests import families
 
@@ -53,7 +53,7 @@ def test_the_main_job(tmp_path, capsys):
     assert printed.startswith("JapaneseVowels: 270 signals, 12 channels, 25 time steps")
     with open(out / "compare.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [int(row["depth"]) for row in rows] == list(cli.DEFAULT_DEPTHS)
+    assert [int(row["depth"]) for row in rows] == list(parsers.DEFAULT_DEPTHS)
     for row in rows:
         for name in ("cgpk", "rescgpk"):
             value, lower, upper = (float(row[name + end]) for end in ("", "_lower", "_upper"))

@@ -83,10 +83,10 @@ def read_labels(path: Path) -> np.ndarray:
 
 
 def _is_header(lines: list[str]) -> bool:
-    first, *others = lines
+    first, *later = lines
     if first.lower() in _LABEL_HEADERS:
-        return first not in others
-    return math.isnan(number(first)) and all(math.isfinite(number(line)) for line in others)
+        return first not in later
+    return math.isnan(number(first)) and all(math.isfinite(number(line)) for line in later)
 
 
 def number(text: str) -> float:
@@ -132,8 +132,8 @@ def _read_long(table: Any, missing: bool) -> tuple[list[np.ndarray], np.ndarray 
     for case, values in rows.groupby("case", sort=False):
         times = np.unique(values["time"])
         signal = np.full((len(channels), len(times)), np.nan)
-        places = np.searchsorted(channels, values["channel"].to_numpy(object))
-        signal[places, np.searchsorted(times, values["time"])] = values["value"]
+        of_channels = np.searchsorted(channels, values["channel"].to_numpy(object))
+        signal[of_channels, np.searchsorted(times, values["time"])] = values["value"]
         if len(values) < signal.size and not missing:
             raise ValueError(
                 f"case {short([case])} has {len(values)} values at {len(times)} times, "
@@ -188,14 +188,14 @@ def _read_wide(
             f"case, or for each channel of a case"
         )
     channels, signals = sorted(rows["channel"].unique()), []
-    for case, places in rows.reset_index().groupby("case", sort=False).groups.items():
-        order = rows["channel"].iloc[places].argsort(kind="stable")
-        if len(places) < len(channels):
-            known = rows["channel"].iloc[places]
+    for case, of_case in rows.reset_index().groupby("case", sort=False).groups.items():
+        order = rows["channel"].iloc[of_case].argsort(kind="stable")
+        if len(of_case) < len(channels):
+            given = rows["channel"].iloc[of_case]
             raise ValueError(
-                f"case {short([case])} has the channels {short(known)}, expected {short(channels)}"
+                f"case {short([case])} has the channels {short(given)}, expected {short(channels)}"
             )
-        signals.append(values[places[order]])
+        signals.append(values[of_case[order]])
     return signals, _one_label_each(rows)
 
 
@@ -205,10 +205,10 @@ def _time_columns(fields: list[str]) -> list[str] | None:
     A header of numbers counts 0, 1, 2, … or 1, 2, 3, …
     """
     names = ["case" if k == 0 and name == "" else name for k, name in enumerate(fields)]  # pandas'
-    known = [name for name in names if name in ("case", "channel", "label")]
-    times = [name for name in names if name not in known]
+    roles = [name for name in names if name in ("case", "channel", "label")]
+    times = [name for name in names if name not in roles]
     values = [number(name) for name in times]
-    if not known and not any(map(math.isnan, values)):
+    if not roles and not any(map(math.isnan, values)):
         steps = {round(after - before, 9) for before, after in pairwise(values)}
         whole = all(name.isdecimal() for name in times)
         if whole and values[0] in (0, 1) and steps <= {1.0} and len(values) > 1:
@@ -220,14 +220,14 @@ def _time_columns(fields: list[str]) -> list[str] | None:
             )
         return None
     gaps = [name.lower() in _MISSING for name in times]
-    if not known and all(gap or value == value for gap, value in zip(gaps, values, strict=True)):
+    if not roles and all(gap or value == value for gap, value in zip(gaps, values, strict=True)):
         return None
     parts = [_TIME_COLUMN.fullmatch(name) for name in times]
     numbered = [part for part in parts if part is not None]
     prefixes = {part[1] for part in numbered}
     counts = [float(part[2]) for part in numbered]
     rising = all(before < after for before, after in pairwise(counts))
-    twice = len(set(known)) < len(known) or ("channel" in known and "case" not in known)
+    twice = len(set(roles)) < len(roles) or ("channel" in roles and "case" not in roles)
     if len(numbered) < len(times) or not times or len(prefixes) > 1 or not rising or twice:
         raise ValueError(
             f"it has the columns {short(fields)}, expected a row for each value, with columns "
@@ -281,9 +281,9 @@ def _with_points(table: Any) -> Any:
     commas = table.map(lambda field: bool(_COMMA_NUMBER.fullmatch(field)))
     points = table.map(lambda field: "." in field and bool(_NUMBER.fullmatch(field)))
     if commas.any(axis=None) and points.any(axis=None):
-        found = [table.to_numpy(object)[kind.to_numpy()][0] for kind in (commas, points)]
+        examples = [table.to_numpy(object)[kind.to_numpy()][0] for kind in (commas, points)]
         raise ValueError(
-            f"it has numbers with commas and with points, {short(found)}, expected one of them"
+            f"it has numbers with commas and with points, {short(examples)}, expected one of them"
         )
     return table.mask(commas, table.map(lambda field: field.replace(",", ".")))
 

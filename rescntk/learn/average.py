@@ -115,14 +115,15 @@ class Average:
         returns f and its derivatives by both.
         """
         matrices: list[np.ndarray] = []
-        found = self.at(X, options, lambda _, K: matrices.append(K))
-        f, by_decision, by_novelty = answer(found.mean(), found.novelty)
+        decided = self.at(X, options, lambda _, K: matrices.append(K))
+        f, by_decision, by_novelty = answer(decided.mean(), decided.novelty)
         distances = self.usual.distances(X)
-        by_weights = np.einsum("pno,no->pn", found.decisions, by_decision)
-        by_novelties, by_distance = _weights_at_slopes(found, by_weights, distances, self.passes)
-        by_novelties += self._inverse_errors[:, None] * by_novelty * found.novelty / found.novelties
+        by_weights = np.einsum("pno,no->pn", decided.decisions, by_decision)
+        by_novelties, by_distance = _weights_at_slopes(decided, by_weights, distances, self.passes)
+        inverse = self._inverse_errors[:, None]
+        by_novelties += inverse * by_novelty * decided.novelty / decided.novelties
         slopes = np.zeros(X.shape) + self.usual.distance_slopes(X, by_distance)
-        steps = zip(self.passes, matrices, found.weights, by_novelties, strict=True)
+        steps = zip(self.passes, matrices, decided.weights, by_novelties, strict=True)
         for fitted, K, weights, of_novelty in steps:
             by_matrix = (weights[:, None] * by_decision) @ fitted.coefficients.T
             by_matrix += of_novelty[:, None] * fitted.novelty_slopes(K)
@@ -135,12 +136,12 @@ class Average:
         They are (n_cases, n_outputs, n_timepoints), of images with an axis more, of a list a list.
         """
         parts: list[list[np.ndarray]] = []
-        found = self.at(
+        decided = self.at(
             X,
             options,
             lambda fitted, K: parts.append(fitted.contributions(X, K, self.mean_target, options)),
         )
-        pairs = zip(found.weights.T, zip(*parts, strict=True), strict=True)
+        pairs = zip(decided.weights.T, zip(*parts, strict=True), strict=True)
         means = [np.tensordot(weights, np.array(of_passes), 1) for weights, of_passes in pairs]
         return np.array(means) if isinstance(X, np.ndarray) else means
 
@@ -270,16 +271,16 @@ def _weights_at(
 
 
 def _weights_at_slopes(
-    found: Decided, slopes: np.ndarray, distances: np.ndarray, passes: Sequence[FittedPass]
+    decided: Decided, slopes: np.ndarray, distances: np.ndarray, passes: Sequence[FittedPass]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return derivatives by novelties, (n_passes, n_cases), and by distances of levels, (n_cases,).
 
     They come from derivatives by `_weights_at`, (n_passes, n_cases).
     """
-    by_logarithm = found.weights * (slopes - (found.weights * slopes).sum(axis=0))
+    by_logarithm = decided.weights * (slopes - (decided.weights * slopes).sum(axis=0))
     by_novelty, by_line, by_level = (
         -power * (ratio > 1.0) * by_logarithm
-        for ratio, power in _discounts(found.novelties, distances, passes)
+        for ratio, power in _discounts(decided.novelties, distances, passes)
     )
     by_distance = by_level.sum(axis=0) / np.maximum(1.0, distances)
-    return (by_novelty + by_line) / found.novelties, by_distance
+    return (by_novelty + by_line) / decided.novelties, by_distance

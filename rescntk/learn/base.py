@@ -175,8 +175,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             self.best_score_error_ = float(np.sqrt(spread @ spread) / weights.sum())
         self.fit_seconds_ = time.perf_counter() - start
         if self.verbose:
-            found = f"{self.best_score_:.3f} ± {self.best_score_error_:.3f}"
-            say(f"{score} {found}, {self.fit_seconds_:.1f} s", stream="stdout")
+            with_error = f"{self.best_score_:.3f} ± {self.best_score_error_:.3f}"
+            say(f"{score} {with_error}, {self.fit_seconds_:.1f} s", stream="stdout")
 
     def _options(self) -> dict[str, Any]:
         """Return the options of kernels; n_jobs below 0 counts from the number of cores + 1."""
@@ -190,8 +190,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     def _read_again(self, X: Array) -> Signals:
         """Return X as signals, of the same shape as in `fit`."""
         check_is_fitted(self)
-        found: Signals = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
-        return found
+        signals: Any = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
+        return signals
 
     def _at(self, X: Array, watch: bool = False) -> Decided:
         """Return decisions, novelties and weights of the passes at signals X.

@@ -68,6 +68,6 @@ def calibrate(
     bounds = [(least, most)] + [(None, None)] * n_classes
     start = np.concatenate([[1.0], np.zeros(n_classes)])
     options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000}
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    offsets = (found[1:] - found[1:].mean()) * scale / found[0]
-    return found[0] / scale, offsets[1:] if n_classes == 2 else offsets
+    minimum = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    offsets = (minimum[1:] - minimum[1:].mean()) * scale / minimum[0]
+    return minimum[0] / scale, offsets[1:] if n_classes == 2 else offsets

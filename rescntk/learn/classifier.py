@@ -262,9 +262,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         """Return the weights of the classes that are given one by one."""
         given = self.class_weight
         if isinstance(given, Mapping):
-            other = [key for key in given if key not in classes]  # a fold may lack a class
-            if other and any(label not in given for label in classes):
-                raise ValueError(f"class_weight has keys {other}, expected some of {classes}")
+            unknown = [key for key in given if key not in classes]  # a fold may lack a class
+            if unknown and any(label not in given for label in classes):
+                raise ValueError(f"class_weight has keys {unknown}, expected some of {classes}")
             name = "class_weight of {!r}".format
             return {label: check_constant(value, name(label)) for label, value in given.items()}
         if given is None or (isinstance(given, str) and given == "balanced"):

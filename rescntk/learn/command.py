@@ -64,8 +64,8 @@ def predict(options: Namespace) -> None:
         _check_encoding([] if regression else model.classes_.tolist(), options.output)
     X, y = _labelled(options, regression)
     with _whole(options.model):
-        found = model._answers(X)
-    predicted, n = found[0], found[1][0].size
+        answers = model._answers(X)
+    predicted, n = answers[0], answers[1][0].size
     ends = [f"_{k}" for k in range(1, n + 1)] if n > 1 else [""]
     message = None
     if y is not None:
@@ -74,7 +74,7 @@ def predict(options: Namespace) -> None:
         message = f"score {score(y, predicted):.3f} on {len(X)} signals"
     header = [name + end for name in names for end in ends]
     text = io.StringIO()
-    rows = zip(*(c for values in found for c in np.atleast_2d(values.T).tolist()), strict=True)
+    rows = zip(*(c for values in answers for c in np.atleast_2d(values.T).tolist()), strict=True)
     csv.writer(text, lineterminator="\n").writerows([(*header, "novelty"), *rows])
     if options.output is None:
         show(text.getvalue().removesuffix("\n"))
@@ -124,14 +124,14 @@ def _model(options: Namespace) -> Any:
 def _check_encoding(labels: list[Any], output: Path | None) -> None:
     """Refuse labels that the screen, or a file in UTF-8, cannot have: escapes are other labels."""
     screen = getattr(sys.stdout, "encoding", None) or "utf-8"
-    encoding, place = (screen, "the screen") if output is None else ("utf-8", str(output))
+    encoding, target = (screen, "the screen") if output is None else ("utf-8", str(output))
     for label in labels:
         try:
             str(label).encode(encoding)
         except UnicodeEncodeError:
             raise ValueError(
                 f"the model has the label {label!r}, expected labels in {encoding}, the encoding "
-                f"of {place}{': -o Y.csv writes utf-8' * (output is None)}"
+                f"of {target}{': -o Y.csv writes utf-8' * (output is None)}"
             ) from None
 
 
@@ -162,13 +162,13 @@ def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
 
 def _one_each(path: Path, array: str | None, what: str, n: int) -> np.ndarray:
     """Return the labels, or the groups, of n signals in a file."""
-    found = datasets.read_labels(path, array)
-    if found.shape[:1] != (n,):
+    values = datasets.read_labels(path, array)
+    if values.shape[:1] != (n,):
         raise ValueError(
-            f"{path.name} has {what} of shape {found.shape}, expected ({n},): a "
+            f"{path.name} has {what} of shape {values.shape}, expected ({n},): a "
             f"{what.removesuffix('s')} for each signal"
         )
-    return found
+    return values
 
 
 def _texts(labels: np.ndarray) -> np.ndarray:

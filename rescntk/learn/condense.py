@@ -130,12 +130,12 @@ def _condense_pass(
         drawn = rng.permutation(n)[: _ROWS[1]]
         rows, goals, importance = take(signals, drawn), targets[drawn], weights[drawn]
     elif n < _ROWS[0] and isinstance(signals, np.ndarray):
-        one, other = rng.integers(n, size=(2, _ROWS[0] - n))
-        share = rng.uniform(0.0, 0.5, len(one)).reshape(-1, *[1] * (signals.ndim - 1))
-        between = (1.0 - share) * signals[one] + share * signals[other]
+        first, second = rng.integers(n, size=(2, _ROWS[0] - n))
+        share = rng.uniform(0.0, 0.5, len(first)).reshape(-1, *[1] * (signals.ndim - 1))
+        between = (1.0 - share) * signals[first] + share * signals[second]
         rows = np.concatenate([signals, between])
         goals = np.concatenate([targets, kernel(between, signals, **options) @ full.coefficients])
-        importance = np.concatenate([weights, np.ones(len(one))])
+        importance = np.concatenate([weights, np.ones(len(first))])
     learned = learn_signals(
         kernel,
         rows,
@@ -149,14 +149,14 @@ def _condense_pass(
         case_weights=importance,
         **options,
     )
-    found, unit = rounded(learned.signals)
-    S = restored(found, unit)
-    own = kernel(S, **options)
-    process = Process(own, full.penalty, np.ones(count))
+    whole, unit = rounded(learned.signals)
+    S = restored(whole, unit)
+    among_learned = kernel(S, **options)
+    process = Process(among_learned, full.penalty, np.ones(count))
     cross = [kernel(part, S, **options).astype(np.float64) for part in (rows, signals)]
     K = cross[1]
     coefficients, _ = solve_restricted(
-        cross[0], process.matrix, goals, importance[:, None], penalty, rounding_ridge(own)
+        cross[0], process.matrix, goals, importance[:, None], penalty, rounding_ridge(among_learned)
     )
     variances = process.variance(K) + full.penalty
     usual = float(np.average(variances, weights=weights))
@@ -177,7 +177,7 @@ def _condense_pass(
         novelties=np.ones(0),
         line=usual_line(variances / usual, weights),
         seconds=full.seconds,
-        learned=found,
+        learned=whole,
         unit=unit,
     )
 
@@ -186,26 +186,26 @@ def rounded(signals: Signals) -> tuple[Signals, np.ndarray]:
     """Return signals as whole numbers of their units, int8, and the units, (n_signals,)."""
     unit = np.array([np.abs(x).max() for x in signals]) / np.iinfo(np.int8).max
     unit = np.where(unit > 0, unit, 1.0)
-    found = [
+    whole = [
         np.rint(x / of_signal).astype(np.int8) for x, of_signal in zip(signals, unit, strict=True)
     ]
-    return (found if isinstance(signals, list) else np.array(found)), unit
+    return (whole if isinstance(signals, list) else np.array(whole)), unit
 
 
 def restored(whole: Signals, unit: np.ndarray) -> Signals:
     """Return the signals that `rounded` has made whole numbers, in float64."""
-    found = [x * of_signal for x, of_signal in zip(whole, unit, strict=True)]
-    return found if isinstance(whole, list) else np.array(found)
+    numbers = [x * of_signal for x, of_signal in zip(whole, unit, strict=True)]
+    return numbers if isinstance(whole, list) else np.array(numbers)
 
 
 def _centres(signals: Signals, labels: np.ndarray, count: int, rng: np.random.Generator) -> Signals:
     """Return `count` means of alike signals of a class; of lists, signals of each class."""
-    places = of_each_label(labels, count, rng)
+    drawn = of_each_label(labels, count, rng)
     if isinstance(signals, list):
-        return take(signals, places)
+        return take(signals, drawn)
     exponent, parts = moderate_exponent(signals), []  # KMeans squares the signals
     flat = np.ldexp(signals, -exponent).reshape(len(signals), -1)
-    for label, number in zip(*np.unique(labels[places], return_counts=True), strict=True):
+    for label, number in zip(*np.unique(labels[drawn], return_counts=True), strict=True):
         clusters = KMeans(number, n_init=3, random_state=int(rng.integers(2**31)))
         parts.append(clusters.fit(flat[labels == label]).cluster_centers_)
     return np.ldexp(np.concatenate(parts), exponent).reshape(count, *signals.shape[1:])

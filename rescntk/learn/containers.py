@@ -46,16 +46,16 @@ def as_signals(
     if isinstance(X, np.ndarray) and X.dtype == object:
         X = X.tolist()  # an array of arrays
     check_unmasked(X, name, SHAPES, IMPUTE)
-    found = set()
+    different = set()
     for i, case in enumerate(X if isinstance(X, (list, tuple)) else ()):
         try:
-            found.add(np.shape(case))
+            different.add(np.shape(case))
         except ValueError:
             raise ValueError(
                 f"{name} has channels of unequal length (first in case {i}), expected one "
                 f"length: pad, truncate or resample them ({RESIZE})"
             ) from None
-    shapes = sorted(found)
+    shapes = sorted(different)
     if len(shapes) > 1:
         if len({len(shape) for shape in shapes}) > 1:
             raise ValueError(f"{name} has cases of shapes {shapes}, expected {SHAPES}")

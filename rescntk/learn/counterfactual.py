@@ -124,14 +124,14 @@ def changed_signals(
         max_iterations=steps,
         progress=progress,
     )
-    answers, found = np.full(len(X), np.nan), np.isfinite(distances)
-    rows = np.flatnonzero(found)
+    answers, has_target = np.full(len(X), np.nan), np.isfinite(distances)
+    rows = np.flatnonzero(has_target)
     if len(rows):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DriftWarning)  # changed signals are meant to differ
             answers[rows] = goal.answers(take(changed, rows), rows)
-        found[rows] = goal.has(answers[rows], rows)
-    lost = np.flatnonzero(~found)
+        has_target[rows] = goal.has(answers[rows], rows)
+    lost = np.flatnonzero(~has_target)
     for case in lost:
         changed[case][...] = np.nan
     answers[lost] = distances[lost] = np.nan
@@ -141,7 +141,7 @@ def changed_signals(
             f"cases: {', '.join(map(str, lost[:20]))}{', …' * (len(lost) > 20)}",
             stacklevel=3,
         )
-    return Counterfactuals(changed, goal.targets, answers, distances, found)
+    return Counterfactuals(changed, goal.targets, answers, distances, has_target)
 
 
 class Objective:
@@ -194,14 +194,14 @@ def nearest_signals(
     ):
         for shape in dict.fromkeys(shapes):
             cases = np.array([k for k in range(n) if shapes[k] == shape])
-            others = np.array([s for s in starts if np.shape(s) == shape]).reshape(-1, *shape)
+            candidates = np.array([s for s in starts if np.shape(s) == shape]).reshape(-1, *shape)
             search = _Search(objective, np.array([X[k] for k in cases]), cases, level[cases])
-            search.start_near(others[:: -(-len(others) // _STARTS) or 1])
+            search.start_near(candidates[:: -(-len(candidates) // _STARTS) or 1])
             search.steps(max_iterations, tick)
             search.draw_near(_HALVINGS)
-            for place in np.flatnonzero(search.reached):
-                changed[cases[place]][...] = search.best[place]
-                distances[cases[place]] = search.best_distance[place]
+            for row in np.flatnonzero(search.reached):
+                changed[cases[row]][...] = search.best[row]
+                distances[cases[row]] = search.best_distance[row]
     return (changed if isinstance(X, list) else np.array(changed)), distances
 
 
@@ -211,11 +211,11 @@ def log_odds(logits: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.nda
     `logits` are logarithms of probabilities up to a constant, `places` columns of the classes.
     """
     rows = np.arange(len(places))
-    others = logits.copy()
-    others[rows, places] = -np.inf
-    slopes = -softmax(others, axis=1)
+    rivals = logits.copy()
+    rivals[rows, places] = -np.inf
+    slopes = -softmax(rivals, axis=1)
     slopes[rows, places] = 1.0
-    return logits[rows, places] - logsumexp(others, axis=1), slopes
+    return logits[rows, places] - logsumexp(rivals, axis=1), slopes
 
 
 def quasi_newton(gradient: np.ndarray, moves: np.ndarray, rises: np.ndarray) -> np.ndarray:
@@ -225,17 +225,17 @@ def quasi_newton(gradient: np.ndarray, moves: np.ndarray, rises: np.ndarray) -> 
     latest first. Changes along which the gradient does not rise are left out.
     """
     curvatures = (moves * rises).sum(axis=2)
-    known = curvatures > 1e-10 * np.sqrt((moves**2).sum(axis=2) * (rises**2).sum(axis=2))
-    inverse = np.divide(1.0, curvatures, out=np.zeros(curvatures.shape), where=known)
-    found, parts = gradient.copy(), []
+    curved = curvatures > 1e-10 * np.sqrt((moves**2).sum(axis=2) * (rises**2).sum(axis=2))
+    inverse = np.divide(1.0, curvatures, out=np.zeros(curvatures.shape), where=curved)
+    product, parts = gradient.copy(), []
     for move, rise, factor in zip(moves, rises, inverse, strict=True):
-        parts.append(factor * (move * found).sum(axis=1))
-        found -= parts[-1][:, None] * rise
-    squares = np.where(known[0], (rises[0] ** 2).sum(axis=1), 1.0)
-    found *= np.where(known[0], curvatures[0] / squares, 1.0)[:, None]
+        parts.append(factor * (move * product).sum(axis=1))
+        product -= parts[-1][:, None] * rise
+    squares = np.where(curved[0], (rises[0] ** 2).sum(axis=1), 1.0)
+    product *= np.where(curved[0], curvatures[0] / squares, 1.0)[:, None]
     for move, rise, factor in zip(moves[::-1], rises[::-1], inverse[::-1], strict=True):
-        found += (parts.pop() - factor * (rise * found).sum(axis=1))[:, None] * move
-    return found
+        product += (parts.pop() - factor * (rise * product).sum(axis=1))[:, None] * move
+    return product
 
 
 class _Search:
@@ -266,18 +266,18 @@ class _Search:
 
     def steps(self, count: int, tick: Callable[[int], None]) -> None:
         """Make steps from the best signals so far."""
-        places, shape = np.flatnonzero(self.best_distance > 0), self.X.shape
-        if not len(places):
+        searched, shape = np.flatnonzero(self.best_distance > 0), self.X.shape
+        if not len(searched):
             return
-        origin = self.X[places] / self.scale
-        moved = (self.best[places] / self.scale - origin).reshape(len(places), self.X[0].size)
-        gap = np.abs(self.level - self.first)[places]
-        aim, longest = self.level[places] + _MARGIN * gap, _LONGEST_STEP * self.unit
+        origin = self.X[searched] / self.scale
+        moved = (self.best[searched] / self.scale - origin).reshape(len(searched), self.X[0].size)
+        gap = np.abs(self.level - self.first)[searched]
+        aim, longest = self.level[searched] + _MARGIN * gap, _LONGEST_STEP * self.unit
 
         def at(v: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             Z = (origin[rows] + v.reshape(-1, *shape[1:])) * self.scale
-            f, slopes = self.objective(Z, self.cases[places[rows]])
-            self.keep(Z, f, places[rows])
+            f, slopes = self.objective(Z, self.cases[searched[rows]])
+            self.keep(Z, f, searched[rows])
             return f, (slopes * self.scale).reshape(v.shape)
 
         def lagrangian(
@@ -287,34 +287,34 @@ class _Search:
             values = 0.5 * (v**2).sum(axis=1) + 0.5 * force**2 / rho[rows]
             return values, v - force[:, None] * slopes
 
-        f, slopes = at(moved, np.arange(len(places)))
+        f, slopes = at(moved, np.arange(len(searched)))
         squares = (slopes**2).sum(axis=1)
         rows = going = np.flatnonzero(squares > 0)
         safe = np.where(squares > 0, squares, 1.0)
         mu = np.maximum(gap / safe, np.sqrt((moved**2).sum(axis=1) / safe))
         rho = mu / np.where(gap > 0, _GAP * gap, 1.0)
         moves, rises = np.zeros((2, _MEMORY, *moved.shape))
-        share, before = np.ones(len(places)), np.full(len(places), np.inf)
+        share, before = np.ones(len(searched)), np.full(len(searched), np.inf)
         for step in range(count):
             if step % _ROUND == 0:
                 if step:
                     mu = np.maximum(0.0, mu + rho * (aim - f))
-                    rho = np.where(f < self.level[places], _FIRMER * rho, rho)
-                    best = self.best_distance[places]
-                    ended = (best > (1.0 - _GAIN) * before) & (f >= self.level[places])
+                    rho = np.where(f < self.level[searched], _FIRMER * rho, rho)
+                    best = self.best_distance[searched]
+                    ended = (best > (1.0 - _GAIN) * before) & (f >= self.level[searched])
                     rows, before = rows[~ended[rows]], best
                 going, share[rows] = rows, 1.0
             if not len(going):
                 tick(1)
                 continue
             values, gradient = lagrangian(moved[going], f[going], slopes[going], going)
-            way = -quasi_newton(gradient, moves[:, going], rises[:, going])
-            length = np.sqrt((way**2).sum(axis=1))
+            direction = -quasi_newton(gradient, moves[:, going], rises[:, going])
+            length = np.sqrt((direction**2).sum(axis=1))
             part = share[going] * np.minimum(1.0, longest / np.maximum(length, 1e-300))
-            trial = moved[going] + part[:, None] * way
+            trial = moved[going] + part[:, None] * direction
             new_f, new_slopes = at(trial, going)
             new_values, new_gradient = lagrangian(trial, new_f, new_slopes, going)
-            good = new_values <= values + 1e-4 * part * (way * gradient).sum(axis=1)
+            good = new_values <= values + 1e-4 * part * (direction * gradient).sum(axis=1)
             taken = going[good]
             for memory, change in (
                 (moves, trial - moved[going]),
@@ -327,26 +327,26 @@ class _Search:
             going = going[share[going] > _LEAST_STEP]
             tick(1)
 
-    def start_near(self, others: np.ndarray) -> None:
+    def start_near(self, candidates: np.ndarray) -> None:
         """Start near the nearest of `others` that have the level."""
-        decided = self.objective.decide(others) if len(others) else ()
-        for place in np.flatnonzero(~self.reached) if len(others) else ():
-            f = self.objective.answer(*decided, np.full(len(others), self.cases[place]))[0]
-            self.keep(others, f, np.full(len(others), place))
+        decided = self.objective.decide(candidates) if len(candidates) else ()
+        for row in np.flatnonzero(~self.reached) if len(candidates) else ():
+            f = self.objective.answer(*decided, np.full(len(candidates), self.cases[row]))[0]
+            self.keep(candidates, f, np.full(len(candidates), row))
         self.draw_near(_FIRST_HALVINGS)
 
     def draw_near(self, halvings: int) -> None:
         """Halve the ways from X to the best signals, as often as it takes to come to the level."""
-        places = np.flatnonzero(self.reached & (self.best_distance > 0))
-        if not len(places):
+        rows = np.flatnonzero(self.reached & (self.best_distance > 0))
+        if not len(rows):
             return
-        ends = np.ones(len(places))
-        lower, axes = np.zeros(len(places)), [1] * (self.X.ndim - 1)
-        origin, way = self.X[places], self.best[places] - self.X[places]
+        ends = np.ones(len(rows))
+        lower, axes = np.zeros(len(rows)), [1] * (self.X.ndim - 1)
+        origin, direction = self.X[rows], self.best[rows] - self.X[rows]
         for _ in range(halvings):
             middle = 0.5 * (lower + ends)
-            Z = origin + middle.reshape(-1, *axes) * way
-            f = self.objective.values(Z, self.cases[places])
-            good = f >= self.level[places]
-            self.keep(Z, f, places)
+            Z = origin + middle.reshape(-1, *axes) * direction
+            f = self.objective.values(Z, self.cases[rows])
+            good = f >= self.level[rows]
+            self.keep(Z, f, rows)
             ends, lower = np.where(good, middle, ends), np.where(good, lower, middle)

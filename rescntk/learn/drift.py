@@ -168,12 +168,13 @@ def usual_signals(
     channels = _measure(X, exponent)
     shifts = _levels(X, exponent) - channels.level
     least = (_LEAST_SPREAD * channels.deviation) ** 2
-    own = np.arange(len(X)) if groups is None else groups
+    group_of = np.arange(len(X)) if groups is None else groups
     powers = np.hstack([shifts, shifts**2])
-    sums = np.zeros((own.max() + 1, powers.shape[1]))
-    np.add.at(sums, own, powers)
-    others = (powers.sum(axis=0) - sums[own]) / (len(X) - np.bincount(own)[own])[:, None]
-    mean, squares = np.split(others, 2, axis=1)
+    sums = np.zeros((group_of.max() + 1, powers.shape[1]))
+    np.add.at(sums, group_of, powers)
+    sizes = np.bincount(group_of)[group_of]
+    without_group = (powers.sum(axis=0) - sums[group_of]) / (len(X) - sizes)[:, None]
+    mean, squares = np.split(without_group, 2, axis=1)
     spreads = np.sqrt(np.maximum(squares - mean**2, 0.0) + least)
     left_out = _distances(shifts - mean, spreads)
     farthest = max(1.0, usual_line(left_out, weights))
@@ -208,10 +209,10 @@ def _levels(X: Signals, exponent: int) -> np.ndarray:
 
 def _measure(X: Signals, exponent: int) -> Channels:
     """Return levels and sizes of signals that are divided by two to the power `exponent`."""
-    own = moderate_exponent(X)  # signals may be far larger than in fit
-    points, more = [np.ldexp(x.reshape(len(x), -1), -own) for x in X], own - exponent
+    unit = moderate_exponent(X)  # signals may be far larger than in fit
+    points, more = [np.ldexp(x.reshape(len(x), -1), -unit) for x in X], unit - exponent
     constant = constant_channels(X)
-    levels = _levels(X, own)
+    levels = _levels(X, unit)
     sizes = np.where(constant, 0.0, [x.std(axis=1) for x in points])
     total = np.sqrt((sizes**2).mean(axis=0) + levels.var(axis=0))
     logs, error = _mean_and_error(np.log2(np.where(sizes > 0, sizes, np.nan)))

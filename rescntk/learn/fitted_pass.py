@@ -110,8 +110,8 @@ class FittedPass:
     ) -> np.ndarray:
         """Return derivatives by X from derivatives by `matrix`, (m_cases, n_signals)."""
         view, points = self.source.view, cast(Any, self.source.view(X))
-        found = self.source.vjp(points, self.signals, weights=by_matrix, fixed_Z=True, **options)
-        return cast(np.ndarray, view.adjoint(X, np.asarray(found.X, np.float64)))
+        slopes = self.source.vjp(points, self.signals, weights=by_matrix, fixed_Z=True, **options)
+        return cast(np.ndarray, view.adjoint(X, np.asarray(slopes.X, np.float64)))
 
     def variance(self, novelties: np.ndarray) -> np.ndarray:
         """Return the variance of new observations, (m_cases, n_outputs), from the `novelty`."""

@@ -137,13 +137,13 @@ class SignalKernel(SklearnKernel):
         OverflowError is raised if a value exceeds the dtype.
         """
         kernel, signals = self.kernel, self._signals(X, "X")
-        others = None if Y is None or Y is X else self._signals(Y, "Y")
+        columns = None if Y is None or Y is X else self._signals(Y, "Y")
         if eval_gradient and Y is not None:
             raise ValueError("Y is given, expected eval_gradient without it")
         if eval_gradient and not self.hyperparameter_alpha.fixed:
-            found = alpha_derivative(kernel, signals, engine=self.engine, threads=self.threads)
-            return found.kernel, (self.alpha * found.derivative)[:, :, None]
-        K = kernel(signals, others, **self.options())
+            by_alpha = alpha_derivative(kernel, signals, engine=self.engine, threads=self.threads)
+            return by_alpha.kernel, (self.alpha * by_alpha.derivative)[:, :, None]
+        K = kernel(signals, columns, **self.options())
         return (K, np.empty((*K.shape, 0))) if eval_gradient else K
 
     def diag(self, X: Array) -> np.ndarray:

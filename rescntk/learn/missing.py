@@ -31,7 +31,7 @@ def complete(X: S, name: str, missing: str | None = None) -> S:
     the last of these points values are constant. Images are refused, and so is infinity. Without
     `missing` messages do not name the option. Signals that are not of floats are returned as given.
     """
-    places, gaps = [], 0
+    incomplete, gaps = [], 0
     for case, x in enumerate(X if any(x.dtype.kind == "f" for x in X) else ()):
         bad = ~np.isfinite(x)
         if not bad.any():
@@ -43,10 +43,10 @@ def complete(X: S, name: str, missing: str | None = None) -> S:
             raise ValueError(
                 f"{name} contains infinity (first in {where}), expected finite numbers"
             )
-        places.append((case, bad))
-    if not places:
+        incomplete.append((case, bad))
+    if not incomplete:
         return X
-    case, bad = places[0]
+    case, bad = incomplete[0]
     if missing != INTERPOLATE or bad.ndim > 2:
         option = f"{OPTION}; or " if missing is not None and bad.ndim == 2 else ""
         values = "value" if gaps == 1 else "values"
@@ -55,7 +55,7 @@ def complete(X: S, name: str, missing: str | None = None) -> S:
             f"finite numbers: {option}fill them in first ({IMPUTE})"
         )
     filled: Any = X.copy() if isinstance(X, np.ndarray) else list(X)
-    for case, bad in places:
+    for case, bad in incomplete:
         filled[case] = _interpolated(X[case], bad, name, case)
     return filled
 

@@ -317,8 +317,8 @@ def in_time(
         done += work
         if report:
             now = time.perf_counter()
-            rest = (now - start) / done * sum(works[number:])
-            report(line + f"{now - begin:.1f} s, about {rest:.2g} s left")
+            remaining = (now - start) / done * sum(works[number:])
+            report(line + f"{now - begin:.1f} s, about {remaining:.2g} s left")
 
 
 def _seconds_per_work(first: Pass, X: Signals, options: dict[str, Any]) -> float:

@@ -208,8 +208,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         def predictions(Z: Any, cases: np.ndarray) -> np.ndarray:
             return np.asarray(self.predict(Z)).reshape(len(cases), -1)[:, column]
 
-        def has(found: np.ndarray, cases: np.ndarray) -> np.ndarray:
-            return np.abs(found - targets[cases]) <= _EQUAL * self.target_scale_[column]
+        def has(answers: np.ndarray, cases: np.ndarray) -> np.ndarray:
+            return np.abs(answers - targets[cases]) <= _EQUAL * self.target_scale_[column]
 
         goal = Goal(answer, signs * values, targets, predictions, has)
         return changed_signals(
@@ -254,8 +254,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     @property
     def intercept_(self) -> np.ndarray:
         """The mean target, to which shares of time points add, (n_targets,)."""
-        found = self._intercept * self._moderate_scale + self._moderate_mean
-        return self._unscaled(found[None]).reshape(-1)
+        mean = self._intercept * self._moderate_scale + self._moderate_mean
+        return self._unscaled(mean[None]).reshape(-1)
 
     def contributions(self, X: Array) -> Any:
         unit = np.ldexp(self._moderate_scale, self._exponents)

@@ -98,14 +98,14 @@ def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
     truth = np.asarray(y)
     X = read_signals(model, X, reset=False, n_channels=model.n_channels, images=True)
     answers: Any = model._answers(X)
-    tell: Any = _classes
+    tell = _classes
     if truth.shape != answers[0].shape:
         raise ValueError(
             f"y has shape {truth.shape}, expected {answers[0].shape}: one for each signal"
         )
     if isinstance(model, ResidualKernelRegressor):
         truth, tell = check_targets(truth, len(X)), _values
-    sections, worst = tell(model, X, truth, *answers)
+    sections, worst = tell(model, truth, answers)
     sections += [_shares(model, X, truth, worst[:_SHOWN]), _novel(X, answers[2])]
     sections += [_drift(model, X), _passes(model)]
     name = type(model).__name__
@@ -133,15 +133,16 @@ def _picture(figure: Any) -> str:
 
 
 def _classes(
-    model: Any, X: Any, y: np.ndarray, found: np.ndarray, chance: np.ndarray, novelty: np.ndarray
+    model: Any, y: np.ndarray, answers: tuple[np.ndarray, ...]
 ) -> tuple[list[Section], np.ndarray]:
     """Return the sections about classes, and the wrong answers, the most certain first."""
-    if y.dtype.kind != found.dtype.kind and {y.dtype.kind, found.dtype.kind} & set("UO"):
-        y, found = y.astype(str), found.astype(str)  # the text "1" is the label 1
-    right = found == y
+    labels, chance, novelty = answers
+    if y.dtype.kind != labels.dtype.kind and {y.dtype.kind, labels.dtype.kind} & set("UO"):
+        y, labels = y.astype(str), labels.astype(str)  # the text "1" is the label 1
+    right = labels == y
     low, high = binomtest(int(right.sum()), len(y)).proportion_ci(method="wilson")
-    labels = np.union1d(model.classes_.astype(found.dtype), y)
-    measures = precision_recall_fscore_support(y, found, labels=labels, zero_division=np.nan)
+    classes = np.union1d(model.classes_.astype(labels.dtype), y)
+    measures = precision_recall_fscore_support(y, labels, labels=classes, zero_division=np.nan)
     summary = (
         ("accuracy", f"{right.mean():.3f}", f"95 % interval {low:.3f} to {high:.3f}"),
         ("balanced accuracy", f"{np.nanmean(measures[1]):.3f}", "mean over classes"),
@@ -150,21 +151,21 @@ def _classes(
         _novelty_row(novelty),
     )
     sections = [Section("Summary", "", ("quantity", "value", "note"), summary)]
-    size = min(2.5 + 0.45 * len(labels), 9.0)
+    size = min(2.5 + 0.45 * len(classes), 9.0)
     figure = plots.figure((size + 1.0, size))
     ConfusionMatrixDisplay.from_predictions(
         y,
-        found,
-        labels=labels,
-        display_labels=[shown_name(label) for label in labels],
-        include_values=len(labels) <= _NUMBERED,
+        labels,
+        labels=classes,
+        display_labels=[shown_name(name) for name in classes],
+        include_values=len(classes) <= _NUMBERED,
         ax=figure.subplots(),
         cmap="Blues",
         xticks_rotation="vertical",
     )
     rows = tuple(
         (label, int(count), _share(recall), _share(precision))
-        for label, precision, recall, _, count in zip(labels, *measures, strict=True)
+        for label, precision, recall, _, count in zip(classes, *measures, strict=True)
     )
     text = "Rows are true classes, columns are answers."
     sections.append(Section("Confusion", text, picture=_picture(figure)))
@@ -192,11 +193,10 @@ def _calibration(right: np.ndarray, chance: np.ndarray) -> Section:
     """Return the observed accuracy over the probability of the answer, in bins of equal counts."""
     n_bins = int(np.clip(len(right) // _LEAST_IN_BIN, 1, _BINS))
     bins = np.array_split(np.argsort(chance, kind="stable"), n_bins)
-    means = [chance[each].mean() for each in bins]
-    shares = np.array([right[each].mean() for each in bins])
-    ends = np.array([
-        binomtest(int(right[each].sum()), len(each)).proportion_ci(method="wilson") for each in bins
-    ])  # fmt: skip
+    means = [chance[cases].mean() for cases in bins]
+    shares = np.array([right[cases].mean() for cases in bins])
+    counts = [(int(right[cases].sum()), len(cases)) for cases in bins]
+    ends = np.array([binomtest(*pair).proportion_ci(method="wilson") for pair in counts])
     figure = plots.figure((5.2, 4.4))
     ax = figure.subplots()
     ax.plot([0, 1], [0, 1], "--", color="0.5")
@@ -212,13 +212,14 @@ def _calibration(right: np.ndarray, chance: np.ndarray) -> Section:
 
 
 def _values(
-    model: Any, X: Any, y: np.ndarray, found: np.ndarray, deviation: np.ndarray, novelty: np.ndarray
+    model: Any, y: np.ndarray, answers: tuple[np.ndarray, ...]
 ) -> tuple[list[Section], np.ndarray]:
     """Return the sections about targets, and the signals of the largest errors first."""
-    low, high = model._interval(found, deviation, _COVERAGE)
+    predicted, deviation, novelty = answers
+    low, high = model._interval(predicted, deviation, _COVERAGE)
     truth, mean, low, high, spread = (
         np.asarray(each, dtype=np.float64).reshape(len(y), -1)
-        for each in (y, found, low, high, deviation)
+        for each in (y, predicted, low, high, deviation)
     )
     error = mean - truth
     root, stated = (np.sqrt(np.mean(each**2)) for each in (error, spread))

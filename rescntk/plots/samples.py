@@ -46,31 +46,31 @@ def learning_curve(
     points: Any = measured if isinstance(measured, Mapping) else {next(iter(lines), ""): measured}
     check_named(lines, "predicted", "results of learning.curve or learning.from_gram")
     expected = "a result of learning.curve or learning.from_gram"
-    for found in lines.values():
-        check_drawn(found, "predicted", expected, "rows", "column", "ridge")
-    for name, found in points.items():
+    for curve in lines.values():
+        check_drawn(curve, "predicted", expected, "rows", "column", "ridge")
+    for name, curve in points.items():
         check_choice(name, "measured", lines)
-        if found is not None and not getattr(found, "draws", 0):
-            raise ValueError(f"measured is {found!r}, expected a result of learning.measure")
+        if curve is not None and not getattr(curve, "draws", 0):
+            raise ValueError(f"measured is {curve!r}, expected a result of learning.measure")
     ax = axes(ax)
-    for (name, found), colour, marker, line in looks(lines.items()):
+    for (name, curve), colour, marker, line in looks(lines.items()):
         shown = {"color": colour, "markerfacecolor": "none", "markersize": 5}
-        ax.plot(found.column("n"), _drawn(found), color=colour, linestyle=line, label=name)
-        own = points.get(name)
-        if own is not None:
-            bars = 2 * own.column("standard_error")
+        ax.plot(curve.column("n"), _drawn(curve), color=colour, linestyle=line, label=name)
+        dots = points.get(name)
+        if dots is not None:
+            bars = 2 * dots.column("standard_error")
             label = f"{name}, measured" if len(lines) > 1 else "measured"
             ax.errorbar(
-                own.column("n"), _drawn(own), bars, fmt=marker, elinewidth=1, label=label, **shown
+                dots.column("n"), _drawn(dots), bars, fmt=marker, elinewidth=1, label=label, **shown
             )
     ax.set(xscale="log", yscale="log", xlabel="signals in training", ylabel="mean squared error")
     finish(ax, 2, title)
     return ax
 
 
-def _drawn(found: Any) -> np.ndarray:
+def _drawn(curve: Any) -> np.ndarray:
     """Return test errors, NaN where a logarithmic axis has no place for them."""
-    errors = found.column("test_error")
+    errors = curve.column("test_error")
     return np.where((errors > 0) & np.isfinite(errors), errors, np.nan)
 
 
