@@ -123,7 +123,11 @@ def test_no_verdict_is_false():
         assert depth.AGREES not in verdicts, f"{name}: {verdicts} {report}"
         if report.verdict == depth.AGREES:
             assert abs(report.exponent.value - report.prediction.exponent) <= 0.05
-    assert right == {depth.AGREES: 67, depth.OPEN: 42, depth.UNDEFINED: 11}  # the page has the counts
+    assert right == {
+        depth.AGREES: 67,
+        depth.OPEN: 42,
+        depth.UNDEFINED: 11,
+    }  # the page has the counts
     assert wrong == {depth.CONTRADICTS: 582, depth.OPEN: 290}
 
 
