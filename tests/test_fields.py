@@ -189,9 +189,6 @@ ROOMS = {
         lambda n: [row.n for row in learning.sample_complexity(n, 2, 4, 2, "ntk")], SCALES
     ),
     "theory.spectrum.cost": Room(lambda n: spectrum.cost(n, 2, 8, 2, nodes=3), NOT_SHAPE),
-    "theory.spectrum.decay_constants": Room(
-        lambda n: spectrum.decay_constants(n, 2, 4, [0], "ntk"), SCALES
-    ),
     "theory.spectrum.decay_exponents": Room(
         lambda n: [d.eigenvalues for d in spectrum.decay_exponents(n, 2, 4, 8, "ntk", pixels=[[0]])]
     ),

@@ -107,13 +107,16 @@ def sample_complexity(
     if not 0 < check_positive(share, "share") < 1:
         raise ValueError(f"share is {share!r}, expected a number between 0 and 1")
     ridge, top = check_constant(ridge, "ridge"), highest[0]
-    chosen = _chosen(frequencies, d, top, head)
+    if frequencies is not None:
+        chosen = _check_frequencies(frequencies, d, top)
     for name in ("normalized", "return_error"):
         if name in options:
             raise ValueError(f"{name} is given, expected options of spectrum.eigenvalues beside it")
     space = n_channels, d, top
     values = eigenvalues(network, *space, kind, head, normalized=True, **options)
     values = np.maximum(values, 0.0)  # below 0 by errors of the quadrature
+    if frequencies is None:  # only now it is known that there is memory for them
+        chosen = _usual_frequencies(d, top, head)
     counts = multiplicities(*space, head)
     own = counts if head != "gap" else multiplicities(*space)
     tail = max(1.0 - float((own * values).sum()), 0.0)
@@ -141,23 +144,26 @@ def sample_complexity(
     return SampleComplexity(tuple(rows), *settings)
 
 
-def _chosen(given: Any, d: int, top: int, head: str) -> list[tuple[int, ...]]:
-    """Return the frequencies of the table, checked, or the default ones."""
-    if given is None:
+def _usual_frequencies(d: int, top: int, head: str) -> list[tuple[int, ...]]:
+    """Return the default frequencies of the table."""
 
-        def on(pixels: Iterable[int], frequency: int = 1) -> tuple[int, ...]:
-            return tuple(frequency if pixel in pixels else 0 for pixel in range(d))
+    def on(pixels: Iterable[int], frequency: int = 1) -> tuple[int, ...]:
+        return tuple(frequency if pixel in pixels else 0 for pixel in range(d))
 
-        found = [on([0], k) for k in range(1, top + 1)]
-        if head == "equivariant":
-            found += [on([p]) for p in range(1, d // 2 + 1)]
-        return found + [on([0, p]) for p in range(1, d // 2 + 1)]
-    expected = f"sets of {d} integers from 0 to {top}"
-    found = (
-        [tuple(each) if is_sequence(each) else () for each in given] if is_sequence(given) else []
-    )
-    for each in found or [()]:
+    alone = [on([0], k) for k in range(1, top + 1)]
+    if head == "equivariant":
+        alone += [on([p]) for p in range(1, d // 2 + 1)]
+    return alone + [on([0, p]) for p in range(1, d // 2 + 1)]
+
+
+def _check_frequencies(given: Any, d: int, top: int) -> list[tuple[int, ...]]:
+    """Return frequencies as tuples of d integers up to `top`."""
+    sets = given if is_sequence(given) else [()]
+    chosen = [tuple(each) if is_sequence(each) else () for each in sets]
+    for each in chosen or [()]:
         right = (isinstance(k, int | np.integer) and 0 <= k <= top for k in each)
         if len(each) != d or not all(right):
-            raise ValueError(f"frequencies is {given!r}, expected {expected}")
-    return [tuple(map(int, each)) for each in found]
+            raise ValueError(
+                f"frequencies is {given!r}, expected sets of {d} integers from 0 to {top}"
+            )
+    return [tuple(map(int, each)) for each in chosen]

@@ -8,16 +8,14 @@ theorem 5.1, whose constants ``taylor`` computes.
 from .decay import DecayExponents, FrequencyDecay, decay_exponents, singularity_exponent
 from .funk_hecke import Cost, Spectrum, cost, eigenvalues
 from .quadrature import harmonics, multiplicities, zonal
-from .taylor import DecayConstants, decay_constants, taylor_coefficients
+from .taylor import taylor_coefficients
 
 __all__ = [
     "Cost",
-    "DecayConstants",
     "DecayExponents",
     "FrequencyDecay",
     "Spectrum",
     "cost",
-    "decay_constants",
     "decay_exponents",
     "eigenvalues",
     "harmonics",

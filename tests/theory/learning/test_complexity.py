@@ -90,6 +90,7 @@ def test_frequencies_outside_the_receptive_field_are_never_learned():
     ("changes", "message"),
     [
         ({"max_frequency": 0}, "max_frequency is 0, expected an integer of at least 1"),
+        ({"max_frequency": 10**9}, "max_frequency is 1000000000: a grid of .* takes .* GB"),
         ({"share": 1.0}, "share is 1.0, expected a number between 0 and 1"),
         ({"frequencies": [(1, 0)]}, "expected sets of 3 integers from 0 to 4"),
         ({"frequencies": [(5, 0, 0)]}, "expected sets of 3 integers from 0 to 4"),

@@ -1,6 +1,7 @@
 """Taylor coefficients, and theorem 5.1's constants made of them, against kernels and spectra."""
 
 import math
+import sys
 from functools import partial
 from itertools import product
 
@@ -10,13 +11,17 @@ import pytest
 import rescntk as rk
 from rescntk import literature
 from rescntk.theory import spectrum
-from rescntk.theory.spectrum.taylor import moments, one_variable
 from tests import tolerances
+from tests.project.pages import ROOT
+
+sys.path.insert(0, str(ROOT / "notebooks"))
+import theorem_5_1
+from theorem_5_1 import moments, one_variable
 
 pytestmark = pytest.mark.slow
 
 EPS = tolerances.EPS["float64"]
-SERIES, BOUNDS = spectrum.taylor_coefficients, spectrum.decay_constants
+SERIES, BOUNDS = spectrum.taylor_coefficients, theorem_5_1.decay_constants
 CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
 
 
@@ -88,7 +93,7 @@ def test_bounds_of_theorem_5_1(network, C, d, sets, kind):
         top = {1: 20, 2: 10, 3: 6}[len(pixels)]
         highest = [top * (pixel in {p % d for p in pixels}) for pixel in range(d)]
         computed = spectrum.eigenvalues(network, C, d, highest, kind, normalized=True)
-        found = spectrum.decay_constants(network, C, d, pixels, kind)
+        found = theorem_5_1.decay_constants(network, C, d, pixels, kind)
         assert 0 < found.lower < found.upper
         k = np.array(list(product(range(1, top + 1), repeat=len(pixels))))
         full = np.zeros((len(k), d), dtype=int)
@@ -116,7 +121,7 @@ def test_even_and_odd_frequencies_of_one_pixel(kind, power):
 
 
 def test_absent_pixels_and_heads():
-    constants = partial(spectrum.decay_constants, CNN(2), 2, 4)
+    constants = partial(theorem_5_1.decay_constants, CNN(2), 2, 4)
     assert constants([2]).upper == 0
     alone, trace = [constants([pixel]) for pixel in (0, 1, -1)], constants([2], head="trace")
     assert abs(trace.lower / (sum(own.lower for own in alone) / 4) - 1) < 1e-12
