@@ -169,10 +169,12 @@ def real(quick: bool) -> list[Row]:
     """Return costs of an entry of real signals, raw, in entries of random ones of their shape."""
     X, rows = load_labelled("GunPoint")[0], []
     random = np.random.default_rng(0).standard_normal(X.shape)
-    for dtype, q in product(DTYPES, (1, 3, 9)):
-        gram = partial(rk.gram, rk.Network(DEPTH, q), dtype=dtype, threads=1)
+    networks = [(1, 0.0), (9, 0.0), *((3, bias) for bias in (0.0, 1e-6, 0.01, 1.0, 1e3))]
+    for dtype, (q, bias) in product(DTYPES, networks):
+        gram = partial(rk.gram, rk.Network(DEPTH, q, bias=bias), dtype=dtype, threads=1)
         ns = harness.entry_costs(gram, (X, random), 1 if quick else 7)
-        rows.append({"dtype": dtype, "q": q, "ratio": f"{harness.median_ratio(*ns):.2f}"})
+        ratio = f"{harness.median_ratio(*ns):.2f}"
+        rows.append({"dtype": dtype, "q": q, "bias": f"{bias:g}", "ratio": ratio})
     return rows
 
 
@@ -327,7 +329,7 @@ def table(report: Row) -> str:
         "layer of numba, all threads together, d = 100, q = 3; the picture has other sizes:",
         harness.rows_table(report["costs"]["limits"], left=(0, 1)),
         "Entries of the 50 training signals of GunPoint, raw, in entries of random signals of "
-        f"their shape; GAP, depth {DEPTH}, one thread, processor time:",
+        f"their shape, with the same bias; GAP, depth {DEPTH}, one thread, processor time:",
         harness.rows_table(report["real"], left=(0,)),
         f"Gradients of a weighted sum of tangent kernels in {WITH_GRADIENTS} signals on each side, "
         f"GAP, d = 100, q = 3, depth {DEPTH}, one thread of numba, against jax.grad through the "
