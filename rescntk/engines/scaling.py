@@ -2,18 +2,17 @@
 
 Powers of two are taken out of the layers of homogeneous networks, so that no depth overflows.
 Sums over windows are stored without the filters' constants: c_w/q and α² c_v/q are applied at
-the activation. This file also holds the recursion at x = z, j = j', which is linear for ReLU
-and gives all variances and bounds.
+the activation.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from fractions import Fraction
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,30 +20,16 @@ from ..activations import activation_of
 from ..arrays import Array, array_module
 from ..network import Filter
 from . import biases, repeated
-from .boxes import circular_sum
 from .doubt import DOUBTFUL, MOST_DOUBT, MOST_E, MOST_PARALLEL, PARALLEL, SHALLOW, TIED
 from .kept import between_calls, once, once_a_layer
 from .protocol import Request, ScaledKernel
-
-_RESCALE_BITS = 32
-"""Bits by which values may grow or shrink before a power of two is taken out of them.
-
-More bits bring values nearer to the ends of the range of float32, 2^±126; fewer bits rescale
-more often. Rescaling is exact. Chosen by reasoning: 2^±32 leaves 94 bits on either side.
-"""
+from .variances import RESCALE_BITS, Variances, variances
 
 _MOST_BITS = 90
 """Bits by which one layer of a homogeneous network may multiply variances: others are refused.
 
 More bits would let products within one layer leave the range of float32. Chosen by reasoning:
-_RESCALE_BITS + _MOST_BITS = 122 is below 126.
-"""
-
-_MOST_AMPLIFICATION = 2.0**200
-"""The largest amplification of errors that is told apart from larger ones.
-
-A larger number comes nearer to the end of the range, 2^1023; a smaller one must stay above
-1/eps. Chosen by reasoning.
+RESCALE_BITS + _MOST_BITS = 122 is below 126.
 """
 
 _CONSTANTS = (
@@ -63,18 +48,6 @@ _CONSTANTS = (
     "tiny",  # the smallest normal number.
     "one",  # a literal 1 would make LLVM round another product of the first layer.
 )
-
-
-class Variances(NamedTuple):
-    """The recursion at x = z, j = j' after one layer: arrays (d, cases)."""
-
-    window: Array  # Σ / unit; F⁰ for layer 0.
-    features: Array  # F.
-    tangent: Array  # A.
-    branches: Array  # F without the part of F⁰.
-    tangent_branches: Array  # A without the part of F⁰.
-    tangent_exponent: Array  # (cases,), the e of each case: tables of A are divided by 4^e.
-    amplification: Array  # the factor on an error of the distance D (errors.py).
 
 
 class Scaling:
@@ -251,64 +224,8 @@ class Scaling:
                 f"network multiplies variances by {self.network.growth:.3g} at each layer, "
                 f"expected a number between 2^-{_MOST_BITS} and 2^{_MOST_BITS}"
             )
-        steps = math.log2(growth) / _RESCALE_BITS
-        return tuple(_RESCALE_BITS * math.floor(layer * steps) for layer in range(self.depth + 1))
-
-    # -- the recursion at x = z, j = j'
-
-    def variances(
-        self, xp: ModuleType, variance: Array, *, with_tangent: bool, bias: Array | None = None
-    ) -> Iterator[Variances]:
-        """Yield the recursion at x = z, j = j' for layers 0 … L, from F⁰ = `variance`.
-
-        `bias`, (cases,), is the square of each signal's bias. A, and F without F⁰, are right only
-        if `with_tangent` is true. Their cost is the cost of Σ and F together.
-        """
-        net = self.network
-        parts = net.parts
-        features, tangent = variance, parts.initial * variance
-        branches = tangent_branches = xp.zeros_like(variance)
-        amplification = xp.ones_like(variance)
-        exponent = xp.zeros(variance.shape[1], dtype=np.int64)
-        scale: Array | float = 1.0
-        grows = with_tangent and not net.homogeneous
-
-        def add_bias(pixels: Array, layer: int, name: str, times: float = 1.0) -> Array:
-            return pixels if bias is None else pixels + times * self.biases[layer][name] * bias
-
-        yield Variances(
-            features, features, tangent, branches, tangent_branches, exponent, amplification
-        )
-        for layer in range(1, self.depth + 1):
-            inner, outer = self.inner_filter(layer), self.outer_filter(layer)
-            window = add_bias(circular_sum(features, *inner), layer, "bias_window")
-            K, K_dot = self.activation.diagonal(xp, window, self.unit(layer), self.factor(layer))
-            skip_scale = self.step(layer) * net.skip
-            branch = add_bias(circular_sum(K, *outer), layer, "bias_branch")
-            features = skip_scale * features + branch
-            if with_tangent:
-                branches = skip_scale * branches + branch
-                share = parts.inner_minus_readout * scale
-                tangent_g = share * window + circular_sum(tangent, *inner)
-                tangent_g = add_bias(tangent_g, layer, "bias_window", parts.readout)
-                both = parts.outer_plus_readout
-                branch = circular_sum(both * scale * K + K_dot * tangent_g, *outer)
-                branch = add_bias(branch, layer, "bias_branch", both)
-                tangent = skip_scale * tangent + branch
-                tangent_branches = skip_scale * tangent_branches + branch
-            if grows:
-                moved = circular_sum(K_dot * circular_sum(amplification, *inner), *outer)
-                amplification = xp.minimum(net.skip * amplification + moved, _MOST_AMPLIFICATION)
-                # 4^−shift keeps the largest A of each case below 2^_RESCALE_BITS.
-                bits = xp.maximum(xp.frexp(tangent.max(axis=0))[1], 0)
-                shift = xp.floor_divide(bits, _RESCALE_BITS) * (_RESCALE_BITS // 2)
-                exponent = exponent + shift
-                tangent = xp.ldexp(tangent, -2 * shift)
-                tangent_branches = xp.ldexp(tangent_branches, -2 * shift)
-                scale = xp.ldexp(xp.ones(exponent.shape), -2 * exponent)
-            yield Variances(
-                window, features, tangent, branches, tangent_branches, exponent, amplification
-            )
+        steps = math.log2(growth) / RESCALE_BITS
+        return tuple(RESCALE_BITS * math.floor(layer * steps) for layer in range(self.depth + 1))
 
     def _find_means(self) -> None:
         """Set means over pixels at x = z, for all signals of mean energy 1.
@@ -320,7 +237,7 @@ class Scaling:
         one, bias = np.ones((self.width, 1)), None
         if self.bias_energy:
             one, bias = one * [1.0, 0.0], np.array([0.0, 1.0 / self.bias_energy])
-        for layer, at in enumerate(self.variances(np, one, with_tangent=True, bias=bias)):
+        for layer, at in enumerate(variances(self, one, with_tangent=True, bias=bias)):
             self.mean_variances.append(float(at.window[0].min() if layer else 1.0))
             if layer in self.depths:
                 t = self.depths.index(layer)

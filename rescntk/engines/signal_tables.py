@@ -20,6 +20,7 @@ from .doubt import cancelled
 from .exact_sum import mean, pairwise
 from .geometry import receptive_field
 from .scaling import Scaling
+from .variances import variances
 
 _OUT_OF_REACH = 1e-30
 """Least squared size of a signal for the equivariant head, as a share of its mean energy.
@@ -207,8 +208,9 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     amplification, peaks = xp.zeros(n), []
     n_tables = 2 + scaling.keeps_root_errors + len(activation.extra(xp, variance, 1.0))
     layers = xp.empty((n_tables, number, *variance.shape), dtype=scaling.dtype)
-    recursion = scaling.variances(
-        xp, variance, with_tangent=not net.homogeneous, bias=bias * bias if net.bias else None
+    variance_of_biases = bias * bias if net.bias else None
+    recursion = variances(
+        scaling, variance, with_tangent=not net.homogeneous, bias=variance_of_biases
     )
     windows_of, together = list[Array](), _TOGETHER // max(1, math.prod(variance.shape))
     # `check_peaks` reports what is too large.
@@ -293,6 +295,6 @@ def _squared_size(scaling: Scaling, xp: ModuleType, variance: Array) -> Array:
     average = mean(xp, variance)
     if not scaling.equivariant:
         return average
-    for at in scaling.variances(xp, variance, with_tangent=False):
+    for at in variances(scaling, variance, with_tangent=False):
         reaching = at.features[0]
     return xp.where(reaching > 0, xp.maximum(reaching, _OUT_OF_REACH * average), 0.0)
