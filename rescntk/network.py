@@ -374,8 +374,8 @@ def check_network(
     """
     if not isinstance(network, Network):
         raise ValueError(f"network is {network!r}, expected a rescntk.Network")
-    if found := unknown_field(network, known):
-        raise ValueError(f"{found}{reason}")
+    if clause := unknown_field(network, known):
+        raise ValueError(f"{clause}{reason}")
 
 
 def check_one_dilation(network: Any, known: frozenset[str]) -> None:

@@ -42,15 +42,15 @@ def energy(network: Network) -> float:
 
 def constants(scaling: Scaling) -> list[dict[str, float]]:
     """Return the constants `NAMES` of layers 0 … L."""
-    network, found = scaling.network, [dict.fromkeys(NAMES, 0.0)]
+    network, layers = scaling.network, [dict.fromkeys(NAMES, 0.0)]
     parts = network.parts
     for layer in range(1, scaling.depth + 1):
-        before, taps = found[-1], scaling.inner_filter(layer).n_taps
+        before, taps = layers[-1], scaling.inner_filter(layer).n_taps
         skip_scale = scaling.step(layer) * network.skip
         window = scaling.stored(layer - 1) / scaling.unit(layer)
         branch = network.alpha**2 * scaling.stored(layer)
         gpk, ntk = (skip_scale * before[name] for name in ("bias_gpk", "bias_ntk"))
-        found.append({
+        layers.append({
             "bias_window": window,
             "bias_branch": branch,
             "bias_distance": taps * before["bias_gpk"] + window,
@@ -58,7 +58,7 @@ def constants(scaling: Scaling) -> list[dict[str, float]]:
             "bias_gpk": gpk + branch,
             "bias_ntk": ntk + parts.outer_plus_readout * branch,
         })  # fmt: skip
-    return found
+    return layers
 
 
 def add_to_results(

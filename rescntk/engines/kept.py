@@ -76,10 +76,10 @@ def once_a_layer(method: Callable[[Any, int], T]) -> Callable[[Any, int], T]:
     def result(self: Any, layer: int) -> T:
         known = self.__dict__.setdefault(name, {})
         if layer not in known:
-            found = method(self, layer)
+            value = method(self, layer)
             if layer > _DEPTH:
-                return found
-            known[layer] = found
+                return value
+            known[layer] = value
         return cast(T, known[layer])
 
     return result

@@ -199,8 +199,8 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     """
     xp, net, activation = array_module(X), scaling.network, scaling.activation
     depths = scaling.depths
-    found = read_input(scaling, X, windows)
-    unit_vectors, variance, means, scale, vectors, mean_parts, unit, bias, _ = found
+    pixels = read_input(scaling, X, windows)
+    unit_vectors, variance, means, scale, vectors, mean_parts, unit, bias, _ = pixels
     bias = bias * xp.sqrt(unit)
     n, number = len(scale), scaling.depth + 1
     exponents = xp.zeros((number, n), dtype=np.int64)

@@ -137,8 +137,8 @@ class Tile:
             linear = self.xp.moveaxis(linear, 0, -1)
 
         def scale(depth: int) -> Array:
-            found = tangent_scale(sides, depth)
-            return found[..., None] if shares else found
+            exact_scale = tangent_scale(sides, depth)
+            return exact_scale[..., None] if shares else exact_scale
 
         self.scaling.add_mean(out, linear, scale)
 

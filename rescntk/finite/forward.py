@@ -57,8 +57,8 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
     batch = fitting_batch(network, params, head, X)
     check_layers(network, params, batch)
     with precision(params.dtype):
-        found = outputs_of_lengths(network, head, params, batch.arrays)[batch.order]
-    return check_range(found, "outputs")
+        outputs = outputs_of_lengths(network, head, params, batch.arrays)[batch.order]
+    return check_range(outputs, "outputs")
 
 
 def outputs_of_lengths(

@@ -241,21 +241,21 @@ class KernelCall:
     def results(self, normalized: bool) -> dict[str, Array]:
         """Return the kernels by kind, (depths, n, m)."""
         self.check_memory()
-        found, diagonals = {}, []
+        kernels, diagonals = {}, []
         if may_cancel(self.request) or (normalized and self.Z is not None):
             diagonals = self.diagonals()
         scaled = self.gram()
         left, right = scaled.left[:, None], scaled.right[None, :]
         for kind in self.kinds:
             if not normalized:
-                found[kind] = self.unscale(scaled, kind, left, right)
+                kernels[kind] = self.unscale(scaled, kind, left, right)
                 continue
             if diagonals:
                 own, other = (diagonals[k].values[kind] for k in (0, -1))
             else:  # a copy: values are normalized in place
                 own = other = scaled.values[kind].diagonal(axis1=1, axis2=2).copy()
-            found[kind] = self.normalize(scaled, kind, own, other)
-        return found
+            kernels[kind] = self.normalize(scaled, kind, own, other)
+        return kernels
 
     def unscale(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
         """Return the kernels of one kind, (depths, ...), times their scale.

@@ -160,18 +160,18 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
 
 def differences(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
     """Return a phrase for each part in which two descriptions differ."""
-    found = []
+    phrases = []
     for name, here in asked.items():
         there = stored.get(name)
         if there == here:
             continue
         if name == "network":
-            found += [f"network {phrase}" for phrase in differences(there or {}, here)]
+            phrases += [f"network {phrase}" for phrase in differences(there or {}, here)]
         elif name in ("X", "Z") and there and here and there["shape"] == here["shape"]:
-            found.append(f"{name} has other values")
+            phrases.append(f"{name} has other values")
         elif name in ("X", "Z"):
             shapes = [signals and tuple(signals["shape"]) for signals in (there, here)]
-            found.append(f"{name} has shape {shapes[0]} there, {shapes[1]} here")
+            phrases.append(f"{name} has shape {shapes[0]} there, {shapes[1]} here")
         else:
-            found.append(f"{name} is {there!r} there, {here!r} here")
-    return found
+            phrases.append(f"{name} is {there!r} there, {here!r} here")
+    return phrases

@@ -52,11 +52,11 @@ class PreparedSignals:
     def check_call(self, request: Request, dtype: str) -> None:
         """Raise a ValueError if a call asks for other kernels than were prepared."""
         there, here = self.request, request
-        found = _difference(there.network, here.network, "network ")
+        phrase = _difference(there.network, here.network, "network ")
         for name in ("head", "kinds", "depths"):
-            found = found or _unlike(name, getattr(there, name), getattr(here, name))
-        if found := found or _unlike("dtype", self.dtype, dtype):
-            raise ValueError(f"Z was prepared with {found}, as this call asks for")
+            phrase = phrase or _unlike(name, getattr(there, name), getattr(here, name))
+        if phrase := phrase or _unlike("dtype", self.dtype, dtype):
+            raise ValueError(f"Z was prepared with {phrase}, as this call asks for")
 
     def check_engine(self, engine: Engine) -> None:
         """Raise a ValueError if another engine computes a call."""
@@ -108,8 +108,8 @@ class PreparedKernel:
         `X`, `threads` and `progress` are as for calling the kernel, and so are errors.
         """
         options = self._options | {"threads": threads, "progress": progress}
-        found: ArrayT = self.kernel(X, self, **options)
-        return found
+        K: ArrayT = self.kernel(X, self, **options)
+        return K
 
     def __len__(self) -> int:
         return len(self.signals)
@@ -137,10 +137,10 @@ def _name(engine: Engine) -> str:
 def _difference(there: Network, here: Network, prefix: str) -> str:
     """Return the phrase about the first field in which networks differ, "" if they are equal."""
     for each in fields(there) if there is not here else ():
-        if found := _unlike(
+        if phrase := _unlike(
             prefix + each.name, getattr(there, each.name), getattr(here, each.name)
         ):
-            return found
+            return phrase
     return ""
 
 

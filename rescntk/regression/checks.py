@@ -29,14 +29,14 @@ def in_range(function: Function) -> Function:
     @wraps(function)
     def checked(*arguments: Any, **named: Any) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
-            found = function(*arguments, **named)
-        for part in found if isinstance(found, tuple) else (found,):
+            result = function(*arguments, **named)
+        for part in result if isinstance(result, tuple) else (result,):
             if isinstance(part, np.ndarray | float) and not np.isfinite(part).all():
                 raise OverflowError(
                     "the results exceed float64, expected smaller targets, kernel values or "
                     "weights, or a larger ridge"
                 )
-        return found
+        return result
 
     return cast(Function, checked)
 

@@ -88,11 +88,11 @@ class Decomposition:
         inverses, n = self._inverses(np.array(ridge)), len(self.eigenvalues)
         if groups is None:
             return 1.0 / (self.eigenvectors**2 @ inverses)
-        found = np.empty(n)
+        variances = np.empty(n)
         for group in find_groups(groups, n):
             rows = self.eigenvectors[group]
-            found[group] = np.linalg.inv((rows * inverses) @ rows.T).diagonal()
-        return found
+            variances[group] = np.linalg.inv((rows * inverses) @ rows.T).diagonal()
+        return variances
 
     @in_range
     def variance(self, cross: np.ndarray, prior: Any, ridge: float = 0.0) -> np.ndarray:
@@ -139,8 +139,8 @@ class Decomposition:
         divisor = np.where(values > 0, values, 1.0)
         # (1 − exp(−ηλt))/λ tends to ηt as λ → 0; at λ = 0 the product λt could be 0·inf.
         progress = np.where(values > 0, -np.expm1(-scaled * divisor) / divisor, scaled)
-        found = self._filtered(progress, y.reshape(len(y), -1))
-        return found if y.ndim == 2 else found[..., 0]
+        coefficients = self._filtered(progress, y.reshape(len(y), -1))
+        return coefficients if y.ndim == 2 else coefficients[..., 0]
 
     def learning_rate_bound(self) -> float:
         r"""Return :math:`2/(\lambda_{\min} + \lambda_{\max})`, a rate that is small enough.

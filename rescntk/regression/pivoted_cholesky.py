@@ -127,37 +127,37 @@ def pivoted_factor(
             f"kernel has a diagonal of least value {diagonal.min():.3g}, expected at least 0"
         )
     floor = _ROUNDING * eps * diagonal.sum()  # the residual's rounding error
-    factor, landmarks, found = np.zeros((n, rank)), np.empty(rank, dtype=np.intp), 0
-    while found < rank and diagonal.sum() > floor:
+    factor, landmarks, rank_so_far = np.zeros((n, rank)), np.empty(rank, dtype=np.intp), 0
+    while rank_so_far < rank and diagonal.sum() > floor:
         # p pivots cost p²/2 pairs between each other: with p² at most 2n, no more than one column.
         # Few rounds are better: each call of a normalized kernel also computes diagonals.
-        proposals = int(_PROPOSED_FOR_ONE * (rank - found))
+        proposals = int(_PROPOSED_FOR_ONE * (rank - rank_so_far))
         proposals = max(1, min(_MOST_PROPOSALS, math.isqrt(2 * n), proposals))
         proposed = rng.choice(n, size=proposals, p=diagonal / diagonal.sum())
         places, order = np.unique(proposed, return_inverse=True)
-        K, rows = kernel_matrix(kernel, X[places], **options), factor[places, :found]
+        K, rows = kernel_matrix(kernel, X[places], **options), factor[places, :rank_so_far]
         residual = K - rows @ rows.T
         least = np.maximum(_ROUNDING * eps * K.diagonal(), 0.0)
         bounds = rng.random(proposals) * diagonal[proposed]
-        chosen, lower = _accept(residual, order, bounds, least, rank - found)
+        chosen, lower = _accept(residual, order, bounds, least, rank - rank_so_far)
         if not len(chosen):  # rounding errors are larger than the residual's diagonal
             diagonal[places] = 0.0
             continue
-        accepted, new = places[chosen], slice(found, found + len(chosen))
-        columns, before = factor[:, new], factor[accepted, :found].T
+        accepted, new = places[chosen], slice(rank_so_far, rank_so_far + len(chosen))
+        columns, before = factor[:, new], factor[accepted, :rank_so_far].T
         columns[places] = K[:, chosen]
         for part in blocks(0, n, max(_LEAST_BLOCK, -(-n // _BLOCKS))):  # copies of signals
             others = np.setdiff1d(np.arange(part.start, part.stop), places)
             if len(others):
                 columns[others] = kernel_matrix(kernel, X[others], X[accepted], **options)
-            rest = columns[part] - factor[part, :found] @ before
+            rest = columns[part] - factor[part, :rank_so_far] @ before
             columns[part] = scipy.linalg.solve_triangular(lower, rest.T, lower=True).T
         landmarks[new] = accepted
         diagonal = np.maximum(diagonal - (factor[:, new] ** 2).sum(axis=1), 0.0)
         diagonal[accepted] = 0.0
-        found = new.stop
-    factor = factor if found == rank else factor[:, :found].copy()
-    return LowRank(landmarks[:found], factor, float(diagonal.sum()))
+        rank_so_far = new.stop
+    factor = factor if rank_so_far == rank else factor[:, :rank_so_far].copy()
+    return LowRank(landmarks[:rank_so_far], factor, float(diagonal.sum()))
 
 
 def _accept(

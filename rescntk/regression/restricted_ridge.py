@@ -219,11 +219,11 @@ class LandmarkMap:
         check_match(self.signals, batch, lists, names=("signals", "X"))
         if channels_and_length(batch) != channels_and_length(self.signals):
             batch = SignalList.of(batch)  # a list of one other length
-        found = np.empty((len(batch), len(self.signals)))
+        F = np.empty((len(batch), len(self.signals)))
         for rows in blocks(0, len(batch), _BLOCK):
             K = kernel_matrix(self.kernel, batch[rows], self.signals, **self.options)
-            found[rows] = scipy.linalg.solve_triangular(self.factor, K.T, lower=True).T
-        return found
+            F[rows] = scipy.linalg.solve_triangular(self.factor, K.T, lower=True).T
+        return F
 
 
 def landmark_map(
@@ -310,8 +310,8 @@ class RestrictedRidge(NamedTuple):
     def predict(self, Z: np.ndarray) -> np.ndarray:
         """Return predictions f(Z), (m,) or (m, n_targets)."""
         axis = self.ridge.ndim
-        found = np.tensordot(self.features(Z), self.weights, axes=(1, axis))
-        return np.moveaxis(found, 0, axis) + np.expand_dims(self.intercepts, axis)
+        products = np.tensordot(self.features(Z), self.weights, axes=(1, axis))
+        return np.moveaxis(products, 0, axis) + np.expand_dims(self.intercepts, axis)
 
 
 @in_range

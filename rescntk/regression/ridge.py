@@ -166,25 +166,25 @@ def fit(
     correction: np.ndarray | float = 0.0
     if intercept:
         solved = inverse(np.column_stack([targets, np.ones(len(y))]))
-        found, ones = solved[..., :-1], solved[..., -1]
+        coefficients, ones = solved[..., :-1], solved[..., -1]
         total = ones.sum(axis=-1, keepdims=True)
         constants, correction = ones @ targets / total, ones * (ones / total)
-        found = found - ones[..., None] * constants[..., None, :]
+        coefficients = coefficients - ones[..., None] * constants[..., None, :]
     else:
-        found = inverse(targets)
-        constants = np.zeros((*found.shape[:-2], targets.shape[1]))
-    results = [found, constants]
+        coefficients = inverse(targets)
+        constants = np.zeros((*coefficients.shape[:-2], targets.shape[1]))
+    results = [coefficients, constants]
     if block is not None:
-        errors = np.empty_like(found)
+        errors = np.empty_like(coefficients)
         for group in groups:
             B = block(group)
             if intercept:
                 part = ones[..., group]
                 B = B - part[..., :, None] * (part / total)[..., None, :]
-            errors[..., group, :] = np.linalg.solve(B, found[..., group, :])
+            errors[..., group, :] = np.linalg.solve(B, coefficients[..., group, :])
         results.append(errors)
     if diagonal is not None:
-        results.append(found / (diagonal() - correction)[..., None])
+        results.append(coefficients / (diagonal() - correction)[..., None])
     return results if y.ndim == 2 else [result[..., 0] for result in results]
 
 

@@ -248,12 +248,13 @@ def refuse_links(root: Path) -> None:
 
 def read_description(group: Any) -> dict[str, Any]:
     """Return the checked description of a group."""
-    found = dict(group.attrs[DESCRIPTION])
-    if found.get("format") != FORMAT:
+    description = dict(group.attrs[DESCRIPTION])
+    if description.get("format") != FORMAT:
         raise ValueError(
-            f"its format is {found.get('format')!r}, of another version of rescntk: begin it anew"
+            f"its format is {description.get('format')!r}, of another version of rescntk: "
+            f"begin it anew"
         )
-    return check_description(found, format=check_depth, block=check_block)
+    return check_description(description, format=check_depth, block=check_block)
 
 
 def check_block(block: Any, name: str = "block") -> int:

@@ -26,14 +26,14 @@ def compute_block(path: Path, block: Block, threads: int | None) -> Block:
     values = folder.read(block)
     for rows, columns in block.missing_parts(mirrored=is_diagonal):
         is_square = is_diagonal and rows == columns
-        found: Any = gram(
+        kernels: Any = gram(
             network_of(description),
             left[rows],
             None if is_square else right[columns],
             **{name: description[name] for name in OPTIONS},
             threads=threads,
         )
-        for kind, value in found._asdict().items():
+        for kind, value in kernels._asdict().items():
             values[kind][..., rows, columns] = value
             if is_diagonal and not is_square:
                 values[kind][..., columns, rows] = value.swapaxes(-1, -2)

@@ -183,7 +183,7 @@ def check_labels(labels: Any, counts: dict[str, int]) -> dict[str, list[Any]]:
     """Return labels by "X" and "Z" as JSON has them: finite numbers or texts, one a signal."""
     if not isinstance(labels, Mapping):
         raise ValueError(f"labels is {labels!r}, expected a mapping, {{'X': [...]}}")
-    found = {}
+    checked = {}
     for name, values in labels.items():
         count = counts[check_choice(name, "labels", counts)]
         check_unmasked(values, f"labels of {name}", "or texts")
@@ -193,8 +193,8 @@ def check_labels(labels: Any, counts: dict[str, int]) -> dict[str, list[Any]]:
         if not all(isinstance(label, str) for label in array.ravel()):
             numbers = check_real(values, f"labels of {name}", "or texts")
             array = numbers if (given := np.asarray(values)).dtype.kind == "f" else given
-        found[name] = array.tolist()
-    return found
+        checked[name] = array.tolist()
+    return checked
 
 
 class StoredGram:
@@ -247,11 +247,11 @@ class StoredGram:
     @property
     def labels(self) -> dict[str, list[Any]]:
         """The labels of the signals by "X" and "Z", as given to `label`; empty without any."""
-        found = self._folder.group.attrs.get(LABELS, {})
-        is_mapping = isinstance(found, dict)
-        if not is_mapping or not all(isinstance(values, list) for values in found.values()):
-            raise ValueError(f"labels in {self.path} are {found!r}, expected a mapping to lists")
-        return dict(found)
+        labels = self._folder.group.attrs.get(LABELS, {})
+        is_mapping = isinstance(labels, dict)
+        if not is_mapping or not all(isinstance(values, list) for values in labels.values()):
+            raise ValueError(f"labels in {self.path} are {labels!r}, expected a mapping to lists")
+        return dict(labels)
 
     def label(self, labels: Mapping[str, Any]) -> None:
         """Store labels with the Gram: numbers or texts for "X" and "Z", one for each signal."""

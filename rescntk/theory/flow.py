@@ -130,7 +130,7 @@ def _integrate(
 
     state = pack([q, D, *([parts.input * covariance(q, D)] if kind == "ntk" else [])])
     errors = {"rtol": tolerance, "atol": tolerance * max(float(np.abs(state).max()), 1e-300)}
-    found = solve_ivp(velocity, (0.0, 1.0), state, method="DOP853", t_eval=[1.0], **errors)
-    q, D, *T = unpack(found.y[:, -1])
+    solution = solve_ivp(velocity, (0.0, 1.0), state, method="DOP853", t_eval=[1.0], **errors)
+    q, D, *T = unpack(solution.y[:, -1])
     F = covariance(q, D)
     return T[0] + parts.readout * F if T else F

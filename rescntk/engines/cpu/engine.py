@@ -72,8 +72,8 @@ def run_tasks(
                 elif plan.is_shared(right_cases):
                     right.made()
                 work = partial(compute, left, right)
-                for found in pool.map(work, plan.tasks(left_cases, right_cases)):
-                    take(found)
+                for result in pool.map(work, plan.tasks(left_cases, right_cases)):
+                    take(result)
             del left, right, work  # with their tables, before the next block makes its own
 
 
@@ -123,12 +123,12 @@ def _joined(
 ) -> ScaledKernel:  # fmt: skip
     """Return the kernels of requests that follow one another in depth."""
     ticks = [*(silent for _ in parts[1:]), tick]  # each pair counts once
-    found = [compute(part, X, Z, tick) for part, tick in zip(parts, ticks, strict=True)]
-    kinds, exponents = found[-1].values, [each.exponents for each in found]
+    results = [compute(part, X, Z, tick) for part, tick in zip(parts, ticks, strict=True)]
+    kinds, exponents = results[-1].values, [each.exponents for each in results]
     values: dict[str, Array] = {
-        kind: np.concatenate([each.values[kind] for each in found]) for kind in kinds
+        kind: np.concatenate([each.values[kind] for each in results]) for kind in kinds
     }
-    return ScaledKernel(values, found[-1].left, found[-1].right, sum(exponents, ()))
+    return ScaledKernel(values, results[-1].left, results[-1].right, sum(exponents, ()))
 
 
 def _longer_first(X: SignalList, Z: SignalList) -> tuple[SignalList, SignalList]:

@@ -79,7 +79,7 @@ def _addressed(kind: Any) -> tuple[Any, Callable[[Any, Any, Any], Any]]:
             make(context, builder, builder.extract_value(value, place))
             for place, (_, make) in enumerate(fields)
         ]
-        found = context.make_tuple(builder, record, values)
-        return alloca_once_value(builder, found) if named else found
+        tuple_value = context.make_tuple(builder, record, values)
+        return alloca_once_value(builder, tuple_value) if named else tuple_value
 
     return ReferenceType(record) if named else record, build

@@ -287,14 +287,14 @@ class SignalBlock:
         """Return û; or pixels' vectors, whose half squared distances are summed over a window."""
         if not self._plan.window:
             return [tables.unit_vectors for tables in self.tables]
-        found: list[Array] = []
+        vectors_of_lengths: list[Array] = []
         for (scaling, signals), tables in zip(self.each_length, self.tables, strict=True):
             factor = np.sqrt(0.5 * scaling.input_scale / self._plan.taps)
             scale = np.asarray(tables.scale)
             divisors = np.where((scale > 0) & np.isfinite(scale), scale, np.inf)
             vectors = np.asarray(signals, np.float64).transpose(1, 2, 0) / divisors
-            found.append(np.asarray(vectors * factor))
-        return found
+            vectors_of_lengths.append(np.asarray(vectors * factor))
+        return vectors_of_lengths
 
     def _left_layout(self, plan: Plan, table: np.ndarray) -> list[np.ndarray]:
         by_case, d = table.transpose(2, 0, 1), table.shape[1]
@@ -384,10 +384,10 @@ class SignalBlock:
 
 def _records(kind: np.dtype, *fields: np.ndarray) -> np.ndarray:
     """Return the records of whole numbers that have these fields."""
-    found = np.empty(len(fields[0]), kind)
+    records = np.empty(len(fields[0]), kind)
     for name, values in zip(kind.names or (), fields, strict=True):
-        found[name] = values
-    return found
+        records[name] = values
+    return records
 
 
 def pieces(mass: Mass, size: int, step: int = 1, width: int = 1) -> list[Mass]:
@@ -397,14 +397,14 @@ def pieces(mass: Mass, size: int, step: int = 1, width: int = 1) -> list[Mass]:
     images, which have `width` pixels, at the middle one.
     """
     window = filter_sum(size, 1 if width == 1 else 2)
-    found = [mass]
+    sums = [mass]
     for number, taps in enumerate(window.steps[: window.pieces].tolist()):
         along = number < window.line_steps
         single = 0 if along else window.line_steps  # the place of single taps, or of whole lines
         places = (number, 0), (taps[0] or single, taps[1]), (taps[2] or single, taps[3])
         last, one, other = (
-            found[place].shifted(tap * step * (1 if along else width), width if along else None)
+            sums[place].shifted(tap * step * (1 if along else width), width if along else None)
             for place, tap in places
         )
-        found.append(last + (one + other))
-    return found[1:]
+        sums.append(last + (one + other))
+    return sums[1:]

@@ -368,16 +368,16 @@ def repeat_each(typing: Any, numbers: Any, index: Any, pixels: Any, kind: Any) -
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         address, first, number = args[:3]
-        found = []
+        vectors = []
         for k in range(parts):
             moved = builder.udiv(builder.mul(number, number.type(k)), number.type(parts))
             value = builder.load(builder.gep(address, [builder.add(first, moved)]))
-            found.append(_repeat(context, builder, part, value))
-        while len(found) > 1:
-            count = 2 * found[0].type.count
+            vectors.append(_repeat(context, builder, part, value))
+        while len(vectors) > 1:
+            count = 2 * vectors[0].type.count
             both = ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(count)))
-            pairs = zip(found[::2], found[1::2], strict=True)
-            found = [builder.shuffle_vector(*pair, both) for pair in pairs]
-        return found[0]
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            vectors = [builder.shuffle_vector(*pair, both) for pair in pairs]
+        return vectors[0]
 
     return kind(numbers, types.intp, types.intp, kind), generate

@@ -100,10 +100,10 @@ def check(engine: Engine) -> tuple[str | None, bool]:
         full = getattr(error, "status", None) == OUT_OF_MEMORY
         lasting = not (full or isinstance(error, (MemoryError, OSError)))
         return f"its check on this device failed with {words}{remedy}", lasting
-    failed = [found for found in compared if not found[0] <= 1.0]
+    failed = [comparison for comparison in compared if not comparison[0] <= 1.0]
     if not failed:
         return None, True
-    _, worst = max(failed, key=lambda found: np.nan_to_num(found[0], nan=np.inf))
+    _, worst = max(failed, key=lambda each: np.nan_to_num(each[0], nan=np.inf))
     return (
         f"its kernels are wrong on this device: {worst}; "
         f"{len(failed)} of {len(compared)} comparisons with the reference engine failed"

@@ -396,9 +396,9 @@ def measure(
             inside, outside = order[:n], order[n:]
             fitted = solve(np.asarray(K)[np.ix_(inside, inside)], labels[inside], ridge)
             for side, places in enumerate((outside, inside)):
-                found = matrix[np.ix_(places, inside)] @ fitted
+                predictions = matrix[np.ix_(places, inside)] @ fitted
                 with np.errstate(over="ignore"):
-                    errors[draw, side] = np.mean((found - labels[places]) ** 2)
+                    errors[draw, side] = np.mean((predictions - labels[places]) ** 2)
         if not np.isfinite(errors).all():
             raise OverflowError("squared errors exceed float64, expected a smaller y or noise")
         test, train = errors.mean(axis=0)

@@ -122,13 +122,13 @@ def decay_exponents(
         sets = check_pixel_sets(pixels, field, shifts(head, d), d)
     used = frozenset().union(*sets)
     top = [highest if pixel in used else 0 for pixel in range(d)]
-    found = eigenvalues(network, n_channels, d, top, kind, head, return_error=True, **options)
+    computed = eigenvalues(network, n_channels, d, top, kind, head, return_error=True, **options)
     frequency = np.arange(1, highest + 1)
     above = {"gpk": 3, "ntk": 1}[kind] / len(field)  # 2ν_b − 2
     decays = []
     for chosen in sets:
         index = tuple(frequency if pixel in chosen else 0 for pixel in range(d))
-        values = np.where(found.resolved[index], found.eigenvalues[index], 0.0)
+        values = np.where(computed.resolved[index], computed.eigenvalues[index], 0.0)
         below = slice(highest // 4 - 1, highest // 2)
         upper = _slope(frequency[highest // 2 - 1 :], values[highest // 2 - 1 :], n_channels)
         lower = _slope(frequency[below], values[below], n_channels)
@@ -136,8 +136,8 @@ def decay_exponents(
             FrequencyDecay(
                 relative_pixels(chosen, d),
                 frequency,
-                found.eigenvalues[index],
-                found.errors[index],
+                computed.eigenvalues[index],
+                computed.errors[index],
                 exponent=upper,
                 uncertainty=2 * abs(upper - lower) + 1 / highest,
                 lowest=-len(chosen) * (n_channels + 2.0),
