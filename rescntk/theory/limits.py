@@ -20,7 +20,7 @@ from ..validation import (
     check_shape,
     check_signals,
 )
-from . import degeneracy, flow, multisphere
+from . import flow, multisphere
 from .argument_checks import check_head, check_kind
 from .roots import roots
 
@@ -334,7 +334,7 @@ def _degenerate(network: Network, gamma: float, kind: str, X: np.ndarray, head: 
         value, exponent, log_power = 1.0, 2.0 * growth, 0
         source = "all ones at (9π²/2) s²/L² (sharper than lemma E.2)"
     elif parts.inner + parts.outer > 0:
-        value, exponent, log_power = degeneracy.FFNET_LIMIT, growth, int(gamma == 0)
+        value, exponent, log_power = 0.25, growth, int(gamma == 0)
         source = "1/4 at different pixels (sharper than Huang et al., theorem 6)"
     else:
         return Prediction(undefined="no rate is known without inner and outer weights")
