@@ -145,20 +145,20 @@ def contributions(model: Any, X: Any, output: int | None = None, y: Any = None) 
     check_drawn(model, "model", expected, "contributions")
     if output is not None:
         output = check_integer(output, "output")
-    found, intercepts = model.contributions(X), model.intercept_
+    cases, intercepts = model.contributions(X), model.intercept_
     if output is not None and not -len(intercepts) <= output < len(intercepts):
         raise ValueError(f"output is {output!r}, expected an integer below {len(intercepts)}")
     names = getattr(model, "classes_", None)
-    if y is not None and len(y := np.asarray(y)) != len(found):
-        raise ValueError(f"y has {len(y)} rows, expected {len(found)}: one for each signal")
-    decisions = [shares.sum(axis=1) + intercepts for shares in found]
+    if y is not None and len(y := np.asarray(y)) != len(cases):
+        raise ValueError(f"y has {len(y)} rows, expected {len(cases)}: one for each signal")
+    decisions = [shares.sum(axis=1) + intercepts for shares in cases]
     single = names is None or len(intercepts) == 1
     titles = ["prediction"] if names is None else [f"decision for class {c}:" for c in names]
     columns = [(0 if single else int(d.argmax())) if output is None else output for d in decisions]
-    panels = figure((7.0, 0.6 + 1.5 * len(found))).subplots(len(found), squeeze=False)[:, 0]
-    most = max(abs(shares[k]).max() for shares, k in zip(found, columns, strict=True)) or 1.0
+    panels = figure((7.0, 0.6 + 1.5 * len(cases))).subplots(len(cases), squeeze=False)[:, 0]
+    most = max(abs(shares[k]).max() for shares, k in zip(cases, columns, strict=True)) or 1.0
     colours = LinearSegmentedColormap.from_list("shares", [BLUE, "#B8B8B8", VERMILION])
-    drawn = zip(panels, X, found, columns, decisions, strict=True)
+    drawn = zip(panels, X, cases, columns, decisions, strict=True)
     for case, (ax, x, shares, k, decision) in enumerate(drawn):
         points = np.arange(shares.shape[1])
         for channel in np.atleast_2d(np.asarray(x)):

@@ -39,47 +39,53 @@ def learning_curve(
     --------
     >>> from rescntk import plots
     >>> from rescntk.theory import learning
-    >>> found = learning.curve([1.0, 0.1], [1.0, 1.0], range(1, 9), 0.1, multiplicities=[1, 10])
-    >>> ax = plots.learning_curve({"two frequencies": found})
+    >>> curve = learning.curve([1.0, 0.1], [1.0, 1.0], range(1, 9), 0.1, multiplicities=[1, 10])
+    >>> ax = plots.learning_curve({"two frequencies": curve})
     """
     lines = predicted if isinstance(predicted, Mapping) else {"predicted": predicted}
     points: Any = measured if isinstance(measured, Mapping) else {next(iter(lines), ""): measured}
     check_named(lines, "predicted", "results of learning.curve or learning.from_gram")
     expected = "a result of learning.curve or learning.from_gram"
-    for found in lines.values():
-        check_drawn(found, "predicted", expected, "rows", "column", "ridge")
-    for name, found in points.items():
+    for curve in lines.values():
+        check_drawn(curve, "predicted", expected, "rows", "column", "ridge")
+    for name, errors in points.items():
         check_choice(name, "measured", lines)
-        if found is not None and not getattr(found, "draws", 0):
-            raise ValueError(f"measured is {found!r}, expected a result of learning.measure")
+        if errors is not None and not getattr(errors, "draws", 0):
+            raise ValueError(f"measured is {errors!r}, expected a result of learning.measure")
     ax = axes(ax)
-    for (name, found), colour, marker, line in looks(lines.items()):
+    for (name, curve), colour, marker, line in looks(lines.items()):
         shown = {"color": colour, "markerfacecolor": "none", "markersize": 5}
-        ax.plot(found.column("n"), _drawn(found), color=colour, linestyle=line, label=name)
-        own = points.get(name)
-        if own is not None:
-            bars = 2 * own.column("standard_error")
+        ax.plot(curve.column("n"), _drawn(curve), color=colour, linestyle=line, label=name)
+        errors = points.get(name)
+        if errors is not None:
+            bars = 2 * errors.column("standard_error")
             label = f"{name}, measured" if len(lines) > 1 else "measured"
             ax.errorbar(
-                own.column("n"), _drawn(own), bars, fmt=marker, elinewidth=1, label=label, **shown
+                errors.column("n"),
+                _drawn(errors),
+                bars,
+                fmt=marker,
+                elinewidth=1,
+                label=label,
+                **shown,
             )
     ax.set(xscale="log", yscale="log", xlabel="signals in training", ylabel="mean squared error")
     finish(ax, 2, title)
     return ax
 
 
-def _drawn(found: Any) -> np.ndarray:
+def _drawn(curve: Any) -> np.ndarray:
     """Return test errors, NaN where a logarithmic axis has no place for them."""
-    errors = found.column("test_error")
+    errors = curve.column("test_error")
     return np.where((errors > 0) & np.isfinite(errors), errors, np.nan)
 
 
-def forecast(found: Forecast, ax: Any = None, title: str | None = None) -> Any:
+def forecast(report: Forecast, ax: Any = None, title: str | None = None) -> Any:
     """Draw the error today, and the errors to expect at more signals, with a band of intervals.
 
     Parameters
     ----------
-    found : Forecast
+    report : Forecast
         From ``model.forecast``.
     ax : matplotlib Axes, by default those of a new figure; returned
     title : str, optional
@@ -93,16 +99,16 @@ def forecast(found: Forecast, ax: Any = None, title: str | None = None) -> Any:
     >>> model = ResidualKernelClassifier(effort="fast").fit(X[:20], y[:20])
     >>> ax = plots.forecast(model.forecast(range(20, 81, 10)))
     """
-    check_drawn(found, "found", "a result of model.forecast", "rows", "coverage", "quantity")
+    check_drawn(report, "report", "a result of model.forecast", "rows", "coverage", "quantity")
     ax = axes(ax)
-    order = np.argsort(found.column("n"))
+    order = np.argsort(report.column("n"))
     n, error, lower, upper = (
-        found.column(name)[order] for name in ("n", "error", "lower", "upper")
+        report.column(name)[order] for name in ("n", "error", "lower", "upper")
     )
-    label = f"{found.coverage:.0%} interval"
+    label = f"{report.coverage:.0%} interval"
     ax.fill_between(n, lower, upper, color=BLUE, alpha=0.2, linewidth=0, label=label)
     ax.plot(n, error, color=BLUE, marker="o", markersize=4, label="forecast")
-    ax.plot([found.n], [found.error], "s", color=VERMILION, label="left out, today")
-    ax.set(xlabel="signals in training", ylabel=found.quantity, ylim=(0, None))
+    ax.plot([report.n], [report.error], "s", color=VERMILION, label="left out, today")
+    ax.set(xlabel="signals in training", ylabel=report.quantity, ylim=(0, None))
     finish(ax, 3, title)
     return ax

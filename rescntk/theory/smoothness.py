@@ -319,8 +319,8 @@ def interpolation(
     Examples
     --------
     >>> from rescntk.theory import smoothness
-    >>> found = smoothness.interpolation(smoothness.gaussian_kernel, [0.0, 1.0], [2.0, 3.0])
-    >>> round(float(found.values[smoothness.SAMPLES // 2]), 6)  # at the angle 0
+    >>> fit = smoothness.interpolation(smoothness.gaussian_kernel, [0.0, 1.0], [2.0, 3.0])
+    >>> round(float(fit.values[smoothness.SAMPLES // 2]), 6)  # at the angle 0
     2.0
     """
     angles, targets = check_points(angles, targets)

@@ -108,8 +108,8 @@ def decay_exponents(
     --------
     >>> from rescntk import literature
     >>> from rescntk.theory import spectrum
-    >>> found = spectrum.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=24)
-    >>> [(decay.pixels, round(decay.exponent, 1), decay.law) for decay in found]
+    >>> computed = spectrum.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=24)
+    >>> [(decay.pixels, round(decay.exponent, 1), decay.law) for decay in computed]
     [((0,), -4.1, -4.0), ((0, 1), -6.0, -6.0), ((-1, 0, 1), -5.9, -6.0)]
     """
     check_network(network, RELU_FIELDS, RELU_ALONE)
@@ -117,18 +117,18 @@ def decay_exponents(
     highest, d = check_integer(max_frequency, "max_frequency", 8), check_pixels(n_timepoints)
     field = windows(network, d)[1][-1]
     if pixels is None:
-        sets = [own for own in (frozenset(p % d for p in s) for s in _SPREADS[:d]) if own <= field]
+        sets = [s for s in (frozenset(p % d for p in s) for s in _SPREADS[:d]) if s <= field]
     else:
         sets = check_pixel_sets(pixels, field, shifts(head, d), d)
     used = frozenset().union(*sets)
     top = [highest if pixel in used else 0 for pixel in range(d)]
-    found = eigenvalues(network, n_channels, d, top, kind, head, return_error=True, **options)
+    computed = eigenvalues(network, n_channels, d, top, kind, head, return_error=True, **options)
     frequency = np.arange(1, highest + 1)
     above = {"gpk": 3, "ntk": 1}[kind] / len(field)  # 2ν_b − 2
     decays = []
     for chosen in sets:
         index = tuple(frequency if pixel in chosen else 0 for pixel in range(d))
-        values = np.where(found.resolved[index], found.eigenvalues[index], 0.0)
+        values = np.where(computed.resolved[index], computed.eigenvalues[index], 0.0)
         below = slice(highest // 4 - 1, highest // 2)
         upper = _slope(frequency[highest // 2 - 1 :], values[highest // 2 - 1 :], n_channels)
         lower = _slope(frequency[below], values[below], n_channels)
@@ -136,8 +136,8 @@ def decay_exponents(
             FrequencyDecay(
                 relative_pixels(chosen, d),
                 frequency,
-                found.eigenvalues[index],
-                found.errors[index],
+                computed.eigenvalues[index],
+                computed.errors[index],
                 exponent=upper,
                 uncertainty=2 * abs(upper - lower) + 1 / highest,
                 lowest=-len(chosen) * (n_channels + 2.0),

@@ -191,8 +191,8 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
     def dual(w: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray | None]:
         half, zero = np.full_like(w, c_w / 2), np.zeros_like(w)
         given = DualInput(w.copy(), 2.0 - w, half, zero, c_w * (1.0 - w))
-        found = activation.dual(pixels, pixels, given, unit=q, factor=1.0 / value)
-        complement = np.maximum(np.asarray(found.branch_distance), 0.0)  # a difference, rounded
-        return complement, own_slope - c_w * np.asarray(found.times_slope(1.0)) if wanted else None
+        duals = activation.dual(pixels, pixels, given, unit=q, factor=1.0 / value)
+        complement = np.maximum(np.asarray(duals.branch_distance), 0.0)  # a difference, rounded
+        return complement, own_slope - c_w * np.asarray(duals.times_slope(1.0)) if wanted else None
 
     return dual, own_slope, gain, gain / (network.skip + gain)
