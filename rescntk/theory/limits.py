@@ -249,6 +249,10 @@ def _one_layer(network: Network, gamma: float, kind: str, X: np.ndarray, head: s
     at_once, later = roots(network, kind, X, head, limit, K.diagonal() / unit)
     power, gain = 2.0 * gamma - 1.0, network.branch_gain
     exponent, correction = _rate(network, gamma, half=at_once > 0)
+    sizes = network.filter_size, network.outer_filter_size, network.input_filter_size, X.shape[1]
+    if network.is_relu and max(sizes) == 1 and not at_once:
+        # Pixels are ±1 times one vector: only opposite pixels change, and K has (1 + u)^(3/2).
+        exponent, correction = 1.5 * power, min(0.5 * power, 1.0)
     return Prediction(
         limit,
         exponent,

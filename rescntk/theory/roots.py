@@ -95,7 +95,8 @@ def roots(
         changes /= np.sqrt(np.multiply.outer(units, units))
         half = 0.5 * changes.diagonal()
         changes += sign * limit * np.add.outer(half, half)
-        return float(np.sqrt((changes[np.triu_indices(n, 1)] ** 2).mean()))
+        different = changes[np.triu_indices(n, 1)]
+        return float(np.sqrt((different**2).mean())) if n > 1 else 0.0
 
     def later(h: float) -> float:
         left_over = np.minimum(1.0, (h / _TIMES) ** 3)  # two terms of the power series are removed

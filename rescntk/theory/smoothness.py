@@ -24,7 +24,7 @@ from ..validation import (
     check_signals,
 )
 from .argument_checks import Map, check_points, check_samples, check_vector
-from .jacobian import alpha_threshold, jacobian_bound, jacobian_bound_ratio  # noqa: F401
+from .jacobian import alpha_threshold, jacobian_bound  # noqa: F401
 
 SAMPLES = 4096
 """Samples of the circle that stand for a function (figure 7 of Tirer et al. 2022)."""
