@@ -157,7 +157,6 @@ ROOMS = {
         lambda n: flow.complements(n, "ntk", X, "trace"), {"depth", *SCALES}
     ),
     "theory.jacobian.jacobian_bound": Room(lambda n: jacobian.jacobian_bound(n, 8, 2), base=TIRER),
-    "theory.jacobian.jacobian_bound_ratio": Room(jacobian.jacobian_bound_ratio, base=TIRER),
     "theory.limits.Family, γ = 0": Room(predicted(0.0), {"depth", "trained", *SCALES}),
     "theory.limits.Family, γ = 1": Room(
         predicted(1.0),

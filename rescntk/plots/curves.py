@@ -87,7 +87,7 @@ def receptive_fields(
     return ax
 
 
-def eigenvalue_decay(found: DecayExponents, ax: Any = None, title: str | None = None) -> Any:
+def eigenvalue_decay(decays: DecayExponents, ax: Any = None, title: str | None = None) -> Any:
     """Draw eigenvalues over a frequency that is spread over one, two, three … pixels.
 
     Figure 1 of Barzilai et al. 2022. Markers are eigenvalues above their errors, filled for even
@@ -95,7 +95,7 @@ def eigenvalue_decay(found: DecayExponents, ax: Any = None, title: str | None = 
 
     Parameters
     ----------
-    found : DecayExponents
+    decays : DecayExponents
         From ``spectrum.decay_exponents``.
     ax : matplotlib Axes, by default those of a new figure; returned
     title : str, optional
@@ -105,12 +105,12 @@ def eigenvalue_decay(found: DecayExponents, ax: Any = None, title: str | None = 
     --------
     >>> from rescntk import literature, plots
     >>> from rescntk.theory import spectrum
-    >>> found = spectrum.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=12)
-    >>> ax = plots.eigenvalue_decay(found)
+    >>> decays = spectrum.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=12)
+    >>> ax = plots.eigenvalue_decay(decays)
     """
-    check_drawn(found, "found", "a result of spectrum.decay_exponents", "decays", "network")
+    check_drawn(decays, "decays", "a result of spectrum.decay_exponents", "decays", "network")
     ax = axes(ax)
-    for decay, colour, marker, _ in looks(found):
+    for decay, colour, marker, _ in looks(decays):
         count = len(decay.pixels)
         label = f"{count} pixel{'s' if count > 1 else ''} ({', '.join(map(str, decay.pixels))}): "
         if np.isfinite(decay.law):
@@ -138,14 +138,14 @@ def eigenvalue_decay(found: DecayExponents, ax: Any = None, title: str | None = 
     ax.set(xscale="log", yscale="log", xlabel="frequency k", ylabel="eigenvalue λ")
     ax.xaxis.set_minor_formatter("")
     if title is None:
-        name = {"gpk": "Gaussian process kernel", "ntk": "tangent kernel"}[found.kind]
-        net = found.network
+        name = {"gpk": "Gaussian process kernel", "ntk": "tangent kernel"}[decays.kind]
+        net = decays.network
         skip = f"skips, α = {net.alpha:g}" if net.skip else "no skips"
         layers = f"{net.depth} layer{'s' if net.depth > 1 else ''}"
         title = (
             f"{name}, {layers}, {skip}\n"
-            f"{found.n_channels} channels × {found.n_timepoints} pixels, filter size "
-            f"{net.filter_size}, {found.head} head"
+            f"{decays.n_channels} channels × {decays.n_timepoints} pixels, filter size "
+            f"{net.filter_size}, {decays.head} head"
         )
     finish(ax, 2, title)
     return ax

@@ -39,8 +39,8 @@ def learning_curve(
     --------
     >>> from rescntk import plots
     >>> from rescntk.theory import learning
-    >>> found = learning.curve([1.0, 0.1], [1.0, 1.0], range(1, 9), 0.1, multiplicities=[1, 10])
-    >>> ax = plots.learning_curve({"two frequencies": found})
+    >>> curve = learning.curve([1.0, 0.1], [1.0, 1.0], range(1, 9), 0.1, multiplicities=[1, 10])
+    >>> ax = plots.learning_curve({"two frequencies": curve})
     """
     lines = predicted if isinstance(predicted, Mapping) else {"predicted": predicted}
     points: Any = measured if isinstance(measured, Mapping) else {next(iter(lines), ""): measured}
@@ -74,12 +74,12 @@ def _drawn(curve: Any) -> np.ndarray:
     return np.where((errors > 0) & np.isfinite(errors), errors, np.nan)
 
 
-def forecast(found: Forecast, ax: Any = None, title: str | None = None) -> Any:
+def forecast(report: Forecast, ax: Any = None, title: str | None = None) -> Any:
     """Draw the error today, and the errors to expect at more signals, with a band of intervals.
 
     Parameters
     ----------
-    found : Forecast
+    report : Forecast
         From ``model.forecast``.
     ax : matplotlib Axes, by default those of a new figure; returned
     title : str, optional
@@ -93,16 +93,16 @@ def forecast(found: Forecast, ax: Any = None, title: str | None = None) -> Any:
     >>> model = ResidualKernelClassifier(effort="fast").fit(X[:20], y[:20])
     >>> ax = plots.forecast(model.forecast(range(20, 81, 10)))
     """
-    check_drawn(found, "found", "a result of model.forecast", "rows", "coverage", "quantity")
+    check_drawn(report, "report", "a result of model.forecast", "rows", "coverage", "quantity")
     ax = axes(ax)
-    order = np.argsort(found.column("n"))
+    order = np.argsort(report.column("n"))
     n, error, lower, upper = (
-        found.column(name)[order] for name in ("n", "error", "lower", "upper")
+        report.column(name)[order] for name in ("n", "error", "lower", "upper")
     )
-    label = f"{found.coverage:.0%} interval"
+    label = f"{report.coverage:.0%} interval"
     ax.fill_between(n, lower, upper, color=BLUE, alpha=0.2, linewidth=0, label=label)
     ax.plot(n, error, color=BLUE, marker="o", markersize=4, label="forecast")
-    ax.plot([found.n], [found.error], "s", color=VERMILION, label="left out, today")
-    ax.set(xlabel="signals in training", ylabel=found.quantity, ylim=(0, None))
+    ax.plot([report.n], [report.error], "s", color=VERMILION, label="left out, today")
+    ax.set(xlabel="signals in training", ylabel=report.quantity, ylim=(0, None))
     finish(ax, 3, title)
     return ax

@@ -8,7 +8,6 @@ from typing import Any
 
 __all__ = [
     "conditioning",
-    "degeneracy",
     "depth",
     "jacobian",
     "learning",

@@ -72,16 +72,6 @@ def check_energies(matrices: np.ndarray) -> None:
         )
 
 
-def check_whole(
-    values: Any, name: str, expected: str, fits: Callable[[tuple[int, ...]], bool]
-) -> np.ndarray:
-    """Return whole numbers of at least 1 as an array; the rest is as for `check_shape`."""
-    array = check_shape(values, name, expected, fits)
-    if not ((array >= 1) & (array == np.floor(array))).all():
-        raise ValueError(f"{name} is {values!r}, expected integers of at least 1")
-    return array
-
-
 def check_vector(values: Any, name: str) -> np.ndarray:
     """Return `values` as a vector of real numbers."""
     return check_shape(values, name, "(n,)", lambda shape: len(shape) == 1)

@@ -113,15 +113,15 @@ def _integrate(
 
     def velocity(_: float, state: np.ndarray) -> np.ndarray:
         q, D, *T = unpack(state)
-        own, D = (c_w * circular_mean(part, *inner) for part in (q, D))
-        q1, q2 = own[left], own[right]
+        variances, D = (c_w * circular_mean(part, *inner) for part in (q, D))
+        q1, q2 = variances[left], variances[right]
         S = 0.5 * (q1 + q2) - D
         g, z = np.sqrt(q1 * q2), 0.5 * (np.sqrt(q1) - np.sqrt(q2)) ** 2
         w = np.divide(D - z, g, out=np.ones_like(D), where=g > 0)
         w = np.where(tied & (g > 0), 0.0, np.clip(w, 0.0, 2.0))
         given = pixels(q1), pixels(q2), DualInput(w, 2.0 - w, 0.5 * g, z, S.copy())
         dual = activation.dual(*given, unit=1.0, factor=network.c_v)
-        branches = [activation.diagonal(np, own, 1.0, network.c_v)[0], dual.branch_distance]
+        branches = [activation.diagonal(np, variances, 1.0, network.c_v)[0], dual.branch_distance]
         if T:
             inside = parts.inner * S + c_w * circular_mean(T[0], *inner)
             branches.append(parts.outer * dual.K + dual.times_slope(1.0) * inside)

@@ -40,32 +40,6 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
         return math.inf
 
 
-def jacobian_bound_ratio(network: Network) -> float:
-    """Return the ratio B_ResNet / B_MLP at equal depth, width and σ_w (Tirer et al. 2022, eq. 21).
-
-    Parameters
-    ----------
-    network : Network
-        ``literature.tirer_resnet(...)``, with either activation.
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> network = rk.literature.tirer_resnet(15, alpha=0.1)
-    >>> round(rk.theory.jacobian.jacobian_bound_ratio(network), 6)
-    0.003174
-    """
-    sigma_w, layer, layers = _bound(network)
-    if not network.skip or sigma_w == 0:
-        raise ValueError(
-            f"network is {network!r}, expected literature.tirer_resnet(...) with positive sigma_w"
-        )
-    try:
-        return 3.0 * (layer / (3.0 * _LARGEST_SLOPE[network.activation] * sigma_w)) ** layers
-    except OverflowError:
-        return math.inf
-
-
 def alpha_threshold(
     depth: int, *, sigma_v: float = 1.0, sigma_w: float = 1.0, activation: str = "relu"
 ) -> float:

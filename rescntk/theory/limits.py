@@ -20,7 +20,7 @@ from ..validation import (
     check_shape,
     check_signals,
 )
-from . import degeneracy, flow, multisphere
+from . import flow, multisphere
 from .argument_checks import check_head, check_kind
 from .roots import roots
 
@@ -249,6 +249,10 @@ def _one_layer(network: Network, gamma: float, kind: str, X: np.ndarray, head: s
     at_once, later = roots(network, kind, X, head, limit, K.diagonal() / unit)
     power, gain = 2.0 * gamma - 1.0, network.branch_gain
     exponent, correction = _rate(network, gamma, half=at_once > 0)
+    sizes = network.filter_size, network.outer_filter_size, network.input_filter_size, X.shape[1]
+    if network.is_relu and max(sizes) == 1 and not at_once:
+        # Pixels are ±1 times one vector: only opposite pixels change, and K has (1 + u)^(3/2).
+        exponent, correction = 1.5 * power, min(0.5 * power, 1.0)
     return Prediction(
         limit,
         exponent,
@@ -334,7 +338,7 @@ def _degenerate(network: Network, gamma: float, kind: str, X: np.ndarray, head: 
         value, exponent, log_power = 1.0, 2.0 * growth, 0
         source = "all ones at (9π²/2) s²/L² (sharper than lemma E.2)"
     elif parts.inner + parts.outer > 0:
-        value, exponent, log_power = degeneracy.FFNET_LIMIT, growth, int(gamma == 0)
+        value, exponent, log_power = 0.25, growth, int(gamma == 0)
         source = "1/4 at different pixels (sharper than Huang et al., theorem 6)"
     else:
         return Prediction(undefined="no rate is known without inner and outer weights")

@@ -232,8 +232,8 @@ def gram_complements(
     --------
     >>> import rescntk as rk
     >>> X = rk.theory.multisphere.sample(3, 4, 5, rng=0)
-    >>> found = rk.theory.multisphere.gram_complements([rk.Network(2)], X, kind="ntk")
-    >>> bool(abs(1 - found[0] - rk.ResCNTK(2, normalized=True)(X)).max() < 1e-14)
+    >>> complements = rk.theory.multisphere.gram_complements([rk.Network(2)], X, kind="ntk")
+    >>> bool(abs(1 - complements[0] - rk.ResCNTK(2, normalized=True)(X)).max() < 1e-14)
     True
     """
     check_kind(kind)

@@ -24,7 +24,7 @@ from ..validation import (
     check_signals,
 )
 from .argument_checks import Map, check_points, check_samples, check_vector
-from .jacobian import alpha_threshold, jacobian_bound, jacobian_bound_ratio  # noqa: F401
+from .jacobian import alpha_threshold, jacobian_bound  # noqa: F401
 
 SAMPLES = 4096
 """Samples of the circle that stand for a function (figure 7 of Tirer et al. 2022)."""
@@ -319,8 +319,8 @@ def interpolation(
     Examples
     --------
     >>> from rescntk.theory import smoothness
-    >>> found = smoothness.interpolation(smoothness.gaussian_kernel, [0.0, 1.0], [2.0, 3.0])
-    >>> round(float(found.values[smoothness.SAMPLES // 2]), 6)  # at the angle 0
+    >>> fit = smoothness.interpolation(smoothness.gaussian_kernel, [0.0, 1.0], [2.0, 3.0])
+    >>> round(float(fit.values[smoothness.SAMPLES // 2]), 6)  # at the angle 0
     2.0
     """
     angles, targets = check_points(angles, targets)

@@ -188,7 +188,10 @@ CNN = {"CNN": rk.Network(1)}
         (lambda: plots.gram_matrix([[1.0]], [1], "ax"), "ax is 'ax', expected matplotlib Axes"),
         (lambda: plots.gram_matrix([[1.0]], 1), r"labels has shape \(\), expected \(n,\)"),
         (lambda: plots.limit_distances("report"), "a report is 'report', expected a result of d"),
-        (lambda: plots.eigenvalue_decay([]), r"found is \[\], expected a result of spectrum.decay"),
+        (
+            lambda: plots.eigenvalue_decay([]),
+            r"decays is \[\], expected a result of spectrum",
+        ),
         (lambda: plots.receptive_fields(CNN, 5, logarithmic="no"), "logarithmic is 'no', expected"),
         (lambda: plots.receptive_fields(CNN, 5, explain=1), "explain is 1, expected True or False"),
         (lambda: plots.receptive_fields(CNN, "many"), "n_timepoints is 'many'"),
@@ -396,7 +399,7 @@ def test_forecasts():
     assert [list(each) for each in drawn["left out, today#D55E00"].get_data()] == [[20], [0.12]]
     corners = {tuple(corner) for corner in ax.collections[0].get_paths()[0].vertices.round(12)}
     assert {(20, 0.05), (20, 0.2), (40, 0.02), (40, 0.1)} <= corners
-    with pytest.raises(ValueError, match="found is 3, expected a result of model.forecast"):
+    with pytest.raises(ValueError, match="report is 3, expected a result of model.forecast"):
         plots.forecast(3)
 
 

@@ -232,6 +232,8 @@ def with_opposite(X):
         (POINTWISE.replace(outer_filter_size=3), (6, 1, 7), np.abs, "trace", 0.5, depth.AGREES),
         # Inner weights frozen, κ0 is no part of the limit.
         (FROZEN.replace(trained="outer"), (4, 3, 5), with_opposite, "trace", 1.0, depth.AGREES),
+        # One channel, no filters: opposite pixels alone change, and K has (1 + u)^(3/2).
+        (POINTWISE.replace(trained="outer"), (5, 1, 7), np.asarray, "trace", 1.5, depth.AGREES),
         # Where x has a window of zeros and z has not, K has a root.
         (
             FROZEN.replace(trained="outer"),

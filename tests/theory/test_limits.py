@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.theory import conditioning, degeneracy, depth, limits, multisphere
+from rescntk.theory import conditioning, depth, limits, multisphere
 from rescntk.theory.limits import Family
 from rescntk.validation import HEADS, KINDS
 from tests import families, tolerances
@@ -120,7 +120,7 @@ def test_gap_sees_its_own_pixels(pixels):
                 law = conditioning.asymptotic_complement(1)
             else:
                 constant, bar = np.diff(L * distance)[-1] / np.log(L[-1] / L[-2]), 0.05
-                law = degeneracy.LOG_RATE
+                law = 3 / 8
             assert abs(constant / (law * factor) - 1) <= bar
 
 

@@ -95,8 +95,8 @@ def sample_complexity(
     >>> from rescntk import literature
     >>> from rescntk.theory import learning
     >>> for system in (literature.barzilai_cnn, literature.barzilai_resnet):
-    ...     found = learning.sample_complexity(system(3), 2, 3, 6, frequencies=[(1, 0, 0)])
-    ...     print(f"{found.rows[0].n:.1f}")
+    ...     table = learning.sample_complexity(system(3), 2, 3, 6, frequencies=[(1, 0, 0)])
+    ...     print(f"{table.rows[0].n:.1f}")
     7.0
     4.0
     """
@@ -118,8 +118,8 @@ def sample_complexity(
     if frequencies is None:  # only now it is known that there is memory for them
         chosen = _usual_frequencies(d, top, head)
     counts = multiplicities(*space, head)
-    own = counts if head != "gap" else multiplicities(*space)
-    tail = max(1.0 - float((own * values).sum()), 0.0)
+    all_counts = counts if head != "gap" else multiplicities(*space)
+    tail = max(1.0 - float((all_counts * values).sum()), 0.0)
     # Each mode of the equivariant head is 1/d of a mode of GAP. It is more where a shift keeps its
     # frequencies. Then d/c pixels of a cycle have the frequency above max_frequency.
     tail_least = tail_most = tail

@@ -148,12 +148,12 @@ def _row(
     kappa = solve_kappa(values, counts, n, ridge)
     learned, unlearned = shares(values, kappa)
     # δ/κ: without a ridge, n signals beyond the rank leave n − rank directions untrained.
-    rest = ridge / kappa if kappa > 0 else n - counts[values > 0].sum()
-    spread = counts @ (learned * unlearned) + rest  # n − Σ L², whose terms are all positive
+    remaining = ridge / kappa if kappa > 0 else n - counts[values > 0].sum()
+    spread = counts @ (learned * unlearned) + remaining  # n − Σ L², whose terms are all positive
     overfitting = float(n / spread) if spread > 0 else math.inf
     bias = float(squares @ unlearned**2) + noise
     test = overfitting * bias if bias > 0 else 0.0
-    train = (rest / n) ** 2 * test if rest > 0 else 0.0
+    train = (remaining / n) ** 2 * test if remaining > 0 else 0.0
     dimension = float(counts @ learned)
     return CurveRow(n, test, math.nan, float(train), dimension, kappa, overfitting)
 
@@ -235,8 +235,8 @@ def from_gram(
     >>> import numpy as np
     >>> from rescntk.theory import learning
     >>> x = np.random.default_rng(0).standard_normal((60, 5))
-    >>> found = learning.from_gram(x @ x.T, x[:, 0], (3, 10), ridge=1e-6)
-    >>> found.column("test_error").round(3)
+    >>> table = learning.from_gram(x @ x.T, x[:, 0], (3, 10), ridge=1e-6)
+    >>> table.column("test_error").round(3)
     array([0.424, 0.   ])
     """
     ladder = check_depths(sizes, "sizes")
@@ -377,8 +377,8 @@ def measure(
     >>> import numpy as np
     >>> from rescntk.theory import learning
     >>> x = np.random.default_rng(0).standard_normal((60, 5))
-    >>> found = learning.measure(x @ x.T, x[:, 0], (3,), ridge=1e-6, rng=0)
-    >>> found.column("test_error").round(1)
+    >>> table = learning.measure(x @ x.T, x[:, 0], (3,), ridge=1e-6, rng=0)
+    >>> table.column("test_error").round(1)
     array([0.4])
     """
     matrix, ladder = check_symmetric(K, "K"), check_depths(sizes, "sizes")

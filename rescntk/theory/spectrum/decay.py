@@ -108,8 +108,8 @@ def decay_exponents(
     --------
     >>> from rescntk import literature
     >>> from rescntk.theory import spectrum
-    >>> found = spectrum.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=24)
-    >>> [(decay.pixels, round(decay.exponent, 1), decay.law) for decay in found]
+    >>> computed = spectrum.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=24)
+    >>> [(decay.pixels, round(decay.exponent, 1), decay.law) for decay in computed]
     [((0,), -4.1, -4.0), ((0, 1), -6.0, -6.0), ((-1, 0, 1), -5.9, -6.0)]
     """
     check_network(network, RELU_FIELDS, RELU_ALONE)
@@ -117,7 +117,7 @@ def decay_exponents(
     highest, d = check_integer(max_frequency, "max_frequency", 8), check_pixels(n_timepoints)
     field = windows(network, d)[1][-1]
     if pixels is None:
-        sets = [own for own in (frozenset(p % d for p in s) for s in _SPREADS[:d]) if own <= field]
+        sets = [s for s in (frozenset(p % d for p in s) for s in _SPREADS[:d]) if s <= field]
     else:
         sets = check_pixel_sets(pixels, field, shifts(head, d), d)
     used = frozenset().union(*sets)

@@ -237,8 +237,8 @@ class _Request:
     def _partial(self, shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         """Return how many first axes slabs cut, and the shape of integrals along the others."""
         lead = leading(shape, _SLAB_ENTRIES)
-        rest = (self._reached[axis] + 1 if shape[axis] > 1 else 1 for axis in range(lead, self.d))
-        return lead, (*shape[:lead], *rest)
+        counts = (self._reached[axis] + 1 if shape[axis] > 1 else 1 for axis in range(lead, self.d))
+        return lead, (*shape[:lead], *counts)
 
     def compute(self, nodes: int, normalized: bool, tick: Tick) -> tuple[np.ndarray, float]:
         """Return the eigenvalues, and K(x, x) of the equivariant kernel."""
@@ -265,7 +265,7 @@ class _Request:
             )
         return result, trace
 
-    def rounding(self, found: np.ndarray, trace: float) -> np.ndarray:
+    def rounding(self, eigenvalues: np.ndarray, trace: float) -> np.ndarray:
         """Return the rounding errors to expect of eigenvalues.
 
         A sum over n nodes averages errors of the kernel's values. P_k changes k times as fast.
@@ -275,13 +275,15 @@ class _Request:
         noise = np.sqrt(reduce(np.multiply.outer, [one[: k + 1] for k in self.max_frequency]))
         noise *= 1.0 + reduce(np.add.outer, [np.arange(k + 1) / 8 for k in self.max_frequency])
         eps = float(np.finfo(np.float64).eps)
-        return eps * (_ROUNDINGS * np.abs(found) + 8.0 * trace * noise)
+        return eps * (_ROUNDINGS * np.abs(eigenvalues) + 8.0 * trace * noise)
 
-    def _add_rotated(self, result: np.ndarray, found: np.ndarray, pixels: dict[int, int]) -> None:
+    def _add_rotated(
+        self, result: np.ndarray, integrals: np.ndarray, pixels: dict[int, int]
+    ) -> None:
         """Add the mean of integrals as seen by `pixels` (with counts), over shifts if asked."""
         over = shifts(self.head, self.d)
         count = sum(pixels.values()) * len(over)
         for shift, (pixel, times) in product(over, pixels.items()):
-            seen = rotate(found, (pixel + shift) % self.d)
+            seen = rotate(integrals, (pixel + shift) % self.d)
             common = tuple(map(slice, map(min, result.shape, seen.shape)))
             result[common] += (times / count) * seen[common]
