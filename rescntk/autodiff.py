@@ -67,16 +67,16 @@ def for_jax(
 
     def matrix(X: Any, Z: Any) -> Any:
         shape = len(X), len(X if Z is None else Z)
-        found = jax.ShapeDtypeStruct(shape, jax.numpy.result_type(*_both(X, Z)))
-        return jax.pure_callback(calls.matrix, found, X, Z, vmap_method="sequential")
+        result = jax.ShapeDtypeStruct(shape, jax.numpy.result_type(*_both(X, Z)))
+        return jax.pure_callback(calls.matrix, result, X, Z, vmap_method="sequential")
 
     def forward(X: Any, Z: Any) -> Any:
         return matrix(X, Z), (X, Z)
 
     def backward(signals: Any, weights: Any) -> Any:
-        found = tuple(map(like, signals))
+        results = tuple(map(like, signals))
         return jax.pure_callback(
-            calls.gradients, found, *signals, weights, vmap_method="sequential"
+            calls.gradients, results, *signals, weights, vmap_method="sequential"
         )
 
     differentiable = jax.custom_vjp(matrix)

@@ -103,21 +103,12 @@ def each_case(values: Any, name: str, n: int) -> np.ndarray:
 
 
 def changed_signals(
-    average: Average,
-    X: Signals,
-    goal: Goal,
-    options: dict[str, Any],
-    *,
-    max_iterations: int,
-    progress: bool,
+    average: Average, X: Signals, goal: Goal, *, max_iterations: int, progress: bool
 ) -> Counterfactuals:
-    """Return the nearest signals found to which a model gives its targets.
-
-    `average` decides for the model; `options` are those of its kernels.
-    """
+    """Return the nearest signals found to which the model of an average gives its targets."""
     steps = check_depth(max_iterations, "max_iterations")
     changed, distances = nearest_signals(
-        Objective(average, goal.answer, options),
+        Objective(average, goal.answer),
         X,
         goal.level,
         average.passes[0].training.signals,
@@ -147,13 +138,8 @@ def changed_signals(
 class Objective:
     """The number f(x) of some signals, and its slopes."""
 
-    def __init__(
-        self,
-        average: Average,
-        answer: Callable[..., tuple[np.ndarray, ...]],
-        options: dict[str, Any],
-    ) -> None:
-        self.average, self.answer, self.options = average, answer, options
+    def __init__(self, average: Average, answer: Callable[..., tuple[np.ndarray, ...]]) -> None:
+        self.average, self.answer = average, answer
 
     def values(self, X: np.ndarray, cases: np.ndarray) -> np.ndarray:
         """Return f, (n_cases,)."""
@@ -161,12 +147,12 @@ class Objective:
 
     def decide(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions (n_cases, n_outputs) and novelties: all targets share them."""
-        decided = self.average.at(X, self.options)
+        decided = self.average.at(X)
         return decided.mean(), decided.novelty
 
     def __call__(self, X: np.ndarray, cases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return f and its derivatives by X."""
-        return self.average.slopes(X, partial(self.answer, cases=cases), self.options)
+        return self.average.slopes(X, partial(self.answer, cases=cases))
 
 
 def nearest_signals(
