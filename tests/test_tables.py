@@ -97,7 +97,7 @@ def test_headers_of_ts_files(start, end, said, tmp_path):
 
 
 def test_the_class_nan(tmp_path):
-    """It is a class as any other; aeon writes it as NaN."""
+    """The name of a class may be nan, which aeon writes as NaN."""
     pytest.importorskip("aeon")
     (tmp_path / "X.ts").write_text(UNEQUAL.replace(":a", ":nan").replace("true a", "true nan"))
     (tmp_path / "X.csv").write_text("t0,t1,label\n1,2,nan\n3,4,b\n5,6,nan\n")

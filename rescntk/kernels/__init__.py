@@ -96,7 +96,8 @@ class Kernel:
             If signals or options are not as described above, or if rounding errors have
             covered a kernel of nearly equal signals (deep erf networks: docs/theory/erf.md).
         OverflowError
-            If a value exceeds the dtype. Deep kernels need ``normalized=True``.
+            If a value exceeds the dtype, or falls below its least normal number. Deep kernels
+            need ``normalized=True``.
         MemoryError
             If the matrix takes more memory than this machine has free.
         """

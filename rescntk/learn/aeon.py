@@ -18,7 +18,6 @@ except ModuleNotFoundError:
 
 from . import classifier, regressor
 from .base import QUICK, Wrapper
-from .missing import INTERPOLATE
 from .parameters import ClassifierParameters, EstimatorParameters
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
@@ -32,11 +31,6 @@ class _AeonWrapper(Wrapper):
         "X_inner_type": ["np-list", "numpy3D"],
         "algorithm_type": "distance",
     }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()  # type: ignore[misc]
-        filled = self.missing == INTERPOLATE  # type: ignore[attr-defined]
-        self.set_tags(**{"capability:missing_values": filled})  # type: ignore[attr-defined]
 
     def _check_X(self, X: Any) -> dict[str, Any]:
         get_type(X)  # refuses containers that aeon does not support

@@ -84,20 +84,19 @@ class Average:
     """Column, in matrices of the passes, of each training signal; all columns for landmarks."""
     counts: tuple[int, int]
     """Number of signals of positive weight, and of the different ones among them."""
+    options: dict[str, Any]
+    """Options with which kernels are called."""
 
     def at(
-        self,
-        X: Signals,
-        options: dict[str, Any],
-        visit: Callable[[FittedPass, np.ndarray], None] | None = None,
+        self, X: Signals, visit: Callable[[FittedPass, np.ndarray], None] | None = None
     ) -> Decided:
         """Return decisions, novelties and weights at signals X, by one matrix of each pass.
 
-        `options` are those of kernels. `visit` is called with each pass and its matrix.
+        `visit` is called with each pass and its matrix.
         """
         decisions, novelties = [], []
         for fitted in self.passes:
-            K = fitted.matrix(X, options)
+            K = fitted.matrix(X, self.options)
             decisions.append(fitted.decide(K))
             novelties.append(fitted.novelty(K))
             if visit is not None:
@@ -107,7 +106,7 @@ class Average:
         return Decided(np.array(decisions), novel, weights, self.mean_novelty(novel))
 
     def slopes(
-        self, X: np.ndarray, answer: Callable[..., tuple[np.ndarray, ...]], options: dict[str, Any]
+        self, X: np.ndarray, answer: Callable[..., tuple[np.ndarray, ...]]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return a number f of each signal, (n_cases,), and its derivatives by X, of its shape.
 
@@ -115,7 +114,7 @@ class Average:
         returns f and its derivatives by both.
         """
         matrices: list[np.ndarray] = []
-        decided = self.at(X, options, lambda _, K: matrices.append(K))
+        decided = self.at(X, lambda _, K: matrices.append(K))
         f, by_decision, by_novelty = answer(decided.mean(), decided.novelty)
         distances = self.usual.distances(X)
         by_weights = np.einsum("pno,no->pn", decided.decisions, by_decision)
@@ -127,28 +126,29 @@ class Average:
         for fitted, K, weights, of_novelty in steps:
             by_matrix = (weights[:, None] * by_decision) @ fitted.coefficients.T
             by_matrix += of_novelty[:, None] * fitted.novelty_slopes(K)
-            slopes += fitted.matrix_slopes(X, by_matrix, options)
+            slopes += fitted.matrix_slopes(X, by_matrix, self.options)
         return f, slopes
 
-    def shares(self, X: Signals, options: dict[str, Any]) -> Any:
+    def shares(self, X: Signals) -> Any:
         """Return the shares of time points in decisions less `mean_target`.
 
         They are (n_cases, n_outputs, n_timepoints), of images with an axis more, of a list a list.
         """
         parts: list[list[np.ndarray]] = []
-        decided = self.at(
-            X,
-            options,
-            lambda fitted, K: parts.append(fitted.contributions(X, K, self.mean_target, options)),
-        )
+
+        def add(fitted: FittedPass, K: np.ndarray) -> None:
+            parts.append(fitted.contributions(X, K, self.mean_target, self.options))
+
+        decided = self.at(X, add)
         pairs = zip(decided.weights.T, zip(*parts, strict=True), strict=True)
         means = [np.tensordot(weights, np.array(of_passes), 1) for weights, of_passes in pairs]
         return np.array(means) if isinstance(X, np.ndarray) else means
 
-    def kernel_matrix(self, X: Signals, options: dict[str, Any]) -> np.ndarray:
+    def kernel_matrix(self, X: Signals) -> np.ndarray:
         """Return the mean kernel of X with the training signals, (n_cases, n_training)."""
         pairs = zip(self.weights, self.passes, strict=True)
-        return sum(weight * fitted.matrix(X, options) for weight, fitted in pairs)[:, self.places]
+        mean = sum(weight * fitted.matrix(X, self.options) for weight, fitted in pairs)
+        return mean[:, self.places]
 
     def mean_novelty(self, novelties: np.ndarray) -> np.ndarray:
         """Return the geometric mean over passes of novelties, by the inverses of their errors."""
@@ -201,6 +201,7 @@ def fit_average(
         mean_target=np.average(cases.targets, axis=0, weights=cases.weights),
         places=cases.places if landmarks is None else slice(None),
         counts=(len(cases.places), len(cases.weights)),
+        options=options,
     )
     judged = np.setdiff1d(np.arange(len(X)), [] if landmarks is None else landmarks)
     line = usual_line(average.mean_novelty(novelties)[judged], cases.weights[judged])

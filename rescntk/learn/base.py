@@ -7,6 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -62,7 +63,7 @@ the two threads wait for each other, up to a hundred times as long."""
 class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     """Average the decisions of several passes over the signals."""
 
-    _average: Average
+    _fitted: Average
     best_score_: float
 
     def _read(
@@ -116,7 +117,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             report(f"rescntk: {len(passes)} passes over {n} signals")
         least = least_penalty(cases.weights, options["dtype"])
         with threadpool_limits(1 if n <= _ONE_THREAD_CASES else None, "blas"):
-            self._average, left_out = fit_average(
+            self._fitted, left_out = fit_average(
                 in_time(passes, X, m, limit, report, options),
                 cases,
                 checked.get("penalty") or (least, *penalties),
@@ -125,9 +126,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                 landmarks,
                 options | {"progress": bool(self.verbose)},
             )
-        rows = [fitted.source.settings() | vars(fitted) for fitted in self._average.passes]
+        rows = [fitted.source.settings() | vars(fitted) for fitted in self._fitted.passes]
         table = {k: np.array([row[k] for row in rows]) for k in (*COMMON, "penalty", "seconds")}
-        self.passes_ = table | {"error": left_out.errors, "weight": self._average.weights}
+        self.passes_ = table | {"error": left_out.errors, "weight": self._fitted.weights}
         return left_out
 
     def _plan(
@@ -187,6 +188,11 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             threads = max(1, (os.cpu_count() or 1) + 1 + threads)
         return {"engine": self.engine, "dtype": check_dtype(self.dtype), "threads": threads}
 
+    @property
+    def _average(self) -> Average:
+        """The fitted average, whose kernels are called as the parameters say now."""
+        return replace(self._fitted, options=self._options())
+
     def _read_again(self, X: Array) -> Signals:
         """Return X as signals, of the same shape as in `fit`."""
         check_is_fitted(self)
@@ -199,9 +205,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         With `watch`, a warning is given of signals that are unlike the signals of fit.
         """
         signals = self._read_again(X)
-        decided = self._average.at(signals, self._options())
+        decided = self._average.at(signals)
         if watch:
-            self._average.usual.warn(signals, decided.novelty)
+            self._fitted.usual.warn(signals, decided.novelty)
         return decided
 
     def forecast(self, sizes: Iterable[int], coverage: float = 0.8) -> Forecast:
@@ -240,13 +246,13 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         targets, or of classes: 1 for two classes, of which it is the second.
         """
         signals = self._read_again(X)
-        return self._average.shares(signals, self._options())
+        return self._average.shares(signals)
 
     @property
     def _intercept(self) -> np.ndarray:
         """The mean target of fit, (n_outputs,), to which shares of time points are added."""
         check_is_fitted(self)
-        return self._average.mean_target
+        return self._fitted.mean_target
 
     def condense(
         self, n_signals: int, *, max_iterations: int = 30, progress: bool = False
@@ -271,16 +277,11 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         """
         check_is_fitted(self)
         small = copy.copy(self)
-        small._average, kept = condensed(
-            self._average,
-            n_signals,
-            self._labels,
-            self._options(),
-            max_iterations=max_iterations,
-            progress=progress,
+        small._fitted, kept = condensed(
+            self._average, n_signals, self._labels, max_iterations=max_iterations, progress=progress
         )
         small.passes_ = {name: column[kept] for name, column in self.passes_.items()}
-        small.passes_["weight"] = small._average.weights
+        small.passes_["weight"] = small._fitted.weights
         return small
 
     _labels: Callable[[np.ndarray], np.ndarray] | None = None
@@ -294,7 +295,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         (m_cases, n_landmarks).
         """
         signals = self._read_again(X)
-        return self._average.kernel_matrix(signals, self._options())
+        return self._average.kernel_matrix(signals)
 
 
 def least_penalty(weights: np.ndarray, dtype: str) -> float:
@@ -340,6 +341,12 @@ class Wrapper:
 
     model_: Any
     _model: Any
+
+    def __post_init__(self) -> None:
+        if not hasattr(self, "fit_time_"):  # sktime's own __init__ calls this method once more
+            super().__post_init__()  # type: ignore[misc]
+        filled = self.missing == INTERPOLATE  # type: ignore[attr-defined]
+        self.set_tags(**{"capability:missing_values": filled})  # type: ignore[attr-defined]
 
     def fit(self, X: Any, y: Any, groups: None = None) -> Any:
         """Fit the estimator to signals X and targets y, and return it; groups are refused."""

@@ -221,20 +221,20 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         shift = self.class_weight is not None
         weights = of_classes[labels] * cases.weights
         self._shares = np.bincount(labels, weights) / weights.sum()
-        novelties = self._average.mean_novelty(left_out.novelties)
+        novelties = self._fitted.mean_novelty(left_out.novelties)
         self.inverse_temperature_, self.offsets_ = calibrate(
             decisions * trust(novelties), labels, error_weights, shift=shift
         )
         shifted = decisions.copy()
         for fold in np.unique(folds) if shift else ():
-            others = np.where(folds == fold, 0.0, error_weights)
-            shifted[folds == fold] += calibrate(decisions, labels, others, shift=True)[1]
+            outside = np.where(folds == fold, 0.0, error_weights)
+            shifted[folds == fold] += calibrate(decisions, labels, outside, shift=True)[1]
         right, totals = margins(shifted).argmax(axis=1) == labels, np.bincount(labels, counted)
         with np.errstate(invalid="ignore"):
             self.class_scores_ = np.bincount(labels, counted * right) / totals
             self.best_score_ = float(counted @ right / counted.sum())
-        known = self.class_scores_[totals > 0]
-        self.balanced_score_ = float(known.mean()) if len(known) else np.nan
+        scores = self.class_scores_[totals > 0]
+        self.balanced_score_ = float(scores.mean()) if len(scores) else np.nan
         if not counted.any():
             numeric = "; for numeric targets use ResidualKernelRegressor (rescntk fit --regression)"
             lacking, needed = "signals that differ", "signals"
@@ -347,14 +347,14 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         signals: Any = self._read_again(X)
         places = self._probabilities(*self._decide(signals)).argsort(axis=1, kind="stable")[:, -2]
         if target is not None:
-            known = {label: k for k, label in enumerate(self.classes_.tolist())}
+            column_of = {label: k for k, label in enumerate(self.classes_.tolist())}
             labels = each_case(target, "target", len(signals)).tolist()
             try:
-                places = np.array([known.get(label, -1) for label in labels])
+                places = np.array([column_of.get(label, -1) for label in labels])
             except TypeError:  # a label that is no key, such as a dict
                 places = np.array([-1])
             if places.min() < 0:
-                raise ValueError(f"target is {target!r}, expected some of {[*known]}")
+                raise ValueError(f"target is {target!r}, expected some of {[*column_of]}")
 
         def answer(
             decisions: np.ndarray, novelties: np.ndarray, cases: np.ndarray
@@ -378,15 +378,10 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             np.full(len(signals), np.log(least) - np.log1p(-least)),
             self.classes_[places],
             chances,
-            lambda found, cases: found >= least,
+            lambda answers, cases: answers >= least,
         )
         return changed_signals(
-            self._average,
-            signals,
-            goal,
-            self._options(),
-            max_iterations=max_iterations,
-            progress=progress,
+            self._average, signals, goal, max_iterations=max_iterations, progress=progress
         )
 
     def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -65,7 +65,6 @@ def condensed(
     average: Average,
     n_signals: int,
     labels_of: Callable[[np.ndarray], np.ndarray] | None,
-    options: dict[str, Any],
     *,
     max_iterations: int,
     progress: bool,
@@ -96,7 +95,9 @@ def condensed(
         warnings.simplefilter("ignore", ConvergenceWarning)  # of KMeans, where signals are equal
         for seed, full in enumerate(fitted):
             try:
-                passes.append(_condense_pass(full, count, labels_of, seed, max_iterations, options))
+                passes.append(
+                    _condense_pass(full, count, labels_of, seed, max_iterations, average.options)
+                )
             except InterruptionWarning:  # of `learn_signals`, which would go on
                 raise KeyboardInterrupt from None
             tick(1)

@@ -38,8 +38,8 @@ def as_signals(
     """
     X = _of_tables(X, name)
     shape = getattr(X, "shape", None)
-    lacks_axes = shape is None and not (is_sequence(X) or hasattr(X, "__array__"))
-    if lacks_axes or shape == () or isinstance(X, Mapping | Set):
+    has_axes = is_sequence(X) or hasattr(X, "__array__")
+    if shape == () or (shape is None and (isinstance(X, Mapping | Set) or not has_axes)):
         raise ValueError(f"{name} is {reprlib.repr(X)}, expected {SHAPES}")
     if isinstance(X, (list, tuple)) and not X:
         raise ValueError(f"{name} is empty, expected {SHAPES}")

@@ -103,21 +103,13 @@ def each_case(values: Any, name: str, n: int) -> np.ndarray:
 
 
 def changed_signals(
-    average: Average,
-    X: Signals,
-    goal: Goal,
-    options: dict[str, Any],
-    *,
-    max_iterations: int,
-    progress: bool,
+    average: Average, X: Signals, goal: Goal, *, max_iterations: int, progress: bool
 ) -> Counterfactuals:
-    """Return the nearest signals found to which a model gives its targets.
-
-    `average` decides for the model; `options` are those of its kernels.
-    """
+    """Return the nearest signals found to which the model of an average gives its targets."""
     steps = check_depth(max_iterations, "max_iterations")
     changed, distances = nearest_signals(
-        Objective(average, goal.answer, options),
+        average,
+        goal.answer,
         X,
         goal.level,
         average.passes[0].training.signals,
@@ -144,33 +136,9 @@ def changed_signals(
     return Counterfactuals(changed, goal.targets, answers, distances, has_target)
 
 
-class Objective:
-    """The number f(x) of some signals, and its slopes."""
-
-    def __init__(
-        self,
-        average: Average,
-        answer: Callable[..., tuple[np.ndarray, ...]],
-        options: dict[str, Any],
-    ) -> None:
-        self.average, self.answer, self.options = average, answer, options
-
-    def values(self, X: np.ndarray, cases: np.ndarray) -> np.ndarray:
-        """Return f, (n_cases,)."""
-        return self.answer(*self.decide(X), cases)[0]
-
-    def decide(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return decisions (n_cases, n_outputs) and novelties: all targets share them."""
-        decided = self.average.at(X, self.options)
-        return decided.mean(), decided.novelty
-
-    def __call__(self, X: np.ndarray, cases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return f and its derivatives by X."""
-        return self.average.slopes(X, partial(self.answer, cases=cases), self.options)
-
-
 def nearest_signals(
-    objective: Objective,
+    average: Average,
+    answer: Callable[..., tuple[np.ndarray, ...]],
     X: Signals,
     level: np.ndarray,
     starts: Signals,
@@ -180,8 +148,8 @@ def nearest_signals(
 ) -> tuple[Signals, np.ndarray]:
     """Return the nearest signals found with f ≥ level, and their distances; NaN where none is.
 
-    `starts` are signals that the model knows. The search for a case starts near the nearest start
-    that has the level. It starts at X where no start has the level.
+    `answer` is as for `Goal`. `starts` are signals that the model knows. The search for a case
+    starts near the nearest start that has the level. It starts at X where no start has the level.
     """
     n = len(X)
     changed: list[Any] = [np.full(np.shape(x), np.nan) for x in X]
@@ -195,7 +163,8 @@ def nearest_signals(
         for shape in dict.fromkeys(shapes):
             cases = np.array([k for k in range(n) if shapes[k] == shape])
             candidates = np.array([s for s in starts if np.shape(s) == shape]).reshape(-1, *shape)
-            search = _Search(objective, np.array([X[k] for k in cases]), cases, level[cases])
+            same = np.array([X[k] for k in cases])
+            search = _Search(average, answer, same, cases, level[cases])
             search.start_near(candidates[:: -(-len(candidates) // _STARTS) or 1])
             search.steps(max_iterations, tick)
             search.draw_near(_HALVINGS)
@@ -242,19 +211,29 @@ class _Search:
     """Signals of one length on their ways; the best so far of each."""
 
     def __init__(
-        self, objective: Objective, X: np.ndarray, cases: np.ndarray, level: np.ndarray
+        self,
+        average: Average,
+        answer: Callable[..., tuple[np.ndarray, ...]],
+        X: np.ndarray,
+        cases: np.ndarray,
+        level: np.ndarray,
     ) -> None:
-        self.objective, self.X, self.cases, self.level = objective, X, cases, level
-        self.scale = by_channel(objective.average.channel_scale, X)
+        self.average, self.answer, self.X, self.cases, self.level = average, answer, X, cases, level
+        self.scale = by_channel(average.channel_scale, X)
         self.unit = np.sqrt(X[0].size)
         self.best = X.copy()
         self.best_distance = np.full(len(X), np.inf)
-        self.first = objective.values(X, cases)
+        self.first = self.values(X, cases)
         self.best_distance[self.first >= level] = 0.0
 
     @property
     def reached(self) -> np.ndarray:
         return np.isfinite(self.best_distance)
+
+    def values(self, Z: np.ndarray, cases: np.ndarray) -> np.ndarray:
+        """Return f of some cases at signals Z, (n_cases,)."""
+        decided = self.average.at(Z)
+        return self.answer(decided.mean(), decided.novelty, cases)[0]
 
     def keep(self, Z: np.ndarray, f: np.ndarray, places: np.ndarray) -> None:
         """Keep signals Z that have the level, and are nearer than the best so far."""
@@ -276,7 +255,8 @@ class _Search:
 
         def at(v: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             Z = (origin[rows] + v.reshape(-1, *shape[1:])) * self.scale
-            f, slopes = self.objective(Z, self.cases[searched[rows]])
+            cases = self.cases[searched[rows]]
+            f, slopes = self.average.slopes(Z, partial(self.answer, cases=cases))
             self.keep(Z, f, searched[rows])
             return f, (slopes * self.scale).reshape(v.shape)
 
@@ -329,10 +309,13 @@ class _Search:
 
     def start_near(self, candidates: np.ndarray) -> None:
         """Start near the nearest of `others` that have the level."""
-        decided = self.objective.decide(candidates) if len(candidates) else ()
-        for row in np.flatnonzero(~self.reached) if len(candidates) else ():
-            f = self.objective.answer(*decided, np.full(len(candidates), self.cases[row]))[0]
-            self.keep(candidates, f, np.full(len(candidates), row))
+        if n := len(candidates):
+            decided = self.average.at(candidates)
+            decisions = decided.mean()
+            for row in np.flatnonzero(~self.reached):
+                cases = np.full(n, self.cases[row])
+                f = self.answer(decisions, decided.novelty, cases)[0]
+                self.keep(candidates, f, np.full(n, row))
         self.draw_near(_FIRST_HALVINGS)
 
     def draw_near(self, halvings: int) -> None:
@@ -346,7 +329,7 @@ class _Search:
         for _ in range(halvings):
             middle = 0.5 * (lower + ends)
             Z = origin + middle.reshape(-1, *axes) * direction
-            f = self.objective.values(Z, self.cases[rows])
+            f = self.values(Z, self.cases[rows])
             good = f >= self.level[rows]
             self.keep(Z, f, rows)
             ends, lower = np.where(good, middle, ends), np.where(good, lower, middle)

@@ -77,7 +77,7 @@ class Forecast(ReportTable):
 def forecast(model: Any, sizes: Iterable[int], coverage: float = 0.8) -> Forecast:
     """Return the errors of a fitted estimator that are expected at more signals."""
     check_is_fitted(model)
-    (n, n_different), share = model._average.counts, check_positive(coverage, "coverage")
+    (n, n_different), share = model._fitted.counts, check_positive(coverage, "coverage")
     if not share < 1:
         raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1")
     ladder = check_depths(sizes, "sizes")

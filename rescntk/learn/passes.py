@@ -171,10 +171,10 @@ class Pass:
 
     def shares(self, X: Signals, Z: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the shares of the points of X in the matrix, (n_cases, m_cases, n_points)."""
-        found = gram_shares(
+        of_kernels = gram_shares(
             self.network, X, Z, self.head, self.kinds, self.depths, normalized=True, **options
         )
-        return np.mean([share.mean(axis=0, dtype=np.float64) for share in found], axis=0)
+        return np.mean([share.mean(axis=0, dtype=np.float64) for share in of_kernels], axis=0)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings in which the passes of a plan may differ, by name."""

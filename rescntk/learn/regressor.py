@@ -122,7 +122,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         cases = cases._replace(targets=Y)
         left_out = self._fit_average(cases, weights, _PENALTIES)
         decisions = left_out.decisions
-        variance = self._average.variance(left_out.novelties, left_out.weights)
+        variance = self._fitted.variance(left_out.novelties, left_out.weights)
         deviations = np.sqrt(variance + left_out.spread)
         self._ratios = np.abs(decisions - Y) / np.where(deviations > 0, deviations, 1.0)
         self._case_weights = weights
@@ -153,7 +153,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         """Return predictions and deviations, as `predict`, and `novelty`, by the same kernels."""
         decided = self._at(X, watch=True)
         mean = decided.mean()
-        variance = self._average.variance(decided.novelties, decided.weights)
+        variance = self._fitted.variance(decided.novelties, decided.weights)
         variance = variance + mean_at(decided.weights, (decided.decisions - mean) ** 2)
         predicted = self._unscaled(mean * self._moderate_scale + self._moderate_mean)
         deviation = self._unscaled(np.sqrt(variance) * self._moderate_scale)
@@ -213,12 +213,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
         goal = Goal(answer, signs * values, targets, predictions, has)
         return changed_signals(
-            self._average,
-            signals,
-            goal,
-            self._options(),
-            max_iterations=max_iterations,
-            progress=progress,
+            self._average, signals, goal, max_iterations=max_iterations, progress=progress
         )
 
     def predict_interval(self, X: Array, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:

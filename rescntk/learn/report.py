@@ -308,7 +308,7 @@ def _drift(model: Any, X: Any) -> Section:
         "and from 0.2, or from a factor of 1.25, on."
     )
     table: list[tuple[Any, ...]] = []
-    for channel, values in enumerate(zip(*model._average.usual.compare(X), strict=True)):
+    for channel, values in enumerate(zip(*model._fitted.usual.compare(X), strict=True)):
         offset, gain, moved, scaled, dead = values
         marks = {"level": moved, "size": scaled, f"constant now in {dead} of {len(X)}": dead}
         level = "–" if np.isnan(offset) else f"{offset:+.2f}".replace("-", "−")

@@ -19,7 +19,6 @@ except ModuleNotFoundError:
 from . import classifier, regressor
 from .base import QUICK, Wrapper
 from .containers import as_signals
-from .missing import INTERPOLATE
 from .parameters import ClassifierParameters, EstimatorParameters
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
@@ -34,12 +33,6 @@ _TAGS = {
 
 
 class _SktimeWrapper(Wrapper):
-    def __post_init__(self) -> None:
-        if not hasattr(self, "fit_time_"):  # sktime's own __init__ calls this method once more
-            super().__post_init__()  # type: ignore[misc]
-        filled = self.missing == INTERPOLATE  # type: ignore[attr-defined]
-        self.set_tags(**{"capability:missing_values": filled})  # type: ignore[attr-defined]
-
     def _internal_convert(self, X: Any, y: Any = None) -> Any:
         if isinstance(X, (list, tuple)) and all(isinstance(case, np.ndarray) for case in X):
             signals = as_signals(X, "X", lists=True)

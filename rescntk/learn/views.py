@@ -170,20 +170,20 @@ class View:
         X = np.ldexp(X, -self.exponent)
         each_signal = _standardized(X) if self.standardize == EACH else X
         c, n_axes = len(self.mean), X.ndim - 2  # channels of constants and time come after these
-        found = np.zeros(1) if self.first_differences == ONLY else slopes[:, :c]
+        gradient = np.zeros(1) if self.first_differences == ONLY else slopes[:, :c]
         if self.first_differences:
             first = 0 if self.first_differences == ONLY else c
             rises = slopes[:, first : first + n_axes * c]
             rises = rises * by_channel(self.difference_scale, X)
-            found = found + first_differences_adjoint(rises, n_axes)
-        found = found / by_channel(self.scale, X)
+            gradient = gradient + first_differences_adjoint(rises, n_axes)
+        gradient = gradient / by_channel(self.scale, X)
         if self.spectra:
-            found = short_time_spectra_adjoint(each_signal, found, self.block)
+            gradient = short_time_spectra_adjoint(each_signal, gradient, self.block)
         else:
-            found = shorten_adjoint(each_signal, found, self.block, self.block_statistics)
+            gradient = shorten_adjoint(each_signal, gradient, self.block, self.block_statistics)
         if self.standardize == EACH:
-            found = _standardized_adjoint(X, found)
-        return np.ldexp(found, -self.exponent)
+            gradient = _standardized_adjoint(X, gradient)
+        return np.ldexp(gradient, -self.exponent)
 
     def to_time(self, shares: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
         """Return shares of time points, (…, length), from shares of the view's points.
@@ -280,26 +280,26 @@ def shorten_adjoint(
     if block == 1:
         return slopes
     c, axes = X.shape[1], X.shape[2:]
-    found = slopes[:, :c]
+    gradient = slopes[:, :c]
     for length in reversed(axes):
         sizes = _block_sizes(length, block)
-        found = np.moveaxis(np.repeat(found / sizes, sizes, axis=-1), -1, 2)
+        gradient = np.moveaxis(np.repeat(gradient / sizes, sizes, axis=-1), -1, 2)
     if not block_statistics:
-        return found
+        return gradient
     (length,) = axes
     sizes = _block_sizes(length, block)
     starts = np.arange(0, length, block)
     over_blocks = shorten(X, block, block_statistics)
     wide, by_block = (np.repeat(each, sizes, axis=2) for each in (over_blocks, slopes))
     deviation = wide[:, c : 2 * c] * np.repeat(sizes, sizes)
-    found = found + by_block[:, c : 2 * c] * np.divide(
+    gradient = gradient + by_block[:, c : 2 * c] * np.divide(
         X - wide[:, :c], deviation, out=np.zeros(X.shape), where=deviation > 0
     )
     for k in (2, 3):
         at = wide[:, k * c : (k + 1) * c] == X
         shared = np.repeat(np.add.reduceat(at, starts, axis=2, dtype=float), sizes, axis=2)
-        found = found + by_block[:, k * c : (k + 1) * c] * at / shared
-    return found
+        gradient = gradient + by_block[:, k * c : (k + 1) * c] * at / shared
+    return gradient
 
 
 def short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
@@ -336,15 +336,15 @@ def short_time_spectra_adjoint(X: np.ndarray, slopes: np.ndarray, block: int) ->
     (n, c, length), spectrum = X.shape, _windowed_transforms(X, block)
     n_blocks, before, magnitudes = spectrum.shape[2], block // 2, np.abs(spectrum)
     by_root = slopes.reshape(n, c, block + 1, n_blocks).transpose(0, 1, 3, 2)
-    known = magnitudes > 0
-    safe = np.where(known, magnitudes, 1.0)
+    nonzero = magnitudes > 0
+    safe = np.where(nonzero, magnitudes, 1.0)
     # |F| has the derivative F / |F|, its root 1 / (2 √|F|).
-    waves = np.where(known, by_root * spectrum / (2.0 * safe**1.5), 0.0) * block
+    waves = np.where(nonzero, by_root * spectrum / (2.0 * safe**1.5), 0.0) * block
     waves[..., [0, -1]] *= 2.0  # frequencies that irfft counts once, the others twice
-    found = np.fft.irfft(waves, 2 * block, axis=3) * _hann_window(block)
+    windows = np.fft.irfft(waves, 2 * block, axis=3) * _hann_window(block)
     joined = np.zeros((n, c, n_blocks + 1, block))
-    joined[:, :, :-1] += found[..., :block]
-    joined[:, :, 1:] += found[..., block:]
+    joined[:, :, :-1] += windows[..., :block]
+    joined[:, :, 1:] += windows[..., block:]
     return joined.reshape(n, c, -1)[:, :, before : before + length]
 
 
@@ -413,9 +413,9 @@ def _first_differences(X: np.ndarray) -> np.ndarray:
 
 def first_differences_adjoint(slopes: np.ndarray, n_axes: int = 1) -> np.ndarray:
     """Return derivatives by X from derivatives by central differences of X along each axis."""
-    found = np.zeros((len(slopes), slopes.shape[1] // n_axes, *slopes.shape[2:]))
+    gradient = np.zeros((len(slopes), slopes.shape[1] // n_axes, *slopes.shape[2:]))
     for k, part in enumerate(np.split(slopes, n_axes, axis=1), start=2):
         length = part.shape[k]
         matrix = np.gradient(np.eye(length), axis=0) if length > 1 else np.zeros((1, 1))
-        found += np.moveaxis(np.moveaxis(part, k, -1) @ matrix, -1, k)
-    return found
+        gradient += np.moveaxis(np.moveaxis(part, k, -1) @ matrix, -1, k)
+    return gradient

@@ -156,7 +156,7 @@ def test_a_mixture_is_wider_than_its_parts(rng):
     mean, deviation = model.predict(X[30:], return_std=True)
     assert mean.shape == deviation.shape == (10, 2)
     pairs, mean, second = [], 0, 0
-    model._average.at(X[30:], model._options(), lambda *pair: pairs.append(pair))
+    model._average.at(X[30:], lambda *pair: pairs.append(pair))
     novel = np.array([fitted.novelty(K) for fitted, K in pairs])
     usual = np.array([fitted.novelties for fitted in model._average.passes])
     weights = weights_at(model.passes_["error"], novel, usual)[..., None]

@@ -80,7 +80,7 @@ def test_passes_of_little_weight_are_left_out(rng):
     X, y = waves(rng, 40, 2)
     full = ResidualKernelClassifier(**FEW | {"filter_size": (1, 3, 5), "dtype": "float32"})
     full.fit(X[:30], y[:30])
-    full._average.weights = np.array([0.04, 0.64, 0.32])
+    full._fitted.weights = np.array([0.04, 0.64, 0.32])
     small = full.condense(4, max_iterations=1)
     assert small.passes_["filter_size"].tolist() == [3, 5] and len(small._average.passes) == 2
     assert np.allclose(small.passes_["weight"], [2 / 3, 1 / 3]) and len(full._average.passes) == 3

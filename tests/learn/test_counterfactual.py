@@ -1,6 +1,7 @@
 """Changed signals: slopes against differences, and what the model answers to the signals found."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -30,25 +31,23 @@ def test_slopes_of_log_odds(rng, classes, monkeypatch):
     assert (model.novelty(Z) > 3).any() and (model.novelty(Z) < 3).any()
     distances = model._average.usual.distances(Z)
     assert (distances > 1).any() and (distances < 1).any()
-    targets, objectives = model.classes_[np.arange(6) % classes], []
+    targets, given = model.classes_[np.arange(6) % classes], []
     monkeypatch.setattr(
-        counterfactual, "nearest_signals", lambda objective, X, *_, **__: (
-            objectives.append(objective), (X.copy(), np.zeros(len(X)))
+        counterfactual, "nearest_signals", lambda average, answer, X, *_, **__: (
+            given.append((average, answer)), (X.copy(), np.zeros(len(X)))
         )[1]
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.counterfactual(Z, targets)
     cases, way, step = np.arange(6), rng.standard_normal(Z.shape), 1e-5
-    f, slopes = objectives[0](Z, cases)
+    average, answer = given[0][0], partial(given[0][1], cases=cases)
+    f, slopes = average.slopes(Z, answer)
     chances = model.predict_proba(Z)[cases, np.arange(6) % classes]
     assert np.allclose(f, np.log(chances) - np.log1p(-chances), rtol=1e-8)
-    differences = [
-        (objectives[0].values(Z + h * way, cases) - objectives[0].values(Z - h * way, cases))
-        / h
-        / 2
-        for h in (step, 2 * step)
-    ]
+    sides = [[average.at(Z + sign * h * way) for sign in (1, -1)] for h in (step, 2 * step)]
+    values = np.array([[answer(at.mean(), at.novelty)[0] for at in pair] for pair in sides])
+    differences = (values[:, 0] - values[:, 1]) / (2 * step * np.array([[1], [2]]))
     expected = (4 * differences[0] - differences[1]) / 3
     assert np.allclose((slopes * way).sum(axis=(1, 2)), expected, rtol=1e-5, atol=1e-6)
 

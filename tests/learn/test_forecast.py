@@ -14,7 +14,7 @@ def model(wrong=6, n=40, kind=ResidualKernelClassifier, error=0.02, different=No
     """Return what a forecast reads of a fitted estimator."""
     found = kind(effort="fast")
     found.best_score_, found.best_score_error_ = 1 - wrong / n, error
-    found._average = SimpleNamespace(counts=(n, different or n))
+    found._fitted = SimpleNamespace(counts=(n, different or n))
     return found
 
 
@@ -72,7 +72,7 @@ def test_of_fitted_estimators(rng):
     regressor = ResidualKernelRegressor(effort="fast").fit(X[:30], y[:30] + 0.1 * X[:30, 0, 0])
     assert regressor.forecast((30, 120)).quantity == "1 − R²"
     twice = ResidualKernelClassifier(effort="fast").fit(np.repeat(X[:30], 2, 0), y[:30].repeat(2))
-    assert twice._average.counts == (60, 30)
+    assert twice._fitted.counts == (60, 30)
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def test_gram_matrix_is_sorted_by_class(rng):
     [("$x_{$", "$x_{$"), ("a\n" * 99, "a a a a a a a a a…a a a a a"), ("\udcff", "\\udcff")],
 )
 def test_names_of_classes_are_short_and_no_formulas(label, shown):
-    """What matplotlib draws of a label, in two pictures."""
+    """The text that matplotlib draws for a label, in two pictures."""
     model = SimpleNamespace(contributions=lambda X: X, intercept_=[0.0], classes_=["b", label])
     titles = plots.contributions(model, np.ones((1, 1, 4)), y=[label])[0].title
     ax = plots.gram_matrix(np.eye(2), ["b", label])
