@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .kernels import Kernel
+from .kernels.gradients import signal_gradients
 from .validation import DTYPES, check_dtype
 
 __all__ = ["for_jax", "for_torch"]
@@ -183,10 +184,11 @@ class _Calls:
     def gradients(self, X: Any, Z: Any, weights: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the derivatives by X and by Z, each in its precision."""
         X, Z, dtype = self._arrays(X, Z)
-        weights = np.asarray(weights)
-        derivatives = self.kernel.vjp(X, Z, weights, dtype=self.dtype or dtype.name, **self.options)
-        of_z = None if Z is None else derivatives.Z.astype(Z.dtype, copy=False)
-        return derivatives.X.astype(X.dtype, copy=False), of_z
+        of_x, of_z = signal_gradients(
+            self.kernel, X, Z, np.asarray(weights), dtype=self.dtype or dtype.name, **self.options
+        )
+        of_z = None if Z is None else of_z.astype(Z.dtype, copy=False)
+        return of_x.astype(X.dtype, copy=False), of_z
 
     @staticmethod
     def _arrays(X: Any, Z: Any) -> tuple[np.ndarray, Any, np.dtype]:

@@ -18,9 +18,19 @@ KERNEL = {"float64": 1e-14, "float32": 1e-6}
 
 # Derivatives of a kernel by its signals, of the largest one, at depth 2 and 3. A layer's way back
 # has some thirty roundings; the compiled engine's windows that are nearly proportional lose some
-# eps/θ, and reach 1e-6. Normalized kernels of near signals have derivatives of a tenth of the
-# terms that they are differences of. Measured: 5e-13 and 1e-6.
+# eps/θ, and reach 1e-6. Measured: 5e-13 and 1e-6.
 GRADIENT = {"float64": 1e-11, "float32": 1e-5}
+
+
+def near_gradient(dtype, distance):
+    """Return the same bar for normalized Gaussian process kernels of signals at a `distance`.
+
+    The change δ of an angle θ has errors of eps θ, or of eps δ/θ: of eps/√δ as a share of it,
+    where θ is √δ. To 32 rounding units of the other steps. Float32 goes through float64.
+    """
+    if dtype == "float32":
+        return 16 * EPS[dtype]
+    return 32 * EPS[dtype] + 2 * EPS[dtype] / np.sqrt(distance)
 
 
 # The same at depth 5000, normalized, in float64: a layer may add a tenth of a unit.

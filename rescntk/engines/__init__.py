@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
 from importlib.util import find_spec
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from warnings import warn
 
 import numpy as np
@@ -148,10 +148,10 @@ NAMES = tuple(_ENGINES)
 """The names of all engines."""
 
 
-def _refusal(engine: str, request: Request, X: Batch) -> str | None:
+def _refusal(engine: str, request: Request, X: Batch, gradients: bool = False) -> str | None:
     """Return the reason why an engine does not take this request, or None."""
     entry = _ENGINES[engine]
-    if request.gradients and entry.gradients is None:
+    if gradients and entry.gradients is None:
         return "it has no gradients"
     return unknown_field(request.network, entry.knows) or entry.refuses(request, X)
 
@@ -174,7 +174,7 @@ def available() -> dict[str, bool | str]:
     }
 
 
-def choose(name: str, request: Request, X: Batch) -> Engine:
+def choose(name: str, request: Request, X: Batch, gradients: bool = False) -> Engine:
     """Return the engine of a name; "auto" is the fastest engine that can serve.
 
     The first use of a precision in a process compiles an engine, or reads it from disk. If it takes
@@ -192,6 +192,8 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     request : Request
     X : array or SignalList
         All signals: those of Z too, if they are lists.
+    gradients : bool
+        Whether derivatives are wanted too (`gradients_of`).
 
     Raises
     ------
@@ -209,7 +211,7 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     check_choice(name, "engine", ["auto", *NAMES])
 
     def reason(engine: str) -> str | None:
-        return _refusal(engine, request, X) or _ENGINES[engine].is_missing(*loops)
+        return _refusal(engine, request, X, gradients) or _ENGINES[engine].is_missing(*loops)
 
     loops = request.dtype, _loops_of(request, X)
     with nullcontext() if loops in _met else announced(_FIRST_USE, _ANNOUNCE_AFTER):
@@ -222,9 +224,14 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
             f"engine is {name!r}, which cannot serve here: {refusal}; "
             f"these can: {', '.join(serving) or 'none'}"
         )
-    entry = _ENGINES[name]
-    module = entry.gradients if request.gradients else entry.module
-    return cast(Engine, import_module(f"{__name__}.{module}"))
+    return cast(Engine, import_module(f"{__name__}.{_ENGINES[name].module}"))
+
+
+def gradients_of(engine: Engine) -> Any:
+    """Return the module of an engine's derivatives, which has `vjp` and `vjp_paired`."""
+    name: str = cast(Any, engine).__name__
+    (entry,) = (each for each in _ENGINES.values() if f"{__name__}.{each.module}" == name)
+    return import_module(f"{__name__}.{entry.gradients}")
 
 
 def _loops_of(request: Request, X: Batch) -> str:

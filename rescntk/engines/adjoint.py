@@ -1,15 +1,13 @@
 """The way back through all layers: derivatives of the kernels of a block of rows.
 
-The block goes through the layers in deficits (deficits.py): sin θ of near-parallel windows needs
-the relative accuracy of w = 1 − ρ. What the way back needs of each layer is kept. Then the layers
-come in reverse order, with the adjoints of layer.py. Derivatives by q1 and q2 are at fixed D, where
-F = (q1 + q2)/2 − D.
+1. Forward, the block goes through the layers in deficits (deficits.py), which give sin θ of nearly
+   parallel windows with all digits. Each layer keeps what the way back needs.
+2. Back, the layers come in reverse order, with the adjoints of layer.py. F is (q1 + q2)/2 − D, and
+   derivatives by q1 and q2 are at fixed D.
 
-The adjoint of each kernel is 1. Weights of pairs of signals come where derivatives are added up
-over pairs (derivatives.py).
-
-Skip connections carry the adjoint of the result, `start`, unchanged to the input. It is kept apart
-from the branches' F̄ and Ā: the mean of F⁰ over all pixel pairs may cancel (`Scaling.adds_mean`).
+The result's own adjoint is 1; derivatives.py multiplies by the weights of pairs. Skip connections
+carry the part `start` of this adjoint unchanged to the input. It is not added to F̄ and Ā of the
+branches, because the mean of F⁰ over all pixel pairs may cancel (`Scaling.adds_mean`).
 """
 
 from __future__ import annotations
@@ -23,11 +21,12 @@ import numpy as np
 from ..activations import DualInput, DualResult, Pixels
 from ..arrays import Array
 from ..network import Filter
-from .deficits import DeficitRecursion, Masses
+from .deficits import DeficitRecursion, Masses, Parts
 from .doubt import TIED
 from .exact_sum import pairwise
 from .layer import (
     add,
+    correlate,
     correlate_adjoint,
     input_adjoint,
     lost_slope,
@@ -61,6 +60,7 @@ class _Passed(NamedTuple):
     pair: DualInput
     branch: DualResult
     tangent_g: Any
+    right_masses: Masses
 
 
 class AdjointRecursion(DeficitRecursion):
@@ -85,8 +85,8 @@ class AdjointRecursion(DeficitRecursion):
         self._rests = [
             joined_pixels(signals.rests for signals in side) for side in inputs["inputs"]
         ]
-        self._passed: list[_Passed] = []
-        self._linear_share = getattr(self.constants[-1], "linear_share", 0.0)
+        self.passed: list[_Passed] = []
+        self.linear_share = getattr(self.constants[-1], "linear_share", 0.0)
         # Layer 1 correlates the pixels themselves.
         self.turns = self.scaling.input_filter.size == 1 and not self.biased
         self._kappa: Any = 0.0
@@ -106,6 +106,21 @@ class AdjointRecursion(DeficitRecursion):
 
         (one, other), (lost, other_lost) = self._unit_vectors, self._rests
         return 0.5 * pairwise(square(k) for k in range(len(one)))
+
+    def _correlate_unit_vectors(self) -> tuple[Array, Array]:
+        """Return w and v of the input's windows, of which single pixels are the parts."""
+        w, v = super()._correlate_unit_vectors()
+        if self.scaling.input_filter.size == 1:
+            return w, v
+        one, other = (
+            self._root(side, masses).rounded
+            for side, masses in zip((self.left, self.right), self._masses, strict=True)
+        )
+        g = 2.0 * one * other
+        window = self._merged(Parts(g * w, g * v, *self._masses), self.scaling.input_filter)
+        self._masses = [window.left, window.right]
+        inverse = self.left.layer(0).inverse * self.right.layer(0).inverse
+        return correlate(window.deficit, inverse), correlate(window.opposite, inverse)
 
     def _correlate(self, layer: int, left: Pixels, right: Pixels, w: Array, v: Array) -> DualInput:
         """Return the correlations; windows without variance have ρ = 0, the mean over all ρ."""
@@ -127,7 +142,7 @@ class AdjointRecursion(DeficitRecursion):
     def _add_branch(
         self, layer: int, pair: DualInput, branch: DualResult, tangent_g: Array | None
     ) -> None:
-        self._passed.append(_Passed(*self._at, pair, branch, tangent_g))
+        self.passed.append(_Passed(*self._at, pair, branch, tangent_g, self._window.right))
         super()._add_branch(layer, pair, branch, tangent_g)
 
     def adjoints(self) -> Iterator[VarianceAdjoints]:
@@ -135,8 +150,8 @@ class AdjointRecursion(DeficitRecursion):
         start, initial = self._start(), self._initial if self.want_ntk else 1.0
         features: Any = 0.0
         tangent: Any = 0.0
-        for number in range(len(self._passed), 0, -1):
-            constants, passed = self.constants[number], self._passed.pop()
+        for number in range(len(self.passed), 0, -1):
+            constants, passed = self.constants[number], self.passed.pop()
             outer, inner = self.scaling.outer_filter(number), self.scaling.inner_filter(number)
             identity = self._box_adjoint(start, outer)
             phi, beta = (self._box_adjoint(state, outer) for state in (features, tangent))
@@ -195,11 +210,11 @@ class AdjointRecursion(DeficitRecursion):
 
         `beta` is box(Ā), `phi` box(F̄) without `identity`, the part that has come unchanged.
         """
-        left, right, (root1, root2, difference), pair, branch, tangent_g = passed
+        left, right, (root1, root2, difference), pair, branch, tangent_g, _ = passed
         constants, w, v = self.constants[number], pair.w, pair.v
-        curvature = constants.half_factor * (1.0 - self._linear_share) / math.pi
+        curvature = constants.half_factor * (1.0 - self.linear_share) / math.pi
         sine = self.xp.sqrt(w * v)
-        lost = lost_slope(branch.k0, w, v, constants, self._linear_share)
+        lost = lost_slope(branch.k0, w, v, constants, self.linear_share)
         kappa: Any = 0.0
         turned: Any = 0.0
         if tangent_g is None:

@@ -1,17 +1,18 @@
-"""Derivatives of weighted sums of kernels in the signals: sums over pairs, in the reference engine.
+"""Derivatives of S = Σ W_ab K(x_a, z_b) in the signals: the sums over pairs, reference engine.
 
-For weights W the sum is S = Σ W_ab K(x_a, z_b). Tiles go through the layers and back (adjoint.py).
-What they give is multiplied by the weights and added up over pairs: for each signal the derivatives
-by its variances in each layer, and by its pixels at fixed variances. The variances' own recursion
-is linear, and goes back once for each signal after all pairs (`Signals.derivatives`).
+For each pair of signals, adjoint.py has the derivatives of K by the variances of both signals in
+each layer, and by their pixels at fixed variances. Here they are multiplied by W_ab and added up
+over pairs. The recursion of variances is linear: it goes back once for each signal, at the end
+(`Signals.derivatives`).
 
-Signal x is divided by a number s_x, and kernels are K(x, z) = s_x s_z k(x/s_x, z/s_z). This holds
-for any s_x, so that s_x counts as a constant.
+Signal x is divided by its size s_x, so that K(x, z) = s_x s_z k(x/s_x, z/s_z). The product does not
+depend on s_x, which therefore counts as a constant.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,19 +25,13 @@ from .boxes import circular_sum
 from .exact_sum import mean
 from .geometry import Rows
 from .masses import Mass, two_product
-from .protocol import Request, ScaledKernel, Tick
+from .protocol import Request, Tick
 from .reference import (
     ReferenceGram,
-    SortedSignals,
-    gram,
     keep_freed_memory,
-    paired,
-    prepared,
 )
 from .scaling import Scaling
 from .signal_tables import SignalTables, joined_pixels, read_input
-
-__all__ = ["Derivatives", "gram", "paired", "prepared", "vjp", "vjp_paired"]
 
 _ENTRIES = 400_000
 """Entries (pixel pairs times layers) of a tile.
@@ -49,35 +44,44 @@ NumPy cost more than the arithmetic. Chosen by reasoning: 26 MB for a thread.
 class Derivatives(NamedTuple):
     """Derivatives of a weighted sum of kernels by the signals and by numbers of the network.
 
-    Gradients of a sum of kernels, not of normalized ones, have factors to come: 2**`power`, the
-    2**exponent of the kernels, and the readout scale.
+    Of a sum of kernels, not of normalized ones, derivatives have factors to come: 2**power and the
+    readout scale; those by numbers of the network the signal's `scale` too.
     """
 
-    kernel: ScaledKernel
-
-    left: list[np.ndarray]
-    """(channels, d) of each left signal, and of both sides together if they are the same."""
-
-    right: list[np.ndarray]
-
-    power: tuple[int, int]
-    """Of the left and of the right signals."""
+    sides: list[list[np.ndarray]]
+    """(channels, d) of each signal of X, and of Z; of both together if there is no Z."""
 
     numbers: list[np.ndarray]
-    """(2, cases): each signal's part of the derivatives by log α² and by log β; one array for each
-    side. Of a sum of kernels, they have the factor `scale` too."""
+    """(2, cases): each signal's part of the derivatives by log α² and by log β, of each side."""
+
+    scales: list[np.ndarray]
+    """(cases,) of each side: the numbers by which signals were divided."""
+
+    powers: tuple[int, int]
+    """Of each side."""
+
+    def add(self, more: Derivatives, *cases: np.ndarray) -> None:
+        """Add the derivatives of a sum over other pairs, of the `cases` of each side."""
+        for k, (side, numbers) in enumerate(zip(more.sides, more.numbers, strict=True)):
+            at = min(k, len(self.sides) - 1)  # X with itself
+            power = more.powers[k] - self.powers[at]
+            for case, gradient, number in zip(cases[k], side, numbers.T, strict=True):
+                self.sides[at][case] = self.sides[at][case] + np.ldexp(gradient, power)
+                self.numbers[at][:, case] += np.ldexp(number, power)
 
 
 class Signals:
     """The signals of one side: tables (…, pixels) of all signals joined.
 
-    A signal is divided by a number such that F⁰ is the sum over channels and the input filter of
-    products of its pixels. The number's inverse is a sum of two numbers, `root`.
+    Signals come from the longest to the shortest: `order` are their places in the batch, and
+    `lengths` their lengths. A signal is divided by a number such that F⁰ is the sum over channels
+    and the input filter of products of its pixels. The number's inverse is a sum of two numbers,
+    `root`.
 
     Attributes
     ----------
     scale : array (cases,)
-        The sizes by which kernels are multiplied. Cases are in the order of `side`.
+        The sizes by which kernels are multiplied.
     pixels : array (channels, pixels)
         The signals, divided by powers of two.
     root : array (2, pixels)
@@ -99,10 +103,13 @@ class Signals:
         Its derivatives by log α² and by log β at fixed variances, of kernels with left signals.
     """
 
-    def __init__(self, side: SortedSignals) -> None:
-        self.side, parts = side, []
+    def __init__(
+        self, order: np.ndarray, lengths: np.ndarray, signals: Iterable[tuple[Scaling, Array]]
+    ) -> None:
+        self.order, self.lengths, parts = order, lengths, []
+        self.begins = np.concatenate([[0], np.cumsum(lengths)])
         self._scalings: list[Scaling] = []
-        for scaling, X in side.parts(np.arange(len(side.order))):
+        for scaling, X in signals:
             found: Any = read_input(scaling, X, windows=False)
             unit = np.broadcast_to(found.unit, found.variance.shape)
             roots: Any = Mass(unit, np.zeros_like(unit)).exact_root()
@@ -120,7 +127,7 @@ class Signals:
 
     def places(self, cases: slice) -> slice:
         """Return the places of the pixels of some cases."""
-        start, stop = self.side.begins[[cases.start, cases.stop]]
+        start, stop = self.begins[[cases.start, cases.stop]]
         return slice(int(start), int(stop))
 
     def vectors(self, places: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -142,12 +149,12 @@ class Signals:
 
         And by log α² and by log β, (2, cases).
         """
-        found: list[Any] = [None] * len(self.side.order)
+        found: list[Any] = [None] * len(self.order)
         numbers, first = np.zeros((2, len(found))), 0
         for scaling in self._scalings:
-            stop = first + int((self.side.lengths == scaling.d).sum())
+            stop = first + int((self.lengths == scaling.d).sum())
             cases, first = slice(first, stop), stop
-            order = self.side.order[cases]
+            order = self.order[cases]
             gradients, of_variances = self._of_length(scaling, cases)
             numbers[:, order] = self.by_numbers[:, cases] + of_variances
             for place, gradient in zip(order, gradients, strict=True):
@@ -230,20 +237,25 @@ def add_means(
 
 
 def derivatives(
-    scaling: Scaling, kernel: ScaledKernel, lefts: Signals, rights: Signals, power: Any,
-    normalized: bool,
-) -> Derivatives:  # fmt: skip
+    scaling: Scaling, lefts: Signals, rights: Signals, powers: tuple[int, int], normalized: bool
+) -> Derivatives:
     """Return the results, for which derivatives have been added to both sides."""
-    correction = scaling.correction(scaling.depth)
-    gradients, numbers = [], []
+    correction, exponent = scaling.correction(scaling.depth), 0
+    if not normalized:
+        exponent = scaling.exponent(scaling.depth)
+    gradients, numbers, scales = [], [], []
     for signals in [lefts] if rights is lefts else [lefts, rights]:
         # K(x, z) is s_x s_z k(x/s_x, z/s_z): the s_x of a kernel that is not normalized cancels.
-        sizes = signals.scale[np.argsort(signals.side.order)]
-        sizes = np.where(normalized & (sizes > 0), sizes, 1.0)  # a signal of zeros: 0
-        found, own = signals.derivatives()
-        numbers.append(correction * own)
-        gradients.append([correction * g / size for g, size in zip(found, sizes, strict=True)])
-    return Derivatives(kernel, gradients[0], gradients[-1], power, numbers)
+        scales.append(signals.scale[np.argsort(signals.order)])
+        sizes = np.where(normalized & (scales[-1] > 0), scales[-1], 1.0)  # a signal of zeros: 0
+        of_signals, of_numbers = signals.derivatives()
+        numbers.append(correction * of_numbers)
+        gradients.append([
+            correction * gradient / size for gradient, size in zip(of_signals, sizes, strict=True)
+        ])  # fmt: skip
+    return Derivatives(
+        gradients, numbers, scales, powers=(powers[0] + exponent, powers[1] + exponent)
+    )
 
 
 class GradientRun(ReferenceGram):
@@ -262,8 +274,10 @@ class GradientRun(ReferenceGram):
         roots: tuple[np.ndarray, np.ndarray] | None,
     ) -> None:
         super().__init__(replace(request, dtype="float64"), X, Z)
-        self.lefts = Signals(self.left)
-        self.rights = self.lefts if self.symmetric else Signals(self.right)
+        self.left.windows = self.right.windows = False
+        self.lefts = self.rights = Signals(self.left.order, self.left.lengths, self.left.whole)
+        if not self.symmetric:
+            self.rights = Signals(self.right.order, self.right.lengths, self.right.whole)
         self.pair, self.normalized = weights.ndim == 1, roots is not None
         left, right = self.left.order, self.right.order
         weights = weights[left] if self.pair else weights[np.ix_(left, right)]
@@ -272,7 +286,7 @@ class GradientRun(ReferenceGram):
         if roots is not None:
             roots = roots[0][left], roots[1][right]
         factors = pair_factors(weights, self.lefts.scale, self.rights.scale, roots)
-        self.of_left, self.of_right, self.power = factors
+        self.of_left, self.of_right, self.powers = factors
 
     @property
     def tile_entries(self) -> int:
@@ -356,11 +370,11 @@ class GradientRun(ReferenceGram):
         self.lefts.add(some, *of_left)
         self.rights.add(other, *of_right)
 
-    def derivatives(self, kernel: ScaledKernel) -> Derivatives:
+    def derivatives(self) -> Derivatives:
         """Return the results, after all tiles."""
         scaling, (kind,) = self.scaling(self._longest), self.request.kinds
         add_means(scaling, kind, self.lefts, self.rights, self.of_left, self.of_right)
-        return derivatives(scaling, kernel, self.lefts, self.rights, self.power, self.normalized)
+        return derivatives(scaling, self.lefts, self.rights, self.powers, self.normalized)
 
 
 def vjp(
@@ -371,19 +385,18 @@ def vjp(
     roots: tuple[np.ndarray, np.ndarray] | None,
     tick: Tick,
 ) -> Derivatives:
-    """Return the kernels of `X` with `Z` (None: `X`), and the derivatives of their weighted sum.
+    """Return the derivatives of the weighted sum of the kernels of `X` with `Z` (None: `X`).
 
     `roots` are as for `GradientRun`.
     """
     keep_freed_memory()
-    kernel = gram(request, X, Z, lambda done: None)
     run = GradientRun(request, X, Z, weights, roots)
     with run.pool() as pool:
         for tiles in run.tiles():
             for some, other, *of_sides in pool.map(lambda tile: run.derive(*tile), tiles):
                 run.add(some, other, *of_sides)
                 tick((some.stop - some.start) * (other.stop - other.start))
-    return run.derivatives(kernel)
+    return run.derivatives()
 
 
 def vjp_paired(
@@ -395,7 +408,7 @@ def vjp_paired(
     """
     ones = np.ones(len(weights))
     found = vjp_of_pairs(request, X, None, weights, (ones, ones), tick)
-    return found.left, found.numbers[0].sum(axis=1)
+    return found.sides[0], found.numbers[0].sum(axis=1)
 
 
 def vjp_of_pairs(
@@ -408,7 +421,6 @@ def vjp_of_pairs(
 ) -> Derivatives:
     """Return the same as `vjp` for pairs of a case of X and the same case of Z (None: of X)."""
     keep_freed_memory()
-    kernel = paired(request, X, Z, lambda done: None)
     run = GradientRun(request, X, Z, weights, roots)
     places = np.arange(len(weights))
     for lefts, _ in run.batches(places, places):
@@ -417,4 +429,4 @@ def vjp_of_pairs(
         right = left if Z is None else run.right.tables(lefts)
         run.add(*run.derive(cases, cases, left, right))
         tick(len(lefts))
-    return run.derivatives(kernel)
+    return run.derivatives()

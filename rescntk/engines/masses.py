@@ -162,10 +162,13 @@ def exact_unit_vectors(X: Array) -> tuple[Array, Array, Mass]:
     return vectors, ((X - product) - error - vectors * lost) / norm, energy
 
 
-def read_exactly(scaling: Scaling, X: Array) -> ExactInput:
-    """Return the input's pixels of signals (cases, channels, d)."""
-    pixels = read_input(scaling, X)
-    vectors, rests, energy = exact_unit_vectors(pixels.vectors)
+def read_exactly(scaling: Scaling, X: Array, windows: bool = True) -> ExactInput:
+    """Return the input's pixels of signals (cases, channels, d).
+
+    With `windows`, a pixel has the vector of its window of the input filter.
+    """
+    pixels = read_input(scaling, X, windows)
+    vectors, rests, energy = exact_unit_vectors(pixels.vectors if windows else pixels.pixels)
     # Rounded alike with F⁰, by `unit`: the signal then has another size, and no other direction.
     bias = pixels.bias + array_module(X).zeros(pixels.variance.shape)
     return ExactInput(

@@ -46,8 +46,6 @@ class Request:
     width : int
         Pixels of a line of images, whose pixels are those of the signals, line by line. Signals
         have lines of one pixel. Filters of images have as many taps across as along lines.
-    gradients : bool
-        Whether the kernels' derivatives are wanted too (`gradients.vjp`).
     """
 
     network: Network
@@ -59,7 +57,6 @@ class Request:
     copied_bytes: int = 0
     shares: bool = False
     width: int = 1
-    gradients: bool = False
 
     @property
     def summed(self) -> bool:

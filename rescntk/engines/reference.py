@@ -148,7 +148,11 @@ class SortedSignals:
     scale, exponents : array, (cases,) and (depths, cases)
         The scale and the tangents' exponents of each signal, by its place in the batch; known
         where tables were made.
+    windows : bool
+        Whether pixels have the vectors of their windows of the input filter, or their own.
     """
+
+    windows = True
 
     def __init__(self, signals: Batch, scaling: Callable[[int], Scaling]) -> None:
         runs = signals.runs() if isinstance(signals, SignalList) else [Run(0, signals)]
@@ -161,7 +165,7 @@ class SortedSignals:
 
     def tables(self, cases: np.ndarray) -> SignalTables:
         """Return the joined tables of signals by their places (`parts`)."""
-        tables = joined([signal_tables(*part) for part in self.parts(cases)])
+        tables = joined([signal_tables(*part, self.windows) for part in self.parts(cases)])
         here = self._xp.asarray(self.order[cases])
         self.scale[here] = tables.scale
         self.exponents[:, here] = tables.tangent_exponents[self._depths]
@@ -175,7 +179,12 @@ class SortedSignals:
 
     def exact_inputs(self, cases: np.ndarray) -> list[ExactInput]:
         """Return the input's pixels of the signals of each length (`parts`)."""
-        return [read_exactly(*part) for part in self.parts(cases)]
+        return [read_exactly(*part, self.windows) for part in self.parts(cases)]
+
+    @property
+    def whole(self) -> Iterator[tuple[Scaling, Array]]:
+        """The signals of each length (`parts`)."""
+        return self.parts(np.arange(len(self.order)))
 
     def parts(self, cases: np.ndarray) -> Iterator[tuple[Scaling, Array]]:
         """Yield the signals of each length, of the places `cases`: the longest come first."""

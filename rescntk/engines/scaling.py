@@ -182,9 +182,9 @@ class Scaling:
 
     def stored(self, layer: int) -> float:
         """Return the factor between kernels at a layer and their stored numbers."""
-        return math.ldexp(1.0 / self.correction(layer), -self._exponent(layer))
+        return math.ldexp(1.0 / self.correction(layer), -self.exponent(layer))
 
-    def _exponent(self, layer: int) -> int:
+    def exponent(self, layer: int) -> int:
         """Return the e such that a layer's corrected numbers are kernels divided by 2^e."""
         return self.exponents[layer] - repeated.undithered(self._dither, layer)[1]
 
@@ -367,7 +367,7 @@ class Scaling:
         """
         if self.network.bias:
             biases.add_to_results(self, values, left, right, lengths)
-        exponents = tuple(map(self._exponent, self.depths))
+        exponents = tuple(map(self.exponent, self.depths))
         return ScaledKernel(dict(values), left, right, exponents, tangent_exponents)
 
     def bytes_per_case(self, n_channels: int) -> int:

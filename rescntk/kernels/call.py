@@ -6,7 +6,7 @@ Arguments are checked. Results are multiplied by their scale, or normalized, pie
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -73,8 +73,8 @@ class KernelCall:
     Images become signals of all their pixels, line by line; `axes` are the axes of a signal's
     pixels, (d,), or of an image's, (h, w). `depths` are in the caller's order; `order` has their
     places among the depths that the engine computes. `in_place` is True if these are the depths
-    asked for, in their order. With `shares` (`Request.shares`), Z is set even where it is X; with
-    `gradients`, where it was given.
+    asked for, in their order. With `shares` (`Request.shares`), Z is set even where it is X. With
+    `gradients`, the engine has derivatives (`engines.gradients_of`).
     X and Z are arrays or lists of arrays; Z may be None, `PreparedSignals` or a `PreparedKernel`.
     `paired` and `names` are as for `check_batches`. `sides` are X and Z as the engine takes them.
     """
@@ -109,7 +109,7 @@ class KernelCall:
         batches = check_batches(X, Z, head, paired, names)
         self.axes = pixel_axes(batches[0])
         self.X, self.Z = map(images_as_signals, batches)
-        if self.Z is None and (shares or (gradients and Z is not None)):
+        if self.Z is None and shares:
             self.Z = self.X
         threads = None if threads is None else check_depth(threads, "threads")
         ladder = tuple(sorted(set(self.depths)))
@@ -122,7 +122,7 @@ class KernelCall:
         # An image of one line, or of one column, is a signal.
         width = self.axes[1] if len(self.axes) == 2 and min(self.axes) > 1 else 1
         self.request = Request(
-            network, head, self.kinds, ladder, working, threads, copied, shares, width, gradients
+            network, head, self.kinds, ladder, working, threads, copied, shares, width
         )
         if self._kept is not None:
             self._kept.check_call(self.request, self.dtype.name)
@@ -135,7 +135,7 @@ class KernelCall:
         signals = self.X
         if isinstance(self.X, SignalList) and self.Z is not None:
             signals = SignalList([*self.X, *self.Z])
-        self.engine = engines.choose(engine, self.request, signals)
+        self.engine = engines.choose(engine, self.request, signals, gradients)
         self.sides: list[Any] = [self.X, self.Z]
         if self._kept is not None:
             self._kept.check_engine(self.engine)
@@ -150,6 +150,14 @@ class KernelCall:
         call = copy(self)
         call.X, call.Z, call._kept = images_as_signals(X), self.X, kept
         call.sides = [call.X, kept.tables]
+        return call
+
+    def in_float64(self, X: Batch, Z: Batch) -> KernelCall:
+        """Return the call with some of its signals, X and Z, in float64, unchecked."""
+        call = copy(self)
+        call.dtype = np.dtype(np.float64)
+        call.request = replace(self.request, dtype="float64", copied_bytes=0)
+        call.X, call.Z, call._kept, call.sides = X, Z, None, [X, Z]
         return call
 
     @property
@@ -238,11 +246,13 @@ class KernelCall:
         dtype, engine = self.dtype.name, self.engine
         return PreparedSignals(self.request, dtype, engine, batch, given, tables, diagonal, self)
 
-    def results(self, normalized: bool) -> dict[str, Array]:
-        """Return the kernels by kind, (depths, n, m)."""
+    def results(self, normalized: bool, diagonals: Sequence[ScaledKernel] = ()) -> dict[str, Array]:
+        """Return the kernels by kind, (depths, n, m); `diagonals` may be known."""
         self.check_memory()
-        kernels, diagonals = {}, []
-        if may_cancel(self.request) or (normalized and self.Z is not None):
+        kernels: dict[str, Array] = {}
+        if not (may_cancel(self.request) or (normalized and self.Z is not None)):
+            diagonals = ()
+        elif not diagonals:
             diagonals = self.diagonals()
         scaled = self.gram()
         left, right = scaled.left[:, None], scaled.right[None, :]

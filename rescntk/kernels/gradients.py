@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import engines
 from ..activations import activation_of
 from ..arrays import Array, SignalList, library
-from ..engines.protocol import silent
+from ..engines.near import near_pairs
+from ..engines.protocol import Tick, blocks, silent
 from ..progress import progress_bar
 from ..validation import check_flag, check_shape
 from .call import KernelCall, default_errors
@@ -51,7 +54,8 @@ def vjp(
     r"""Return the kernel matrix K, and the derivatives of a weighted sum of its entries.
 
     With weights W the sum is S = Σ W_ab K(x_a, z_b). Reverse mode: one pass back through the layers
-    gives the derivatives in all signals (``docs/theory/gradients.md``).
+    gives the derivatives in all signals (``docs/theory/gradients.md``). K has the bits of the
+    kernel's own call, and takes its time.
 
     The tangent kernel has a kink where two windows of the signals are proportional, as where x and
     z are equal. The result is the mean of the derivatives on its two sides. Where all pixels of a
@@ -94,9 +98,31 @@ def vjp(
     >>> r.X.shape, np.allclose((r.X * X).sum(), r.K.sum())  # K(cx, z) = c K(x, z)
     ((5, 3, 16), True)
     """
-    if activation_of(self.network).odd:
+    options: dict[str, Any] = {
+        "engine": engine,
+        "dtype": dtype,
+        "threads": threads,
+        "progress": progress,
+    }
+    return _gradients(self, X, Z, weights, fixed_Z=fixed_Z, with_K=True, **options)
+
+
+@default_errors()
+def signal_gradients(
+    kernel: Any, X: Any, Z: Any, weights: Any, fixed_Z: bool = False, **options: Any
+) -> tuple[Any, Any]:
+    """Return the derivatives by X and by Z, as `vjp`, in less time: without the kernel matrix."""
+    return _gradients(kernel, X, Z, weights, fixed_Z=fixed_Z, with_K=False, **options)[1:3]
+
+
+def _gradients(
+    kernel: Any, X: Any, Z: Any, weights: Any, *, fixed_Z: bool, with_K: bool, engine: str,
+    dtype: str, threads: int | None, progress: bool = False,
+) -> Gradients:  # fmt: skip
+    """Check the arguments of `vjp`, and return its results; K is None if it is not needed."""
+    if activation_of(kernel.network).odd:
         raise ValueError(
-            f"network has activation {self.network.activation!r}, expected 'relu': gradients of "
+            f"network has activation {kernel.network.activation!r}, expected 'relu': gradients of "
             f"other activations are not supported"
         )
     if weights is None:
@@ -105,88 +131,165 @@ def vjp(
         raise ValueError("fixed_Z is True and Z is None, expected signals Z")
     batch: Any = Z.signals.batch if isinstance(Z, PreparedKernel) else Z
     call = KernelCall(
-        self.network, X, batch, self.head, (self.kind,), None, engine, dtype, threads, progress,
-        gradients=True,
+        kernel.network, X, batch, kernel.head, (kernel.kind,), None, engine=engine, dtype=dtype,
+        threads=threads, progress=progress, gradients=True,
     )  # fmt: skip
     if library(call.X) is not np:
         raise ValueError("X is a CuPy array, expected a NumPy array: gradients need the CPU")
     shape = len(call.X), len(call.X if call.Z is None else call.Z)
-    W = check_shape(weights, "weights", shape)
-    call.check_memory()
+    W = np.asarray(check_shape(weights, "weights", shape))
+    given_Z = call.X if call.Z is None and batch is not None else call.Z
     with np.errstate(over="ignore", invalid="ignore"):  # infinite results are reported
-        return _Pass(call, self.normalized, fixed_Z).gradients(X, batch, np.asarray(W))
+        weighted_sum = _WeightedSum(call, given_Z, kernel.normalized, fixed_Z)
+        return weighted_sum.gradients(*weighted_sum.derive(W, with_K), (X, batch))
 
 
-class _Pass:
-    """The way of a checked call to the gradients."""
+class _Derivatives(NamedTuple):
+    """Derivatives by the signals of each side, (channels, d), and by log α² and log β, (2,)."""
 
-    def __init__(self, call: KernelCall, normalized: bool, fixed_Z: bool) -> None:
-        self.call, self.normalized, self.kind = call, normalized, call.kinds[0]
-        self.fixed_Z = fixed_Z
-        self.engine: Any = call.engine
+    sides: list[list[np.ndarray]]
+    numbers: np.ndarray
 
-    def gradients(self, X: Any, Z: Any, W: np.ndarray) -> Gradients:
-        """Return the gradients for weights `W`; `X` and `Z` as they were given."""
-        call, own = self.call, []
-        if self.normalized:
-            own = [each.values[self.kind][0] for each in call.diagonals()]
-        roots = tuple(np.sqrt(np.maximum(each, 0.0)) for each in (own * 2)[:2]) or None
-        with progress_bar(call.progress, W.size) as tick:
-            found = self.engine.vjp(call.request, call.X, call.Z, W, roots, tick)
-        scaled = found.kernel
-        left, right = scaled.left[:, None], scaled.right[None, :]
-        gradients = [found.left] + [found.right] * (call.Z is not None and not self.fixed_Z)
-        if not self.normalized:
-            K = call.unscale(scaled, self.kind, left, right)[0]
-            exponent, readout = scaled.exponents[0], call.network.readout_scale
-            numbers = np.zeros(2)
-            scales = scaled.left, scaled.right
-            for part, power, scale in zip(found.numbers, found.power, scales, strict=False):
-                numbers += (np.ldexp(readout * scale, exponent + power) * part).sum(axis=1)
-            gradients = [
-                [np.ldexp(readout * each, exponent + power) for each in side]
-                for side, power in zip(gradients, found.power, strict=False)
-            ]
-        else:
-            one, other = (own * 2)[:2]
-            K = call.normalize(scaled, self.kind, one[None], other[None])[0]
-            numbers = np.sum([side.sum(axis=1) for side in found.numbers], axis=0)
-            self._add_diagonals(-0.5 * W * K, own, numbers, gradients)
-        grows = call.network.skip and call.network.alpha > 0
-        alpha = numbers[0] * 2.0 / call.network.alpha if grows else 0.0
-        bias = numbers[1] / call.network.bias if call.network.bias > 0 else 0.0
-        X_gradient, *rest = (
-            self._shaped(side, given) for side, given in zip(gradients, (X, Z), strict=False)
+    def add(self, more: _Derivatives, *cases: np.ndarray) -> None:
+        """Add the derivatives of another sum, by the `cases` of each side; X may be both sides."""
+        for k, (gradients, of_side) in enumerate(zip(more.sides, cases, strict=False)):
+            side = self.sides[min(k, len(self.sides) - 1)]
+            for case, gradient in zip(of_side, gradients, strict=True):
+                side[case] = side[case] + gradient
+        self.numbers[:] += more.numbers
+
+
+_NEAR = {"float64": 1e-5, "float32": 1e-3}
+"""The 1 − K̂ below which derivatives of normalized Gaussian process kernels are taken apart.
+
+They are differences, whose rounding errors are a few units over √(1 − K̂). In float64 pairs below go
+through changes (engines/near.py), and in float32 through float64. A larger number takes more pairs
+the slower way; a smaller one leaves larger errors.
+"""
+
+_NEAR_AT_ONCE = 4096
+"""Pairs of nearly equal signals that are derived together. More take more memory."""
+
+
+class _WeightedSum:
+    """The sum of the kernels of a checked call times weights. `Z` is None for X with itself."""
+
+    def __init__(self, call: KernelCall, Z: Any, normalized: bool, fixed_Z: bool) -> None:
+        self.call, self.Z, self.normalized, self.fixed_Z = call, Z, normalized, fixed_Z
+        self.engine = engines.gradients_of(call.engine)
+
+    def derive(self, W: np.ndarray, with_K: bool) -> tuple[Any, _Derivatives]:
+        """Return the kernels, or None without need, and the derivatives of their sum times `W`."""
+        call, (kind,), shown = self.call, self.call.kinds, self.call.progress
+        call.progress = False  # of the kernels
+        call.check_memory()
+        K, diagonals = None, call.diagonals() if self.normalized else []
+        if with_K or self.normalized:
+            K = call.results(self.normalized, diagonals)[kind][0]
+        with progress_bar(shown, W.size) as tick:
+            if not self.normalized:
+                return K, self._of_kernels(W, tick)
+            own = [each.values[kind][0] for each in diagonals]
+            return K, self._of_normalized(W, np.asarray(K), own, tick)
+
+    def _of_kernels(self, W: np.ndarray, tick: Tick) -> _Derivatives:
+        """Return the derivatives of the sum of kernels as they are."""
+        call, readout, numbers = self.call, self.call.network.readout_scale, np.zeros(2)
+        found = self.engine.vjp(call.request, call.X, self.Z, W, None, tick)
+        for of_side, power, scale in zip(found.numbers, found.powers, found.scales, strict=False):
+            numbers += (np.ldexp(readout * scale, power) * of_side).sum(axis=1)
+        return _Derivatives(
+            [
+                [np.ldexp(readout * each, power) for each in side]
+                for side, power in zip(found.sides, found.powers, strict=False)
+            ],
+            numbers,
         )
+
+    def _of_normalized(
+        self, W: np.ndarray, K: np.ndarray, own: list[np.ndarray], tick: Tick
+    ) -> _Derivatives:
+        """Return the derivatives of the sum of K̂; `own` are K(x, x) and K(z, z).
+
+        −W K̂/2 is the derivative of a term by log K(x, x), and by log K(z, z).
+        """
+        call, one, other = self.call, own[0], own[-1]
+        if self.Z is None:  # K̂(x, x) is constant, and K̂ symmetric
+            W = np.triu(W, 1) + np.tril(W, -1).T
+        roots = np.sqrt(np.maximum(one, 0.0)), np.sqrt(np.maximum(other, 0.0))
+        near = self._near(K) & (W != 0.0)
+        apart, W = np.where(near, W, 0.0), np.where(near, 0.0, W)
+        found = self.engine.vjp(call.request, call.X, self.Z, W, roots, tick)
+        sums = _Derivatives(
+            found.sides, np.sum([of_side.sum(axis=1) for of_side in found.numbers], axis=0)
+        )
+        terms = -0.5 * W * K
+        by_logs = [(call.X, terms.sum(axis=1), one), (self.Z, terms.sum(axis=0), other)]
+        if self.Z is None:
+            by_logs = [(call.X, by_logs[0][1] + by_logs[1][1], one)]
+        for k, (batch, by_log, kernels) in enumerate(by_logs[: 1 if self.fixed_Z else 2]):
+            weights = np.divide(by_log, kernels, out=np.zeros_like(by_log), where=kernels > 0)
+            more, numbers = self.engine.vjp_paired(call.request, batch, weights, silent)
+            sums.sides[k] = [*map(np.add, sums.sides[k], more)]
+            sums.numbers[:] += numbers
+        if near.any():
+            self._add_near(sums, apart, roots)
+        return sums
+
+    def _near(self, K: np.ndarray) -> np.ndarray:
+        """Return where signals are nearly equal to the Gaussian process kernel (`_NEAR`)."""
+        near: np.ndarray = (1.0 - K < _NEAR[self.call.dtype.name]) & (self.call.kinds == ("gpk",))
+        if self.call.dtype == np.float64:  # of signals of one length
+            near &= self._lengths[0][:, None] == self._lengths[1]
+        return near
+
+    @property
+    def _lengths(self) -> list[np.ndarray]:
+        """The lengths of the left and of the right signals."""
+        both = self.call.X, self.call.X if self.Z is None else self.Z
+        return [np.array([signal.shape[-1] for signal in batch]) for batch in both]
+
+    def _add_near(self, sums: _Derivatives, W: np.ndarray, roots: Any) -> None:
+        """Add the derivatives of pairs of nearly equal signals, which alone have weights."""
+        call, Z = self.call, self.call.X if self.Z is None else self.Z
+        lefts, rights = np.nonzero(W)
+        if call.dtype == np.float32:
+            i, k = np.unique(lefts), np.unique(rights)
+            of_pairs = call.in_float64(call.X[i], Z[k])
+            pairs = _WeightedSum(of_pairs, of_pairs.Z, normalized=True, fixed_Z=self.fixed_Z)
+            sums.add(pairs.derive(W[np.ix_(i, k)], with_K=False)[1], i, k)
+            return
+        request, lengths = replace(call.request, dtype="float64"), self._lengths[0][lefts]
+        for length in np.unique(lengths):
+            of_length = np.flatnonzero(lengths == length)
+            for part in blocks(0, len(of_length), _NEAR_AT_ONCE):
+                i, k = lefts[of_length[part]], rights[of_length[part]]
+                left, right = np.stack(list(call.X[i])), np.stack(list(Z[k]))
+                found = near_pairs(request, left, right, W[i, k], (roots[0][i], roots[1][k]))
+                numbers = np.sum([of_side.sum(axis=1) for of_side in found.numbers], axis=0)
+                sums.add(_Derivatives(found.sides, numbers), i, k)
+
+    def gradients(self, K: Any, sums: _Derivatives, given: tuple[Any, Any]) -> Gradients:
+        """Return the results; `given` are X and Z as they were given."""
+        network = self.call.network
+        grows = network.skip and network.alpha > 0
+        alpha = sums.numbers[0] * 2.0 / network.alpha if grows else 0.0
+        bias = sums.numbers[1] / network.bias if network.bias > 0 else 0.0
+        of_X = self._shaped(sums.sides[0], given[0])
         if self.fixed_Z:
-            return Gradients(K, X_gradient, None, None, None)
+            return Gradients(K, of_X, None, None, None)
+        of_Z = None if self.Z is None else self._shaped(sums.sides[1], given[1])
         if not (np.isfinite(alpha) and np.isfinite(bias)):
             raise OverflowError("the derivative by alpha, or by bias, exceeds float64")
-        return Gradients(K, X_gradient, rest[0] if rest else None, float(alpha), float(bias))
+        return Gradients(K, of_X, of_Z, float(alpha), float(bias))
 
-    def _add_diagonals(
-        self, terms: np.ndarray, own: list[np.ndarray], numbers: np.ndarray, gradients: Any
-    ) -> None:
-        """Add the derivatives of √(K(x,x) K(z,z)), by which kernels are divided.
-
-        `terms` are the derivatives of S by log K(x,x), and by log K(z,z), for each pair.
-        """
-        sides, batches = [terms.sum(axis=1), terms.sum(axis=0)], [self.call.X, self.call.Z]
-        if self.call.Z is None:
-            sides, batches = [sides[0] + sides[1]], batches[:1]
-        for side, batch, diagonal, gradient in zip(sides, batches, own, gradients, strict=False):
-            weights = np.divide(side, diagonal, out=np.zeros_like(side), where=diagonal > 0)
-            more, totals = self.engine.vjp_paired(self.call.request, batch, weights, silent)
-            numbers += totals
-            gradient[:] = map(np.add, gradient, more)
-
-    def _shaped(self, gradient: list[np.ndarray], given: Any) -> Any:
+    def _shaped(self, gradients: list[np.ndarray], given: Any) -> Any:
         """Return the gradients of a batch as it was given: an array, or a list."""
         dtype = self.call.dtype
-        found: list[Any] = [each.astype(dtype) for each in gradient]
-        if not all(np.isfinite(each).all() for each in found):
+        of_signals: list[Any] = [each.astype(dtype) for each in gradients]
+        if not all(np.isfinite(each).all() for each in of_signals):
             raise OverflowError(f"a derivative exceeds {dtype.name}")
         is_list = isinstance(given, SignalList) or (
             isinstance(given, (list, tuple)) and any(hasattr(x, "ndim") for x in given)
         )
-        return found if is_list else np.stack(found).reshape(np.shape(given))
+        return of_signals if is_list else np.stack(of_signals).reshape(np.shape(given))

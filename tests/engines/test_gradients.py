@@ -1,11 +1,13 @@
 """`Kernel.vjp` against differences in 40 digits, and against what gradients must fulfil."""
 
+import tracemalloc
 from itertools import product
 
 import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.kernels.gradients import signal_gradients
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
 from tests.engine_names import CPU, needs_numba
@@ -35,6 +37,7 @@ def pairs_of_signals(rng):
         "equal": (x, x, 2.0**-40),
         "near": (x, x + 1e-3 * near, 2.0**-25),
         "nearer": (x, x + 1e-6 * near, 2.0**-35),
+        "nearest": (x, x + 1e-8 * near, 2.0**-42),
         "near multiples": (x, 3.0 * x + 1e-6 * near, 2.0**-35),
         "near opposites": (x, -x + 1e-3 * near, 2.0**-25),
         "one channel": (x[:1], z[:1], 2.0**-15),
@@ -57,9 +60,9 @@ def assert_exact(network, x, z, step):
         kernel = rk.Kernel(network, kind, head, normalized)
         for option in OPTIONS:
             found = kernel.vjp(X, Z, np.ones((1, 1)), **option)
-            assert np.allclose(found.K, kernel(X, Z, **option), rtol=1e-6)
+            assert (found.K == kernel(X, Z, **option)).all()
             for gradient, of_side in zip((found.X[0], found.Z[0]), exact, strict=True):
-                # Of a normalized kernel two derivatives cancel, of near signals by far.
+                # Two derivatives of a normalized kernel cancel at kinks and at extrema.
                 size = np.abs(of_side[place]).max()
                 size = max(size, 0.1 * np.abs(found.K).max() / np.abs(x).max())
                 error = np.abs(gradient - of_side[place]).max()
@@ -76,6 +79,31 @@ def test_gradients_are_those_of_differences_in_40_digits(name, rng):
 def test_near_and_equal_windows(name, rng):
     x, z, step = pairs_of_signals(rng)[name]
     assert_exact(rk.Network(2, alpha=0.7), x, z, step)
+
+
+DISTANCES = {"near": 1e-3, "nearer": 1e-6, "nearest": 1e-8, "near multiples": 1e-6}
+DEEP = "default", "leaky, windows", "biases, no skip"
+
+
+@pytest.mark.parametrize(
+    ("name", "depth"), [*((name, 3) for name in NETWORKS), *((name, 20) for name in DEEP)]
+)
+def test_normalized_kernels_of_near_copies(name, depth, rng):
+    """∂K̂/∂x is as small as the distance; its error is a share of it, not of ∂K/∂x."""
+    network, pairs = rk.Network(depth, **NETWORKS[name]), pairs_of_signals(rng)
+    for near, distance in DISTANCES.items():
+        x, z, step = pairs[near]
+        exact = oracle.by_signals(network, x, z, step)
+        for place, (kind, head, normalized) in enumerate(oracle.KERNELS):
+            if kind == "ntk" or not normalized:
+                continue
+            kernel = rk.Kernel(network, kind, head, normalized)
+            for option in OPTIONS:
+                found = kernel.vjp(x[None], z[None], np.ones((1, 1)), **option)
+                for gradient, of_side in zip((found.X[0], found.Z[0]), exact, strict=True):
+                    error = np.abs(gradient - of_side[place]).max()
+                    bar = tolerances.near_gradient(option["dtype"], distance)
+                    assert error <= bar * np.abs(of_side[place]).max(), (near, kernel, option)
 
 
 @pytest.mark.parametrize("name", ["default", "biases", "no skip"])
@@ -261,6 +289,49 @@ def test_doubtful_pairs_are_exact(rng):
         found = kernel.vjp(X, weights=W, **option)
         error = np.abs(found.X - exact.X).max() / np.abs(exact.X).max()
         assert error <= 10.0 * tolerances.GRADIENT[option["dtype"]], option
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("engine", CPU)
+def test_wide_windows_of_the_input_are_sums(engine, head, rng):
+    """Windows as channels would take 30 MB for each of dozens of arrays."""
+    X = rng.standard_normal((2, 17, 8, 8))
+    kernel, W = rk.Kernel(rk.Network(1, input_filter_size=41), "ntk", head), np.ones((2, 2))
+    signal_gradients(kernel, X[:1], None, W[:1, :1], engine=engine, dtype="float64", threads=1)
+    tracemalloc.start()
+    signal_gradients(kernel, X, None, W, engine=engine, dtype="float64", threads=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 60e6
+
+
+VARIED = {
+    "swept": {"depth": 3},
+    "windows, no skip": {"depth": 2, "skip": False, "input_filter_size": 5},
+    "biases": {"depth": 2, "bias": 0.3},
+    "dilated": {"depth": 4, "filter_size": 5, "dilation": 2},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", VARIED)
+def test_the_kernel_has_the_bits_of_its_own_call(name, kind, rng):
+    """Of every head, precision and batch, with doubtful pairs, near copies and multiples."""
+    X, Z = rng.standard_normal((6, 2, 20)), rng.standard_normal((4, 2, 20))
+    X[3], X[4] = X[2] + 1e-9 * X[1], 2.0 * X[2]
+    Z[:2] = X[2:4] + 1e-8
+    lists = [[rng.standard_normal((2, d)) for d in each] for each in ((5, 9, 9, 1, 12), (3, 9, 20))]
+    images = rng.standard_normal((4, 2, 5, 6))
+    batches = (X, Z), (X, None), (X, X), (X[:1], Z), (images, None), lists, (lists[0], None)
+    network = rk.Network(**VARIED[name])
+    for head, normalized, (left, right) in product(HEADS, (False, True), batches):
+        if isinstance(left, list) and head != "gap":
+            continue
+        kernel = rk.Kernel(network, kind, head, normalized)
+        W = np.ones((len(left), len(left if right is None else right)))
+        for option in OPTIONS:
+            K = kernel.vjp(left, right, W, **option).K
+            assert (K == kernel(left, right, **option)).all(), (kernel, option)
 
 
 def test_refusals(rng):

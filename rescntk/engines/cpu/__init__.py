@@ -59,7 +59,7 @@ def is_swept(request: Request, n_channels: int) -> bool:
     if find_spec("llvmlite") is None or not gains_by_sweeping():
         return False
     net = request.network
-    sums = request.head in ("gap", "trace") and not (request.shares or request.gradients)
+    sums = request.head in ("gap", "trace") and not request.shares
     few = n_channels * net.input_filter_size <= MOST_CHANNELS
     return sums and few and request.width == 1
 

@@ -21,7 +21,6 @@ from .arguments import (
 from .back import add_right, pass_back, write_weights
 from .compilation import compiled_on_disk, source_stamp
 from .groups import gather_rows, resized, rows_of_group
-from .heads import find_grids
 from .layers import write_squares
 from .references import addresses, reference
 from .rows import all_doubtful, gather_right, pass_layers, write_biases
@@ -35,7 +34,7 @@ def derive(
     whole: RowGroup, constants: Constants, results: Results, tape: Tape, gradients: RowGradients,
     stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
-    """Compute kernels of left cases with right cases, and derivatives of their weighted sum.
+    """Compute derivatives of a weighted sum of kernels of left cases with right cases.
 
     The other arguments are as for `rows.compute`.
     """
@@ -55,27 +54,21 @@ def derive(
         for table in range(2 * gradients.n_channels):
             place, first_number = tape.right_pixels + table * whole.length, table * out.n_right
             gather_rows(whole, place, out.right_pixels, first_number - out.first_right, rows)
-        left_length = -1
         last = min(len(lefts), rows.each[group_rows - 1].case + diagonal_shift + 1)
         for case in range(last):
             if constants.stop[0]:
                 return
             group = addresses(resized(whole, lefts[case].pixels, whole.start))
-            if lefts[case].length != left_length:
-                left_length = lefts[case].length
-                find_grids(rows, left_length, results)
             if not tape.turns and together > 1 and case % together == 0:
                 write_squares(group, left.units, lefts, case, last - 1)
             if all_doubtful(rows, case, results):
                 continue
             if has_biases(constants.layers[0]):
                 write_biases(group, rows, case, results, group.d)
-            some = write_weights(whole, rows, case, tape, gradients)
-            if some or tape.every:
+            if write_weights(whole, rows, case, tape, gradients):
                 if tape.turns:
                     keep_correlations(group, case, constants, tape, out)
                 pass_layers(group, rows, left, lefts, case, constants, results=results, tape=tape)
-            if some:
                 pass_back(
                     group, rows, left, lefts, case, constants, tape=tape, gradients=gradients,
                     out=out,

@@ -19,11 +19,10 @@ from ..doubt import MOST_E
 from ..geometry import first_places, receptive_reach
 from ..masses import exact_unit_vectors
 from ..protocol import Request, Tick, blocks, check_stop, silent, stop_flag
-from ..reference import SortedSignals
 from . import remove_damaged_files
 from .arguments import PADDING, RowGroup
 from .derive import derive
-from .engine import paired, prepared, run_tasks
+from .engine import run_tasks
 from .plan import Plan, TaskCases
 from .run import NumbaRun
 from .sums import filter_sum
@@ -32,8 +31,6 @@ from .tape import KEPT, RowGradients, Tape
 from .vectors import LINE_BYTES
 
 remove_damaged_files(derive)
-
-__all__ = ["paired", "prepared", "vjp", "vjp_paired"]
 
 _PARTS = 8
 """Most threads for which tasks are cut, whatever the number of threads. More let more threads share
@@ -80,10 +77,13 @@ class GradientPlan(Plan):
     If not `every`, one pair of each left signal has a weight.
     """
 
+    sums_windows = True
+
     def __init__(
         self, request: Request, n_channels: int, closed: bool, rows: Any, columns: Any, every: bool
     ) -> None:
         super().__init__(replace(request, threads=_PARTS), n_channels, closed, rows, columns)
+        self.swept = False
         threads = request.threads or numba.config.NUMBA_NUM_THREADS
         self.workers = min(threads, self.workers)
         entries = self.pixel_pairs * self.depth // (1 if every else len(columns))
@@ -106,10 +106,10 @@ class GradientPlan(Plan):
         line = LINE_BYTES // self.dtype.itemsize
         return max(1, -(-super().group_rows(total, pixels) // line)) * line
 
-    def tape(self, group: RowGroup, share: float, every: bool) -> tuple[RowGroup, Tape]:
+    def tape(self, group: RowGroup, share: float) -> tuple[RowGroup, Tape]:
         """Return the group with memory for the tape, and its places there.
 
-        `share` is the linear network's λ, and `every` is as in `Tape`.
+        `share` is the linear network's λ.
         """
         item = self.dtype.itemsize
         line = LINE_BYTES // item
@@ -132,7 +132,6 @@ class GradientPlan(Plan):
             everywhere=self.closed_rows and not one_pixel,
             one_pixel=one_pixel,
             readout=network.parts.readout,
-            every=every,
             turns=turns(self.request),
             share=share,
             noise=_NOISE * float(np.finfo(self.dtype).eps),
@@ -158,29 +157,26 @@ class _Sums(NamedTuple):
 
 
 class GradientRun(NumbaRun):
-    """The kernels of a request and their derivatives; `factors` are of `pair_factors`.
+    """The derivatives of a request's kernels; `factors` are of `pair_factors`."""
 
-    If not `every`, kernels of pairs without weights are not computed.
-    """
-
-    def __init__(
-        self, plan: GradientPlan, lefts: Signals, rights: Signals, factors: Any, every: bool
-    ) -> None:
-        super().__init__(plan, len(lefts.scale), len(rights.scale))
+    def __init__(self, plan: GradientPlan, lefts: Signals, rights: Signals, factors: Any) -> None:
+        super().__init__(plan, 0, 0)
+        layers = self.constants.layers.copy()
+        layers["slot"] = -1  # no layer has results
+        self.constants = self.constants._replace(layers=layers)
         self.lefts, self.rights, self.factors = lefts, rights, factors
         self._of_lefts = self._vectors(lefts)
         self._of_rights = self._of_lefts if rights is lefts else self._vectors(rights)
-        self._every = every
         self._share = self.scaling.activation.constants.get("linear_share", 0.0)
 
     def derive(self, rows: SignalBlock, columns: SignalBlock, task: TaskCases) -> _Sums:
-        """Compute a task of `values`, and return its sums of derivatives."""
+        """Return a task's sums of derivatives."""
         plan: Any = self.plan
         if plan.symmetric and rows.contains(task.columns):
             columns = rows  # whose tables are there
         left, right = rows.part(task.rows), columns.part(task.columns)
-        here, sides = np.s_[left.cases, right.cases], [self.lefts, self.rights]
-        vectors, weights = [self._of_lefts, self._of_rights], [each[here] for each in self.factors]
+        cases, sides = np.s_[left.cases, right.cases], [self.lefts, self.rights]
+        vectors, weights = [self._of_lefts, self._of_rights], [each[cases] for each in self.factors]
         if task.swapped:
             left, right = right, left
             sides, vectors, weights = sides[::-1], vectors[::-1], [w.T for w in weights[::-1]]
@@ -194,28 +190,29 @@ class GradientRun(NumbaRun):
         )
         pixels = d + 2 * plan.margin
         group_rows = plan.group_rows(int(right.offsets.sum()), pixels)
-        group, tape = plan.tape(plan.row_group(pixels, group_rows), self._share, self._every)
+        group, tape = plan.tape(plan.row_group(pixels, group_rows), self._share)
         rights = right.rows(np.arange(m), right.offsets, group_rows, 0)
         terms = 1 if tape.one_pixel else pairs
+        most = np.minimum(most, _MOST_DOUBT[plan.dtype.name] * np.sqrt(terms))
         weights = [np.where(needed, each / terms, 0.0) for each in weights]
         layout, first_right = self._right_layout(right), int(rights.each["begin"][0])
-        own = [
+        left_pixels, right_pixels = (
             np.ascontiguousarray(side[:, signals.places(block.cases)])
             for side, signals, block in zip(vectors, sides, (left, right), strict=True)
-        ]
-        own[1] = np.append(own[1][:, layout], np.zeros((1, PADDING), plan.dtype))
+        )
+        right_pixels = np.append(right_pixels[:, layout], np.zeros((1, PADDING), plan.dtype))
+        tables, n_left = plan.depth + 1 + plan.n_channels, left_pixels.shape[1]
         doubtful = np.zeros((n, m), bool)
-        for repeated in (False, True):
+        while True:  # the second time without doubtful pairs
             results = self.results(left, right, group_rows, most, self._no_values, 0, 0)
-            tables, n_left = plan.depth + 1 + plan.n_channels, own[0].shape[1]
             gradients = RowGradients(
                 left_weights=weights[0],
                 right_weights=weights[1],
                 left=np.zeros((tables, n_left)),
                 right=np.zeros((tables, len(layout))),
                 by_numbers=np.zeros((2, n, m)),
-                left_pixels=own[0],
-                right_pixels=own[1],
+                left_pixels=left_pixels,
+                right_pixels=right_pixels,
                 begins=first_places(left.lengths),
                 n_channels=plan.n_channels,
                 n_left=n_left,
@@ -224,26 +221,22 @@ class GradientRun(NumbaRun):
             )
             derive(
                 left.packed("left"), right.packed("right"), lefts, rights, shift, group,
-                self.constants._replace(stop=stop_flag()), results, tape, gradients,
+                constants=self.constants._replace(stop=stop_flag()), results=results, tape=tape,
+                gradients=gradients,
             )  # fmt: skip
             check_stop()
-            if repeated:
+            weighted = (weights[0] != 0.0) | (weights[1] != 0.0)
+            found = (results.doubt > most) & weighted
+            if not found.any():
                 break
-            means = left.means_or_parts[:, :, None], right.means[:, None]
-            kernels = self._kernels(results, pairs, *means)
-            strict = _MOST_DOUBT[plan.dtype.name] * np.sqrt(terms)
-            doubtful = ((results.doubt > most) | (results.doubt > strict)) & needed
-            if not doubtful.any():
-                break
+            doubtful |= found
             weights = [np.where(doubtful, 0.0, each) for each in weights]
-        self.repeat(kernels, results.doubt, most, pairs, needed, left, right)
-        self.write(kernels, needed, left, right, task.swapped)
         of_right = [np.bincount(layout, sums, right.lengths.sum()) for sums in gradients.right]
-        found = [(left.cases, gradients.left), (right.cases, np.stack(of_right))]
+        of_sides = [(left.cases, gradients.left), (right.cases, np.stack(of_right))]
         numbers = (weights[task.swapped] * gradients.by_numbers).sum(axis=1 + (not task.swapped))
         if task.swapped:
-            return _Sums(found[::-1], numbers, doubtful.T)
-        return _Sums(found, numbers, doubtful)
+            return _Sums(of_sides[::-1], numbers, doubtful.T)
+        return _Sums(of_sides, numbers, doubtful)
 
     def _right_layout(self, right: SignalBlock) -> np.ndarray:
         """Return the place of each number of a right table among all pixels of the right cases."""
@@ -275,38 +268,41 @@ def vjp(
     tick: Tick,
     every: bool = True,
 ) -> Derivatives:
-    """Return the same as `derivatives.vjp`; kernels without weights only if `every`."""
+    """Return the same as `derivatives.vjp`.
+
+    If not `every`, one pair of each signal has a weight.
+    """
     rows = OrderedSignals(X)
     columns = rows if Z is None else OrderedSignals(Z)
     closed = rows.closed and columns.closed
     plan = GradientPlan(request, rows.n_channels, closed, rows.lengths, columns.lengths, every)
-    lefts = Signals(SortedSignals(X, plan.scaling))
-    rights = lefts if Z is None else Signals(SortedSignals(Z, plan.scaling))
+    lefts = rights = Signals(rows.order, rows.lengths, rows.scaled(plan))
+    if Z is not None:
+        rights = Signals(columns.order, columns.lengths, columns.scaled(plan))
     weights = weights[np.ix_(rows.order, columns.order)]
     if Z is None:  # tasks give both sides of the pairs above the diagonal
         weights = np.triu(weights) + np.tril(weights, -1).T
     if roots is not None:
         roots = roots[0][rows.order], roots[1][columns.order]
-    *factors, power = pair_factors(weights, lefts.scale, rights.scale, roots)
-    run = GradientRun(plan, lefts, rights, factors, every)
+    *factors, powers = pair_factors(weights, lefts.scale, rights.scale, roots)
+    run = GradientRun(plan, lefts, rights, factors)
     doubtful, depth = np.zeros(weights.shape, bool), plan.depth
 
     def take(sums: _Sums) -> None:
-        (some, of_left), (other, of_right) = sums.sides
-        doubtful[some, other] = sums.doubtful
+        (left_cases, of_left), (right_cases, of_right) = sums.sides
+        doubtful[left_cases, right_cases] = sums.doubtful
         by_variances, by_pixels = np.split(of_left, [depth + 1])
-        lefts.add(some, by_variances, by_pixels, sums.numbers)
-        rights.add(other, *np.split(of_right, [depth + 1]))
+        lefts.add(left_cases, by_variances, by_pixels, sums.numbers)
+        rights.add(right_cases, *np.split(of_right, [depth + 1]))
         tick(sums.doubtful.size)
 
     run_tasks(plan, rows, columns, run.derive, take)
-    kernel = run.finish(rows, columns, plan.symmetric)
     (kind,) = request.kinds
     sure = [np.where(doubtful, 0.0, factor) for factor in factors]
     add_means(run.scaling, kind, lefts, rights, *sure)
-    found = derivatives(run.scaling, kernel, lefts, rights, power, roots is not None)
-    _add_pairs(found, request, rows, columns, weights, roots, doubtful)
-    return found
+    sums = derivatives(run.scaling, lefts, rights, powers, roots is not None)
+    _add_pairs(sums, request, rows, columns, weights, roots, doubtful)
+    return sums
 
 
 def vjp_paired(
@@ -317,15 +313,15 @@ def vjp_paired(
     numbers = np.zeros(2)
     for some in blocks(0, len(X), _OWN_PAIRS):
         ones = np.ones(len(X[some]))
-        found = vjp(request, X[some], None, np.diag(weights[some]), (ones, ones), silent, False)
-        gradients += found.left
-        numbers += found.numbers[0].sum(axis=1)
+        sums = vjp(request, X[some], None, np.diag(weights[some]), (ones, ones), silent, False)
+        gradients += sums.sides[0]
+        numbers += sums.numbers[0].sum(axis=1)
         tick(len(ones))
     return gradients, numbers
 
 
 def _add_pairs(
-    found: Derivatives, request: Request, rows: OrderedSignals, columns: OrderedSignals,
+    sums: Derivatives, request: Request, rows: OrderedSignals, columns: OrderedSignals,
     weights: np.ndarray, roots: Any, pairs: np.ndarray,
 ) -> None:  # fmt: skip
     """Add the derivatives of some pairs: float32's from float64, float64's from the reference.
@@ -333,11 +329,12 @@ def _add_pairs(
     Signals are numbered by their places in order.
     """
     lefts, rights = np.nonzero(pairs)
+    request64 = replace(request, dtype="float64")
 
-    def add(derive: Any, i: np.ndarray, k: np.ndarray, weights: np.ndarray, *rest: Any) -> None:
-        own, signals = roots and (roots[0][i], roots[1][k]), (rows.some(i), columns.some(k))
-        more = derive(replace(request, dtype="float64"), *signals, weights, own, silent, *rest)
-        _add(found, more, rows.order[i], columns.order[k])
+    def add(derive: Any, i: np.ndarray, k: np.ndarray, *rest: Any) -> None:
+        own = roots and (roots[0][i], roots[1][k])
+        more = derive(request64, rows.some(i), columns.some(k), rest[0], own, silent, *rest[1:])
+        sums.add(more, rows.order[i], columns.order[k])
 
     if request.dtype == "float32" and len(lefts):
         i, k = np.unique(lefts), np.unique(rights)
@@ -345,19 +342,7 @@ def _add_pairs(
         return
     lengths = rows.lengths[lefts], columns.lengths[rights]
     for both in np.unique(lengths, axis=1).T:  # pairs of the same two lengths
-        some = np.flatnonzero((np.stack(lengths, axis=1) == both).all(axis=1))
-        for part in blocks(0, len(some), _PAIRS_AT_ONCE):
-            i, k = lefts[some[part]], rights[some[part]]
+        of_lengths = np.flatnonzero((np.stack(lengths, axis=1) == both).all(axis=1))
+        for part in blocks(0, len(of_lengths), _PAIRS_AT_ONCE):
+            i, k = lefts[of_lengths[part]], rights[of_lengths[part]]
             add(reference.vjp_of_pairs, i, k, weights[i, k])
-
-
-def _add(found: Derivatives, more: Derivatives, lefts: np.ndarray, rights: np.ndarray) -> None:
-    """Add derivatives by the signals that are `lefts` and `rights` of the others' signals."""
-    for side, to, numbers, cases, power, wanted in zip(
-        (more.left, more.right), (found.left, found.right), more.numbers, (lefts, rights),
-        more.power, found.power, strict=True,
-    ):  # fmt: skip
-        total = found.numbers[-1 if to is found.right else 0]
-        for case, gradient, number in zip(cases, side, numbers.T, strict=True):
-            to[case] = to[case] + np.ldexp(gradient, power - wanted)
-            total[:, case] += np.ldexp(number, power - wanted)

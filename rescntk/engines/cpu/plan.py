@@ -99,7 +99,10 @@ class Plan:
     not longer than these.
 
     `margin`, `inner`, `outer` and `window_sum` are as in `arguments.Constants` (its `window`).
+    With `sums_windows`, distances of wide windows of the input are sums for every head.
     """
+
+    sums_windows = False
 
     def __init__(
         self, request: Request, n_channels: int, closed: bool, rows: np.ndarray,
@@ -117,7 +120,8 @@ class Plan:
         self.results_of_pair = self.n_depths * (-(-self.longest // 2) if sums else 1)
         self.width, n_axes = request.width, 1 if request.width == 1 else 2
         self.taps = net.input_filter_size**n_axes
-        sums = self.taps > 1 and n_channels * self.taps > CHANNELS and head in ("trace", "gap")
+        sums = self.taps > 1 and n_channels * self.taps > CHANNELS
+        sums = sums and (head in ("trace", "gap") or self.sums_windows)
         self.window = net.input_filter_size if sums else 0  # over which distances are summed
         reach = self.window // 2
         # The pixel pairs of two lengths lie on rings whose length divides this one.

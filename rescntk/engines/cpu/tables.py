@@ -53,6 +53,11 @@ class OrderedSignals:
             return [run.signals for run in self.batch[self.order[cases]].runs()]
         return [self.batch[cases]]
 
+    def scaled(self, plan: Plan) -> list[tuple[Scaling, Array]]:
+        """Return the signals of each length, the longest first, with the layers' constants."""
+        each_length = self.of_each_length(slice(0, len(self.order)))
+        return [(plan.scaling(signals.shape[2]), signals) for signals in each_length]
+
     def keep_tables(self, request: Request) -> None:
         """Make the tables of all signals, which calls then share."""
         plan = Plan(request, self.n_channels, self.closed, self.lengths, self.lengths)

@@ -73,7 +73,6 @@ class Tape(NamedTuple):
     everywhere: bool  # whether the result is the sum over all pixels of rows that close.
     one_pixel: bool  # whether it is pixel 1; else the sum over the pixels without margins.
     readout: float  # whether the readout is trained (`Network.parts`).
-    every: bool  # whether kernels of all pairs are computed; else of pairs with weights.
     turns: bool  # whether the input's vectors are unit vectors of pixels (`input_adjoint`).
     share: float  # of the linear network, λ.
     noise: float  # rounding units that the w of proportional windows may be.
