@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from ...arrays import Batch
 from .. import derivatives as reference
 from ..derivatives import Derivatives, Signals, add_means, derivatives, pair_factors
 from ..doubt import MOST_E
-from ..geometry import first_places, receptive_reach
+from ..geometry import first_places
 from ..masses import exact_unit_vectors
 from ..protocol import Request, Tick, blocks, check_stop, silent, stop_flag
 from . import remove_damaged_files
@@ -39,9 +38,6 @@ the work of few signals; fewer make tables of right cases less often. Chosen by 
 _PART_ENTRIES = 8_000_000
 """Least pixel pairs times layers of each part: 30 ms. More leave threads idle; fewer make more
 tasks, at 2 ms of Python each: with 2 million, 24 × 24 signals took 7 % more time in float32."""
-
-_GROUP_BYTES = 6400
-"""Bytes of one quantity in a group of rows, as `plan._GROUP_BYTES`: four are kept of a layer."""
 
 _NOISE = 4.0
 """Rounding units of D, in g, that w of proportional windows may be. Below, κ̄ counts as 0."""
@@ -71,73 +67,57 @@ _OWN_PAIRS = 64
 fewer make more calls, at 2 ms of Python each. Chosen by reasoning."""
 
 
-class GradientPlan(Plan):
-    """The plan of kernels and their way back: no row is cut into segments.
+def plan_of(request: Request, rows: OrderedSignals, columns: OrderedSignals, every: bool) -> Plan:
+    """Return the plan of derivatives. If not `every`, one pair of each signal has a weight."""
+    entries = request.depths[-1] * int(rows.lengths.sum())
+    if request.head == "gap":
+        entries *= int(columns.lengths.sum()) // (1 if every else len(columns.lengths))
+    elif every:
+        entries *= len(columns.lengths)
+    parts = max(1, min(_PARTS, entries // _PART_ENTRIES))
+    closed = rows.closed and columns.closed
+    return Plan(request, rows.n_channels, closed, rows.lengths, columns.lengths, parts=parts)
 
-    If not `every`, one pair of each left signal has a weight.
+
+def rows_of_group(plan: Plan, total: int, pixels: int) -> int:
+    """Return the rows of a group: they fill lines, in which derivatives are added up."""
+    line = LINE_BYTES // plan.dtype.itemsize
+    return max(1, -(-plan.group_rows(total, pixels) // line)) * line
+
+
+def with_tape(plan: Plan, group: RowGroup, share: float) -> tuple[RowGroup, Tape]:
+    """Return the group with memory for the tape, and its places there.
+
+    `share` is the linear network's λ.
     """
-
-    sums_windows = True
-
-    def __init__(
-        self, request: Request, n_channels: int, closed: bool, rows: Any, columns: Any, every: bool
-    ) -> None:
-        super().__init__(replace(request, threads=_PARTS), n_channels, closed, rows, columns)
-        self.swept = False
-        threads = request.threads or numba.config.NUMBA_NUM_THREADS
-        self.workers = min(threads, self.workers)
-        entries = self.pixel_pairs * self.depth // (1 if every else len(columns))
-        parts = entries // _PART_ENTRIES
-        self.threads = max(1, min(self.threads, parts))
-        network, n_axes = request.network, 1 if self.width == 1 else 2
-        self.input_filter = filter_sum(network.input_filter_size, n_axes)
-        self.segment, self.closed_rows = self.longest, closed
-        reach = network.input_filter_size // 2
-        margin = receptive_reach(network, self.depth, self.ring) + reach
-        self.margin = 0 if closed else margin
-        self.halo = max(self.reach, reach * self.width)
-
-    @property
-    def _numbers_in_group(self) -> int:
-        return max(1, min(_GROUP_BYTES // self.dtype.itemsize, self._numbers_of_tables))
-
-    def group_rows(self, total: int, pixels: int) -> int:
-        """Return the rows of a group: they fill lines, in which derivatives are added up."""
-        line = LINE_BYTES // self.dtype.itemsize
-        return max(1, -(-super().group_rows(total, pixels) // line)) * line
-
-    def tape(self, group: RowGroup, share: float) -> tuple[RowGroup, Tape]:
-        """Return the group with memory for the tape, and its places there.
-
-        `share` is the linear network's λ.
-        """
-        item = self.dtype.itemsize
-        line = LINE_BYTES // item
-        rings = dict.fromkeys(Tape._fields[: Tape._fields.index("single")], 1) | {
-            "right": self.depth + 1 + self.n_channels,
-            "right_pixels": 2 * self.n_channels,
-            "kept": KEPT * self.depth,
-            "room": 2 * max(1, self.input_filter.pieces, self.outer.pieces),
-        }
-        begin = -(-len(group.memory) // line) * line
-        *places, size = (begin + np.cumsum([0, *rings.values()]) * group.length).tolist()
-        memory = np.zeros(size + line, self.dtype)
-        memory = memory[-memory.ctypes.data % LINE_BYTES // item :][:size]
-        network, one_pixel = self.request.network, self.request.head == "equivariant"
-        return group._replace(memory=memory), Tape(
-            **dict(zip(rings, places, strict=True)),
-            single=filter_sum(1),
-            input=self.input_filter,
-            ntk=self.request.kinds == ("ntk",),
-            everywhere=self.closed_rows and not one_pixel,
-            one_pixel=one_pixel,
-            readout=network.parts.readout,
-            turns=turns(self.request),
-            share=share,
-            noise=_NOISE * float(np.finfo(self.dtype).eps),
-            near=_NEAR[self.dtype.name],
-            most_doubt=MOST_E[self.dtype.name],
-        )
+    item, request = plan.dtype.itemsize, plan.request
+    line, network = LINE_BYTES // item, request.network
+    input_filter = filter_sum(network.input_filter_size, 1 if plan.width == 1 else 2)
+    rings = dict.fromkeys(Tape._fields[: Tape._fields.index("single")], 1) | {
+        "right": plan.depth + 1 + plan.n_channels,
+        "right_pixels": 2 * plan.n_channels,
+        "kept": KEPT * plan.depth,
+        "room": 2 * max(1, input_filter.pieces, plan.outer.pieces),
+    }
+    begin = -(-len(group.memory) // line) * line
+    *places, size = (begin + np.cumsum([0, *rings.values()]) * group.length).tolist()
+    memory = np.zeros(size + line, plan.dtype)
+    memory = memory[-memory.ctypes.data % LINE_BYTES // item :][:size]
+    one_pixel = request.head == "equivariant"
+    return group._replace(memory=memory), Tape(
+        **dict(zip(rings, places, strict=True)),
+        single=filter_sum(1),
+        input=input_filter,
+        ntk=request.kinds == ("ntk",),
+        everywhere=plan.closed_rows and not one_pixel,
+        one_pixel=one_pixel,
+        readout=network.parts.readout,
+        turns=turns(request),
+        share=share,
+        noise=_NOISE * float(np.finfo(plan.dtype).eps),
+        near=_NEAR[plan.dtype.name],
+        most_doubt=MOST_E[plan.dtype.name],
+    )
 
 
 def turns(request: Request) -> bool:
@@ -159,7 +139,7 @@ class _Sums(NamedTuple):
 class GradientRun(NumbaRun):
     """The derivatives of a request's kernels; `factors` are of `pair_factors`."""
 
-    def __init__(self, plan: GradientPlan, lefts: Signals, rights: Signals, factors: Any) -> None:
+    def __init__(self, plan: Plan, lefts: Signals, rights: Signals, factors: Any) -> None:
         super().__init__(plan, 0, 0)
         layers = self.constants.layers.copy()
         layers["slot"] = -1  # no layer has results
@@ -171,7 +151,7 @@ class GradientRun(NumbaRun):
 
     def derive(self, rows: SignalBlock, columns: SignalBlock, task: TaskCases) -> _Sums:
         """Return a task's sums of derivatives."""
-        plan: Any = self.plan
+        plan = self.plan
         if plan.symmetric and rows.contains(task.columns):
             columns = rows  # whose tables are there
         left, right = rows.part(task.rows), columns.part(task.columns)
@@ -189,8 +169,8 @@ class GradientRun(NumbaRun):
             pairs, np.minimum(left.cancelled[:, None], right.cancelled)
         )
         pixels = d + 2 * plan.margin
-        group_rows = plan.group_rows(int(right.offsets.sum()), pixels)
-        group, tape = plan.tape(plan.row_group(pixels, group_rows), self._share)
+        group_rows = rows_of_group(plan, int(right.offsets.sum()), pixels)
+        group, tape = with_tape(plan, plan.row_group(pixels, group_rows), self._share)
         rights = right.rows(np.arange(m), right.offsets, group_rows, 0)
         terms = 1 if tape.one_pixel else pairs
         most = np.minimum(most, _MOST_DOUBT[plan.dtype.name] * np.sqrt(terms))
@@ -274,8 +254,7 @@ def vjp(
     """
     rows = OrderedSignals(X)
     columns = rows if Z is None else OrderedSignals(Z)
-    closed = rows.closed and columns.closed
-    plan = GradientPlan(request, rows.n_channels, closed, rows.lengths, columns.lengths, every)
+    plan = plan_of(request, rows, columns, every)
     lefts = rights = Signals(rows.order, rows.lengths, rows.scaled(plan))
     if Z is not None:
         rights = Signals(columns.order, columns.lengths, columns.scaled(plan))

@@ -40,6 +40,9 @@ with some twenty quantities and few loops, takes twice the bytes: with as many i
 more time.
 """
 
+_GRADIENT_GROUP_BYTES = 6400
+"""The same for derivatives: four quantities are kept of each layer."""
+
 _LOST_PART = 8
 """One part in this many of the work may be lost: rows repeated to fill vectors, pixels of a margin,
 and the time in which threads wait for the last task of a list.
@@ -99,14 +102,14 @@ class Plan:
     not longer than these.
 
     `margin`, `inner`, `outer` and `window_sum` are as in `arguments.Constants` (its `window`).
-    With `sums_windows`, distances of wide windows of the input are sums for every head.
-    """
 
-    sums_windows = False
+    With `parts` the plan is of derivatives: their tasks are made for so many threads, whatever the
+    number of threads, rows are not cut, and the input filter belongs to the reach of all layers.
+    """
 
     def __init__(
         self, request: Request, n_channels: int, closed: bool, rows: np.ndarray,
-        columns: np.ndarray, paired: bool = False,
+        columns: np.ndarray, paired: bool = False, parts: int = 0,
     ) -> None:  # fmt: skip
         net, head = request.network, request.head
         self.request, self.n_channels, self.closed = request, n_channels, closed
@@ -114,28 +117,31 @@ class Plan:
         self.rows, self.columns, self.symmetric = rows, columns, columns is rows and not paired
         self.longest = int(max(self.rows[0], self.columns[0]))
         self.depth, self.n_depths = request.depths[-1], len(request.depths)
-        self.dtype, self.swept = np.dtype(request.dtype), is_swept(request, n_channels)
+        self.dtype, gradients = np.dtype(request.dtype), parts > 0
+        self.swept = is_swept(request, n_channels) and not gradients
+        self._group_bytes = _GRADIENT_GROUP_BYTES if gradients else _GROUP_BYTES
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
         sums = request.shares and self.all_offsets  # at each pixel
         self.results_of_pair = self.n_depths * (-(-self.longest // 2) if sums else 1)
         self.width, n_axes = request.width, 1 if request.width == 1 else 2
         self.taps = net.input_filter_size**n_axes
         sums = self.taps > 1 and n_channels * self.taps > CHANNELS
-        sums = sums and (head in ("trace", "gap") or self.sums_windows)
+        sums = sums and (head in ("trace", "gap") or gradients)
         self.window = net.input_filter_size if sums else 0  # over which distances are summed
-        reach = self.window // 2
+        reach = (net.input_filter_size if gradients else self.window) // 2
         # The pixel pairs of two lengths lie on rings whose length divides this one.
         self.ring = math.lcm(*{*self.rows.tolist(), *self.columns.tolist()})
         margin = receptive_reach(net, self.depth, self.ring) + reach
         wanted = max(_SEGMENT, margin * _LOST_PART)
-        in_segments = head in ("trace", "gap") and self.width == 1  # images have wide margins
+        in_segments = head in ("trace", "gap") and not gradients
+        in_segments = in_segments and self.width == 1  # images have wide margins
         number = round(self.longest / wanted) if in_segments else 1
         self.segment = -(-self.longest // max(1, number))
         self.closed_rows = closed and self.longest <= self.segment
         self.margin = 0 if self.closed_rows else margin
         longest = longest_reach(net, self.depth, self.ring // self.width)
         self.reach = max(reach, net.filter_size // 2, longest) * self.width  # of a filter in pixels
-        self.halo = self.reach if self.closed_rows else 0
+        self.halo = self.reach if self.closed_rows or gradients else 0
         self.inner = filter_sum(net.filter_size, n_axes)
         self.outer = filter_sum(net.outer_filter_size, n_axes)
         self.in_registers = sums_in_registers(net)
@@ -147,9 +153,9 @@ class Plan:
         threads = request.threads or numba.config.NUMBA_NUM_THREADS
         # The calling thread computes a few ms of work, for which a call that is interrupted waits.
         # Starting threads takes 0.3 ms, and 200 000 pairs of a layer take 0.6 ms.
-        most = TASK_PAIRS // (20 if threads > 1 else 2)
+        most = TASK_PAIRS // (20 if threads > 1 or gradients else 2)
         few = self.pixel_pairs * max(self.depth, n_channels) <= most
-        self.threads = 1 if few else threads
+        self.threads = parts or (1 if few else threads)
         self.workers = 0 if few else threads  # threads besides the caller's
 
     def scaling(self, length: int) -> Scaling:
@@ -342,7 +348,7 @@ class Plan:
     @property
     def _numbers_in_group(self) -> int:
         """The numbers of one quantity in a group."""
-        return max(1, min(_GROUP_BYTES // self.dtype.itemsize, self._numbers_of_tables))
+        return max(1, min(self._group_bytes // self.dtype.itemsize, self._numbers_of_tables))
 
     @property
     def _numbers_of_tables(self) -> int:
