@@ -20,7 +20,7 @@ GROUPS = [pytest.param(CPU, id="cpu"), pytest.param(["cuda"], id="cuda", marks=G
 
 def takes(engine, network):
     """Return True if the engine knows the network's fields; the compiled ones take ReLU."""
-    if unknown_field(network, engines._ENGINES[engine].knows):
+    if unknown_field(network, engines.ENGINES[engine].knows):
         return False
     return engine == "reference" or network.activation == "relu"
 

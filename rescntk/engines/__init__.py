@@ -1,31 +1,28 @@
 """The engines, which compute kernels row by row, and the choice between them.
 
-One table holds the name, the module and the reasons why an engine cannot serve. An engine has
-two functions, ``gram`` and ``paired``, that take a `Request` and return a `ScaledKernel`; and
-``prepared``, which returns signals with the tables that it keeps for many calls.
+One table holds all engines (`Engine`): what an engine computes, knows and refuses, and why it
+may not work here.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, NamedTuple, cast
 from warnings import warn
 
 import numpy as np
 
 from ..arrays import Batch, SignalList, channels_and_length, library
-from ..network import BASIC_FIELDS, unknown_field
+from ..network import BASIC_FIELDS
 from ..progress import announced
 from ..validation import check_choice
 from .geometry import longest_reach, receptive_reach
 from .protocol import Engine, Request, ScaledKernel
 
-__all__ = ["NAMES", "Engine", "Request", "ScaledKernel", "available", "choose"]
+__all__ = ["ENGINES", "NAMES", "Engine", "Request", "ScaledKernel", "available", "choose"]
 
 _ANNOUNCE_AFTER = 1.0
 """Seconds after which the compilation of an engine is announced.
@@ -50,7 +47,7 @@ only on the pair. By name, steps count modulo the least common multiple of all l
 """
 
 
-def _numba_is_missing(dtype: str = "float64", loops: str = "registers") -> str | None:
+def _numba_is_missing(dtype: str, loops: str) -> str | None:
     """Return the reason why numba's loops do not work here in a precision, or None."""
     if find_spec("numba") is None:
         return "numba is not installed: pip install 'rescntk[cpu]'"
@@ -87,7 +84,7 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
     return None
 
 
-def _cuda_is_missing(dtype: str = "float64", loops: str = "") -> str | None:
+def _cuda_is_missing(dtype: str, loops: str) -> str | None:
     """Return the reason why CuPy or the GPU does not work on this machine, or None."""
     if "cupy" not in sys.modules and find_spec("cupy") is None:
         return (
@@ -123,37 +120,20 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
     return None
 
 
-class _Entry(NamedTuple):
-    """An engine: module, fields of `Network` that it knows, reasons or None why it cannot serve.
+ENGINES = {
+    engine.name: engine
+    for engine in (
+        Engine("reference", "reference", BASIC_FIELDS | {"bias"}, derivatives="derivatives"),
+        Engine(
+            "numba", "cpu.engine", BASIC_FIELDS | {"bias"}, _numba_is_missing, _numba_refuses,
+            "cpu.gradient_run",
+        ),
+        Engine("cuda", "cuda.engine", BASIC_FIELDS, _cuda_is_missing, _cuda_refuses),
+    )
+}  # fmt: skip
+"""All engines, by their names."""
 
-    `gradients` is the module of derivatives, None without them.
-    """
-
-    module: str
-    knows: frozenset[str]
-    is_missing: Callable[[str, str], str | None] = lambda dtype, loops: None
-    refuses: Callable[[Request, Batch], str | None] = lambda request, X: None
-    gradients: str | None = None
-
-
-_ENGINES = {
-    "reference": _Entry("reference", BASIC_FIELDS | {"bias"}, gradients="derivatives"),
-    "numba": _Entry(
-        "cpu.engine", BASIC_FIELDS | {"bias"}, _numba_is_missing, _numba_refuses, "cpu.gradient_run"
-    ),
-    "cuda": _Entry("cuda.engine", BASIC_FIELDS, _cuda_is_missing, _cuda_refuses),
-}
-
-NAMES = tuple(_ENGINES)
-"""The names of all engines."""
-
-
-def _refusal(engine: str, request: Request, X: Batch, gradients: bool = False) -> str | None:
-    """Return the reason why an engine does not take this request, or None."""
-    entry = _ENGINES[engine]
-    if gradients and entry.gradients is None:
-        return "it has no gradients"
-    return unknown_field(request.network, entry.knows) or entry.refuses(request, X)
+NAMES = tuple(ENGINES)
 
 
 def available() -> dict[str, bool | str]:
@@ -169,9 +149,8 @@ def available() -> dict[str, bool | str]:
     >>> rescntk.engines.available()["reference"]
     True
     """
-    return {
-        name: entry.is_missing("float64", "registers") or True for name, entry in _ENGINES.items()
-    }
+    loops = "float64", "registers"
+    return {name: engine.why_not(*loops) or True for name, engine in ENGINES.items()}
 
 
 def choose(name: str, request: Request, X: Batch, gradients: bool = False) -> Engine:
@@ -193,7 +172,7 @@ def choose(name: str, request: Request, X: Batch, gradients: bool = False) -> En
     X : array or SignalList
         All signals: those of Z too, if they are lists.
     gradients : bool
-        Whether derivatives are wanted too (`gradients_of`).
+        Whether derivatives are wanted too (`Engine.vjp`).
 
     Raises
     ------
@@ -205,39 +184,32 @@ def choose(name: str, request: Request, X: Batch, gradients: bool = False) -> En
     >>> import numpy as np
     >>> from rescntk import Network, engines
     >>> request = engines.Request(Network(3), "gap", ("gpk",), (3,))
-    >>> engines.choose("reference", request, np.zeros((1, 1, 4))).__name__
-    'rescntk.engines.reference'
+    >>> engines.choose("reference", request, np.zeros((1, 1, 4))).name
+    'reference'
     """
     check_choice(name, "engine", ["auto", *NAMES])
 
-    def reason(engine: str) -> str | None:
-        return _refusal(engine, request, X, gradients) or _ENGINES[engine].is_missing(*loops)
+    def reason(engine: Engine) -> str | None:
+        return engine.refuses(request, X, gradients) or engine.why_not(*loops)
 
     loops = request.dtype, _loops_of(request, X)
     with nullcontext() if loops in _met else announced(_FIRST_USE, _ANNOUNCE_AFTER):
         name = _fastest(request, X) if name == "auto" else name
-        refusal = reason(name)
+        refusal = reason(ENGINES[name])
     _met.add(loops)
     if refusal is not None:
-        serving = [repr(engine) for engine in _ENGINES if reason(engine) is None]
+        serving = [repr(engine.name) for engine in ENGINES.values() if reason(engine) is None]
         raise ValueError(
             f"engine is {name!r}, which cannot serve here: {refusal}; "
             f"these can: {', '.join(serving) or 'none'}"
         )
-    return cast(Engine, import_module(f"{__name__}.{_ENGINES[name].module}"))
-
-
-def gradients_of(engine: Engine) -> Any:
-    """Return the module of an engine's derivatives, which has `vjp` and `vjp_paired`."""
-    name: str = cast(Any, engine).__name__
-    (entry,) = (each for each in _ENGINES.values() if f"{__name__}.{each.module}" == name)
-    return import_module(f"{__name__}.{entry.gradients}")
+    return ENGINES[name]
 
 
 def _loops_of(request: Request, X: Batch) -> str:
     """Return by which loops the engine "numba" computes a request."""
-    found: str = import_module(f"{__name__}.cpu").loops_of(request, channels_and_length(X)[0])
-    return found
+    loops: str = import_module(f"{__name__}.cpu").loops_of(request, channels_and_length(X)[0])
+    return loops
 
 
 def _fastest(request: Request, X: Batch) -> str:
@@ -248,15 +220,18 @@ def _fastest(request: Request, X: Batch) -> str:
     if library(X) is np:
         reach = receptive_reach(request.network, request.depths[-1])
         wide = isinstance(X, SignalList) and reach > _LONGEST_MARGIN  # whatever the lengths are
-        if wide or _refusal("numba", request, X) is not None:
+        if wide or ENGINES["numba"].refuses(request, X) is not None:
             return "reference"
-        reason = _numba_is_missing(request.dtype, _loops_of(request, X))
+        reason = ENGINES["numba"].why_not(request.dtype, _loops_of(request, X))
         if reason is None:
             return "numba"
         if find_spec("numba") is not None:
             warn(f"{reason}; NumPy computes the kernels, several times slower", stacklevel=2)
         return "reference"
-    if _refusal("cuda", request, X) is not None or _cuda_is_missing() is not None:
+    if (
+        ENGINES["cuda"].refuses(request, X) is not None
+        or ENGINES["cuda"].why_not("", "") is not None
+    ):
         return "reference"
     takes = import_module(f"{__name__}.cuda.engine").takes(request, channels_and_length(X)[1])
     return "cuda" if takes else "reference"

@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, cast
 
 import numpy as np
 
 from ..activations import activation_of
 from ..arrays import Array, Batch
-from ..network import Network
+from ..network import Network, unknown_field
 
 
 @dataclass(frozen=True)
@@ -174,21 +175,65 @@ def check_stop() -> None:
         raise CancelledError
 
 
-class Engine(Protocol):
-    """A module that computes kernels.
+@dataclass(frozen=True, eq=False)
+class Engine:
+    """What computes kernels: its acts stand in a module of this package, imported when first used.
 
-    Batches are arrays of one length, or both are lists, only for the head "gap". Engines that
-    take no lists say so in the table of engines (__init__.py).
+    Batches are arrays of one length, or both are lists, only for the head "gap".
+
+    Attributes
+    ----------
+    name : str
+        As users give it.
+    module : str
+        The module of `gram`, `paired` and `prepared`.
+    knows : frozenset of str
+        Fields of `Network` that it knows; it refuses others.
+    why_not : callable
+        The reason, or None, why it does not work here: of a precision and `loops_of`.
+    refuses_signals : callable
+        The reason, or None, why it does not take a request and signals.
+    derivatives : str or None
+        The module of `vjp` and `vjp_paired`, None without gradients.
     """
+
+    name: str
+    module: str
+    knows: frozenset[str]
+    why_not: Callable[[str, str], str | None] = lambda dtype, loops: None
+    refuses_signals: Callable[[Request, Batch], str | None] = lambda request, X: None
+    derivatives: str | None = None
+
+    def refuses(self, request: Request, X: Batch, gradients: bool = False) -> str | None:
+        """Return the reason why a request is refused, or None; `gradients` may be wanted too."""
+        if gradients and self.derivatives is None:
+            return "it has no gradients"
+        return unknown_field(request.network, self.knows) or self.refuses_signals(request, X)
 
     def prepared(self, request: Request, X: Batch) -> Any:
         """Return signals in the form that `gram` and `paired` take at least cost, for many calls.
 
         It has `nbytes`. Kernels have the same bits as with the signals themselves.
         """
+        return _act(self.module, "prepared")(request, X)
 
-    def gram(self, request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
+    def gram(self, request: Request, X: Any, Z: Any, tick: Tick) -> ScaledKernel:
         """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
+        return cast(ScaledKernel, _act(self.module, "gram")(request, X, Z, tick))
 
-    def paired(self, request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
+    def paired(self, request: Request, X: Any, Z: Any, tick: Tick) -> ScaledKernel:
         """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
+        return cast(ScaledKernel, _act(self.module, "paired")(request, X, Z, tick))
+
+    def vjp(self, *arguments: Any) -> Any:
+        """Return derivatives of a weighted sum of kernels (`derivatives.vjp`)."""
+        return _act(str(self.derivatives), "vjp")(*arguments)
+
+    def vjp_paired(self, *arguments: Any) -> Any:
+        """Return derivatives of kernels of signals with themselves (`derivatives.vjp_paired`)."""
+        return _act(str(self.derivatives), "vjp_paired")(*arguments)
+
+
+def _act(module: str, name: str) -> Callable[..., Any]:
+    act: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), name)
+    return act

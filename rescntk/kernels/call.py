@@ -74,7 +74,7 @@ class KernelCall:
     pixels, (d,), or of an image's, (h, w). `depths` are in the caller's order; `order` has their
     places among the depths that the engine computes. `in_place` is True if these are the depths
     asked for, in their order. With `shares` (`Request.shares`), Z is set even where it is X. With
-    `gradients`, the engine has derivatives (`engines.gradients_of`).
+    `gradients`, the engine has derivatives (`Engine.vjp`).
     X and Z are arrays or lists of arrays; Z may be None, `PreparedSignals` or a `PreparedKernel`.
     `paired` and `names` are as for `check_batches`. `sides` are X and Z as the engine takes them.
     """
@@ -292,7 +292,10 @@ class KernelCall:
                     return
             kernels = xp.ldexp(values * factor, exponents)
             lost = (xp.abs(kernels) < least) & (values * factor != 0)
-            if bool((lost & (xp.ldexp(xp.abs(factor), exponents) < least)).any()):
+            lost &= xp.ldexp(xp.abs(factor), exponents) < least
+            if xp is not np:  # a device is waited for once, when all results are looked at
+                kernels = xp.where(lost, xp.nan, kernels)
+            elif lost.any():
                 raise OverflowError(
                     f"the kernel falls below {self.dtype.name} at depth {self.depths[t]}: "
                     f"expected larger signals; normalized=True has no such limit"
@@ -345,9 +348,10 @@ class KernelCall:
                     formula(t, values[t][piece], piece, new)
                 finite = xp.isfinite(new).all() & finite
         if not bool(finite):
+            below = "" if xp is np else ", or falls below it,"
             raise OverflowError(
-                f"the kernel exceeds {self.dtype.name} at depth {max(self.depths)} (it grows with "
-                f"depth and with the signals){remedy}"
+                f"the kernel exceeds {self.dtype.name}{below} at depth {max(self.depths)} "
+                f"(it grows with depth and with the signals){remedy}"
             )
         return result
 

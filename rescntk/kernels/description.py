@@ -52,13 +52,11 @@ def describe(
     check_choice(head, "head", HEADS)
     X, Z = check_batches(X, Z, head)
     call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads=None)
-    # Engines differ in their last bits. For NumPy's arrays "auto" is one of these two.
-    module: Any = call.engine
-    chosen = "reference" if module.__name__.endswith("reference") else "numba"
+    # Engines differ in their last bits: "auto" is not among the names.
     description = {
         "version": __version__,
         "recursion": RECURSION,
-        "engine": chosen if engine == "auto" else engine,
+        "engine": call.engine.name,
         "network": asdict(network),
         "head": head,
         "kinds": sorted(call.kinds),

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import engines
 from ..activations import activation_of
 from ..arrays import Array, SignalList, library
 from ..engines.near import near_pairs
@@ -176,7 +175,7 @@ class _WeightedSum:
 
     def __init__(self, call: KernelCall, Z: Any, normalized: bool, fixed_Z: bool) -> None:
         self.call, self.Z, self.normalized, self.fixed_Z = call, Z, normalized, fixed_Z
-        self.engine = engines.gradients_of(call.engine)
+        self.engine = call.engine
 
     def derive(self, W: np.ndarray, with_K: bool) -> tuple[Any, _Derivatives]:
         """Return the kernels, or None without need, and the derivatives of their sum times `W`."""

@@ -60,9 +60,9 @@ class PreparedSignals:
 
     def check_engine(self, engine: Engine) -> None:
         """Raise a ValueError if another engine computes a call."""
-        if engine is not self.engine:
+        if engine.name != self.engine.name:
             raise ValueError(
-                f"Z was prepared for engine {_name(self.engine)!r}, expected {_name(engine)!r}, "
+                f"Z was prepared for engine {self.engine.name!r}, expected {engine.name!r}, "
                 "which computes this call"
             )
 
@@ -100,7 +100,7 @@ class PreparedKernel:
         self, kernel: Callable[..., Any], signals: PreparedSignals, options: dict[str, Any]
     ) -> None:
         self.kernel, self.signals, self._options = kernel, signals, options
-        self.engine, self.dtype = _name(signals.engine), signals.dtype
+        self.engine, self.dtype = signals.engine.name, signals.dtype
 
     def __call__(self, X: ArrayT, *, threads: int | None = None, progress: bool = False) -> ArrayT:
         """Return the kernel matrix of `X` with the prepared signals, (n_cases, m_cases).
@@ -126,12 +126,6 @@ class PreparedKernel:
         prepare: Any = partial(self.kernel.prepare, **self._options)  # type: ignore[attr-defined]
         batch: Any = self.signals.batch
         return prepare, (list(batch) if isinstance(batch, SignalList) else batch,)
-
-
-def _name(engine: Engine) -> str:
-    """Return the name of an engine."""
-    module: Any = engine
-    return {"cpu": "numba"}.get(name := module.__name__.split(".")[2], name)
 
 
 def _difference(there: Network, here: Network, prefix: str) -> str:

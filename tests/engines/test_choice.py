@@ -22,9 +22,9 @@ ERF = NETWORK.replace(activation="erf")
 @needs_numba
 @pytest.mark.parametrize("signals", [X, SignalList([X[0], X[0, :, :2]])])
 def test_auto_takes_the_fastest_engine_that_can_serve(signals):
-    assert engines.choose("auto", REQUEST, signals).__name__.endswith("cpu.engine")
+    assert engines.choose("auto", REQUEST, signals).name == "numba"
     erf = replace(REQUEST, network=ERF)
-    assert engines.choose("auto", erf, signals).__name__.endswith("reference")
+    assert engines.choose("auto", erf, signals).name == "reference"
 
 
 @needs_numba
@@ -50,14 +50,14 @@ def test_deep_networks_on_lists_go_to_the_reference_engine():
     """Open rows would have margins much longer than themselves."""
     signals = SignalList([X[0], X[0, :, :2]])
     deep = replace(REQUEST, depths=(501,))
-    assert engines.choose("auto", deep, X).__name__.endswith("cpu.engine")
-    assert engines.choose("auto", deep, signals).__name__.endswith("reference")
+    assert engines.choose("auto", deep, X).name == "numba"
+    assert engines.choose("auto", deep, signals).name == "reference"
     with pytest.raises(ValueError, match="margin of 1001 pixels.*; these can: 'reference'"):
         engines.choose("numba", deep, signals)
     # "auto" looks at the network alone, so that bits do; by name, steps count modulo 6, or 2991.
     dilated = replace(REQUEST, network=NETWORK.replace(dilation=6335))
-    assert engines.choose("auto", dilated, signals).__name__.endswith("reference")
-    assert engines.choose("numba", dilated, signals).__name__.endswith("cpu.engine")
+    assert engines.choose("auto", dilated, signals).name == "reference"
+    assert engines.choose("numba", dilated, signals).name == "numba"
     with pytest.raises(ValueError, match="margin of 1059 pixels"):
         engines.choose("numba", dilated, SignalList([X[0], np.ones((1, 997))]))
 
@@ -87,6 +87,6 @@ def test_without_numba(monkeypatch):
     monkeypatch.setattr(engines, "find_spec", lambda name: None)
     reason = "numba is not installed: pip install 'rescntk[cpu]'"
     assert engines.available()["numba"] == reason
-    assert engines.choose("auto", REQUEST, X).__name__.endswith("reference")
+    assert engines.choose("auto", REQUEST, X).name == "reference"
     with pytest.raises(ValueError, match=r"rescntk\[cpu\].*; these can: 'reference'"):
         rk.ResCGPK(2)(X, engine="numba")

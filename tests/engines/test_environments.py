@@ -109,13 +109,15 @@ def test_a_folder_of_compiled_code_that_cannot_be_written(tmp_path):
 @pytest.mark.filterwarnings("ignore:slow; NumPy computes")
 def test_compilation_is_announced(monkeypatch, capsys):
     import time
+    from dataclasses import replace
 
     import numpy as np
 
     import rescntk as rk
 
     monkeypatch.setattr(engines, "_ANNOUNCE_AFTER", 0.01)
-    monkeypatch.setattr(engines, "_numba_is_missing", lambda *_: time.sleep(0.1) or "slow")
+    slow = replace(engines.ENGINES["numba"], why_not=lambda *_: time.sleep(0.1) or "slow")
+    monkeypatch.setitem(engines.ENGINES, "numba", slow)
     monkeypatch.setattr(engines, "_met", set())
     for announced in (True, False):  # once in a process
         rk.ResCGPK(1)(np.ones((1, 1, 2)))

@@ -21,7 +21,7 @@ import numpy as np
 from ...network import Network
 from ...validation import KINDS
 from .. import reference
-from ..protocol import Engine, Request, silent
+from ..protocol import Request, silent
 
 TOLERANCE = {"float64": 1e-14, "float32": 1e-6}
 """Largest |ΔK|/√(K_ii K_jj) of a check that passes: the test suite's bars against 40-digit
@@ -67,7 +67,7 @@ _reasons: dict[int, str | None] = {}
 _lock = threading.Lock()
 
 
-def failure(cupy: Any, engine: Engine) -> str | None:
+def failure(cupy: Any, engine: Any) -> str | None:
     """Return why the current device fails the check, or None; the check runs once a process.
 
     Threads wait for one check. After a failure that may pass, the next use checks again.
@@ -82,7 +82,7 @@ def failure(cupy: Any, engine: Engine) -> str | None:
     return reason
 
 
-def check(engine: Engine) -> tuple[str | None, bool]:
+def check(engine: Any) -> tuple[str | None, bool]:
     """Return why the engine cannot serve, or None; and False for a failure that may pass.
 
     Any exception is a failure. Full memory, a full disk and a locked file may pass.
@@ -115,7 +115,7 @@ def loses_device(error: Exception) -> bool:
     return getattr(error, "status", None) in LOST
 
 
-def errors_of(name: str, dtype: str, engine: Engine) -> dict[str, float]:
+def errors_of(name: str, dtype: str, engine: Any) -> dict[str, float]:
     """Return the largest |ΔK|/√(K_ii K_jj) of each kind, at depth 1 and the network's.
 
     A symmetric Gram, a Gram of two batches and pairs are compared.

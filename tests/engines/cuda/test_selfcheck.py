@@ -10,7 +10,6 @@ import pytest
 import rescntk as rk
 from rescntk import __main__ as cli
 from rescntk import engines
-from rescntk.engines import reference
 from rescntk.engines.cuda import compiler, selfcheck
 from rescntk.engines.cuda import engine as cuda
 from rescntk.engines.cuda.launch_plan import HEADS, LaunchPlan
@@ -43,7 +42,7 @@ def refusal(cupy):
     assert reason in str(error.value)
     X = np.random.default_rng(0).standard_normal((3, 2, 5))
     request = Request(rk.Network(2), "gap", KINDS, (2,))
-    assert engines.choose("auto", request, cupy.asarray(X)) is reference
+    assert engines.choose("auto", request, cupy.asarray(X)).name == "reference"
     ours = cupy.asnumpy(rk.ResCNTK(2)(cupy.asarray(X)))
     assert np.abs(ours - rk.ResCNTK(2)(X, engine="reference")).max() <= 1e-14 * ours.max()
     return reason
