@@ -10,7 +10,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -127,34 +127,41 @@ def _read_long(table: Any, missing: bool) -> tuple[list[np.ndarray], np.ndarray 
             f"line {line} is {short(table.loc[line])}, expected {short(names)}, with a case, "
             f"finite numbers, no time of a channel twice"
         )
-    channels = sorted(rows["channel"].unique())
-    signals = []
-    for case, values in rows.groupby("case", sort=False):
-        times = np.unique(values["time"])
+    channel_of, channels = rows["channel"].factorize(sort=True)
+    time, value, signals = rows["time"].to_numpy(), rows["value"].to_numpy(), []
+    for case, lines in _lines_of_cases(rows):
+        times, columns = np.unique(time[lines], return_inverse=True)
         signal = np.full((len(channels), len(times)), np.nan)
-        of_channels = np.searchsorted(channels, values["channel"].to_numpy(object))
-        signal[of_channels, np.searchsorted(times, values["time"])] = values["value"]
-        if len(values) < signal.size and not missing:
+        signal[channel_of[lines], columns] = value[lines]
+        if len(lines) < signal.size and not missing:
             raise ValueError(
-                f"case {short([case])} has {len(values)} values at {len(times)} times, "
+                f"case {short([case])} has {len(lines)} values at {len(times)} times, "
                 f"expected one at each time for each of the channels {short(channels)}"
             )
         signals.append(signal)
     return signals, _one_label_each(rows)
 
 
+def _lines_of_cases(rows: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield each case, in the order of the file, and the places of its rows."""
+    places = rows.groupby("case").indices
+    for case in rows["case"].unique():
+        yield case, places[case]
+
+
 def _one_label_each(rows: Any) -> np.ndarray | None:
     """Return the label of each case, from the columns case and label; None where there are none."""
-    cases = rows["case"].unique()
-    labels = rows[rows["label"] != ""].drop_duplicates(["case", "label"]).set_index("case")["label"]
-    for case in cases:
-        of_case = sorted(labels[labels.index == case])
-        if len(of_case) != (len(labels) > 0):
+    labels = rows["label"].to_numpy(object)
+    labelled, of_cases = (labels != "").any(), list[str]()
+    for case, lines in _lines_of_cases(rows):
+        of_case = sorted({*labels[lines]} - {""})
+        if len(of_case) != labelled:
             raise ValueError(
                 f"case {short([case])} has the labels [{short(map(repr, of_case))}], "
                 f"expected one a case, or none"
             )
-    return np.array(labels[cases].tolist(), str) if len(labels) else None
+        of_cases += of_case
+    return np.array(of_cases) if labelled else None
 
 
 # -- a row for each signal
@@ -187,15 +194,15 @@ def _read_wide(
             f"line {line} has case {case} and channel {channel} again, expected a row for each "
             f"case, or for each channel of a case"
         )
-    channels, signals = sorted(rows["channel"].unique()), []
-    for case, of_case in rows.reset_index().groupby("case", sort=False).groups.items():
-        order = rows["channel"].iloc[of_case].argsort(kind="stable")
-        if len(of_case) < len(channels):
-            given = rows["channel"].iloc[of_case]
+    channel_of, channels = rows["channel"].factorize(sort=True)
+    signals = []
+    for case, lines in _lines_of_cases(rows):
+        if len(lines) < len(channels):
+            given = short(channels[channel_of[lines]])
             raise ValueError(
-                f"case {short([case])} has the channels {short(given)}, expected {short(channels)}"
+                f"case {short([case])} has the channels {given}, expected {short(channels)}"
             )
-        signals.append(values[of_case[order]])
+        signals.append(values[lines[channel_of[lines].argsort()]])
     return signals, _one_label_each(rows)
 
 
