@@ -48,6 +48,10 @@ DEFAULT_DEPTHS = tuple(2**k for k in range(3, 15))
 TOLERANCE = 0.05
 """Longest error bar that tells an exponent, relative to it."""
 
+HIGHER_ORDERS = (1.5, 2.0)
+"""Multiples of a predicted exponent that contradict nothing: for some signals the law's constant is
+0, and the distance falls like the next order, the square root or the square more."""
+
 _DRAWN = (6, 4, 5)
 """Shape of the signals that are drawn: 15 pairs."""
 
@@ -215,6 +219,8 @@ def judge(
         exponent = fits.fit_exponent(L, distance, noise, law)
         verdict = _verdict(exponent, used.exponent)
         reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}"
+        if verdict == OPEN and abs(exponent.value - used.exponent) > exponent.bar:
+            reason += ": of a higher order, the constant of the law may be 0 for these signals"
         if math.isinf(law.left):
             least = max(used.onset, depths[-1])
             reason = f"the law sets in deeper than this ladder, at depth {least:.1e} or more"
@@ -228,9 +234,11 @@ def _root_mean_square(values: np.ndarray) -> np.ndarray:
 
 
 def _verdict(fit: Estimate, predicted: float) -> str:
-    if abs(fit.value - predicted) > fit.bar:
+    orders = (1.0, *HIGHER_ORDERS)
+    close = [abs(fit.value - order * predicted) <= fit.bar for order in orders]
+    if not any(close) and math.isfinite(fit.bar):
         return CONTRADICTS
-    return AGREES if fit.bar <= TOLERANCE * fit.value else OPEN
+    return AGREES if close[0] and fit.bar <= TOLERANCE * fit.value else OPEN
 
 
 def _corrections(used: Prediction, L: np.ndarray, distance: np.ndarray) -> Corrections:

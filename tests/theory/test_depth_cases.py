@@ -128,7 +128,7 @@ def test_no_verdict_is_false():
         depth.OPEN: 42,
         depth.UNDEFINED: 11,
     }  # the page has the counts
-    assert wrong == {depth.CONTRADICTS: 582, depth.OPEN: 290}
+    assert wrong == {depth.CONTRADICTS: 498, depth.OPEN: 374}
 
 
 if __name__ == "__main__":

@@ -75,6 +75,9 @@ def test_verdicts_on_sequences():
     assert right.verdict == depth.AGREES and right.exponent.bar <= 1e-8
     for wrong in ({"exponent": 1.01}, {"limit": LIMIT + 1e-4}, {"limit": LIMIT - 1e-4}):
         assert judged(lambda n, u: LIMIT + u / n, **wrong).verdict == depth.CONTRADICTS
+    # For some signals the constant of a law is 0, and the next order leads.
+    second = judged(lambda n, u: LIMIT + u / n, exponent=0.5)
+    assert second.verdict == depth.OPEN and "of a higher order" in second.reason
     # Before the law sets in, nothing is known.
     for onset, verdict in ((2.0**16, depth.OPEN), (8.0, depth.AGREES)):
         assert judged(lambda n, u: LIMIT + u / n, onset=onset).verdict == verdict
