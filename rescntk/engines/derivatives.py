@@ -110,13 +110,13 @@ class Signals:
         self.begins = np.concatenate([[0], np.cumsum(lengths)])
         self._scalings: list[Scaling] = []
         for scaling, X in signals:
-            found: Any = read_input(scaling, X, windows=False)
-            unit = np.broadcast_to(found.unit, found.variance.shape)
+            pixels: Any = read_input(scaling, X, windows=False)
+            unit = np.broadcast_to(pixels.unit, pixels.variance.shape)
             roots: Any = Mass(unit, np.zeros_like(unit)).exact_root()
             root = np.stack(roots)
-            bias = np.broadcast_to(found.bias * found.bias * found.unit, found.scale.shape)
-            means = root[0, 0] * mean(np, found.pixels.swapaxes(0, 1))
-            parts.append((found.scale, bias, means, found.pixels, root, found.variance[None]))
+            bias = np.broadcast_to(pixels.bias * pixels.bias * pixels.unit, pixels.scale.shape)
+            means = root[0, 0] * mean(np, pixels.pixels.swapaxes(0, 1))
+            parts.append((pixels.scale, bias, means, pixels.pixels, root, pixels.variance[None]))
             self._scalings.append(scaling)
         columns: list[Any] = [*zip(*parts, strict=True)]
         self.scale, self.bias, self.means = (np.concatenate(c, axis=-1) for c in columns[:3])
@@ -149,8 +149,8 @@ class Signals:
 
         And by log α² and by log β, (2, cases).
         """
-        found: list[Any] = [None] * len(self.order)
-        numbers, first = np.zeros((2, len(found))), 0
+        by_signals: list[Any] = [None] * len(self.order)
+        numbers, first = np.zeros((2, len(by_signals))), 0
         for scaling in self._scalings:
             stop = first + int((self.lengths == scaling.d).sum())
             cases, first = slice(first, stop), stop
@@ -158,8 +158,8 @@ class Signals:
             gradients, of_variances = self._of_length(scaling, cases)
             numbers[:, order] = self.by_numbers[:, cases] + of_variances
             for place, gradient in zip(order, gradients, strict=True):
-                found[place] = gradient
-        return found, numbers
+                by_signals[place] = gradient
+        return by_signals, numbers
 
     def _of_length(self, scaling: Scaling, cases: slice) -> tuple[np.ndarray, np.ndarray]:
         """Return `derivatives` of signals of one length; by log α² and log β through variances."""
@@ -292,29 +292,31 @@ class GradientRun(ReferenceGram):
     def tile_entries(self) -> int:
         return max(1, min(super().tile_entries, _ENTRIES // self.request.depths[-1]))
 
-    def derive(self, some: slice, other: slice, left: SignalTables, right: SignalTables) -> Any:
+    def derive(
+        self, left_cases: slice, right_cases: slice, left: SignalTables, right: SignalTables
+    ) -> Any:
         """Return the derivatives of a tile, of both sides."""
-        lengths = self.right.lengths[other]
-        tile = self._tile(some.start, left, right, lengths, self.pair)
-        here, there = self.lefts.places(some), self.rights.places(other)
+        lengths = self.right.lengths[right_cases]
+        tile = self._tile(left_cases.start, left, right, lengths, self.pair)
+        left_pixels, right_pixels = self.lefts.places(left_cases), self.rights.places(right_cases)
         inputs = tuple(
             side.exact_inputs(np.arange(cases.start, cases.stop))
-            for side, cases in ((self.left, some), (self.right, other))
+            for side, cases in ((self.left, left_cases), (self.right, right_cases))
         )
         depth, channels = self.request.depths[-1], len(self.lefts.pixels)
         sums = [
             (np.zeros((depth + 1, n)), np.zeros((channels, n)))
-            for n in (here.stop - here.start, there.stop - there.start)
+            for n in (left_pixels.stop - left_pixels.start, right_pixels.stop - right_pixels.start)
         ]
-        numbers = np.zeros((2, some.stop - some.start))
-        weights = self.of_left[some] if self.pair else self.of_left[some, other]
+        numbers = np.zeros((2, left_cases.stop - left_cases.start))
+        weights = self.of_left[left_cases] if self.pair else self.of_left[left_cases, right_cases]
         for block in tile.blocks:
             rows = tile.rows if len(tile.blocks) == 1 else tile.rows.some(block)
             sides = tile.sides(rows)
             recursion = AdjointRecursion(self.request, tile.scaling, *sides, rows, inputs=inputs)
             for _ in recursion.kernels():
                 pass
-            adders = self._adders(rows, some, other)
+            adders = self._adders(rows, left_cases, right_cases)
             for layer, *of_sides in recursion.adjoints():
                 for k, (adjoint, add) in enumerate(zip(of_sides, adders, strict=True)):
                     add(sums[k][0][layer], adjoint)
@@ -325,7 +327,7 @@ class GradientRun(ReferenceGram):
                     for name in ("unit_vectors", "rests")
                 ]
             else:
-                both = self.lefts.vectors(here), self.rights.vectors(there)
+                both = self.lefts.vectors(left_pixels), self.rights.vectors(right_pixels)
                 vectors = [list(pair) for pair in zip(*both, strict=True)]
             a, b, other_a, other_b = recursion.input
             for channel in range(channels):
@@ -340,17 +342,20 @@ class GradientRun(ReferenceGram):
                 if np.ndim(value):
                     each = weights * rows.total(value)
                     numbers[k] += each[0] if self.pair else each.sum(axis=1)
-        return some, other, (*sums[0], numbers), sums[1]
+        return left_cases, right_cases, (*sums[0], numbers), sums[1]
 
-    def _adders(self, rows: Rows, some: slice, other: slice) -> list[Any]:
+    def _adders(self, rows: Rows, left_cases: slice, right_cases: slice) -> list[Any]:
         """Return functions that add (pixel, left case, row, 1), weighted, to pixels of a side."""
         case, d = rows.case, rows.left
         right_pixels = np.asarray(rows.pixels()).ravel()
         if self.pair:
-            left_weights, right_weights = self.of_left[some][case], self.of_right[some][case]
+            left_weights, right_weights = (
+                self.of_left[left_cases][case],
+                self.of_right[left_cases][case],
+            )
         else:
-            left_weights = self.of_left[some, other][:, case]
-            right_weights = self.of_right[some, other][:, case]
+            left_weights = self.of_left[left_cases, right_cases][:, case]
+            right_weights = self.of_right[left_cases, right_cases][:, case]
 
         def scatter(places: np.ndarray, weights: np.ndarray, out: np.ndarray, term: Array) -> None:
             weighted = (term[..., 0] * weights).sum(axis=1)
@@ -362,13 +367,13 @@ class GradientRun(ReferenceGram):
         to_right = partial(scatter, right_pixels, right_weights)
         if not self.pair:
             return [to_left, to_right]
-        own = (case * d + np.arange(d)[:, None]).ravel()
-        return [partial(scatter, own, left_weights), to_right]
+        left_pixels = (case * d + np.arange(d)[:, None]).ravel()
+        return [partial(scatter, left_pixels, left_weights), to_right]
 
-    def add(self, some: slice, other: slice, of_left: Any, of_right: Any) -> None:
+    def add(self, left_cases: slice, right_cases: slice, of_left: Any, of_right: Any) -> None:
         """Add the derivatives of a tile to both sides."""
-        self.lefts.add(some, *of_left)
-        self.rights.add(other, *of_right)
+        self.lefts.add(left_cases, *of_left)
+        self.rights.add(right_cases, *of_right)
 
     def derivatives(self) -> Derivatives:
         """Return the results, after all tiles."""
@@ -393,9 +398,9 @@ def vjp(
     run = GradientRun(request, X, Z, weights, roots)
     with run.pool() as pool:
         for tiles in run.tiles():
-            for some, other, *of_sides in pool.map(lambda tile: run.derive(*tile), tiles):
-                run.add(some, other, *of_sides)
-                tick((some.stop - some.start) * (other.stop - other.start))
+            for left, right, *of_sides in pool.map(lambda tile: run.derive(*tile), tiles):
+                run.add(left, right, *of_sides)
+                tick((left.stop - left.start) * (right.stop - right.start))
     return run.derivatives()
 
 
@@ -407,8 +412,8 @@ def vjp_paired(
     By each signal, and by log α² and log β. `weights` is (cases,).
     """
     ones = np.ones(len(weights))
-    found = vjp_of_pairs(request, X, None, weights, (ones, ones), tick)
-    return found.sides[0], found.numbers[0].sum(axis=1)
+    sums = vjp_of_pairs(request, X, None, weights, (ones, ones), tick)
+    return sums.sides[0], sums.numbers[0].sum(axis=1)
 
 
 def vjp_of_pairs(

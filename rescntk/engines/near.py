@@ -7,8 +7,8 @@ With K̂ = K(x, z)/√(K(x, x) K(z, z)), and ∂₁ the derivative by the first 
     δ = ∂₁K(x, z) − ∂₁K(x, x),  ε = K(x, z) − K(x, x).
 
 Near x = z the first line is a difference of nearly equal numbers. Here δ and ε are computed as
-changes: z − x at the input changes all quantities of a layer, by sums of terms as small as the
-changes themselves (docs/theory/gradients.md). The derivative by z exchanges x and z.
+changes. z − x at the input changes all quantities of all layers. Each change is a sum of terms as
+small as itself (docs/theory/gradients.md). The derivative by z exchanges x and z.
 """
 
 from __future__ import annotations

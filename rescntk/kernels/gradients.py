@@ -192,15 +192,17 @@ class _WeightedSum:
             return K, self._of_normalized(W, np.asarray(K), own, tick)
 
     def _of_kernels(self, W: np.ndarray, tick: Tick) -> _Derivatives:
-        """Return the derivatives of the sum of kernels as they are."""
+        """Return the derivatives of the sum of kernels that are not normalized."""
         call, readout, numbers = self.call, self.call.network.readout_scale, np.zeros(2)
-        found = self.engine.vjp(call.request, call.X, self.Z, W, None, tick)
-        for of_side, power, scale in zip(found.numbers, found.powers, found.scales, strict=False):
+        derivatives = self.engine.vjp(call.request, call.X, self.Z, W, None, tick)
+        for of_side, power, scale in zip(
+            derivatives.numbers, derivatives.powers, derivatives.scales, strict=False
+        ):
             numbers += (np.ldexp(readout * scale, power) * of_side).sum(axis=1)
         return _Derivatives(
             [
                 [np.ldexp(readout * each, power) for each in side]
-                for side, power in zip(found.sides, found.powers, strict=False)
+                for side, power in zip(derivatives.sides, derivatives.powers, strict=False)
             ],
             numbers,
         )
@@ -218,9 +220,10 @@ class _WeightedSum:
         roots = np.sqrt(np.maximum(one, 0.0)), np.sqrt(np.maximum(other, 0.0))
         near = self._near(K) & (W != 0.0)
         apart, W = np.where(near, W, 0.0), np.where(near, 0.0, W)
-        found = self.engine.vjp(call.request, call.X, self.Z, W, roots, tick)
+        derivatives = self.engine.vjp(call.request, call.X, self.Z, W, roots, tick)
         sums = _Derivatives(
-            found.sides, np.sum([of_side.sum(axis=1) for of_side in found.numbers], axis=0)
+            derivatives.sides,
+            np.sum([of_side.sum(axis=1) for of_side in derivatives.numbers], axis=0),
         )
         terms = -0.5 * W * K
         by_logs = [(call.X, terms.sum(axis=1), one), (self.Z, terms.sum(axis=0), other)]
@@ -264,9 +267,9 @@ class _WeightedSum:
             for part in blocks(0, len(of_length), _NEAR_AT_ONCE):
                 i, k = lefts[of_length[part]], rights[of_length[part]]
                 left, right = np.stack(list(call.X[i])), np.stack(list(Z[k]))
-                found = near_pairs(request, left, right, W[i, k], (roots[0][i], roots[1][k]))
-                numbers = np.sum([of_side.sum(axis=1) for of_side in found.numbers], axis=0)
-                sums.add(_Derivatives(found.sides, numbers), i, k)
+                derivatives = near_pairs(request, left, right, W[i, k], (roots[0][i], roots[1][k]))
+                numbers = np.sum([of_side.sum(axis=1) for of_side in derivatives.numbers], axis=0)
+                sums.add(_Derivatives(derivatives.sides, numbers), i, k)
 
     def gradients(self, K: Any, sums: _Derivatives, given: tuple[Any, Any]) -> Gradients:
         """Return the results; `given` are X and Z as they were given."""

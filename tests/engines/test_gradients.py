@@ -106,9 +106,11 @@ def test_normalized_kernels_of_near_copies(name, depth, rng):
                     assert error <= bar * np.abs(of_side[place]).max(), (near, kernel, option)
 
 
+@pytest.mark.parametrize("distance", [1.0, 1e-3])
 @pytest.mark.parametrize("name", ["default", "biases", "no skip"])
-def test_derivatives_by_numbers_of_the_network(name, rng):
+def test_derivatives_by_numbers_of_the_network(name, distance, rng):
     network, (x, z) = rk.Network(3, **NETWORKS[name]), rng.standard_normal((2, 2, 3))
+    z = z if distance == 1.0 else x + distance * z
     for number in ("alpha", "bias"):
         known = network.bias > 0 if number == "bias" else network.skip
         exact = np.zeros(len(oracle.KERNELS))

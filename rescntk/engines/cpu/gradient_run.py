@@ -206,10 +206,10 @@ class GradientRun(NumbaRun):
             )  # fmt: skip
             check_stop()
             weighted = (weights[0] != 0.0) | (weights[1] != 0.0)
-            found = (results.doubt > most) & weighted
-            if not found.any():
+            doubted = (results.doubt > most) & weighted
+            if not doubted.any():
                 break
-            doubtful |= found
+            doubtful |= doubted
             weights = [np.where(doubtful, 0.0, each) for each in weights]
         of_right = [np.bincount(layout, sums, right.lengths.sum()) for sums in gradients.right]
         of_sides = [(left.cases, gradients.left), (right.cases, np.stack(of_right))]

@@ -265,10 +265,7 @@ def size_of_terms(
 
 @inlined_by_llvm
 def doubt_near(memory: Numbers, place: int, w: Vector, v: Vector, tape: Tape) -> bool:
-    """Add E to the `place` where κ̄ is large, as √q1 − √q2 has rounding errors.
-
-    Returns whether there is any. Tables of float32 keep what rounding took from roots.
-    """
+    """Add E where κ̄ is large and √q1 − √q2 has rounding errors; return whether there is any."""
     doubtful = False
     if not keeps_root_errors(memory):
         near = where_less(w, v, w, v)
