@@ -294,7 +294,7 @@ class KernelCall:
             lost = (xp.abs(kernels) < least) & (values * factor != 0)
             lost &= xp.ldexp(xp.abs(factor), exponents) < least
             if xp is not np:  # a device is waited for once, when all results are looked at
-                kernels = xp.where(lost, xp.nan, kernels)
+                kernels = xp.where(lost, np.nan, kernels)
             elif lost.any():
                 raise OverflowError(
                     f"the kernel falls below {self.dtype.name} at depth {self.depths[t]}: "
