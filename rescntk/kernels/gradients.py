@@ -111,6 +111,7 @@ def signal_gradients(
     kernel: Any, X: Any, Z: Any, weights: Any, fixed_Z: bool = False, **options: Any
 ) -> tuple[Any, Any]:
     """Return the derivatives by X and by Z, as `vjp`, in less time: without the kernel matrix."""
+    options = {"engine": "auto", "dtype": "float64", "threads": None} | options
     return _gradients(kernel, X, Z, weights, fixed_Z=fixed_Z, with_K=False, **options)[1:3]
 
 

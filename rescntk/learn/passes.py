@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels import Kernel, gram, gram_again, prepare
-from ..kernels.gradients import Gradients
+from ..kernels.gradients import Gradients, signal_gradients
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..network import Network
@@ -159,15 +159,16 @@ class Pass:
     ) -> Gradients:
         """Return the derivatives of the sum of entries of the matrix times weights, (n, m).
 
-        `options` are as for `Kernel.vjp`: with ``fixed_Z`` derivatives are by X only.
+        `options` are as for `Kernel.vjp`: with ``fixed_Z`` derivatives are by X only. The matrix
+        itself is not computed.
         """
         parts, each_weight = [], weights / (len(self.kinds) * len(self.depths))
         for kind, depth in product(self.kinds, self.depths):
             kernel = Kernel(self.network.replace(depth=depth), kind, self.head, normalized=True)
-            parts.append(kernel.vjp(X, Z, each_weight, **options))
-        K, of_x, of_z, *_ = zip(*parts, strict=True)
+            parts.append(signal_gradients(kernel, X, Z, each_weight, **options))
+        of_x, of_z = zip(*parts, strict=True)
         Z_sum = None if of_z[0] is None else _total(of_z)
-        return Gradients(np.mean(K, axis=0), _total(of_x), Z_sum, None, None)
+        return Gradients(None, _total(of_x), Z_sum, None, None)
 
     def shares(self, X: Signals, Z: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the shares of the points of X in the matrix, (n_cases, m_cases, n_points)."""

@@ -11,6 +11,8 @@ import scipy.linalg
 import scipy.optimize
 
 from ..arrays import SignalList, rounding_unit
+from ..kernels import Kernel
+from ..kernels.gradients import signal_gradients
 from ..progress import progress_bar
 from ..validation import (
     check_batch,
@@ -243,6 +245,9 @@ class _Loss:
     def derivatives(self, *signals: Any, **weights: Any) -> np.ndarray:
         """Return the derivatives of weighted kernels by the first signals, as one vector."""
         try:
+            if isinstance(self.kernel, Kernel):
+                S, Z = (*signals, None)[:2]
+                return _joined(signal_gradients(self.kernel, S, Z, **weights, **self.options)[0])
             return _joined(self.kernel.vjp(*signals, **weights, **self.options).X)
         except OverflowError as error:
             raise OverflowError(
