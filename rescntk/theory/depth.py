@@ -49,8 +49,8 @@ TOLERANCE = 0.05
 """Longest error bar that tells an exponent, relative to it."""
 
 HIGHER_ORDERS = (1.5, 2.0)
-"""Multiples of a predicted exponent that contradict nothing: for some signals the law's constant is
-0, and the distance falls like the next order, the square root or the square more."""
+"""Multiples of a predicted exponent that contradict nothing. For some signals the constant of a
+law is 0, and the next order leads: the power 3/2 or 2 of the law's."""
 
 _DRAWN = (6, 4, 5)
 """Shape of the signals that are drawn: 15 pairs."""
