@@ -73,9 +73,12 @@ def correlate(deficit: Any, inverse: Any) -> Any:
 def merge_biases(deficit: Any, opposite: Any, a: Any, A: Any, bias: Any, layer: Any) -> Any:
     """Return U and U⁺ of layer 1, whose windows are the input's pixels and the biases.
 
-    ``U = u + N``, ``U⁺ = u⁺ + 2 b β β' + N``, ``N = b (a β' − a' β)² / (A A' + a a' + b β β'/2)``:
-    the merge of deficits.py, since D − z would cancel. Of both sides, `a` are √(q/2) of the
-    features F⁰, `A` √(q/2) of Σ¹, and `bias` β; b is `bias_window`.
+    Deficits merge as in deficits.py; D − z would cancel. ::
+
+        U = u + N,   U⁺ = u⁺ + 2 b β β' + N,   N = b (a β' − a' β)² / (A A' + a a' + b β β'/2)
+
+    `a` are √(q/2) of the features F⁰ of both sides, `A` √(q/2) of Σ¹, and `bias` β. The b is
+    `bias_window`.
     """
     difference = rounded_product(a[0], bias[1]) - rounded_product(a[1], bias[0])
     both = layer.bias_window * (bias[0] * bias[1])

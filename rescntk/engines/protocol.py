@@ -177,7 +177,7 @@ def check_stop() -> None:
 
 @dataclass(frozen=True, eq=False)
 class Engine:
-    """What computes kernels: its acts stand in a module of this package, imported when first used.
+    """An engine computes kernels. The module of its acts is imported when first used.
 
     Batches are arrays of one length, or both are lists, only for the head "gap".
 

@@ -210,7 +210,7 @@ class Recursion:
         return DualInput(w, v, half_g, z, covariance)
 
     def _merge_biases(self, left: Pixels, right: Pixels, w: Array, v: Array) -> tuple[Any, Any]:
-        """Return w and v of layer 1, from those of the input's pixels."""
+        """Return w and v of layer 1, from w and v of the input's pixels."""
         roots = self.left.layer(0).half_root, self.right.layer(0).half_root
         g, inverse = 2.0 * (roots[0] * roots[1]), left.inverse * right.inverse
         windows = left.half_root, right.half_root

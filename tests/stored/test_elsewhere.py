@@ -105,7 +105,7 @@ def test_nothing_outside_is_touched(tmp_path, alarm, plant):
 
 
 def test_hard_links(tmp_path):
-    """A copy of hard links shares the lock, the one file that is written in place."""
+    """A copy of hard links shares the lock, a file that is written in place."""
     path, outside = tmp_path / "K.zarr", tmp_path / "outside"
     K = compute(path, X)
     outside.hardlink_to(path / "lock")

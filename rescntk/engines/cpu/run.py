@@ -305,7 +305,7 @@ class NumbaRun:
         )
 
     def _with_biases(self, results: Results, left: np.ndarray, right: np.ndarray) -> Results:
-        """Return the arrays with the biases of signals; no loop reads those of other networks."""
+        """Return the arrays with the biases of signals, where the network has biases."""
         if not self.plan.biased:
             return results
         return results._replace(left_bias=left, right_bias=right)

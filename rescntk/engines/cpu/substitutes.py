@@ -59,7 +59,7 @@ def add_bias_tangent(tangent: Any, group: Any, at: Any, layer: Any) -> Any:
 def correlate_with_biases(
     w: Any, v: Any, group: Any, at: Any, a: Any, A: Any, inverse: Any, layer: Any
 ) -> Any:
-    """Return w and v of layer 1, from those of the input's pixels (`merge_biases`)."""
+    """Return w and v of layer 1, from w and v of the input's pixels (`merge_biases`)."""
     raise NotImplementedError
 
 
