@@ -341,8 +341,8 @@ class StoredGram:
         self, known: dict[str, Any], threads: int | None, client: Any, progress: bool
     ) -> StoredGram:
         """Do as `resume`; `known` signals "X" and "Z" repair signals on disk. Each is read once."""
-        damaged = self._folder.damaged()
-        if not (damaged or self.missing) and all(map(self._folder.holds, known)):
+        damaged = None if self.missing else self._folder.damaged()
+        if damaged == [] and all(map(self._folder.holds, known)):
             return self  # even where nothing can be written
         advice = "finished blocks stay, and after an interruption the same call goes on"
         with locked(self.path):
@@ -351,7 +351,7 @@ class StoredGram:
                 scrap.unlink(missing_ok=True)
             folder.check_signals(known)
             folder.resize()
-            for block in damaged:
+            for block in folder.damaged() if damaged is None else damaged:
                 folder.mark(block, 0, 0)
             blocks = [block for block in folder.blocks() if not block.is_done]
             bar = progress_bar(progress, len(blocks), "block", name=self.path.name, advice=advice)

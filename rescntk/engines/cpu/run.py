@@ -234,7 +234,8 @@ class NumbaRun:
         else:
             grids = self._grids_of_lengths(left_length, lengths)
         results = self._arrays(1, grids, d, group_rows, unread)._replace(values=values)
-        results = self._with_biases(results, left.bias[rows], right.bias[columns])
+        if self.plan.biased:
+            results = results._replace(left_bias=left.bias[rows], right_bias=right.bias[columns])
         for part in segments:
             pairs = left.rows(rows, offsets, group_rows, part.start, right=False)
             rights = right.rows(columns, offsets, group_rows, part.start)
@@ -273,7 +274,9 @@ class NumbaRun:
             grids = self._grids_of_lengths(self.left_lengths(left), lengths)[..., places]
         results = self._arrays(len(left), grids, int(left.lengths[0]), rows, most_doubt)
         results = results._replace(values=values, first_left=first[0], first_right=first[1])
-        return self._with_biases(results, left.bias, right.bias)
+        if self.plan.biased:
+            results = results._replace(left_bias=left.bias, right_bias=right.bias)
+        return results
 
     def _arrays(
         self, n: int, grids: np.ndarray, longest: int, rows: int, most_doubt: np.ndarray
@@ -303,12 +306,6 @@ class NumbaRun:
             row_grids=np.zeros((2, depths, len(grids), padded)),
             row_sums=np.zeros((max(2, len(grids)), padded)),  # shares mark rows in the second
         )
-
-    def _with_biases(self, results: Results, left: np.ndarray, right: np.ndarray) -> Results:
-        """Return the arrays with the biases of signals, where the network has biases."""
-        if not self.plan.biased:
-            return results
-        return results._replace(left_bias=left, right_bias=right)
 
     def left_lengths(self, left: SignalBlock) -> np.ndarray:
         """Return the lengths that `LEFT_CASE` numbers (`SignalBlock.left_cases`)."""

@@ -14,7 +14,7 @@ from ...arrays import Array, Batch, SignalList, channels_and_length, in_order
 from ...validation import check_free_memory
 from ..geometry import first_places, numbered, on_ring
 from ..kept import once
-from ..masses import Mass, MassLayer, mass_layers, read_exactly
+from ..masses import Mass, mass_layers, read_exactly
 from ..protocol import Request
 from ..scaling import Scaling
 from ..signal_tables import SignalTables, signal_tables
@@ -353,7 +353,7 @@ class SignalBlock:
                 for name in ("bias_window", "bias_branch")
             ]
             shape = -1, d, len(signals)
-            windows, features = ([getattr(at, name) for at in layers] for name in MassLayer._fields)
+            windows, features = [at.window for at in layers], [at.features for at in layers]
             half_root, *roots = (
                 np.array([part for mass in of for part in numbers(mass)]).reshape(shape)
                 for of in (windows, features, inner, outer, biases)
