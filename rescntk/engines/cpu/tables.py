@@ -124,10 +124,6 @@ class SignalBlock:
     def contains(self, cases: slice) -> bool:
         return self.cases.start <= cases.start and cases.stop <= self.cases.stop
 
-    def some(self, cases: np.ndarray) -> Batch:
-        """Return the signals of some of the cases."""
-        return self._signals.some(self.cases.start + cases)
-
     def part(self, cases: slice) -> SignalBlock:
         """Return some of the cases, by their places among all signals of the side.
 
