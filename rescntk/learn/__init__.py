@@ -13,11 +13,13 @@ if find_spec("sklearn") is None:
 from .classifier import ResidualKernelClassifier
 from .drift import DriftWarning
 from .kernel import SignalKernel
+from .passes import PLAN
 from .regressor import ResidualKernelRegressor
 from .report import report
 from .transformers import KernelMatrix, LandmarkFeatures, SignalScaler
 
 __all__ = [
+    "PLAN",
     "DriftWarning",
     "KernelMatrix",
     "LandmarkFeatures",

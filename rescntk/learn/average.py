@@ -1,37 +1,23 @@
 """Averages of decisions: each pass gets ridge regression of its own, and a weight by its evidence.
 
-A pass with mean squared leave-one-out error e gets a weight proportional to e^-4: with few signals
-the errors are alike, and so are the weights; with many signals the better passes prevail. A pass
-has less weight at a signal that is novel to it. Noise is novel to passes that see fast changes, and
-a drift of levels to passes that see levels. Passes that see levels also have less weight where a
-signal's levels are far from the training signals'.
+Weights make the squared error of the mean decision at signals left out small (`weights.weigh`).
+Passes of hardly any weight are left out of the average.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .drift import UsualSignals, usual_line, usual_signals
-from .fitted_pass import POWER, FittedPass, Training, fit_pass, weigh
+from .fitted_pass import FittedPass, Training, fit_pass, least_error
 from .inputs import DistinctCases
 from .passes import Pass
 from .views import Signals, channel_deviations, take
-
-_NOVELTY_POWER = 2.0
-"""Exponent of novelties above 1 in weights at a signal; a pure number. Raising it discounts
-passes sooner. Measured by ten-fold cross-validation on eight training sets, passes of "fast", mean
-accuracies without noise and with noise of .1: .927 and .766 with 0, .925 and .842 with 1, .927 and
-.855 with 2, .924 and .855 with 4."""
-
-_DRIFT_POWER = 8.0
-"""Exponent of novelties, and of distances of levels, in weights: above what one of twenty training
-signals exceeds; a pure number. Raising it lets passes that find a signal unusual by their own
-experience step back sooner. Measured on training sets and on processes that drift
-(classification_tried.md)."""
+from .weights import weigh, weights_at, weights_at_slopes
 
 
 class Decided(NamedTuple):
@@ -56,16 +42,18 @@ class LeftOut(NamedTuple):
 
     decisions: np.ndarray
     """Out of fold, (n_cases, n_outputs)."""
+    blocked: np.ndarray
+    """The same where each block of cases is left out as a whole (`DistinctCases.blocks`)."""
     folds: np.ndarray
     """Number of each case's fold, (n_cases,)."""
     spread: np.ndarray
     """Variance of the passes' leave-one-out decisions about their mean, (n_cases, n_outputs)."""
     novelties: np.ndarray
-    """(n_passes, n_cases)"""
+    """Of the passes of weight above 0, (n_passes, n_cases)."""
     weights: np.ndarray
-    """(n_passes, n_cases)"""
-    errors: np.ndarray
-    """Mean squared leave-one-out error of each pass, (n_passes,)."""
+    """The same, (n_passes, n_cases)."""
+    table: list[dict[str, Any]]
+    """Settings, penalty, error, weight and seconds of each pass, also of passes of weight 0."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -74,7 +62,7 @@ class Average:
 
     passes: list[FittedPass]
     weights: np.ndarray
-    """(n_passes,): proportional to e^-4; their sum is 1."""
+    """(n_passes,): positive; their sum is 1."""
     usual: UsualSignals
     channel_scale: np.ndarray
     """Standard deviation of each channel of the training signals, (n_channels,)."""
@@ -102,7 +90,7 @@ class Average:
             if visit is not None:
                 visit(fitted, K)
         novel = np.array(novelties)
-        weights = _weights_at(self.weights, novel, self.usual.distances(X), self.passes)
+        weights = weights_at(self.weights, novel, self.usual.distances(X), self.passes)
         return Decided(np.array(decisions), novel, weights, self.mean_novelty(novel))
 
     def slopes(
@@ -118,7 +106,9 @@ class Average:
         f, by_decision, by_novelty = answer(decided.mean(), decided.novelty)
         distances = self.usual.distances(X)
         by_weights = np.einsum("pno,no->pn", decided.decisions, by_decision)
-        by_novelties, by_distance = _weights_at_slopes(decided, by_weights, distances, self.passes)
+        by_novelties, by_distance = weights_at_slopes(
+            decided.weights, decided.novelties, by_weights, distances, self.passes
+        )
         inverse = self._inverse_errors[:, None]
         by_novelties += inverse * by_novelty * decided.novelty / decided.novelties
         slopes = np.zeros(X.shape) + self.usual.distance_slopes(X, by_distance)
@@ -161,8 +151,9 @@ class Average:
 
     @property
     def _inverse_errors(self) -> np.ndarray:
-        """Inverse errors of the passes, whose powers are their weights; their sum is 1."""
-        inverse = self.weights ** (1.0 / POWER)
+        """Inverse errors of the passes, divided by their sum."""
+        errors = np.array([fitted.error for fitted in self.passes])
+        inverse = 1.0 / np.maximum(errors / (errors.max() or 1.0), np.finfo(np.float64).tiny)
         return inverse / inverse.sum()
 
 
@@ -180,22 +171,26 @@ def fit_average(
     Squared errors count with `error_weights`, (n_cases,). `folds` are numbers of the cases' folds.
     `landmarks` are indices of the cases to which solutions are restricted, or None.
     """
-    X, passes, residuals = cases.signals, list[FittedPass](), list[np.ndarray]()
+    X = cases.signals
     training = Training(X if landmarks is None else take(X, landmarks))
-    for source in sources:
-        fitted, left_out = fit_pass(
-            source, cases, penalties, error_weights, options, training, landmarks=landmarks
-        )
-        passes.append(fitted)
-        residuals.append(left_out)
-    choices, errors, weights = weigh(residuals, error_weights)
-    novelties = np.array([fitted.novelties for fitted in passes])
-    chosen = np.array([of_pass[k] for of_pass, k in zip(residuals, choices, strict=True)])
+    fits = [
+        fit_pass(source, cases, penalties, error_weights, options, training, landmarks=landmarks)
+        for source in sources
+    ]
+    passes, at_penalties, of_blocks = (list(column) for column in zip(*fits, strict=True))
     usual, distances = usual_signals(X, cases.weights, cases.groups)
-    at_cases = _weights_at(weights, novelties, distances, passes)
+    residuals = np.array(
+        [each[fitted.choice] for fitted, each in zip(passes, at_penalties, strict=True)]
+    )
+    weights = weigh(residuals, error_weights)
+    parts = passes, at_penalties, error_weights, distances
+    decisions = cases.targets - _left_out(*parts, folds)
+    blocked = cases.targets - _left_out(*parts, cases.blocks, of_blocks)
+    kept = np.flatnonzero(weights)
+    used = [passes[k] for k in kept]
     average = Average(
-        passes=passes,
-        weights=weights,
+        passes=used,
+        weights=weights[kept],
         usual=usual,
         channel_scale=channel_deviations(X, cases.weights),
         mean_target=np.average(cases.targets, axis=0, weights=cases.weights),
@@ -203,85 +198,43 @@ def fit_average(
         counts=(len(cases.places), len(cases.weights)),
         options=options,
     )
+    novelties = np.array([fitted.novelties for fitted in used])
     judged = np.setdiff1d(np.arange(len(X)), [] if landmarks is None else landmarks)
     line = usual_line(average.mean_novelty(novelties)[judged], cases.weights[judged])
     average.usual = replace(usual, line=line)
-    return average, LeftOut(
-        _out_of_fold(residuals, cases.targets, error_weights, folds, passes, distances),
-        folds,
-        mean_at(at_cases, (chosen - mean_at(at_cases, chosen)) ** 2),
-        novelties,
-        at_cases,
-        errors,
-    )
+    at_cases = weights_at(weights[kept], novelties, distances, used)
+    spread = mean_at(at_cases, (residuals[kept] - mean_at(at_cases, residuals[kept])) ** 2)
+    table = [fitted.row() | {"weight": w} for fitted, w in zip(passes, weights, strict=True)]
+    return average, LeftOut(decisions, blocked, folds, spread, novelties, at_cases, table)
 
 
-def _out_of_fold(
-    residuals: Sequence[np.ndarray],
-    Y: np.ndarray,
-    error_weights: np.ndarray,
-    folds: np.ndarray,
+def _left_out(
     passes: Sequence[FittedPass],
+    at_penalties: Sequence[np.ndarray],
+    error_weights: np.ndarray,
     distances: np.ndarray,
+    folds: np.ndarray,
+    of_folds: Sequence[np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Return decisions (n_cases, n_outputs) at each fold by an average without the fold's part.
+    """Return residuals (n_cases, n_outputs) at each fold of an average without the fold's part.
 
-    A decision is the mean of leave-one-out decisions of passes. The other folds give penalties and
-    weights (`weigh`), which novelties to the passes and distances of levels change.
+    The other folds give penalties and weights (`weigh`), which novelties to the passes and
+    distances of levels change. The passes' own residuals are leave-one-out residuals, or those of
+    whole folds left out, `of_folds`, (n_cases, n_outputs) each.
     """
-    decisions, novelties = Y.copy(), np.array([fitted.novelties for fitted in passes])
+    novelties = np.array([fitted.novelties for fitted in passes])
+    mean = np.zeros(at_penalties[0].shape[1:])
     for fold in np.unique(folds):
         inside = folds == fold
-        choices, _, weights = weigh(residuals, np.where(inside, 0.0, error_weights))
-        shares = _weights_at(weights, novelties[:, inside], distances[inside], passes)
-        for left_out, choice, share in zip(residuals, choices, shares, strict=True):
-            decisions[inside] -= share[:, None] * left_out[choice, inside]
-    return decisions
+        outside = np.where(inside, 0.0, error_weights)
+        chosen = [each[least_error(each, outside)[0]] for each in at_penalties]
+        weights = weigh(np.array(chosen), outside)
+        at_cases = weights_at(weights, novelties[:, inside], distances[inside], passes)
+        for residuals, share in zip(of_folds or chosen, at_cases, strict=True):
+            mean[inside] += share[:, None] * residuals[inside]
+    return mean
 
 
 def mean_at(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the mean over passes of values (n_passes, n_cases, n_outputs), by weights there."""
     return np.einsum("pn,pno->no", weights, values)
-
-
-def _discounts(
-    novelties: np.ndarray, distances: np.ndarray, passes: Sequence[FittedPass]
-) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield ratios, (n_passes, n_cases), and powers: above 1, weights fall with each ratio's power.
-
-    Ratios are novelties; novelties by the passes' lines; and where passes see levels, distances of
-    levels (`UsualSignals.distances`).
-    """
-    yield novelties, _NOVELTY_POWER
-    yield novelties / np.array([fitted.line for fitted in passes])[:, None], _DRIFT_POWER
-    see_levels = np.array([fitted.source.view.sees_levels for fitted in passes])
-    yield np.where(see_levels[:, None], distances, 1.0), _DRIFT_POWER
-
-
-def _weights_at(
-    weights: np.ndarray,
-    novelties: np.ndarray,
-    distances: np.ndarray,
-    passes: Sequence[FittedPass],
-) -> np.ndarray:
-    """Return the passes' weights at signals, (n_passes, n_cases); sums over passes are 1."""
-    products = weights[:, None]
-    for ratio, power in _discounts(novelties, distances, passes):
-        products = products * np.maximum(1.0, ratio) ** -power
-    return products / products.sum(axis=0)
-
-
-def _weights_at_slopes(
-    decided: Decided, slopes: np.ndarray, distances: np.ndarray, passes: Sequence[FittedPass]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return derivatives by novelties, (n_passes, n_cases), and by distances of levels, (n_cases,).
-
-    They come from derivatives by `_weights_at`, (n_passes, n_cases).
-    """
-    by_logarithm = decided.weights * (slopes - (decided.weights * slopes).sum(axis=0))
-    by_novelty, by_line, by_level = (
-        -power * (ratio > 1.0) * by_logarithm
-        for ratio, power in _discounts(decided.novelties, distances, passes)
-    )
-    by_distance = by_level.sum(axis=0) / np.maximum(1.0, distances)
-    return (by_novelty + by_line) / decided.novelties, by_distance

@@ -31,8 +31,18 @@ from .condense import condensed
 from .forecast import Forecast, forecast
 from .inputs import DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .missing import IMPUTE, INTERPOLATE, OPTION
-from .parameters import EstimatorParameters, check_several
-from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan, unseen_share
+from .parameters import EstimatorParameters, check_several, checked_passes
+from .passes import (
+    COMMON,
+    EFFORTS,
+    IMAGE_PLAN,
+    PLAN,
+    Pass,
+    affordable,
+    in_time,
+    plan,
+    unseen_share,
+)
 from .views import Signals
 
 _ALL_LANDMARKS = 1000
@@ -53,6 +63,10 @@ _UNSEEN = 0.05
 """Share of the energy in changes that no pass sees, above which a warning is given. Raising it
 warns less often. Chosen: white noise of a tenth of the energy has half of it there."""
 
+_FALL, _FALL_ERRORS = 0.05, 3.0
+"""Least fall of the score, and least in standard errors, from single signals to tenths of the file
+left out, that gives a warning. Raising them warns less often. Measured: FALL_MEASURED."""
+
 _ONE_THREAD_CASES = 500
 """Most signals whose matrices are decomposed by one BLAS thread.
 Raising it keeps one thread for larger matrices. Measured with OpenBLAS on two idle
@@ -65,6 +79,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
 
     _fitted: Average
     best_score_: float
+    blocked_score_: float
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, **of_targets: Any
@@ -126,9 +141,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                 landmarks,
                 options | {"progress": bool(self.verbose)},
             )
-        rows = [fitted.source.settings() | vars(fitted) for fitted in self._fitted.passes]
-        table = {k: np.array([row[k] for row in rows]) for k in (*COMMON, "penalty", "seconds")}
-        self.passes_ = table | {"error": left_out.errors, "weight": self._fitted.weights}
+        columns = left_out.table[0]
+        self.passes_ = {k: np.array([row[k] for row in left_out.table]) for k in columns}
         return left_out
 
     def _plan(
@@ -144,16 +158,18 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                 raise ValueError(
                     f"effort is {effort!r}, expected one of {names} or a positive number of seconds"
                 ) from None
+        images = X[0].ndim == 3
+        rows = checked_passes(self.passes)
         passes = partial(
             plan,
-            EFFORTS[effort],
+            rows or (IMAGE_PLAN if images else PLAN[: EFFORTS[effort]]),
             {name: checked[name] for name in COMMON if name in checked},
             X,
             kinds=checked["kind"],
             depths=checked["depth"],
             alpha=self.alpha,
         )
-        if effort == "thorough":
+        if rows or effort == "thorough":
             return passes(), limit
         return affordable(passes, X, n_landmarks, effort), limit
 
@@ -162,12 +178,15 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         score: str,
         spread: np.ndarray,
         weights: np.ndarray,
-        start: float,
         groups: np.ndarray | None,
+        trivial: float,
+        start: float,
     ) -> None:
         """Set the error of the best score, given its cases' deviations and weights; print it.
 
-        Cases of a group err together: their deviations are added up first.
+        Cases of a group err together: their deviations are added up first. Warn where the score is
+        no better than the score `trivial`, of the same answer for all, and where signals of one
+        part of the file tell each other's answers.
         """
         spread = weights * spread
         if groups is not None:
@@ -175,9 +194,24 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         with np.errstate(invalid="ignore"):
             self.best_score_error_ = float(np.sqrt(spread @ spread) / weights.sum())
         self.fit_seconds_ = time.perf_counter() - start
+        best, blocked = self.best_score_, self.blocked_score_
         if self.verbose:
-            with_error = f"{self.best_score_:.3f} ± {self.best_score_error_:.3f}"
+            with_error = f"{best:.3f} ± {self.best_score_error_:.3f}"
             say(f"{score} {with_error}, {self.fit_seconds_:.1f} s", stream="stdout")
+        if best <= trivial:
+            warnings.warn(
+                f"best_score_, the {score} on signals left out, is {best:.3g}, and the same answer "
+                f"for all signals has {trivial:.3g}: the signals do not tell the answers",
+                stacklevel=4,  # the caller of fit, which is decorated
+            )
+        elif blocked < best - max(_FALL, _FALL_ERRORS * self.best_score_error_):
+            warnings.warn(
+                f"{score} is {best:.3g} where single signals are left out, and {blocked:.3g} where "
+                f"tenths of the file are (blocked_score_): signals near each other in the file are "
+                f"alike, as of one recording, wearer or day. New ones will score less than "
+                f"best_score_; fit(X, y, groups=...) measures how much",
+                stacklevel=4,
+            )
 
     def _options(self) -> dict[str, Any]:
         """Return the options of kernels; n_jobs below 0 counts from the number of cores + 1."""
@@ -280,7 +314,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         small._fitted, kept = condensed(
             self._average, n_signals, self._labels, max_iterations=max_iterations, progress=progress
         )
-        small.passes_ = {name: column[kept] for name, column in self.passes_.items()}
+        used = np.flatnonzero(self.passes_["weight"])[kept]
+        small.passes_ = {name: column[used] for name, column in self.passes_.items()}
         small.passes_["weight"] = small._fitted.weights
         return small
 

@@ -88,6 +88,10 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         folds are left out in turn where weights, penalties and offsets are decided, and copies of
         a signal together; with groups, whole groups. The only case of a class does not count; nan
         where none counts.
+    blocked_score_ : float
+        The same where tenths of each class, in the order of `X`, are left out in turn; whole groups
+        where given. It is far lower where signals near each other in `X` are alike, as of one
+        recording: a warning then says so.
     class_scores_ : ndarray, (n_classes,)
         The same for the cases of each class; nan where no cases count.
     balanced_score_ : float
@@ -202,7 +206,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             raise ValueError(
                 f"y has one class, {self.classes_[0]}, expected signals of at least two classes"
             )
-        cases = find_cases(signals, labels[:, None], weights, groups)
+        cases = find_cases(signals, labels[:, None], weights, groups, classes=True)
         labels = cases.targets[:, 0]
         cases = cases._replace(targets=one_against_rest(labels, len(self.classes_)))
         counts = np.bincount(labels)
@@ -230,9 +234,13 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             outside = np.where(folds == fold, 0.0, error_weights)
             shifted[folds == fold] += calibrate(decisions, labels, outside, shift=True)[1]
         right, totals = margins(shifted).argmax(axis=1) == labels, np.bincount(labels, counted)
+        blocked = margins(left_out.blocked + self.offsets_).argmax(axis=1) == labels
         with np.errstate(invalid="ignore"):
             self.class_scores_ = np.bincount(labels, counted * right) / totals
-            self.best_score_ = float(counted @ right / counted.sum())
+            self.best_score_, self.blocked_score_ = (
+                float(counted @ which / counted.sum()) for which in (right, blocked)
+            )
+            majority = float(totals.max() / totals.sum())
         scores = self.class_scores_[totals > 0]
         self.balanced_score_ = float(scores.mean()) if len(scores) else np.nan
         if not counted.any():
@@ -255,7 +263,14 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
                 f"class_weight='balanced' gives all classes equal weight",
                 stacklevel=3,  # the caller of fit, which is decorated
             )
-        self._finish("accuracy", right - self.best_score_, counted, start, cases.groups)
+        self._finish(
+            "accuracy",
+            right - self.best_score_,
+            counted,
+            cases.groups,
+            -np.inf if shift else majority,
+            start,
+        )
         return self
 
     def _checked_class_weight(self, classes: list[Any]) -> dict[Any, float]:

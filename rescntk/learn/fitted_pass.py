@@ -10,17 +10,12 @@ from typing import Any, cast
 import numpy as np
 
 from ..engines.protocol import blocks
-from ..regression import Decomposition, decompose, restricted_ridge
+from ..regression import Decomposition, FeatureRidge, decompose, restricted_ridge
 from .drift import usual_line
 from .inputs import DistinctCases
 from .passes import Pass
 from .process import Process
 from .views import Signals, lengths, take
-
-POWER = 4.0
-"""Exponent of leave-one-out errors in weights; a pure number. Raising it comes closer to choosing
-one pass. Measured on random parts of training sets (classification_tried.md), mean
-accuracy: .863 with 0, .877 with 2, .880 with 4, .879 with 6, .876 with 8, .872 with 12."""
 
 _SHARES = 2**20
 """Shares of kernels that are held at once, for each kind and depth of a pass.
@@ -51,6 +46,8 @@ class FittedPass:
     training: Training
     kept: np.ndarray | slice
     """Places of the pass' signals among the training signals: all, or independent landmarks."""
+    choice: int
+    """Place of the penalty among the penalties that it was chosen from."""
     penalty: float
     coefficients: np.ndarray
     """(n_signals, n_outputs)"""
@@ -60,6 +57,8 @@ class FittedPass:
     """The Gaussian process at the signals."""
     variance_scale: np.ndarray
     """σ² of the Gaussian process, (n_outputs,)."""
+    error: float
+    """Least mean squared residual of cases left out."""
     usual_variance: float
     """Mean variance of new observations at signals left out, in units of σ²."""
     novelties: np.ndarray
@@ -71,6 +70,11 @@ class FittedPass:
 
     tables: tuple[Any, Any] | None = field(default=None, init=False, repr=False)
     """Options of the last kernel matrix, and its signals with the engine's tables; not in files."""
+
+    def row(self) -> dict[str, Any]:
+        """Return settings, penalty, error and seconds, by name."""
+        fitted = {"penalty": self.penalty, "seconds": self.seconds, "error": self.error}
+        return self.source.settings() | fitted
 
     @property
     def signals(self) -> Signals:
@@ -152,11 +156,13 @@ def fit_pass(
     training: Training,
     *,
     landmarks: np.ndarray | None = None,
-) -> tuple[FittedPass, np.ndarray]:
-    r"""Return the fitted pass, and leave-one-out residuals (n_penalties, n_cases, n_outputs).
+) -> tuple[FittedPass, np.ndarray, np.ndarray]:
+    r"""Return the fitted pass, and residuals at cases left out.
 
-    Penalties are in units of the kernel's diagonal, which is 1. `landmarks` are indices of the
-    signals to which the solution is restricted, and which `training` has. The scale
+    Leave-one-out residuals are (n_penalties, n_cases, n_outputs). Residuals of whole blocks left
+    out (`DistinctCases.blocks`), (n_cases, n_outputs), are of the pass' penalty. Penalties are in
+    units of the kernel's diagonal, which is 1. `landmarks` are indices of the signals to which the
+    solution is restricted, and which `training` has. The scale
     :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` of the Gaussian process maximizes
     the marginal likelihood; cases of weights w have I/w for I.
     """
@@ -170,7 +176,10 @@ def fit_pass(
         K = source(signals, **options)
         spectrum = spectrum_of(K, weights)
         residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
-        choice = weigh([residuals], error_weights)[0][0]
+        choice, error = least_error(residuals, error_weights)
+        of_blocks = spectrum.leave_one_out(
+            Y, penalties[choice], intercept=True, groups=cases.blocks
+        )
         coefficients, intercepts = spectrum.with_intercept(Y, penalties[choice])
         scale = np.mean(coefficients * (Y - intercepts), axis=0)
         variances = spectrum.left_out_variance(penalties[choice], groups)
@@ -191,7 +200,12 @@ def fit_pass(
             **options,
         )
         residuals = cast(np.ndarray, ridge.errors)
-        choice = weigh([residuals], error_weights)[0][0]
+        choice, error = least_error(residuals, error_weights)
+        rows, features = cast(np.ndarray, ridge.rows), FeatureRidge()
+        features.add(rows, Y, weights)
+        of_blocks = features.leave_one_out(
+            rows, Y, penalties[choice], intercept=True, case_weights=weights, groups=cases.blocks
+        )
         coefficients, intercepts = ridge.coefficients[choice], ridge.intercepts[choice]
         # The process is conditioned on the landmarks only. The mean variance at the other signals
         # is set to their mean squared leave-one-out residual.
@@ -199,7 +213,7 @@ def fit_pass(
         K = (L @ L.T).astype(options["dtype"])
         process = Process(K, penalties[choice], weights[chosen])
         judged = np.setdiff1d(judged, chosen)
-        cross = cast(np.ndarray, ridge.rows)[judged] @ L.T
+        cross = rows[judged] @ L.T
         variances = process.variance(cross) + penalties[choice]
         if groups is not None:
             variances += variance_of_groups(
@@ -218,17 +232,19 @@ def fit_pass(
         source=source,
         training=training,
         kept=kept,
+        choice=choice,
         penalty=penalties[choice],
         coefficients=coefficients,
         intercepts=intercepts,
         process=process,
         variance_scale=scale,
+        error=error,
         usual_variance=usual,
         novelties=novelties,
         line=usual_line(novelties[judged], weights[judged]),
         seconds=time.perf_counter() - start,
     )
-    return fitted, residuals
+    return fitted, residuals, of_blocks
 
 
 def variance_of_groups(
@@ -257,18 +273,12 @@ def spectrum_of(K: np.ndarray, case_weights: np.ndarray | None = None) -> Decomp
     return replace(decompose(K.astype(np.float64), case_weights, clip=True), matrix=None)
 
 
-def weigh(
-    residuals: Sequence[np.ndarray], error_weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return each pass' choice of a penalty, its error e and its weight, (n_passes,) each.
+def least_error(residuals: np.ndarray, error_weights: np.ndarray) -> tuple[int, float]:
+    """Return the place of the penalty of least mean squared residual, and this least.
 
-    Leave-one-out residuals (n_penalties, n_cases, n_outputs) of a pass are targets minus decisions
-    of the fit without each case. The choice is the place of the penalty with the least mean square
-    e, where cases count with `error_weights`. Weights are proportional to e^-4; their sum is 1.
+    Residuals are (n_penalties, n_cases, n_outputs); cases count with `error_weights`.
     """
     shares = error_weights / (error_weights.sum() or 1.0)
-    means = np.array([(left_out**2).mean(axis=2) @ shares for left_out in residuals])
-    choices, errors = means.argmin(axis=1), means.min(axis=1)
-    floor = np.maximum(errors, np.finfo(np.float64).tiny)
-    weights = (floor / floor.min()) ** -POWER
-    return choices, errors, weights / weights.sum()
+    means = (residuals**2).mean(axis=2) @ shares
+    choice = int(means.argmin())
+    return choice, float(means[choice])

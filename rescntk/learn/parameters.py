@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
@@ -20,15 +20,22 @@ from ..validation import (
     check_positive,
     is_sequence,
 )
-from .views import EACH, ONLY
+from .passes import COMMON
+from .views import EACH, ONLY, POINT, WHOLE
 
 
-def _flag_or(word: str, value: Any, name: str) -> bool | str:
-    if isinstance(value, str) and value == word:
-        return value
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    raise ValueError(f"{name} is {value!r}, expected True, False or {word!r}")
+def _flag_or(*words: str) -> Callable[[Any, str], bool | str]:
+    """Return a check of values that are True, False or one of some words."""
+
+    def check(value: Any, name: str) -> bool | str:
+        if isinstance(value, str) and value in words:
+            return value
+        if isinstance(value, bool | np.bool_):
+            return bool(value)
+        others = " or ".join(map(repr, words))
+        raise ValueError(f"{name} is {value!r}, expected True, False or {others}")
+
+    return check
 
 
 def _values(check: Callable[[Any, str], Any], default: Any = None) -> Any:
@@ -41,11 +48,12 @@ class EstimatorParameters:
     """Parameters of the regressor, which `ResidualKernelClassifier` documents."""
 
     effort: str | float = "default"
+    passes: Sequence[Mapping[str, Any]] | None = None
     max_length: int | Iterable[int] | None = _values(check_depth)
     block_statistics: bool | Iterable[bool] | None = _values(check_flag)
-    spectra: bool | Iterable[bool] | None = _values(check_flag)
-    standardize: bool | str | Iterable[bool | str] | None = _values(partial(_flag_or, EACH))
-    first_differences: bool | str | Iterable[bool | str] | None = _values(partial(_flag_or, ONLY))
+    spectra: bool | str | Iterable[bool | str] | None = _values(_flag_or(WHOLE))
+    standardize: bool | str | Iterable[bool | str] | None = _values(_flag_or(EACH, POINT))
+    first_differences: bool | str | Iterable[bool | str] | None = _values(_flag_or(ONLY))
     constant: bool | Iterable[bool] | None = _values(check_flag)
     time_scale: float | Iterable[float] | None = _values(check_constant)
     filter_size: int | Iterable[int] | None = _values(check_filter_size)
@@ -91,3 +99,25 @@ def check_several(parameters: EstimatorParameters) -> dict[str, tuple[Any, ...]]
         if not checked[each.name]:
             raise ValueError(f"{each.name} is empty, expected at least one value")
     return checked
+
+
+def checked_passes(passes: Any) -> list[dict[str, Any]]:
+    """Return the settings of passes given by hand, checked; none for None."""
+    if passes is None:
+        return []
+    if isinstance(passes, Mapping) or not is_sequence(passes) or not len(passes):
+        raise ValueError(
+            f"passes is {passes!r}, expected dicts of settings, such as "
+            f"[{{'head': 'trace', 'max_length': 512}}]"
+        )
+    checks = {each.name: each.metadata.get("check") for each in fields(EstimatorParameters)}
+    rows = []
+    for number, row in enumerate(passes):
+        name = f"passes[{number}]"
+        if not isinstance(row, Mapping):
+            raise ValueError(f"{name} is {row!r}, expected a dict of settings")
+        unknown = [key for key in row if key not in COMMON]
+        if unknown:
+            raise ValueError(f"{name} has {unknown[0]!r}, expected some of {', '.join(COMMON)}")
+        rows.append({key: checks[key](value, f"{name}[{key!r}]") for key, value in row.items()})
+    return rows

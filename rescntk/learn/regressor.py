@@ -66,6 +66,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         R² over all targets of leave-one-out predictions, as for `ResidualKernelClassifier`.
     best_score_error_ : float
         Standard error of `best_score_`, by the spread of the squared errors.
+    blocked_score_ : float
+        The same where tenths of the signals, in the order of `X`, are left out in turn.
     target_mean_, target_scale_ : ndarray, (n_targets,)
         Means and standard deviations by which targets are standardized; 1 for a constant target.
 
@@ -128,8 +130,10 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         self._case_weights = weights
         squares = ((decisions - Y) ** 2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
+        of_blocks = ((left_out.blocked - Y) ** 2).mean(axis=1)
         self.best_score_ = 1.0 - error
-        self._finish("R²", squares - error, weights, start, cases.groups)
+        self.blocked_score_ = 1.0 - float(np.average(of_blocks, weights=weights))
+        self._finish("R²", squares - error, weights, cases.groups, 0.0, start)
         return self
 
     def predict(self, X: Array, return_std: bool = False) -> Any:

@@ -10,6 +10,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .spectra import (
+    hann_window,
+    short_time_spectra,
+    short_time_spectra_adjoint,
+    whole_spectra,
+    whole_spectra_adjoint,
+)
+
 Signals: TypeAlias = np.ndarray | list[np.ndarray]
 """Signals of one length, (n_cases, n_channels, n_timepoints), or a list of signals of different
 lengths, (n_channels, n_timepoints) each. Or images, (n_cases, n_channels, height, width)."""
@@ -19,6 +27,17 @@ ONLY = "only"
 
 EACH = "each"
 """Value of `standardize` that first standardizes each signal by itself."""
+
+POINT = "point"
+"""Value of `standardize` that also standardizes each channel at each time point, differences too,
+over the training signals. It needs signals of one length."""
+
+WHOLE = "whole"
+"""Value of `spectra` that puts the spectrum of the whole signal in the signal's place."""
+
+_LEAST_OF_POINT = 0.1
+"""Least deviation of a channel at a time point, in units of its root mean square over time points.
+Raising it amplifies less where training signals hardly differ. Measured: MEASURED."""
 
 _ROUNDING = 10
 """Largest standard deviation that counts as 0, in units of eps times the channel's largest value.
@@ -75,6 +94,17 @@ def standard_scale(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np
     return mean, np.where(deviation > rounding, deviation, 0.0)
 
 
+def _scale_of_points(X: np.ndarray, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and divisor of each channel at each point, (n_channels, n_timepoints) each."""
+    mean = np.average(X, axis=0, weights=case_weights)
+    variance = np.average((X - mean) ** 2, axis=0, weights=case_weights)
+    of_channel = variance.mean(axis=tuple(range(1, variance.ndim)), keepdims=True)
+    scale = np.sqrt(np.maximum(variance, _LEAST_OF_POINT**2 * of_channel))
+    # The deviation of equal signals is a rounding error of their mean.
+    rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(X).max()
+    return mean, np.where(scale > rounding, scale, 1.0)
+
+
 def channel_deviations(X: Signals, case_weights: np.ndarray) -> np.ndarray:
     """Return the standard deviation of each channel, (n_channels,), 1 for a constant channel."""
     exponent = moderate_exponent(X)
@@ -89,6 +119,7 @@ class View:
     `ResidualKernelClassifier` documents the settings; their defaults leave the signals unchanged.
     Steps in order: each signal by itself, blocks, scales, differences, more channels. Only blocks
     change the number of points: a point of the view belongs to the time points of its block.
+    Scales of time points come after differences.
     The longest training signal decides the length of a block. First differences, central inside a
     signal, are scaled to the standard deviation of their channel. The constant channel has the root
     mean square r of the signals. The channels of time are s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d)
@@ -102,7 +133,7 @@ class View:
     first_differences: bool | str = False
     constant: bool = False
     time_scale: float = 0.0
-    spectra: bool = False
+    spectra: bool | str = False
     block: int = field(default=1, compare=False)
     """Number of time points that are averaged; 1 leaves signals unchanged."""
     exponent: int = field(default=0, compare=False)
@@ -113,22 +144,31 @@ class View:
     """Divisor of each channel. Block statistics, the means too, get a root mean square of 1."""
     difference_scale: np.ndarray = field(default_factory=lambda: np.ones(1), compare=False)
     """Factor of each channel's first differences."""
+    point_mean: np.ndarray = field(default_factory=lambda: np.zeros(1), compare=False)
+    """Subtrahend of each channel at each point, after differences, or 0."""
+    point_scale: np.ndarray = field(default_factory=lambda: np.ones(1), compare=False)
+    """Divisor of each channel at each point, or 1."""
     level: float = field(default=1.0, compare=False)
     """Value r of the constant channel."""
 
     @property
     def sees_levels(self) -> bool:
         """Whether the view changes if a constant is added to a channel of a signal."""
-        return self.standardize != EACH and self.first_differences != ONLY
+        standardized = self.standardize == EACH or self.spectra == WHOLE
+        return not standardized and self.first_differences != ONLY
+
+    @property
+    def _short_time(self) -> bool:
+        return self.spectra is True and self.block > 1
 
     def fit(self, X: Signals, case_weights: np.ndarray | None = None) -> View:
         """Return the view with the scales of training signals X, whose weights are 1 by default."""
         weights = np.ones(len(X)) if case_weights is None else case_weights
-        block = block_size(longest_side(X), self.max_length)
+        block = block_size(seen_length(longest_side(X), self.spectra), self.max_length)
         view = replace(self, block=block, exponent=moderate_exponent(X))
         shortened = each(view._scaled, X)
         mean, scale = np.zeros(len(shortened[0])), np.ones(len(shortened[0]))
-        if block > 1 and self.spectra:
+        if view._short_time:
             scale[:] = np.sqrt(np.mean(_root_mean_square(shortened, weights) ** 2))
         elif block > 1 and self.block_statistics:
             scale = _root_mean_square(shortened, weights)
@@ -141,6 +181,9 @@ class View:
         deviation = standard_scale(scaled, weights)[1]
         ratio = np.resize(deviation, len(rise)) / np.where(rise > 0, rise, 1)  # for each axis
         view = replace(view, difference_scale=np.where(rise > 0, ratio, 0.0))
+        if self.standardize == POINT:
+            mean, scale = _scale_of_points(view._with_differences(np.asarray(scaled)), weights)
+            view = replace(view, point_mean=mean, point_scale=scale)
         squares = _root_mean_square(each(view._with_differences, scaled), weights) ** 2
         return replace(view, level=float(np.sqrt(np.mean(squares))) or 1.0)
 
@@ -169,18 +212,23 @@ class View:
     def _adjoint(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         X = np.ldexp(X, -self.exponent)
         each_signal = _standardized(X) if self.standardize == EACH else X
-        c, n_axes = len(self.mean), X.ndim - 2  # channels of constants and time come after these
+        c, n_axes = len(self.mean), X.ndim - 2
+        first = 0 if self.first_differences == ONLY else c
+        seen = first + n_axes * c * bool(self.first_differences)
+        slopes = slopes[:, :seen] / self.point_scale  # channels of constants and time come after
         gradient = np.zeros(1) if self.first_differences == ONLY else slopes[:, :c]
         if self.first_differences:
-            first = 0 if self.first_differences == ONLY else c
-            rises = slopes[:, first : first + n_axes * c]
+            rises = slopes[:, first:]
             rises = rises * by_channel(self.difference_scale, X)
             gradient = gradient + first_differences_adjoint(rises, n_axes)
         gradient = gradient / by_channel(self.scale, X)
-        if self.spectra:
+        if self._short_time:
             gradient = short_time_spectra_adjoint(each_signal, gradient, self.block)
         else:
-            gradient = shorten_adjoint(each_signal, gradient, self.block, self.block_statistics)
+            whole = self.spectra == WHOLE
+            points = whole_spectra(each_signal) if whole else each_signal
+            gradient = shorten_adjoint(points, gradient, self.block, self.block_statistics)
+            gradient = whole_spectra_adjoint(each_signal, gradient) if whole else gradient
         if self.standardize == EACH:
             gradient = _standardized_adjoint(X, gradient)
         return np.ldexp(gradient, -self.exponent)
@@ -189,9 +237,13 @@ class View:
         """Return shares of time points, (…, length), from shares of the view's points.
 
         `axes` are (length,), or (height, width) of images. A block's share goes to its time points
-        in equal parts, the share of a spectrum by the weights of its window.
+        in equal parts, the share of a spectrum by the weights of its window, of a whole spectrum in
+        equal parts to all.
         """
-        if self.block == 1 or not self.spectra:
+        if self.spectra == WHOLE:
+            equal = shares.sum(axis=-1, keepdims=True) / axes[0]
+            return np.repeat(equal, axes[0], axis=-1)
+        if not self._short_time:
             shares = shares.reshape(*shares.shape[:-1], *(-(-d // self.block) for d in axes))
             for length in reversed(axes):  # the last axis; it becomes the first one of pixels
                 sizes = _block_sizes(length, self.block)
@@ -202,7 +254,7 @@ class View:
         starts = np.arange(0, length, self.block)
         place = np.arange(length) - starts[:, None] + self.block // 2  # in the block's window
         inside = (place >= 0) & (place < 2 * self.block)
-        weights = np.where(inside, _hann_window(self.block)[place * inside], 0.0)
+        weights = np.where(inside, hann_window(self.block)[place * inside], 0.0)
         return shares @ (weights / weights.sum(axis=1, keepdims=True))
 
     def _prepare(self, X: np.ndarray) -> np.ndarray:
@@ -220,24 +272,30 @@ class View:
         X = np.ldexp(X, -self.exponent)
         if self.standardize == EACH:
             X = _standardized(X)
-        if self.spectra:
+        if self._short_time:
             X = short_time_spectra(X, self.block)
         else:
+            X = whole_spectra(X) if self.spectra == WHOLE else X
             X = shorten(X, self.block, self.block_statistics)
         return (X - by_channel(self.mean, X)) / by_channel(self.scale, X)
 
     def _with_differences(self, X: np.ndarray) -> np.ndarray:
-        if not self.first_differences:
-            return X
-        differences = _first_differences(X)
-        differences = differences * by_channel(self.difference_scale, X)
-        only = self.first_differences == ONLY
-        return differences if only else np.concatenate([X, differences], axis=1)
+        if self.first_differences:
+            rises = _first_differences(X)
+            rises = rises * by_channel(self.difference_scale, X)
+            only = self.first_differences == ONLY
+            X = rises if only else np.concatenate([X, rises], axis=1)
+        return (X - self.point_mean) / self.point_scale
 
 
 def block_size(length: int, max_length: int | None) -> int:
     """Return the number of time points that `shorten` averages; 1 leaves signals unchanged."""
     return 1 if max_length is None else -(-length // max_length)
+
+
+def seen_length(length: int, spectra: bool | str) -> int:
+    """Return the number of points that blocks are made of: frequencies of a whole spectrum."""
+    return max(1, length // 2) if spectra == WHOLE else length
 
 
 def by_channel(values: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -300,57 +358,6 @@ def shorten_adjoint(
         shared = np.repeat(np.add.reduceat(at, starts, axis=2, dtype=float), sizes, axis=2)
         gradient = gradient + by_block[:, k * c : (k + 1) * c] * at / shared
     return gradient
-
-
-def short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
-    """Return roots of short-time spectra, (n_cases, n_channels · (block + 1), n_blocks).
-
-    The spectrum of a block has the magnitudes of its Fourier transform in a Hann window of twice
-    its length, by channel and rising frequency. Blocks of 1 leave the signals unchanged.
-    """
-    if block == 1:
-        return X
-    roots = np.sqrt(np.abs(_windowed_transforms(X, block)))
-    return roots.transpose(0, 1, 3, 2).reshape(len(X), -1, roots.shape[2])
-
-
-def _windowed_transforms(X: np.ndarray, block: int) -> np.ndarray:
-    """Return Fourier transforms in a window around each block, (n_cases, n_channels, n_blocks, ·).
-
-    The first window begins half a block before the signal, whose surroundings are 0.
-    """
-    length, before = X.shape[2], block // 2
-    after = (-(-length // block) + 1) * block - length - before
-    padded = np.pad(X, ((0, 0), (0, 0), (before, after)))
-    parts = np.lib.stride_tricks.sliding_window_view(padded, 2 * block, axis=2)[:, :, ::block]
-    return np.fft.rfft(parts * _hann_window(block), axis=3)
-
-
-def short_time_spectra_adjoint(X: np.ndarray, slopes: np.ndarray, block: int) -> np.ndarray:
-    """Return derivatives by X from derivatives by `short_time_spectra` of X.
-
-    A magnitude of 0 has a kink, and slope 0.
-    """
-    if block == 1:
-        return slopes
-    (n, c, length), spectrum = X.shape, _windowed_transforms(X, block)
-    n_blocks, before, magnitudes = spectrum.shape[2], block // 2, np.abs(spectrum)
-    by_root = slopes.reshape(n, c, block + 1, n_blocks).transpose(0, 1, 3, 2)
-    nonzero = magnitudes > 0
-    safe = np.where(nonzero, magnitudes, 1.0)
-    # |F| has the derivative F / |F|, its root 1 / (2 √|F|).
-    waves = np.where(nonzero, by_root * spectrum / (2.0 * safe**1.5), 0.0) * block
-    waves[..., [0, -1]] *= 2.0  # frequencies that irfft counts once, the others twice
-    windows = np.fft.irfft(waves, 2 * block, axis=3) * _hann_window(block)
-    joined = np.zeros((n, c, n_blocks + 1, block))
-    joined[:, :, :-1] += windows[..., :block]
-    joined[:, :, 1:] += windows[..., block:]
-    return joined.reshape(n, c, -1)[:, :, before : before + length]
-
-
-@lru_cache(maxsize=32)
-def _hann_window(block: int) -> np.ndarray:
-    return np.hanning(2 * block + 1)[:-1]
 
 
 @lru_cache(maxsize=32)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rescntk.learn import views
+from rescntk.learn import spectra, views
 
 
 def test_shorten():
@@ -109,7 +109,7 @@ def test_offset_and_gain_of_each_signal_are_lost(rng):
 def test_short_time_spectra(length, rng):
     """Against sums of cosines and sines; blocks of 5 hide a tone from means, not from spectra."""
     X = rng.standard_normal((3, 2, length))
-    found = views.short_time_spectra(X, 5)
+    found = spectra.short_time_spectra(X, 5)
     assert found.shape == (3, 12, 8)
     window = np.sin(np.pi * np.arange(10) / 10) ** 2
     for i, channel, k, start in ((0, 0, 0, 5), (1, 0, 2, 10), (2, 1, 5, 35)):
@@ -119,11 +119,13 @@ def test_short_time_spectra(length, rng):
         sums = part @ np.exp(-2j * np.pi * k * np.arange(10) / 10)
         expected = np.sqrt(abs(sums))
         np.testing.assert_allclose(found[i, 6 * channel + k, start // 5], expected, rtol=1e-10)
-    assert views.short_time_spectra(X, 1) is X
+    assert spectra.short_time_spectra(X, 1) is X
     view = views.View(8, spectra=True).fit(X)
     np.testing.assert_allclose(np.mean(view(X) ** 2), 1)
     tone = np.sin(2 * np.pi * np.arange(40) / 5)[None, None]
-    assert abs(views.shorten(tone, 5)).max() < 1e-12 < views.short_time_spectra(tone, 5)[0, 2].min()
+    assert (
+        abs(views.shorten(tone, 5)).max() < 1e-12 < spectra.short_time_spectra(tone, 5)[0, 2].min()
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,6 +137,11 @@ def test_short_time_spectra(length, rng):
         ({"max_length": 6, "first_differences": True, "standardize": True}, (23,)),
         ({"max_length": 3, "first_differences": True, "time_scale": 1.0}, (7, 5)),
         ({"first_differences": True}, (1,)),
+        ({"standardize": "point", "first_differences": "only"}, (23,)),
+        ({"standardize": "point", "first_differences": True, "time_scale": 1.0}, (7, 5)),
+        ({"spectra": "whole", "standardize": "each", "constant": True}, (23,)),
+        ({"spectra": "whole", "max_length": 5, "block_statistics": True}, (22,)),
+        ({"spectra": "whole"}, (1,)),
     ],
 )
 def test_adjoint_has_the_derivatives_of_the_view(rng, settings, axes):

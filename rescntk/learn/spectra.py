@@ -1,0 +1,90 @@
+"""Spectra in the place of signals, short-time ones and whole ones, each with its adjoint."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+
+def short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
+    """Return roots of short-time spectra, (n_cases, n_channels · (block + 1), n_blocks).
+
+    The spectrum of a block has the magnitudes of its Fourier transform in a Hann window of twice
+    its length, by channel and rising frequency. Blocks of 1 leave the signals unchanged.
+    """
+    if block == 1:
+        return X
+    roots = np.sqrt(np.abs(_windowed_transforms(X, block)))
+    return roots.transpose(0, 1, 3, 2).reshape(len(X), -1, roots.shape[2])
+
+
+def _windowed_transforms(X: np.ndarray, block: int) -> np.ndarray:
+    """Return Fourier transforms in a window around each block, (n_cases, n_channels, n_blocks, ·).
+
+    The first window begins half a block before the signal, whose surroundings are 0.
+    """
+    length, before = X.shape[2], block // 2
+    after = (-(-length // block) + 1) * block - length - before
+    padded = np.pad(X, ((0, 0), (0, 0), (before, after)))
+    parts = np.lib.stride_tricks.sliding_window_view(padded, 2 * block, axis=2)[:, :, ::block]
+    return np.fft.rfft(parts * hann_window(block), axis=3)
+
+
+def short_time_spectra_adjoint(X: np.ndarray, slopes: np.ndarray, block: int) -> np.ndarray:
+    """Return derivatives by X from derivatives by `short_time_spectra` of X.
+
+    A magnitude of 0 has a kink, and slope 0.
+    """
+    if block == 1:
+        return slopes
+    (n, c, length), spectrum = X.shape, _windowed_transforms(X, block)
+    n_blocks, before = spectrum.shape[2], block // 2
+    by_root = slopes.reshape(n, c, block + 1, n_blocks).transpose(0, 1, 3, 2)
+    waves = 0.5 * block * _root_slopes(spectrum, by_root)
+    waves[..., [0, -1]] *= 2.0  # frequencies that irfft counts once, the others twice
+    windows = np.fft.irfft(waves, 2 * block, axis=3) * hann_window(block)
+    joined = np.zeros((n, c, n_blocks + 1, block))
+    joined[:, :, :-1] += windows[..., :block]
+    joined[:, :, 1:] += windows[..., block:]
+    return joined.reshape(n, c, -1)[:, :, before : before + length]
+
+
+def whole_spectra(X: np.ndarray) -> np.ndarray:
+    """Return roots of magnitudes of Fourier transforms, (n_cases, n_channels, n_frequencies).
+
+    Frequencies rise from 1/d to 1/2 cycle a point for d points. Magnitudes are divided by the root
+    of d. A signal of one point has a 0.
+    """
+    if X.shape[2] == 1:
+        return np.zeros(X.shape)
+    return np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
+
+
+def whole_spectra_adjoint(X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """Return derivatives by X from derivatives by `whole_spectra` of X.
+
+    A magnitude of 0 has a kink, and slope 0.
+    """
+    length = X.shape[2]
+    if length == 1:
+        return np.zeros(X.shape)
+    waves = _root_slopes(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:], slopes)
+    if length % 2 == 0:
+        waves[:, :, -1] *= 2.0  # a frequency that irfft counts once, the others twice
+    waves = np.concatenate([np.zeros((*X.shape[:2], 1)), waves], axis=2)
+    return 0.25 * np.fft.irfft(waves, length, axis=2, norm="ortho")
+
+
+def _root_slopes(spectrum: np.ndarray, by_root: np.ndarray) -> np.ndarray:
+    """Return 2 · by_root · d√|F|/dF: |F| has the derivative F / |F|, its root 1 / (2 √|F|)."""
+    magnitudes = np.abs(spectrum)
+    nonzero = magnitudes > 0
+    safe = np.where(nonzero, magnitudes, 1.0)
+    return np.where(nonzero, by_root * spectrum / safe**1.5, 0.0)
+
+
+@lru_cache(maxsize=32)
+def hann_window(block: int) -> np.ndarray:
+    """Return the weights of the 2 · block points of a window, from 0 to 1 and back."""
+    return np.hanning(2 * block + 1)[:-1]
