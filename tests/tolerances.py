@@ -60,6 +60,10 @@ def chaotic(dtype, depth, change):
 # κ0 has a square root at ρ = ±1. Relative to √(K(x,x) K(z,z)).
 PEER = {"gpk": 1e-11, "ntk": 2e-8}
 
+# The place of a minimum of order 1 and curvature 2 or more, by a solver that sees values alone:
+# they have errors of some eps, which move the place by √eps.
+MINIMUM = 10 * float(np.sqrt(EPS["float64"]))
+
 # Two float64 routes to one number that are both free of cancellation: some ten roundings a
 # layer, at most ten layers.
 ROUTES = 100 * EPS["float64"]

@@ -153,7 +153,7 @@ class Average:
     def _inverse_errors(self) -> np.ndarray:
         """Inverse errors of the passes, divided by their sum."""
         errors = np.array([fitted.error for fitted in self.passes])
-        inverse = 1.0 / np.maximum(errors / (errors.max() or 1.0), np.finfo(np.float64).tiny)
+        inverse = 1.0 / np.maximum(errors / (errors.max() or 1.0), np.finfo(np.float64).eps)
         return inverse / inverse.sum()
 
 

@@ -38,9 +38,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
 
     Several passes are made over the signals. Each pass has a view of the signals and a network,
     and uses the mean of the network's kernels over kinds and depths. Ridge regression on each
-    mean kernel gives decisions. The decisions are averaged, with weights by the closed-form
-    leave-one-out errors of the passes; at a signal that is novel to a pass, its weight is less.
-    One setting serves all data.
+    mean kernel gives decisions. The decisions are averaged, with weights that make the closed-form
+    leave-one-out error of the average small; at a signal that is novel to a pass, its weight is
+    less. Passes of hardly any weight are left out. One setting serves all data.
 
     The other parameters are settings of the passes. A setting that is None is left to the plan;
     several values make a pass each. Times and sizes are in docs/guide/classification.md.
@@ -51,6 +51,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         Number of passes that are averaged, or a limit for the time of `fit` in seconds, within
         which at least one pass is made. Where signals are many, "fast" and "default" leave out
         passes, and shorten signals more.
+    passes : sequence of dict, optional
+        Views by hand, in place of the plan and of `effort`: a dict of settings for each, as
+        ``{"head": "trace", "max_length": 512}``. `rescntk.learn.PLAN` lists the plan's.
     landmarks : int or "all", optional
         Number of signals, drawn at random, to which the solution is restricted. The default is
         "all" for up to 1000 signals, and 500 for more.
@@ -114,12 +117,14 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         Longest signals that stay unchanged; longer ones are averaged over blocks of time points.
     block_statistics : bool or sequence, optional
         Whether standard deviation, minimum and maximum of each block are appended as channels.
-    spectra : bool or sequence, optional
+    spectra : bool, "whole" or sequence, optional
         Whether short-time spectra take the place of the blocks' means: roots of the magnitudes of
-        all frequencies, as channels, in Hann windows of two blocks.
-    standardize : bool, "each" or sequence, optional
+        all frequencies, as channels, in Hann windows of two blocks. "whole" puts the spectrum of
+        the whole signal in its place: blocks are then of frequencies.
+    standardize : bool, "each", "point" or sequence, optional
         Whether each channel is standardized over all signals, except with block statistics and
-        spectra; "each" first standardizes each signal by itself, so that offset and gain are lost.
+        short-time spectra; "each" first standardizes each signal by itself, so that offset and gain
+        are lost; "point" also standardizes each time point, differences too, over all signals.
     first_differences : bool, "only" or sequence, optional
         Whether first differences of each channel are appended, or take its place ("only").
     constant : bool or sequence, optional

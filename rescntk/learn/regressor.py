@@ -49,7 +49,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     Parameters
     ----------
-    effort, max_length, block_statistics, spectra, standardize, first_differences, constant
+    effort, passes, max_length, block_statistics, spectra, standardize, first_differences, constant
         As for `ResidualKernelClassifier`, as all parameters.
     time_scale, filter_size, input_filter_size, dilation, head, kind, depth, alpha, landmarks
     random_state, engine, dtype, n_jobs, n_channels, missing, verbose

@@ -1,6 +1,7 @@
 """Signals, parameters and plain re-computations that several tests of this folder share."""
 
 import numpy as np
+from scipy.optimize import minimize
 
 import rescntk as rk
 from rescntk.learn import classifier
@@ -60,12 +61,36 @@ def novelties(K, k, penalty):
     return new / left_out.mean(), left_out / left_out.mean()
 
 
-def weights_at(errors, novelties, usual):
-    """Return the weights of passes at signals from errors (n_passes,) and each pass' novelties.
+def best_weights(residuals):
+    """Return weights of passes from residuals (n_passes, n_cases, n_outputs), by a general solver.
+
+    They minimize the mean squared residual and the least one times the squared distance from
+    weights proportional to e^-4. Least weights are 0 as long as their sum is below .02.
+    """
+    rows = residuals.reshape(len(residuals), -1)
+    G = rows @ rows.T / rows.shape[1]
+    least, near = G.diagonal().min(), G.diagonal() ** -4.0
+    near = near / near.sum()
+    solution = minimize(
+        lambda w: w @ G @ w / least + ((w - near) ** 2).sum(),
+        near,
+        method="SLSQP",
+        bounds=[(0, 1)] * len(G),
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )
+    weights = solution.x
+    rising = np.argsort(weights)
+    weights[rising[np.cumsum(weights[rising]) < 0.02]] = 0.0
+    return weights / weights.sum()
+
+
+def weights_at(weights, novelties, usual):
+    """Return weights (n_passes,) of passes at signals, changed by each pass' novelties.
 
     `usual` are novelties of the training signals when left out, (n_passes, n_cases).
     """
-    weights = errors[:, None] ** -4.0 / np.maximum(1, novelties) ** 2
+    weights = weights[:, None] / np.maximum(1, novelties) ** 2
     line = np.sort(usual)[:, [int(np.ceil(0.95 * usual.shape[1])) - 1]]
     if usual.shape[1] >= 20:  # fewer signals do not tell what is usual
         weights = weights / np.maximum(1, novelties / line) ** 8

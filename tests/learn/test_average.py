@@ -11,6 +11,7 @@ from tests import tolerances
 from tests.learn.cases import (
     ONE,
     QUICK,
+    best_weights,
     bordered,
     mean_of_kernels,
     novelties,
@@ -32,13 +33,14 @@ def test_average_by_hand(rng):
     left_out = np.array([refitted(K, Y, 1e-3) for K in matrices])
     squares = ((left_out - Y) ** 2).mean(axis=2)
     np.testing.assert_allclose(table["error"], squares.mean(axis=1), rtol=1e-7)
-    weights = squares.mean(axis=1) ** -4.0
-    np.testing.assert_allclose(table["weight"], weights / weights.sum(), rtol=1e-6)
-    assert table["weight"].max() > 2 * table["weight"].min()
+    residuals = left_out - Y
+    weights = best_weights(residuals)
+    np.testing.assert_allclose(table["weight"], weights, atol=tolerances.MINIMUM)
+    assert table["weight"].max() > 2 * table["weight"].min() > 0
     pairs = [novelties(K, k, 1e-3) for K, k in zip(matrices, new, strict=True)]
     novel, usual = map(np.array, zip(*pairs, strict=True))
     assert (usual.max(axis=1) > 1).all() and (novel.max(axis=1) > 1.1).all()
-    decisions, shares = 0, weights_at(table["error"], novel, usual)
+    decisions, shares = 0, weights_at(table["weight"], novel, usual)
     for K, k, share in zip(matrices, new, shares, strict=True):
         coefficients, intercepts = bordered(K, Y, 1e-3)
         decisions = decisions + share[:, None] * (k @ coefficients + intercepts)
@@ -50,7 +52,8 @@ def test_average_by_hand(rng):
     out_of_fold = np.empty(Y.shape)
     for fold in range(10):
         inside = folds == fold
-        own = weights_at(squares[:, ~inside].mean(axis=1), usual[:, inside], usual)
+        of_others = best_weights(residuals[:, ~inside])
+        own = weights_at(of_others, usual[:, inside], usual)
         out_of_fold[inside] = np.einsum("pn,pno->no", own, left_out[:, inside])
     right = out_of_fold.argmax(axis=1) == y
     assert model.best_score_ == right.mean()
@@ -159,7 +162,7 @@ def test_a_mixture_is_wider_than_its_parts(rng):
     model._average.at(X[30:], lambda *pair: pairs.append(pair))
     novel = np.array([fitted.novelty(K) for fitted, K in pairs])
     usual = np.array([fitted.novelties for fitted in model._average.passes])
-    weights = weights_at(model.passes_["error"], novel, usual)[..., None]
+    weights = weights_at(model.passes_["weight"], novel, usual)[..., None]
     for (fitted, K), own, weight in zip(pairs, novel, weights, strict=True):
         mean = mean + weight * fitted.decide(K)
         second = second + weight * (fitted.variance(own) + fitted.decide(K) ** 2)
@@ -173,7 +176,8 @@ def test_novelty_by_hand(rng):
     X, y = X[(y > 0) | (np.arange(24) < 9)], y[(y > 0) | (np.arange(24) < 9)]
     Z = np.concatenate([waves(rng, 4, 3, channels=2)[0], 5 * rng.standard_normal((3, 2, 24))])
     model = ResidualKernelClassifier(penalty=1e-3, **QUICK).fit(X, y)
-    logs, weights = np.zeros((4, 7)), 1 / model.passes_["error"]
+    used = model.passes_["weight"] > 0
+    logs, weights = np.zeros((4, 7)), used / model.passes_["error"]
     matrices = zip(mean_of_kernels(model, X, X), mean_of_kernels(model, Z, X), strict=True)
     for log, (K, k) in zip(logs, matrices, strict=True):
         log[:] = np.log(novelties(K, k, 1e-3)[0])

@@ -87,7 +87,9 @@ def test_options_are_passed_on(model, rng, monkeypatch):
     fitted = model(**options).fit(X, y)
     assert len(calls) == 4  # fitting computes nothing twice
     fitted.predict(X)
-    assert calls == [{"engine": "reference", "dtype": "float32", "threads": 2}] * 8
+    used = np.count_nonzero(fitted.passes_["weight"])  # passes of hardly any weight are left out
+    expected = {"engine": "reference", "dtype": "float32", "threads": 2}
+    assert calls == [expected] * (4 + used) and used > 1
     assert {one.source.network.alpha for one in fitted._average.passes} == {0.3}
 
 

@@ -47,8 +47,9 @@ def test_long_signals_keep_one_resolution(rng):
     X, y = ragged_waves(rng, 16)
     X[3] = np.tile(X[3], (1, 20))[:, :250]
     model = ResidualKernelClassifier(effort="fast", depth=1).fit(X, y)
-    # 250 time points become at most 64, 32 or 16, whatever the length of a signal.
-    assert {fitted.source.view.block for fitted in model._average.passes} == {4, 8, 16}
+    # 250 time points become at most 64 or 32, whatever the length of a signal; 125 frequencies 32.
+    blocks = {fitted.source.view.block for fitted in model._average.passes}
+    assert blocks and blocks <= {4, 8}
     assert set(model.passes_["head"]) == {"gap"}
     assert (model.predict(X) == y).all()
 
