@@ -198,9 +198,6 @@ ROOMS = {
         ],
         {"skip", "trained", *CONSTANTS},
     ),
-    "theory.spectrum.taylor_coefficients": Room(
-        lambda n: spectrum.taylor_coefficients(n, 4, 2, "ntk"), SCALES
-    ),
 }
 """Functions by their names in `rescntk`."""
 
