@@ -68,7 +68,6 @@ HUGE = 10**14
     ("call", "says"),
     [
         (lambda: smoothness.grid(HUGE), f"n_samples is {HUGE}: 3 numbers for each sample"),
-        (lambda: smoothness.kernel_shape(rk.ResCNTK(2), HUGE), f"n_samples is {HUGE}: 8"),
         (
             lambda: smoothness.interpolation(rk.ResCNTK(2), [0.0, 1.0], [1.0, 2.0], HUGE),
             f"n_samples is {HUGE}: 9 numbers",

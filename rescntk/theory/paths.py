@@ -10,11 +10,8 @@ from typing import cast
 import numpy as np
 
 from ..engines.boxes import circular_sum
-from ..network import BASIC_FIELDS, Network, check_network
+from ..network import Network
 from .argument_checks import check_layers, check_length
-
-_MOST_PATHS = 2**27
-"""Most paths that are listed: 1 GiB of integers."""
 
 _MOST_WORDS = 10**12
 """Most words of 64 bits that are added to count paths: they take half an hour to two hours.
@@ -86,37 +83,3 @@ def counts(network: Network, d: int) -> np.ndarray:
     for window in chain(network.filters(), [network.input_filter]):
         ways = np.asarray(circular_sum(ways, *window))
     return ways
-
-
-def path_pixels(network: Network) -> np.ndarray:
-    """Return the ends of all paths, as distances from the output pixel, (n_paths,).
-
-    A path (Barzilai et al. 2022, appendix D) is a tuple of offsets, an offset for each convolution
-    from the output to the input. The path ends at the sum of its offsets. Paths are ordered like
-    the entries of an array with an axis for each convolution, the output's first.
-
-    Parameters
-    ----------
-    network : Network
-        With at most 2^27 paths.
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> rk.theory.locality.path_pixels(rk.Network(depth=1, filter_size=3))
-    array([-1,  0,  1])
-    """
-    check_network(network, BASIC_FIELDS)
-    _, *filters = network.filters()  # the first inner filter has one tap
-    windows = [*reversed(filters), network.input_filter]
-    digits = sum(math.log10(window.size) for window in windows)  # a product may have millions
-    if digits > math.log10(_MOST_PATHS):
-        raise ValueError(
-            f"network has 10^{digits:.1f} paths, which would take "
-            f"10^{digits + math.log10(8) - 9:.1f} GB to list: expected at most {_MOST_PATHS} "
-            "(they multiply with each convolution)"
-        )
-    pixels = np.zeros(1, dtype=np.intp)
-    for window in windows:
-        pixels = (pixels[:, None] + np.array(window.taps)).ravel()
-    return pixels

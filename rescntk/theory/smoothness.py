@@ -16,13 +16,7 @@ import scipy.special
 from numpy.typing import ArrayLike
 
 from ..regression import interpolate
-from ..validation import (
-    check_depth,
-    check_free_memory,
-    check_kernel,
-    check_match,
-    check_signals,
-)
+from ..validation import check_depth, check_free_memory, check_match, check_signals
 from .argument_checks import Map, check_points, check_samples, check_vector
 from .jacobian import alpha_threshold, jacobian_bound  # noqa: F401
 
@@ -118,45 +112,6 @@ def gaussian_kernel(X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
     return np.exp(-0.5 * np.stack([((Z - x) ** 2).sum(axis=(1, 2)) for x in X]))
 
 
-def kernel_shape(kernel: Map, n_samples: int = SAMPLES) -> np.ndarray:
-    """Return a kernel against the angle between its arguments, on `grid`: figures 2a and 5a.
-
-    Parameters
-    ----------
-    kernel : callable
-        A `Kernel`, or another function that returns the matrix ``kernel(X, Z)`` of signals.
-    n_samples : int, default 4096
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> smoothness.kernel_shape(smoothness.gaussian_kernel, 4).round(4)
-    array([0.1353, 0.3679, 1.    , 0.3679])
-    """
-    check_kernel(kernel)
-    n = _check_samples(n_samples, 8)  # angles, their signals, and the kernel
-    return kernel(circle([0.0]), circle(grid(n)))[0]
-
-
-def magnitudes(values: np.ndarray) -> np.ndarray:
-    """Return the absolute values of the Fourier coefficients of functions on the circle.
-
-    :math:`|F_k|/N` of the FFT for frequencies 0 to N/2, (..., n_samples // 2 + 1). A cosine has ½.
-
-    Parameters
-    ----------
-    values : ndarray, (..., n_samples)
-        Samples on `grid`.
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> smoothness.magnitudes([1.0, 0.0, -1.0, 0.0])
-    array([0. , 0.5, 0. ])
-    """
-    return np.abs(np.fft.rfft(check_samples(values), norm="forward"))
-
-
 def curvature(values: ArrayLike) -> float | np.ndarray:
     r"""Return the curvature of functions on the circle, :math:`\|f''\|/\|f\|` in :math:`L^2`.
 
@@ -199,7 +154,8 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     Examples
     --------
     >>> from rescntk.theory import smoothness
-    >>> wave = smoothness.kernel_shape(smoothness.gaussian_kernel)
+    >>> origin, points = smoothness.circle([0.0]), smoothness.circle(smoothness.grid())
+    >>> wave = smoothness.gaussian_kernel(origin, points)[0]
     >>> round(smoothness.gaussian_rkhs_norm(wave), 9)
     1.0
     """
