@@ -16,18 +16,16 @@ import numpy as np
 
 
 class LeftOut(NamedTuple):
-    r"""The matrix :math:`M = \delta I + A \operatorname{diag}(f) A^\top - o o^\top / s`, (n, n)."""
+    r"""The matrix :math:`M = \delta I + A \operatorname{diag}(f) A^\top - o o^\top / s`, (n, n).
 
-    rows: np.ndarray
-    """A, (n, k)"""
-    factors: np.ndarray
-    """f, (..., k): a matrix M for each penalty"""
-    ones: np.ndarray | None = None
-    """o, (..., n); None without an intercept"""
-    total: np.ndarray | float = 1.0
-    """s, (..., 1)"""
-    identity: float = 0.0
-    """δ"""
+    With an axis of penalties in front of f, o and s there are as many matrices.
+    """
+
+    rows: np.ndarray  # A, (n, k)
+    factors: np.ndarray  # f, (..., k)
+    ones: np.ndarray | None = None  # o, (..., n); None without an intercept
+    total: np.ndarray | float = 1.0  # s, (..., 1)
+    identity: float = 0.0  # δ
 
     def diagonal(self) -> np.ndarray:
         """Return the diagonal of M, (..., n)."""

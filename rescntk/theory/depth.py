@@ -20,7 +20,7 @@ from ..report_table import ReportTable
 from ..validation import check_depths, check_signals
 from . import fits, multisphere
 from .argument_checks import check_cases, check_energies, check_layers, check_rng
-from .fits import Corrections, Estimate
+from .fits import Estimate
 from .limits import Family, Prediction
 
 __all__ = ["DEFAULT_DEPTHS", "VERDICTS", "Report", "Row", "check"]
@@ -197,11 +197,11 @@ def judge(
         unknown = Estimate(math.nan, math.inf)
         return Report(table, used, unknown, UNDEFINED, used.undefined, **settings)
     noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
-    law = _corrections(used, L, distance)
-    exponent = fits.fit_exponent(L, distance, noise, law)
+    left = _left_over(used, L, distance)
+    exponent = fits.fit_exponent(L, distance, noise, used.correction, used.log_power, left)
     verdict = _verdict(exponent, used.exponent)
     reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}"
-    if math.isinf(law.left):
+    if math.isinf(left):
         least = max(used.onset, depths[-1])
         reason = f"the law sets in deeper than this ladder, at depth {least:.1e} or more"
     elif verdict == OPEN and abs(exponent.value - used.exponent) > exponent.bar:
@@ -222,8 +222,8 @@ def _verdict(fit: Estimate, predicted: float) -> str:
     return AGREES if close[0] and fit.bar <= TOLERANCE * fit.value else OPEN
 
 
-def _corrections(used: Prediction, L: np.ndarray, distance: np.ndarray) -> Corrections:
-    """Return the corrections to the law, and what a fit leaves of them."""
+def _left_over(used: Prediction, L: np.ndarray, distance: np.ndarray) -> float:
+    """Return what a fit leaves of the corrections to the law, relative to the law."""
     q, last = used.correction, list(zip(L[-3:], np.maximum(distance[-3:], _EPS), strict=True))
     first = (used.onset / float(L[-1])) ** q  # relative size of the first correction
     if used.leading:
@@ -231,10 +231,10 @@ def _corrections(used: Prediction, L: np.ndarray, distance: np.ndarray) -> Corre
     # What does not follow the law changes a slope by half at most: a root has half the power.
     unsettled = max(used.unsettled(depth) / size for depth, size in last)
     if max(first, unsettled) >= 1.0:
-        return Corrections(q, used.log_power, math.inf)
+        return math.inf
     # Beside a logarithm the second correction has powers of logarithms that no removal takes away.
     left = (first * (1.0 - math.log(first))) ** 2 if used.log_power else first**3
-    return Corrections(q, used.log_power, left + 0.5 * unsettled)
+    return left + 0.5 * unsettled
 
 
 def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:

@@ -246,11 +246,6 @@ class Interpolation(NamedTuple):
     angles: np.ndarray
     targets: np.ndarray
 
-    @property
-    def n_samples(self) -> int:
-        """Number of samples, which `curvature` depends on where the interpolant has kinks."""
-        return len(self.values)
-
     def gaussian_ratio(self, cutoff: ArrayLike = CUTOFF) -> float | np.ndarray:
         """Return μ, `gaussian_rkhs_ratio` of the interpolant up to a frequency."""
         return gaussian_rkhs_ratio(self.values, self.angles, self.targets, cutoff)
