@@ -22,11 +22,11 @@ from rescntk.engines.protocol import Request, silent
 from rescntk.theory import (
     depth,
     flow,
-    jacobian,
     learning,
     limits,
     locality,
     multisphere,
+    smoothness,
     spectrum,
 )
 from rescntk.validation import KINDS, check_constant
@@ -156,7 +156,9 @@ ROOMS = {
     "theory.flow.complements": Room(
         lambda n: flow.complements(n, "ntk", X, "trace"), {"depth", *SCALES}
     ),
-    "theory.jacobian.jacobian_bound": Room(lambda n: jacobian.jacobian_bound(n, 8, 2), base=TIRER),
+    "theory.smoothness.jacobian_bound": Room(
+        lambda n: smoothness.jacobian_bound(n, 8, 2), base=TIRER
+    ),
     "theory.limits.Family, γ = 0": Room(predicted(0.0), {"depth", "trained", *SCALES}),
     "theory.limits.Family, γ = 1": Room(
         predicted(1.0),

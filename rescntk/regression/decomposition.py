@@ -22,7 +22,7 @@ from ..validation import (
     check_targets,
 )
 from .checks import find_groups, in_range
-from .left_out import LeftOut
+from .left_out import LeftOutPoints
 from .ridge import Fit, check_resolved, fit
 
 
@@ -88,7 +88,7 @@ class Decomposition:
         """
         ridge = check_positive(ridge, "ridge")
         members = None if groups is None else find_groups(groups, len(self.eigenvalues))
-        return LeftOut(self.eigenvectors, self._inverses(np.array(ridge))).variances(members)
+        return LeftOutPoints(self.eigenvectors, self._inverses(np.array(ridge))).variances(members)
 
     @in_range
     def variance(self, cross: np.ndarray, prior: Any, ridge: float = 0.0) -> np.ndarray:

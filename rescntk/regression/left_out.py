@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 
-class LeftOut(NamedTuple):
+class LeftOutPoints(NamedTuple):
     r"""The matrix :math:`M = \delta I + A \operatorname{diag}(f) A^\top - o o^\top / s`, (n, n).
 
     With an axis of penalties in front of f, o and s there are as many matrices.

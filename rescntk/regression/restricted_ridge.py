@@ -26,7 +26,7 @@ from ..validation import (
 )
 from .checks import find_groups, in_range, kernel_matrix
 from .decomposition import check_case_weights, check_nonnegative, multiply_each
-from .left_out import LeftOut
+from .left_out import LeftOutPoints
 from .pivoted_cholesky import LowRank
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -156,7 +156,7 @@ class FeatureRidge:
         residuals = roots * (residuals - multiply_each(F, spectrum.rotated(inverses)))
         ones = roots[:, 0] / abs(self._triangle[0, 0]) if intercept else None
         # The identity less the hat matrix of rows times √w.
-        left_out = LeftOut(roots * F, -inverses, ones, identity=1.0)
+        left_out = LeftOutPoints(roots * F, -inverses, ones, identity=1.0)
         errors = left_out.errors(residuals, members, self._check_leverage) / roots
         return errors[..., 0] if np.ndim(y) == 1 else errors
 

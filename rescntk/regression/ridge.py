@@ -21,7 +21,7 @@ from ..validation import (
 )
 from .checks import in_range, kernel_matrix
 from .conjugate_gradients import Solution, column_norms, conjugate_gradients
-from .left_out import LeftOut
+from .left_out import LeftOutPoints
 
 _CLOSE = 10.0
 """LAPACK's estimate of 1/condition below _CLOSE·n·eps is checked by the eigenvalues; a pure number.
@@ -167,7 +167,7 @@ def fit(
         coefficients = inverse(targets)
         constants = np.zeros((*coefficients.shape[:-2], targets.shape[1]))
     if inverse_factors is not None:
-        errors = LeftOut(*inverse_factors(), ones, total).errors(coefficients, groups)
+        errors = LeftOutPoints(*inverse_factors(), ones, total).errors(coefficients, groups)
     if y.ndim == 2:
         return Fit(coefficients, constants, errors)
     errors = None if errors is None else errors[..., 0]

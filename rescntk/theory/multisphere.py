@@ -260,25 +260,11 @@ def gram_complements(
 
 
 def over_pairs(X: np.ndarray, head: str, function: Map) -> np.ndarray:
-    """Return a function of pixel pairs as normalized kernel matrices: apply it, a head, normalize.
+    """Return normalized kernel matrices of signals: apply a function to pixel pairs, then a head.
 
-    Parameters
-    ----------
-    X : ndarray, (n_cases, n_channels, n_timepoints)
-        On the multi-sphere.
-    head : {"equivariant", "trace", "gap"}
-        GAP sees the rows of all pixel offsets, the others that of offset 0.
-    function : callable
-        Takes complements of dot products, (n_timepoints, n_offsets, n_pairs). Returns complements
-        of k kernels, (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).
-
-    Examples
-    --------
-    >>> from rescntk.theory import multisphere
-    >>> X = multisphere.sample(3, 4, 5, rng=0)
-    >>> dots = multisphere.over_pairs(X, "trace", lambda delta: delta[None])
-    >>> bool(abs(1 - dots[0] - multisphere.dot_products(X).mean(axis=2)).max() < 1e-15)
-    True
+    GAP sees the rows of all pixel offsets, the other heads that of offset 0. The function takes
+    complements of dot products, (n_timepoints, n_offsets, n_pairs). It returns complements of k
+    kernels, (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).
     """
     X = _check_on_sphere(X, "X")
     n, _, d = X.shape

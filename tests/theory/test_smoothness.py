@@ -99,7 +99,7 @@ def test_norm_of_the_gaussian_interpolant(rng, count):
         exact = mp.sqrt((mp.matrix(y).T * mp.lu_solve(K, mp.matrix(y)))[0])
         bar = tolerances.solution(count, float(mp.sqrt(mp.cond(K))))
         assert bar < 0.1
-        found = smoothness.gaussian_interpolant_norm(angles, y)
+        found = smoothness._gaussian_interpolant_norm(angles, y)
         assert abs(found / float(exact) - 1) <= bar
 
 
@@ -129,8 +129,8 @@ def test_scales_whose_squares_do_not_fit(scale):
     bar = 10 * EPS  # dividing f by its largest value rounds once
     norm = smoothness.gaussian_rkhs_norm(f, 7)
     assert abs(smoothness.gaussian_rkhs_norm(scale * f, 7) / scale / norm - 1) <= FOURIER
-    least = smoothness.gaussian_interpolant_norm(angles, y)
-    assert abs(smoothness.gaussian_interpolant_norm(angles, scale * y) / scale / least - 1) <= bar
+    least = smoothness._gaussian_interpolant_norm(angles, y)
+    assert abs(smoothness._gaussian_interpolant_norm(angles, scale * y) / scale / least - 1) <= bar
     both = smoothness.curvature([f, scale * f])
     assert abs(both[1] / both[0] - 1) <= 64**2 * FOURIER
 
@@ -146,8 +146,8 @@ def test_refusals():
         (lambda: smoothness.curvature(np.zeros(8)), "values is zero everywhere"),
         (lambda: smoothness.curvature([1.0]), r"values has shape \(1,\)"),
         (lambda: smoothness.gaussian_rkhs_ratio(0 * f, [0.0], [1.0]), "zero up to the cut-off"),
-        (lambda: smoothness.gaussian_interpolant_norm([0.0], given), r"targets has shape \(2,\)"),
-        (lambda: smoothness.gaussian_interpolant_norm(given, given), "too close for the Gaussian"),
+        (lambda: smoothness._gaussian_interpolant_norm([0.0], given), r"targets has shape \(2,\)"),
+        (lambda: smoothness._gaussian_interpolant_norm(given, given), "too close for the Gaussian"),
         (lambda: smoothness.circle([[0.0]]), r"angles has shape \(1, 1\), expected \(n,\)"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -7,7 +7,7 @@ theorem 5.1.
 
 from .decay import DecayExponents, FrequencyDecay, decay_exponents, singularity_exponent
 from .funk_hecke import Cost, Spectrum, cost, eigenvalues
-from .quadrature import harmonics, multiplicities, zonal
+from .quadrature import harmonics, multiplicities
 
 __all__ = [
     "Cost",
@@ -20,5 +20,4 @@ __all__ = [
     "harmonics",
     "multiplicities",
     "singularity_exponent",
-    "zonal",
 ]
