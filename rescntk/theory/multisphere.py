@@ -29,6 +29,8 @@ from .argument_checks import (
 )
 from .complements import activate, add_branch, check_nonzero, input_state, normalize_complements
 
+__all__ = ["contains", "dot_products", "gram_complements", "normalized_gpk", "project", "sample"]
+
 _SLACK = 2e-6
 """Largest | ‖x_j‖²/C0 − 1 | of a pixel on the multi-sphere: float32 errs by units of 1.2e-7."""
 
