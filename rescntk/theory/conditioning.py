@@ -154,12 +154,12 @@ def asymptotic_complement(
     """
     network = Network(depth, alpha=alpha, skip=skip)
     layers = check_constant(network.depth, "depth")
-    if network.branch_share == 0:
+    if network.branch_gain == 0:
         raise ValueError(
             f"alpha is {network.alpha!r}, expected a positive number: without a residual branch "
             "depth changes nothing"
         )
-    s = 1.0 / network.branch_share
+    s = network.growth / network.branch_gain if network.skip else 1.0
     return 4.5 * math.pi**2 * (s / layers) * (s / layers) / check_positive(pixels, "pixels")
 
 
@@ -314,7 +314,7 @@ def compare(
         laws = [asymptotic_condition_number(len(signals), L, alpha, skip, lengths) for L in depths]
         pairs = zip(matrices, laws, strict=True)
         sides.append([(condition_number(A), *bounds(A)[2:], law) for A, law in pairs])
-    limit = network.branch_share**-2
+    limit = (network.growth / network.branch_gain) ** 2
     rows = []
     for depth, cnn, resnet in zip(depths, *sides, strict=True):
         ratios = [cnn[k] / resnet[k] if math.isfinite(resnet[k]) else math.nan for k in (0, 1)]
