@@ -29,7 +29,7 @@ from .argument_checks import (
 )
 from .complements import activate, add_branch, check_nonzero, input_state, normalize_complements
 
-__all__ = ["contains", "dot_products", "gram_complements", "normalized_gpk", "project", "sample"]
+__all__ = ["dot_products", "gram_complements", "normalized_gpk", "project", "sample"]
 
 _SLACK = 2e-6
 """Largest | ‖x_j‖²/C0 − 1 | of a pixel on the multi-sphere: float32 errs by units of 1.2e-7."""
@@ -140,18 +140,7 @@ def _pixel_complements(channels: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.
 
 
 def contains(X: np.ndarray) -> bool:
-    """Return whether signals are on the multi-sphere: every pixel's norm √n_channels.
-
-    Parameters
-    ----------
-    X : ndarray, (n_cases, n_channels, n_timepoints)
-
-    Examples
-    --------
-    >>> from rescntk.theory import multisphere
-    >>> multisphere.contains(multisphere.sample(3, 4, 5, rng=0))
-    True
-    """
+    """Return whether signals are on the multi-sphere: every pixel's norm √n_channels."""
     return _error(check_signals(X, "X")) <= _SLACK
 
 

@@ -324,7 +324,7 @@ def alpha_threshold(
     Examples
     --------
     >>> from rescntk.theory import smoothness
-    >>> round(jacobian.alpha_threshold(5), 6)
+    >>> round(smoothness.alpha_threshold(5), 6)
     0.156469
     """
     slope = _LARGEST_SLOPE[check_choice(activation, "activation", ACTIVATIONS)]
