@@ -18,7 +18,7 @@ import numpy as np
 class LeftOutPoints(NamedTuple):
     r"""The matrix :math:`M = \delta I + A \operatorname{diag}(f) A^\top - o o^\top / s`, (n, n).
 
-    With an axis of penalties in front of f, o and s there are as many matrices.
+    f, o and s may have an axis of penalties in front, which M then has, too.
     """
 
     rows: np.ndarray  # A, (n, k)
