@@ -19,7 +19,7 @@ from rescntk import Network
 from rescntk.network import BASIC_FIELDS, check_network
 from rescntk.theory import spectrum
 from rescntk.theory.complements import activate, add_branch
-from rescntk.theory.paths import counts
+from rescntk.theory.locality import counts
 from rescntk.theory.spectrum.grid import taps
 
 STARTS = (1.05, 1.3, 2.0, 4.0)
