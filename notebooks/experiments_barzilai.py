@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import responses
 
 import rescntk as rk
 from rescntk import finite, literature, regression
@@ -80,12 +81,12 @@ def _responses(
         pixels = d if head == "trace" else None
         params = finite.init(key, network, channels, width, n_timepoints=pixels, dtype="float32")
         _, added = _train_from_start(network, params, X, y, kernel, steps, head)
-        measured.append(locality.responses(added, Z, W).pair)
+        measured.append(responses.responses(added, Z, W).pair)
         coefficients = regression.solve(kernel(X), y)
         predicted.append(
-            locality.responses(lambda S, c=coefficients, X=X: kernel(S, X) @ c, Z, W).pair
+            responses.responses(lambda S, c=coefficients, X=X: kernel(S, X) @ c, Z, W).pair
         )
-        of_kernel.append(locality.kernel_responses(kernel, Z[:3], W[:3]).pair)
+        of_kernel.append(responses.kernel_responses(kernel, Z[:3], W[:3]).pair)
     pair = _fold(np.mean(of_kernel, axis=0))[1:]
     return {"kernel": pair / pair.sum(), **_shares(measured, predicted)}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from circle import magnitudes
 
 from rescntk import plots
 from rescntk.plots.style import COLOURS, axes, finish, looks
@@ -15,7 +16,7 @@ from rescntk.theory import smoothness
 def kernel_shapes(shapes: Mapping[str, np.ndarray], ax: Any) -> None:
     """Draw kernels against the angle between their arguments, scaled to a peak of 1.
 
-    `shapes` are results of ``smoothness.kernel_shape``, by their labels.
+    `shapes` are results of ``circle.kernel_shape``, by their labels.
     """
     scaled = {label: values / values.max() for label, values in shapes.items()}
     plots.functions_on_circle(scaled, ax=ax)
@@ -41,7 +42,7 @@ def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127) -> Any:
     """Draw the Fourier coefficients of kernels on the circle up to a frequency, down to eps."""
     ax = axes()
     for (label, values), colour, marker, line in looks(shapes.items(), ("black", *COLOURS)):
-        spectrum = smoothness.magnitudes(values)
+        spectrum = magnitudes(values)
         heights = spectrum[: last + 1]
         k = np.flatnonzero(heights[1:] > np.finfo(np.float64).eps * spectrum.max()) + 1
         spread = np.unique(np.geomspace(1, len(k), 12).astype(int)) - 1

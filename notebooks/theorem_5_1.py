@@ -21,7 +21,7 @@ from rescntk.theory.argument_checks import check_theorem
 from rescntk.theory.complements import arc_cosines, check_nonzero
 from rescntk.theory.spectrum.decay import check_input_window, relative_pixels
 from rescntk.theory.spectrum.grid import shifts, taps
-from rescntk.theory.spectrum.taylor import compose, kernel_series, multiply
+from taylor import compose, kernel_series, multiply
 
 _DEGREE = 256
 """Highest degree of the power series. Later coefficients, times their power, are taken to lie

@@ -16,13 +16,17 @@ import scipy.optimize
 from scipy.special import logsumexp
 
 from rescntk import Network
+from rescntk.network import BASIC_FIELDS, check_network
 from rescntk.theory import spectrum
 from rescntk.theory.complements import activate, add_branch
-from rescntk.theory.paths import counts
+from rescntk.theory.locality import counts
 from rescntk.theory.spectrum.grid import taps
 
 STARTS = (1.05, 1.3, 2.0, 4.0)
 """Values of A from which the fit starts, against local minima."""
+
+MOST_PATHS = 2**27
+"""Most paths that are listed: 1 GiB of integers."""
 
 REACH = 60.0
 """Largest distance of log c from the range of log λ: a constant of e^−60 λ is as good as 0."""
@@ -178,12 +182,45 @@ def mixture(
     return Mixture(depths, weights, target, mixed, single, *errors)
 
 
+def path_pixels(network: Network) -> np.ndarray:
+    """Return the ends of all paths, as distances from the output pixel, (n_paths,).
+
+    A path (Barzilai et al. 2022, appendix D) is a tuple of offsets, an offset for each convolution
+    from the output to the input. The path ends at the sum of its offsets. Paths are ordered like
+    the entries of an array with an axis for each convolution, the output's first.
+
+    Parameters
+    ----------
+    network : Network
+        With at most 2^27 paths.
+
+    Examples
+    --------
+    >>> path_pixels(Network(depth=1, filter_size=3))
+    array([-1,  0,  1])
+    """
+    check_network(network, BASIC_FIELDS)
+    _, *filters = network.filters()  # the first inner filter has one tap
+    windows = [*reversed(filters), network.input_filter]
+    digits = sum(math.log10(window.size) for window in windows)  # a product may have millions
+    if digits > math.log10(MOST_PATHS):
+        raise ValueError(
+            f"network has 10^{digits:.1f} paths, which would take "
+            f"10^{digits + math.log10(8) - 9:.1f} GB to list: expected at most {MOST_PATHS} "
+            "(they multiply with each convolution)"
+        )
+    pixels = np.zeros(1, dtype=np.intp)
+    for window in windows:
+        pixels = (pixels[:, None] + np.array(window.taps)).ravel()
+    return pixels
+
+
 def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) -> np.ndarray:
     """Return the normalized equivariant "stride-q" GPK: every path has a dot product of its own.
 
     Appendix D: no two windows overlap, as if all convolutions had the stride of their filter
     (docs/theory/locality.md has the recursion). `t`, (..., n_paths), are dot products in the order
-    of ``locality.path_pixels(network)``, of a ReLU network. With `complement` they are 1 − t, and
+    of `path_pixels`, of a ReLU network. With `complement` they are 1 − t, and
     the result is 1 − K, with full relative accuracy.
     """
     delta = t if complement else 1.0 - t

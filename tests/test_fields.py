@@ -22,11 +22,11 @@ from rescntk.engines.protocol import Request, silent
 from rescntk.theory import (
     depth,
     flow,
-    jacobian,
     learning,
     limits,
     locality,
     multisphere,
+    smoothness,
     spectrum,
 )
 from rescntk.validation import KINDS, check_constant
@@ -156,7 +156,9 @@ ROOMS = {
     "theory.flow.complements": Room(
         lambda n: flow.complements(n, "ntk", X, "trace"), {"depth", *SCALES}
     ),
-    "theory.jacobian.jacobian_bound": Room(lambda n: jacobian.jacobian_bound(n, 8, 2), base=TIRER),
+    "theory.smoothness.jacobian_bound": Room(
+        lambda n: smoothness.jacobian_bound(n, 8, 2), base=TIRER
+    ),
     "theory.limits.Family, γ = 0": Room(predicted(0.0), {"depth", "trained", *SCALES}),
     "theory.limits.Family, γ = 1": Room(
         predicted(1.0),
@@ -178,7 +180,6 @@ ROOMS = {
     "theory.locality.effective_receptive_field": Room(
         lambda n: locality.effective_receptive_field(n, 9), {"input_scale"}
     ),
-    "theory.locality.path_pixels": Room(locality.path_pixels, NOT_SHAPE),
     "theory.locality.reach": Room(locality.reach, NOT_SHAPE),
     "theory.locality.width": Room(locality.width, SCALES),
     "theory.multisphere.gram_complements": Room(
@@ -197,9 +198,6 @@ ROOMS = {
             spectrum.singularity_exponent(n, 3, 12, range(p), "ntk", "gap") for p in range(1, 7)
         ],
         {"skip", "trained", *CONSTANTS},
-    ),
-    "theory.spectrum.taylor_coefficients": Room(
-        lambda n: spectrum.taylor_coefficients(n, 4, 2, "ntk"), SCALES
     ),
 }
 """Functions by their names in `rescntk`."""

@@ -9,7 +9,7 @@ import pytest
 import rescntk as rk
 from rescntk import validation
 from rescntk.kernels.call import KernelCall
-from rescntk.theory import depth, locality, multisphere, smoothness, spectrum
+from rescntk.theory import depth, locality, multisphere, smoothness
 from rescntk.validation import KINDS
 from tests.engine_names import CPU
 from tests.processes import run
@@ -68,12 +68,10 @@ HUGE = 10**14
     ("call", "says"),
     [
         (lambda: smoothness.grid(HUGE), f"n_samples is {HUGE}: 3 numbers for each sample"),
-        (lambda: smoothness.kernel_shape(rk.ResCNTK(2), HUGE), f"n_samples is {HUGE}: 8"),
         (
             lambda: smoothness.interpolation(rk.ResCNTK(2), [0.0, 1.0], [1.0, 2.0], HUGE),
             f"n_samples is {HUGE}: 9 numbers",
         ),
-        (lambda: spectrum.zonal([0.5], 2, HUGE), f"max_frequency is {HUGE}: 1 numbers"),
     ],
 )
 def test_sizes_larger_than_the_free_memory_are_refused(call, says):

@@ -80,7 +80,6 @@ def test_rooms_of_one_axis(X):
         multisphere.project,
         multisphere.dot_products,
         theory.smoothness.gaussian_kernel,
-        lambda X: locality.kernel_responses(KERNEL, X, X),
         lambda X: theory.depth.check(theory.limits.Family(rk.Network(1), 1.0), X),
     ):
         with pytest.raises(ValueError, match="only signals, not images, are supported here"):

@@ -17,7 +17,7 @@ from .restricted_ridge import (
     landmark_map,
     restricted_ridge,
 )
-from .ridge import Posterior, Solution, conjugate_gradients, interpolate, posterior, solve
+from .ridge import Posterior, Solution, interpolate, posterior, solve
 
 __all__ = [
     "Decomposition",
@@ -29,7 +29,6 @@ __all__ = [
     "Posterior",
     "RestrictedRidge",
     "Solution",
-    "conjugate_gradients",
     "decompose",
     "ensemble",
     "interpolate",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.linalg
@@ -21,7 +22,8 @@ from ..validation import (
     check_targets,
 )
 from .checks import find_groups, in_range
-from .ridge import check_resolved, fit
+from .left_out import LeftOutPoints
+from .ridge import Fit, check_resolved, fit
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Decomposition:
             Each at least 0; an array puts an axis (n_ridges,) in front of the result's. At 0 the
             coefficients do not depend on the weights. A singular K + λI is refused as by `solve`.
         """
-        return self._fit(y, ridge)[0]
+        return self._fit(y, ridge).coefficients
 
     @in_range
     def with_intercept(self, y: np.ndarray, ridge: Any = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -60,8 +62,8 @@ class Decomposition:
 
         Arguments, shapes and errors are as for `coefficients`; b has no axis (n,).
         """
-        coefficients, constants = self._fit(y, ridge, True)
-        return coefficients, constants
+        solution = self._fit(y, ridge, True)
+        return solution.coefficients, solution.intercepts
 
     @in_range
     def leave_one_out(
@@ -76,7 +78,7 @@ class Decomposition:
         """
         check_flag(intercept, "intercept")
         members = None if groups is None else find_groups(groups, len(self.eigenvalues), intercept)
-        return self._fit(y, ridge, intercept, True, members)[2]
+        return cast(np.ndarray, self._fit(y, ridge, intercept, True, members).errors)
 
     def left_out_variance(self, ridge: float, groups: Any = None) -> np.ndarray:
         r"""Return the variance of new observations at each point, left out with its group, (n,).
@@ -85,14 +87,8 @@ class Decomposition:
         :math:`(G_{gg})^{-1}` for :math:`G = (K + \lambda I)^{-1}`, as for `leave_one_out`.
         """
         ridge = check_positive(ridge, "ridge")
-        inverses, n = self._inverses(np.array(ridge)), len(self.eigenvalues)
-        if groups is None:
-            return 1.0 / (self.eigenvectors**2 @ inverses)
-        variances = np.empty(n)
-        for group in find_groups(groups, n):
-            rows = self.eigenvectors[group]
-            variances[group] = np.linalg.inv((rows * inverses) @ rows.T).diagonal()
-        return variances
+        members = None if groups is None else find_groups(groups, len(self.eigenvalues))
+        return LeftOutPoints(self.eigenvectors, self._inverses(np.array(ridge))).variances(members)
 
     @in_range
     def variance(self, cross: np.ndarray, prior: Any, ridge: float = 0.0) -> np.ndarray:
@@ -167,8 +163,8 @@ class Decomposition:
         intercept: bool = False,
         leave_one_out: bool = False,
         groups: Sequence[np.ndarray] | None = None,
-    ) -> list[np.ndarray]:
-        """Return coefficients, constants and, with `leave_one_out`, its errors (`ridge.fit`)."""
+    ) -> Fit:
+        """Return coefficients, constants and, with `leave_one_out`, its errors."""
         y = check_targets(y, len(self.eigenvalues))
         ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)")
         if self.matrix is not None and not ridges.all():
@@ -178,21 +174,15 @@ class Decomposition:
                 for value in ridges.ravel()
             ]
             parts = zip(*fits, strict=True)
-            return [np.reshape(part, (*ridges.shape, *part[0].shape)) for part in parts]
+            shape = ridges.shape
+            return Fit._make(
+                None if part[0] is None else np.reshape(part, (*shape, *part[0].shape))
+                for part in parts
+            )
         inverses = self._inverses(ridges)
         inverse = partial(self._filtered, inverses)
-        if groups is not None:
-            V = self.eigenvectors
-            return fit(
-                inverse,
-                y,
-                intercept,
-                None,
-                lambda g: (inverses[..., None, :] * V[g]) @ V[g].T,
-                groups,
-            )
-        diagonal = (lambda: inverses @ (self.eigenvectors**2).T) if leave_one_out else None
-        return fit(inverse, y, intercept, diagonal)
+        factors = (lambda: (self.eigenvectors, inverses)) if leave_one_out else None
+        return fit(inverse, y, intercept, factors, groups)
 
     def _inverses(self, ridges: np.ndarray) -> np.ndarray:
         """Return 1/(λ + ridge), (n,) or (n_ridges, n)."""
@@ -211,7 +201,8 @@ def multiply_each(A: np.ndarray, columns: np.ndarray) -> np.ndarray:
     One product for all: NumPy multiplies a stack of thin matrices in a slow loop.
     """
     wide = np.moveaxis(columns, -2, 0)
-    return np.moveaxis((A @ wide.reshape(len(wide), -1)).reshape(-1, *wide.shape[1:]), 0, -2)
+    products = A @ wide.reshape(len(wide), math.prod(wide.shape[1:]))
+    return np.moveaxis(products.reshape(-1, *wide.shape[1:]), 0, -2)
 
 
 def decompose(

@@ -26,6 +26,7 @@ from ..validation import (
 )
 from .checks import find_groups, in_range, kernel_matrix
 from .decomposition import check_case_weights, check_nonnegative, multiply_each
+from .left_out import LeftOutPoints
 from .pivoted_cholesky import LowRank
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -33,6 +34,23 @@ _EPS = float(np.finfo(np.float64).eps)
 _BLOCK = 1024
 """Signals of one call of the kernel. Raising it takes more memory, block · k numbers, and starts
 fewer calls. Chosen by reasoning: such a call takes seconds, its start milliseconds."""
+
+
+class _Spectrum(NamedTuple):
+    """Features F = u·U S Vᵀ of rank r, centred with an intercept."""
+
+    means: np.ndarray
+    """Means of [F Y]; 0 without an intercept"""
+    unit: float
+    """u: the largest singular value, whose square may leave the range of float64, or 1"""
+    S: np.ndarray
+    V: np.ndarray
+    targets: np.ndarray
+    """Uᵀ Y, (r, n_targets)"""
+
+    def rotated(self, inverses: np.ndarray) -> np.ndarray:
+        """Return u Vᵀ w, (..., r, n_targets), from 1/(S² + λ/u²), (..., r)."""
+        return (self.S * inverses)[..., None] * self.targets
 
 
 class FeatureRidge:
@@ -54,7 +72,7 @@ class FeatureRidge:
     def __init__(self) -> None:
         self._triangle = np.empty((0, 0))
         self._n, self._k, self._axes = 0, 0, 0
-        self._decompositions: dict[bool, tuple[Any, ...]] = {}
+        self._spectra: dict[bool, _Spectrum] = {}
 
     def add(
         self, F: np.ndarray, y: np.ndarray, case_weights: np.ndarray | None = None
@@ -77,7 +95,7 @@ class FeatureRidge:
             self._k, self._axes = F.shape[1], np.ndim(y)
         self._triangle = np.asarray(np.linalg.qr(rows, mode="r"))
         self._n += len(F)
-        self._decompositions = {}
+        self._spectra = {}
         return self
 
     def _check_rows(self, F: Any, y: Any, case_weights: Any) -> tuple[np.ndarray, ...]:
@@ -104,9 +122,9 @@ class FeatureRidge:
         intercept : bool, default False
             Whether to fit the constant b, without penalty. Otherwise b is 0.
         """
-        means, unit, V, _, rotated = self._solve(ridge, intercept)
-        weights = V @ rotated / unit
-        constants = means[self._k :] - means[: self._k] @ weights
+        spectrum, inverses = self._solve(ridge, intercept)
+        weights = spectrum.V @ spectrum.rotated(inverses) / spectrum.unit
+        constants = spectrum.means[self._k :] - spectrum.means[: self._k] @ weights
         if self._axes == 1:
             return weights[..., 0], constants[..., 0]
         return weights, constants
@@ -130,40 +148,33 @@ class FeatureRidge:
         shape of `y`, after an axis (n_ridges,) where `ridge` is an array. With labels `groups`,
         (m,), all rows of a group are left out together; none may be missing.
         """
-        means, unit, V, inverses, rotated = self._solve(ridge, intercept)
+        spectrum, inverses = self._solve(ridge, intercept)
         F, targets, roots = self._check_rows(F, y, case_weights)
-        F = ((F - means[: self._k]) / unit) @ V
-        if groups is not None:
-            residuals = targets - means[self._k :] - multiply_each(F, rotated)
-            rows, errors = roots * F, np.empty_like(residuals)
-            ones = roots / abs(self._triangle[0, 0])
-            for group in find_groups(groups, len(F), intercept):
-                H = (inverses[..., None, :] * rows[group]) @ rows[group].T
-                H = H + ones[group] * ones[group].T if intercept else H
-                rest = np.eye(len(group)) - H
-                check_leverages(np.linalg.eigvalsh(rest).min(), self._k)
-                errors[..., group, :] = (
-                    np.linalg.solve(rest, roots[group] * residuals[..., group, :]) / roots[group]
-                )
-            return errors[..., 0] if np.ndim(y) == 1 else errors
-        leverages = inverses @ ((roots * F) ** 2).T
-        if intercept:
-            leverages += (roots[:, 0] / abs(self._triangle[0, 0])) ** 2
-        rest = 1.0 - leverages
-        check_leverages(rest.min(), self._k)
-        errors = (targets - means[self._k :] - multiply_each(F, rotated)) / rest[..., None]
+        members = None if groups is None else find_groups(groups, len(F), intercept)
+        F = ((F - spectrum.means[: self._k]) / spectrum.unit) @ spectrum.V
+        residuals = targets - spectrum.means[self._k :]
+        residuals = roots * (residuals - multiply_each(F, spectrum.rotated(inverses)))
+        ones = roots[:, 0] / abs(self._triangle[0, 0]) if intercept else None
+        # The identity less the hat matrix of rows times √w.
+        left_out = LeftOutPoints(roots * F, -inverses, ones, identity=1.0)
+        errors = left_out.errors(residuals, members, self._check_leverage) / roots
         return errors[..., 0] if np.ndim(y) == 1 else errors
 
-    def _solve(self, ridge: Any, intercept: bool) -> tuple[Any, ...]:
-        """Return means of [F Y], u, V, 1/(S² + λ/u²), (..., r), and u Vᵀ w, (..., r, n_targets).
+    def _check_leverage(self, least: float) -> None:
+        """Raise a ValueError unless 1 − leverage is above rounding errors."""
+        if least <= self._k * _EPS:
+            raise ValueError(
+                f"F has a row of leverage {1 - least:.6g} up to rounding errors, or a group, "
+                f"expected below 1: no other row determines one direction of the features (a "
+                f"larger ridge, more rows or fewer columns)"
+            )
 
-        F is u·U S Vᵀ, centred with an intercept; else the means are 0. The unit u is the largest
-        singular value, whose square may leave the range of float64, or 1.
-        """
+    def _solve(self, ridge: Any, intercept: bool) -> tuple[_Spectrum, np.ndarray]:
+        """Return the decomposed features, and 1/(S² + λ/u²), (..., r)."""
         if not self._n:
             raise ValueError("FeatureRidge has no rows, expected a call of add first")
         k = self._k
-        if check_flag(intercept, "intercept") not in self._decompositions:
+        if check_flag(intercept, "intercept") not in self._spectra:
             # Row 0 of R is √n, or √Σw, times 1 and the means. The rows below it are the triangle
             # of centred columns.
             R, first = self._triangle, int(intercept)
@@ -171,29 +182,18 @@ class FeatureRidge:
             U, S, Vt = scipy.linalg.svd(R[first : k + 1, 1 : k + 1], full_matrices=False)
             unit = float(S.max(initial=0.0)) or 1.0
             targets = U.T @ R[first : k + 1, k + 1 :]
-            self._decompositions[intercept] = means, unit, S / unit, Vt.T, targets
-        means, unit, S, V, targets = self._decompositions[intercept]
-        ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)") / unit / unit
+            self._spectra[intercept] = _Spectrum(means, unit, S / unit, Vt.T, targets)
+        spectrum = self._spectra[intercept]
+        ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)") / spectrum.unit / spectrum.unit
         least = (max(self._n, k) * _EPS) ** 2
-        smallest = ridges.min() + (0.0 if len(S) < k else S[-1] ** 2)
+        smallest = ridges.min() + (0.0 if len(spectrum.S) < k else spectrum.S[-1] ** 2)
         if smallest <= least:
             raise ValueError(
                 f"F of shape {(self._n, k)} has linearly dependent columns: the smallest squared "
                 f"singular value plus the ridge is {smallest:.3g} times the largest, expected "
                 f"above {least:.3g} (a larger ridge, more rows or fewer columns)"
             )
-        inverses = 1.0 / (S**2 + ridges[..., None])
-        return means, unit, V, inverses, (S * inverses)[..., None] * targets
-
-
-def check_leverages(least: float, k: int) -> None:
-    """Raise a ValueError unless 1 − leverage is above rounding errors for k features."""
-    if least <= k * _EPS:
-        raise ValueError(
-            f"F has a row of leverage {1 - least:.6g} up to rounding errors, or a group, expected "
-            f"below 1: no other row determines one direction of the features (a larger "
-            f"ridge, more rows or fewer columns)"
-        )
+        return spectrum, 1.0 / (spectrum.S**2 + ridges[..., None])
 
 
 @dataclass(frozen=True)

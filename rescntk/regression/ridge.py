@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,38 +13,20 @@ from ..arrays import resolution, rounding_unit
 from ..validation import (
     check_batches,
     check_constant,
-    check_depth,
     check_flag,
     check_kernel,
-    check_positive,
     check_shape,
     check_symmetric,
     check_targets,
 )
-from .checks import in_range, kernel_matrix, powers_of_targets
+from .checks import in_range, kernel_matrix
+from .conjugate_gradients import Solution, column_norms, conjugate_gradients
+from .left_out import LeftOutPoints
 
 _CLOSE = 10.0
 """LAPACK's estimate of 1/condition below _CLOSE·n·eps is checked by the eigenvalues; a pure number.
 Raising it only costs time. Chosen with a margin: the estimate is seldom off by more than a factor
 of 3 (LAPACK Users' Guide)."""
-
-
-class Solution(NamedTuple):
-    """The result of `solve` for (K + λI) A + 1b = Y, with 1ᵀA = 0 if there is an intercept b."""
-
-    coefficients: np.ndarray
-    """A, of the shape of Y"""
-    residuals: np.ndarray
-    """‖Y − (K + λI) A − 1b‖ / ‖Y‖ of each target, () or (n_targets,), from one more product with
-    K; 0 where Y is 0. With an intercept the divisor is ‖Y − mean(Y)‖."""
-    iterations: int
-    """Number of products with K before the last; 0 by Cholesky"""
-    history: np.ndarray
-    """(iterations + 1,) or (iterations + 1, n_targets): the recursion's own residuals"""
-    intercepts: Any = 0.0
-    """b, () or (n_targets,); 0 without an intercept"""
-    errors: np.ndarray | None = None
-    """Leave-one-out errors, of the shape of Y; None if not asked for"""
 
 
 @in_range
@@ -69,8 +50,8 @@ def solve(
     ----------
     K : array_like (n, n), or an object with ``shape`` and ``K @ v``
         Symmetric, positive semidefinite. An array without a preconditioner is factorized by
-        Cholesky. Any other K, such as a matrix of `rescntk.stored`, is only multiplied by vectors,
-        in conjugate gradients.
+        Cholesky. Any other K is only multiplied by vectors, in conjugate gradients: a matrix of
+        `rescntk.stored`, or ``scipy.sparse.linalg.aslinearoperator(array)``.
     y : ndarray, (n,) or (n, n_targets)
         Values at the given points.
     ridge : float, default 0.0
@@ -82,8 +63,10 @@ def solve(
         `restricted_ridge` has them for many signals.
     preconditioner : LowRank or ndarray (n, rank), optional
         The result of `pivoted_cholesky`, or its factor F, for conjugate gradients.
-    tolerance, max_iterations
-        As for `conjugate_gradients`.
+    tolerance : float, default 1e-6
+        Relative residual norm ‖Y − (K + λI) A‖ / ‖Y‖ at which conjugate gradients end for a target.
+    max_iterations : int, default 1000
+        Most iterations of conjugate gradients. A warning follows if a target is not solved by then.
 
     Returns
     -------
@@ -95,7 +78,8 @@ def solve(
     ------
     ValueError
         By Cholesky: if the smallest eigenvalue of K + λI is at most n·eps·λ_max, with eps of K's
-        dtype (mostly by two equal points). By conjugate gradients: see there.
+        dtype (mostly by two equal points). By conjugate gradients: if K + λI is not positive
+        definite, λ is 0 with a preconditioner, or products with K are not finite real numbers.
     OverflowError
         If results exceed float64.
 
@@ -121,71 +105,73 @@ def solve(
                 "leave_one_out is True, expected False for conjugate gradients: give K as an "
                 "array without a preconditioner, or use restricted_ridge"
             )
-        limits: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
         return conjugate_gradients(
-            K, y, ridge, intercept=intercept, preconditioner=preconditioner, **limits
+            K, y, ridge, intercept, preconditioner, tolerance, max_iterations
         )
     K, eps = check_symmetric(K, "K"), rounding_unit(K)
     y, ridge = check_targets(y, len(K)), check_constant(ridge, "ridge")
     factor = _cholesky(K, ridge, eps)
     inverse = partial(scipy.linalg.cho_solve, (factor, True))
 
-    def diagonal() -> np.ndarray:
-        root = np.tril(scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)[0])
-        return np.einsum("ij,ij->j", root, root)
-
     if not (intercept or leave_one_out):
         return inverse(y)
-    A, b, *errors = fit(inverse, y, intercept, diagonal if leave_one_out else None)
-    left = y - K @ A - ridge * A - b
-    norms = _column_norms(y - y.mean(axis=0) if intercept else y)
+
+    def inverse_factors() -> tuple[np.ndarray, np.ndarray]:
+        root = scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
+        return root.T, np.ones(len(K))  # G = L⁻ᵀ L⁻¹
+
+    beta, b, errors = fit(inverse, y, intercept, inverse_factors if leave_one_out else None)
+    left = y - K @ beta - ridge * beta - b
+    norms = column_norms(y - y.mean(axis=0) if intercept else y)
     residuals = np.linalg.norm(left / norms, axis=0)
-    return Solution(A, residuals, 0, residuals[None], b, *errors)
+    return Solution(beta, residuals, 0, residuals[None], b, errors)
+
+
+class Fit(NamedTuple):
+    """Coefficients of a kernel regression, with an axis for penalties in front or without."""
+
+    coefficients: np.ndarray
+    """β, (..., n) or (..., n, n_targets)"""
+    intercepts: np.ndarray
+    """b, (...) or (..., n_targets); 0 without an intercept"""
+    errors: np.ndarray | None
+    """Errors of points left out, of the shape of β; None if not asked for"""
 
 
 def fit(
     inverse: Callable[[np.ndarray], np.ndarray],
     y: np.ndarray,
     intercept: bool,
-    diagonal: Callable[[], np.ndarray] | None,
-    block: Callable[[np.ndarray], np.ndarray] | None = None,
-    groups: Sequence[np.ndarray] = (),
-) -> list[np.ndarray]:
-    r"""Return coefficients β, constants b and, with a diagonal or blocks, errors when left out.
+    inverse_factors: Callable[[], tuple[np.ndarray, np.ndarray]] | None = None,
+    groups: Sequence[np.ndarray] | None = None,
+) -> Fit:
+    r"""Return coefficients β, constants b and, with `inverse_factors`, errors of points left out.
 
-    With :math:`G = (K + \lambda I)^{-1}` they are :math:`b = 1^\top G y / 1^\top G 1`,
-    :math:`\beta = B y` and :math:`\beta_i / B_{ii}`, where
-    :math:`B = G - G 1 1^\top G / (1^\top G 1)`. Without an intercept :math:`b = 0`, :math:`B = G`.
-    `inverse` multiplies G by columns (n, m): (..., n, m). `diagonal` returns G_ii, (..., n).
-    `block` returns G_gg of k indices g, (..., k, k). The errors of a group g, left out as a whole,
-    are :math:`B_{gg}^{-1} \beta_g`.
+    With :math:`G = (K + \lambda I)^{-1}` they are :math:`b = 1^\top G y / 1^\top G 1` and
+    :math:`\beta = B y`, where :math:`B = G - G 1 1^\top G / (1^\top G 1)`. Without an intercept
+    :math:`b = 0`, :math:`B = G`. `inverse` multiplies G by columns (n, m): (..., n, m).
+    `inverse_factors` returns A, (n, k), and f, (..., k), of :math:`G = A diag(f) A^\top`.
+    `groups` are indices of points that are left out together.
     """
-    if intercept and diagonal is not None and len(y) == 1:
+    if intercept and inverse_factors is not None and len(y) == 1:
         raise ValueError(f"y has shape {y.shape}, expected two values: one is the intercept")
-    targets = y.reshape(len(y), -1)
-    correction: np.ndarray | float = 0.0
+    targets, errors = y.reshape(len(y), -1), None
+    ones, total = None, np.ones(1)
     if intercept:
         solved = inverse(np.column_stack([targets, np.ones(len(y))]))
         coefficients, ones = solved[..., :-1], solved[..., -1]
         total = ones.sum(axis=-1, keepdims=True)
-        constants, correction = ones @ targets / total, ones * (ones / total)
+        constants = ones @ targets / total
         coefficients = coefficients - ones[..., None] * constants[..., None, :]
     else:
         coefficients = inverse(targets)
         constants = np.zeros((*coefficients.shape[:-2], targets.shape[1]))
-    results = [coefficients, constants]
-    if block is not None:
-        errors = np.empty_like(coefficients)
-        for group in groups:
-            B = block(group)
-            if intercept:
-                part = ones[..., group]
-                B = B - part[..., :, None] * (part / total)[..., None, :]
-            errors[..., group, :] = np.linalg.solve(B, coefficients[..., group, :])
-        results.append(errors)
-    if diagonal is not None:
-        results.append(coefficients / (diagonal() - correction)[..., None])
-    return results if y.ndim == 2 else [result[..., 0] for result in results]
+    if inverse_factors is not None:
+        errors = LeftOutPoints(*inverse_factors(), ones, total).errors(coefficients, groups)
+    if y.ndim == 2:
+        return Fit(coefficients, constants, errors)
+    errors = None if errors is None else errors[..., 0]
+    return Fit(coefficients[..., 0], constants[..., 0], errors)
 
 
 def _cholesky(K: np.ndarray, ridge: float, eps: float) -> np.ndarray:
@@ -305,142 +291,3 @@ def posterior(
             f"be {variance[worst]:.3g}, expected matrices of one kernel"
         )
     return Posterior(mean, np.maximum(variance, 0.0))
-
-
-@in_range
-def conjugate_gradients(
-    K: Any,
-    y: np.ndarray,
-    ridge: float = 0.0,
-    *,
-    intercept: bool = False,
-    preconditioner: Any = None,
-    tolerance: float = 1e-6,
-    max_iterations: int = 1000,
-) -> Solution:
-    r"""Return the `Solution` A of :math:`(K + \lambda I) A = Y` by conjugate gradients.
-
-    Each iteration multiplies K once, for all targets. Each target stops at the tolerance.
-    ``docs/theory/large_grams.md`` has the formulas, also with an intercept (Gould et al. 2001).
-
-    Parameters
-    ----------
-    K, y, ridge, intercept, preconditioner
-        As for `solve`.
-    tolerance : float, default 1e-6
-        Relative residual norm ‖Y − (K + λI) A‖ / ‖Y‖ at which a target is solved.
-    max_iterations : int, default 1000
-        A warning follows if a target is not solved by then.
-
-    Raises
-    ------
-    ValueError
-        If K + λI is not positive definite, λ is 0 with a preconditioner, or products with K are
-        not finite real numbers.
-    OverflowError
-        If results exceed float64.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from rescntk import regression
-    >>> found = regression.conjugate_gradients(np.diag([1.0, 2.0]), np.array([2.0, 2.0]))
-    >>> found.coefficients.round(6), found.iterations
-    (array([2., 1.]), 2)
-    """
-    shape = tuple(getattr(K, "shape", ()))
-    if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0 or not hasattr(K, "__matmul__"):
-        raise ValueError(
-            f"K is a {type(K).__name__} of shape {shape}, expected a matrix (n, n) with K @ v"
-        )
-    n = int(shape[0])
-    if hasattr(K, "__array__"):
-        K = check_shape(K, "K", shape)
-    y, ridge = check_targets(y, n), check_constant(ridge, "ridge")
-    tolerance = check_positive(tolerance, "tolerance")
-    max_iterations = check_depth(max_iterations, "max_iterations")
-    check_flag(intercept, "intercept")
-    precondition = _preconditioner(preconditioner, n, ridge, intercept)
-    Y = y.reshape(n, -1)
-    powers = powers_of_targets(Y)
-    Y = np.ldexp(Y, -powers)
-    mean = Y.mean(axis=0) if intercept else np.zeros(Y.shape[1])
-    unit = _column_norms(Y - mean)
-    Y = (Y - mean) / unit
-
-    def product(V: np.ndarray) -> np.ndarray:
-        return check_shape(K @ V, "K @ v", V.shape) + ridge * V
-
-    A, R = np.zeros(Y.shape), Y - Y.mean(axis=0) if intercept else Y.copy()
-    Z = precondition(R)
-    P, energy = Z.copy(), (R * Z).sum(axis=0)
-    history = [np.linalg.norm(R, axis=0)]
-    active = np.flatnonzero(history[0] > tolerance)
-    while len(active) and len(history) <= max_iterations:
-        directions = P[:, active]
-        Q = product(directions)
-        curvature = (directions * Q).sum(axis=0)
-        if not (curvature > 0).all():
-            raise ValueError(
-                f"K of shape {(n, n)} plus the ridge is not positive definite: pᵀ(K + λI)p is "
-                f"{curvature.min():.3g} for a direction p, expected above 0"
-            )
-        step = energy[active] / curvature
-        A[:, active] += step * directions
-        residual = R[:, active] - step * Q
-        # The intercept absorbs the mean.
-        R[:, active] = residual - residual.mean(axis=0) if intercept else residual
-        Z = precondition(R[:, active])
-        before, energy[active] = energy[active], (R[:, active] * Z).sum(axis=0)
-        P[:, active] = Z + energy[active] / before * directions
-        history.append(np.linalg.norm(R, axis=0))
-        active = active[history[-1][active] > tolerance]
-    left = Y - product(A)
-    b = left.mean(axis=0) if intercept else np.zeros(Y.shape[1])
-    residuals = np.linalg.norm(left - b, axis=0)
-    if (history[-1] > tolerance).any() or (residuals > 10 * tolerance).any():
-        warnings.warn(
-            f"conjugate gradients stopped after {len(history) - 1} iterations at a residual of "
-            f"{residuals.max():.2g}, expected {tolerance:.2g}: a larger ridge, a preconditioner "
-            f"of higher rank or more iterations help",
-            scipy.linalg.LinAlgWarning,
-            stacklevel=3,
-        )
-    A, b = (np.ldexp(part, powers) for part in (A * unit, b * unit + mean))
-    table = np.array(history)
-    if y.ndim == 1:
-        A, residuals, table, b = A[:, 0], residuals[0], table[:, 0], b[0]
-    return Solution(A, residuals, len(table) - 1, table, b)
-
-
-def _column_norms(Y: np.ndarray) -> np.ndarray:
-    """Return the norm of each column, and 1 for columns of zeros."""
-    largest = np.abs(Y).max(axis=0)  # squares of the columns may overflow
-    largest = np.where(largest == 0, 1.0, largest)
-    norms = np.linalg.norm(Y / largest, axis=0) * largest
-    return np.where(norms == 0, 1.0, norms)
-
-
-def _preconditioner(
-    given: Any, n: int, ridge: float, intercept: bool
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function r → λ (F Fᵀ + λI)⁻¹ r, with an intercept within vectors of sum 0."""
-    if given is not None:
-        F = getattr(given, "factor", given)
-        F = check_shape(F, "preconditioner", f"({n}, rank)", lambda s: len(s) == 2 and s[0] == n)
-        check_positive(ridge, "ridge")
-        U, S, _ = scipy.linalg.svd(F, full_matrices=False)
-        weights = (ridge / (S**2 + ridge))[:, None]
-
-    def inverse(R: np.ndarray) -> np.ndarray:
-        if given is None:
-            return R
-        parts = U.T @ R
-        return (R - U @ parts) + U @ (weights * parts)
-
-    def within_sum_0(R: np.ndarray) -> np.ndarray:
-        Z = inverse(R)
-        return Z - ones * (Z.sum(axis=0) / ones.sum())
-
-    ones = inverse(np.ones((n, 1)))
-    return within_sum_0 if intercept else inverse

@@ -1,4 +1,4 @@
-"""The folder of a stored Gram: a Zarr group with description, signals, kernels, finished blocks.
+"""The folder of a stored Gram: a Zarr group with description, signals and kernels.
 
 Zarr writes each chunk under another name, renames it, and checks its CRC-32C when it is read: a
 chunk that can be read is whole. A Gram may come from elsewhere: a link in it could lead a write to
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import zarr
@@ -19,12 +20,12 @@ from zarr.codecs import Crc32cCodec
 
 from ..arrays import Batch, SignalList
 from ..kernels.description import check_description, describe_signals
-from ..validation import check_depth, check_free_memory
+from ..validation import check_depth, check_flag, check_free_memory
 
 DESCRIPTION, LABELS = "rescntk", "labels"
 """Names of the group's attributes: what is computed, and labels of the signals by "X" and "Z"."""
 
-FORMAT = 2
+FORMAT = 3
 """Version of the folder's layout, an integer."""
 
 _SIGNALS_PER_CHUNK = 256
@@ -39,38 +40,13 @@ _LARGEST_BLOCK = 1 << 16
 _MOST_BLOCKS = 1 << 22
 """Most blocks of a Gram. Raising it makes lists of blocks that fill the memory."""
 
-_MARKS = 4096
-"""Blocks of a row whose marks share a file, of 32 kB. A mark rewrites it; more make it longer."""
 
-
-class Block(NamedTuple):
-    """A block of a Gram: one chunk of each kind and depth, and its corner that is on disk."""
-
-    row: int
-    column: int  # its place among the blocks
-    height: int
-    width: int  # fewer than the block's size at the lower and the right edge
-    done_height: int = 0
-    done_width: int = 0
-
-    @property
-    def is_done(self) -> bool:
-        return (self.done_height, self.done_width) == (self.height, self.width)
-
-    def missing_parts(self, mirrored: bool) -> list[tuple[slice, slice]]:
-        """Return the rectangles that are not on disk, as slices within the block.
-
-        If the block is `mirrored` at its diagonal, a part below the diagonal is left out.
-        """
-        old_rows, new_rows = slice(0, self.done_height), slice(self.done_height, self.height)
-        old_columns, new_columns = slice(0, self.done_width), slice(self.done_width, self.width)
-        parts = [(old_rows, new_columns), (new_rows, new_columns), (new_rows, old_columns)]
-        kept = parts[: 2 if mirrored else 3]
-        return [part for part in kept if all(side.stop > side.start for side in part)]
+Block = tuple[int, int]
+"""Row and column of a block among the blocks: one chunk of each kind and depth."""
 
 
 class Folder:
-    """A group with the arrays of the kinds, the signals X and Z, and the finished blocks `done`.
+    """A group with the arrays of the kinds, and the signals X and Z.
 
     Nothing is written unless asked for. Links are looked for unless they are known to be absent.
     """
@@ -90,7 +66,6 @@ class Folder:
             self.is_symmetric = self.description["Z"] is None
             self.shape, chunks = layout(self.description)
             self.arrays = {kind: self.group[kind] for kind in self.description["kinds"]}
-            self._done = self.group["done"]
             for kind, array in self.arrays.items():
                 self._check_array(kind, array, chunks)
         except Exception as error:  # Zarr raises many kinds of errors for damaged files
@@ -154,84 +129,83 @@ class Folder:
         old = sum(lengths) if axis else n
         signals.resize((*signals.shape[:axis], old, *signals.shape[axis + 1 :]))
         signals.append(values, axis=axis)
-        self.description = self.description | {"X": described}
-        self.group.attrs[DESCRIPTION] = self.description
-        self.shape, _ = layout(self.description)
+        self.describe(X=described, growing=True)
 
     # -- blocks
 
     def blocks(self) -> list[Block]:
-        """Return all blocks, of a symmetric Gram the upper half, with their corners on disk."""
-        size, (n, m) = self.description["block"], self.shape[-2:]
-        counts = -(-n // size), -(-m // size)
-        done = np.zeros((*counts, 2), int)
-        rows, columns = (min(pair) for pair in zip(counts, self._done.shape, strict=False))
-        done[:rows, :columns] = self._done[:rows, :columns]
-        return [
-            Block(row, column, *shape, *map(min, shape, done[row, column].tolist()))
-            for row in range(counts[0])
-            for column in range(row if self.is_symmetric else 0, counts[1])
-            for shape in [(min(size, n - row * size), min(size, m - column * size))]
-        ]
+        """Return all blocks, of a symmetric Gram the upper half."""
+        rows, columns = (-(-n // self.description["block"]) for n in self.shape[-2:])
+        everything = np.ndindex(rows, columns)
+        return [(i, k) for i, k in everything if i <= k or not self.is_symmetric]
+
+    def missing(self) -> list[Block]:
+        """Return the blocks without a file; after an interrupted `append` all that lack a value."""
+        if self.description["growing"]:
+            return self.unfinished()
+        return [b for b in self.blocks() if not all(file.exists() for file in self._files(b))]
+
+    def unfinished(self) -> list[Block]:
+        """Return the blocks that are missing or damaged; all are read."""
+        return [block for block in self.blocks() if not self.is_whole(block)]
+
+    def is_whole(self, block: Block) -> bool:
+        """Return whether a block and its mirror image can be read, without a NaN; both are read."""
+        images = (self.read(image).values() for image in self.images(block))
+        return not any(np.isnan(values).any() for image in images for values in image)
 
     def resize(self) -> None:
         """Give the arrays the described shape."""
         for array in self.arrays.values():
             if array.shape != self.shape:
                 array.resize(self.shape)
-        counts = _counts(self.description)
-        if self._done.shape[:2] != counts:
-            self._done.resize((*counts, 2))
 
-    def mark(self, block: Block, height: int, width: int) -> None:
-        """Note which corner of a block is on disk."""
-        self._done[block.row, block.column] = height, width
+    def describe(self, **changes: Any) -> None:
+        """Change parts of the description, on disk too."""
+        self.description = self.description | changes
+        self.group.attrs[DESCRIPTION] = self.description
+        self.shape, _ = layout(self.description)
 
     def images(self, block: Block) -> list[Block]:
         """Return the block, and its mirror image where a symmetric Gram has another block there."""
-        if not self.is_symmetric or block.row == block.column:
-            return [block]
-        row, column, height, width, *done = block
-        return [block, Block(column, row, width, height, *reversed(done))]
+        row, column = block
+        return [block] if row == column or not self.is_symmetric else [block, (column, row)]
 
     def region(self, block: Block) -> tuple[slice, slice]:
         """Return the rows and columns of a block."""
-        top, left = (self.description["block"] * place for place in block[:2])
-        return slice(top, top + block.height), slice(left, left + block.width)
+        size, (n, m) = self.description["block"], self.shape[-2:]
+        top, left = size * block[0], size * block[1]
+        return slice(top, min(top + size, n)), slice(left, min(left + size, m))
 
     def read(self, block: Block) -> dict[str, np.ndarray]:
-        """Return the values of a block by kind, NaN where they are missing."""
-        region = (..., *self.region(block))
-        return {kind: np.array(array[region]) for kind, array in self.arrays.items()}
+        """Return the values of a block by kind, NaN where they are missing or cannot be read."""
+        region = self.region(block)
+        shape, values = [side.stop - side.start for side in region], {}
+        for kind, array in self.arrays.items():
+            values[kind] = np.full((*self.shape[:-2], *shape), np.nan, array.dtype)
+            with suppress(Exception):  # Zarr's codecs raise many kinds of errors
+                part = array[(..., *region)]  # smaller after an interrupted `append`
+                values[kind][..., : part.shape[-2], : part.shape[-1]] = part
+        return values
 
     def write(self, block: Block, values: dict[str, np.ndarray]) -> None:
-        """Write the values of a block by kind, and its mirror image."""
+        """Write the values of a block by kind, and its mirror image.
+
+        Zarr can neither read nor write a damaged chunk: the files are deleted first.
+        """
+        for file in self._files(block):
+            file.unlink(missing_ok=True)
         for image in self.images(block):
             for kind, array in self.arrays.items():
                 value = values[kind] if image is block else values[kind].swapaxes(-1, -2)
                 array[(..., *self.region(image))] = value
 
-    def discard(self, block: Block) -> None:
-        """Delete a block and its mirror image: Zarr can neither read nor write a damaged chunk."""
+    def _files(self, block: Block) -> Iterator[Path]:
+        """Yield the files of a block and its mirror image."""
         for image in self.images(block):
             for kind, array in self.arrays.items():
                 for depth in np.ndindex(self.shape[:-2]):
-                    key = array.metadata.encode_chunk_key((*depth, *image[:2]))
-                    (self.path / kind / key).unlink(missing_ok=True)
-
-    def damaged(self) -> list[Block]:
-        """Return the blocks on disk that cannot be read, or have a NaN; all are read."""
-        return [block for block in self.blocks() if block.done_height and self._is_damaged(block)]
-
-    def _is_damaged(self, block: Block) -> bool:
-        try:
-            return any(
-                bool(np.isnan(values[..., : image.done_height, : image.done_width]).any())
-                for image in self.images(block)
-                for values in self.read(image).values()
-            )
-        except Exception:  # Zarr's codecs raise many kinds of errors
-            return True
+                    yield self.path / kind / array.metadata.encode_chunk_key((*depth, *image))
 
 
 def refuse_links(root: Path) -> None:
@@ -254,7 +228,7 @@ def read_description(group: Any) -> dict[str, Any]:
             f"its format is {description.get('format')!r}, of another version of rescntk: "
             f"begin it anew"
         )
-    return check_description(description, format=check_depth, block=check_block)
+    return check_description(description, format=check_depth, block=check_block, growing=check_flag)
 
 
 def check_block(block: Any, name: str = "block") -> int:
@@ -278,7 +252,7 @@ def layout(description: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...
     """Return shape and chunks of a description's arrays."""
     X, Z, depths, block = (description[name] for name in ("X", "Z", "depths", "block"))
     n, m = X["shape"][0], (Z or X)["shape"][0]
-    count = math.prod(_counts(description))
+    count = -(-n // block) * -(-m // block)
     if count > _MOST_BLOCKS:
         raise ValueError(
             f"block is {block}, which cuts {n} × {m} values into {count} blocks, expected at most "
@@ -290,12 +264,6 @@ def layout(description: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...
     return (len(depths), n, m), (1, block, width)
 
 
-def _counts(description: dict[str, Any]) -> tuple[int, int]:
-    """Return the numbers of blocks of a column and of a row."""
-    X, Z, block = (description[name] for name in ("X", "Z", "block"))
-    return -(-X["shape"][0] // block), -(-(Z or X)["shape"][0] // block)
-
-
 def fill(group: Any, description: dict[str, Any], X: Batch, Z: Batch | None) -> None:
     """Make the arrays of a new Gram, and write its description last."""
     for name, signals in (("X", X), ("Z", Z)):
@@ -305,9 +273,6 @@ def fill(group: Any, description: dict[str, Any], X: Batch, Z: Batch | None) -> 
     options = {"shape": shape, "chunks": chunks, "dtype": description["dtype"]}
     for kind in description["kinds"]:
         group.create_array(kind, fill_value=float("nan"), **options, **_LAYOUT)
-    counts = _counts(description)
-    marks: Any = {"shape": (*counts, 2), "chunks": (1, _MARKS, 2), "dtype": "int32"}
-    group.create_array("done", fill_value=0, **marks, **_LAYOUT)
     group.attrs[DESCRIPTION] = description
 
 

@@ -6,6 +6,8 @@ from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .._version import __version__
 from ..kernels import gram
 from ..kernels.description import OPTIONS, RECURSION, network_of
@@ -17,14 +19,12 @@ def compute_block(path: Path, block: Block, threads: int | None) -> Block:
     folder = Folder(path, writable=True, links_checked=True)
     description = folder.description
     check_version(path, description)
-    is_diagonal = folder.is_symmetric and block.row == block.column
-    if not block.done_height:
-        folder.discard(block)
+    is_diagonal = folder.is_symmetric and block[0] == block[1]
     rows, columns = folder.region(block)
     left = folder.signals("X", rows)
     right = left if is_diagonal else folder.signals("X" if folder.is_symmetric else "Z", columns)
     values = folder.read(block)
-    for rows, columns in block.missing_parts(mirrored=is_diagonal):
+    for rows, columns in missing_parts(values, is_diagonal):
         is_square = is_diagonal and rows == columns
         kernels: Any = gram(
             network_of(description),
@@ -39,6 +39,26 @@ def compute_block(path: Path, block: Block, threads: int | None) -> Block:
                 values[kind][..., columns, rows] = value.swapaxes(-1, -2)
     folder.write(block, values)
     return block
+
+
+def missing_parts(values: dict[str, np.ndarray], mirrored: bool) -> list[tuple[slice, slice]]:
+    """Return the rectangles beside the corner of a block that is known, as slices within it.
+
+    Signals that are appended leave a known corner. If the block is `mirrored` at its diagonal, the
+    part below the diagonal is left out.
+    """
+    lacking = [
+        np.isnan(value).reshape(-1, *value.shape[-2:]).any(axis=0) for value in values.values()
+    ]
+    known = ~np.logical_or.reduce(lacking)
+    height, width = int(known[:, 0].sum()), int(known[0].sum())
+    if not known[:height, :width].all():
+        height = width = 0
+    old_rows, new_rows = slice(0, height), slice(height, known.shape[0])
+    old_columns, new_columns = slice(0, width), slice(width, known.shape[1])
+    parts = [(old_rows, new_columns), (new_rows, new_columns), (new_rows, old_columns)]
+    kept = parts[: 2 if mirrored else 3]
+    return [part for part in kept if all(side.stop > side.start for side in part)]
 
 
 def check_version(path: Path, description: dict[str, Any]) -> None:

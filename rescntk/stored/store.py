@@ -127,7 +127,7 @@ def gram(
     warn_of_remains(path)
     if is_new:
         try:
-            create(path, here, *batches, overwrite=overwrite)
+            create(path, here | {"growing": False}, *batches, overwrite=overwrite)
         except OSError:
             if overwrite or not path.exists():  # else another job has just made the folder
                 raise
@@ -237,7 +237,7 @@ class StoredGram:
     @property
     def missing(self) -> list[tuple[int, int]]:
         """The blocks (row, column) not yet done; of a symmetric Gram the upper half."""
-        return [block[:2] for block in self._folder.blocks() if not block.is_done]
+        return self._folder.missing()
 
     @property
     def complete(self) -> bool:
@@ -341,8 +341,8 @@ class StoredGram:
         self, known: dict[str, Any], threads: int | None, client: Any, progress: bool
     ) -> StoredGram:
         """Do as `resume`; `known` signals "X" and "Z" repair signals on disk. Each is read once."""
-        damaged = None if self.missing else self._folder.damaged()
-        if damaged == [] and all(map(self._folder.holds, known)):
+        blocks = None if self.missing else self._folder.unfinished()
+        if blocks == [] and all(map(self._folder.holds, known)):
             return self  # even where nothing can be written
         advice = "finished blocks stay, and after an interruption the same call goes on"
         with locked(self.path):
@@ -351,17 +351,16 @@ class StoredGram:
                 scrap.unlink(missing_ok=True)
             folder.check_signals(known)
             folder.resize()
-            for block in folder.damaged() if damaged is None else damaged:
-                folder.mark(block, 0, 0)
-            blocks = [block for block in folder.blocks() if not block.is_done]
+            blocks = folder.unfinished() if blocks is None else blocks
             bar = progress_bar(progress, len(blocks), "block", name=self.path.name, advice=advice)
             with (
                 closing(jobs.finished(client, self.path, blocks, threads)) as finished,
                 bar as tick,
             ):
-                for block in finished:
-                    folder.mark(block, block.height, block.width)
+                for _ in finished:
                     tick(1)
+            if folder.description["growing"]:
+                folder.describe(growing=False)
         self._open(self.path)
         return self
 
@@ -411,9 +410,9 @@ class StoredMatrix:
             with suppress(Exception):  # Zarr's codecs raise many kinds of errors
                 values = np.asarray(self._array[(*self._depth, rows, columns)], np.float64)
             if np.isnan(values).any():
-                raise ValueError(f"block {block[:2]} of {self._folder.path} is lost: resume it")
+                raise ValueError(f"block {block} of {self._folder.path} is lost: resume it")
             result[rows] += values @ v[columns]
-            if self._folder.is_symmetric and block.row != block.column:
+            if self._folder.is_symmetric and block[0] != block[1]:
                 result[columns] += values.T @ v[rows]
         return result
 

@@ -9,7 +9,6 @@ from typing import Any
 __all__ = [
     "conditioning",
     "depth",
-    "jacobian",
     "learning",
     "limits",
     "locality",

@@ -130,9 +130,9 @@ def asymptotic_complement(
 ) -> float:
     r"""Return the asymptote of 1 − (normalized GPK) over depth on the multi-sphere.
 
-    :math:`\delta_L/d` with :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}`, s being the
-    `slowdown` and d the `pixels`. Not in the paper; derived in docs/theory/depth_limits.md,
-    section 4.
+    :math:`\delta_L/d` with :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}`. s is 1 over
+    ``Network.branch_share``, :math:`(1+\alpha^2)/\alpha^2`, and d are the `pixels`. Not in the
+    paper; derived in docs/theory/depth_limits.md, section 4.
 
     Parameters
     ----------
@@ -154,7 +154,12 @@ def asymptotic_complement(
     """
     network = Network(depth, alpha=alpha, skip=skip)
     layers = check_constant(network.depth, "depth")
-    s = slowdown(network.alpha) if network.skip else 1.0
+    if network.branch_gain == 0:
+        raise ValueError(
+            f"alpha is {network.alpha!r}, expected a positive number: without a residual branch "
+            "depth changes nothing"
+        )
+    s = network.growth / network.branch_gain if network.skip else 1.0
     return 4.5 * math.pi**2 * (s / layers) * (s / layers) / check_positive(pixels, "pixels")
 
 
@@ -199,29 +204,6 @@ def asymptotic_condition_number(
     centred = np.eye(n) - 1.0 / n
     eigenvalues = scipy.linalg.eigvalsh(centred @ (centred / lengths[:, None]))
     return float(count / (delta * eigenvalues[1]))
-
-
-def slowdown(alpha: float) -> float:
-    """Return s = (1+α²)/α²: s layers of a ResNet act like one layer without skip connections.
-
-    Parameters
-    ----------
-    alpha : float
-        Positive.
-
-    Examples
-    --------
-    >>> from rescntk.theory import conditioning
-    >>> conditioning.slowdown(0.5)
-    5.0
-    """
-    network = Network(1, alpha=alpha)
-    if network.branch_gain == 0:
-        raise ValueError(
-            f"alpha is {network.alpha!r}, expected a positive number: without a residual branch "
-            "depth changes nothing"
-        )
-    return network.growth / network.branch_gain
 
 
 class ComparisonRow(NamedTuple):
@@ -332,7 +314,7 @@ def compare(
         laws = [asymptotic_condition_number(len(signals), L, alpha, skip, lengths) for L in depths]
         pairs = zip(matrices, laws, strict=True)
         sides.append([(condition_number(A), *bounds(A)[2:], law) for A, law in pairs])
-    limit = slowdown(network.alpha) ** 2
+    limit = (network.growth / network.branch_gain) ** 2
     rows = []
     for depth, cnn, resnet in zip(depths, *sides, strict=True):
         ratios = [cnn[k] / resnet[k] if math.isfinite(resnet[k]) else math.nan for k in (0, 1)]

@@ -7,7 +7,6 @@ predictions are in theory/limits.py, the method in docs/theory/depth_checker.md.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,15 +19,8 @@ from ..network import BASIC_FIELDS, Network, check_one_dilation
 from ..report_table import ReportTable
 from ..validation import check_depths, check_signals
 from . import fits, multisphere
-from .argument_checks import (
-    check_cases,
-    check_energies,
-    check_head,
-    check_kind,
-    check_layers,
-    check_rng,
-)
-from .fits import Corrections, Estimate
+from .argument_checks import check_cases, check_energies, check_layers, check_rng
+from .fits import Estimate
 from .limits import Family, Prediction
 
 __all__ = ["DEFAULT_DEPTHS", "VERDICTS", "Report", "Row", "check"]
@@ -51,9 +43,6 @@ TOLERANCE = 0.05
 HIGHER_ORDERS = (1.5, 2.0)
 """Multiples of a predicted exponent that contradict nothing. For some signals the constant of a
 law is 0, and the next order leads: the power 3/2 or 2 of the law's."""
-
-_DRAWN = (6, 4, 5)
-"""Shape of the signals that are drawn: 15 pairs."""
 
 _LEAST_RATIO = 1.25
 """Least ratio of neighbouring depths. Smaller: differences drown in rounding errors."""
@@ -96,19 +85,14 @@ class Report(ReportTable):
 
     def __str__(self) -> str:
         """Return the whole report as text."""
-        table = ["  ".join(line) for line in self._cells(Row._fields)]
+        header, *table = ["  ".join(line) for line in self._cells(Row._fields)]
         predicted = f"{self.prediction.source}; distance ~ {self.prediction.rate}"
         n_cases, n_channels, n_timepoints = self.shape
-        lines = [
-            f"{self.family}: {self.kind.upper()}, {self.head} head; {n_cases} signals, "
-            f"{n_channels} channels × {n_timepoints} pixels",
-            f"prediction: {'none' if self.prediction.undefined else predicted}",
-            table[0],
-            "-" * len(table[0]),
-            *table[1:],
-            self.reason,
-            f"verdict: {self.verdict}: {VERDICTS[self.verdict]}",
-        ]
+        settings = f"{self.family}: {self.kind.upper()}, {self.head} head; {n_cases} signals, "
+        settings += f"{n_channels} channels × {n_timepoints} pixels"
+        prediction = f"prediction: {'none' if self.prediction.undefined else predicted}"
+        verdict = f"verdict: {self.verdict}: {VERDICTS[self.verdict]}"
+        lines = [settings, prediction, header, "-" * len(header), *table, self.reason, verdict]
         return "\n".join(lines)
 
 
@@ -165,8 +149,6 @@ def check(
     'agrees'
     """
     ladder = _check_ladder(depths)
-    check_kind(kind)
-    check_head(head)
     if not (prediction is None or isinstance(prediction, Prediction)):
         raise ValueError(f"prediction is {prediction!r}, expected a Prediction, or None")
     networks = [_network(family, depth) for depth in ladder]
@@ -176,14 +158,13 @@ def check(
         used = family.predict(kind, X, head)
     above = np.triu_indices(len(X), 1)
     limit = None if used.undefined else used.complements(len(X))[above]
-    alike = {network.replace(depth=1, alpha=1.0) for network in networks}
-    usual = networks[0].is_relu and networks[0].input_filter_size == 1 and not networks[0].bias
-    if engine == "auto" and on_sphere and usual and len(alike) == 1 and _keeps_digits(X, head):
-        K = multisphere.gram_complements(networks, X, kind=kind, head=head, progress=progress)
-        roundings, absolute = _ROUNDINGS + np.sqrt(ladder), 0.0
+    options: dict[str, Any] = {"head": head, "progress": progress}
+    if engine == "auto" and on_sphere and _keeps_digits(networks, X, head):
+        K, absolute = multisphere.gram_complements(networks, X, kind=kind, **options), 0.0
+        roundings = _ROUNDINGS + np.sqrt(ladder)
     else:
-        K = 1.0 - _matrices(networks, X, kind, head, engine, progress)
-        roundings, absolute = _ROUNDINGS + np.asarray(ladder, dtype=np.float64), 8 * _EPS
+        K, absolute = _complements(networks, X, kind, options | {"engine": engine}), 8 * _EPS
+        roundings = _ROUNDINGS + np.array(ladder, dtype=np.float64)
     values = K[:, above[0], above[1]]
     noise = roundings * _EPS * _root_mean_square(values) + absolute
     name = getattr(family, "name", None) or getattr(family, "__name__", repr(family))
@@ -204,27 +185,27 @@ def judge(
     `values` are complements, (n_depths, n_pairs), with rounding errors `noise`, (n_depths,), and
     `limit` the predicted complements, or None.
     """
-    L = np.array(depths, dtype=np.float64)
+    L, mean = np.array(depths, dtype=np.float64), values.mean(axis=1)
     distance = _root_mean_square(values - (math.nan if limit is None else limit))
-    mean = values.mean(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.append(np.nan, -np.diff(np.log(distance)) / np.diff(np.log(L)))
     slope[~np.isfinite(slope)] = np.nan
     columns = (1.0 - mean, mean, distance, slope)
     rows = zip(depths, *(column.tolist() for column in columns), strict=True)
-    exponent, verdict, reason = Estimate(math.nan, math.inf), UNDEFINED, used.undefined
-    if limit is not None:
-        noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
-        law = _corrections(used, L, distance)
-        exponent = fits.fit_exponent(L, distance, noise, law)
-        verdict = _verdict(exponent, used.exponent)
-        reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}"
-        if verdict == OPEN and abs(exponent.value - used.exponent) > exponent.bar:
-            reason += ": of a higher order, the constant of the law may be 0 for these signals"
-        if math.isinf(law.left):
-            least = max(used.onset, depths[-1])
-            reason = f"the law sets in deeper than this ladder, at depth {least:.1e} or more"
     table = tuple(Row._make(row) for row in rows)
+    if limit is None:
+        unknown = Estimate(math.nan, math.inf)
+        return Report(table, used, unknown, UNDEFINED, used.undefined, **settings)
+    noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
+    left = _left_over(used, L, distance)
+    exponent = fits.fit_exponent(L, distance, noise, used.correction, used.log_power, left)
+    verdict = _verdict(exponent, used.exponent)
+    reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}"
+    if math.isinf(left):
+        least = max(used.onset, depths[-1])
+        reason = f"the law sets in deeper than this ladder, at depth {least:.1e} or more"
+    elif verdict == OPEN and abs(exponent.value - used.exponent) > exponent.bar:
+        reason += ": of a higher order, the constant of the law may be 0 for these signals"
     return Report(table, used, exponent, verdict, reason, **settings)
 
 
@@ -241,8 +222,8 @@ def _verdict(fit: Estimate, predicted: float) -> str:
     return AGREES if close[0] and fit.bar <= TOLERANCE * fit.value else OPEN
 
 
-def _corrections(used: Prediction, L: np.ndarray, distance: np.ndarray) -> Corrections:
-    """Return the corrections to the law, and what a fit leaves of them."""
+def _left_over(used: Prediction, L: np.ndarray, distance: np.ndarray) -> float:
+    """Return what a fit leaves of the corrections to the law, relative to the law."""
     q, last = used.correction, list(zip(L[-3:], np.maximum(distance[-3:], _EPS), strict=True))
     first = (used.onset / float(L[-1])) ** q  # relative size of the first correction
     if used.leading:
@@ -250,10 +231,10 @@ def _corrections(used: Prediction, L: np.ndarray, distance: np.ndarray) -> Corre
     # What does not follow the law changes a slope by half at most: a root has half the power.
     unsettled = max(used.unsettled(depth) / size for depth, size in last)
     if max(first, unsettled) >= 1.0:
-        return Corrections(q, used.log_power, math.inf)
+        return math.inf
     # Beside a logarithm the second correction has powers of logarithms that no removal takes away.
     left = (first * (1.0 - math.log(first))) ** 2 if used.log_power else first**3
-    return Corrections(q, used.log_power, left + 0.5 * unsettled)
+    return left + 0.5 * unsettled
 
 
 def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
@@ -292,7 +273,7 @@ def _signals(
     """Return the signals, given or drawn, and whether they are on the multi-sphere."""
     if X is None:
         sizes = network.filter_size, network.outer_filter_size, network.input_filter_size
-        X = multisphere.sample(*_DRAWN[:2], _DRAWN[2] if max(sizes) > 1 else 1, rng)
+        X = multisphere.sample(6, 4, 5 if max(sizes) > 1 else 1, rng)
     X = check_signals(X, "X")
     check_cases(X, 2, "a distance is taken over pairs of signals")
     for i, x in enumerate(X):
@@ -309,25 +290,27 @@ def _signals(
     return X, False
 
 
-def _keeps_digits(X: np.ndarray, head: str) -> bool:
-    """Return whether GAP's mean over pixel pairs loses at most `_ROUNDINGS`, on the multi-sphere.
+def _keeps_digits(networks: list[Network], X: np.ndarray, head: str) -> bool:
+    """Return whether `multisphere.gram_complements` takes these networks without loss of digits.
 
-    The signals' means decide, whose squared norm is GAP's F⁰(x, x): the least that a mean can be.
+    GAP's mean over pixel pairs loses at most `_ROUNDINGS` where the signals' own means are large:
+    their squared norm is GAP's F⁰(x, x), the least that a mean can be.
     """
-    return head != "gap" or _ROUNDINGS * float((X.mean(axis=2) ** 2).mean(axis=1).min()) >= 1.0
+    first, *others = (network.replace(depth=1, alpha=1.0) for network in networks)
+    usual = first.is_relu and first.input_filter_size == 1 and not first.bias
+    least = float((X.mean(axis=2) ** 2).mean(axis=1).min())
+    alike = all(network == first for network in others)
+    return usual and alike and (head != "gap" or _ROUNDINGS * least >= 1.0)
 
 
-def _matrices(
-    networks: list[Network], X: np.ndarray, kind: str, head: str, engine: str, progress: bool
+def _complements(
+    networks: list[Network], X: np.ndarray, kind: str, options: dict[str, Any]
 ) -> np.ndarray:
-    """Return normalized kernel matrices; networks that differ only in depth share one pass."""
-    groups = defaultdict(list)
-    for index, network in enumerate(networks):
-        groups[network.replace(depth=1)].append(index)
-    result = np.empty((len(networks), len(X), len(X)))
-    for network, indices in groups.items():
-        options: dict[str, Any] = {"head": head, "engine": engine, "progress": progress}
-        options |= {"depths": [networks[index].depth for index in indices], "kinds": (kind,)}
-        result[indices] = gram(network, X, normalized=True, **options)[0]
-    check_energies(result)
-    return result
+    """Return 1 − (normalized kernels); networks that differ in depth alone share one pass."""
+    ladder = [network.depth for network in networks]
+    alike = len({network.replace(depth=1) for network in networks}) == 1
+    passes = [(networks[-1], ladder)] if alike else [(n, [n.depth]) for n in networks]
+    options = {"kinds": (kind,), "normalized": True, **options}
+    K = np.concatenate([gram(n, X, depths=depths, **options)[0] for n, depths in passes])
+    check_energies(K)
+    return 1.0 - K

@@ -44,21 +44,14 @@ class Estimate(NamedTuple):
         return f"{self.value:.6g} ± {self.bar:.1e}"
 
 
-class Corrections(NamedTuple):
-    """The corrections to a law, which is multiplied by 1 + a L^-q + b L^-2q + …"""
-
-    exponent: float
-    """q."""
-    log_power: int
-    """k: a law with a logarithm has corrections with one logarithm more."""
-    left: float
-    """The size that is left relative to the law, once L^-q and L^-2q are removed."""
-
-
 def fit_exponent(
-    depths: np.ndarray, sizes: np.ndarray, noise: np.ndarray, law: Corrections
+    depths: np.ndarray, sizes: np.ndarray, noise: np.ndarray, q: float, k: int, left: float
 ) -> Estimate:
-    """Return p of sizes that fall like L^-p (log L)^k, down to the first that is rounding."""
+    """Return p of sizes that fall like L^-p (log L)^k, down to the first that is rounding.
+
+    The law is multiplied by 1 + a L^-q + b L^-2q + …, with one logarithm more where k is 1. `left`
+    is the size of the corrections, relative to the law, once L^-q and L^-2q are removed.
+    """
     lost = np.flatnonzero(~(sizes > _LEAST_SIGNAL_TO_NOISE * noise))
     end = int(lost[0]) if len(lost) else len(sizes)
     if end < LEAST_DEPTHS - 1:
@@ -66,14 +59,13 @@ def fit_exponent(
     depths, sizes, noise = depths[:end], sizes[:end], noise[:end] / sizes[:end]
     logs, middles = np.log(depths), np.sqrt(depths[1:] * depths[:-1])
     exponents = -np.diff(np.log(sizes)) / np.diff(logs)
-    if law.log_power:
+    if k:
         triples, middles = (slice(i, i + 3) for i in range(end - 2)), depths[2:]
         exponents = np.array([_log_exponent(logs[i], sizes[i]) for i in triples])
     noise = 2.0 * noise[-len(middles) :] / (logs[-1] - logs[-2])
-    q, k = law.exponent, law.log_power
     removed = (*(q,) * (2 + k), *(2.0 * q,) * (2 - k))
     value, error = extrapolate(middles, exponents, noise, removed)
-    bar = STANDARD_ERRORS * (error + abs(value) * law.left)
+    bar = STANDARD_ERRORS * (error + abs(value) * left)
     if k:  # a beside a log L + b errs by the bar of p
         first, second = sizes[-2:] * np.exp(value * logs[-2:])
         share = (1.0 - first / second) / (logs[-1] - logs[-2])

@@ -24,7 +24,7 @@ from . import flow, multisphere
 from .argument_checks import check_head, check_kind
 from .roots import roots
 
-__all__ = ["Family", "Prediction", "dot_product", "one_layer"]
+__all__ = ["Family", "Prediction", "one_layer"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -158,23 +158,7 @@ class Family:
 
 
 def dot_product(network: Network, X: np.ndarray, head: str = "trace") -> np.ndarray:
-    """Return F⁰, the kernel of the features that enter the first layer, not normalized, (n, n).
-
-    Parameters
-    ----------
-    network : Network
-        Its depth, filters and α do not matter.
-    X : ndarray, (n_cases, n_channels, n_timepoints)
-    head : {"equivariant", "trace", "gap"}, default "trace"
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> X = rk.theory.multisphere.sample(3, 4, 5, rng=0)
-    >>> K = rk.theory.limits.dot_product(rk.Network(50), X)
-    >>> bool(abs(K - rk.theory.multisphere.dot_products(X).mean(axis=2)).max() < 1e-15)
-    True
-    """
+    """Return F⁰, the kernel of the features that enter the first layer, not normalized, (n, n)."""
     check_network(network, BASIC_FIELDS)
     network = network.replace(depth=1, skip=True, alpha=0.0, readout_scale=1.0)
     return Kernel(network, "gpk", head)(X)

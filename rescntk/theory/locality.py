@@ -1,4 +1,4 @@
-r"""Effective receptive fields, and responses to changed pixels: which pixels a kernel weighs.
+r"""Effective receptive fields, and the paths of convolutions: which pixels a kernel weighs.
 
 Barzilai et al. 2022, section 5.2, figure 2 and appendix D. A field is the distribution of the end
 of a random walk from the output pixel. ``docs/theory/locality.md`` has the formulas.
@@ -7,29 +7,35 @@ of a random walk from the output pixel. ``docs/theory/locality.md`` has the form
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Sequence
+from itertools import chain
+from typing import cast
 
 import numpy as np
 
-from ..engines.boxes import circular_mean
+from ..engines.boxes import circular_mean, circular_sum
 from ..network import BASIC_FIELDS, RELU_FIELDS, Filter, Network, check_network
-from ..validation import check_flag, check_kernel, check_shape, check_signals
-from .argument_checks import Map, check_kind, check_length
+from ..validation import check_flag
+from .argument_checks import check_kind, check_layers, check_length
 from .complements import check_nonzero
-from .paths import path_counts, path_pixels
 
 __all__ = [
-    "Responses",
     "asymptotic_width",
     "effective_receptive_field",
-    "kernel_responses",
     "path_counts",
-    "path_pixels",
     "reach",
-    "responses",
     "width",
 ]
+
+
+_MOST_WORDS = 10**12
+"""Most words of 64 bits that are added to count paths: they take half an hour to two hours.
+
+Raising it lets calls run for longer. Measured: 1.3 to 8 ns a word.
+"""
+
+_WORDS_OF_CALL = 100
+"""Words that are added in the time in which Python starts an addition; measured like them."""
 
 
 def effective_receptive_field(
@@ -50,7 +56,7 @@ def effective_receptive_field(
     n_timepoints : int
         Length d of the signals. Convolutions are circular: a wide field wraps around.
     kind : {"ntk", "gpk"}, default "ntk"
-        With the head "equivariant". The field of "trace" is uniform; `kernel_responses` serves all.
+        With the head "equivariant". The field of "trace" is uniform.
     normalized : bool, default False
         Return w / Σw instead. Without, an OverflowError says where Σw exceeds float64.
 
@@ -152,86 +158,66 @@ def asymptotic_width(network: Network) -> float:
     return math.sqrt(branches * squares * step)
 
 
-class Responses(NamedTuple):
-    """Mean `responses` over signals, (n_timepoints,) each."""
+def path_counts(
+    depth: int,
+    filter_size: int,
+    n_timepoints: int,
+    *,
+    outer_filter_size: int | None = None,
+    input_filter_size: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> np.ndarray:
+    """Return the number of paths from each pixel to the output of a CNN, exact at any depth.
 
-    single: np.ndarray
-    """D: response to only pixel i. Pixel 0 is the equivariant head's output."""
-    pair: np.ndarray
-    """J: response to pixels 0 and δ together; NaN at δ = 0."""
-
-
-def responses(function: Map, X: np.ndarray, Z: np.ndarray) -> Responses:
-    r"""Return the responses of a function to changed pixels, as means over signals.
-
-    :math:`D_i = \frac12 E (f(x) - f(x^i))^2` and
-    :math:`J_\delta = \frac14 E (f(x) - f(x^0) - f(x^\delta) + f(x^{0\delta}))^2`, where
-    :math:`x^i` has pixel i of the signal z, and :math:`x^{ij}` has pixels i and j of z.
+    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022, for ``literature.barzilai_cnn``, and
+    with ``outer_filter_size=1`` for ``literature.geifman_cnn``. The counts, Python integers, are
+    proportional to the CNN's effective receptive field. On images they are the outer
+    product of the counts on the two axes (``docs/theory/locality.md``).
 
     Parameters
     ----------
-    function : callable
-        Returns one output for each signal, (n_cases,), from an array of signals.
-    X, Z : ndarray, (n_cases, n_channels, n_timepoints)
-        Signals x, and the signals z of which pixels replace pixels of x.
+    depth, filter_size, outer_filter_size, input_filter_size, dilation
+        As for `Network`.
+    n_timepoints : int
+        Length of the signals; paths wrap around.
+
+    Raises
+    ------
+    ValueError
+        If the counts have so many digits that adding them up takes hours.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from rescntk.theory import locality
-    >>> X, Z = np.random.default_rng(0).standard_normal((2, 50, 1, 4))
-    >>> locality.responses(lambda X: X[:, 0, 0] * X[:, 0, 1], X, Z).single.round(1) > 0
-    array([ True,  True, False, False])
+    >>> locality.path_counts(depth=2, filter_size=3, n_timepoints=9)
+    array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
     """
-    changed = np.stack(list(_changed(X, Z)))
-    n, rows, channels, d = changed.shape
-    outputs = function(changed.reshape(n * rows, channels, d))
-    f = check_shape(outputs, "function(X)", (n * rows,)).reshape(n, rows)
-    single = 0.5 * ((f[:, :1] - f[:, 1 : d + 1]) ** 2).mean(axis=0)
-    mixed = f[:, :1] - f[:, 1:2] - f[:, 2 : d + 1] + f[:, d + 1 :]
-    return Responses(single, np.append(np.nan, 0.25 * (mixed**2).mean(axis=0)))
+    network = Network(
+        depth,
+        filter_size,
+        outer_filter_size=cast("int", outer_filter_size),
+        input_filter_size=input_filter_size,
+        skip=False,
+        dilation=dilation,
+    )
+    return counts(network, check_length(n_timepoints))
 
 
-def kernel_responses(kernel: Map, X: np.ndarray, Z: np.ndarray) -> Responses:
-    """Return the mean `responses` of random functions f with E f(x) f(z) = K(x, z).
-
-    Parameters
-    ----------
-    kernel : callable
-        A `Kernel` of any kind and head, or another function that returns ``kernel(X)``.
-    X, Z
-        As for `responses`.
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> X, Z = (rk.theory.multisphere.sample(5, 2, 9, rng) for rng in (0, 1))
-    >>> near, far = rk.theory.locality.kernel_responses(rk.ResCNTK(2), X, Z).pair[[1, 4]]
-    >>> bool(near > 10 * far)
-    True
-    """
-    check_kernel(kernel)
-    singles, pairs, sign = [], [], np.array([1.0, -1.0, -1.0, 1.0])
-    for changed in _changed(X, Z):
-        d = changed.shape[2]
-        K = check_shape(kernel(changed), "kernel(X)", (2 * d, 2 * d))
-        own = K.diagonal()
-        singles.append(0.5 * (K[0, 0] - 2 * K[0, 1 : d + 1] + own[1 : d + 1]))
-        fours = ([0, 1, 2 + k, d + 1 + k] for k in range(d - 1))
-        pairs.append([0.25 * sign @ K[np.ix_(four, four)] @ sign for four in fours])
-    return Responses(np.mean(singles, axis=0), np.append(np.nan, np.mean(pairs, axis=0)))
-
-
-def _changed(X: np.ndarray, Z: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield x, all x^i, and all x^0δ of δ ≥ 1, signals (2 d, n_channels, d), for each x."""
-    X, Z = check_signals(X, "X"), check_signals(Z, "Z")
-    if X.shape != Z.shape:
-        raise ValueError(f"Z has shape {Z.shape}, expected {X.shape}, the shape of X")
-    d = X.shape[2]
-    pixel = np.eye(d, dtype=bool)
-    masks = np.concatenate([np.zeros((1, d), dtype=bool), pixel, pixel[1:] | pixel[0]])
-    for x, z in zip(X, Z, strict=True):
-        yield np.where(masks[:, None, :], z, x)
+def counts(network: Network, d: int) -> np.ndarray:
+    """Return `path_counts` of a network, or say that they take hours."""
+    check_layers(network.depth, "depth is")
+    sizes = network.filter_size, network.outer_filter_size
+    bits = network.depth * sum(map(math.log2, sizes)) + math.log2(network.input_filter_size)
+    if 2 * d * bits * (bits / 128 + _WORDS_OF_CALL) > _MOST_WORDS:  # half the final length each
+        raise ValueError(
+            f"depth is {network.depth}: counts of {bits * math.log10(2):.3g} digits at {d} pixels "
+            f"take hours, expected fewer layers or pixels, or smaller filters"
+        )
+    ways = np.zeros(d, dtype=object)
+    ways[0] = 1
+    for window in chain(network.filters(), [network.input_filter]):
+        ways = np.asarray(circular_sum(ways, *window))
+    return ways
 
 
 def _counts(network: Network, kind: str) -> tuple[float, float, float]:

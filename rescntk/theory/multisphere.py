@@ -29,6 +29,8 @@ from .argument_checks import (
 )
 from .complements import activate, add_branch, check_nonzero, input_state, normalize_complements
 
+__all__ = ["dot_products", "gram_complements", "normalized_gpk", "project", "sample"]
+
 _SLACK = 2e-6
 """Largest | ‖x_j‖²/C0 − 1 | of a pixel on the multi-sphere: float32 errs by units of 1.2e-7."""
 
@@ -138,18 +140,7 @@ def _pixel_complements(channels: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.
 
 
 def contains(X: np.ndarray) -> bool:
-    """Return whether signals are on the multi-sphere: every pixel's norm √n_channels.
-
-    Parameters
-    ----------
-    X : ndarray, (n_cases, n_channels, n_timepoints)
-
-    Examples
-    --------
-    >>> from rescntk.theory import multisphere
-    >>> multisphere.contains(multisphere.sample(3, 4, 5, rng=0))
-    True
-    """
+    """Return whether signals are on the multi-sphere: every pixel's norm √n_channels."""
     return _error(check_signals(X, "X")) <= _SLACK
 
 
@@ -260,25 +251,11 @@ def gram_complements(
 
 
 def over_pairs(X: np.ndarray, head: str, function: Map) -> np.ndarray:
-    """Return a function of pixel pairs as normalized kernel matrices: apply it, a head, normalize.
+    """Return normalized kernel matrices of signals: apply a function to pixel pairs, then a head.
 
-    Parameters
-    ----------
-    X : ndarray, (n_cases, n_channels, n_timepoints)
-        On the multi-sphere.
-    head : {"equivariant", "trace", "gap"}
-        GAP sees the rows of all pixel offsets, the others that of offset 0.
-    function : callable
-        Takes complements of dot products, (n_timepoints, n_offsets, n_pairs). Returns complements
-        of k kernels, (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).
-
-    Examples
-    --------
-    >>> from rescntk.theory import multisphere
-    >>> X = multisphere.sample(3, 4, 5, rng=0)
-    >>> dots = multisphere.over_pairs(X, "trace", lambda delta: delta[None])
-    >>> bool(abs(1 - dots[0] - multisphere.dot_products(X).mean(axis=2)).max() < 1e-15)
-    True
+    GAP sees the rows of all pixel offsets, the other heads that of offset 0. The function takes
+    complements of dot products, (n_timepoints, n_offsets, n_pairs). It returns complements of k
+    kernels, (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).
     """
     X = _check_on_sphere(X, "X")
     n, _, d = X.shape

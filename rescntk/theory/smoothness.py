@@ -15,16 +15,19 @@ import scipy.linalg
 import scipy.special
 from numpy.typing import ArrayLike
 
+from .. import literature
+from ..network import BASIC_FIELDS, Network, check_network
 from ..regression import interpolate
 from ..validation import (
+    ACTIVATIONS,
+    check_choice,
     check_depth,
     check_free_memory,
-    check_kernel,
     check_match,
+    check_positive,
     check_signals,
 )
 from .argument_checks import Map, check_points, check_samples, check_vector
-from .jacobian import alpha_threshold, jacobian_bound  # noqa: F401
 
 SAMPLES = 4096
 """Samples of the circle that stand for a function (figure 7 of Tirer et al. 2022)."""
@@ -32,6 +35,9 @@ SAMPLES = 4096
 CUTOFF = 14
 """Default cut-off: the last frequency at which the Gaussian's coefficient is above eps times the
 first."""
+
+_LARGEST_SLOPE = {"relu": 1.0, "erf": 2.0 / math.sqrt(math.pi)}
+"""C_φ, the largest slope |φ'| of an activation. Then also |φ(z)| ≤ C_φ |z|."""
 
 _LAST = 140
 """Highest cut-off. The Gaussian's coefficients e⁻¹ I_k(1) are 2e-284 there, and soon underflow."""
@@ -118,45 +124,6 @@ def gaussian_kernel(X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
     return np.exp(-0.5 * np.stack([((Z - x) ** 2).sum(axis=(1, 2)) for x in X]))
 
 
-def kernel_shape(kernel: Map, n_samples: int = SAMPLES) -> np.ndarray:
-    """Return a kernel against the angle between its arguments, on `grid`: figures 2a and 5a.
-
-    Parameters
-    ----------
-    kernel : callable
-        A `Kernel`, or another function that returns the matrix ``kernel(X, Z)`` of signals.
-    n_samples : int, default 4096
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> smoothness.kernel_shape(smoothness.gaussian_kernel, 4).round(4)
-    array([0.1353, 0.3679, 1.    , 0.3679])
-    """
-    check_kernel(kernel)
-    n = _check_samples(n_samples, 8)  # angles, their signals, and the kernel
-    return kernel(circle([0.0]), circle(grid(n)))[0]
-
-
-def magnitudes(values: np.ndarray) -> np.ndarray:
-    """Return the absolute values of the Fourier coefficients of functions on the circle.
-
-    :math:`|F_k|/N` of the FFT for frequencies 0 to N/2, (..., n_samples // 2 + 1). A cosine has ½.
-
-    Parameters
-    ----------
-    values : ndarray, (..., n_samples)
-        Samples on `grid`.
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> smoothness.magnitudes([1.0, 0.0, -1.0, 0.0])
-    array([0. , 0.5, 0. ])
-    """
-    return np.abs(np.fft.rfft(check_samples(values), norm="forward"))
-
-
 def curvature(values: ArrayLike) -> float | np.ndarray:
     r"""Return the curvature of functions on the circle, :math:`\|f''\|/\|f\|` in :math:`L^2`.
 
@@ -199,7 +166,8 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     Examples
     --------
     >>> from rescntk.theory import smoothness
-    >>> wave = smoothness.kernel_shape(smoothness.gaussian_kernel)
+    >>> origin, points = smoothness.circle([0.0]), smoothness.circle(smoothness.grid())
+    >>> wave = smoothness.gaussian_kernel(origin, points)[0]
     >>> round(smoothness.gaussian_rkhs_norm(wave), 9)
     1.0
     """
@@ -217,22 +185,8 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     return _scalar(norms[..., last])
 
 
-def gaussian_interpolant_norm(angles: ArrayLike, targets: ArrayLike) -> float:
-    r"""Return the RKHS norm of the Gaussian kernel's interpolant of given points.
-
-    :math:`(y^\top K^{-1} y)^{1/2}`, the least norm of all interpolants.
-
-    Parameters
-    ----------
-    angles, targets : array_like, (n,)
-        The given points of the circle, far enough apart for float64, and the values there.
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> smoothness.gaussian_interpolant_norm([0.5], [2.0])
-    2.0
-    """
+def _gaussian_interpolant_norm(angles: ArrayLike, targets: ArrayLike) -> float:
+    """Return the RKHS norm of the Gaussian kernel's interpolant, (yᵀ K⁻¹ y)^½: the least of all."""
     angles, targets = check_points(angles, targets)
     n = len(angles)
     # QR factors of the kernel's Fourier features see the square root of K's condition number.
@@ -265,8 +219,8 @@ def gaussian_rkhs_ratio(
     ----------
     values, cutoff
         As for `gaussian_rkhs_norm`.
-    angles, targets
-        As for `gaussian_interpolant_norm`.
+    angles, targets : array_like, (n,)
+        The given points of the circle, far enough apart for float64, and the values there.
 
     Examples
     --------
@@ -278,7 +232,7 @@ def gaussian_rkhs_ratio(
     norm = np.asarray(gaussian_rkhs_norm(values, cutoff))
     if not np.all(norm > 0):
         raise ValueError("values is zero up to the cut-off, expected a function of some norm")
-    return _scalar(gaussian_interpolant_norm(angles, targets) / norm)
+    return _scalar(_gaussian_interpolant_norm(angles, targets) / norm)
 
 
 class Interpolation(NamedTuple):
@@ -289,11 +243,6 @@ class Interpolation(NamedTuple):
     curvature: float
     angles: np.ndarray
     targets: np.ndarray
-
-    @property
-    def n_samples(self) -> int:
-        """Number of samples, which `curvature` depends on where the interpolant has kinks."""
-        return len(self.values)
 
     def gaussian_ratio(self, cutoff: ArrayLike = CUTOFF) -> float | np.ndarray:
         """Return μ, `gaussian_rkhs_ratio` of the interpolant up to a frequency."""
@@ -327,6 +276,82 @@ def interpolation(
     n = _check_samples(n_samples, 7 + len(angles))
     values = interpolate(kernel, circle(angles), targets, circle(grid(n)))
     return Interpolation(values, float(curvature(values)), angles, targets)
+
+
+def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
+    r"""Return the bound B on :math:`\|\partial f/\partial x\|` of a wide network, or inf.
+
+    Eq. 18 and 20 of Tirer et al. 2022, with :math:`\|W\| \le 3\sqrt n` for all hidden weights
+    (docs/theory/smoothness.md). They hold with high probability at initialization and, in the
+    tangent-kernel regime, during training.
+
+    Parameters
+    ----------
+    network : Network
+        ``literature.tirer_resnet(...)`` or ``literature.tirer_mlp(...)``, with either activation.
+    width, n_inputs : int
+        n, the number of units in each hidden layer, and d, the number of channels of the input.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> rk.theory.smoothness.jacobian_bound(rk.literature.tirer_mlp(depth=3), width=8, n_inputs=2)
+    90.0
+    """
+    scale, layer, layers = _bound(network)
+    n, d = check_depth(width, "width"), check_depth(n_inputs, "n_inputs")
+    try:
+        return 2.0 * scale * (1.0 + 2.0 * math.sqrt(n / d)) * layer**layers
+    except OverflowError:
+        return math.inf
+
+
+def alpha_threshold(
+    depth: int, *, sigma_v: float = 1.0, sigma_w: float = 1.0, activation: str = "relu"
+) -> float:
+    r"""Return the largest α for which B_ResNet ≤ B_MLP; negative where there is none.
+
+    :math:`\alpha = (3^{1-1/L} C_\phi \sigma_w - 1) / (9 C_\phi \sigma_v \sigma_w)`: eq. 21 of Tirer
+    et al. 2022, solved for α. Infinite, of either sign, where it is beyond float64.
+
+    Parameters
+    ----------
+    depth : int
+    sigma_v, sigma_w : float, default 1.0
+        Standard deviations of the weights, positive. σ_w is common to both networks.
+    activation : {"relu", "erf"}, default "relu"
+
+    Examples
+    --------
+    >>> from rescntk.theory import smoothness
+    >>> round(smoothness.alpha_threshold(5), 6)
+    0.156469
+    """
+    slope = _LARGEST_SLOPE[check_choice(activation, "activation", ACTIVATIONS)]
+    v, w = check_positive(sigma_v, "sigma_v"), check_positive(sigma_w, "sigma_w")
+    largest = (1 - 1 / check_depth(depth)) * math.log(3.0)
+    exponent = largest + math.log(slope) + math.log(w)
+    # 3^(1−1/L) − 1/(C_φ σ_w), without cancellation, and without overflow for large σ_w.
+    if exponent > 0:
+        return -math.expm1(-exponent) * math.exp(largest) / 9.0 / v
+    return math.expm1(exponent) / slope / w / 9.0 / v
+
+
+def _bound(network: Network) -> tuple[float, float, int]:
+    """Return factor, growth and count of a bound 2·factor·(1 + 2√(n/d))·growth^count."""
+    check_network(network, BASIC_FIELDS)
+    slope, alpha = _LARGEST_SLOPE[network.activation], network.alpha
+    sigma_v, sigma_w = math.sqrt(network.c_v), math.sqrt(network.c_w)
+    constants = {"activation": network.activation, "c_w": network.c_w, "readout_scale": network.c_w}
+    resnet = literature.tirer_resnet(network.depth, alpha).replace(c_v=network.c_v, **constants)
+    if network == resnet:
+        return sigma_w, 1.0 + 9.0 * alpha * slope * sigma_v * sigma_w, network.depth
+    if network == literature.tirer_mlp(network.depth).replace(**constants):
+        return slope * network.c_w, 3.0 * slope * sigma_w, network.depth - 1
+    raise ValueError(
+        f"network is {network!r}, expected literature.tirer_resnet(...) or "
+        f"literature.tirer_mlp(...): the bounds are about their weights"
+    )
 
 
 def _gaussian_coefficients(last: int) -> np.ndarray:

@@ -26,6 +26,7 @@ from tests.project.pages import ROOT
 
 pytest.importorskip("matplotlib")
 sys.path.insert(0, str(ROOT / "notebooks"))
+import circle
 import smoothness_pictures as pictures
 
 ANGLES = smoothness.grid(6)
@@ -34,7 +35,7 @@ KERNELS = {
     "ResNet": Kernel(literature.tirer_resnet(3, 0.1), "ntk", "trace"),
     "Gaussian": smoothness.gaussian_kernel,
 }
-SHAPES = {name: smoothness.kernel_shape(kernel, 256) for name, kernel in KERNELS.items()}
+SHAPES = {name: circle.kernel_shape(kernel, 256) for name, kernel in KERNELS.items()}
 
 
 def lines(ax):
@@ -322,7 +323,7 @@ def test_pictures_of_the_notebook_smoothness():
     ax = pictures.kernel_spectra(SHAPES, last=60)
     first, second, gaussian = lines(ax).values()
     for line, values in zip((first, second, gaussian), SHAPES.values(), strict=True):
-        assert (line.get_ydata() == smoothness.magnitudes(values)[line.get_xdata()]).all()
+        assert (line.get_ydata() == circle.magnitudes(values)[line.get_xdata()]).all()
     assert first.get_xdata()[-1] == 60 and gaussian.get_xdata()[-1] == smoothness.CUTOFF
     assert ax.get_xscale() == ax.get_yscale() == "log"
     marked = first.get_xdata()[first.get_markevery()]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.linalg
+from scipy.sparse.linalg import aslinearoperator
 
 from rescntk import regression
 
@@ -34,7 +35,7 @@ def test_preconditioned_is_fast_and_right(rng):
     K, Y, ridge = kernel(X), rng.standard_normal((len(X), 3)), 1e-3
     low = regression.pivoted_cholesky(kernel, X, 150)
     fast = regression.solve(K, Y, ridge, preconditioner=low)
-    slow = regression.conjugate_gradients(K, Y, ridge, max_iterations=5000)
+    slow = regression.solve(OnlyProducts(K), Y, ridge, max_iterations=5000)
     exact = regression.solve(K, Y, ridge)
     assert fast.iterations <= 50 and slow.iterations >= 150
     assert fast.coefficients.shape == Y.shape and fast.residuals.shape == (3,)
@@ -66,7 +67,7 @@ def test_targets_stop_one_by_one(rng):
     """A target that is 0, a target that is an eigenvector, and a harder target."""
     K = np.diag(np.linspace(1.0, 3.0, 30))
     y = np.stack([np.zeros(30), 1e200 * np.eye(30)[4], rng.standard_normal(30)], axis=1)
-    found = regression.conjugate_gradients(K, y)
+    found = regression.solve(OnlyProducts(K), y)
     assert (found.coefficients[:, 0] == 0).all() and found.residuals[0] == 0
     assert found.history[1, 1] < 1e-12 and found.iterations > 3
     expected = y / K.diagonal()[:, None]
@@ -77,7 +78,7 @@ def test_targets_stop_one_by_one(rng):
 def test_too_few_iterations_are_reported(rng):
     K = np.diag(np.geomspace(1e-6, 1.0, 50))
     with pytest.warns(scipy.linalg.LinAlgWarning, match="after 5 iterations at a residual of"):
-        found = regression.conjugate_gradients(K, np.ones(50), max_iterations=5)
+        found = regression.solve(aslinearoperator(K), np.ones(50), max_iterations=5)
     assert found.iterations == 5 and found.residuals > 1e-6
 
 
@@ -110,7 +111,7 @@ def test_intercepts(rng, shape):
     ("arguments", "message"),
     [
         ({"K": -np.eye(3)}, "not positive definite"),
-        ({"K": "K"}, "expected a matrix"),
+        ({"K": OnlyProducts(np.ones(3))}, "expected a matrix"),
         ({"y": np.ones(4)}, "y has shape"),
         ({"ridge": -1.0}, "ridge is -1.0"),
         ({"preconditioner": np.eye(3)}, "ridge is 0.0, expected a positive number"),
@@ -121,5 +122,7 @@ def test_intercepts(rng, shape):
 )
 def test_messages(arguments, message):
     arguments = {"K": np.eye(3), "y": np.ones(3), **arguments}
+    if isinstance(arguments["K"], np.ndarray):
+        arguments["K"] = aslinearoperator(arguments["K"])
     with pytest.raises(ValueError, match=message):
-        regression.conjugate_gradients(**arguments)
+        regression.solve(**arguments)

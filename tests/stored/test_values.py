@@ -27,7 +27,7 @@ def computed(monkeypatch):
     found, original = [], jobs.compute_block
 
     def counted(path, block, threads):
-        found.append((block.row, block.column))
+        found.append(block)
         return original(path, block, threads)
 
     monkeypatch.setattr(jobs, "compute_block", counted)
@@ -101,8 +101,7 @@ def test_damaged_signals_are_refused_and_repaired(path, name, lists):
 def test_a_block_that_is_missing(path, computed):
     X = signals(3 * BLOCK)
     K = compute(path, X)
-    with zarr.config.set({"array.write_empty_chunks": True}):
-        zarr.open_group(path, mode="r+")["done"][2, 2] = 0, 0
+    (path / "ntk" / "c" / "2" / "2").unlink()
     K = stored.open(path)
     assert K.missing == [(2, 2)] and not K.complete and "1 blocks missing" in repr(K)
     with pytest.raises(ValueError, match="1 missing blocks"):
@@ -162,7 +161,7 @@ def test_open_refuses_what_is_no_gram(tmp_path):
 
 def test_damaged_files_are_refused(path):
     K = compute(path, signals(3))
-    for name in ("zarr.json", "ntk/zarr.json", "done/zarr.json"):
+    for name in ("zarr.json", "ntk/zarr.json", "gpk/zarr.json"):
         damaged, kept = path / name, path / "kept"
         for data in (None, b"{", b"[]", b"\xff\x00"):
             damaged.rename(kept)
@@ -185,7 +184,7 @@ def test_damaged_files_are_refused(path):
 
 def test_remove(tmp_path):
     """A Gram may be damaged; another folder is left alone, whatever it has."""
-    for name in (None, "done", "ntk/zarr.json", "X"):
+    for name in (None, "gpk", "ntk/zarr.json", "X"):
         path = compute(tmp_path / "K.zarr", signals(3)).path
         if name:
             (path / name).rename(tmp_path / "kept")
@@ -306,9 +305,12 @@ def test_products_of_one_kind_and_depth(path, rng):
         K.matrix("ntk")
     with pytest.raises(ValueError, match="v has shape"):
         K.matrix("ntk", 1) @ np.ones(4)
+    matrix = K.matrix("gpk", 3)
     (path / "gpk" / "c" / "1" / "0" / "1").unlink()
     with pytest.raises(ValueError, match=r"block \(0, 1\) of .*K.zarr is lost: resume it"):
-        stored.open(path).matrix("gpk", 3) @ v
+        matrix @ v
+    with pytest.raises(ValueError, match="K.zarr has 1 missing blocks"):
+        K.matrix("gpk", 3)
 
 
 def test_labels(path):

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rescntk.theory import depth
-from rescntk.theory.fits import STANDARD_ERRORS, Corrections, Estimate, extrapolate, fit_exponent
+from rescntk.theory.fits import STANDARD_ERRORS, Estimate, extrapolate, fit_exponent
 from rescntk.theory.limits import Prediction
 from tests import tolerances
 from tests.ladders import powers
@@ -40,8 +40,7 @@ def test_exponents_are_within_their_bars(p, b, log_power):
     depths = 2.0 ** np.arange(4, 17)
     factor = 0.4 * np.log(depths) + b + 3 if log_power else 1 + b / np.sqrt(depths)
     values = depths**-p * factor
-    corrections = Corrections(0.5, log_power, depths[-1] ** -1.5)
-    found, bar = fit_exponent(depths, values, 4 * EPS * values, corrections)
+    found, bar = fit_exponent(depths, values, 4 * EPS * values, 0.5, log_power, depths[-1] ** -1.5)
     assert abs(found - p) <= bar <= 0.1 * STANDARD_ERRORS * p
 
 
@@ -49,7 +48,7 @@ def test_exponents_are_within_their_bars(p, b, log_power):
 def test_a_power_has_no_logarithm(p, b):
     depths = 2.0 ** np.arange(3, 12)
     values = depths**-p * (1 + b / depths)
-    fit = fit_exponent(depths, values, 4 * EPS * values, Corrections(1.0, 1, 1e-6))
+    fit = fit_exponent(depths, values, 4 * EPS * values, 1.0, 1, 1e-6)
     assert math.isinf(fit.bar)
 
 

@@ -1,5 +1,6 @@
 """Effective receptive fields against definitions; responses to changed pixels; refusals."""
 
+import sys
 from itertools import product
 
 import numpy as np
@@ -13,7 +14,11 @@ from rescntk.network import RELU_FIELDS
 from rescntk.theory import locality
 from tests import tolerances
 from tests.oracles import fields
+from tests.project.pages import ROOT
 from tests.strategies import kinds, networks, signals
+
+sys.path.insert(0, str(ROOT / "notebooks"))
+import responses
 
 pytestmark = pytest.mark.slow
 
@@ -145,9 +150,9 @@ def test_random_functions_have_the_kernels_responses(rng):
     def features(X):
         return np.maximum(np.einsum("ncd,kcd->nk", X, weights), 0)
 
-    expected = locality.kernel_responses(lambda X: features(X) @ features(X).T, X, Z)
+    expected = responses.kernel_responses(lambda X: features(X) @ features(X).T, X, Z)
     # The mean over 9 orthogonal readouts is the mean over random ones.
-    parts = [locality.responses(lambda X, k=k: features(X)[:, k], X, Z) for k in range(9)]
+    parts = [responses.responses(lambda X, k=k: features(X)[:, k], X, Z) for k in range(9)]
     assert np.isnan([expected.pair[0], *(own.pair[0] for own in parts)]).all()
     for found, values in zip(np.sum(parts, axis=0), expected, strict=True):
         assert np.nanmax(np.abs(found - values)) <= 1e-12 * np.nanmax(values)
@@ -160,13 +165,13 @@ def test_pixels_act_together_within_windows(rng, kind):
     X, Z = rng.standard_normal((2, 2, 2, d))
     floor = 1e3 * tolerances.KERNEL["float64"]
     for head in ("trace", "gap"):
-        found = locality.kernel_responses(rk.Kernel(network, kind, head), X, Z)
+        found = responses.kernel_responses(rk.Kernel(network, kind, head), X, Z)
         size = found.single.max()
         assert (found.single > 0).all()
         near, far = found.pair[[1, 2, 3, 4]], found.pair[5:-4]
         assert (np.abs(far) <= floor * size).all()
         assert (near > 10 * floor * size).all() and near[0] > near[3]
-    found = locality.kernel_responses(rk.Kernel(network, kind, "equivariant"), X, Z)
+    found = responses.kernel_responses(rk.Kernel(network, kind, "equivariant"), X, Z)
     inside = locality.effective_receptive_field(network, d) > 0
     assert (found.single[inside] > 0).all() and (found.single[~inside] == 0).all()
 
@@ -186,13 +191,13 @@ X = np.ones((2, 1, 3))
         (lambda: locality.width(rk.Network(3, trained=())), "0 for every signal"),
         (lambda: locality.width(rk.Network(3, skip=False, c_w=0), "gpk"), "0 for every signal"),
         (lambda: locality.reach("deep"), "network is 'deep'"),
-        (lambda: locality.responses(len, X, X[:1]), r"Z has shape \(1, 1, 3\), expected \(2, 1"),
+        (lambda: responses.responses(len, X, X[:1]), r"Z has shape \(1, 1, 3\), expected \(2, 1"),
         (
-            lambda: locality.responses(lambda X: X, X, X),
+            lambda: responses.responses(lambda X: X, X, X),
             r"function\(X\) has shape .*, expected \(12",
         ),
-        (lambda: locality.kernel_responses(None, X, X), "kernel is None"),
-        (lambda: locality.kernel_responses(lambda X: np.eye(3), X, X), r"expected \(6, 6\)"),
+        (lambda: responses.kernel_responses(None, X, X), "kernel is None"),
+        (lambda: responses.kernel_responses(lambda X: np.eye(3), X, X), r"expected \(6, 6\)"),
     ],
 )
 def test_refusals(call, message):

@@ -1,5 +1,6 @@
 """Smoothness on the circle: known transforms, and the orderings the papers claim."""
 
+import sys
 from itertools import product
 
 import mpmath
@@ -11,6 +12,10 @@ from rescntk import literature
 from rescntk.theory import smoothness
 from rescntk.theory.smoothness import _gaussian_coefficients as coefficients
 from tests import tolerances
+from tests.project.pages import ROOT
+
+sys.path.insert(0, str(ROOT / "notebooks"))
+import circle
 
 mp = mpmath.mp.clone()
 mp.dps = 50
@@ -24,11 +29,11 @@ def kernel(network, kind="ntk"):
 
 def test_magnitudes():
     angles = smoothness.grid()
-    spectrum = smoothness.magnitudes(3 * np.cos(5 * angles))
+    spectrum = circle.magnitudes(3 * np.cos(5 * angles))
     assert abs(spectrum[5] - 1.5) <= FOURIER
     assert np.delete(spectrum, 5).max() <= FOURIER
     # |β| has 2/(π k²) at odd k, and aliases of relative size (k/N)²·π²/3.
-    exact = smoothness.magnitudes(np.abs(angles))[1:40:2]
+    exact = circle.magnitudes(np.abs(angles))[1:40:2]
     k = np.arange(1, 40, 2)
     assert np.abs(exact * np.pi * k**2 / 2 - 1).max() <= 4 * (40 / 4096) ** 2
 
@@ -50,21 +55,20 @@ def test_interpolations_pass_through_their_points(kind):
     bar = tolerances.solution(4, np.linalg.cond(one(smoothness.circle(angles))))
     assert np.abs(found.values[places] - y).max() <= bar * 3
     assert found.curvature == smoothness.curvature(found.values)
-    assert found.n_samples == len(found.values)
-    own = smoothness.kernel_shape(one, 64)
+    own = circle.kernel_shape(one, 64)
     assert (own == one(smoothness.circle([0.0]), smoothness.circle(smoothness.grid(64)))[0]).all()
     assert np.argmax(own) == 32
 
 
 def test_gaussian_on_the_circle():
     """exp(−½‖x−z‖²) = e^(cos Δ − 1), with coefficients e⁻¹ I_k(1): an FFT loses them from 15 on."""
-    wave = smoothness.kernel_shape(smoothness.gaussian_kernel)
+    wave = circle.kernel_shape(smoothness.gaussian_kernel)
     assert np.abs(wave - np.exp(np.cos(smoothness.grid()) - 1)).max() <= 4 * EPS
     exact = np.array([float(mp.besseli(k, 1) / mp.e) for k in range(141)])
     assert np.abs(coefficients(140) / exact - 1).max() <= 1e-12
     assert np.flatnonzero(exact >= EPS * exact[0]).max() == smoothness.CUTOFF
     assert np.flatnonzero(exact >= EPS**2 * exact[0]).max() == 24
-    error = np.abs(smoothness.magnitudes(wave)[:40] - exact[:40])
+    error = np.abs(circle.magnitudes(wave)[:40] - exact[:40])
     assert error.max() <= EPS * exact[0]  # good to 0.4 of itself at 14,
     assert (error[17:] >= 0.99 * exact[17:40]).all()  # all wrong from 17 on
 
@@ -95,7 +99,7 @@ def test_norm_of_the_gaussian_interpolant(rng, count):
         exact = mp.sqrt((mp.matrix(y).T * mp.lu_solve(K, mp.matrix(y)))[0])
         bar = tolerances.solution(count, float(mp.sqrt(mp.cond(K))))
         assert bar < 0.1
-        found = smoothness.gaussian_interpolant_norm(angles, y)
+        found = smoothness._gaussian_interpolant_norm(angles, y)
         assert abs(found / float(exact) - 1) <= bar
 
 
@@ -125,8 +129,8 @@ def test_scales_whose_squares_do_not_fit(scale):
     bar = 10 * EPS  # dividing f by its largest value rounds once
     norm = smoothness.gaussian_rkhs_norm(f, 7)
     assert abs(smoothness.gaussian_rkhs_norm(scale * f, 7) / scale / norm - 1) <= FOURIER
-    least = smoothness.gaussian_interpolant_norm(angles, y)
-    assert abs(smoothness.gaussian_interpolant_norm(angles, scale * y) / scale / least - 1) <= bar
+    least = smoothness._gaussian_interpolant_norm(angles, y)
+    assert abs(smoothness._gaussian_interpolant_norm(angles, scale * y) / scale / least - 1) <= bar
     both = smoothness.curvature([f, scale * f])
     assert abs(both[1] / both[0] - 1) <= 64**2 * FOURIER
 
@@ -137,13 +141,13 @@ def test_refusals():
         with pytest.raises(ValueError, match=r"cutoff is .*from 0 to 31 for values of 64 samples"):
             smoothness.gaussian_rkhs_norm(f, cutoff)
     for call, message in (
-        (lambda: smoothness.kernel_shape(rk.Network(3)), r"kernel is Network\(.*rescntk.Kernel"),
+        (lambda: circle.kernel_shape(rk.Network(3)), r"kernel is Network\(.*rescntk.Kernel"),
         (lambda: smoothness.gaussian_rkhs_norm(np.ones(4096), 141), "integers from 0 to 140"),
         (lambda: smoothness.curvature(np.zeros(8)), "values is zero everywhere"),
         (lambda: smoothness.curvature([1.0]), r"values has shape \(1,\)"),
         (lambda: smoothness.gaussian_rkhs_ratio(0 * f, [0.0], [1.0]), "zero up to the cut-off"),
-        (lambda: smoothness.gaussian_interpolant_norm([0.0], given), r"targets has shape \(2,\)"),
-        (lambda: smoothness.gaussian_interpolant_norm(given, given), "too close for the Gaussian"),
+        (lambda: smoothness._gaussian_interpolant_norm([0.0], given), r"targets has shape \(2,\)"),
+        (lambda: smoothness._gaussian_interpolant_norm(given, given), "too close for the Gaussian"),
         (lambda: smoothness.circle([[0.0]]), r"angles has shape \(1, 1\), expected \(n,\)"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -189,7 +193,7 @@ def test_gpk_and_ntk_differ_in_smoothness(experiments):
     """
     for network in (literature.tirer_mlp(5), literature.tirer_resnet(5, 1.0)):
         for kind, exponent in (("ntk", 2), ("gpk", 4)):
-            size, k = smoothness.magnitudes(smoothness.kernel_shape(kernel(network, kind))), K
+            size, k = circle.magnitudes(circle.kernel_shape(kernel(network, kind))), K
             k = k[size[k] > 1e3 * EPS * size.max()]  # some have no odd or no even frequencies
             assert abs(np.polyfit(np.log(k), np.log(size[k]), 1)[0] + exponent) <= 0.02
     angles = smoothness.grid(10)

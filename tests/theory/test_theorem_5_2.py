@@ -126,7 +126,7 @@ def test_stride_kernels_as_the_appendix_defines_them(network, rng):
 def test_paths_that_share_their_pixels_make_the_ordinary_kernel(network, d):
     X, Z = multisphere.sample(3, 3, d, 1), multisphere.sample(2, 3, d, 2)
     t = multisphere.dot_products(X, Z)
-    found = theorem_5_2.stride_kernel(network, t[..., locality.path_pixels(network) % d])
+    found = theorem_5_2.stride_kernel(network, t[..., theorem_5_2.path_pixels(network) % d])
     expected = rk.Kernel(network, "gpk", "equivariant", normalized=True)(X, Z)
     assert np.abs(found - expected).max() <= tolerances.ROUTES
 

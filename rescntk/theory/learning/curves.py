@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from scipy.optimize import brentq
 
-from ...arrays import resolution, rounding_unit
-from ...regression import solve
+from ...arrays import resolution
+from ...regression import Decomposition, decompose, solve
 from ...report_table import ReportTable
 from ...validation import (
     check_constant,
@@ -241,10 +240,11 @@ def from_gram(
     """
     ladder = check_depths(sizes, "sizes")
     ridge, noise = check_constant(ridge, "ridge"), check_constant(noise, "noise")
-    values, vectors, y = _spectrum(K, y)
-    N = len(values)
+    decomposition = decompose(K)
+    values, N = _eigenvalues(decomposition), len(decomposition.eigenvalues)
+    y = check_targets(y, N)
     _check_below(ladder, N)
-    parts = vectors.T @ y.reshape(N, -1) / math.sqrt(N)
+    parts = decomposition.eigenvectors.T @ y.reshape(N, -1) / math.sqrt(N)
     # Rounding errors of orthogonal vectors are no part of the target.
     eps, norms = float(np.finfo(np.float64).eps), np.linalg.norm(parts, axis=0)
     parts[np.abs(parts) <= N * eps * norms] = 0.0
@@ -284,23 +284,10 @@ def _check_below(sizes: Iterable[int], N: int) -> None:
         raise ValueError(f"sizes has {max(sizes)}, expected numbers below {N}, the signals of K")
 
 
-def _spectrum(K: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return eigenvalues of K, 0 where rounding errors, its eigenvectors and targets."""
-    matrix, eps = check_symmetric(K, "K"), rounding_unit(K)
-    y = check_targets(y, len(matrix))
-    values, vectors = scipy.linalg.eigh(matrix, driver="evd")
-    return _resolved(values, eps, matrix.shape), vectors, y
-
-
-def _resolved(values: np.ndarray, eps: float, shape: tuple[int, ...]) -> np.ndarray:
-    """Return eigenvalues, 0 in place of values below n·eps·λ_max; refuse clearly negative ones."""
-    least = resolution(values, eps)
-    if values[0] < -10 * least:  # the factor is for K's own errors, as in regression.decompose
-        raise ValueError(
-            f"K of shape {shape} has the eigenvalue {values[0]:.3g}, expected a positive "
-            f"semidefinite matrix"
-        )
-    return np.where(values > least, values, 0.0)
+def _eigenvalues(decomposition: Decomposition) -> np.ndarray:
+    """Return the eigenvalues of K, 0 in place of values below n·eps·λ_max."""
+    values = decomposition.eigenvalues
+    return np.where(values > resolution(values, decomposition.eps), values, 0.0)
 
 
 def effective_dimension(K: np.ndarray, ridge: float = 0.0) -> float:
@@ -320,9 +307,8 @@ def effective_dimension(K: np.ndarray, ridge: float = 0.0) -> float:
     >>> learning.effective_dimension([[3.0, 0.0], [0.0, 1.0]], ridge=1.0)
     1.25
     """
-    ridge, matrix = check_constant(ridge, "ridge"), check_symmetric(K, "K")
-    values = _resolved(scipy.linalg.eigvalsh(matrix), rounding_unit(K), matrix.shape)
-    return float(shares(values, ridge)[0].sum())
+    ridge = check_constant(ridge, "ridge")
+    return float(shares(_eigenvalues(decompose(K)), ridge)[0].sum())
 
 
 def alignment(K: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -343,7 +329,8 @@ def alignment(K: np.ndarray, y: np.ndarray) -> np.ndarray:
     >>> learning.alignment([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0])
     array([0.36, 1.  ])
     """
-    _, vectors, y = _spectrum(K, y)
+    vectors = decompose(K).eigenvectors
+    y = check_targets(y, len(vectors))
     largest = np.abs(y).max()
     if largest == 0:
         raise ValueError("y is 0 for all signals, expected targets that have a direction")

@@ -2,13 +2,12 @@
 
 ``grid`` evaluates a kernel on tensor grids of dot products. ``quadrature`` integrates over a
 pixel's sphere. ``funk_hecke`` makes eigenvalues of both. ``decay`` compares eigenvalues with
-theorem 5.1, whose constants ``taylor`` computes.
+theorem 5.1.
 """
 
 from .decay import DecayExponents, FrequencyDecay, decay_exponents, singularity_exponent
 from .funk_hecke import Cost, Spectrum, cost, eigenvalues
-from .quadrature import harmonics, multiplicities, zonal
-from .taylor import taylor_coefficients
+from .quadrature import harmonics, multiplicities
 
 __all__ = [
     "Cost",
@@ -21,6 +20,4 @@ __all__ = [
     "harmonics",
     "multiplicities",
     "singularity_exponent",
-    "taylor_coefficients",
-    "zonal",
 ]

@@ -14,41 +14,17 @@ import numpy as np
 import scipy.special
 from opt_einsum import contract
 
-from ...validation import check_free_memory, check_integer, check_memory, check_real
-from ..argument_checks import check_channels, check_dot_products, check_grid
+from ...validation import check_integer, check_memory
+from ..argument_checks import check_channels, check_grid
 
 METHODS = ("angles", "gegenbauer")
 
 
-def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
-    r"""Return the zonal functions :math:`P_0(t) \dots P_K(t)` of a pixel, (K + 1, ...).
+def zonal(complement: np.ndarray, sign: np.ndarray, n_channels: int, highest: int) -> np.ndarray:
+    """Return the zonal functions P_0 … P_K at t = sign · (1 − complement), (K + 1, ...).
 
-    Parameters
-    ----------
-    t : ndarray, (...)
-        Dot products in [-1, 1].
-    n_channels, max_frequency : int
-        C0, at least 2, and K.
-
-    Examples
-    --------
-    >>> from rescntk.theory import spectrum
-    >>> spectrum.zonal([0.5], n_channels=3, max_frequency=2).ravel()
-    array([ 1.   ,  0.5  , -0.125])
+    By Reinsch's recurrence, without cancellation near t = ±1.
     """
-    t, n_channels = check_real(t, "t", "in [-1, 1]"), check_channels(n_channels)
-    check_dot_products(t, False)
-    max_frequency = check_integer(max_frequency, "max_frequency", 0)
-    check_free_memory(
-        8 * (max_frequency + 1) * t.size,
-        f"max_frequency is {max_frequency}: {t.size} numbers for each frequency",
-        "give a smaller one, or fewer numbers for each",
-    )
-    return _zonal(1.0 - np.abs(t), np.where(t < 0, -1.0, 1.0), n_channels, max_frequency)
-
-
-def _zonal(complement: np.ndarray, sign: np.ndarray, n_channels: int, highest: int) -> np.ndarray:
-    """Return the zonal functions at t = sign · (1 − complement), by Reinsch's recurrence."""
     values = np.ones((highest + 1, *complement.shape))
     step = -complement
     for k in range(highest):
@@ -84,7 +60,7 @@ def rule(method: str, n_channels: int, highest: int, nodes: int) -> tuple[np.nda
     weights = weights / weights.sum()
     complement = 2.0 * np.sin(np.minimum(angles, np.pi - angles) / 2) ** 2
     sign = np.where(angles > np.pi / 2, -1.0, 1.0)
-    matrix = weights * _zonal(complement, sign, n_channels, highest)
+    matrix = weights * zonal(complement, sign, n_channels, highest)
     return 2.0 * np.sin(angles / 2) ** 2, partial(_transform, matrix)
 
 

@@ -15,13 +15,14 @@ from tests import tolerances
 from tests.project.pages import ROOT
 
 sys.path.insert(0, str(ROOT / "notebooks"))
+import taylor
 import theorem_5_1
 from theorem_5_1 import moments, one_variable
 
 pytestmark = pytest.mark.slow
 
 EPS = tolerances.EPS["float64"]
-SERIES, BOUNDS = spectrum.taylor_coefficients, theorem_5_1.decay_constants
+SERIES, BOUNDS = taylor.taylor_coefficients, theorem_5_1.decay_constants
 CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
 
 
@@ -56,7 +57,7 @@ def test_dual_coefficients():
 def test_the_series_is_the_kernel(rng, network, d, kind):
     """At |t| ≤ 0.1 with powers up to 9: the rest is below 1e-9."""
     t = rng.uniform(-0.1, 0.1, d)
-    found = spectrum.taylor_coefficients(network, d, 9, kind)
+    found = SERIES(network, d, 9, kind)
     assert (found >= 0).all()
     for own in t:
         found = np.tensordot(own ** np.arange(10), found, 1)

@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...network import RELU_FIELDS, Filter, Network, check_network
-from ...validation import check_integer
-from ..argument_checks import check_kind, check_pixels
-from ..complements import arc_cosines, check_nonzero
-from .grid import rotate, taps
+from rescntk.network import RELU_FIELDS, Filter, Network, check_network
+from rescntk.theory.argument_checks import check_kind, check_pixels
+from rescntk.theory.complements import arc_cosines, check_nonzero
+from rescntk.theory.spectrum.grid import rotate, taps
+from rescntk.validation import check_integer
 
 _MOST_PRODUCTS = 2e9
 """Most pairs of coefficients in a product of two series: 4 seconds of one core."""
@@ -46,8 +46,7 @@ def taylor_coefficients(
     Examples
     --------
     >>> from rescntk import literature
-    >>> from rescntk.theory import spectrum
-    >>> spectrum.taylor_coefficients(literature.geifman_cnn(2), 3, max_degree=1)[:, :, 0].round(4)
+    >>> taylor_coefficients(literature.geifman_cnn(2), 3, max_degree=1)[:, :, 0].round(4)
     array([[0.4937, 0.1005],
            [0.1005, 0.0093]])
     """
