@@ -64,6 +64,30 @@ def test_average_by_hand(rng):
     assert model.inverse_temperature_ == pytest.approx(found, rel=1e-4)
 
 
+def test_blocks_of_the_file_are_left_out(rng):
+    """Tenths of each class in the file's order, by refits; recordings side by side are alike."""
+    sessions = rng.standard_normal((20, 1, 12)).repeat(2, axis=0)
+    X, y = sessions + 0.1 * rng.standard_normal((40, 1, 12)), np.arange(40) // 2 % 2
+    with pytest.warns(UserWarning, match="where tenths of the file are .blocked_score_."):
+        model = ResidualKernelClassifier(penalty=1e-3, **ONE).fit(X, y)
+    (K,), Y = mean_of_kernels(model, X, X), targets_of(y)
+    right = np.empty(40, dtype=bool)
+    block = np.empty(40, dtype=int)
+    for label in (0, 1):
+        block[y == label] = np.arange(20) * 10 // 20
+    for k in range(10):
+        inside = block == k
+        A, b = bordered(K[np.ix_(~inside, ~inside)], Y[~inside], 1e-3)
+        right[inside] = ((K[np.ix_(inside, ~inside)] @ A + b)[:, 0] > 0) == y[inside]
+    assert model.blocked_score_ == right.mean() < model.best_score_ - 0.2
+    whole = ResidualKernelClassifier(**ONE).fit(X, y, groups=np.arange(40) // 2)
+    assert max(whole.blocked_score_, whole.best_score_) < model.best_score_ - 0.2
+    noise = ResidualKernelRegressor(**ONE)
+    with pytest.warns(UserWarning, match="the same answer for all signals has 0: the signals do"):
+        noise.fit(X, rng.permutation(np.arange(40.0)))
+    assert noise.blocked_score_ < 0.5
+
+
 def test_float32_clips_what_rounding_made_negative(rng):
     """Signals that nearly coincide, in float32: eigenvalues below 0 do no harm."""
     X = rng.standard_normal((6, 1, 8)).repeat(3, axis=0)

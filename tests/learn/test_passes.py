@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from rescntk.learn import ResidualKernelClassifier, base, passes, views
+from rescntk.learn import PLAN, ResidualKernelClassifier, base, passes, views
 from rescntk.learn.parameters import check_several
 from tests.learn.cases import waves
 
@@ -15,7 +15,10 @@ REST = {"kinds": ("gpk", "ntk"), "depths": (2,), "alpha": 1.0}
 
 def plan(X, count=99, **given):
     return passes.plan(
-        passes.PLAN[:count], {name: v if isinstance(v, tuple) else (v,) for name, v in given.items()}, X, **REST
+        passes.PLAN[:count],
+        {name: v if isinstance(v, tuple) else (v,) for name, v in given.items()},
+        X,
+        **REST,
     )
 
 
@@ -51,6 +54,26 @@ def test_given_settings_take_the_place_of_the_plans():
     assert alone[0].describe() == "signals, time 0.5, filters 1 and 23, dilation 2, gap"
 
 
+def test_passes_by_hand(rng):
+    X, y = waves(rng, 20, 2)
+    rows = [{"head": "trace", "standardize": "point"}, {"filter_size": 5, "spectra": "whole"}]
+    model = ResidualKernelClassifier(passes=rows, dilation=2).fit(X, y)
+    table = model.passes_
+    assert table["head"].tolist() == ["trace", "gap"] and table["dilation"].tolist() == [2, 2]
+    assert table["filter_size"].tolist() == [9, 5] and model.score(X, y) == 1
+    assert len(ResidualKernelClassifier(passes=PLAN[:2]).fit(X, y).passes_["head"]) == 2
+    for given, message in (
+        ({"head": "gap"}, "expected dicts of settings"),
+        ([1], r"passes\[0\] is 1, expected a dict"),
+        ([{}, {"heads": "gap"}], r"passes\[1\] has 'heads', expected some of max_length"),
+        ([{"head": "mean"}], r"passes\[0\]\['head'\] is 'mean', expected one of"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ResidualKernelClassifier(passes=given).fit(X, y)
+    with pytest.raises(ValueError, match="all passes need signals of one length"):
+        ResidualKernelClassifier(passes=rows[:1]).fit([x[:, : 20 + k] for k, x in enumerate(X)], y)
+
+
 def test_a_limit_in_seconds(rng, monkeypatch):
     """Passes are skipped whose expected end is beyond the limit; cheap ones may still follow."""
     X = rng.standard_normal((10, 1, 20))
@@ -80,7 +103,10 @@ def test_a_limit_in_seconds(rng, monkeypatch):
 )
 def test_many_signals_have_fewer_passes_over_shorter_signals(n, length, block):
     X = np.broadcast_to(0.0, (n, 1, length))
-    m, planned = base.count_landmarks(None, n), partial(passes.plan, passes.PLAN[:10], {}, X, **REST)
+    m, planned = (
+        base.count_landmarks(None, n),
+        partial(passes.plan, passes.PLAN[:10], {}, X, **REST),
+    )
     kept = passes.affordable(planned, X, m, "default")
     work = [one.work(X, m) for one in kept]
     assert len(kept) >= 3 and (len(kept) == len(planned())) == (n == 10)

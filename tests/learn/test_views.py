@@ -128,6 +128,32 @@ def test_short_time_spectra(length, rng):
     )
 
 
+def test_whole_spectra(rng):
+    """Against sums of cosines and sines; no level is seen, and blocks are of frequencies."""
+    X = rng.standard_normal((3, 2, 21))
+    angle = 2j * np.pi * np.outer(np.arange(21), np.arange(1, 11)) / 21
+    expected = np.sqrt(np.abs(X @ np.exp(-angle)) / np.sqrt(21))
+    np.testing.assert_allclose(spectra.whole_spectra(X), expected, rtol=1e-10)
+    view = views.View(5, spectra="whole").fit(X)
+    assert view(X).shape == (3, 2, 5) and not view.sees_levels
+    np.testing.assert_allclose(view(X + 7), view(X), rtol=1e-10)
+    shares = rng.standard_normal((3, 5))
+    spread = view.to_time(shares, (21,))
+    np.testing.assert_allclose(spread, np.repeat(shares.sum(axis=1)[:, None] / 21, 21, axis=1))
+
+
+def test_time_points_are_standardized(rng):
+    """Mean 0, deviation 1, but a tenth of the others' at least; equal signals stay finite."""
+    X = rng.standard_normal((50, 2, 9)) * np.array([3.0] * 8 + [0.01]) + np.arange(9)
+    seen = views.View(standardize=views.POINT, first_differences=True).fit(X)(X)
+    np.testing.assert_allclose(seen.mean(axis=0), 0, atol=1e-12)
+    deviation = seen.std(axis=0)
+    np.testing.assert_allclose(deviation[:, :8], 1)
+    assert (deviation[:2, 8] < 0.1).all() and deviation[:2, 8].min() > 0.01
+    equal = X[:1].repeat(4, axis=0)
+    assert (views.View(standardize=views.POINT).fit(equal)(equal) == 0).all()
+
+
 @pytest.mark.parametrize(
     ("settings", "axes"),
     [
