@@ -7,7 +7,7 @@ Methods that draw random numbers run with three seeds. Seconds are of fitting an
 second time in a process: imports do not count, nor compiling.
 
 --curves: accuracy with few training signals; --noise: with noise in the test signals. Rows that a
-file has are kept. unseen.py has sets that had no part in the choice of passes.
+file has are kept. Passes were chosen on these sets; ucr.py has sets that had no part in it.
 """
 
 from collections.abc import Callable, Sequence

@@ -2,7 +2,7 @@
 
 Each function returns n signals (n, n_channels, n_timepoints) and their labels (n,). Bearing, beats,
 process and onset were written before any of our classifiers saw them, and do not follow one. Passes
-and weights were chosen with an eye on plants and bursts.
+and weights were chosen with an eye on plants and bursts, and later on bearing, process and onset.
 """
 
 from collections.abc import Callable

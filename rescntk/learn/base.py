@@ -178,23 +178,17 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     def _finish(
         self,
         score: str,
-        spread: np.ndarray,
-        weights: np.ndarray,
-        groups: np.ndarray | None,
+        error: float,
         trivial: float,
         start: float,
     ) -> None:
-        """Set the error of the best score, given its cases' deviations and weights; print it.
+        """Set the error of the best score, and print both.
 
-        Cases of a group err together: their deviations are added up first. Warn where the score is
+        Warn where the score is
         no better than the score `trivial`, of the same answer for all, and where signals of one
         part of the file tell each other's answers.
         """
-        spread = weights * spread
-        if groups is not None:
-            spread = np.bincount(groups, spread)
-        with np.errstate(invalid="ignore"):
-            self.best_score_error_ = float(np.sqrt(spread @ spread) / weights.sum())
+        self.best_score_error_ = error
         self.fit_seconds_ = time.perf_counter() - start
         best, blocked = self.best_score_, self.blocked_score_
         if self.verbose:
@@ -333,6 +327,17 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         """
         signals = self._read_again(X)
         return self._average.kernel_matrix(signals)
+
+
+def squared_sum(deviations: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> float:
+    """Return the sum of squares of weighted deviations of cases.
+
+    Cases of a group err together: their deviations are added up first.
+    """
+    spread = weights * deviations
+    if groups is not None:
+        spread = np.bincount(groups, spread)
+    return float(spread @ spread)
 
 
 def least_penalty(weights: np.ndarray, dtype: str) -> float:

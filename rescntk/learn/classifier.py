@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ..arrays import Array
 from ..regression.checks import distinct
 from ..validation import check_constant, check_positive
-from .base import ResidualKernelEstimator
+from .base import ResidualKernelEstimator, squared_sum
 from .calibration import calibrate, margins, one_against_rest, trust
 from .counterfactual import Counterfactuals, Goal, changed_signals, each_case, log_odds
 from .inputs import atomic, find_cases, of_positive_weight
@@ -87,7 +87,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         signals like the training signals, and seconds.
         `rescntk.plots.pass_weights` draws the weights.
     best_score_, best_score_error_ : float
-        Accuracy of leave-one-out decisions on the training signals, and its standard error. Ten
+        Accuracy of leave-one-out decisions on the training signals, and its standard error, with
+        two right and two wrong answers more. Ten
         folds are left out in turn where weights, penalties and offsets are decided, and copies of
         a signal together; with groups, whole groups. The only case of a class does not count; nan
         where none counts.
@@ -268,11 +269,14 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
                 f"class_weight='balanced' gives all classes equal weight",
                 stacklevel=3,  # the caller of fit, which is decorated
             )
+        # With two right and two wrong answers more (Agresti and Coull 1998), it is never 0.
+        total = counted.sum()
+        middle = (counted @ right + 2.0) / (total + 4.0)
+        squares = squared_sum(right - middle, counted, cases.groups)
+        error = np.sqrt(squares + 2 * middle**2 + 2 * (1 - middle) ** 2) / (total + 4.0)
         self._finish(
             "accuracy",
-            right - self.best_score_,
-            counted,
-            cases.groups,
+            float(error) if total else np.nan,
             -np.inf if shift else majority,
             start,
         )

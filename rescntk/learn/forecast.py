@@ -28,11 +28,10 @@ _SPREAD = 0.5
 """Standard deviation of the exponent between data sets. Raising it widens intervals. Raised from .3
 until intervals of estimators cover the errors measured in benchmarks/forecast.py."""
 
-_DOUBT, _DOUBT_OF_NUMBERS = 2.0, 1.5
-"""Factors of today's uncertainty: left-out errors depend on each other, as their training signals
-are the same. A classifier's divides its number of signals, a regressor's multiplies its standard
-error. Raising them widens intervals. A classifier's was raised from 1.7 with the spread. A
-regressor's has the least score for squared errors of targets ±1."""
+_DOUBT = 2.0
+"""Divisor of a classifier's number of signals: left-out errors depend on each other, as their
+training signals are the same. Raising it widens intervals. It was raised from 1.7 with the
+spread."""
 
 _QUANTILES = 201
 """Quantiles of today's error, and of the exponent, that are combined. Raising it takes time
@@ -99,7 +98,7 @@ def forecast(model: Any, sizes: Iterable[int], coverage: float = 0.8) -> Forecas
         levels = np.log(beta.ppf(chances, error * trials + 0.5, (1 - error) * trials + 0.5))
     else:
         tiny = np.finfo(np.float64).tiny
-        deviation = _DOUBT_OF_NUMBERS * model.best_score_error_ / max(error, tiny)
+        deviation = model.best_score_error_ / max(error, tiny)
         levels = np.log(max(error, tiny)) + deviation * norm.ppf(chances)
     tail, rows = 0.5 * (1.0 - share), []
     for size in ladder:
