@@ -268,7 +268,7 @@ class NumbaRun:
             place = "grids", self.plan.longest
             one = left.lengths[:1], right.lengths[:1]
             grids = with_object(self.scaling, place, lambda: self._grids_of_lengths(*one))
-            grids = np.broadcast_to(grids, (*grids.shape[:-1], len(right)))
+            grids = grids.repeat(len(right), axis=-1)  # a view's type would be compiled anew
         else:
             lengths, places = _different(right.lengths)
             grids = self._grids_of_lengths(self.left_lengths(left), lengths)[..., places]
