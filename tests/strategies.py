@@ -3,11 +3,11 @@
 from dataclasses import fields
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk.network import BASIC_FIELDS
-from rescntk.validation import PARTS
 
 ALL_FIELDS = {kept.name for kept in fields(rk.Network)}
 sizes = st.sampled_from([1, 3, 5, 7])
@@ -17,6 +17,13 @@ values = st.one_of(
     st.floats(-4, 4, allow_subnormal=False).map(lambda v: round(v, 3)),
 )
 
+SPECIAL = "negative_slope", "bias", "trained"
+"""Fields that the loops of "numba" are compiled apart for; "trained" is "inner" or "readout" alone.
+
+A network has none, one or all of them. With all combinations, compiling would take a minute more;
+--hypothesis-profile=stress has them.
+"""
+
 
 @st.composite
 def networks(draw, known=BASIC_FIELDS, max_depth=6, activations=("relu", "erf"), dilated="never"):
@@ -25,6 +32,10 @@ def networks(draw, known=BASIC_FIELDS, max_depth=6, activations=("relu", "erf"),
     `dilated` is "never", "evenly" (one for all layers) or "freely".
     """
     depth = draw(st.integers(1, max_depth))
+    few = [(), *([name] for name in SPECIAL), *([SPECIAL] if known >= set(SPECIAL) else [])]
+    every = st.sets(st.sampled_from(SPECIAL))
+    special = draw(st.sampled_from(few) if settings.default.derandomize else every)
+    ends = [("inner",), ("readout",)] if "trained" in special else [(), ("inner", "readout")]
     steps = st.integers(1, 4)
     dilations = [st.just(1)] if dilated == "never" else [st.just(1), st.just(1), steps]
     if dilated == "freely":
@@ -41,10 +52,14 @@ def networks(draw, known=BASIC_FIELDS, max_depth=6, activations=("relu", "erf"),
         "c_w": st.sampled_from([1.0, 0.7, 1.9]),
         "readout_scale": st.sampled_from([1.0, 0.25]),
         "input_scale": st.sampled_from([None, None, 1.0]),
-        "trained": st.lists(st.sampled_from(PARTS), unique=True),
+        "trained": st.builds(
+            lambda ends, others: (*ends, *others),
+            st.sampled_from(ends),
+            st.sets(st.sampled_from(["input", "outer"])),
+        ),
         "dilation": st.one_of(dilations),
-        "negative_slope": st.sampled_from([0.0, 0.0, 0.01, 0.5]),
-        "bias": st.sampled_from([0.0, 0.0, 0.3]),
+        "negative_slope": st.sampled_from([0.01, 0.5] if "negative_slope" in special else [0.0]),
+        "bias": st.just(0.3 if "bias" in special else 0.0),
     }
     assert strategies.keys() == ALL_FIELDS, "each field is drawn"
     drawn = {name: draw(values) for name, values in strategies.items() if name in known}

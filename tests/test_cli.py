@@ -140,10 +140,7 @@ def damaged_files(folder, signals):
     ("command", "says"),
     [
         ("gram no.npy -o K.npy", "no such file: no.npy"),
-        (
-            "gram X.npz -o K.npy",
-            "array is None, and X.npz holds the arrays ['X', 'y']: name one of them",
-        ),
+        ("gram X.npz -o K.npy", "array is None, and X.npz holds the arrays ['X', 'y']: name one o"),
         ("gram X.npz --array Z -o K.npy", "array is 'Z', expected one of 'X'"),
         ("gram X.npz --array y -o K.npy", "X.npz has shape (6,), expected ("),
         ("gram X.npy --array X -o K.npy", "X.npy is not a .npz file of named arrays"),

@@ -19,7 +19,9 @@ LISTS = [RNG.standard_normal((2, n)) for n in (9, 330, 4, 9, 9, 160, 1)]
 NETWORKS = [
     rk.Network(3),
     rk.Network(12, skip=False),
-    rk.Network(2, input_filter_size=3, dilation=2, bias=0.3, negative_slope=0.1),
+    rk.Network(
+        2, input_filter_size=3, dilation=2, bias=0.3, negative_slope=0.1, trained=("inner", "outer")
+    ),
     rk.Network(3, activation="erf"),
 ]
 

@@ -131,10 +131,7 @@ def test_networks(arguments, says):
     ("call", "says"),
     [
         (lambda: rk.Kernel(KERNEL.network, "cntk"), "kind is 'cntk', expected one of 'gpk', 'ntk'"),
-        (
-            lambda: rk.ResCNTK(3, head="mean"),
-            "head is 'mean', expected one of 'equivariant', 'trace', 'gap'",
-        ),
+        (lambda: rk.ResCNTK(3, head="mean"), "head is 'mean', expected one of 'equivariant', 'tra"),
         (lambda: rk.ResCNTK(3, normalized=1), "normalized is 1, expected True or False"),
         (lambda: rk.Kernel(3, "gpk"), "network is 3, expected a rescntk.Network"),
         (lambda: rk.gram(None, X), "network is None"),
@@ -146,10 +143,7 @@ def test_networks(arguments, says):
         (lambda: rk.gram(KERNEL.network, X, depths=()), "depths is empty"),
         (lambda: rk.gram(KERNEL.network, X, depths=(2, 0)), "depths is 0, expected an integer of"),
         (lambda: rk.gram(KERNEL.network, X, depths=3), "depths is 3, expected a sequence"),
-        (
-            lambda: rk.gram(KERNEL.network, X, depths=np.array(3)),
-            r"depths is array\(3\), expected a",
-        ),
+        (lambda: rk.gram(KERNEL.network, X, depths=np.array(3)), r"depths is array\(3\), expected"),
         (lambda: rk.gram(KERNEL.network, X, depths=b"\3"), "depths is b'.*', expected a sequence"),
         (lambda: rk.gram(KERNEL.network, X, kinds=np.array("gpk")), r"kinds is array\('gpk'"),
         (lambda: rk.gram(KERNEL.network, X, normalized="no"), "normalized is 'no'"),
@@ -191,14 +185,8 @@ SPHERE = multisphere.sample(2, 3, 4)
     [
         (lambda: multisphere.project(X * 0), r"X of shape .* zero at all channels of case 0, time"),
         (lambda: multisphere.sample(2, 0, 3), "n_channels is 0"),
-        (
-            lambda: multisphere.sample(2, 3, 4, rng=-1),
-            "rng is -1, expected a NumPy Generator, an integer",
-        ),
-        (
-            lambda: multisphere.sample(2, 3, 4, rng=0.5),
-            "rng is 0.5, expected a NumPy Generator, an",
-        ),
+        (lambda: multisphere.sample(2, 3, 4, rng=-1), "rng is -1, expected a NumPy Generator, an"),
+        (lambda: multisphere.sample(2, 3, 4, rng=0.5), "rng is 0.5, expected a NumPy Generator, a"),
         # NumPy crashes at a matrix.
         (lambda: multisphere.sample(2, 3, 4, rng=np.matrix([[1]])), r"rng is matrix.*, expected a"),
         (lambda: multisphere.sample(2, 3, 4, rng=True), "rng is True, expected a NumPy Generator"),
@@ -210,10 +198,7 @@ SPHERE = multisphere.sample(2, 3, 4)
         (lambda: multisphere.normalized_gpk(T + np.nan, 3), "t of shape .* contains NaN"),
         (lambda: multisphere.normalized_gpk(0.5, 3), r"t has shape \(\)"),
         (lambda: conditioning.condition_number(A[0]), r"A has shape \(2,\), expected \(n, n\)"),
-        (
-            lambda: conditioning.condition_number(np.triu(A)),
-            "A of shape .* is not symmetric, expected",
-        ),
+        (lambda: conditioning.condition_number(np.triu(A)), "A of shape .* is not symmetric, expe"),
         (lambda: conditioning.condition_number(1j * A), "A has dtype complex128, expected real"),
         (lambda: conditioning.bounds(2 * A), "A has 2 on its diagonal, expected 1"),
         (lambda: conditioning.bounds(A[:1, :1]), r"A has shape \(1, 1\), expected at least 2"),

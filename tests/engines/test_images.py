@@ -1,9 +1,5 @@
 """Images: right on both axes, equal to signals where they are signals, and what is refused."""
 
-import json
-from itertools import product
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,39 +8,22 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
-from tests.engine_names import CPU, skip_unless_taken, takes
-from tests.oracles import definition
+from tests.engine_names import CPU, skip_unless_taken
+from tests.engines.bodies.accuracy import assert_accurate
 from tests.strategies import ALL_FIELDS, kinds, networks, signals
 
 pytestmark = pytest.mark.slow
 
-GOLDEN = Path(__file__).parents[1] / "data" / "neural_tangents_images.npz"
 NETWORKS = {
     "default": rk.Network(3),
     "wraps several times": rk.Network(2, 9, outer_filter_size=5, input_filter_size=3),
     "dilated": rk.Network(3, 5, outer_filter_size=3, dilation=(1, 2, 10**12 + 1)),
     "no skip": rk.Network(3, 3, skip=False, input_filter_size=5, c_w=0.7),
-    "leaky, frozen": rk.Network(3, 3, negative_slope=0.2, trained=("inner",), alpha=0.3),
+    "leaky, frozen": rk.Network(3, 3, negative_slope=0.2, bias=0.2, trained=("inner",), alpha=0.3),
     "small alpha": rk.Network(3, alpha=1e-5),
     "biases": rk.Network(3, 3, input_filter_size=3, alpha=0.6, bias=0.7, dilation=(1, 2, 2)),
     "erf": rk.Network(2, 3, activation="erf", trained=("input", "inner", "outer", "readout")),
 }
-
-
-def assert_right(network, X):
-    """Compare every engine and head with the definition in 40 digits."""
-    exact = definition.pixel_pairs(X, network)[network.depth]
-    for engine, (dtype, bar) in product(CPU, tolerances.KERNEL.items()):
-        if not takes(engine, network):
-            continue
-        for head in HEADS:
-            computed = rk.gram(network, X, head=head, engine=engine, dtype=dtype)
-            for K, pairs in zip(computed, exact, strict=True):
-                expected = definition.head(pairs, head)
-                # erf is odd: the terms of GAP cancel, and GAP has the errors of the terms.
-                odd = network.activation == "erf" and head == "gap"
-                own = definition.head(pairs, "trace") if odd else expected
-                assert definition.errors(K, expected, own.diagonal()) <= bar
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -55,20 +34,7 @@ def test_against_the_definition(name, rng):
     elif NETWORKS[name].activation == "relu":  # nearly parallel windows of other amplitudes
         X[1] = 2 * X[0] * np.linspace(1, 3, 3)[:, None] + 1e-7 * X[1]
         X[2] = -np.roll(X[0], 1, axis=-1)
-    assert_right(NETWORKS[name], X)
-
-
-@pytest.mark.parametrize("engine", CPU)
-def test_against_neural_tangents(engine):
-    golden = np.load(GOLDEN)
-    for case, options in enumerate(json.loads(str(golden["meta"]))):
-        head, network = options.pop("head"), rk.Network(**options)
-        X, Z = golden[f"X{case}"], golden[f"Z{case}"]
-        computed = rk.gram(network, X, Z, head=head, engine=engine)
-        for kind, K in zip(KINDS, computed, strict=True):
-            own, other = (rk.Kernel(network, kind, head).diag(each) for each in (X, Z))
-            error = np.abs(K - golden[f"{kind}{case}"]) / np.sqrt(np.outer(own, other))
-            assert error.max() <= tolerances.PEER[kind]
+    assert_accurate(CPU, NETWORKS[name], X)
 
 
 @pytest.mark.parametrize("engine", CPU)

@@ -12,8 +12,8 @@ import rescntk as rk
 from rescntk.validation import DTYPES
 from tests import tolerances
 from tests.engine_names import CPU, skip_unless_taken, where_resolved
-from tests.engines.bodies.properties import relative
 from tests.engines.cpu.test_engine import all_pairs_in_deficits
+from tests.engines.test_properties import relative
 from tests.strategies import ALL_FIELDS, kinds, networks, signals
 
 HEADS = ("gap", "trace")

@@ -30,7 +30,9 @@ NETWORKS = {
     "no skip": rk.Network(3, 3, skip=False, input_filter_size=3, c_w=0.7),
     "frozen": rk.Network(2, 3, trained=("inner",), alpha=0.3),
     "zero mean": rk.Network(3, alpha=1e-3),
-    "biases": rk.Network(2, 5, outer_filter_size=3, alpha=0.6, bias=0.7, negative_slope=0.2),
+    "biases": rk.Network(
+        2, 5, outer_filter_size=3, alpha=0.6, bias=0.7, negative_slope=0.2, trained=("inner",)
+    ),
     "erf": rk.Network(2, 3, activation="erf", trained=("input", "inner", "outer", "readout")),
 }
 LENGTHS = [(5, 7), (6, 4), (1, 4), (5, 5)]

@@ -189,10 +189,7 @@ CNN = {"CNN": rk.Network(1)}
         (lambda: plots.gram_matrix([[1.0]], [1], "ax"), "ax is 'ax', expected matplotlib Axes"),
         (lambda: plots.gram_matrix([[1.0]], 1), r"labels has shape \(\), expected \(n,\)"),
         (lambda: plots.limit_distances("report"), "a report is 'report', expected a result of d"),
-        (
-            lambda: plots.eigenvalue_decay([]),
-            r"decays is \[\], expected a result of spectrum",
-        ),
+        (lambda: plots.eigenvalue_decay([]), r"decays is \[\], expected a result of spectrum"),
         (lambda: plots.receptive_fields(CNN, 5, logarithmic="no"), "logarithmic is 'no', expected"),
         (lambda: plots.receptive_fields(CNN, 5, explain=1), "explain is 1, expected True or False"),
         (lambda: plots.receptive_fields(CNN, "many"), "n_timepoints is 'many'"),
@@ -200,10 +197,7 @@ CNN = {"CNN": rk.Network(1)}
         (lambda: plots.functions_on_circle(SHAPES, [0.0], [1.0, 2.0]), r"targets has shape \(2,\)"),
         (lambda: plots.pass_weights({"weight": np.ones(2)}), "passes has no 'error', expected pas"),
         (lambda: plots.contributions(3, np.ones((1, 1, 4))), "model is 3, expected a fitted Resid"),
-        (
-            lambda: plots.contributions(rk.ResCNTK(2), np.ones((1, 1, 4))),
-            "^model is .*, expected a",
-        ),
+        (lambda: plots.contributions(rk.ResCNTK(2), np.ones((1, 1, 4))), "^model is .*, expected"),
     ],
 )
 def test_wrong_arguments_are_named(draw, says):

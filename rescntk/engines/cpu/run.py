@@ -48,7 +48,7 @@ class NumbaRun:
         self.constants = Constants(
             with_object(
                 self.scaling,
-                ("layers", plan.ring, plan.longest, plan.swept),
+                ("layers", plan.ring, plan.longest, plan.swept, *self.kinds),
                 lambda: self._layers(plan.swept),
             ),
             *coefficients_in(request.dtype),
@@ -83,7 +83,8 @@ class NumbaRun:
         """Return the constants of the layers, without names that compiled loops then leave out."""
         net, shared, depths = self.request.network, self.scaling.constants, self.request.depths
         whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
-        left_out = [] if net.parts.inner_minus_readout else ["twice_inner_minus_readout"]
+        needed = net.parts.inner_minus_readout and ("ntk" in self.kinds or not swept)
+        left_out = [] if needed else ["twice_inner_minus_readout"]
         if swept and (shared["sum_scale"][1:] == 1.0).all():
             left_out.append("sum_scale")
         names = [name for name in shared.dtype.names or () if name not in left_out]
@@ -268,7 +269,7 @@ class NumbaRun:
             place = "grids", self.plan.longest
             one = left.lengths[:1], right.lengths[:1]
             grids = with_object(self.scaling, place, lambda: self._grids_of_lengths(*one))
-            grids = np.broadcast_to(grids, (*grids.shape[:-1], len(right)))
+            grids = grids.repeat(len(right), axis=-1)  # a view's type would be compiled anew
         else:
             lengths, places = _different(right.lengths)
             grids = self._grids_of_lengths(self.left_lengths(left), lengths)[..., places]

@@ -19,7 +19,7 @@ NETWORKS = {
     "pixelwise": (rk.Network(5, 1), 3),
     "erf": (rk.Network(6, 3, activation="erf", c_v=1.3), 5),
     "leaky": (rk.Network(6, 3, outer_filter_size=5, negative_slope=0.3, alpha=0.8, c_v=1.9), 5),
-    "leaky, no skip": (rk.Network(4, 3, skip=False, negative_slope=0.1, trained=("inner",)), 5),
+    "leaky, no skip": (rk.Network(4, 3, skip=False, negative_slope=0.1), 5),
     "linear": (rk.Network(4, 3, negative_slope=1.0, c_v=1.0), 5),
     "long filter": (rk.Network(3, 9), 4),
     "one pixel": (rk.Network(7, 3), 1),
@@ -30,7 +30,9 @@ NETWORKS = {
                    negative_slope=0.2, dilation=2, trained=("input", "outer", "readout")),
         5,
     ),
-    "biases, no skip": (rk.Network(50, skip=False, bias=0.3, trained=("inner",)), 4),
+    "biases, no skip": (
+        rk.Network(50, skip=False, negative_slope=0.1, bias=0.3, trained=("inner",)), 4
+    ),
 }  # fmt: skip
 
 

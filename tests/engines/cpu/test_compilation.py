@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rescntk.engines.cpu import compilation
+import rescntk as rk
+from rescntk.engines.cpu import compilation, rows, sweep
 from tests.engine_names import needs_numba
 from tests.processes import run
 
@@ -58,6 +59,15 @@ def test_processes_that_compile_at_once_keep_their_own_files(tmp_path):
     )
     place = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": python_path(tmp_path)}
     assert run(code, **place).splitlines() == ["None", "code of theirs"]
+
+
+def test_loops_take_one_signal_and_many_as_one_type(rng):
+    """The trial of one signal compiles what later calls use: read-only arrays are another type."""
+    for head in ("gap", "equivariant"):
+        for n in (1, 3):
+            rk.ResCNTK(2, head=head)(rng.standard_normal((n, 2, 9)), engine="numba")
+    for loops in (rows.compute, sweep.sweep):
+        assert "readonly" not in str(loops.signatures)
 
 
 def python_path(folder):

@@ -18,7 +18,7 @@ from tests import tolerances
 from tests.covering import pairs_meet
 from tests.difficult_signals import UNEVEN
 from tests.engine_names import needs_numba
-from tests.engines.bodies import properties
+from tests.engines import test_properties
 from tests.processes import run
 from tests.strategies import ALL_FIELDS, kinds, networks, signals
 
@@ -170,7 +170,8 @@ def test_filters_of_any_size(network, inner, outer, batches, kind, one, other):
     X, Z = batches
     for recursion in (nullcontext, all_pairs_in_deficits):
         with recursion():
-            properties.shifts("numba", network, batches, kind, one, other)
+            shifts = test_properties.test_shifts.hypothesis.inner_test
+            shifts("numba", network, batches, kind, one, other)
             for head in HEADS:
                 kernel = rk.Kernel(network, kind, head)
                 K = kernel(X, Z, engine="numba")

@@ -12,7 +12,8 @@ from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import difficult_signals, tolerances
 from tests.covering import pairs_meet
 from tests.engines import test_accuracy, test_cupy, test_cutting, test_deep
-from tests.engines.bodies import accuracy, properties
+from tests.engines import test_properties as properties
+from tests.engines.bodies import accuracy
 from tests.engines.cuda import emulated
 from tests.strategies import heads, kinds, networks, signals
 
@@ -64,13 +65,17 @@ def test_properties(device, case, head, kind, data, one, other):
     """To the bit: symmetric, the same with one argument or two, on the diagonal and shifted."""
     network, batches = case
     X, _ = batches
-    properties.a_gram_is_symmetric_to_the_bit_and_semidefinite("cuda", network, X, head)
-    properties.one_argument_or_two_and_the_diagonal_agree_to_the_bit("cuda", network, X, head, kind)
-    properties.normalized("cuda", network, X, head, kind)
-    properties.kinds_may_be_asked_for_one_by_one("cuda", network, X, head)
-    properties.heads_are_means_of_pixel_pairs("cuda", network, batches, kind)
-    properties.a_pair_depends_on_itself_alone("cuda", network, batches, head, kind, data)
-    properties.shifts("cuda", network, batches, kind, one, other)
+    for name, arguments in (
+        ("a_gram_is_symmetric_to_the_bit_and_semidefinite", (X, head)),
+        ("one_argument_or_two_and_the_diagonal_agree_to_the_bit", (X, head, kind)),
+        ("normalized", (X, head, kind)),
+        ("kinds_may_be_asked_for_one_by_one", (X, head)),
+        ("heads_are_means_of_pixel_pairs", (batches, kind)),
+        ("a_pair_depends_on_itself_alone", (batches, head, kind, data)),
+        ("shifts", (batches, kind, one, other)),
+    ):
+        test = getattr(properties, f"test_{name}").hypothesis.inner_test
+        test("cuda", network, *arguments)
 
 
 NAMES = cycle(["all trained", "long filter", "one pixel"])

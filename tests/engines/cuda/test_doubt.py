@@ -10,7 +10,8 @@ import rescntk as rk
 from rescntk.engines.cuda.launch_plan import LaunchPlan
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests.difficult_signals import decays, lognormal, steps, uneven
-from tests.engines.bodies import accuracy, properties
+from tests.engines import test_properties as properties
+from tests.engines.bodies import accuracy
 from tests.engines.cuda import emulated
 
 pytestmark = [emulated.on_host, pytest.mark.slow]
@@ -61,8 +62,9 @@ def test_properties_of_doubtful_pairs(device, family, head, rng):
             pairs = rk.Kernel(network, kind, head).paired(X, X[::-1], engine="cuda", dtype=dtype)
             assert (pairs == K[:, ::-1].diagonal()).all()
             assert head == "equivariant" or (moved == K).all()
-    network = network.replace(trained=("inner", "outer"))
-    properties.a_gram_is_symmetric_to_the_bit_and_semidefinite("cuda", network, X, head)
+    symmetric = properties.test_a_gram_is_symmetric_to_the_bit_and_semidefinite
+    frozen = network.replace(trained=("inner", "outer"))
+    symmetric.hypothesis.inner_test("cuda", frozen, X, head)
 
 
 # ---------------------------------------------------------------- sums
