@@ -30,7 +30,7 @@ def test_quantiles_of_sampled_errors():
             ends = np.quantile(drawn, [(1 - coverage) / 2, 0.5, (1 + coverage) / 2])
             assert np.abs(np.array([row.lower, row.error, row.upper]) / ends - 1).max() < 0.02
     (row,) = forecast(model(kind=ResidualKernelRegressor), (120,))
-    drawn = rng.normal(0, 1.5 * 0.02 / 0.15, size)
+    drawn = rng.normal(0, 0.02 / 0.15, size)
     drawn -= np.log(3) * rng.normal(_EXPONENT, _SPREAD, size)
     ends = 0.15 * np.exp(np.quantile(drawn, [0.1, 0.5, 0.9]))
     assert np.abs(np.array([row.lower, row.error, row.upper]) / ends - 1).max() < 0.02
