@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, Batch, Run, SignalList, channels_and_length, in_order, library
-from .errors import check_pooled, may_cancel
+from .errors import check_pooled
 from .geometry import Rows
 from .masses import ExactInput, read_exactly
 from .protocol import Request, ScaledKernel, Tick, blocks, cut, pool_of
@@ -112,7 +112,7 @@ def paired(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKer
         if again.any():
             for kind, value in run.in_deficits(lefts[again], rights[again]).items():
                 out[kind][:, 0, doubtful] = value
-        if Z is None and may_cancel(request):
+        if Z is None and request.may_cancel:
             check_pooled(out, tile.left.bounds, request.depths)
         for kind, value in out.items():
             values[kind][:, run.xp.asarray(run.left.order[lefts])] = value[:, 0]
@@ -145,9 +145,8 @@ class SortedSignals:
         The signals' places in the batch.
     lengths, begins : array, (cases,), int
         Their lengths, and the places of their first pixels, one signal after the other.
-    scale, exponents : array, (cases,) and (depths, cases)
-        The scale and the tangents' exponents of each signal, by its place in the batch; known
-        where tables were made.
+    scale : array, (cases,)
+        The scale of each signal, by its place in the batch; known where tables were made.
     windows : bool
         Whether pixels have the vectors of their windows of the input filter, or their own.
     """
@@ -159,16 +158,12 @@ class SortedSignals:
         self._runs, self._scaling, self._xp = runs, scaling, library(signals)
         self.order, self.lengths = in_order(signals)
         self.begins = np.concatenate([[0], np.cumsum(self.lengths)])
-        self._depths = list(scaling(runs[0].length).depths)
         self.scale = self._xp.empty(len(self.order))
-        self.exponents = self._xp.zeros((len(self._depths), len(self.order)), dtype=np.int64)
 
     def tables(self, cases: np.ndarray) -> SignalTables:
         """Return the joined tables of signals by their places (`parts`)."""
         tables = joined([signal_tables(*part, self.windows) for part in self.parts(cases)])
-        here = self._xp.asarray(self.order[cases])
-        self.scale[here] = tables.scale
-        self.exponents[:, here] = tables.tangent_exponents[self._depths]
+        self.scale[self._xp.asarray(self.order[cases])] = tables.scale
         return tables
 
     def part(self, tables: SignalTables, block: slice, cases: slice) -> SignalTables:
@@ -234,8 +229,7 @@ class ReferenceGram:
         for value in values.values():
             scaling.finish(value, symmetric=False)
         lengths = left.lengths[np.argsort(left.order)]
-        exponents = left.exponents, right.exponents
-        return scaling.scaled(values, left.scale, right.scale, lengths, exponents)
+        return scaling.scaled(values, left.scale, right.scale, lengths)
 
     def pool(self) -> Any:
         """Return a pool of threads; a device computes what one thread asks for."""

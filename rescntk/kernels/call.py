@@ -27,7 +27,6 @@ from ..arrays import (
     library,
     pixel_axes,
 )
-from ..engines.errors import may_cancel
 from ..engines.protocol import Request, ScaledKernel, blocks, silent
 from ..network import BASIC_FIELDS, Network, check_network
 from ..progress import progress_bar
@@ -222,7 +221,7 @@ class KernelCall:
         """Return the kernels of each signal of X, and of Z if there is one, with itself.
 
         They normalize. They take less memory than a Gram matrix, and refuse kernels that are not
-        resolved (`may_cancel`).
+        resolved (`Request.may_cancel`).
         """
         numbers = len(self.X) * self.length * (self.request.depths[-1] + 1)
         if self.sides[0] is self.X and not self.request.shares and numbers <= _FEW_NUMBERS:
@@ -250,7 +249,7 @@ class KernelCall:
         """Return the kernels by kind, (depths, n, m); `diagonals` may be known."""
         self.check_memory()
         kernels: dict[str, Array] = {}
-        if not (may_cancel(self.request) or (normalized and self.Z is not None)):
+        if not (self.request.may_cancel or (normalized and self.Z is not None)):
             diagonals = ()
         elif not diagonals:
             diagonals = self.diagonals()
@@ -278,11 +277,7 @@ class KernelCall:
         least = float(np.finfo(self.dtype).tiny)  # smaller numbers have fewer digits
 
         def scale(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
-            powers = [
-                power + (more if isinstance(more, int) else more.reshape(power.shape))
-                for power, more in zip((a_power, b_power), scaled.powers(kind, t), strict=True)
-            ]
-            factors = [xp.broadcast_to(v, cases)[piece[:2]] for v in (a, b, *powers)]
+            factors = [xp.broadcast_to(v, cases)[piece[:2]] for v in (a, b, a_power, b_power)]
             factor = factors[0] * factors[1] * self.network.readout_scale
             exponents = scaled.exponents[t] + (factors[2] + factors[3])
             if xp is np:  # `ldexp` takes the time of ten products

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..arrays import ArrayT, SignalList
-from ..engines.errors import may_cancel
 from ..network import Network
 from ..validation import KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
@@ -162,7 +161,7 @@ def gram_shares(
     call = KernelCall(network, X, Z, head, kinds, depths, **options, shares=True)
     call.check_memory()
     diagonals = []
-    if normalized or may_cancel(call.request):
+    if normalized or call.request.may_cancel:
         diagonals = [each.values for each in call.diagonals()]
     scaled = call.gram()
     if normalized:
