@@ -180,7 +180,10 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
         means, mean_parts = means / divisor, mean_parts / divisor
         with np.errstate(over="ignore"):  # an infinite scale is reported with the results
             scale = size * scale
-    return Input(unit_vectors, variance, means, scale, X, mean_parts, unit, bias, pixels)
+    return Input(
+        unit_vectors=unit_vectors, variance=variance, means=means, scale=scale, vectors=X,
+        mean_parts=mean_parts, unit=unit, bias=bias, pixels=pixels,
+    )  # fmt: skip
 
 
 def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTables:
@@ -196,8 +199,8 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     xp, net, activation = array_module(X), scaling.network, scaling.activation
     depths = scaling.depths
     pixels = read_input(scaling, X, windows)
-    unit_vectors, variance, means, scale, _, mean_parts, unit, bias, _ = pixels
-    bias = bias * xp.sqrt(unit)
+    variance, scale = pixels.variance, pixels.scale
+    bias = pixels.bias * xp.sqrt(pixels.unit)
     n, number = len(scale), scaling.depth + 1
     bounds = xp.zeros((2, len(depths), n))
     n_tables = 2 + scaling.keeps_root_errors + len(activation.extra(xp, variance, 1.0))
@@ -227,10 +230,12 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
             f"or a smaller alpha, c_v or c_w"
         )
     mean_of_pixels = scaling.request_head in ("trace", "gap") and not scaling.shares
+    lessened = xp.ones(n)
+    if mean_of_pixels:
+        lessened = cancelled(layers[0, 0], scaling.request_head == "gap")
     return SignalTables(
-        unit_vectors, layers, mean_parts, scale,
-        cancelled(layers[0, 0], scaling.request_head == "gap") if mean_of_pixels else xp.ones(n),
-        means, bounds, bias,
+        unit_vectors=pixels.unit_vectors, layers=layers, mean_parts=pixels.mean_parts, scale=scale,
+        cancelled=lessened, means=pixels.means, bounds=bounds, bias=bias,
     )  # fmt: skip
 
 

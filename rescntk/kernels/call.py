@@ -121,8 +121,9 @@ class KernelCall:
         # An image of one line, or of one column, is a signal.
         width = self.axes[1] if len(self.axes) == 2 and min(self.axes) > 1 else 1
         self.request = Request(
-            network, head, self.kinds, ladder, working, threads, copied, shares, width
-        )
+            network=network, head=head, kinds=self.kinds, depths=ladder, dtype=working,
+            threads=threads, copied_bytes=copied, shares=shares, width=width,
+        )  # fmt: skip
         if self._kept is not None:
             self._kept.check_call(self.request, self.dtype.name)
         self.progress = check_flag(progress, "progress")
@@ -242,8 +243,10 @@ class KernelCall:
                 batch = SignalList.of(signals)  # lists of one length take other lengths too
         tables = self.engine.prepared(self.request, signals)
         diagonal = self.paired(tables, None) if with_diagonal else None
-        dtype, engine = self.dtype.name, self.engine
-        return PreparedSignals(self.request, dtype, engine, batch, given, tables, diagonal, self)
+        return PreparedSignals(
+            request=self.request, dtype=self.dtype.name, engine=self.engine, batch=batch,
+            given=given, tables=tables, diagonal=diagonal, call=self,
+        )  # fmt: skip
 
     def results(self, normalized: bool, diagonals: Sequence[ScaledKernel] = ()) -> dict[str, Array]:
         """Return the kernels by kind, (depths, n, m); `diagonals` may be known."""
