@@ -49,9 +49,7 @@ class Tile:
         self.blocks = list(blocks(0, len(rows.case), size))
 
     def compute(
-        self,
-        out: dict[str, Array],
-        inputs: tuple[list[ExactInput], list[ExactInput]] | None = None,
+        self, out: dict[str, Array], inputs: tuple[list[ExactInput], list[ExactInput]] | None = None
     ) -> Array:
         """Compute the kernels of the tile.
 

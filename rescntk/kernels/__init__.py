@@ -206,8 +206,8 @@ class Kernel:
         """
         kind, kinds = self.kind, (self.kind,)
         call = KernelCall(
-            self.network, X, Z, self.head, kinds, None, engine, dtype, threads, progress,
-            paired=True,
+            self.network, X, Z, head=self.head, kinds=kinds, depths=None, engine=engine,
+            dtype=dtype, threads=threads, progress=progress, paired=True,
         )  # fmt: skip
         diagonals = []
         if call.Z is not None and (self.normalized or call.request.may_cancel):
@@ -383,7 +383,10 @@ def gram(
     """
     check_choice(head, "head", HEADS)
     check_flag(normalized, "normalized")
-    call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads, progress)
+    call = KernelCall(
+        network, X, Z, head=head, kinds=kinds, depths=depths, engine=engine, dtype=dtype,
+        threads=threads, progress=progress,
+    )  # fmt: skip
     results = call.results(normalized)
     if depths is None:
         results = {kind: result[0] for kind, result in results.items()}
@@ -410,9 +413,9 @@ def prepare(
     threads: int | None = None,
 ) -> PreparedSignals:
     """Return signals that `gram`, with the same arguments, takes as its Z at less cost."""
-    names = ("Z", "Z")
     call = KernelCall(
-        network, Z, None, head, kinds, depths, engine, dtype, threads, names=names
+        network, Z, None, head=head, kinds=kinds, depths=depths, engine=engine, dtype=dtype,
+        threads=threads, names=("Z", "Z"),
     )  # fmt: skip
     return call.prepared(Z, normalized or call.request.may_cancel)
 

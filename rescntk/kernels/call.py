@@ -83,6 +83,7 @@ class KernelCall:
         network: Network,
         X: Any,
         Z: Any,
+        *,
         head: str,
         kinds: Iterable[str],
         depths: Iterable[int] | None,

@@ -132,8 +132,8 @@ def _gradients(
         raise ValueError("fixed_Z is True and Z is None, expected signals Z")
     batch: Any = Z.signals.batch if isinstance(Z, PreparedKernel) else Z
     call = KernelCall(
-        kernel.network, X, batch, kernel.head, (kernel.kind,), None, engine=engine, dtype=dtype,
-        threads=threads, progress=progress, gradients=True,
+        kernel.network, X, batch, head=kernel.head, kinds=(kernel.kind,), depths=None,
+        engine=engine, dtype=dtype, threads=threads, progress=progress, gradients=True,
     )  # fmt: skip
     if library(call.X) is not np:
         raise ValueError("X is a CuPy array, expected a NumPy array: gradients need the CPU")

@@ -55,7 +55,10 @@ def pixel_pairs(
     (2, 2, 8, 8)
     """
     check_choice(kind, "kind", KINDS)
-    call = KernelCall(network, X, Z, "pixels", (kind,), None, engine, dtype, threads, progress)
+    call = KernelCall(
+        network, X, Z, head="pixels", kinds=(kind,), depths=None, engine=engine, dtype=dtype,
+        threads=threads, progress=progress,
+    )  # fmt: skip
     call.check_memory()
     scaled = call.gram()
     left = scaled.left[:, None, None, None]
@@ -158,7 +161,7 @@ def gram_shares(
     of X end with zeros.
     """
     check_choice(head, "head", ("gap", "trace"))
-    call = KernelCall(network, X, Z, head, kinds, depths, **options, shares=True)
+    call = KernelCall(network, X, Z, head=head, kinds=kinds, depths=depths, **options, shares=True)
     call.check_memory()
     diagonals = []
     if normalized or call.request.may_cancel:

@@ -25,12 +25,7 @@ from ..layer import (
     times_slope_of,
 )
 from .arguments import PADDING, Constants, FlatTables, Results, RowGroup, RowPlaces, Taps
-from .compilation import (
-    compiled,
-    compiled_on_disk,
-    inlined_by_llvm,
-    source_stamp,
-)
+from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_stamp
 from .groups import gather_rows, resized, rows_of_group, shortened, skipped, write_biases
 from .layers import keeps_root_errors, write_squares
 from .references import addresses, reference

@@ -13,12 +13,7 @@ import numpy as np
 from ..layer import branch_distance, correlate, dual, tangent_branch, tangent_g, times_slope
 from .arguments import Constants, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm
-from .substitutes import (
-    add_bias_distance,
-    add_bias_tangent,
-    correlate_with_biases,
-    has_biases,
-)
+from .substitutes import add_bias_distance, add_bias_tangent, correlate_with_biases, has_biases
 from .sums import Masses, add_compensated, box
 from .tape import TANGENT, Tape, W, keep_branch
 from .vectors import (

@@ -32,13 +32,7 @@ from .groups import (
     write_biases,
 )
 from .heads import find_grids, take_doubts, write_results
-from .layers import (
-    first_layer,
-    hidden_layer,
-    keeps_root_errors,
-    write_own_squares,
-    write_squares,
-)
+from .layers import first_layer, hidden_layer, keeps_root_errors, write_own_squares, write_squares
 from .references import addresses, reference
 from .substitutes import has_biases
 from .sums import add_branch, add_branch_deficit, moving_sum, write_box
