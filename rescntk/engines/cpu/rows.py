@@ -35,7 +35,7 @@ from .heads import find_grids, take_doubts, write_results
 from .layers import first_layer, hidden_layer, keeps_root_errors, write_own_squares, write_squares
 from .references import addresses, reference
 from .substitutes import has_biases
-from .sums import add_branch, add_branch_deficit, moving_sum, write_box
+from .sums import add_branch, add_branch_deficit, moving_sum, write_box, write_window
 from .tape import KEPT, Tape
 
 
@@ -127,7 +127,7 @@ def pass_layers(
             taps = moving_sum(group, state, inner, step, scratch, masses)
             if sides is not None:
                 merged = branch + group.start
-                write_box(memory, taps, merged, group.size, masses, has_biases(layer))
+                write_window(memory, taps, merged, group.size, masses, layer)
                 taps = Taps(merged, merged, merged, True)
             tangents = box_tangent(group, constants, step, taps)
             doubtful |= hidden_layer(
@@ -159,7 +159,7 @@ def box_linear(group: RowGroup, constants: Constants, step: int, boxed: int) -> 
         return boxed
     memory, places = group.memory, group.places
     taps = moving_sum(group, places.linear, constants.inner, step, places.tangent_scratch, None)
-    write_box(memory, taps, places.linear_box + group.start, group.size, None, False)
+    write_box(memory, taps, places.linear_box + group.start, group.size, None)
     return step
 
 

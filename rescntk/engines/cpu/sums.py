@@ -112,7 +112,7 @@ def moving_sum(
         if number == window.pieces:
             return taps
         last = room + number * length
-        write_box(group.memory, taps, last, group.size + steps[at + 4] * rows, masses, False)
+        write_box(group.memory, taps, last, group.size + steps[at + 4] * rows, masses)
         number += 1
 
 
@@ -149,7 +149,7 @@ def sum_lines(
                     two = around(x + k * step, width) * rows
                     taps = Taps(middle, begin + one, begin + two, False)
                     middle = out + (k - 1) * group.length
-                    write_box(memory, taps, middle, size, masses, False)
+                    write_box(memory, taps, middle, size, masses)
             x += size // rows
 
 
@@ -165,16 +165,29 @@ def around(x: int, width: int) -> int:
 
 @compiled
 def write_box(
-    memory: Numbers, taps: Taps, out: int, size: int, masses: Masses | None, biased: bool
+    memory: Numbers, taps: Taps, out: int, size: int, masses: Masses | None
 ) -> None:  # fmt: skip
-    """Write moving sums to the place `out`; of deficits, u and u⁺ of windows (`merge_box`)."""
+    """Write moving sums to the place `out`; of deficits, u and u⁺ of windows."""
     if masses is None:
         for at in range(0, size, memory.per_vector):
             store(memory, out + at, box(memory, taps, at))
     elif masses.low > 0:
-        merge_boxes(memory, taps, out, size, masses, True, biased)
+        merge_boxes(memory, taps, out, size, masses, True, False)
     else:
-        merge_boxes(memory, taps, out, size, masses, False, biased)
+        merge_boxes(memory, taps, out, size, masses, False, False)
+
+
+@compiled
+def write_window(
+    memory: Numbers, taps: Taps, out: int, size: int, masses: Masses, layer: Any
+) -> None:  # fmt: skip
+    """Write u and u⁺ of an inner filter's windows and of a layer's biases, merged."""
+    if not has_biases(layer):
+        write_box(memory, taps, out, size, masses)
+    elif masses.low > 0:
+        merge_boxes(memory, taps, out, size, masses, True, True)
+    else:
+        merge_boxes(memory, taps, out, size, masses, False, True)
 
 
 @inlined_by_llvm
@@ -327,10 +340,12 @@ def add_branch_deficit(
     memory, places, start, step = group.memory, group.places, group.start, layer.outer_step
     parts = moving_sum(group, places.branch_distance, outer, step, places.distance_scratch, masses)
     before, after = before + start, after + start
-    for at in range(0, group.size, memory.per_vector):
-        if masses.low > 0:
+    # Two loops: in one, LLVM would round other products.
+    if masses.low > 0:
+        for at in range(0, group.size, memory.per_vector):
             merge_branch(memory, before + at, after + at, parts, at, layer, masses, True)
-        else:
+    else:
+        for at in range(0, group.size, memory.per_vector):
             merge_branch(memory, before + at, after + at, parts, at, layer, masses, False)
 
 

@@ -126,10 +126,10 @@ def write_boxes(strip: RowGroup, inner: FilterSum, step: int, with_tangent: Any)
     """Write the sums of D and A over the inner filter's windows to places of their own."""
     memory, places, scratch = strip.memory, strip.places, strip.places.distance_scratch
     taps = moving_sum(strip, places.distance, inner, step, scratch, None)
-    write_box(memory, taps, places.other_distance + strip.start, strip.size, None, False)
+    write_box(memory, taps, places.other_distance + strip.start, strip.size, None)
     if with_tangent is not None:
         taps = moving_sum(strip, places.tangent, inner, step, scratch, None)
-        write_box(memory, taps, places.tangent_scratch + strip.start, strip.size, None, False)
+        write_box(memory, taps, places.tangent_scratch + strip.start, strip.size, None)
 
 
 @compiled
