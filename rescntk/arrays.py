@@ -174,13 +174,6 @@ def images_as_signals(X: Any) -> Any:
     return X.reshape(*X.shape[:2], -1) if images else X
 
 
-def in_order(X: Batch) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places of the signals from the longest to the shortest, and their lengths."""
-    if isinstance(X, SignalList):
-        return X.order, X.lengths[X.order]
-    return np.arange(len(X)), np.full(len(X), X.shape[2])
-
-
 def library(X: Batch) -> Any:
     """Return the module of a batch's arrays, numpy or cupy."""
     return X.xp if isinstance(X, SignalList) else array_module(X)

@@ -113,7 +113,10 @@ def test_the_engines_hold_what_they_say(dtype):
             continue
         rk.gram(NETWORK, signals[:2], engine=name, dtype=dtype)
         depths = (2, 1) if dtype == "float64" else (1, 2)  # copies: another order, another dtype
-        call = KernelCall(NETWORK, signals, None, "trace", KINDS, depths, name, dtype, None)
+        call = KernelCall(
+            NETWORK, signals, None, head="trace", kinds=KINDS, depths=depths, engine=name,
+            dtype=dtype, threads=None,
+        )  # fmt: skip
         tracemalloc.start()
         rk.gram(NETWORK, signals, depths=depths, engine=name, dtype=dtype, head="trace")
         peak = tracemalloc.get_traced_memory()[1]

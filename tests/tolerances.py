@@ -56,6 +56,9 @@ def chaotic(dtype, depth, change):
     return KERNEL[dtype] * max(1, depth / 50) + 16 * EPS[dtype] * change
 
 
+# Half of float64's digits: the largest error that an erf kernel may have before it is refused.
+RESOLVED_ERF = 2.0**-26
+
 # neural-tangents' own errors, as its maintainers' formulas have them: ρ is rounded to eps, and
 # κ0 has a square root at ρ = ±1. Relative to √(K(x,x) K(z,z)).
 PEER = {"gpk": 1e-11, "ntk": 2e-8}

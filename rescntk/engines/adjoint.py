@@ -41,16 +41,6 @@ from .signal_tables import joined_pixels
 _ROOT2 = math.sqrt(2.0)
 
 
-class VarianceAdjoints(NamedTuple):
-    """Derivatives of the kernels by the variances of both sides, at each pixel pair."""
-
-    layer: int
-    """The layer of the pre-activations; 0 for |x|² of the input, times `Scaling.unit_of_input`."""
-
-    left: Array
-    right: Array
-
-
 class _Passed(NamedTuple):
     """Quantities of a layer that the way back needs."""
 
@@ -145,8 +135,11 @@ class AdjointRecursion(DeficitRecursion):
         self.passed.append(_Passed(*self._at, pair, branch, tangent_g, self._window.right))
         super()._add_branch(layer, pair, branch, tangent_g)
 
-    def adjoints(self) -> Iterator[VarianceAdjoints]:
-        """Yield the derivatives by variances, of the layers L … 0, after `kernels`."""
+    def adjoints(self) -> Iterator[tuple[int, Array, Array]]:
+        """Yield the layers L … 0 with the derivatives by variances of both sides, after `kernels`.
+
+        The variances of layer 0 are |x|² of the input, times `Input.unit`.
+        """
         start, initial = self._start(), self._initial if self.want_ntk else 1.0
         features: Any = 0.0
         tangent: Any = 0.0
@@ -160,8 +153,8 @@ class AdjointRecursion(DeficitRecursion):
             self._add_by_alpha(number, passed, identity, beta, phi)
             if self.biased:
                 self._add_by_bias(number, start, tangent, features)
-            at, Sigma, turned = self._layer(number, passed, identity, beta, phi)
-            yield at
+            *of_sides, Sigma, turned = self._layer(number, passed, identity, beta, phi)
+            yield number, *of_sides
             if self.biased:
                 bias = constants.bias_window * (2.0 * self._bias_distance * -Sigma)
                 rest = 2.0 * self.network.parts.readout * constants.bias_window
@@ -183,7 +176,7 @@ class AdjointRecursion(DeficitRecursion):
             self.sign = self.xp.where(w < v, 1.0, -1.0)
         else:
             self.input = features, 0.0, features, 0.0
-        yield VarianceAdjoints(0, 0.5 * more, 0.5 * more)  # F̄ is at fixed D already
+        yield 0, 0.5 * more, 0.5 * more  # F̄ is at fixed D already
 
     def _start(self) -> Array:
         """Return the derivative of a pair's kernel by the kernel at its pixel pairs."""
@@ -205,7 +198,7 @@ class AdjointRecursion(DeficitRecursion):
 
     def _layer(
         self, number: int, passed: _Passed, identity: Any, beta: Any, phi: Any
-    ) -> tuple[VarianceAdjoints, Array, Any]:
+    ) -> tuple[Any, ...]:
         """Return the derivatives by q1 and q2, Σ̄ and Ā_g of a layer.
 
         `beta` is box(Ā), `phi` box(F̄) without `identity`, the part that has come unchanged.
@@ -233,7 +226,7 @@ class AdjointRecursion(DeficitRecursion):
         curved = curvature * sine * tangent_branch_adjoint(beta, identity + phi, constants)
         of_left = correlate_adjoint(slope, curved, kappa, w, difference, root2, left.inverse)
         of_right = correlate_adjoint(slope, curved, kappa, w, -difference, root1, right.inverse)
-        return VarianceAdjoints(number, 0.5 * of_left, 0.5 * of_right), Sigma, turned
+        return 0.5 * of_left, 0.5 * of_right, Sigma, turned
 
     def _add_by_alpha(
         self, number: int, passed: _Passed, identity: Any, beta: Any, phi: Any

@@ -12,7 +12,7 @@ depend on s_x, which therefore counts as a constant.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,11 +25,9 @@ from .boxes import circular_sum
 from .exact_sum import mean
 from .geometry import Rows
 from .masses import Mass, two_product
-from .protocol import Request, Tick
-from .reference import (
-    ReferenceGram,
-    keep_freed_memory,
-)
+from .ordered import OrderedSignals
+from .protocol import Request, Tick, silent
+from .reference import ReferenceGram, keep_freed_memory
 from .scaling import Scaling
 from .signal_tables import SignalTables, joined_pixels, read_input
 
@@ -42,41 +40,29 @@ NumPy cost more than the arithmetic. Chosen by reasoning: 26 MB for a thread.
 
 
 class Derivatives(NamedTuple):
-    """Derivatives of a weighted sum of kernels by the signals and by numbers of the network.
-
-    Of a sum of kernels, not of normalized ones, derivatives have factors to come: 2**power and the
-    readout scale; those by numbers of the network the signal's `scale` too.
-    """
+    """Derivatives of a weighted sum of kernels."""
 
     sides: list[list[np.ndarray]]
-    """(channels, d) of each signal of X, and of Z; of both together if there is no Z."""
+    """By the signals, (channels, d) each, of X and of Z; of both together if there is no Z."""
 
-    numbers: list[np.ndarray]
-    """(2, cases): each signal's part of the derivatives by log α² and by log β, of each side."""
-
-    scales: list[np.ndarray]
-    """(cases,) of each side: the numbers by which signals were divided."""
-
-    powers: tuple[int, int]
-    """Of each side."""
+    numbers: np.ndarray
+    """(2,), by log α² and by log β."""
 
     def add(self, more: Derivatives, *cases: np.ndarray) -> None:
-        """Add the derivatives of a sum over other pairs, of the `cases` of each side."""
-        for k, (side, numbers) in enumerate(zip(more.sides, more.numbers, strict=True)):
-            at = min(k, len(self.sides) - 1)  # X with itself
-            power = more.powers[k] - self.powers[at]
-            for case, gradient, number in zip(cases[k], side, numbers.T, strict=True):
-                self.sides[at][case] = self.sides[at][case] + np.ldexp(gradient, power)
-                self.numbers[at][:, case] += np.ldexp(number, power)
+        """Add the derivatives of another sum, by the `cases` of each side; X may be both sides."""
+        for k, (gradients, of_side) in enumerate(zip(more.sides, cases, strict=False)):
+            side = self.sides[min(k, len(self.sides) - 1)]
+            for case, gradient in zip(of_side, gradients, strict=True):
+                side[case] = side[case] + gradient
+        self.numbers[:] += more.numbers
 
 
 class Signals:
     """The signals of one side: tables (…, pixels) of all signals joined.
 
-    Signals come from the longest to the shortest: `order` are their places in the batch, and
-    `lengths` their lengths. A signal is divided by a number such that F⁰ is the sum over channels
-    and the input filter of products of its pixels. The number's inverse is a sum of two numbers,
-    `root`.
+    `order`, `lengths` and `begins` are as in `OrderedSignals`. A signal is divided by a number such
+    that F⁰ is the sum over channels and the input filter of products of its pixels. The number's
+    inverse is a sum of two numbers, `root`.
 
     Attributes
     ----------
@@ -103,13 +89,10 @@ class Signals:
         Its derivatives by log α² and by log β at fixed variances, of kernels with left signals.
     """
 
-    def __init__(
-        self, order: np.ndarray, lengths: np.ndarray, signals: Iterable[tuple[Scaling, Array]]
-    ) -> None:
-        self.order, self.lengths, parts = order, lengths, []
-        self.begins = np.concatenate([[0], np.cumsum(lengths)])
+    def __init__(self, side: OrderedSignals, scaling_of: Callable[[int], Scaling]) -> None:
+        self.order, self.lengths, self.begins, parts = side.order, side.lengths, side.begins, []
         self._scalings: list[Scaling] = []
-        for scaling, X in signals:
+        for scaling, X in side.of_each_length(slice(None), scaling_of):
             pixels: Any = read_input(scaling, X, windows=False)
             unit = np.broadcast_to(pixels.unit, pixels.variance.shape)
             roots: Any = Mass(unit, np.zeros_like(unit)).exact_root()
@@ -199,94 +182,109 @@ class Signals:
         return np.ascontiguousarray(gradient.transpose(2, 0, 1)), numbers
 
 
-def pair_factors(
-    weights: np.ndarray, left: np.ndarray, right: np.ndarray, roots: Any
-) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
-    """Return the factors of each pair's derivatives, by the left and by the right signal.
+class WeightedPairs:
+    """The weights of pairs in a sum of kernels, and the sum's derivatives by both sides' signals.
 
-    Signals have been divided by the sizes `left` and `right`. Two powers of two are taken
-    out of the factors. With the `roots` of kernels, kernels are normalized.
-    """
-    pair = weights.ndim == 1
-    if roots is not None:
-        product = roots[0] * roots[1] if pair else roots[0][:, None] * roots[1]
-        known = product > 0
-        weights = np.where(known, weights / np.where(known, product, 1.0), 0.0)
-        return weights, weights, (0, 0)
-    powers = [int(np.frexp(scale)[1].max()) for scale in (right, left)]
-    one, other = (np.ldexp(scale, -p) for scale, p in zip((right, left), powers, strict=True))
-    if pair:
-        return weights * one, weights * other, (powers[0], powers[1])
-    return weights * one, weights * other[:, None], (powers[0], powers[1])
+    `sides` are one or two, and `scaling` gives the constants of a length. `weights` are (left case,
+    right case) or (pairs,), in the order of the batch. With the `roots` √K(x,x) and √K(z,z),
+    without scales, kernels are normalized.
 
-
-def add_means(
-    scaling: Scaling, kind: str, lefts: Signals, rights: Signals, of_left: Any, of_right: Any
-) -> None:
-    """Add the derivatives of the products of means, which are apart (`Scaling.adds_mean`)."""
-    if not scaling.adds_mean:
-        return
-    initial = scaling.network.parts.initial if kind == "ntk" else 1.0
-    factor = initial * scaling.input_filter.n_taps * math.ldexp(1.0, -scaling.exponents[-1])
-    if of_left.ndim == 1:
-        left, right = rights.means * of_left, lefts.means * of_right
-    else:
-        left, right = rights.means @ of_left.T, lefts.means @ of_right
-    lefts.by_means += factor * left
-    rights.by_means += factor * right
-
-
-def derivatives(
-    scaling: Scaling, lefts: Signals, rights: Signals, powers: tuple[int, int], normalized: bool
-) -> Derivatives:
-    """Return the results, for which derivatives have been added to both sides."""
-    correction, exponent = scaling.correction(scaling.depth), 0
-    if not normalized:
-        exponent = scaling.exponent(scaling.depth)
-    gradients, numbers, scales = [], [], []
-    for signals in [lefts] if rights is lefts else [lefts, rights]:
-        # K(x, z) is s_x s_z k(x/s_x, z/s_z): the s_x of a kernel that is not normalized cancels.
-        scales.append(signals.scale[np.argsort(signals.order)])
-        sizes = np.where(normalized & (scales[-1] > 0), scales[-1], 1.0)  # a signal of zeros: 0
-        of_signals, of_numbers = signals.derivatives()
-        numbers.append(correction * of_numbers)
-        gradients.append([
-            correction * gradient / size for gradient, size in zip(of_signals, sizes, strict=True)
-        ])  # fmt: skip
-    return Derivatives(
-        gradients, numbers, scales, powers=(powers[0] + exponent, powers[1] + exponent)
-    )
-
-
-class GradientRun(ReferenceGram):
-    """The derivatives of one request. `weights` are S's, (left, right case), in the batch's order.
-
-    They are computed in float64 also for float32: windows that are nearly proportional lose eps/θ.
-    `roots` are √K(x,x) and √K(z,z) without scales, if kernels are normalized.
+    Attributes
+    ----------
+    lefts, rights : Signals
+        One object if X is with itself. Tiles then give both sides of the pairs above the diagonal.
+    weights, roots
+        In the order of the signals.
+    factors : list of two arrays
+        The factors of each pair's derivatives, by the left and by the right signal.
     """
 
     def __init__(
         self,
-        request: Request,
-        X: Batch,
-        Z: Batch | None,
+        sides: Sequence[OrderedSignals],
+        scaling: Callable[[int], Scaling],
         weights: np.ndarray,
-        roots: tuple[np.ndarray, np.ndarray] | None,
+        roots: Any,
+    ) -> None:
+        self.lefts = self.rights = Signals(sides[0], scaling)
+        if len(sides) > 1:
+            self.rights = Signals(sides[1], scaling)
+        left, right = self.lefts.order, self.rights.order
+        pair = weights.ndim == 1
+        weights = weights[left] if pair else weights[np.ix_(left, right)]
+        if len(sides) == 1 and not pair:
+            weights = np.triu(weights) + np.tril(weights, -1).T
+        self.weights, self.roots, self._powers = weights, None, [0, 0]
+        if roots is not None:
+            self.roots = one, other = roots[0][left], roots[1][right]
+            product = one * other if pair else one[:, None] * other
+            known = product > 0
+            factor = np.where(known, weights / np.where(known, product, 1.0), 0.0)
+            self.factors = [factor, factor]
+            return
+        # K(x, z) is s_x s_z k(x/s_x, z/s_z): the s_x of the derivative by x cancels.
+        scales = self.rights.scale, self.lefts.scale
+        self._powers = [int(np.frexp(scale)[1].max()) for scale in scales]
+        one, other = (np.ldexp(s, -p) for s, p in zip(scales, self._powers, strict=True))
+        self.factors = [weights * one, weights * (other if pair else other[:, None])]
+
+    def leave_out(self, pairs: np.ndarray) -> None:
+        """Set the factors of some pairs to 0."""
+        self.factors = [np.where(pairs, 0.0, factor) for factor in self.factors]
+
+    def add_means(self, scaling: Scaling, kind: str) -> None:
+        """Add the derivatives of the products of means, which are apart (`Scaling.adds_mean`)."""
+        if not scaling.adds_mean:
+            return
+        initial = scaling.network.parts.initial if kind == "ntk" else 1.0
+        factor = initial * scaling.input_filter.n_taps * math.ldexp(1.0, -scaling.exponents[-1])
+        lefts, rights, (of_left, of_right) = self.lefts, self.rights, self.factors
+        if of_left.ndim == 1:
+            left, right = rights.means * of_left, lefts.means * of_right
+        else:
+            left, right = rights.means @ of_left.T, lefts.means @ of_right
+        lefts.by_means += factor * left
+        rights.by_means += factor * right
+
+    def derivatives(self, scaling: Scaling) -> Derivatives:
+        """Return the results, for which derivatives have been added to both sides."""
+        factor, exponent = scaling.correction(scaling.depth), 0
+        if self.roots is None:
+            factor = factor * scaling.network.readout_scale
+            exponent = scaling.exponent(scaling.depth)
+        gradients, numbers = [], np.zeros(2)
+        sides = [self.lefts] if self.rights is self.lefts else [self.lefts, self.rights]
+        for signals, power in zip(sides, self._powers, strict=False):
+            scale, power = signals.scale[np.argsort(signals.order)], power + exponent
+            of_signals, of_numbers = signals.derivatives()
+            sizes = np.ones(len(scale))
+            if self.roots is None:
+                of_numbers = np.ldexp(scale, power) * of_numbers
+            else:
+                sizes[scale > 0] = scale[scale > 0]  # a signal of zeros has 0
+            numbers += factor * of_numbers.sum(axis=1)
+            gradients.append([
+                np.ldexp(factor * gradient / size, power)
+                for gradient, size in zip(of_signals, sizes, strict=True)
+            ])  # fmt: skip
+        return Derivatives(gradients, numbers)
+
+
+class GradientRun(ReferenceGram):
+    """The derivatives of one request; `weights` and `roots` are as for `WeightedPairs`.
+
+    They are computed in float64 also for float32: windows that are nearly proportional lose eps/θ.
+    """
+
+    def __init__(
+        self, request: Request, X: Batch, Z: Batch | None, weights: np.ndarray, roots: Any
     ) -> None:
         super().__init__(replace(request, dtype="float64"), X, Z)
         self.left.windows = self.right.windows = False
-        self.lefts = self.rights = Signals(self.left.order, self.left.lengths, self.left.whole)
-        if not self.symmetric:
-            self.rights = Signals(self.right.order, self.right.lengths, self.right.whole)
-        self.pair, self.normalized = weights.ndim == 1, roots is not None
-        left, right = self.left.order, self.right.order
-        weights = weights[left] if self.pair else weights[np.ix_(left, right)]
-        if self.symmetric and not self.pair:  # tiles give both sides of the pairs above it
-            weights = np.triu(weights) + np.tril(weights, -1).T
-        if roots is not None:
-            roots = roots[0][left], roots[1][right]
-        factors = pair_factors(weights, self.lefts.scale, self.rights.scale, roots)
-        self.of_left, self.of_right, self.powers = factors
+        sides = [self.left] if self.symmetric else [self.left, self.right]
+        self.pairs = WeightedPairs(sides, self.scaling, weights, roots)
+        self.pair = weights.ndim == 1
+        self.lefts, self.rights = self.pairs.lefts, self.pairs.rights
 
     @property
     def tile_entries(self) -> int:
@@ -300,7 +298,7 @@ class GradientRun(ReferenceGram):
         tile = self._tile(left_cases.start, left, right, lengths, self.pair)
         left_pixels, right_pixels = self.lefts.places(left_cases), self.rights.places(right_cases)
         inputs = tuple(
-            side.exact_inputs(np.arange(cases.start, cases.stop))
+            side.exact_inputs(cases)
             for side, cases in ((self.left, left_cases), (self.right, right_cases))
         )
         depth, channels = self.request.depths[-1], len(self.lefts.pixels)
@@ -309,7 +307,7 @@ class GradientRun(ReferenceGram):
             for n in (left_pixels.stop - left_pixels.start, right_pixels.stop - right_pixels.start)
         ]
         numbers = np.zeros((2, left_cases.stop - left_cases.start))
-        weights = self.of_left[left_cases] if self.pair else self.of_left[left_cases, right_cases]
+        weights = self._weights(left_cases, right_cases)[0]
         for block in tile.blocks:
             rows = tile.rows if len(tile.blocks) == 1 else tile.rows.some(block)
             sides = tile.sides(rows)
@@ -344,18 +342,17 @@ class GradientRun(ReferenceGram):
                     numbers[k] += each[0] if self.pair else each.sum(axis=1)
         return left_cases, right_cases, (*sums[0], numbers), sums[1]
 
+    def _weights(self, left_cases: slice, right_cases: slice) -> list[np.ndarray]:
+        """Return the factors of a tile's pairs, by either side."""
+        cases: Any = left_cases if self.pair else (left_cases, right_cases)
+        return [factor[cases] for factor in self.pairs.factors]
+
     def _adders(self, rows: Rows, left_cases: slice, right_cases: slice) -> list[Any]:
         """Return functions that add (pixel, left case, row, 1), weighted, to pixels of a side."""
         case, d = rows.case, rows.left
         right_pixels = np.asarray(rows.pixels()).ravel()
-        if self.pair:
-            left_weights, right_weights = (
-                self.of_left[left_cases][case],
-                self.of_right[left_cases][case],
-            )
-        else:
-            left_weights = self.of_left[left_cases, right_cases][:, case]
-            right_weights = self.of_right[left_cases, right_cases][:, case]
+        weights = self._weights(left_cases, right_cases)
+        left_weights, right_weights = (each[..., case] for each in weights)
 
         def scatter(places: np.ndarray, weights: np.ndarray, out: np.ndarray, term: Array) -> None:
             weighted = (term[..., 0] * weights).sum(axis=1)
@@ -378,24 +375,29 @@ class GradientRun(ReferenceGram):
     def derivatives(self) -> Derivatives:
         """Return the results, after all tiles."""
         scaling, (kind,) = self.scaling(self._longest), self.request.kinds
-        add_means(scaling, kind, self.lefts, self.rights, self.of_left, self.of_right)
-        return derivatives(scaling, self.lefts, self.rights, self.powers, self.normalized)
+        self.pairs.add_means(scaling, kind)
+        return self.pairs.derivatives(scaling)
 
 
 def vjp(
-    request: Request,
-    X: Batch,
-    Z: Batch | None,
-    weights: np.ndarray,
-    roots: tuple[np.ndarray, np.ndarray] | None,
-    tick: Tick,
+    request: Request, X: Batch, Z: Batch | None, weights: np.ndarray, roots: Any, tick: Tick
 ) -> Derivatives:
     """Return the derivatives of the weighted sum of the kernels of `X` with `Z` (None: `X`).
 
-    `roots` are as for `GradientRun`.
+    `weights` and `roots` are as for `WeightedPairs`. Weights of pairs are of a case of X and the
+    same case of Z.
     """
     keep_freed_memory()
     run = GradientRun(request, X, Z, weights, roots)
+    if run.pair:
+        places = np.arange(len(weights))
+        for lefts, _ in run.batches(places, places):
+            cases = slice(int(lefts[0]), int(lefts[-1]) + 1)
+            left = run.left.tables(lefts)
+            right = left if Z is None else run.right.tables(lefts)
+            run.add(*run.derive(cases, cases, left, right))
+            tick(len(lefts))
+        return run.derivatives()
     with run.pool() as pool:
         for tiles in run.tiles():
             for left, right, *of_sides in pool.map(lambda tile: run.derive(*tile), tiles):
@@ -404,34 +406,7 @@ def vjp(
     return run.derivatives()
 
 
-def vjp_paired(
-    request: Request, X: Batch, weights: np.ndarray, tick: Tick
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return the derivatives of the weighted sum of the kernels k(x, x) of `X` without scales.
-
-    By each signal, and by log α² and log β. `weights` is (cases,).
-    """
+def vjp_paired(request: Request, X: Batch, weights: np.ndarray) -> Derivatives:
+    """Return the derivatives of the weighted sum of the kernels k(x, x) of `X` without scales."""
     ones = np.ones(len(weights))
-    sums = vjp_of_pairs(request, X, None, weights, (ones, ones), tick)
-    return sums.sides[0], sums.numbers[0].sum(axis=1)
-
-
-def vjp_of_pairs(
-    request: Request,
-    X: Batch,
-    Z: Batch | None,
-    weights: np.ndarray,
-    roots: tuple[np.ndarray, np.ndarray] | None,
-    tick: Tick,
-) -> Derivatives:
-    """Return the same as `vjp` for pairs of a case of X and the same case of Z (None: of X)."""
-    keep_freed_memory()
-    run = GradientRun(request, X, Z, weights, roots)
-    places = np.arange(len(weights))
-    for lefts, _ in run.batches(places, places):
-        cases = slice(int(lefts[0]), int(lefts[-1]) + 1)
-        left = run.left.tables(lefts)
-        right = left if Z is None else run.right.tables(lefts)
-        run.add(*run.derive(cases, cases, left, right))
-        tick(len(lefts))
-    return run.derivatives()
+    return vjp(request, X, None, weights, (ones, ones), silent)

@@ -93,16 +93,16 @@ class Rows(NamedTuple):
         after, before = ((self.offset + turn) % length for turn in (self.left, -self.left))
         return Seam(xp.asarray(first + after), xp.asarray(first + before), axis=2)
 
-    def total(self, table: Array, combine: str = "add") -> Array:
-        """Return sums (or "maximum") over the rows of each right signal, (…, left, right case).
+    def total(self, table: Array) -> Array:
+        """Return sums over the rows of each right signal, (…, left, right case).
 
         `table` has the axes (…, left case, row, 1). A right signal without rows has 0.
         """
         xp = array_module(table)
         starts = np.flatnonzero(np.diff(self.case, prepend=-1))
         sums: Array = xp.zeros((*table.shape[:-2], len(self.rights)))
-        present, reduce = xp.asarray(self.case[starts]), getattr(xp, combine).reduceat
-        sums[..., present] = reduce(table[..., 0], xp.asarray(starts), axis=table.ndim - 2)
+        present = xp.asarray(self.case[starts])
+        sums[..., present] = xp.add.reduceat(table[..., 0], xp.asarray(starts), axis=table.ndim - 2)
         return sums
 
     def spread(self, table: Array) -> Array:

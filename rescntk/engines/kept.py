@@ -22,9 +22,7 @@ _DEPTH = 300
 """The largest layer whose constants are kept. A larger number takes more memory."""
 
 
-def between_calls(
-    make: Callable[[Request, int, int], T],
-) -> Callable[[Request, int, int], T]:
+def between_calls(make: Callable[[Request, int, int], T]) -> Callable[[Request, int, int], T]:
     """Return a function of a request, channels and length that shares its results between calls.
 
     Results are read only. For deeper networks they are made anew.

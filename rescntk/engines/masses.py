@@ -176,17 +176,13 @@ def read_exactly(scaling: Scaling, X: Array, windows: bool = True) -> ExactInput
     )
 
 
-class MassLayer(NamedTuple):
-    """Masses of one layer, (d, cases)."""
+def mass_layers(scaling: Scaling, pixels: ExactInput) -> Iterator[tuple[Mass, Mass]]:
+    """Yield the masses of Σ / unit and of F, (d, cases), in layers 0 … L of a ReLU network.
 
-    window: Mass  # Σ / unit; F⁰ for layer 0
-    features: Mass  # F
-
-
-def mass_layers(scaling: Scaling, pixels: ExactInput) -> Iterator[MassLayer]:
-    """Yield the masses of layers 0 … L of a ReLU network, from the masses of the input's pixels."""
+    Layer 0 has F⁰ in both places.
+    """
     mass, biased = pixels.mass, scaling.network.bias > 0.0
-    yield MassLayer(mass, mass)
+    yield mass, mass
     for layer in range(1, scaling.depth + 1):
         window = mass.summed(scaling.inner_filter(layer))
         if biased:
@@ -196,4 +192,4 @@ def mass_layers(scaling: Scaling, pixels: ExactInput) -> Iterator[MassLayer]:
         if biased:
             branch = branch + pixels.bias.times(scaling.biases[layer]["bias_branch"])
         mass = mass.times(scaling.step(layer)) + branch if scaling.network.skip else branch
-        yield MassLayer(window, mass)
+        yield window, mass

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..arrays import Array, Batch
 from .adjoint import AdjointRecursion
-from .derivatives import Derivatives, GradientRun, Signals, derivatives
+from .derivatives import Derivatives, GradientRun, Signals
 from .exact_sum import mean, pairwise
 from .layer import add
 from .masses import ExactInput, Split
@@ -175,18 +175,8 @@ def _difference(one: Split, other: Split) -> Any:
     return (one.high - other.high) + (one.low - other.low)
 
 
-class _Turned(NamedTuple):
-    """θ and π − θ of two pairs of windows, and the changes of θ, cos θ and sin θ."""
-
-    one: tuple[Any, Any]
-    two: tuple[Any, Any]
-    theta: Any
-    cosine: Any
-    sine: Any
-
-
-def _turned(one: Any, two: Any, Sigma: Any, grown: Any, size: Any) -> _Turned:
-    """Return the changes from the pair `one` to the pair `two`.
+def _turned(one: Any, two: Any, Sigma: Any, grown: Any, size: Any) -> tuple[Any, ...]:
+    """Return θ and π − θ of two pairs of windows, and the changes of θ, cos θ and sin θ.
 
     `Sigma` and `grown` are the changes of Σ and of g, and `size` is g of `two`. The change of θ is
     the difference of both angles; or it comes from the change of cos θ, (`Sigma` − ρ `grown`)/g.
@@ -205,10 +195,7 @@ def _turned(one: Any, two: Any, Sigma: Any, grown: Any, size: Any) -> _Turned:
     is_better = known & (cosecant * (abs(Sigma) + abs(grown)) < angle + angle2)
     theta = np.where(is_better, by_cosine, sign * (angle2 - angle))
     chord = 2.0 * np.sin(0.5 * theta)
-    return _Turned(
-        angles[0], angles[1], theta, cosine=-chord * np.sin(middle),
-        sine=sign * chord * np.cos(middle),
-    )  # fmt: skip
+    return *angles, theta, -chord * np.sin(middle), sign * chord * np.cos(middle)
 
 
 class _Totals(NamedTuple):
@@ -275,7 +262,8 @@ class _NearRun(GradientRun):
 
         def weighted(of_own: np.ndarray, of_change: np.ndarray) -> np.ndarray:
             ratios, weights = (
-                np.repeat(each, of_own.shape[1] // n) for each in (ratio, self.of_left[some])
+                np.repeat(each, of_own.shape[1] // n)
+                for each in (ratio, self.pairs.factors[0][some])
             )
             return np.asarray(weights * (of_change - ratios * of_own))
 
@@ -303,5 +291,4 @@ def near_pairs(
         )
         run.add_changes(cases, one, two)
         run.add_changes(cases, two, one)
-    scaling = run.scaling(int(run.left.lengths[0]))
-    return derivatives(scaling, run.lefts, run.rights, run.powers, normalized=True)
+    return run.pairs.derivatives(run.scaling(int(run.left.lengths[0])))

@@ -65,6 +65,11 @@ class Request:
         summed = self.head in ("trace", "gap") and not self.shares
         return summed and not activation_of(self.network).odd
 
+    @property
+    def may_cancel(self) -> bool:
+        """True if the mean of "gap" over pixel pairs may cancel, because the activation is odd."""
+        return self.head == "gap" and activation_of(self.network).odd
+
     def result_bytes(self, pairs: int) -> int:
         """Return the bytes of the results of `pairs` pairs, when most of them are held.
 
@@ -89,15 +94,6 @@ class ScaledKernel:
     left: Array
     right: Array
     exponents: tuple[int, ...]
-    tangent_exponents: tuple[Array, Array] | None = None
-    """Further exponents of "ntk": those of the left cases, (depths, cases), and of the right."""
-
-    def powers(self, kind: str, t: int) -> tuple[Array | int, Array | int]:
-        """Return further exponents of two of the left and right cases at the t-th depth."""
-        if kind != "ntk" or self.tangent_exponents is None:
-            return 0, 0
-        left, right = self.tangent_exponents
-        return left[t], right[t]
 
 
 Tick = Callable[[int], None]

@@ -19,7 +19,7 @@ replace the state. Without the NTK, A is absent.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
 
@@ -63,20 +63,6 @@ class Side(NamedTuple):
         return Pixels(half_root, inverse, tuple(extra))
 
 
-def tangent_scale(sides: Sequence[Side], layer: int, since: int = 0) -> Array:
-    """Return the power of two by which A is multiplied after a layer, over the layer `since`.
-
-    It is (left case, right case), and 1 where layers are rescaled for all signals.
-    """
-    exponents: Any = 0
-    for tables, _, cases in sides:
-        exponents = exponents + cases(tables.tangent_exponents[since])
-        exponents = exponents - cases(tables.tangent_exponents[layer])
-    xp = array_module(exponents)
-    scale: Array = xp.ldexp(xp.ones(1), exponents)
-    return scale
-
-
 class Recursion:
     """The recursion on one block of rows, in distances.
 
@@ -103,7 +89,6 @@ class Recursion:
         self.xp = array_module(left.tables.scale)
         self._unit_vectors = left.tables.unit_vectors, right.tables.unit_vectors
         self.seam, self.odd = rows.seam(self.xp), scaling.activation.odd
-        self.homogeneous = request.network.homogeneous
         self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
         self.constants, self._initial = scaling.layers, request.network.parts.initial
         self.biased = request.network.bias > 0.0
@@ -141,8 +126,6 @@ class Recursion:
         scale: Any = 1.0 if kind == "gpk" else self._initial
         if self._linear is None or self.scaling.adds_mean:
             return kernel
-        if kind == "ntk":
-            scale = scale * self._tangent_scale(layer)
         constants = self.constants[layer]
         return (constants.linear_scale * constants.skip_scale * scale) * self._linear + kernel
 
@@ -246,21 +229,19 @@ class Recursion:
 
     def _tangent_g(self, layer: int, pair: DualInput) -> Array:
         """Return A_g = (i − r) Σ + box(A)."""
-        constants, scale = self.constants[layer], self._tangent_scale(layer - 1)
-        window = self.scaling.inner_filter(layer)
+        constants, window = self.constants[layer], self.scaling.inner_filter(layer)
         tangent = self._box(self.tangent, window)
         if self._linear is not None:
             key = window, self._initial * constants.linear_scale
             if self._linear_box is None or self._linear_box[0] != key:
                 self._linear_box = key, key[1] * self._box(self._linear, window)
-            linear = self._linear_box[1]
-            tangent = (linear if self.homogeneous else scale * linear) + tangent
+            tangent = self._linear_box[1] + tangent
         if self.biased:
             tangent = tangent + constants.bias_tangent * self._bias_product
         if constants.twice_inner_minus_readout == 0.0:
             return tangent
         if self.odd:
-            return tangent_g(tangent, pair.covariance, 0.5 * scale, constants)
+            return tangent_g(tangent, pair.covariance, 0.5, constants)
         return tangent_g(tangent, pair.half_g, 1.0 - pair.w, constants)
 
     def _add_branch(
@@ -269,9 +250,9 @@ class Recursion:
         """Add boxes of the branch to F, D, D⁺ and A, where they are needed."""
         depths = self.request.depths
         if tangent_g is not None:
-            K = branch.K if self.homogeneous else branch.K * self._tangent_scale(layer - 1)
-            tangent = tangent_branch(branch.times_slope(tangent_g), K, self.constants[layer])
-            self.tangent = self._add_tangent(self.tangent, tangent, layer)
+            turned = branch.times_slope(tangent_g)
+            tangent = tangent_branch(turned, branch.K, self.constants[layer])
+            self.tangent = self._add(self.tangent, tangent, layer)
         if layer < depths[-1]:
             self._add_distance(layer, branch)
         if self.want_gpk and (self.network.skip or layer in depths):
@@ -283,22 +264,6 @@ class Recursion:
         if self.odd:
             self.opposite = self._add(self.opposite, branch.opposite_distance, layer)
             self.covariance = self._add(self.covariance, branch.K, layer)
-
-    def _add_tangent(self, state: Array, branch: Array, layer: int) -> Array:
-        """Return A after a layer, divided by the powers of two that A has grown by."""
-        state = self._add(state, branch, layer)
-        return state if self.homogeneous else state * self._tangent_scale(layer, layer - 1)
-
-    def _tangent_scale(self, layer: int, since: int = 0) -> Array | float:
-        """Return the power of two by which A is multiplied after a layer, over that `since`.
-
-        Layers that are rescaled for all signals have the powers of `Scaling.exponents` instead.
-        """
-        if self.homogeneous:
-            return 1.0
-        scale = self.rows.spread(tangent_scale((self.left, self.right), layer, since))
-        exact: Array = scale.astype(self.scaling.dtype)
-        return exact
 
     def _add(self, state: Array, branch: Array, layer: int) -> Array:
         """Return a state after a layer: its branch passes the outer filter."""

@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Batch, Run, SignalList, channels_and_length, in_order, library
-from .errors import check_pooled, may_cancel
+from ..arrays import Array, Batch, array_module, channels_and_length, library
+from .errors import check_pooled
 from .geometry import Rows
 from .masses import ExactInput, read_exactly
+from .ordered import OrderedSignals
 from .protocol import Request, ScaledKernel, Tick, blocks, cut, pool_of
 from .scaling import Scaling, scaling_of
 from .signal_tables import SignalTables, joined, signal_tables
@@ -112,7 +113,7 @@ def paired(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKer
         if again.any():
             for kind, value in run.in_deficits(lefts[again], rights[again]).items():
                 out[kind][:, 0, doubtful] = value
-        if Z is None and may_cancel(request):
+        if Z is None and request.may_cancel:
             check_pooled(out, tile.left.bounds, request.depths)
         for kind, value in out.items():
             values[kind][:, run.xp.asarray(run.left.order[lefts])] = value[:, 0]
@@ -120,55 +121,32 @@ def paired(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKer
     return run.scaled(values)
 
 
-def in_deficits(request: Request, X: Batch, Z: Batch) -> dict[str, Array]:
+def in_deficits(request: Request, X: Array, Z: Array) -> dict[str, Array]:
     """Return the kernels, (depth, case), of each case of `X` with the same case of `Z`.
 
     They are unscaled, as the results of a `Tile`.
     """
-    run = ReferenceGram(request, X, Z)
-    lefts, rights = np.argsort(run.left.order), np.argsort(run.right.order)
-    if not isinstance(X, SignalList):
-        return run.in_deficits(lefts, rights)
-    values = run.results(len(X))
-    for own, other in run.batches(lefts, rights):
-        for kind, value in run.in_deficits(own, other).items():
-            values[kind][:, run.left.order[own]] = value
-    return values
+    cases = np.arange(len(X))
+    return ReferenceGram(request, X, Z).in_deficits(cases, cases)
 
 
-class SortedSignals:
-    """The signals of X or of Z, from the longest to the shortest, equal lengths together.
+class ReferenceSignals(OrderedSignals):
+    """The signals of X or of Z with their tables.
 
-    Attributes
-    ----------
-    order : array, (cases,), int
-        The signals' places in the batch.
-    lengths, begins : array, (cases,), int
-        Their lengths, and the places of their first pixels, one signal after the other.
-    scale, exponents : array, (cases,) and (depths, cases)
-        The scale and the tangents' exponents of each signal, by its place in the batch; known
-        where tables were made.
-    windows : bool
-        Whether pixels have the vectors of their windows of the input filter, or their own.
+    With `windows`, pixels have the vectors of their windows of the input filter, or their own.
     """
 
     windows = True
 
-    def __init__(self, signals: Batch, scaling: Callable[[int], Scaling]) -> None:
-        runs = signals.runs() if isinstance(signals, SignalList) else [Run(0, signals)]
-        self._runs, self._scaling, self._xp = runs, scaling, library(signals)
-        self.order, self.lengths = in_order(signals)
-        self.begins = np.concatenate([[0], np.cumsum(self.lengths)])
-        self._depths = list(scaling(runs[0].length).depths)
-        self.scale = self._xp.empty(len(self.order))
-        self.exponents = self._xp.zeros((len(self._depths), len(self.order)), dtype=np.int64)
+    def __init__(self, batch: Batch, scaling: Callable[[int], Scaling]) -> None:
+        super().__init__(batch)
+        self._scaling = scaling
 
-    def tables(self, cases: np.ndarray) -> SignalTables:
-        """Return the joined tables of signals by their places (`parts`)."""
-        tables = joined([signal_tables(*part, self.windows) for part in self.parts(cases)])
-        here = self._xp.asarray(self.order[cases])
-        self.scale[here] = tables.scale
-        self.exponents[:, here] = tables.tangent_exponents[self._depths]
+    def tables(self, cases: Any) -> SignalTables:
+        """Return the joined tables of signals by their places: a slice or an array."""
+        parts = self.of_each_length(cases, self._scaling)
+        tables = joined([signal_tables(*part, self.windows) for part in parts])
+        self.scale[array_module(self.scale).asarray(self.order[cases])] = tables.scale
         return tables
 
     def part(self, tables: SignalTables, block: slice, cases: slice) -> SignalTables:
@@ -177,24 +155,10 @@ class SortedSignals:
         places = slice(cases.start - block.start, cases.stop - block.start)
         return tables.selected(slice(int(start), int(stop)), places)
 
-    def exact_inputs(self, cases: np.ndarray) -> list[ExactInput]:
-        """Return the input's pixels of the signals of each length (`parts`)."""
-        return [read_exactly(*part, self.windows) for part in self.parts(cases)]
-
-    @property
-    def whole(self) -> Iterator[tuple[Scaling, Array]]:
-        """The signals of each length (`parts`)."""
-        return self.parts(np.arange(len(self.order)))
-
-    def parts(self, cases: np.ndarray) -> Iterator[tuple[Scaling, Array]]:
-        """Yield the signals of each length, of the places `cases`: the longest come first."""
-        for run in self._runs:
-            inside = cases[(cases >= run.start) & (cases < run.stop)] - run.start
-            if len(inside):
-                consecutive = bool((np.diff(inside) == 1).all())
-                some = slice(int(inside[0]), int(inside[-1]) + 1)
-                signals = run.signals[some if consecutive else self._xp.asarray(inside)]
-                yield self._scaling(run.length), signals
+    def exact_inputs(self, cases: Any) -> list[ExactInput]:
+        """Return the input's pixels of the signals of each length."""
+        parts = self.of_each_length(cases, self._scaling)
+        return [read_exactly(*part, self.windows) for part in parts]
 
 
 class ReferenceGram:
@@ -207,9 +171,9 @@ class ReferenceGram:
         self.request, self.xp, self.symmetric = request, library(X), Z is None
         self._n_channels, self._longest = channels_and_length(X)
         self._scalings = {self._longest: scaling_of(request, self._n_channels, self._longest)}
-        self.left = self.right = SortedSignals(X, self.scaling)
+        self.left = self.right = ReferenceSignals(X, self.scaling)
         if Z is not None:
-            self.right = SortedSignals(Z, self.scaling)
+            self.right = ReferenceSignals(Z, self.scaling)
 
     @property
     def tile_entries(self) -> int:
@@ -234,8 +198,7 @@ class ReferenceGram:
         for value in values.values():
             scaling.finish(value, symmetric=False)
         lengths = left.lengths[np.argsort(left.order)]
-        exponents = left.exponents, right.exponents
-        return scaling.scaled(values, left.scale, right.scale, lengths, exponents)
+        return scaling.scaled(values, left.scale, right.scale, lengths)
 
     def pool(self) -> Any:
         """Return a pool of threads; a device computes what one thread asks for."""
@@ -250,19 +213,19 @@ class ReferenceGram:
         A tile has the places and the tables of its left and right cases.
         """
         for rows in self._table_blocks(self.left):
-            left = self.left.tables(np.arange(rows.start, rows.stop))
+            left = self.left.tables(rows)
             for columns in self._table_blocks(self.right):
                 if self.symmetric and columns.stop <= rows.start:
                     continue  # below the diagonal
                 right = left
                 if not (self.symmetric and columns == rows):
-                    right = self.right.tables(np.arange(columns.start, columns.stop))
+                    right = self.right.tables(columns)
                 left_part = partial(self.left.part, left, rows)
                 right_part = partial(self.right.part, right, columns)
                 cases = self._cut(rows, columns)
                 yield [(some, rest, left_part(some), right_part(rest)) for some, rest in cases]
 
-    def _table_blocks(self, side: SortedSignals) -> Iterator[slice]:
+    def _table_blocks(self, side: ReferenceSignals) -> Iterator[slice]:
         """Yield blocks of signals whose tables take at most `_TABLE_BYTES`."""
         sizes = [self.scaling(int(d)).bytes_per_case(self._n_channels) for d in side.lengths]
         return cut(np.array(sizes), _TABLE_BYTES)

@@ -8,10 +8,10 @@ the activation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from fractions import Fraction
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ class Scaling:
 
     def __init__(self, request: Request, n_channels: int, d: int) -> None:
         self.network = net = request.network
-        self.depths, self.depth = request.depths, request.depths[-1]
+        self.depths, self.depth, self.kinds = request.depths, request.depths[-1], request.kinds
         self.request_head, self._sums_features = request.head, request.summed
         self.shares, self.width = request.shares, request.width
         self.equivariant = request.head == "equivariant"
@@ -309,34 +309,20 @@ class Scaling:
     def _counted(self, pixel_pairs: Any) -> Any:
         return pixel_pairs if self.request_head in ("trace", "gap") else 1
 
-    # -- range of the working precision
-
-    def check_peaks(self, xp: ModuleType, peaks: list[Array]) -> None:
-        """Raise an OverflowError if the largest variance of a layer, of `peaks`, is too large.
-
-        For activations that are not homogeneous: they square variances. A device is waited for
-        once.
-        """
-        largest = xp.stack(peaks)
-        for layer, peak in enumerate((largest if xp is np else xp.asnumpy(largest)).tolist()):
-            if not peak * self.unit(layer) < 0.1 * math.sqrt(float(np.finfo(self.dtype).max)):
-                raise OverflowError(
-                    f"the signals are too large for {self.dtype.name}: a network whose activation "
-                    f"is not homogeneous squares their variances, and these reach {peak:.3g}"
-                )
+    @property
+    def growth_bits(self) -> float:
+        """log2 of the largest factor by which the layers of an erf network multiply distances."""
+        net = self.network
+        slope = net.alpha**2 * net.c_v * net.c_w * 4.0 / math.pi  # of a branch, as a share of F
+        return self.depth * math.log2(max(1.0, net.skip + slope))
 
     # -- results
 
-    def add_mean(
-        self,
-        values: Mapping[str, Array],
-        linear: Array,
-        tangent_scale: Callable[[int], Array | float] = lambda depth: 1.0,
-    ) -> None:
+    def add_mean(self, values: Mapping[str, Array], linear: Array) -> None:
         """Add the means of F⁰, `linear`, to kernels of branches, (depths, left, right case)."""
         for t, depth in enumerate(self.depths):
             scale = 2.0 ** -self.exponents[depth]
-            tangent = scale * self.network.parts.initial * tangent_scale(depth)
+            tangent = scale * self.network.parts.initial
             for kind, value in values.items():
                 value[t] += (scale if kind == "gpk" else tangent) * linear
 
@@ -353,12 +339,7 @@ class Scaling:
             value[t] *= self.correction(depth) / terms
 
     def scaled(
-        self,
-        values: Mapping[str, Array],
-        left: Array,
-        right: Array,
-        lengths: Any = 0,
-        tangent_exponents: tuple[Array, Array] | None = None,
+        self, values: Mapping[str, Array], left: Array, right: Array, lengths: Any = 0
     ) -> ScaledKernel:
         """Return finished results with the scales that were taken out of them.
 
@@ -367,8 +348,7 @@ class Scaling:
         """
         if self.network.bias:
             biases.add_to_results(self, values, left, right, lengths)
-        exponents = tuple(map(self.exponent, self.depths))
-        return ScaledKernel(dict(values), left, right, exponents, tangent_exponents)
+        return ScaledKernel(dict(values), left, right, tuple(map(self.exponent, self.depths)))
 
     def bytes_per_case(self, n_channels: int) -> int:
         """Return the memory of one signal's tables."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Array, array_module
+from ..validation import KINDS
 from .boxes import circular_sum
 from .doubt import cancelled
 from .exact_sum import mean, pairwise
@@ -39,6 +40,12 @@ reasoning.
 """
 
 
+_LARGEST_VARIANCE, _LARGEST_BOUND = 1e153, 1e150
+"""Variances of erf networks, which are squared, and roots of kernels stay below these numbers.
+
+Larger numbers leave the range of float64, 2e308, in products of two and in sums.
+"""
+
 _TOGETHER = 2**14
 """Numbers of a table that are made at once, of whole layers.
 
@@ -47,7 +54,7 @@ More save Python in calls of few signals; fewer stay in the cache, in memory tha
 
 
 class SignalTables(NamedTuple):
-    """Tables of the pixels of some signals; the first four are of pixels, the others of signals.
+    """Tables of the pixels of some signals; the first three are of pixels, the others of signals.
 
     "Joined" tables have one axis of pixels in the place of (pixel, case), in which the signals
     follow one another: they serve signals of any lengths.
@@ -58,9 +65,6 @@ class SignalTables(NamedTuple):
     # (tables, L + 1, d, cases): `activations.Pixels` of the features F⁰, then of Σ¹ … Σᴸ, stored as
     # sums of F over a window, in the unit of `Scaling.unit`.
     layers: Array
-    # (features, d, cases), float64, each pixel's vector as given: rounded unit vectors may be equal
-    # where vectors are not. Only odd activations have features.
-    vectors: Array
     # (channels, d, cases), float64, the part of each pixel in `means`. Only shares have channels.
     mean_parts: Array
 
@@ -72,17 +76,9 @@ class SignalTables(NamedTuple):
     # (channels, cases), means of the channels over pixels, times √input_scale: F⁰ averages to their
     # products over all pixel pairs. 0 unless `Scaling.adds_mean`.
     means: Array
-    # (2, depths asked for, cases): bounds on √(kernel at any pixel), of `KINDS`.
+    # (2, depths asked for, cases): bounds on √(kernel at any pixel), of `KINDS`. Of erf, 0 for a
+    # kind that is not asked for.
     bounds: Array
-
-    # 0 where signals share bounds.
-    # (L + 1, cases), integers e: A(x, z) is stored divided by 2^(e(x) + e(z)).
-    tangent_exponents: Array
-    # (2, depths asked for, cases): √(kernel of the signal with itself), of `KINDS`: the mean over
-    # pixels, or at pixel 1 for the equivariant head.
-    sizes: Array
-    # (cases,), the largest factor by which the layers multiply an error of D (errors.py).
-    amplification: Array
     # (cases,), the standard deviation of biases, divided by the signal's scale.
     bias: Array
 
@@ -168,8 +164,8 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
     else:
         energy = circular_sum(_energy(X), *window)
         X = X[:0]
-    if not (net.homogeneous or bool(xp.isfinite(energy).all())):
-        raise OverflowError("the signals are too large: their squares exceed float64")
+    if not net.homogeneous:
+        _check_size(scaling, energy * (scaling.input_scale / window.n_taps))
     norm = xp.sqrt(energy)
     unit_vectors = xp.asarray(X / xp.where(norm > 0, norm, 1.0), dtype=scaling.dtype)
     per_square = scaling.input_scale / window.n_taps
@@ -184,7 +180,10 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
         means, mean_parts = means / divisor, mean_parts / divisor
         with np.errstate(over="ignore"):  # an infinite scale is reported with the results
             scale = size * scale
-    return Input(unit_vectors, variance, means, scale, X, mean_parts, unit, bias, pixels)
+    return Input(
+        unit_vectors=unit_vectors, variance=variance, means=means, scale=scale, vectors=X,
+        mean_parts=mean_parts, unit=unit, bias=bias, pixels=pixels,
+    )  # fmt: skip
 
 
 def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTables:
@@ -200,12 +199,10 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     xp, net, activation = array_module(X), scaling.network, scaling.activation
     depths = scaling.depths
     pixels = read_input(scaling, X, windows)
-    unit_vectors, variance, means, scale, vectors, mean_parts, unit, bias, _ = pixels
-    bias = bias * xp.sqrt(unit)
+    variance, scale = pixels.variance, pixels.scale
+    bias = pixels.bias * xp.sqrt(pixels.unit)
     n, number = len(scale), scaling.depth + 1
-    exponents = xp.zeros((number, n), dtype=np.int64)
-    sizes, bounds = xp.zeros((2, len(depths), n)), xp.zeros((2, len(depths), n))
-    amplification, peaks = xp.zeros(n), []
+    bounds = xp.zeros((2, len(depths), n))
     n_tables = 2 + scaling.keeps_root_errors + len(activation.extra(xp, variance, 1.0))
     layers = xp.empty((n_tables, number, *variance.shape), dtype=scaling.dtype)
     variance_of_biases = bias * bias if net.bias else None
@@ -213,37 +210,45 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
         scaling, variance, with_tangent=not net.homogeneous, bias=variance_of_biases
     )
     windows_of, together = list[Array](), _TOGETHER // max(1, math.prod(variance.shape))
-    # `check_peaks` reports what is too large.
+    # The bounds tell whether tangent kernels are too large.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for layer, at in enumerate(recursion):
             windows_of.append(at.window)
             if len(windows_of) >= together or layer == scaling.depth:
                 _write_pixels(scaling, layers, layer + 1 - len(windows_of), windows_of)
                 windows_of = []
-            if not net.homogeneous:
-                peaks.append(at.window.max())  # stays on its device
-            if net.homogeneous:
-                continue
-            exponents[layer] = at.tangent_exponent
-            amplification = xp.maximum(amplification, at.amplification.max(axis=0))
-            if layer in depths:
-                t = depths.index(layer)
-                for k, table in enumerate(scaling.averaged(at)):
-                    bounds[k, t] = xp.sqrt(table.max(axis=0))
-                for k, table in enumerate((at.features, at.tangent)):
-                    sizes[k, t] = xp.sqrt(table[0] if scaling.equivariant else mean(xp, table))
+            if layer in depths and not net.homogeneous:
+                tables = dict(zip(KINDS, scaling.averaged(at), strict=True))
+                for kind in scaling.kinds:
+                    largest = tables[kind].max(axis=0)
+                    bounds[KINDS.index(kind), depths.index(layer)] = xp.sqrt(largest)
     if net.homogeneous:
         bounds[...] = scaling.bounds(mean(xp, variance), bias * bias)
-    if not net.homogeneous:
-        scaling.check_peaks(xp, peaks)
-    if not activation.odd:
-        vectors = vectors[:0]
+    elif not float(bounds.max()) < _LARGEST_BOUND:
+        raise OverflowError(
+            f"the tangent kernel exceeds float64 at depth {scaling.depth}, expected fewer layers, "
+            f"or a smaller alpha, c_v or c_w"
+        )
     mean_of_pixels = scaling.request_head in ("trace", "gap") and not scaling.shares
+    lessened = xp.ones(n)
+    if mean_of_pixels:
+        lessened = cancelled(layers[0, 0], scaling.request_head == "gap")
     return SignalTables(
-        unit_vectors, layers, vectors, mean_parts, scale,
-        cancelled(layers[0, 0], scaling.request_head == "gap") if mean_of_pixels else xp.ones(n),
-        means, bounds, exponents, sizes, amplification, bias,
+        unit_vectors=pixels.unit_vectors, layers=layers, mean_parts=pixels.mean_parts, scale=scale,
+        cancelled=lessened, means=pixels.means, bounds=bounds, bias=bias,
     )  # fmt: skip
+
+
+def _check_size(scaling: Scaling, variance: Array) -> None:
+    """Raise an OverflowError if the variances of some layer are too large to be squared."""
+    net = scaling.network
+    largest = net.c_w * (float(variance.max()) + scaling.depth * net.alpha**2 * net.c_v)
+    if not largest < _LARGEST_VARIANCE:
+        raise OverflowError(
+            f"the signals are too large for float64: a network whose activation is not homogeneous "
+            f"squares their variances, and these reach {largest:.3g}, expected less than "
+            f"{_LARGEST_VARIANCE:.3g}"
+        )
 
 
 def _linear_exponent(scaling: Scaling, xp: ModuleType, peak: Array, n_channels: int) -> Array:
@@ -254,8 +259,7 @@ def _linear_exponent(scaling: Scaling, xp: ModuleType, peak: Array, n_channels: 
     float64.
     """
     net, terms = scaling.network, n_channels * scaling.input_filter.n_taps
-    slope = net.alpha**2 * net.c_v * net.c_w * 4.0 / math.pi  # of a branch, as a share of F
-    growth = scaling.depth * math.log2(max(1.0, net.skip + slope)) + math.log2(max(1.0, net.c_w))
+    growth = scaling.growth_bits + math.log2(max(1.0, net.c_w))
     growth += math.log2(max(1.0, scaling.input_scale * terms))
     # Variances are below 2^(2 peak + growth).
     exponent: Array = xp.floor_divide(2 * peak + (math.ceil(growth) - _LINEAR_BITS), 2)

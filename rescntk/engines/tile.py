@@ -15,11 +15,11 @@ from ..arrays import Array, array_module
 from ..validation import KINDS
 from . import exact_sum
 from .deficits import DeficitRecursion
-from .errors import ErrorRecursion, ErrorSums, may_be_unresolved
+from .errors import ErrorRecursion, may_be_unresolved
 from .geometry import Rows, first_places
 from .masses import ExactInput
 from .protocol import Request, blocks
-from .recursion import Axes, Recursion, Side, tangent_scale
+from .recursion import Axes, Recursion, Side
 from .scaling import Scaling
 from .signal_tables import SignalTables
 
@@ -49,9 +49,7 @@ class Tile:
         self.blocks = list(blocks(0, len(rows.case), size))
 
     def compute(
-        self,
-        out: dict[str, Array],
-        inputs: tuple[list[ExactInput], list[ExactInput]] | None = None,
+        self, out: dict[str, Array], inputs: tuple[list[ExactInput], list[ExactInput]] | None = None
     ) -> Array:
         """Compute the kernels of the tile.
 
@@ -72,18 +70,14 @@ class Tile:
                 bound, to = bounds[KINDS.index(kind), t], out[kind][t]
                 means[kind, t] = _Mean(bound, self.rows, to, self.request.shares)
         doubt = xp.zeros((1 if self.paired else len(self.left.scale), len(self.rows.rights)))
-        errors = None
-        if may_be_unresolved(self.scaling, self.left, self.right):
-            errors = ErrorSums(self.scaling, self._pixel_pairs)
+        in_distances = ErrorRecursion if may_be_unresolved(self.scaling) else Recursion
         for block in self.blocks:
             rows = self.rows if len(self.blocks) == 1 else self.rows.some(block)
             arguments = self.request, self.scaling, *self.sides(rows), rows
-            if errors is not None:
-                recursion: Recursion = ErrorRecursion(*arguments, sums=errors)
-            elif inputs is not None:
-                recursion = DeficitRecursion(*arguments, inputs=inputs)
+            if inputs is not None:
+                recursion: Recursion = DeficitRecursion(*arguments, inputs=inputs)
             else:
-                recursion = Recursion(*arguments)
+                recursion = in_distances(*arguments)
             for depth, kernels in recursion.kernels():
                 t = depths.index(depth)
                 for kind, kernel in kernels.items():
@@ -94,8 +88,6 @@ class Tile:
                     else:
                         out[kind][t][:, xp.asarray(rows.case)] = kernel[0, :, :, 0]
             doubt = doubt + recursion.doubt
-        if errors is not None:
-            errors.check(*sides)
         for mean in means.values():
             mean.write()
         if self.scaling.adds_mean:
@@ -135,12 +127,7 @@ class Tile:
         linear = exact_sum.pairwise(one * other for one, other in zip(left, right, strict=True))
         if shares:
             linear = self.xp.moveaxis(linear, 0, -1)
-
-        def scale(depth: int) -> Array:
-            exact_scale = tangent_scale(sides, depth)
-            return exact_scale[..., None] if shares else exact_scale
-
-        self.scaling.add_mean(out, linear, scale)
+        self.scaling.add_mean(out, linear)
 
     def _scatter(self, kernel: Array, rows: Rows, out: Array) -> None:
         """Write rows (j, left, row, 1) to pixel pairs (left, right, j, j')."""

@@ -27,7 +27,6 @@ from ..arrays import (
     library,
     pixel_axes,
 )
-from ..engines.errors import may_cancel
 from ..engines.protocol import Request, ScaledKernel, blocks, silent
 from ..network import BASIC_FIELDS, Network, check_network
 from ..progress import progress_bar
@@ -84,6 +83,7 @@ class KernelCall:
         network: Network,
         X: Any,
         Z: Any,
+        *,
         head: str,
         kinds: Iterable[str],
         depths: Iterable[int] | None,
@@ -122,8 +122,9 @@ class KernelCall:
         # An image of one line, or of one column, is a signal.
         width = self.axes[1] if len(self.axes) == 2 and min(self.axes) > 1 else 1
         self.request = Request(
-            network, head, self.kinds, ladder, working, threads, copied, shares, width
-        )
+            network=network, head=head, kinds=self.kinds, depths=ladder, dtype=working,
+            threads=threads, copied_bytes=copied, shares=shares, width=width,
+        )  # fmt: skip
         if self._kept is not None:
             self._kept.check_call(self.request, self.dtype.name)
         self.progress = check_flag(progress, "progress")
@@ -222,7 +223,7 @@ class KernelCall:
         """Return the kernels of each signal of X, and of Z if there is one, with itself.
 
         They normalize. They take less memory than a Gram matrix, and refuse kernels that are not
-        resolved (`may_cancel`).
+        resolved (`Request.may_cancel`).
         """
         numbers = len(self.X) * self.length * (self.request.depths[-1] + 1)
         if self.sides[0] is self.X and not self.request.shares and numbers <= _FEW_NUMBERS:
@@ -243,14 +244,16 @@ class KernelCall:
                 batch = SignalList.of(signals)  # lists of one length take other lengths too
         tables = self.engine.prepared(self.request, signals)
         diagonal = self.paired(tables, None) if with_diagonal else None
-        dtype, engine = self.dtype.name, self.engine
-        return PreparedSignals(self.request, dtype, engine, batch, given, tables, diagonal, self)
+        return PreparedSignals(
+            request=self.request, dtype=self.dtype.name, engine=self.engine, batch=batch,
+            given=given, tables=tables, diagonal=diagonal, call=self,
+        )  # fmt: skip
 
     def results(self, normalized: bool, diagonals: Sequence[ScaledKernel] = ()) -> dict[str, Array]:
         """Return the kernels by kind, (depths, n, m); `diagonals` may be known."""
         self.check_memory()
         kernels: dict[str, Array] = {}
-        if not (may_cancel(self.request) or (normalized and self.Z is not None)):
+        if not (self.request.may_cancel or (normalized and self.Z is not None)):
             diagonals = ()
         elif not diagonals:
             diagonals = self.diagonals()
@@ -278,11 +281,7 @@ class KernelCall:
         least = float(np.finfo(self.dtype).tiny)  # smaller numbers have fewer digits
 
         def scale(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
-            powers = [
-                power + (more if isinstance(more, int) else more.reshape(power.shape))
-                for power, more in zip((a_power, b_power), scaled.powers(kind, t), strict=True)
-            ]
-            factors = [xp.broadcast_to(v, cases)[piece[:2]] for v in (a, b, *powers)]
+            factors = [xp.broadcast_to(v, cases)[piece[:2]] for v in (a, b, a_power, b_power)]
             factor = factors[0] * factors[1] * self.network.readout_scale
             exponents = scaled.exponents[t] + (factors[2] + factors[3])
             if xp is np:  # `ldexp` takes the time of ten products

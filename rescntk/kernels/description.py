@@ -51,7 +51,10 @@ def describe(
     """Return the checked description of a call of `gram`, only of JSON's types."""
     check_choice(head, "head", HEADS)
     X, Z = check_batches(X, Z, head)
-    call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads=None)
+    call = KernelCall(
+        network, X, Z, head=head, kinds=kinds, depths=depths, engine=engine, dtype=dtype,
+        threads=None,
+    )  # fmt: skip
     # Engines differ in their last bits: "auto" is not among the names.
     description = {
         "version": __version__,

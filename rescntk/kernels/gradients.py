@@ -10,8 +10,9 @@ import numpy as np
 
 from ..activations import activation_of
 from ..arrays import Array, SignalList, library
+from ..engines.derivatives import Derivatives
 from ..engines.near import near_pairs
-from ..engines.protocol import Tick, blocks, silent
+from ..engines.protocol import Tick, blocks
 from ..progress import progress_bar
 from ..validation import check_flag, check_shape
 from .call import KernelCall, default_errors
@@ -131,8 +132,8 @@ def _gradients(
         raise ValueError("fixed_Z is True and Z is None, expected signals Z")
     batch: Any = Z.signals.batch if isinstance(Z, PreparedKernel) else Z
     call = KernelCall(
-        kernel.network, X, batch, kernel.head, (kernel.kind,), None, engine=engine, dtype=dtype,
-        threads=threads, progress=progress, gradients=True,
+        kernel.network, X, batch, head=kernel.head, kinds=(kernel.kind,), depths=None,
+        engine=engine, dtype=dtype, threads=threads, progress=progress, gradients=True,
     )  # fmt: skip
     if library(call.X) is not np:
         raise ValueError("X is a CuPy array, expected a NumPy array: gradients need the CPU")
@@ -142,21 +143,6 @@ def _gradients(
     with np.errstate(over="ignore", invalid="ignore"):  # infinite results are reported
         weighted_sum = _WeightedSum(call, given_Z, kernel.normalized, fixed_Z)
         return weighted_sum.gradients(*weighted_sum.derive(W, with_K), (X, batch))
-
-
-class _Derivatives(NamedTuple):
-    """Derivatives by the signals of each side, (channels, d), and by log α² and log β, (2,)."""
-
-    sides: list[list[np.ndarray]]
-    numbers: np.ndarray
-
-    def add(self, more: _Derivatives, *cases: np.ndarray) -> None:
-        """Add the derivatives of another sum, by the `cases` of each side; X may be both sides."""
-        for k, (gradients, of_side) in enumerate(zip(more.sides, cases, strict=False)):
-            side = self.sides[min(k, len(self.sides) - 1)]
-            for case, gradient in zip(of_side, gradients, strict=True):
-                side[case] = side[case] + gradient
-        self.numbers[:] += more.numbers
 
 
 _NEAR = {"float64": 1e-5, "float32": 1e-3}
@@ -178,7 +164,7 @@ class _WeightedSum:
         self.call, self.Z, self.normalized, self.fixed_Z = call, Z, normalized, fixed_Z
         self.engine = call.engine
 
-    def derive(self, W: np.ndarray, with_K: bool) -> tuple[Any, _Derivatives]:
+    def derive(self, W: np.ndarray, with_K: bool) -> tuple[Any, Derivatives]:
         """Return the kernels, or None without need, and the derivatives of their sum times `W`."""
         call, (kind,), shown = self.call, self.call.kinds, self.call.progress
         call.progress = False  # of the kernels
@@ -188,29 +174,13 @@ class _WeightedSum:
             K = call.results(self.normalized, diagonals)[kind][0]
         with progress_bar(shown, W.size) as tick:
             if not self.normalized:
-                return K, self._of_kernels(W, tick)
+                return K, self.engine.vjp(call.request, call.X, self.Z, W, None, tick)
             own = [each.values[kind][0] for each in diagonals]
             return K, self._of_normalized(W, np.asarray(K), own, tick)
 
-    def _of_kernels(self, W: np.ndarray, tick: Tick) -> _Derivatives:
-        """Return the derivatives of the sum of kernels that are not normalized."""
-        call, readout, numbers = self.call, self.call.network.readout_scale, np.zeros(2)
-        derivatives = self.engine.vjp(call.request, call.X, self.Z, W, None, tick)
-        for of_side, power, scale in zip(
-            derivatives.numbers, derivatives.powers, derivatives.scales, strict=False
-        ):
-            numbers += (np.ldexp(readout * scale, power) * of_side).sum(axis=1)
-        return _Derivatives(
-            [
-                [np.ldexp(readout * each, power) for each in side]
-                for side, power in zip(derivatives.sides, derivatives.powers, strict=False)
-            ],
-            numbers,
-        )
-
     def _of_normalized(
         self, W: np.ndarray, K: np.ndarray, own: list[np.ndarray], tick: Tick
-    ) -> _Derivatives:
+    ) -> Derivatives:
         """Return the derivatives of the sum of K̂; `own` are K(x, x) and K(z, z).
 
         −W K̂/2 is the derivative of a term by log K(x, x), and by log K(z, z).
@@ -221,20 +191,16 @@ class _WeightedSum:
         roots = np.sqrt(np.maximum(one, 0.0)), np.sqrt(np.maximum(other, 0.0))
         near = self._near(K) & (W != 0.0)
         apart, W = np.where(near, W, 0.0), np.where(near, 0.0, W)
-        derivatives = self.engine.vjp(call.request, call.X, self.Z, W, roots, tick)
-        sums = _Derivatives(
-            derivatives.sides,
-            np.sum([of_side.sum(axis=1) for of_side in derivatives.numbers], axis=0),
-        )
+        sums = self.engine.vjp(call.request, call.X, self.Z, W, roots, tick)
         terms = -0.5 * W * K
         by_logs = [(call.X, terms.sum(axis=1), one), (self.Z, terms.sum(axis=0), other)]
         if self.Z is None:
             by_logs = [(call.X, by_logs[0][1] + by_logs[1][1], one)]
         for k, (batch, by_log, kernels) in enumerate(by_logs[: 1 if self.fixed_Z else 2]):
             weights = np.divide(by_log, kernels, out=np.zeros_like(by_log), where=kernels > 0)
-            more, numbers = self.engine.vjp_paired(call.request, batch, weights, silent)
-            sums.sides[k] = [*map(np.add, sums.sides[k], more)]
-            sums.numbers[:] += numbers
+            more = self.engine.vjp_paired(call.request, batch, weights)
+            sums.sides[k] = [*map(np.add, sums.sides[k], more.sides[0])]
+            sums.numbers[:] += more.numbers
         if near.any():
             self._add_near(sums, apart, roots)
         return sums
@@ -252,7 +218,7 @@ class _WeightedSum:
         both = self.call.X, self.call.X if self.Z is None else self.Z
         return [np.array([signal.shape[-1] for signal in batch]) for batch in both]
 
-    def _add_near(self, sums: _Derivatives, W: np.ndarray, roots: Any) -> None:
+    def _add_near(self, sums: Derivatives, W: np.ndarray, roots: Any) -> None:
         """Add the derivatives of pairs of nearly equal signals, which alone have weights."""
         call, Z = self.call, self.call.X if self.Z is None else self.Z
         lefts, rights = np.nonzero(W)
@@ -268,11 +234,10 @@ class _WeightedSum:
             for part in blocks(0, len(of_length), _NEAR_AT_ONCE):
                 i, k = lefts[of_length[part]], rights[of_length[part]]
                 left, right = np.stack(list(call.X[i])), np.stack(list(Z[k]))
-                derivatives = near_pairs(request, left, right, W[i, k], (roots[0][i], roots[1][k]))
-                numbers = np.sum([of_side.sum(axis=1) for of_side in derivatives.numbers], axis=0)
-                sums.add(_Derivatives(derivatives.sides, numbers), i, k)
+                own = roots[0][i], roots[1][k]
+                sums.add(near_pairs(request, left, right, W[i, k], own), i, k)
 
-    def gradients(self, K: Any, sums: _Derivatives, given: tuple[Any, Any]) -> Gradients:
+    def gradients(self, K: Any, sums: Derivatives, given: tuple[Any, Any]) -> Gradients:
         """Return the results; `given` are X and Z as they were given."""
         network = self.call.network
         grows = network.skip and network.alpha > 0

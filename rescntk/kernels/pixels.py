@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..arrays import ArrayT, SignalList
-from ..engines.errors import may_cancel
 from ..network import Network
 from ..validation import KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
@@ -56,7 +55,10 @@ def pixel_pairs(
     (2, 2, 8, 8)
     """
     check_choice(kind, "kind", KINDS)
-    call = KernelCall(network, X, Z, "pixels", (kind,), None, engine, dtype, threads, progress)
+    call = KernelCall(
+        network, X, Z, head="pixels", kinds=(kind,), depths=None, engine=engine, dtype=dtype,
+        threads=threads, progress=progress,
+    )  # fmt: skip
     call.check_memory()
     scaled = call.gram()
     left = scaled.left[:, None, None, None]
@@ -159,10 +161,10 @@ def gram_shares(
     of X end with zeros.
     """
     check_choice(head, "head", ("gap", "trace"))
-    call = KernelCall(network, X, Z, head, kinds, depths, **options, shares=True)
+    call = KernelCall(network, X, Z, head=head, kinds=kinds, depths=depths, **options, shares=True)
     call.check_memory()
     diagonals = []
-    if normalized or may_cancel(call.request):
+    if normalized or call.request.may_cancel:
         diagonals = [each.values for each in call.diagonals()]
     scaled = call.gram()
     if normalized:

@@ -155,6 +155,43 @@ def test_refusals(engine, kind, head):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("constants", CONSTANTS)
+def test_promise(engine, constants, kind, rng):
+    """Whatever the signals' difference, a kernel has half of its digits or is refused."""
+    net = network(48, False, constants)
+    skip_unless_taken(engine, net)
+    refused = 0
+    for difference in (1e-3, 1e-6, 1e-8, 1e-10, 1e-13):
+        x = rng.standard_normal((1, 2, 1))
+        X = np.concatenate([x, near(x, rng, difference)])
+        with definition.mp.workdps(80):
+            exact = definition.pixel_pairs(X, net)
+            for depth in range(4, 49, 4):
+                H = exact[depth][KINDS.index(kind)][:, :, 0, 0]
+                wanted = float(H[0, 1] / definition.mp.sqrt(H[0, 0] * H[1, 1]))
+                kernel = rk.Kernel(net.replace(depth=depth), kind, "trace", normalized=True)
+                try:
+                    error = abs(kernel(X, engine=engine)[0, 1] - wanted)
+                except ValueError:
+                    refused += 1
+                else:
+                    assert error <= tolerances.RESOLVED_ERF, (difference, depth, error)
+    assert refused == 0 if constants == "default" else refused > 0
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_tangent_kernels_beyond_float64(engine, normalized, rng):
+    net = network(800, False, "four")
+    skip_unless_taken(engine, net)
+    X = rng.standard_normal((2, 2, 1))
+    assert np.isfinite(
+        rk.CGPK(800, 1, activation="erf", c_v=4.0, c_w=4.0, normalized=normalized)(X)
+    ).all()
+    with pytest.raises(OverflowError, match="exceeds float64 at depth 800, expected fewer layers"):
+        rk.Kernel(net, "ntk", "trace", normalized)(X, engine=engine)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_cancelled_means_are_refused(engine, kind, rng):
     """Small signals of zero mean: erf is odd, and its terms over pixel pairs cancel."""
     net = rk.Network(2, activation="erf", trained=("inner", "readout"))

@@ -153,7 +153,7 @@ class Places(NamedTuple):
     """Places in `memory` where the quantities of a group of rows begin, in order.
 
     Deficits read no tables. There the quantities before `tangent` have copies, from `left_layer`
-    on: their root masses and u⁺ (`deficit_rows.masses_of`).
+    on: their root masses and u⁺ (`deficit_rows.side_of`).
     """
 
     distance: int

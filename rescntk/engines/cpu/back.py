@@ -1,6 +1,11 @@
-"""The way of a group of rows back through all layers: the adjoints of engines/layer.py.
+"""The compiled way back: derivatives of kernels, one group of rows at a time (engines/adjoint.py).
 
-Vectors are short: many numbers are in use at a time, and there is no polynomial to wait for.
+A group of rows goes through all layers in distances. What the way back needs of each layer is kept,
+in the cache. Then the layers come in reverse order, with the adjoints of engines/layer.py. After
+each layer, derivatives by variances are multiplied by the weights of their pairs and added up, in
+float64. The sums go over the rows at each pixel of the left case, and over the left cases at each
+pixel of the right cases. Vectors are short: many numbers are in use at a time, and there is no
+polynomial to wait for.
 """
 
 from __future__ import annotations
@@ -19,21 +24,15 @@ from ..layer import (
     times_slope_adjoint,
     times_slope_of,
 )
-from .arguments import (
-    Constants,
-    FlatTables,
-    RowGroup,
-    RowPlaces,
-    Taps,
-)
-from .compilation import compiled, inlined_by_llvm, standing_in
-from .groups import shortened, skipped
-from .layers import (
-    keeps_root_errors,
-)
-from .references import addresses
+from .arguments import PADDING, Constants, FlatTables, Results, RowGroup, RowPlaces, Taps
+from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_stamp
+from .groups import gather_rows, resized, rows_of_group, shortened, skipped, write_biases
+from .layers import keeps_root_errors, write_squares
+from .references import addresses, reference
+from .rows import all_doubtful, gather_right, pass_layers
+from .substitutes import has_biases, only_with
 from .sums import add_taps, add_window, around, moving_sum
-from .tape import COSECANT, KEPT, LOST, TANGENT, RowGradients, Tape, W
+from .tape import COSECANT, KEPT, LOST, TANGENT, RowGradients, Tape, W, keep_correlations
 from .vectors import (
     Numbers,
     Vector,
@@ -85,8 +84,7 @@ def back_biases(
 ) -> Vector:  # fmt: skip
     """Add a layer's part of the derivative by log α² through biases; keep the part by log β.
 
-    A branch's biases add β_x β_z to F, in parts to A, and (β_x − β_z)²/2 to D. The loops leave out
-    what networks do not have.
+    A branch's biases add β_x β_z to F, in parts to A, and (β_x − β_z)²/2 to D.
     """
     memory, length = group.memory, group.length
     product = load_line(memory, group.places.biases + row)
@@ -105,14 +103,10 @@ def back_biases(
     return numbers + branch
 
 
-@standing_in(back_biases)
-def _choose_back_biases(
-    numbers: Any, group: Any, row: Any, at: Any, start: Any, Sigma: Any, turned: Any, layer: Any,
-    tape: Any,
-) -> Any:  # fmt: skip
-    if "bias_window" in layer.fields:
-        return back_biases
-    return lambda numbers, group, row, at, start, Sigma, turned, layer, tape: numbers
+only_with(
+    "bias_window", back_biases,
+    lambda numbers, group, row, at, start, Sigma, turned, layer, tape: numbers,
+)  # fmt: skip
 
 
 @compiled
@@ -128,7 +122,7 @@ def back_layer(
     are `ones`. Where these are all pixels, the outer filter adds up `n_taps`. `table` is the place
     of the left case's table of the layer, `right` of the layer's sums over left cases, and `target`
     of sums over rows in `out.left`. Rows begin at the `pixel` of the left signal, which has
-    `period` pixels. Vectors are short: many numbers are in use at a time.
+    `period` pixels.
     """
     align_stack()
     memory, length, rows = group.memory, group.length, group.rows
@@ -369,3 +363,54 @@ def add_right(
                     line = 0
     for at in range(tables * group.length):
         memory[tape.right + at] = 0.0
+
+
+@compiled_on_disk
+def derive(
+    left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces, diagonal_shift: int,
+    whole: RowGroup, constants: Constants, results: Results, tape: Tape, gradients: RowGradients,
+    stamp: str = source_stamp(),
+) -> None:  # fmt: skip
+    """Compute derivatives of a weighted sum of kernels of left cases with right cases.
+
+    The other arguments are as for `rows.compute`.
+    """
+    layers, group_rows = len(constants.layers), whole.rows
+    per_table = (len(right.inverse) - PADDING) // layers
+    out = addresses(gradients)
+    gradients = reference(gradients)
+    left, right = addresses(left), addresses(right)
+    whole, constants, results = addresses(whole), addresses(constants), reference(results)
+    tape = addresses(tape)
+    together, n_tables = whole.places.left_cases, layers + gradients.n_channels
+    for first in range(0, rights.number, group_rows):
+        if constants.stop[0]:
+            return
+        rows = addresses(rows_of_group(rights, first, group_rows))
+        gather_right(whole, right, rows, layers, per_table)
+        for table in range(2 * gradients.n_channels):
+            place, first_number = tape.right_pixels + table * whole.length, table * out.n_right
+            gather_rows(whole, place, out.right_pixels, first_number - out.first_right, rows)
+        last = min(len(lefts), rows.each[group_rows - 1].case + diagonal_shift + 1)
+        for case in range(last):
+            if constants.stop[0]:
+                return
+            group = addresses(resized(whole, lefts[case].pixels, whole.start))
+            if not tape.turns and together > 1 and case % together == 0:
+                write_squares(group, left.units, lefts, case, last - 1)
+            if all_doubtful(rows, case, results):
+                continue
+            if has_biases(constants.layers[0]):
+                write_biases(group, rows, case, results, group.d)
+            if write_weights(whole, rows, case, tape, gradients):
+                if tape.turns:
+                    keep_correlations(group, case, constants, tape, out)
+                pass_layers(
+                    group, rows, left, lefts, case, constants, results=results, tape=tape,
+                    sides=None,
+                )  # fmt: skip
+                pass_back(
+                    group, rows, left, lefts, case, constants, tape=tape, gradients=gradients,
+                    out=out,
+                )  # fmt: skip
+        add_right(whole, rows, layers - 1, n_tables, tape, out)

@@ -17,13 +17,13 @@ from ..protocol import Request, ScaledKernel, Tick, pool_of, silent
 from . import parts_of
 from .plan import Plan
 from .run import NumbaRun
-from .tables import OrderedSignals
+from .tables import NumbaSignals
 from .vectors import VECTOR_BYTES
 
 
-def prepared(request: Request, X: Batch) -> OrderedSignals:
+def prepared(request: Request, X: Batch) -> NumbaSignals:
     """Return signals with their tables, which `gram` and `paired` take in the place of signals."""
-    signals = OrderedSignals(X)
+    signals = NumbaSignals(X)
     request, *deeper = parts_of(request, signals.n_channels)
     if not deeper:  # requests that are computed apart have tables of their own
         signals.keep_tables(request)
@@ -31,7 +31,7 @@ def prepared(request: Request, X: Batch) -> OrderedSignals:
 
 
 def gram(
-    request: Request, X: Batch | OrderedSignals, Z: Batch | OrderedSignals | None, tick: Tick
+    request: Request, X: Batch | NumbaSignals, Z: Batch | NumbaSignals | None, tick: Tick
 ) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     rows = _ordered(X)
@@ -53,8 +53,8 @@ def gram(
 
 def run_tasks(
     plan: Plan,
-    rows: OrderedSignals,
-    columns: OrderedSignals,
+    rows: NumbaSignals,
+    columns: NumbaSignals,
     compute: Callable[..., Any],
     take: Callable[[Any], None],
 ) -> None:
@@ -93,9 +93,7 @@ def _is_faster_swapped(plan: Plan, n: int, m: int) -> bool:
     return rows % (VECTOR_BYTES // plan.dtype.itemsize) == 0
 
 
-def paired(
-    request: Request, X: Batch | OrderedSignals, Z: Batch | None, tick: Tick
-) -> ScaledKernel:
+def paired(request: Request, X: Batch | NumbaSignals, Z: Batch | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
     if isinstance(X, SignalList) and Z is not None:
         X, Z = _longer_first(X, SignalList.of(Z))
@@ -103,7 +101,7 @@ def paired(
     request, *deeper = parts_of(request, rows.n_channels)
     if deeper:
         return _joined(paired, [request, *deeper], rows.batch, Z, tick)
-    columns = rows if Z is None else OrderedSignals(Z, rows.order)
+    columns = rows if Z is None else NumbaSignals(Z, rows.order)
     plan = _plan(request, rows, columns, paired=True)
     run = NumbaRun(plan, 1, len(rows.order))
     with pool_of(plan.workers) as pool:
@@ -137,12 +135,12 @@ def _longer_first(X: SignalList, Z: SignalList) -> tuple[SignalList, SignalList]
     return SignalList([longer for longer, _ in pairs]), SignalList([other for _, other in pairs])
 
 
-def _ordered(X: Batch | OrderedSignals) -> OrderedSignals:
-    return X if isinstance(X, OrderedSignals) else OrderedSignals(X)
+def _ordered(X: Batch | NumbaSignals) -> NumbaSignals:
+    return X if isinstance(X, NumbaSignals) else NumbaSignals(X)
 
 
 def _plan(
-    request: Request, rows: OrderedSignals, columns: OrderedSignals, paired: bool = False
+    request: Request, rows: NumbaSignals, columns: NumbaSignals, paired: bool = False
 ) -> Plan:
     closed = rows.closed and columns.closed and rows.lengths[0] == columns.lengths[0]
     return Plan(request, rows.n_channels, closed, rows.lengths, columns.lengths, paired)

@@ -7,25 +7,25 @@ any number of threads. Pairs that lose digits in distances go through the refere
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...arrays import Batch
 from .. import derivatives as reference
-from ..derivatives import Derivatives, Signals, add_means, derivatives, pair_factors
+from ..derivatives import Derivatives, Signals, WeightedPairs
 from ..doubt import MOST_E
 from ..geometry import first_places
 from ..masses import exact_unit_vectors
 from ..protocol import Request, Tick, blocks, check_stop, silent, stop_flag
 from . import remove_damaged_files
 from .arguments import PADDING, RowGroup
-from .derive import derive
+from .back import derive
 from .engine import run_tasks
 from .plan import Plan, TaskCases
 from .run import NumbaRun
 from .sums import filter_sum
-from .tables import OrderedSignals, SignalBlock
+from .tables import NumbaSignals, SignalBlock
 from .tape import KEPT, RowGradients, Tape
 from .vectors import LINE_BYTES
 
@@ -67,7 +67,7 @@ _OWN_PAIRS = 64
 fewer make more calls, at 2 ms of Python each. Chosen by reasoning."""
 
 
-def plan_of(request: Request, rows: OrderedSignals, columns: OrderedSignals, every: bool) -> Plan:
+def plan_of(request: Request, rows: NumbaSignals, columns: NumbaSignals, every: bool) -> Plan:
     """Return the plan of derivatives. If not `every`, one pair of each signal has a weight."""
     entries = request.depths[-1] * int(rows.lengths.sum())
     if request.head == "gap":
@@ -125,38 +125,33 @@ def turns(request: Request) -> bool:
     return request.network.input_filter_size == 1 and not request.network.bias
 
 
-class _Sums(NamedTuple):
-    """Results of a task, for the side of X and for the side of Z."""
-
-    sides: list[tuple[slice, np.ndarray]]
-    """Of each side the cases, and derivatives (L + 1 + channels, pixels)."""
-    numbers: np.ndarray
-    """(2, case of X), as `Signals.by_numbers`."""
-    doubtful: np.ndarray
-    """(case of X, case of Z): whether the sums lack a pair's derivatives."""
-
-
 class GradientRun(NumbaRun):
-    """The derivatives of a request's kernels; `factors` are of `pair_factors`."""
+    """The derivatives of a request's kernels."""
 
-    def __init__(self, plan: Plan, lefts: Signals, rights: Signals, factors: Any) -> None:
+    def __init__(self, plan: Plan, pairs: WeightedPairs) -> None:
         super().__init__(plan, 0, 0)
         layers = self.constants.layers.copy()
         layers["slot"] = -1  # no layer has results
         self.constants = self.constants._replace(layers=layers)
-        self.lefts, self.rights, self.factors = lefts, rights, factors
-        self._of_lefts = self._vectors(lefts)
-        self._of_rights = self._of_lefts if rights is lefts else self._vectors(rights)
+        self.sides, self.factors = [pairs.lefts, pairs.rights], pairs.factors
+        of_lefts = self._vectors(pairs.lefts)
+        same = pairs.rights is pairs.lefts
+        self._of_sides = [of_lefts, of_lefts if same else self._vectors(pairs.rights)]
         self._share = self.scaling.activation.constants.get("linear_share", 0.0)
 
-    def derive(self, rows: SignalBlock, columns: SignalBlock, task: TaskCases) -> _Sums:
-        """Return a task's sums of derivatives."""
+    def derive(self, rows: SignalBlock, columns: SignalBlock, task: TaskCases) -> tuple[Any, ...]:
+        """Return a task's sums of derivatives.
+
+        For the sides of X and of Z the cases and derivatives, (L + 1 + channels, pixels); then
+        `Signals.by_numbers`, (2, case of X); then whether the sums lack a pair's derivatives, (case
+        of X, case of Z).
+        """
         plan = self.plan
         if plan.symmetric and rows.contains(task.columns):
             columns = rows  # whose tables are there
         left, right = rows.part(task.rows), columns.part(task.columns)
-        cases, sides = np.s_[left.cases, right.cases], [self.lefts, self.rights]
-        vectors, weights = [self._of_lefts, self._of_rights], [each[cases] for each in self.factors]
+        cases, sides, vectors = np.s_[left.cases, right.cases], self.sides, self._of_sides
+        weights = [factor[cases] for factor in self.factors]
         if task.swapped:
             left, right = right, left
             sides, vectors, weights = sides[::-1], vectors[::-1], [w.T for w in weights[::-1]]
@@ -166,7 +161,7 @@ class GradientRun(NumbaRun):
         lefts, d = left.left_cases(slice(0, plan.longest), plan), int(left.lengths[0])
         pairs = self._pixel_pairs(self.left_lengths(left), right.lengths)[lefts["length"]]
         most = self.scaling.allowed_doubt(
-            pairs, np.minimum(left.cancelled[:, None], right.cancelled)
+            pairs, np.minimum(left.of_signals("cancelled")[:, None], right.of_signals("cancelled"))
         )
         pixels = d + 2 * plan.margin
         group_rows = rows_of_group(plan, int(right.offsets.sum()), pixels)
@@ -215,8 +210,8 @@ class GradientRun(NumbaRun):
         of_sides = [(left.cases, gradients.left), (right.cases, np.stack(of_right))]
         numbers = (weights[task.swapped] * gradients.by_numbers).sum(axis=1 + (not task.swapped))
         if task.swapped:
-            return _Sums(of_sides[::-1], numbers, doubtful.T)
-        return _Sums(of_sides, numbers, doubtful)
+            return of_sides[::-1], numbers, doubtful.T
+        return of_sides, numbers, doubtful
 
     def _right_layout(self, right: SignalBlock) -> np.ndarray:
         """Return the place of each number of a right table among all pixels of the right cases."""
@@ -240,53 +235,38 @@ class GradientRun(NumbaRun):
 
 
 def vjp(
-    request: Request,
-    X: Batch,
-    Z: Batch | None,
-    weights: np.ndarray,
-    roots: tuple[np.ndarray, np.ndarray] | None,
-    tick: Tick,
+    request: Request, X: Batch, Z: Batch | None, weights: np.ndarray, roots: Any, tick: Tick,
     every: bool = True,
-) -> Derivatives:
-    """Return the same as `derivatives.vjp`.
+) -> Derivatives:  # fmt: skip
+    """Return the same as `derivatives.vjp`, of weights (left, right case).
 
     If not `every`, one pair of each signal has a weight.
     """
-    rows = OrderedSignals(X)
-    columns = rows if Z is None else OrderedSignals(Z)
+    rows = NumbaSignals(X)
+    columns = rows if Z is None else NumbaSignals(Z)
     plan = plan_of(request, rows, columns, every)
-    lefts = rights = Signals(rows.order, rows.lengths, rows.scaled(plan))
-    if Z is not None:
-        rights = Signals(columns.order, columns.lengths, columns.scaled(plan))
-    weights = weights[np.ix_(rows.order, columns.order)]
-    if Z is None:  # tasks give both sides of the pairs above the diagonal
-        weights = np.triu(weights) + np.tril(weights, -1).T
-    if roots is not None:
-        roots = roots[0][rows.order], roots[1][columns.order]
-    *factors, powers = pair_factors(weights, lefts.scale, rights.scale, roots)
-    run = GradientRun(plan, lefts, rights, factors)
+    sides = [rows] if Z is None else [rows, columns]
+    pairs = WeightedPairs(sides, plan.scaling, weights, roots)
+    run = GradientRun(plan, pairs)
     doubtful, depth = np.zeros(weights.shape, bool), plan.depth
 
-    def take(sums: _Sums) -> None:
-        (left_cases, of_left), (right_cases, of_right) = sums.sides
-        doubtful[left_cases, right_cases] = sums.doubtful
+    def take(sums: tuple[Any, ...]) -> None:
+        ((left_cases, of_left), (right_cases, of_right)), numbers, doubted = sums
+        doubtful[left_cases, right_cases] = doubted
         by_variances, by_pixels = np.split(of_left, [depth + 1])
-        lefts.add(left_cases, by_variances, by_pixels, sums.numbers)
-        rights.add(right_cases, *np.split(of_right, [depth + 1]))
-        tick(sums.doubtful.size)
+        pairs.lefts.add(left_cases, by_variances, by_pixels, numbers)
+        pairs.rights.add(right_cases, *np.split(of_right, [depth + 1]))
+        tick(doubted.size)
 
     run_tasks(plan, rows, columns, run.derive, take)
-    (kind,) = request.kinds
-    sure = [np.where(doubtful, 0.0, factor) for factor in factors]
-    add_means(run.scaling, kind, lefts, rights, *sure)
-    sums = derivatives(run.scaling, lefts, rights, powers, roots is not None)
-    _add_pairs(sums, request, rows, columns, weights, roots, doubtful)
+    pairs.leave_out(doubtful)
+    pairs.add_means(run.scaling, *request.kinds)
+    sums = pairs.derivatives(run.scaling)
+    _add_doubtful(sums, request, (rows, columns), pairs, doubtful)
     return sums
 
 
-def vjp_paired(
-    request: Request, X: Any, weights: np.ndarray, tick: Tick
-) -> tuple[list[np.ndarray], np.ndarray]:
+def vjp_paired(request: Request, X: Any, weights: np.ndarray) -> Derivatives:
     """Return the same as `derivatives.vjp_paired`."""
     gradients: list[np.ndarray] = []
     numbers = np.zeros(2)
@@ -294,34 +274,34 @@ def vjp_paired(
         ones = np.ones(len(X[some]))
         sums = vjp(request, X[some], None, np.diag(weights[some]), (ones, ones), silent, False)
         gradients += sums.sides[0]
-        numbers += sums.numbers[0].sum(axis=1)
-        tick(len(ones))
-    return gradients, numbers
+        numbers += sums.numbers
+    return Derivatives([gradients], numbers)
 
 
-def _add_pairs(
-    sums: Derivatives, request: Request, rows: OrderedSignals, columns: OrderedSignals,
-    weights: np.ndarray, roots: Any, pairs: np.ndarray,
+def _add_doubtful(
+    sums: Derivatives, request: Request, sides: tuple[NumbaSignals, NumbaSignals],
+    pairs: WeightedPairs, doubtful: np.ndarray,
 ) -> None:  # fmt: skip
-    """Add the derivatives of some pairs: float32's from float64, float64's from the reference.
+    """Add the derivatives of doubtful pairs: float32's from float64, float64's from the reference.
 
     Signals are numbered by their places in order.
     """
-    lefts, rights = np.nonzero(pairs)
+    (rows, columns), (lefts, rights) = sides, np.nonzero(doubtful)
+    weights, roots = np.where(doubtful, pairs.weights, 0.0), pairs.roots
     request64 = replace(request, dtype="float64")
 
-    def add(derive: Any, i: np.ndarray, k: np.ndarray, *rest: Any) -> None:
+    def add(derive: Any, i: np.ndarray, k: np.ndarray, weights: np.ndarray, *every: bool) -> None:
         own = roots and (roots[0][i], roots[1][k])
-        more = derive(request64, rows.some(i), columns.some(k), rest[0], own, silent, *rest[1:])
+        more = derive(request64, rows.some(i), columns.some(k), weights, own, silent, *every)
         sums.add(more, rows.order[i], columns.order[k])
 
     if request.dtype == "float32" and len(lefts):
         i, k = np.unique(lefts), np.unique(rights)
-        add(vjp, i, k, np.where(pairs, weights, 0.0)[np.ix_(i, k)], False)
+        add(vjp, i, k, weights[np.ix_(i, k)], False)
         return
     lengths = rows.lengths[lefts], columns.lengths[rights]
     for both in np.unique(lengths, axis=1).T:  # pairs of the same two lengths
         of_lengths = np.flatnonzero((np.stack(lengths, axis=1) == both).all(axis=1))
         for part in blocks(0, len(of_lengths), _PAIRS_AT_ONCE):
             i, k = lefts[of_lengths[part]], rights[of_lengths[part]]
-            add(reference.vjp_of_pairs, i, k, weights[i, k])
+            add(reference.vjp, i, k, weights[i, k])

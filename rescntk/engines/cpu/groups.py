@@ -21,8 +21,8 @@ def resized(group: RowGroup, d: int, start: int) -> RowGroup:
     memory, rows, width = group.memory, group.rows, group.memory.per_vector
     size = (d * rows + width - 1) // width * width
     return RowGroup(
-        memory, group.places, group.length, d, rows, group.halo, start, size, group.closed,
-        group.width,
+        memory=memory, places=group.places, length=group.length, d=d, rows=rows, halo=group.halo,
+        start=start, size=size, closed=group.closed, width=group.width,
     )  # fmt: skip
 
 

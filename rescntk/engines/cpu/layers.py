@@ -13,14 +13,9 @@ import numpy as np
 from ..layer import branch_distance, correlate, dual, tangent_branch, tangent_g, times_slope
 from .arguments import Constants, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm
-from .substitutes import (
-    add_bias_distance,
-    add_bias_tangent,
-    correlate_with_biases,
-    has_biases,
-)
+from .substitutes import add_bias_distance, add_bias_tangent, correlate_with_biases, has_biases
 from .sums import Masses, add_compensated, box
-from .tape import TANGENT, Passed, Tape, W, keep_branch
+from .tape import TANGENT, Tape, W, keep_branch
 from .vectors import (
     LINE_BYTES,
     Numbers,
@@ -385,8 +380,10 @@ def first_layer(
             tangent = add_bias_tangent(tangent, group, at, layer)
             tangent = tangent_g(tangent, half_g, rho, layer)
             if tape is not None:
-                passed = Passed(w, v, k0, half_g, A_g=tangent, terms=features)
-                keep_branch(memory, kept + at, group.length, passed, layer, tape)
+                keep_branch(
+                    memory, kept + at, group.length, w=w, v=v, k0=k0, half_g=half_g, A_g=tangent,
+                    terms=features, layer=layer, tape=tape,
+                )  # fmt: skip
             tangent = tangent_branch(times_slope(k0, w, v, layer, tangent), K_value, layer)
             store(memory, places.tangent_branch + out, tangent)
     return doubtful
@@ -445,6 +442,8 @@ def hidden_layer(
                 store(memory, places.tangent_branch + out, tangent)
             if tape is not None and masses is None:
                 terms = size_of_terms(memory, distance, h, root1, root2)
-                passed = Passed(w, v, k0, half_g, A_g=A_g, terms=terms)
-                keep_branch(memory, kept + at, group.length, passed, layer, tape)
+                keep_branch(
+                    memory, kept + at, group.length, w=w, v=v, k0=k0, half_g=half_g, A_g=A_g,
+                    terms=terms, layer=layer, tape=tape,
+                )  # fmt: skip
     return doubtful

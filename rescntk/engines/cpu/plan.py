@@ -376,14 +376,29 @@ class Plan:
         scratch = max(1, self.inner.pieces, self.outer.pieces, self.window_sum.pieces)
         biases = 4 * self.biased
         distance_scratch = scratch + (in_deficits and biases > 0)
-        numbers = [1, 1, 1, 1, distance_scratch, 1, 1, 1, 1, 1, 1, scratch, left_cases, biases]
-        numbers += [units, units, 3, 3]
-        ends = np.cumsum([0, *numbers]) * length
-        places = Places._make([*ends.tolist(), channels, left_cases])
+        quantities = dict.fromkeys(Places._fields[: Places._fields.index("right_layers")], 1) | {
+            "distance_scratch": distance_scratch,
+            "tangent_scratch": scratch,
+            "squares": left_cases,
+            "biases": biases,
+            "left_units": units,
+            "right_units": units,
+            "left_layer": 3,
+            "left_input": 3,
+        }
+        *begins, end = (np.cumsum([0, *quantities.values()]) * length).tolist()
+        places = Places(
+            **dict(zip(quantities, begins, strict=True)),
+            right_layers=end,
+            channels=channels,
+            left_cases=left_cases,
+        )
         total = places.right_layers + 3 * (self.depth + 1) * length
         if in_deficits:  # two root masses of two numbers, and u⁺
             total = places.left_layer + 5 * (places.tangent - places.distance)
         memory = np.zeros(total + line, self.dtype)
         memory = memory[-memory.ctypes.data % LINE_BYTES // itemsize :][:total]
-        shape = length, pixels, rows, self.halo, start, size, self.closed_rows, self.width
-        return RowGroup(memory, places, *shape)
+        return RowGroup(
+            memory=memory, places=places, length=length, d=pixels, rows=rows, halo=self.halo,
+            start=start, size=size, closed=self.closed_rows, width=self.width,
+        )  # fmt: skip

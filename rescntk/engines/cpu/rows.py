@@ -1,16 +1,27 @@
 """The compiled loop of the engine "numba": all layers of some rows, their state in the cache.
 
 The loop carries distances for each left case with a group of rows of right cases. Pairs that lose
-digits so are computed again from deficits (deficit_rows.py).
+digits so are computed again: the loop then carries deficits, with root masses (deficit_rows.py).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from .arguments import PADDING, Constants, FlatTables, LeftPixels, Results, RowGroup, RowPlaces
+from .arguments import (
+    PADDING,
+    Constants,
+    FlatTables,
+    LeftPixels,
+    Results,
+    RowGroup,
+    RowPlaces,
+    Taps,
+)
 from .compilation import compiled, compiled_on_disk, source_stamp
-from .deficit_rows import compute_pairs
+from .deficit_rows import gather_branch, gather_masses, gather_window, mass_pixels, side_of
 from .groups import (
     gather_tables,
     repeat_over_rows,
@@ -20,18 +31,11 @@ from .groups import (
     skipped,
     write_biases,
 )
-from .heads import find_grids, take_doubts
-from .layer_sums import add_kernels, box_linear, box_tangent
-from .layers import (
-    first_layer,
-    hidden_layer,
-    keeps_root_errors,
-    write_own_squares,
-    write_squares,
-)
+from .heads import find_grids, take_doubts, write_results
+from .layers import first_layer, hidden_layer, keeps_root_errors, write_own_squares, write_squares
 from .references import addresses, reference
 from .substitutes import has_biases
-from .sums import add_branch, moving_sum
+from .sums import add_branch, add_branch_deficit, moving_sum, write_box, write_window
 from .tape import KEPT, Tape
 
 
@@ -48,8 +52,9 @@ def left_pixels(
     pixels = max(1, memory.per_vector // group.rows)
     if 2 * group.rows % memory.per_line == 0 and group.rows * pixels % memory.per_vector == 0:
         return LeftPixels(
-            left.units, left.half_root, left.inverse, left.lost, unit, d, table, at, 0, pixels
-        )
+            units=left.units, roots=left.half_root, inverses=left.inverse, lost=left.lost,
+            unit=unit, unit_step=d, input=table, root=at, step=0, pixels=pixels,
+        )  # fmt: skip
     if number == 1:
         for channel in range(places.channels):
             ring = places.left_units + channel * length
@@ -61,26 +66,32 @@ def left_pixels(
             if keeps_root_errors(memory):
                 repeat_over_rows(group, place + 2 * length, left.lost, first_pixel)
     return LeftPixels(
-        memory, memory, memory, memory, places.left_units, length, places.left_input,
-        places.left_layer, length, 0,
+        units=memory, roots=memory, inverses=memory, lost=memory, unit=places.left_units,
+        unit_step=length, input=places.left_input, root=places.left_layer, step=length, pixels=0,
     )  # fmt: skip
 
 
 @compiled
 def pass_layers(
     whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
-    constants: Constants, results: Results, tape: Tape | None,
+    constants: Constants, results: Results, tape: Tape | None, sides: Any,
 ) -> None:  # fmt: skip
     """Take one left case with the rows of a group through all layers, and write the results.
 
-    Open rows become shorter with each filter. A `tape` keeps what the way back needs.
+    Open rows become shorter with each filter. A `tape` keeps what the way back needs. With `sides`,
+    a pair of `MassSide`, each row has its own pair, and u takes the place of D.
     """
     layers, inner, outer = constants.layers, constants.inner, constants.outer
     memory, places, length, depth = whole.memory, whole.places, whole.length, len(layers) - 1
     boxed, doubtful, squares, first_kept = 0, False, places.squares, 0
+    state, after, branch = places.distance, places.other_distance, places.branch_distance
+    scratch = places.distance_scratch
     if tape is not None:
         first_kept = tape.kept
-    if places.left_cases > 1:
+    if sides is not None:
+        for side in sides:
+            gather_masses(whole, state, side.tables.features, 0, 1, side)
+    elif places.left_cases > 1:
         squares += case % places.left_cases * length
     elif constants.window.size > 1:
         write_own_squares(whole, addresses(left_pixels(whole, left, lefts, case, depth + 1, 1)))
@@ -93,33 +104,87 @@ def pass_layers(
         step = layer.inner_step
         if number > 1:
             group = addresses(shortened(group, step * (inner.size // 2)))
-        pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, number))
         skip = skipped(group) * group.rows
         kept = first_kept + (number - 1) * KEPT * length + skip
-        right_input = places.right_layers + skip
-        right_root = right_input + 3 * number * length
+        if sides is None:
+            masses = None
+            pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, number))
+            right_input = places.right_layers + skip
+            right_root = right_input + 3 * number * length
+        else:
+            masses = gather_window(whole, group, number, sides, constants)
+            pixels = addresses(mass_pixels(group, state, masses))
+            right_input = state + group.start + masses.right
+            right_root = branch + group.start + masses.right
         if number == 1:
-            taps = moving_sum(group, squares, constants.window, 1, places.distance_scratch, None)
+            taps = moving_sum(group, squares, constants.window, 1, scratch, None)
             doubtful |= first_layer(
-                group, pixels, right_input, right_root, taps, constants, masses=None, tape=tape,
+                group, pixels, right_input, right_root, taps, constants, masses=masses, tape=tape,
                 kept=kept,
             )  # fmt: skip
         else:
             boxed = box_linear(group, constants, step, boxed)
-            taps = moving_sum(group, places.distance, inner, step, places.distance_scratch, None)
+            taps = moving_sum(group, state, inner, step, scratch, masses)
+            if sides is not None:
+                merged = branch + group.start
+                write_window(memory, taps, merged, group.size, masses, layer)
+                taps = Taps(merged, merged, merged, True)
             tangents = box_tangent(group, constants, step, taps)
             doubtful |= hidden_layer(
-                group, pixels, right_root, taps, tangents, constants, layer=layer, masses=None,
+                group, pixels, right_root, taps, tangents, constants, layer=layer, masses=masses,
                 tape=tape, kept=kept,
             )  # fmt: skip
         group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
         if number < depth:
-            add_branch(group, places.distance, places.branch_distance, outer, layer)
+            if sides is None:
+                add_branch(group, state, branch, outer, layer)
+            else:
+                masses = gather_branch(whole, group, after, number, sides, constants)
+                add_branch_deficit(group, state, after, outer, layer, masses)
+                state, after = after, state
         add_kernels(group, central, rows, case, constants, results, layer)
     if doubtful:
         take_doubts(central, rows, case, results)
         for at in range(whole.size):
             memory[places.doubt + whole.start + at] = 0.0
+
+
+@compiled
+def box_linear(group: RowGroup, constants: Constants, step: int, boxed: int) -> int:
+    """Sum F⁰ over the inner filter's windows, where A needs it and its sums have other steps.
+
+    `boxed` is the step of the sums so far; the new one is returned.
+    """
+    if not (constants.skip and constants.ntk) or step == boxed:
+        return boxed
+    memory, places = group.memory, group.places
+    taps = moving_sum(group, places.linear, constants.inner, step, places.tangent_scratch, None)
+    write_box(memory, taps, places.linear_box + group.start, group.size, None)
+    return step
+
+
+@compiled
+def box_tangent(group: RowGroup, constants: Constants, step: int, unused: Taps) -> Taps:
+    """Return the taps of the sums of A over the inner filter's windows, or `unused` ones."""
+    if not constants.ntk:
+        return unused
+    places = group.places
+    return moving_sum(group, places.tangent, constants.inner, step, places.tangent_scratch, None)
+
+
+@compiled
+def add_kernels(
+    group: RowGroup, central: RowGroup, rows: RowPlaces, case: int, constants: Constants,
+    results: Results, layer: Any,
+) -> None:  # fmt: skip
+    """Add a layer's branch to F and to A, and write the results of a depth asked for."""
+    places, outer = group.places, constants.outer
+    if constants.gpk and not constants.summed and (constants.skip or layer.slot >= 0):
+        add_branch(group, places.features, places.K, outer, layer)
+    if constants.ntk:
+        add_branch(group, places.tangent, places.tangent_branch, outer, layer)
+    if layer.slot >= 0:
+        write_results(central, rows, case, layer.slot, constants, results, layer)
 
 
 @compiled
@@ -145,6 +210,38 @@ def gather_right(
         gather_tables(whole, tables + 2 * length, 3, right.lost, layers, rows, per_table)
 
 
+@compiled
+def compute_pairs(
+    left: FlatTables, right: FlatTables, lefts: np.ndarray, pairs: RowPlaces, rights: RowPlaces,
+    whole: RowGroup, constants: Any, results: Results,
+) -> None:  # fmt: skip
+    """Compute kernels of pairs in deficits (`compute`)."""
+    layers, split = len(constants.layers), len(left.half_root) > len(left.inverse)
+    of_left = (len(left.inverse) - PADDING) // layers
+    of_right = (len(right.inverse) - PADDING) // layers
+    left, right = addresses(left), addresses(right)
+    constants, results = addresses(constants), reference(results)
+    places, group_rows = whole.places, whole.rows
+    units = 2 * places.channels if split else places.channels
+    for first in range(0, rights.number, group_rows):
+        if constants.stop[0]:
+            return
+        rows = addresses(rows_of_group(rights, first, group_rows))
+        own = addresses(rows_of_group(pairs, first, group_rows))
+        gather_tables(whole, places.left_units, 1, left.units, units, own, of_left)
+        gather_tables(whole, places.right_units, 1, right.units, units, rows, of_right)
+        sides = (
+            side_of(whole, left, own, of_left, 0, split),
+            side_of(whole, right, rows, of_right, 1, split),
+        )
+        find_grids(rows, 0, results)
+        if has_biases(constants.layers[0]):
+            write_biases(whole, rows, -1, results, whole.d)
+        pass_layers(
+            whole, rows, left, lefts, 0, constants, results=results, tape=None, sides=sides
+        )  # fmt: skip
+
+
 @compiled_on_disk
 def compute(
     left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces,
@@ -164,7 +261,7 @@ def compute(
     `stamp` is not to be given: it makes the key on disk change with any of the source files.
     """
     if pairs is not None:
-        compute_pairs(left, right, pairs, rights, addresses(whole), constants, results)
+        compute_pairs(left, right, lefts, pairs, rights, addresses(whole), constants, results)
         return
     layers, group_rows = len(constants.layers), whole.rows
     per_table = (len(right.inverse) - PADDING) // layers
@@ -191,4 +288,14 @@ def compute(
             if case >= least and not all_doubtful(rows, case, results):
                 if has_biases(constants.layers[0]):
                     write_biases(group, rows, case, results, group.d)
-                pass_layers(group, rows, left, lefts, case, constants, results=results, tape=None)
+                pass_layers(
+                    group,
+                    rows,
+                    left,
+                    lefts,
+                    case,
+                    constants,
+                    results=results,
+                    tape=None,
+                    sides=None,
+                )

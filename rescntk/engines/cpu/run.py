@@ -24,7 +24,7 @@ from .substitutes import coefficients_in
 from .sums import filter_sum
 from .sweep import sweep
 from .swept_layers import AHEAD
-from .tables import OrderedSignals, SignalBlock
+from .tables import NumbaSignals, SignalBlock
 from .vectors import LINE_BYTES, REGISTER_BYTES
 
 _BITS = {"float64": 53, "float32": 23}
@@ -172,7 +172,7 @@ class NumbaRun:
             values, first = self.values, (left.cases.start, right.cases.start)
         length = number if len(lengths) > 1 else slice(None)  # else the same for all cases
         pairs = self._pixel_pairs(lengths, right.lengths)[length]
-        cancelled = np.minimum(left.cancelled[:, None], right.cancelled)
+        cancelled = np.minimum(left.of_signals("cancelled")[:, None], right.of_signals("cancelled"))
         most = self.scaling.allowed_doubt(pairs, cancelled)
         results = self.results(left, right, group_rows, most, values, *first)
         for part, cases in zip(segments, lefts, strict=True):
@@ -185,7 +185,7 @@ class NumbaRun:
         if self.direct:
             kernels = self.values[:, :, left.cases, right.cases]
         else:
-            means = left.means_or_parts[:, :, None], right.means[:, None]
+            means = left.means_or_parts[:, :, None], right.of_signals("means")[:, None]
             kernels = self._kernels(results, pairs, *means)
         needed = np.eye(n, dtype=bool) if only_diagonal else np.tri(m, n, shift, dtype=bool).T
         self.repeat(kernels, results.doubt, most, pairs, needed, left, right)
@@ -230,13 +230,18 @@ class NumbaRun:
             shape = len(self.kinds), self.plan.n_depths, 1, len(rows), d
             values = np.empty((*shape, self.values.shape[-1]), self.plan.dtype)
         if self.plan.biased:
-            bounds = (left.bounds[..., rows] * right.bounds[..., columns])[..., None, :]
+            bounds = (
+                left.of_signals("bounds")[..., rows] * right.of_signals("bounds")[..., columns]
+            )[..., None, :]
             grids = self._grids(bounds, left_length, lengths)
         else:
             grids = self._grids_of_lengths(left_length, lengths)
         results = self._arrays(1, grids, d, group_rows, unread)._replace(values=values)
         if self.plan.biased:
-            results = results._replace(left_bias=left.bias[rows], right_bias=right.bias[columns])
+            results = results._replace(
+                left_bias=left.of_signals("bias")[rows],
+                right_bias=right.of_signals("bias")[columns],
+            )
         for part in segments:
             pairs = left.rows(rows, offsets, group_rows, part.start, right=False)
             rights = right.rows(columns, offsets, group_rows, part.start)
@@ -250,7 +255,7 @@ class NumbaRun:
         if self.direct:
             return values[:, :, 0]
         counts = self._pixel_pairs(left_length, lengths)
-        means = left.means_or_parts[:, None, rows], right.means[:, None, columns]
+        means = left.means_or_parts[:, None, rows], right.of_signals("means")[:, None, columns]
         return self._kernels(results, counts, *means)[:, :, 0]
 
     def results(
@@ -263,7 +268,7 @@ class NumbaRun:
         case in `values`.
         """
         if self.plan.biased:
-            bounds = left.bounds[..., None] * right.bounds[..., None, :]
+            bounds = left.of_signals("bounds")[..., None] * right.of_signals("bounds")[..., None, :]
             grids = self._grids(bounds, left.lengths, right.lengths)
         elif self.plan.closed:
             place = "grids", self.plan.longest
@@ -276,7 +281,9 @@ class NumbaRun:
         results = self._arrays(len(left), grids, int(left.lengths[0]), rows, most_doubt)
         results = results._replace(values=values, first_left=first[0], first_right=first[1])
         if self.plan.biased:
-            results = results._replace(left_bias=left.bias, right_bias=right.bias)
+            results = results._replace(
+                left_bias=left.of_signals("bias"), right_bias=right.of_signals("bias")
+            )
         return results
 
     def _arrays(
@@ -361,7 +368,7 @@ class NumbaRun:
         self.scaling.add_mean(dict(zip(self.kinds, kernels, strict=True)), linear)
         return kernels
 
-    def finish(self, left: OrderedSignals, right: OrderedSignals, symmetric: bool) -> ScaledKernel:
+    def finish(self, left: NumbaSignals, right: NumbaSignals, symmetric: bool) -> ScaledKernel:
         """Return the results with both triangles, and with constants corrected."""
         terms, values = 1, self.values
         if self.direct and self.shares:

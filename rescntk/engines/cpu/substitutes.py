@@ -11,62 +11,19 @@ from typing import Any
 import numpy as np
 
 from ... import arrays
-from ...activations import (
-    _add_linear_part,
-    _add_linear_slope,
-    _kappas,
-    _scaled_dual,
-    arc,
-)
-from .. import polynomials
-from ..layer import (
-    add,
-    branch_distance,
-    correlate,
-    dual,
-    merge_biases,
-    tangent_branch,
-    tangent_g,
-    tangent_g_adjoint,
-    times_slope,
-)
-from ..masses import _rest, cross
+from ...activations import _add_linear_part, _add_linear_slope, _kappas, _scaled_dual, arc
+from .. import layer as steps
+from .. import masses, polynomials
 from . import vectors
 from .compilation import inlined_by_llvm, standing_in
 from .vectors import load_like
 
-
-def has_biases(layer: Any) -> bool:
-    """Return whether layers have biases. The loops leave out what networks do not have."""
-    raise NotImplementedError
-
-
-def add_to_sum(total: Any, state: Any, layer: Any) -> Any:
-    """Return `total` plus `sum_scale` times a state; loops leave out a scale that is 1."""
-    raise NotImplementedError
-
-
-def add_bias_distance(distance: Any, group: Any, at: Any, layer: Any) -> Any:
-    """Add the biases' part to a vector of box(D), at the pixel pairs `at`."""
-    raise NotImplementedError
-
-
-def add_bias_tangent(tangent: Any, group: Any, at: Any, layer: Any) -> Any:
-    """Add the biases' part to a vector of A_g, at the pixel pairs `at`."""
-    raise NotImplementedError
-
-
-def correlate_with_biases(
-    w: Any, v: Any, group: Any, at: Any, a: Any, A: Any, inverse: Any, layer: Any
-) -> Any:
-    """Return w and v of layer 1, from w and v of the input's pixels (`merge_biases`)."""
-    raise NotImplementedError
-
-
 _polynomial = inlined_by_llvm(polynomials.polynomial)
 for _function in (
-    dual, _kappas, _scaled_dual, times_slope, correlate, tangent_branch,
-    branch_distance, add, merge_biases, cross, _rest,
+    _kappas, _scaled_dual, masses.cross, masses._rest, steps.dual, steps.times_slope,
+    steps.correlate, steps.tangent_branch, steps.branch_distance, steps.add, steps.merge_biases,
+    steps.lost_slope, steps.times_slope_adjoint, steps.times_slope_of,
+    steps.tangent_branch_adjoint, steps.correlate_adjoint, steps.input_adjoint,
 ):  # fmt: skip
     standing_in(_function)(lambda *args, _function=_function: _function)
 
@@ -86,80 +43,65 @@ def _choose_within(x: Any, least: Any, most: Any) -> Any:
     return within
 
 
-@standing_in(_add_linear_part)
-def _choose_linear_part(parts: Any, w: Any, v: Any, layer: Any) -> Any:
-    return _add_linear_part if "linear_share" in layer.fields else lambda parts, w, v, layer: parts
+# -- what loops leave out, where networks do not have it
 
 
-@standing_in(_add_linear_slope)
-def _choose_linear_slope(part: Any, whole: Any, layer: Any) -> Any:
-    return _add_linear_slope if "linear_share" in layer.fields else lambda part, whole, layer: part
+def only_with(field: str, function: Any, otherwise: Any) -> None:
+    """Let compiled code call `function` where layers have a field, and `otherwise` elsewhere."""
+
+    def choose(*kinds: Any) -> Any:
+        return function if any(field in getattr(k, "fields", ()) for k in kinds) else otherwise
+
+    standing_in(function)(choose)
 
 
-@standing_in(tangent_g)
-def _choose_tangent_g(tangent: Any, half_g: Any, rho: Any, layer: Any) -> Any:
-    if "twice_inner_minus_readout" in layer.fields:
-        return tangent_g
-    return lambda tangent, half_g, rho, layer: tangent
+def has_biases(layer: Any) -> bool:
+    """Return whether layers have biases."""
+    return True
 
 
-@standing_in(tangent_g_adjoint)
-def _choose_tangent_g_adjoint(turned: Any, layer: Any) -> Any:
-    if "twice_inner_minus_readout" in layer.fields:
-        return tangent_g_adjoint
-    return lambda turned, layer: layer.outer_plus_readout * turned
+def add_to_sum(total: Any, state: Any, layer: Any) -> Any:
+    """Return `total` plus `sum_scale` times a state; loops leave out a scale that is 1."""
+    return layer.sum_scale * state + total
 
 
-@standing_in(has_biases)
-def _choose_has_biases(layer: Any) -> Any:
-    return (lambda layer: True) if "bias_window" in layer.fields else (lambda layer: False)
+def add_bias_distance(distance: Any, group: Any, at: Any, layer: Any) -> Any:
+    """Add the biases' part to a vector of box(D), at the pixel pairs `at`."""
+    place = group.places.biases + group.length + at
+    return distance + layer.bias_distance * load_like(group.memory, place, distance)
 
 
-@standing_in(add_to_sum)
-def _choose_sum(total: Any, state: Any, layer: Any) -> Any:
-    if "sum_scale" in layer.fields:
-        return lambda total, state, layer: layer.sum_scale * state + total
-    return lambda total, state, layer: state + total
+def add_bias_tangent(tangent: Any, group: Any, at: Any, layer: Any) -> Any:
+    """Add the biases' part to a vector of A_g, at the pixel pairs `at`."""
+    product = load_like(group.memory, group.places.biases + at, tangent)
+    return tangent + layer.bias_tangent * product
 
 
-@standing_in(add_bias_distance)
-def _choose_bias_distance(distance: Any, group: Any, at: Any, layer: Any) -> Any:
-    def add_bias_distance(distance: Any, group: Any, at: Any, layer: Any) -> Any:
-        place = group.places.biases + group.length + at
-        return distance + layer.bias_distance * load_like(group.memory, place, distance)
-
-    if "bias_window" in layer.fields:
-        return add_bias_distance
-    return lambda distance, group, at, layer: distance
-
-
-@standing_in(correlate_with_biases)
-def _choose_biased_correlations(
+def correlate_with_biases(
     w: Any, v: Any, group: Any, at: Any, a: Any, A: Any, inverse: Any, layer: Any
 ) -> Any:
-    def correlate_with_biases(
-        w: Any, v: Any, group: Any, at: Any, a: Any, A: Any, inverse: Any, layer: Any
-    ) -> Any:
-        g, place = 2.0 * (a[0] * a[1]), group.places.biases + 2 * group.length + at
-        left = load_like(group.memory, place, w)
-        bias = left, load_like(group.memory, place + group.length, w)
-        U, opposite = merge_biases(g * w, g * v, a, A, bias, layer)
-        return correlate(U, inverse), correlate(opposite, inverse)
-
-    if "bias_window" in layer.fields:
-        return correlate_with_biases
-    return lambda w, v, group, at, a, A, inverse, layer: (w, v)
+    """Return w and v of layer 1, from w and v of the input's pixels (`merge_biases`)."""
+    g, place = 2.0 * (a[0] * a[1]), group.places.biases + 2 * group.length + at
+    left = load_like(group.memory, place, w)
+    bias = left, load_like(group.memory, place + group.length, w)
+    U, opposite = steps.merge_biases(g * w, g * v, a, A, bias, layer)
+    return steps.correlate(U, inverse), steps.correlate(opposite, inverse)
 
 
-@standing_in(add_bias_tangent)
-def _choose_bias_tangent(tangent: Any, group: Any, at: Any, layer: Any) -> Any:
-    def add_bias_tangent(tangent: Any, group: Any, at: Any, layer: Any) -> Any:
-        product = load_like(group.memory, group.places.biases + at, tangent)
-        return tangent + layer.bias_tangent * product
-
-    if "bias_window" in layer.fields:
-        return add_bias_tangent
-    return lambda tangent, group, at, layer: tangent
+only_with("linear_share", _add_linear_part, lambda parts, w, v, layer: parts)
+only_with("linear_share", _add_linear_slope, lambda part, whole, layer: part)
+only_with("twice_inner_minus_readout", steps.tangent_g, lambda tangent, g, rho, layer: tangent)
+only_with(
+    "twice_inner_minus_readout", steps.tangent_g_adjoint,
+    lambda turned, layer: layer.outer_plus_readout * turned,
+)  # fmt: skip
+only_with("bias_window", has_biases, lambda layer: False)
+only_with("sum_scale", add_to_sum, lambda total, state, layer: state + total)
+only_with("bias_window", add_bias_distance, lambda distance, group, at, layer: distance)
+only_with("bias_window", add_bias_tangent, lambda tangent, group, at, layer: tangent)
+only_with(
+    "bias_window", correlate_with_biases, lambda w, v, group, at, a, A, inverse, layer: (w, v)
+)  # fmt: skip
 
 
 @standing_in(arc)

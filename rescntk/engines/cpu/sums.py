@@ -167,15 +167,14 @@ def around(x: int, width: int) -> int:
 def write_box(
     memory: Numbers, taps: Taps, out: int, size: int, masses: Masses | None
 ) -> None:  # fmt: skip
+    """Write moving sums to the place `out`; of deficits, u and u⁺ of windows."""
     if masses is None:
         for at in range(0, size, memory.per_vector):
             store(memory, out + at, box(memory, taps, at))
     elif masses.low > 0:
-        for at in range(0, size, memory.per_vector):
-            merge_box(memory, taps, at, out + at, masses, True, False)
+        merge_boxes(memory, taps, out, size, masses, True, False)
     else:
-        for at in range(0, size, memory.per_vector):
-            merge_box(memory, taps, at, out + at, masses, False, False)
+        merge_boxes(memory, taps, out, size, masses, False, False)
 
 
 @compiled
@@ -186,11 +185,17 @@ def write_window(
     if not has_biases(layer):
         write_box(memory, taps, out, size, masses)
     elif masses.low > 0:
-        for at in range(0, size, memory.per_vector):
-            merge_box(memory, taps, at, out + at, masses, True, True)
+        merge_boxes(memory, taps, out, size, masses, True, True)
     else:
-        for at in range(0, size, memory.per_vector):
-            merge_box(memory, taps, at, out + at, masses, False, True)
+        merge_boxes(memory, taps, out, size, masses, False, True)
+
+
+@inlined_by_llvm
+def merge_boxes(
+    memory: Numbers, taps: Taps, out: int, size: int, masses: Masses, split: bool, biased: bool
+) -> None:  # fmt: skip
+    for at in range(0, size, memory.per_vector):
+        merge_box(memory, taps, at, out + at, masses, split, biased)
 
 
 @compiled
@@ -335,6 +340,7 @@ def add_branch_deficit(
     memory, places, start, step = group.memory, group.places, group.start, layer.outer_step
     parts = moving_sum(group, places.branch_distance, outer, step, places.distance_scratch, masses)
     before, after = before + start, after + start
+    # Two loops: in one, LLVM would round other products.
     if masses.low > 0:
         for at in range(0, group.size, memory.per_vector):
             merge_branch(memory, before + at, after + at, parts, at, layer, masses, True)

@@ -34,7 +34,7 @@ from .references import addresses, reference
 from .rows import all_doubtful
 from .substitutes import has_biases
 from .sums import add_branch, moving_sum, write_box
-from .swept_layers import AHEAD, first_layer, hidden_layer, write_angles
+from .swept_layers import AHEAD, sweep_layer, write_angles
 from .vectors import Numbers, load_register, places_like, store, where_less
 
 LEFT_LINES = 8192
@@ -85,10 +85,11 @@ def copied_side(
         row += 1
         while row < rows.number and (rows.each[row].case == case or rows.stride > 1):
             row += 1
-    tables_at = strip.places.right_layers
+    tables_at = places.right_layers
     return SideTables(
-        memory, memory, memory, memory, strip.places.right_units, length, tables_at,
-        tables_at + length, tables_at + 2 * length, 3 * length, strip.rows,
+        units=memory, roots=memory, inverses=memory, lost=memory, unit=places.right_units,
+        unit_step=length, root=tables_at, inverse=tables_at + length,
+        lost_root=tables_at + 2 * length, step=3 * length, pixel=strip.rows,
     )  # fmt: skip
 
 
@@ -97,8 +98,9 @@ def left_side(strip: RowGroup, left: FlatTables, pixel: int, tables: int) -> Sid
     """Return the tables of a left case, which begin at a pixel."""
     unit, root, d = pixel * strip.places.channels, pixel * tables, strip.d
     return SideTables(
-        left.units, left.half_root, left.inverse, left.lost, unit, d, root, root, root, d, 1
-    )
+        units=left.units, roots=left.half_root, inverses=left.inverse, lost=left.lost, unit=unit,
+        unit_step=d, root=root, inverse=root, lost_root=root, step=d, pixel=1,
+    )  # fmt: skip
 
 
 @compiled
@@ -113,8 +115,8 @@ def right_side(
     if strip.closed and rows.stride == 1 and last.offset - first.offset == strip.rows - 1:
         at = first_place(rows, 0)
         return SideTables(
-            right.units, right.half_root, right.inverse, right.lost, at, number, at, at, at,
-            number, 1,
+            units=right.units, roots=right.half_root, inverses=right.inverse, lost=right.lost,
+            unit=at, unit_step=number, root=at, inverse=at, lost_root=at, step=number, pixel=1,
         )  # fmt: skip
     return copied_side(strip, right, rows, tables, number)
 
@@ -145,13 +147,15 @@ def sweep_strip(
         layer = layers[number]
         if number == 1:
             write_angles(strip, left, right, constants.nearly_opposite)
-            doubtful = first_layer(group, left, right, constants, with_tangent, through_memory)
+            doubtful = sweep_layer(
+                group, left, right, 1, constants, with_tangent, through_memory, enters=True
+            )
         else:
             group = addresses(shortened(group, layer.inner_step * (inner.size // 2)))
             if through_memory is not None:
                 write_boxes(group, inner, layer.inner_step, with_tangent)
-            doubtful |= hidden_layer(
-                group, left, right, number, constants, with_tangent, through_memory
+            doubtful |= sweep_layer(
+                group, left, right, number, constants, with_tangent, through_memory, enters=None
             )
         group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
         if through_memory is not None and number < len(layers) - 1:

@@ -226,14 +226,12 @@ def load_inverse(at: SweptLayer, pixel: int) -> Vector:
 
 
 @inlined_by_llvm
-def look_ahead(
-    at: SweptLayer, pixel: int, layer: Any, enters: bool
-) -> tuple[Ahead, Vector, Vector]:
+def look_ahead(at: SweptLayer, pixel: int, layer: Any, enters: Any) -> tuple[Ahead, Vector, Vector]:
     """Return the numbers of a pixel as far as its √a; and D and F⁰ of the input."""
     memory, place = at.memory, pixel * at.rows
     root1, root2, h = load_roots(at, pixel, at.left, at.right, at.lost)
     z, half_g = h * h, root1 * root2
-    if enters:
+    if enters is not None:
         w, v = load_register(memory, at.K + place), load_register(memory, at.T + place)
         a, b, h = load_roots(at, pixel, at.left_input, at.right_input, at.lost_input)
         g = 2.0 * (a * b)
@@ -258,7 +256,7 @@ def look_ahead(
 @inlined_by_llvm
 def pass_pixel(
     at: SweptLayer, j: int, state: State, layer: Any, with_tangent: Any, through_memory: Any,
-    enters: bool, begins: bool,
+    enters: Any, begins: bool,
 ) -> State:  # fmt: skip
     """Take the pixels j + 2, j + 1, j and j − 1 one step further. See the head of this file.
 
@@ -268,7 +266,7 @@ def pass_pixel(
     # Pixel j + 2.
     ahead, distance, linear = look_ahead(at, j + AHEAD, layer, enters)
     entry, linears = state.entry, state.linears
-    if enters:
+    if enters is not None:
         place = (j + AHEAD) * rows
         store(memory, at.linear + place, linear)
         if through_memory is not None:
@@ -284,14 +282,14 @@ def pass_pixel(
             linears = Window(linear, linears.first, linears.second, linears.sums)
     # Pixel j + 1.
     now, place = state.ahead, (j + 1) * rows
-    if not enters and may_be_doubtful(now.total, now.root, layer) and j + 1 < at.last:
+    if enters is None and may_be_doubtful(now.total, now.root, layer) and j + 1 < at.last:
         some = add_doubt(memory, at.doubt + place, now.total, now.root, now.half_g, layer)
         doubtful = doubtful or some
     k0, one_minus_kappa1, _ = _kappas(now.w, now.v, now.root, layer, (at.p, at.r))
     turned = now.total
     if with_tangent is not None:
         A = now.tangent
-        if not enters:
+        if enters is None:
             A = load_register(memory, at.A + place)
         A = add_bias_tangent(A, at.strip, 0, layer)
         A = tangent_g(A, now.half_g, 1.0 - now.w, layer)
@@ -310,13 +308,13 @@ def pass_pixel(
     branch = _scaled_dual(before.half_g, parts, layer)
     D, T = branch_distance(before.z, branch.deficit, layer), state.T
     total = branch.K
-    if not enters:
+    if enters is None:
         total = add_to_sum(total, load_register(memory, at.K + place), layer)
     store(memory, at.K + place, total)
     if with_tangent is not None:
         T = tangent_branch(before.turned, branch.K, layer)
         total = T
-        if not enters:
+        if enters is None:
             total = add_to_sum(total, load_register(memory, at.T + place), layer)
         store(memory, at.T + place, total)
     if through_memory is not None or (begins and 0 <= j < KEPT):
@@ -341,33 +339,16 @@ def write_windows(
 
 
 @compiled
-def first_layer(
-    strip: RowGroup, left: SideTables, right: SideTables, constants: Constants, with_tangent: Any,
-    through_memory: Any,
-) -> bool:  # fmt: skip
-    align_stack()
-    return sweep_layer(strip, left, right, 1, constants, with_tangent, through_memory, True)
-
-
-@compiled
-def hidden_layer(
-    strip: RowGroup, left: SideTables, right: SideTables, number: int, constants: Constants,
-    with_tangent: Any, through_memory: Any,
-) -> bool:  # fmt: skip
-    align_stack()
-    return sweep_layer(strip, left, right, number, constants, with_tangent, through_memory, False)
-
-
-@inlined_by_llvm
 def sweep_layer(
     strip: RowGroup, left: SideTables, right: SideTables, number: int, constants: Constants,
-    with_tangent: Any, through_memory: Any, enters: bool,
+    with_tangent: Any, through_memory: Any, enters: Any,
 ) -> bool:  # fmt: skip
     """Take a strip through a layer. Return whether some pixel pairs are doubtful.
 
-    `enters` in the first layer. `with_tangent` is None if only the GPK is asked for, and
-    `through_memory` if sums over windows are made through memory.
+    `enters` is None but in the first layer, `with_tangent` if only the GPK is asked for, and
+    `through_memory` if sums over windows are made in registers.
     """
+    align_stack()
     layer = constants.layers[number]
     memory, places, rows, first = strip.memory, strip.places, strip.rows, skipped(strip)
     table2, start, last = number * right.step, strip.halo * strip.rows, first + strip.d
@@ -376,16 +357,20 @@ def sweep_layer(
         kept_input, D = places.distance, places.other_distance + start
         A = places.tangent_scratch + start
     at = SweptLayer(
-        memory, left.roots, left.inverses, left.lost, right.roots, right.inverses, right.lost,
-        left.root + number * left.step, right.root + table2, right.inverse + table2,
-        right.lost_root + table2, left.root, right.root, right.lost_root, right.pixel, rows,
-        first, last, D, A, places.features + start, places.tangent_branch + start,
-        places.linear + start, places.doubt + start, places.branch_distance + start,
-        places.K + start, kept_input + start, places.tangent + start,
-        constants.initial, constants.p, constants.r, strip,
+        memory=memory, roots1=left.roots, inverses1=left.inverses, lost1=left.lost,
+        roots2=right.roots, inverses2=right.inverses, lost2=right.lost,
+        left=left.root + number * left.step, right=right.root + table2,
+        inverse=right.inverse + table2, lost=right.lost_root + table2,
+        left_input=left.root, right_input=right.root, lost_input=right.lost_root,
+        step=right.pixel, rows=rows, first=first, last=last, D=D, A=A,
+        K=places.features + start, T=places.tangent_branch + start,
+        linear=places.linear + start, doubt=places.doubt + start,
+        kept_D=places.branch_distance + start, kept_T=places.K + start,
+        kept_input=kept_input + start, kept_tangent=places.tangent + start,
+        initial=constants.initial, p=constants.p, r=constants.r, strip=strip,
     )  # fmt: skip
     zero = repeat_like(0.0, load_register(memory, at.D))
-    if not enters:  # pixels that are read beyond the last one
+    if enters is None:  # pixels that are read beyond the last one
         for pixel in range(last, last + AHEAD):
             store(memory, at.D + pixel * rows, load_register(memory, at.D + (last - 1) * rows))
     none = Window(zero, zero, zero, zero)
@@ -403,13 +388,13 @@ def sweep_layer(
 
 @inlined_by_llvm
 def close_rows(
-    at: SweptLayer, strip: RowGroup, state: State, layer: Any, with_tangent: Any, enters: bool
+    at: SweptLayer, strip: RowGroup, state: State, layer: Any, with_tangent: Any, enters: Any
 ) -> None:
     """Write the sums over the last windows, and over windows across the seam of closed rows."""
     memory, rows, d, pixels = at.memory, at.rows, at.last, 1
     if strip.closed:
         pixels += KEPT
-    if strip.closed and enters:  # pixels beyond the last one were read at other places
+    if strip.closed and enters is not None:  # pixels beyond the last one were read at other places
         first = load_register(memory, at.kept_input)
         second = load_register(memory, at.kept_input + 1 % d * rows)
         last, other = state.entry.sums, state.entry.more

@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from threading import RLock
-from typing import cast
 
 import numpy as np
 
-from ...arrays import Array, Batch, SignalList, channels_and_length, in_order
+from ...arrays import Array, SignalList, channels_and_length
 from ...validation import check_free_memory
 from ..geometry import first_places, numbered, on_ring
-from ..kept import once
+from ..kept import once, with_object
 from ..masses import Mass, mass_layers, read_exactly
+from ..ordered import OrderedSignals
 from ..protocol import Request
 from ..scaling import Scaling
 from ..signal_tables import SignalTables, signal_tables
@@ -26,37 +26,10 @@ Layout = Callable[[np.ndarray], list[np.ndarray]]
 """Returns arrays that follow one another on the last axis."""
 
 
-class OrderedSignals:
-    """Signals of X or of Z, from the longest to the shortest, equal lengths together.
+class NumbaSignals(OrderedSignals):
+    """The signals of X or of Z; `whole` is the block of all, where their tables are kept."""
 
-    `order` are their places in the batch, and `lengths` their lengths. The order of a right side
-    may be given. `scale` are the numbers by which signals were divided, in the order of the batch.
-    `whole` is the block of all signals, where their tables are kept (`keep_tables`).
-    """
-
-    def __init__(self, batch: Batch, order: np.ndarray | None = None) -> None:
-        self.batch, self.whole = batch, cast("SignalBlock | None", None)
-        self.scale: Array = np.empty(len(batch))
-        self.order, self.lengths = in_order(batch)
-        if order is not None and isinstance(batch, SignalList):
-            self.order, self.lengths = order, batch.lengths[order]
-
-    def some(self, cases: np.ndarray) -> Batch:
-        """Return some of the signals, by their places in order."""
-        if isinstance(self.batch, SignalList):
-            return self.batch[self.order[cases]]
-        return self.batch[cases]
-
-    def of_each_length(self, cases: slice) -> list[Array]:
-        """Return some of the signals, the longest first: (cases, channels, d) for each length."""
-        if isinstance(self.batch, SignalList):
-            return [run.signals for run in self.batch[self.order[cases]].runs()]
-        return [self.batch[cases]]
-
-    def scaled(self, plan: Plan) -> list[tuple[Scaling, Array]]:
-        """Return the signals of each length, the longest first, with the layers' constants."""
-        each_length = self.of_each_length(slice(0, len(self.order)))
-        return [(plan.scaling(signals.shape[2]), signals) for signals in each_length]
+    whole: SignalBlock | None = None
 
     def keep_tables(self, request: Request) -> None:
         """Make the tables of all signals, which calls then share."""
@@ -100,7 +73,7 @@ class SignalBlock:
     def __init__(
         self,
         plan: Plan,
-        signals: OrderedSignals,
+        signals: NumbaSignals,
         cases: slice,
         tables: list[SignalTables] | None = None,
         whole: SignalBlock | None = None,
@@ -161,8 +134,7 @@ class SignalBlock:
 
     @once
     def each_length(self) -> list[tuple[Scaling, Array]]:
-        signals = self._signals.of_each_length(self.cases)
-        return [(self._plan.scaling(some.shape[2]), some) for some in signals]
+        return self._signals.of_each_length(self.cases, self._plan.scaling)
 
     @property
     def tables(self) -> list[SignalTables]:
@@ -176,39 +148,22 @@ class SignalBlock:
                 self._tables = made
             return self._tables
 
-    @once
-    def cancelled(self) -> np.ndarray:
-        """(cases,), `SignalTables.cancelled`."""
+    def of_signals(self, name: str) -> Array:
+        """Return a table of signals (`SignalTables`), whose last axis is (cases,)."""
         if self._whole is not self:
-            return self._whole.cancelled[self.here]
-        return np.concatenate([each.cancelled for each in self.tables])[self._place]
+            return self._whole.of_signals(name)[..., self.here]
 
-    @once
-    def bias(self) -> np.ndarray:
-        """(cases,), `SignalTables.bias`."""
-        if self._whole is not self:
-            return self._whole.bias[self.here]
-        return np.concatenate([each.bias for each in self.tables])[self._place]
+        def joined() -> Array:
+            tables = [getattr(each, name) for each in self.tables]
+            return np.concatenate(tables, axis=-1)[..., self._place]
 
-    @once
-    def bounds(self) -> np.ndarray:
-        """(2, depths asked for, cases), `SignalTables.bounds`."""
-        if self._whole is not self:
-            return self._whole.bounds[..., self.here]
-        return np.concatenate([each.bounds for each in self.tables], axis=-1)[..., self._place]
-
-    @once
-    def means(self) -> Array:
-        """(channels, cases), the means of `SignalTables.means`."""
-        if self._whole is not self:
-            return self._whole.means[:, self.here]
-        return np.concatenate([each.means for each in self.tables], axis=1)[:, self._place]
+        return with_object(self, name, joined)
 
     @once
     def means_or_parts(self) -> Array:
-        """`means`; for shares (channels, cases, d), `SignalTables.mean_parts` and 0 behind them."""
+        """The means; for shares (channels, cases, d) `SignalTables.mean_parts`, then 0."""
         if not self._plan.request.shares:
-            return self.means
+            return self.of_signals("means")
         if self._whole is not self:
             return self._whole.means_or_parts[:, self.here]
         parts = np.zeros((len(self.tables[0].mean_parts), len(self), self.lengths[0]))
@@ -332,16 +287,16 @@ class SignalBlock:
 
         for scaling, signals in self.each_length:
             pixels, d = read_exactly(scaling, signals), scaling.d
-            layers = list(mass_layers(scaling, pixels))
+            windows, features = zip(*mass_layers(scaling, pixels), strict=True)
             inner = [
                 piece
-                for number, before in enumerate(layers[1:-1], start=2)
-                for piece in pieces(before.features, *on_ring(scaling.inner_filter(number), d))
+                for number, before in enumerate(features[1:-1], start=2)
+                for piece in pieces(before, *on_ring(scaling.inner_filter(number), d))
             ]
             outer = [
                 piece
-                for number, at in enumerate(layers[1:], start=1)
-                for piece in pieces(at.window, *on_ring(scaling.outer_filter(number), d))
+                for number, window in enumerate(windows[1:], start=1)
+                for piece in pieces(window, *on_ring(scaling.outer_filter(number), d))
             ]
             biases = [
                 pixels.bias.times(layer[name])
@@ -349,12 +304,11 @@ class SignalBlock:
                 for name in ("bias_window", "bias_branch")
             ]
             shape = -1, d, len(signals)
-            windows, features = [at.window for at in layers], [at.features for at in layers]
             half_root, *roots = (
                 np.array([part for mass in of for part in numbers(mass)]).reshape(shape)
                 for of in (windows, features, inner, outer, biases)
             )
-            inverse = np.array([at.window.inverse_root for at in layers])
+            inverse = np.array([window.inverse_root for window in windows])
             units = pixels.unit_vectors
             if split:
                 high = units.astype(dtype)

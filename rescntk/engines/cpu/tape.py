@@ -1,4 +1,4 @@
-"""The tape: what the way back needs of the way through the layers (derive.py)."""
+"""The tape: what the way back needs of the way through the layers (back.py)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..layer import (
-    correlate_adjoint,
-    input_adjoint,
-    lost_slope,
-    tangent_branch_adjoint,
-    tangent_g_adjoint,
-    times_slope_adjoint,
-    times_slope_of,
-)
+from ..layer import lost_slope
 from .arguments import Constants, FilterSum, RowGroup
-from .compilation import compiled, inlined_by_llvm, standing_in
+from .compilation import compiled, inlined_by_llvm
 from .sums import around
 from .vectors import (
     Numbers,
@@ -37,17 +29,6 @@ of w and A_g of layer 1.
 """
 
 W, LOST, COSECANT, TANGENT = range(KEPT)
-
-for _function in (
-    lost_slope,
-    times_slope_adjoint,
-    times_slope_of,
-    tangent_branch_adjoint,
-    tangent_g_adjoint,
-    correlate_adjoint,
-    input_adjoint,
-):
-    standing_in(_function)(lambda *args, _function=_function: _function)
 
 
 class Tape(NamedTuple):
@@ -80,35 +61,25 @@ class Tape(NamedTuple):
     most_doubt: float  # the E of these.
 
 
-class Passed(NamedTuple):
-    """Vectors of a layer's quantities, of which the tape keeps what the way back needs."""
-
-    w: Vector
-    v: Vector  # 1 − ρ and 1 + ρ
-    k0: Vector
-    half_g: Vector
-    A_g: Vector
-    terms: Vector  # the size of the terms of which D − z is the difference; 0 if w is without them
-
-
 @inlined_by_llvm
 def keep_branch(
-    memory: Numbers, here: int, length: int, passed: Passed, layer: Any, tape: Tape
-) -> None:
+    memory: Numbers, here: int, length: int, w: Vector, v: Vector, k0: Vector, half_g: Vector,
+    A_g: Vector, terms: Vector, layer: Any, tape: Tape,
+) -> None:  # fmt: skip
     """Keep what the way back needs of a layer, `here` and in the places `length` apart.
 
-    Where w is below the `noise` of its terms, windows count as proportional.
+    `terms` are the size of the terms of which D − z is the difference, 0 if w is without them.
+    Where w is below their `noise`, windows count as proportional.
     """
-    w, v = passed.w, passed.v
     store(memory, here + W * length, where_less(w, v, w, 0.0 - (v + layer.tiny)))
-    lost = lost_slope(passed.k0, w, v, layer, tape.share)
+    lost = lost_slope(k0, w, v, layer, tape.share)
     # Windows without variance have ρ = 0, the mean over all ρ.
-    lost = where_less(0.0, passed.half_g, lost, 0.5 * layer.half_factor * (1.0 - tape.share))
+    lost = where_less(0.0, half_g, lost, 0.5 * layer.half_factor * (1.0 - tape.share))
     store(memory, here + LOST * length, lost)
-    size = 2.0 * passed.half_g * where_less(w, v, w, v)
-    cosecant = where_less(tape.noise * passed.terms, size, inverse_root(w * v), 0.0)
+    size = 2.0 * half_g * where_less(w, v, w, v)
+    cosecant = where_less(tape.noise * terms, size, inverse_root(w * v), 0.0)
     store(memory, here + COSECANT * length, cosecant)
-    store(memory, here + TANGENT * length, passed.A_g)
+    store(memory, here + TANGENT * length, A_g)
 
 
 class RowGradients(NamedTuple):

@@ -304,19 +304,14 @@ def _read(kind: VectorType, *arguments: Any) -> Any:
     return kind(*arguments), generate
 
 
-@intrinsic
-def load(typing: Any, numbers: Any, index: Any) -> Any:
-    return _read(VectorType(numbers.dtype, VECTOR_BYTES), numbers, types.intp)
+def _load(size: int) -> Any:
+    """Return a function of an array's numbers and an index that reads a vector of `size` bytes."""
+    return intrinsic(
+        lambda typing, numbers, index: _read(VectorType(numbers.dtype, size), numbers, types.intp)
+    )
 
 
-@intrinsic
-def load_line(typing: Any, numbers: Any, index: Any) -> Any:
-    return _read(VectorType(numbers.dtype, LINE_BYTES), numbers, types.intp)
-
-
-@intrinsic
-def load_register(typing: Any, numbers: Any, index: Any) -> Any:
-    return _read(VectorType(numbers.dtype, REGISTER_BYTES), numbers, types.intp)
+load, load_line, load_register = map(_load, (VECTOR_BYTES, LINE_BYTES, REGISTER_BYTES))
 
 
 @intrinsic
