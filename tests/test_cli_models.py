@@ -99,7 +99,7 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
     for wrong, message in (
         ("fit X.npy -o N.joblib", "X.npy has no labels, expected them in --labels FILE"),
         ("fit X.npy --labels y.txt -o M.joblib", "M.joblib, which exists, expected a new"),
-        ("fit wide.csv -o W.joblib", "columns a, b, expected a row for each value"),
+        ("fit wide.csv -o W.joblib", "columns a, b, expected a row for each time"),
         ("fit X.npy --labels y.txt -o M.pkl", "expected a name that ends in .joblib"),
         ("predict y.txt X.npy", "y.txt is not a readable .txt file"),
         ("predict lacks.joblib X.npy", "lacks.joblib has a model that is damaged, not fitted, or"),

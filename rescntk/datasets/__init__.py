@@ -6,7 +6,7 @@ import io
 import secrets
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,16 @@ import numpy as np
 
 from ..arrays import SignalList
 from ..progress import has_terminal
-from ..validation import check_batch, check_choice, check_signals
+from ..validation import check_batch, check_choice, check_signals, is_sequence
 from . import tables
+from .tables import Table
 
-__all__ = ["bundled", "load", "load_labelled", "read", "read_labelled", "read_labels"]
+__all__ = ["Table", "bundled", "load", "load_labelled", "load_table"]
+__all__ += ["read", "read_labelled", "read_labels"]
 
 SUFFIXES = (".npy", ".npz", ".ts", ".csv")
 """Kinds of files: one NumPy array, several named arrays, the time-series format of aeon, a table.
-A table has a row for each value or for each signal."""
+A table has a row for each time or for each signal."""
 
 _TECATOR_TRAIN = 172
 """Training signals in Tecator's file, which come first; the split is that of sktime."""
@@ -34,9 +36,8 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray | list[np.nda
     """Return the signals in a file, (n_cases, n_channels, n_timepoints) in float64.
 
     They are a list of arrays (n_channels, n_timepoints_i) where lengths differ. A ``.npy`` or
-    ``.npz`` file may have images, (n_cases, n_channels, height, width). A ``.csv`` file has a row
-    for each value, with the columns case, time and value, and optionally channel and label; or a
-    row for each signal, with a column for each time point, and optionally label, case and channel.
+    ``.npz`` file may have images, (n_cases, n_channels, height, width). `load_table` describes
+    ``.csv`` files.
 
     Parameters
     ----------
@@ -79,7 +80,55 @@ def read_labelled(
     >>> from rescntk import datasets
     >>> X, y = datasets.read_labelled("signals_TRAIN.ts")  # doctest: +SKIP
     """
+    return _read(Path(path), array, missing, {})[:2]
+
+
+def load_table(
+    path: str | Path,
+    *,
+    label_column: str | None = None,
+    ignore: Sequence[str] = (),
+    case: str | None = None,
+    time: str | None = None,
+    missing: bool = False,
+) -> Table:
+    """Return the signals in a ``.csv`` file, with their labels and cases.
+
+    A wide table has a row for each signal, and a column for each time point of each channel, such
+    as t0, t1, … or x_0, x_1, …, y_0, y_1, … A long table has a row for each time of a case, and a
+    column for each channel, or the columns channel and value. Channels are in the order of their
+    names, times in rising order: they are numbers, dates (ISO 8601 or day.month.year) or hours.
+
+    Parameters
+    ----------
+    path : path
+    label_column : str, optional
+        Column of the labels; the default is label, where there is such a column.
+    ignore : sequence of str, default ()
+        Columns that are left out.
+    case, time : str, optional
+        Columns of cases and of times. The defaults are case and time, where there are such
+        columns. A table with a column of times is long.
+    missing : bool, default False
+        As for `read_labelled`.
+
+    Examples
+    --------
+    >>> from rescntk import datasets
+    >>> table = datasets.load_table("watch.csv", case="id", time="t")  # doctest: +SKIP
+    >>> table.X.shape, table.y, table.cases  # doctest: +SKIP
+    """
+    if not is_sequence(ignore):
+        raise ValueError(f"ignore is {ignore!r}, expected a sequence of names of columns")
     path = Path(path)
+    check_choice(path.suffix, f"suffix of {path.name}", [".csv"])
+    columns = {label_column: "label_column", case: "case", time: "time"}
+    columns |= dict.fromkeys(ignore, "ignore")
+    named = {name: argument for name, argument in columns.items() if name is not None}
+    return _read(path, None, missing, named)
+
+
+def _read(path: Path, array: str | None, missing: bool, columns: Mapping[str, str]) -> Table:
     check_choice(path.suffix, f"suffix of {path.name}", SUFFIXES)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, expected a {path.suffix} file")
@@ -88,12 +137,13 @@ def read_labelled(
     if not path.is_file():
         raise ValueError(f"{path} is a pipe or a device, expected a file")
     _check_named(path, array)
+    cases: np.ndarray | None = None
     if path.suffix in (".ts", ".csv"):
         if path.suffix == ".ts":
             signals, labels = _read_ts(path)
         else:
             with readable(path):
-                signals, labels = tables.read_signals(path, missing)
+                signals, labels, cases = tables.read_table(path, missing, columns)
         name, checked = f"the signals in {path.name}", check_batch
     else:
         signals, labels, name = _load(path, array), None, f"the array in {path.name}"
@@ -104,7 +154,7 @@ def read_labelled(
     X = list(X) if isinstance(X, SignalList) else X
     for x, gap in zip(X, gaps, strict=False):
         x[gap] = np.nan
-    return X, labels
+    return Table(X, labels, cases)
 
 
 def _without(gaps: list[np.ndarray], signals: Any) -> Any:

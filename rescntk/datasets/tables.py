@@ -10,15 +10,28 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 _ROLES = {"case_id": "case", "dim_id": "channel", "reading_id": "time"}
 """Names of sktime for columns of a table."""
+
+_KEYS = ("case", "channel", "time", "label")
+"""Columns of a table with a row for each time; all others hold values."""
+
+_WIDE_KEYS = ("case", "channel", "label")
+"""Columns of a table with a row for each signal; all others hold values."""
+
+_DATES = (
+    "ISO8601",
+    *("%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M:%S.%f"),
+    *("%H:%M", "%H:%M:%S", "%H:%M:%S.%f"),
+)
+"""Forms of times that are no numbers. With slashes, the day and the month may be confused."""
 
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 """A decimal number in a table. Python's `float` also takes "1_0.8", and digits of other scripts."""
@@ -26,8 +39,8 @@ _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _COMMA_NUMBER = re.compile(r"[-+]?[0-9]*,[0-9]+([eE][-+]?[0-9]+)?")
 """A number with a decimal comma, in a table with another separator of fields."""
 
-_TIME_COLUMN = re.compile(r"(.*?)([-+]?[0-9]+(?:\.[0-9]+)?)")
-"""The name of a time point's column: any text, then its number."""
+_TIME_COLUMN = re.compile(r"(.*?)([-+]?[0-9]+(?:\.[0-9]+)?)([^0-9]*)")
+"""The name of a time point's column: a number in a text, which is common to a channel's columns."""
 
 _SEPARATORS = ";\t,"
 """Separators of fields: the first one in a table's first line counts. A comma may be decimal."""
@@ -42,17 +55,61 @@ _LONGEST_QUOTE = 120
 """Characters of a file that a message quotes at most. Chosen by taste."""
 
 
-def read_signals(path: Path, missing: bool) -> tuple[list[np.ndarray], np.ndarray | None]:
-    """Return the signals in a table, (n_channels, n_timepoints_i) each, and their labels or None.
+class Table(NamedTuple):
+    """Signals in a table, with their labels and cases.
 
-    The columns case, time and value make a table of a row for each value; all others have a row
-    for each signal, or for each of its channels. With `missing`, missing values become NaN.
+    Attributes
+    ----------
+    X : ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray
+    y : ndarray, (n_cases,), or None
+        Labels, as texts.
+    cases : ndarray, (n_cases,), or None
+        Names of the cases, as texts.
     """
-    table = _fields(path)
-    names = [_ROLES.get(name, name) for name in table.iloc[0]] if len(table) else []
-    if {"time", "value"} & {*names} or not names:
-        return _read_long(table[1:].set_axis(names, axis=1), missing)
-    return _read_wide(table, names, missing)
+
+    X: np.ndarray | list[np.ndarray]
+    y: np.ndarray | None
+    cases: np.ndarray | None
+
+
+def read_table(path: Path, missing: bool, columns: Mapping[str, str]) -> Table:
+    """Return the signals in a table, a list of arrays (n_channels, n_timepoints_i).
+
+    Columns time or value make a table of a row for each time; all others have a row for each
+    signal, or for each of its channels. `columns` has the names of columns in arguments of
+    `load_table`, each with its argument. With `missing`, missing values become NaN.
+    """
+    table, separator = _fields(path)
+    table = _with_roles(table, columns)
+    if separator != ",":
+        table = _with_points(table)
+    if table.columns.isin(["time", "value"]).any() or table.empty:
+        return _read_long(table, missing)
+    return _read_wide(table, missing, bool(columns))
+
+
+def _with_roles(table: Any, columns: Mapping[str, str]) -> Any:
+    """Return a table whose columns have the names of their roles, and its first line unchanged.
+
+    Columns to ignore are left out, and so is the index of pandas where a column has the cases.
+    """
+    header = table.iloc[0].tolist() if len(table) else []
+    roles = {name: argument.removesuffix("_column") for name, argument in columns.items()}
+    names = [(_ROLES | roles).get(name, name) for name in header]
+    for name, argument in columns.items():
+        if name not in header:
+            raise ValueError(f"{argument} is {name!r}, expected one of the columns {short(header)}")
+        if argument != "ignore" and names.count(roles[name]) > 1:
+            raise ValueError(
+                f"{argument} is {name!r}, and the table has the columns {short(header)}, expected "
+                f"one column for {roles[name]}: ignore (--ignore A,B) leaves others out"
+            )
+    kept = [name != "ignore" for name in names]
+    if "case" in names and header[0] == "":
+        kept[0] = False
+    if any(math.isnan(number(name)) for name in header if name):  # lines may end in a separator
+        kept[-1] &= header[-1] != "" or len(header) == 1 or bool((table.iloc[:, -1] != "").any())
+    return table.set_axis(names, axis=1).loc[:, kept]
 
 
 def read_labels(path: Path) -> np.ndarray:
@@ -67,7 +124,8 @@ def read_labels(path: Path) -> np.ndarray:
     if "" in lines:
         raise ValueError(f"line {lines.index('') + 1} is blank, expected a label in each line")
     if path.suffix == ".csv" and lines:
-        table = _fields(path)
+        table, separator = _fields(path)
+        table = table if separator == "," else _with_points(table)
         header = table.iloc[0].tolist()
         if len(header) > 1:
             if header.count("label") != 1:
@@ -104,28 +162,53 @@ def _numbers(texts: Any, missing: bool) -> tuple[np.ndarray, np.ndarray]:
     return values, good
 
 
-# -- a row for each value
+def _times(texts: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return times, of dates in seconds, and whether each is a finite number or a date."""
+    values, good = _numbers(texts, False)
+    if not good.any():
+        import pandas as pd
 
-
-def _read_long(table: Any, missing: bool) -> tuple[list[np.ndarray], np.ndarray | None]:
-    names = table.columns.tolist()
-    counts = [names.count(name) for name in ("case", "time", "value", "channel", "label")]
-    if counts[:3] != [1, 1, 1] or max(counts) > 1:
-        raise ValueError(
-            f"it has the columns {short(names) or 'of an empty file'}, expected a row for each "
-            f"value, with columns case, time, value, and channel and label where there are "
-            f"several; or a row for each signal, with columns t0, t1, …, and label"
+        dates = max(
+            (pd.to_datetime(texts, format=form, errors="coerce", utc=True) for form in _DATES),
+            key=lambda dates: dates.notna().sum(),
         )
-    rows = table.reindex(columns=["case", "channel", "label"], fill_value="")
-    rows["time"], in_time = _numbers(table["time"], False)
-    rows["value"], has_value = _numbers(table["value"], missing)
+        values = np.array((dates - dates.min()).dt.total_seconds())
+        good = np.isfinite(values)
+    return values, good
+
+
+# -- a row for each time
+
+
+def _read_long(table: Any, missing: bool) -> Table:
+    names, header = table.columns.tolist(), [] if table.empty else table.iloc[0].tolist()
+    keys = [name for name in names if name in _KEYS]
+    of_values = [name for name in names if name not in _KEYS]
+    one = len({*names}) == len(names) and {"case", "time"} <= {*names}
+    if not (one and of_values) or ("channel" in keys and len(of_values) > 1):
+        raise ValueError(
+            f"it has the columns {short(header) or 'of an empty file'}, expected a row for each "
+            f"time, with columns case, time, one for each channel, and label; or with case, "
+            f"channel, time, value; or a row for each signal, with columns t0, t1, …, and label: "
+            f"case, time, label_column and ignore (--case …) say which columns have other names"
+        )
+    import pandas as pd
+
+    table = table[1:]
+    parts = [table[keys].assign(value=table[name]) for name in of_values]
+    if "channel" not in keys:
+        parts = [part.assign(channel=name) for part, name in zip(parts, of_values, strict=True)]
+    rows = pd.concat(parts).reindex(columns=[*_KEYS, "value"], fill_value="")
+    rows["time"], in_time = _times(rows["time"])
+    rows["value"], has_value = _numbers(rows["value"], missing)
     good = in_time & has_value & (rows["case"] != "")
     good &= ~rows.duplicated(["case", "channel", "time"])
     if not good.all():
         line = good.idxmin()
         raise ValueError(
-            f"line {line} is {short(table.loc[line])}, expected {short(names)}, with a case, "
-            f"finite numbers, no time of a channel twice"
+            f"line {line} is {short(table.loc[line])}, expected {short(header)}, with a case, "
+            f"finite numbers, times that are numbers or dates such as 2026-01-31 12:30:00 or "
+            f"31.01.2026, no time of a channel twice"
         )
     channel_of, channels = rows["channel"].factorize(sort=True)
     time, value, signals = rows["time"].to_numpy(), rows["value"].to_numpy(), []
@@ -139,7 +222,7 @@ def _read_long(table: Any, missing: bool) -> tuple[list[np.ndarray], np.ndarray 
                 f"expected one at each time for each of the channels {short(channels)}"
             )
         signals.append(signal)
-    return signals, _one_label_each(rows)
+    return Table(signals, _one_label_each(rows), rows["case"].unique().astype(str))
 
 
 def _lines_of_cases(rows: Any) -> Iterator[tuple[str, np.ndarray]]:
@@ -167,18 +250,20 @@ def _one_label_each(rows: Any) -> np.ndarray | None:
 # -- a row for each signal
 
 
-def _read_wide(
-    table: Any, names: list[str], missing: bool
-) -> tuple[list[np.ndarray], np.ndarray | None]:
-    columns = _time_columns(names)
-    if columns is None:  # no header
-        columns = [f"t{k}" for k in range(len(names))]
+def _read_wide(table: Any, missing: bool, has_header: bool) -> Table:
+    names = table.columns.tolist()
+    if names[0] == "" and "case" not in names:  # the index of pandas
+        names[0] = "case"
+    places = _places(names, table.iloc[0].tolist(), has_header)
+    if places is None:  # no header
+        names = [f"t{k}" for k in range(len(names))]
+        places = np.arange(len(names))[None]
     else:
         table = table[1:]
-    table = table.set_axis(columns, axis=1)
-    times = [name for name in columns if name not in ("case", "channel", "label")]
+    table = table.set_axis(names, axis=1)
+    times = [name for name in names if name not in _WIDE_KEYS]
     rows = table.reindex(columns=["channel", "label"], fill_value="")
-    rows["case"] = table["case"] if "case" in columns else [f"in line {k}" for k in table.index]
+    rows["case"] = table["case"] if "case" in names else [f"in line {k}" for k in table.index]
     values, good = _numbers(table[times], missing)
     if not good.all():
         row, column = np.argwhere(~good)[0]
@@ -202,53 +287,77 @@ def _read_wide(
             raise ValueError(
                 f"case {short([case])} has the channels {given}, expected {short(channels)}"
             )
-        signals.append(values[lines[channel_of[lines].argsort()]])
-    return signals, _one_label_each(rows)
+        of_case = values[lines[channel_of[lines].argsort()]]
+        signals.append(of_case[:, places].reshape(-1, places.shape[1]))
+    cases = rows["case"].unique().astype(str) if "case" in names else None
+    return Table(signals, _one_label_each(rows), cases)
 
 
-def _time_columns(fields: list[str]) -> list[str] | None:
-    """Return the names of the columns, or None if the first line of a table is a signal.
+def _places(names: list[str], header: list[str], has_header: bool) -> np.ndarray | None:
+    """Return the places of each channel's time points, (n_channels, n_timepoints).
 
-    A header of numbers counts 0, 1, 2, … or 1, 2, 3, …
+    They count columns other than case, channel and label. Without `has_header`, the first line may
+    be a signal; the answer is then None.
     """
-    names = ["case" if k == 0 and name == "" else name for k, name in enumerate(fields)]  # pandas'
-    roles = [name for name in names if name in ("case", "channel", "label")]
+    import pandas as pd
+
+    roles = [name for name in names if name in _WIDE_KEYS]
     times = [name for name in names if name not in roles]
-    values = [number(name) for name in times]
-    if not roles and not any(map(math.isnan, values)):
+    if not (has_header or roles) and _is_signal(times):
+        return None
+    counts, are_times = _times(pd.Series(times, dtype=object))
+    channels, unknown = {("", ""): [*range(len(times))]}, list[str]()
+    if not times or not are_times.all():
+        channels.clear()
+        for place, name in enumerate(times):
+            if (part := _TIME_COLUMN.fullmatch(name)) is None:
+                unknown.append(name)
+            else:
+                channels.setdefault((part[1], part[3]), []).append(place)
+                counts[place] = float(part[2])
+    n_times = max(map(len, channels.values()), default=0)
+    unknown += [times[places[0]] for places in channels.values() if len(places) < n_times]
+    ladders = {tuple(counts[places]) for places in channels.values()}
+    signs = {float(np.sign(b - a)) for ladder in ladders for a, b in pairwise(ladder)}
+    good = len(ladders) == 1 and len(signs) < 2 and 0.0 not in signs and not unknown
+    good &= n_times > 1 or len(channels) == 1
+    good &= len({*roles}) == len(roles) and ("case" in roles or "channel" not in roles)
+    if not good:
+        hint = f"; {short(map(repr, unknown))} may be for label_column, case or ignore (--ignore …)"
+        raise ValueError(
+            f"it has the columns {short(header)}, expected a row for each time, with columns "
+            f"case, time and value; or a row for each signal, with columns of time points, which "
+            f"rise or fall, such as t0, t1, …, the same for each channel, such as x_0, x_1, …, "
+            f"y_0, y_1, …, and label, case, and channel where there are several"
+            f"{hint * bool(unknown)}"
+        )
+    return np.array([channels[name] for name in sorted(channels)])
+
+
+def _is_signal(fields: list[str]) -> bool:
+    """Return whether a first line is a signal; a header of numbers counts from 0 or from 1."""
+    values = [number(field) for field in fields]
+    if not any(map(math.isnan, values)):
         steps = {round(after - before, 9) for before, after in pairwise(values)}
-        whole = all(name.isdecimal() for name in times)
+        whole = all(field.isdecimal() for field in fields)
         if whole and values[0] in (0, 1) and steps <= {1.0} and len(values) > 1:
-            return names
+            return False
         if len(values) > 2 and len(steps) == 1 and steps.pop() > 0:
             raise ValueError(
                 f"line 1 rises evenly, {short(fields)}, and may be a header or a signal: name the "
                 f"columns t0, t1, …"
             )
-        return None
-    gaps = [name.lower() in _MISSING for name in times]
-    if not roles and all(gap or value == value for gap, value in zip(gaps, values, strict=True)):
-        return None
-    parts = [_TIME_COLUMN.fullmatch(name) for name in times]
-    numbered = [part for part in parts if part is not None]
-    prefixes = {part[1] for part in numbered}
-    counts = [float(part[2]) for part in numbered]
-    rising = all(before < after for before, after in pairwise(counts))
-    twice = len(set(roles)) < len(roles) or ("channel" in roles and "case" not in roles)
-    if len(numbered) < len(times) or not times or len(prefixes) > 1 or not rising or twice:
-        raise ValueError(
-            f"it has the columns {short(fields)}, expected a row for each value, with columns "
-            f"case, time and value; or a row for each signal, with columns of time points in "
-            f"rising order, such as t0, t1, …, and label, case, and channel where there are several"
-        )
-    return names
+    return all(
+        field.lower() in _MISSING or value == value
+        for field, value in zip(fields, values, strict=True)
+    )
 
 
 # -- fields and lines
 
 
-def _fields(path: Path) -> Any:
-    """Return the fields of a table as texts, without its blank lines.
+def _fields(path: Path) -> tuple[Any, str]:
+    """Return the fields of a table as texts, without its blank lines, and their separator.
 
     Rows of the pandas.DataFrame have the numbers of their lines; the first may be a header.
     """
@@ -258,7 +367,7 @@ def _fields(path: Path) -> Any:
         raise ImportError("tables need pandas: pip install 'rescntk[datasets]'") from None
     lines = {k: line for k, line in enumerate(_lines(path), 1) if line}
     if not lines:
-        return pd.DataFrame()
+        return pd.DataFrame(), ","
     unquoted = {k: re.sub('"[^"]*"', "", line) for k, line in lines.items()}
     first = next(iter(unquoted.values()))
     separator = next((mark for mark in _SEPARATORS if mark in first), ",")
@@ -279,8 +388,7 @@ def _fields(path: Path) -> Any:
         keep_default_na=False,
         skipinitialspace=True,
     )
-    table = table.set_axis(list(lines)).apply(lambda column: column.str.strip())
-    return table if separator == "," else _with_points(table)
+    return table.set_axis(list(lines)).apply(lambda column: column.str.strip()), separator
 
 
 def _with_points(table: Any) -> Any:

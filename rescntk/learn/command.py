@@ -30,7 +30,7 @@ def fit(options: Namespace) -> None:
     """Fit an estimator to the signals in a file, and write it to a file."""
     inputs = options.signals, options.labels, options.groups
     datasets.check_output(options.output, ".joblib", options.overwrite, *inputs)
-    X, y = _labelled(options, options.regression)
+    X, y, _ = _labelled(options, options.regression)
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in --labels FILE")
     effort: str | float = options.effort
@@ -62,7 +62,7 @@ def predict(options: Namespace) -> None:
         names, score = ("value", "deviation"), r2_score
     with _whole(options.model):
         _check_encoding([] if regression else model.classes_.tolist(), options.output)
-    X, y = _labelled(options, regression)
+    X, y, cases = _labelled(options, regression)
     with _whole(options.model):
         answers = model._answers(X)
     predicted, n = answers[0], answers[1][0].size
@@ -74,7 +74,10 @@ def predict(options: Namespace) -> None:
         message = f"score {score(y, predicted):.3f} on {len(X)} signals"
     header = [name + end for name in names for end in ends]
     text = io.StringIO()
-    rows = zip(*(c for values in answers for c in np.atleast_2d(values.T).tolist()), strict=True)
+    columns = [c for values in answers for c in np.atleast_2d(values.T).tolist()]
+    if cases is not None:
+        header, columns = ["case", *header], [cases.tolist(), *columns]
+    rows = zip(*columns, strict=True)
     csv.writer(text, lineterminator="\n").writerows([(*header, "novelty"), *rows])
     if options.output is None:
         show(text.getvalue().removesuffix("\n"))
@@ -91,7 +94,7 @@ def report(options: Namespace) -> None:
     inputs = options.model, options.signals, options.labels
     datasets.check_output(options.output, ".html", options.overwrite, *inputs)
     model = _model(options)
-    X, y = _labelled(options, isinstance(model, ResidualKernelRegressor))
+    X, y, _ = _labelled(options, isinstance(model, ResidualKernelRegressor))
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in LABELS")
     if isinstance(model, ResidualKernelClassifier) and model.classes_.dtype.kind == "U":
@@ -146,9 +149,17 @@ def _whole(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
-    """Return signals, and labels or None; labels given separately replace the file's."""
-    X, y = datasets.read_labelled(options.signals, options.array, missing=True)
+def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any, Any]:
+    """Return signals, their labels and cases or None; labels given apart replace the file's."""
+    names = {"label_column": options.label_column, "case": options.case, "time": options.time}
+    if any(names.values()) or options.ignore or options.signals.suffix == ".csv":
+        if options.array is not None:
+            raise ValueError(f"--array is given with {options.signals.name}, expected a .npz file")
+        X, y, cases = datasets.load_table(
+            options.signals, ignore=options.ignore or (), missing=True, **names
+        )
+    else:
+        X, y, cases = *datasets.read_labelled(options.signals, options.array, missing=True), None
     if options.labels is not None or options.labels_array is not None:
         path = options.labels or options.signals
         y = _one_each(path, options.labels_array, "labels", len(X))
@@ -157,7 +168,7 @@ def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
         if not np.isfinite(y).all():
             wrong = str(texts[~np.isfinite(y)][0])
             raise ValueError(f"labels are texts, expected numeric targets: {wrong[:80]!r}")
-    return X, y
+    return X, y, cases
 
 
 def _one_each(path: Path, array: str | None, what: str, n: int) -> np.ndarray:
