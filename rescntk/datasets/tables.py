@@ -82,7 +82,7 @@ def read_table(path: Path, missing: bool, columns: Mapping[str, str]) -> Table:
     table, separator = _fields(path)
     table = _with_roles(table, columns)
     if separator != ",":
-        table = _with_points(table)
+        table = _with_points(table).rename(columns=_with_point)
     if table.columns.isin(["time", "value"]).any() or table.empty:
         return _read_long(table, missing)
     return _read_wide(table, missing, bool(columns))
@@ -400,7 +400,11 @@ def _with_points(table: Any) -> Any:
         raise ValueError(
             f"it has numbers with commas and with points, {short(examples)}, expected one of them"
         )
-    return table.mask(commas, table.map(lambda field: field.replace(",", ".")))
+    return table.map(_with_point)
+
+
+def _with_point(field: str) -> str:
+    return field.replace(",", ".") if _COMMA_NUMBER.fullmatch(field) else field
 
 
 def _lines(path: Path) -> list[str]:

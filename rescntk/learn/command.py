@@ -161,6 +161,8 @@ def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any, Any]:
     else:
         X, y, cases = *datasets.read_labelled(options.signals, options.array, missing=True), None
     if options.labels is not None or options.labels_array is not None:
+        if options.label_column is not None:
+            raise ValueError("--label-column is given with --labels, expected one of them")
         path = options.labels or options.signals
         y = _one_each(path, options.labels_array, "labels", len(X))
     if regression and y is not None and y.dtype.kind == "U":
