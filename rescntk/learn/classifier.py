@@ -24,12 +24,16 @@ from .counterfactual import Counterfactuals, Goal, changed_signals, each_case, l
 from .inputs import atomic, find_cases, of_positive_weight
 from .parameters import ClassifierParameters
 
+_RARE = 0.05
+"""Share of all signals that a class holds, below which a warning is given where another class has
+more than twice as many signals. Raising it warns more often. Chosen, not measured."""
+
 _FORGOTTEN = 0.1
 """Share of a class' signals found when left out, below which a warning is given. Raising it warns
 more often. Chosen, not measured."""
 
 _ENOUGH = 5
-"""Least signals of a class for which the warning is given. Raising it warns less often. Chosen: of
+"""Least signals of a class for which this warning is given. Raising it warns less often. Chosen: of
 fewer signals, none is often found by chance."""
 
 
@@ -260,13 +264,14 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
                 f"{numeric * (y.dtype.kind in 'iuf')}",
                 stacklevel=3,
             )
-        forgotten = (counts >= _ENOUGH) & (self.class_scores_ < _FORGOTTEN)
-        forgotten &= counts < counts.max() / 2
-        if forgotten.any() and not shift:
-            names = ", ".join(map(str, self.classes_[forgotten]))
+        rare = (counts >= _ENOUGH) & (self.class_scores_ < _FORGOTTEN)
+        rare = (rare | (counts < _RARE * counts.sum())) & (counts < counts.max() / 2)
+        if rare.any() and not shift:
+            names = ", ".join(map(str, self.classes_[rare]))
             warnings.warn(
-                f"signals of these rare classes are hardly ever found when left out: {names}; "
-                f"class_weight='balanced' gives all classes equal weight",
+                f"these rare classes hold less than {_RARE:.0%} of the signals, or are hardly ever "
+                f"found when left out: {names}; class_weight='balanced' gives all classes equal "
+                f"weight",
                 stacklevel=3,  # the caller of fit, which is decorated
             )
         # With two right and two wrong answers more (Agresti and Coull 1998), it is never 0.

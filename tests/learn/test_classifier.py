@@ -104,6 +104,20 @@ def test_class_weights_find_a_rare_class(rng):
     assert (model.classes_[model.predict_proba(Z).argmax(axis=1)] == predicted).all()
 
 
+@pytest.mark.parametrize(("n_common", "warned"), [(77, True), (75, False)])
+def test_weights_are_suggested_for_classes_below_five_percent(n_common, warned):
+    """Four signals are 4.9 % of 81, and 5.1 % of 79, though each of them is found."""
+    y = np.repeat(["common", "rare"], [n_common, 4])
+    X = np.sin(np.arange(8) * np.where(y == "rare", 1.5, 0.3)[:, None, None])
+    X = X + 0.1 * np.random.default_rng(0).standard_normal(X.shape)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        model = ResidualKernelClassifier(**ONE).fit(X, y)
+    said = "".join(str(warning.message) for warning in seen)
+    assert ("less than 5% of the signals, or" in said and ": rare; class_weight=" in said) is warned
+    assert model.class_scores_[1] > 0.5
+
+
 def test_classes_of_one_case_do_not_count(rng):
     """Left out, a case alone in its class cannot be right: it counts in no error and no score."""
     X, y = waves(rng, 24, 2)
