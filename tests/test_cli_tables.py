@@ -122,7 +122,10 @@ def test_newcomers_classify_their_table_in_two_commands(make, tmp_path, monkeypa
     [
         ("--label-column saison", "label_column is 'saison', expected one of the columns id, day,"),
         ("--label-column season --ignore tag", "ignore is 'tag', expected one of the columns id, "),
-        ("--label-column season", "; 'id', 'day' may be for label_column, case or ignore (--ignor"),
+        (
+            "--label-column season",
+            "; label_column, case and ignore may name 'id', 'day'",
+        ),
         (
             "--label-column season --time day",
             "columns id, day, season, t0, t1, expected ",

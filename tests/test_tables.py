@@ -163,6 +163,30 @@ def test_wide_tables_of_several_channels(tmp_path):
     assert (X == [[[5, 6], [1, 2]], [[3, 4], [7, 8]]]).all() and y.tolist() == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("table", "signals"),
+    [
+        ("x_0,y_0,x_1,y_1,id\n1,5,2,6,a", [[1, 2], [5, 6]]),
+        ("id,0 s (y),1 s (y),0 s (x),1 s (x)\na,5,6,1,2", [[1, 2], [5, 6]]),
+        (",id,4000,3998\n0,a,1,2", [[1, 2]]),  # with the index of pandas
+        ("id;5,5;6;\na;1;2;", [[1, 2]]),
+        ("id,2026-03-01,2026-04-01\na,1,2", [[1, 2]]),
+        ("id,t,y,x\na,1,6,2\na,0,5,1", [[1, 2], [5, 6]]),
+        ("id,t,value,channel\na,1,6,y\na,1,2,x\na,0,1,x\na,0,5,y", [[1, 2], [5, 6]]),
+        (",id,t,x\n0,a,2026-03-01T06:30:00.5Z,2\n1,a,2026-03-01 06:30,1", [[1, 2]]),
+        ("id,t,x\na,1.4.2026,2\na,13.03.2026 12:30,1", [[1, 2]]),
+        ("id,t,x\na,12:30,2\na,6:30:00.5,1", [[1, 2]]),
+    ],
+)
+def test_columns_of_channels_and_times(table, signals, tmp_path):
+    """Channels are in the order of their names; time points of long tables in rising order."""
+    (tmp_path / "X.csv").write_text(table)
+    time = "t" if ",t," in table else None
+    X, y, cases = datasets.load_table(tmp_path / "X.csv", case="id", time=time)
+    assert (X == [signals]).all() and X.shape == (1, *np.shape(signals))
+    assert y is None and cases.tolist() == ["a"]
+
+
 def test_missing_values_in_files(tmp_path):
     """Missing values are NaN if asked for, and refused otherwise."""
     pytest.importorskip("aeon")
@@ -190,6 +214,11 @@ def test_missing_values_in_files(tmp_path):
         ("t0,t1,class\n5,4,0", "columns t0, t1, class, expected a row"),
         ("id,0,1\n5,4,0", "columns id, 0, 1, expected a row"),
         ("t0,x1\n5,4", "columns t0, x1, expected a row"),
+        ("x_0,x_1,y_0\n5,4,3", "label_column, case and ignore may name 'y_0'"),
+        ("case,time,x,x\na,0,1,2", "columns case, time, x, x, expected a row"),
+        ("case,time,value,channel,x\na,0,1,u,2", "time, value, channel, x, expected a row"),
+        ("case,time,x\na,01/02/2026,1", "line 2 is a, 01/02/2026, 1, expected case, time, x, with"),
+        ("case,time,x\na,01.02.2026,1\na,now,1", "line 3 is a, now, 1, expected case, time, x"),
         ("channel,t0\n5,4", "columns channel, t0, expected a row"),
         ("label,label,t0\na,b,4", "columns label, label, t0, expected a row"),
         ("label\na", "columns label, expected a row"),

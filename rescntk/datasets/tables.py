@@ -26,12 +26,12 @@ _KEYS = ("case", "channel", "time", "label")
 _WIDE_KEYS = ("case", "channel", "label")
 """Columns of a table with a row for each signal; all others hold values."""
 
-_DATES = (
-    "ISO8601",
-    *("%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M:%S.%f"),
-    *("%H:%M", "%H:%M:%S", "%H:%M:%S.%f"),
-)
-"""Forms of times that are no numbers. With slashes, the day and the month may be confused."""
+_TO_ISO = {
+    r"^([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})": r"\3-\2-\1",
+    r"^([0-9]{1,2}:)": r"1970-01-01 \1",
+    r"^[^0-9].*": "",  # pandas reads the word now
+}
+"""Dates and times of the day in the form of ISO 8601. With slashes, day and month may be confused."""
 
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 """A decimal number in a table. Python's `float` also takes "1_0.8", and digits of other scripts."""
@@ -163,15 +163,13 @@ def _numbers(texts: Any, missing: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _times(texts: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return times, of dates in seconds, and whether each is a finite number or a date."""
+    """Return times, in seconds for dates, and whether each is a finite number or a date."""
     values, good = _numbers(texts, False)
     if not good.any():
         import pandas as pd
 
-        dates = max(
-            (pd.to_datetime(texts, format=form, errors="coerce", utc=True) for form in _DATES),
-            key=lambda dates: dates.notna().sum(),
-        )
+        texts = texts.replace(_TO_ISO, regex=True)
+        dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
         values = np.array((dates - dates.min()).dt.total_seconds())
         good = np.isfinite(values)
     return values, good
@@ -187,10 +185,10 @@ def _read_long(table: Any, missing: bool) -> Table:
     one = len({*names}) == len(names) and {"case", "time"} <= {*names}
     if not (one and of_values) or ("channel" in keys and len(of_values) > 1):
         raise ValueError(
-            f"it has the columns {short(header) or 'of an empty file'}, expected a row for each "
-            f"time, with columns case, time, one for each channel, and label; or with case, "
-            f"channel, time, value; or a row for each signal, with columns t0, t1, …, and label: "
-            f"case, time, label_column and ignore (--case …) say which columns have other names"
+            f"it has the columns {short(header) or '(none)'}, expected a row for each time, with "
+            f"columns case, time, one for each channel (or channel and value), and label; or a row "
+            f"for each signal, with columns t0, t1, …, and label; the arguments case, time and "
+            f"label_column name other columns (--case …), ignore leaves some out"
         )
     import pandas as pd
 
@@ -207,8 +205,8 @@ def _read_long(table: Any, missing: bool) -> Table:
         line = good.idxmin()
         raise ValueError(
             f"line {line} is {short(table.loc[line])}, expected {short(header)}, with a case, "
-            f"finite numbers, times that are numbers or dates such as 2026-01-31 12:30:00 or "
-            f"31.01.2026, no time of a channel twice"
+            f"finite numbers, times or dates such as 2026-01-31 12:30 or 31.01.2026, no time "
+            f"of a channel twice"
         )
     channel_of, channels = rows["channel"].factorize(sort=True)
     time, value, signals = rows["time"].to_numpy(), rows["value"].to_numpy(), []
@@ -222,7 +220,7 @@ def _read_long(table: Any, missing: bool) -> Table:
                 f"expected one at each time for each of the channels {short(channels)}"
             )
         signals.append(signal)
-    return Table(signals, _one_label_each(rows), rows["case"].unique().astype(str))
+    return Table(signals, _one_label_each(rows), np.array([*rows["case"].unique()]))
 
 
 def _lines_of_cases(rows: Any) -> Iterator[tuple[str, np.ndarray]]:
@@ -289,7 +287,7 @@ def _read_wide(table: Any, missing: bool, has_header: bool) -> Table:
             )
         of_case = values[lines[channel_of[lines].argsort()]]
         signals.append(of_case[:, places].reshape(-1, places.shape[1]))
-    cases = rows["case"].unique().astype(str) if "case" in names else None
+    cases = np.array([*rows["case"].unique()]) if "case" in names else None
     return Table(signals, _one_label_each(rows), cases)
 
 
@@ -323,13 +321,12 @@ def _places(names: list[str], header: list[str], has_header: bool) -> np.ndarray
     good &= n_times > 1 or len(channels) == 1
     good &= len({*roles}) == len(roles) and ("case" in roles or "channel" not in roles)
     if not good:
-        hint = f"; {short(map(repr, unknown))} may be for label_column, case or ignore (--ignore …)"
+        hint = f"; label_column, case and ignore may name {short(map(repr, unknown))}"
         raise ValueError(
             f"it has the columns {short(header)}, expected a row for each time, with columns "
             f"case, time and value; or a row for each signal, with columns of time points, which "
-            f"rise or fall, such as t0, t1, …, the same for each channel, such as x_0, x_1, …, "
-            f"y_0, y_1, …, and label, case, and channel where there are several"
-            f"{hint * bool(unknown)}"
+            f"rise or fall, such as t0, t1, …, or x_0, x_1, …, y_0, y_1, … for two channels, and "
+            f"label, case, and channel where there are several{hint * bool(unknown)}"
         )
     return np.array([channels[name] for name in sorted(channels)])
 
