@@ -134,6 +134,8 @@ def test_newcomers_classify_their_table_in_two_commands(make, tmp_path, monkeypa
             "--label-column season --labels y.txt --ignore id,day",
             "--label-column is given with --labels, expected",
         ),
+        ("--label-column season --case season", "case and label_column are 'season', expected two"),
+        ("--case id --ignore id", "ignore and case are 'id', expected two columns"),
         ("--label-column season --array X", "--array is given with data.csv, expected a .npz file"),
     ],
 )

@@ -94,10 +94,10 @@ def load_table(
 ) -> Table:
     """Return the signals in a ``.csv`` file, with their labels and cases.
 
-    A wide table has a row for each signal, and a column for each time point of each channel, such
-    as t0, t1, … or x_0, x_1, …, y_0, y_1, … A long table has a row for each time of a case, and a
-    column for each channel, or the columns channel and value. Channels are in the order of their
-    names, times in rising order: they are numbers, dates (ISO 8601 or day.month.year) or hours.
+    A wide table has a row for each signal. Its columns are time points, such as t0, t1, …, or time
+    points of several channels, such as x_0, x_1, …, y_0, y_1, …. A long table has a row for each
+    time of a case, and a column for each channel, or the columns channel and value. Channels are
+    in the order of their names. Times are numbers, dates (ISO 8601 or day.month.year) or hours.
 
     Parameters
     ----------
@@ -122,10 +122,13 @@ def load_table(
         raise ValueError(f"ignore is {ignore!r}, expected a sequence of names of columns")
     path = Path(path)
     check_choice(path.suffix, f"suffix of {path.name}", [".csv"])
-    columns = {label_column: "label_column", case: "case", time: "time"}
-    columns |= dict.fromkeys(ignore, "ignore")
-    named = {name: argument for name, argument in columns.items() if name is not None}
-    return _read(path, None, missing, named)
+    arguments = [(label_column, "label_column"), (case, "case"), (time, "time")]
+    arguments += [(name, "ignore") for name in ignore]
+    columns = dict[str, str]()
+    for name, argument in arguments:
+        if name is not None and columns.setdefault(name, argument) != argument:
+            raise ValueError(f"{argument} and {columns[name]} are {name!r}, expected two columns")
+    return _read(path, None, missing, columns)
 
 
 def _read(path: Path, array: str | None, missing: bool, columns: Mapping[str, str]) -> Table:

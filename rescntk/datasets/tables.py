@@ -31,7 +31,7 @@ _TO_ISO = {
     r"^([0-9]{1,2}:)": r"1970-01-01 \1",
     r"^[^0-9].*": "",  # pandas reads the word now
 }
-"""Dates and times of the day in the form of ISO 8601. With slashes, day and month may be confused."""
+"""Dates and times of the day in the form of ISO 8601. Slashes leave day and month open."""
 
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 """A decimal number in a table. Python's `float` also takes "1_0.8", and digits of other scripts."""
