@@ -124,7 +124,7 @@ def test_newcomers_classify_their_table_in_two_commands(make, tmp_path, monkeypa
         ("--label-column season --ignore tag", "ignore is 'tag', expected one of the columns id, "),
         (
             "--label-column season",
-            "; label_column, case and ignore may name 'id', 'day'",
+            ": label_column, case, time and ignore may name 'id', 'day'",
         ),
         (
             "--label-column season --time day",
@@ -136,6 +136,7 @@ def test_newcomers_classify_their_table_in_two_commands(make, tmp_path, monkeypa
         ),
         ("--label-column season --case season", "case and label_column are 'season', expected two"),
         ("--case id --ignore id", "ignore and case are 'id', expected two columns"),
+        ("--label-column day", "label_column, case, time and ignore may name 'id', 'season'"),
         ("--label-column season --array X", "--array is given with data.csv, expected a .npz file"),
     ],
 )

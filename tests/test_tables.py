@@ -214,7 +214,7 @@ def test_missing_values_in_files(tmp_path):
         ("t0,t1,class\n5,4,0", "columns t0, t1, class, expected a row"),
         ("id,0,1\n5,4,0", "columns id, 0, 1, expected a row"),
         ("t0,x1\n5,4", "columns t0, x1, expected a row"),
-        ("x_0,x_1,y_0\n5,4,3", "label_column, case and ignore may name 'y_0'"),
+        ("x_0,x_1,y_0\n5,4,3", "label_column, case, time and ignore may name 'y_0'"),
         ("case,time,x,x\na,0,1,2", "columns case, time, x, x, expected a row"),
         ("case,time,value,channel,x\na,0,1,u,2", "time, value, channel, x, expected a row"),
         ("case,time,x\na,01/02/2026,1", "line 2 is a, 01/02/2026, 1, expected case, time, x, with"),

@@ -21,10 +21,7 @@ _ROLES = {"case_id": "case", "dim_id": "channel", "reading_id": "time"}
 """Names of sktime for columns of a table."""
 
 _KEYS = ("case", "channel", "time", "label")
-"""Columns of a table with a row for each time; all others hold values."""
-
-_WIDE_KEYS = ("case", "channel", "label")
-"""Columns of a table with a row for each signal; all others hold values."""
+"""Columns of a table that hold no values. A table with a row for each signal has no times."""
 
 _TO_ISO = {
     r"^([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})": r"\3-\2-\1",
@@ -39,7 +36,7 @@ _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _COMMA_NUMBER = re.compile(r"[-+]?[0-9]*,[0-9]+([eE][-+]?[0-9]+)?")
 """A number with a decimal comma, in a table with another separator of fields."""
 
-_TIME_COLUMN = re.compile(r"(.*?)([-+]?[0-9]+(?:\.[0-9]+)?)([^0-9]*)")
+_TIME_COLUMN = re.compile(r"^(.*?)([-+]?[0-9]+(?:\.[0-9]+)?)([^0-9]*)$")
 """The name of a time point's column: a number in a text, which is common to a channel's columns."""
 
 _SEPARATORS = ";\t,"
@@ -99,17 +96,15 @@ def _with_roles(table: Any, columns: Mapping[str, str]) -> Any:
     for name, argument in columns.items():
         if name not in header:
             raise ValueError(f"{argument} is {name!r}, expected one of the columns {short(header)}")
-        if argument != "ignore" and names.count(roles[name]) > 1:
-            raise ValueError(
-                f"{argument} is {name!r}, and the table has the columns {short(header)}, expected "
-                f"one column for {roles[name]}: ignore (--ignore A,B) leaves others out"
-            )
-    kept = [name != "ignore" for name in names]
+    kept = [roles.get(name) != "ignore" for name in header]
     if "case" in names and header[0] == "":
         kept[0] = False
     if any(math.isnan(number(name)) for name in header if name):  # lines may end in a separator
         kept[-1] &= header[-1] != "" or len(header) == 1 or bool((table.iloc[:, -1] != "").any())
-    return table.set_axis(names, axis=1).loc[:, kept]
+    table = table.set_axis(names, axis=1).loc[:, kept]
+    if repeated := [name for name in _KEYS if (table.columns == name).sum() > 1]:
+        raise _unexpected(header, repeated)
+    return table
 
 
 def read_labels(path: Path) -> np.ndarray:
@@ -175,6 +170,17 @@ def _times(texts: Any) -> tuple[np.ndarray, np.ndarray]:
     return values, good
 
 
+def _unexpected(header: list[str], unknown: Iterable[str] = ()) -> ValueError:
+    """Return the error of a table whose columns are not understood, of which some are unknown."""
+    names = short(map(repr, unknown)) or "other columns"
+    return ValueError(
+        f"it has the columns {short(header) or '(none)'}, expected a row for each time, with "
+        f"columns case, time, one for each channel, or channel and value; or a row for each "
+        f"signal, with columns in rising or falling order, such as t0, t1, … or x_0, x_1, …, y_0, "
+        f"y_1, …; and label: label_column, case, time and ignore may name {names}"
+    )
+
+
 # -- a row for each time
 
 
@@ -182,20 +188,17 @@ def _read_long(table: Any, missing: bool) -> Table:
     names, header = table.columns.tolist(), [] if table.empty else table.iloc[0].tolist()
     keys = [name for name in names if name in _KEYS]
     of_values = [name for name in names if name not in _KEYS]
-    one = len({*names}) == len(names) and {"case", "time"} <= {*names}
-    if not (one and of_values) or ("channel" in keys and len(of_values) > 1):
-        raise ValueError(
-            f"it has the columns {short(header) or '(none)'}, expected a row for each time, with "
-            f"columns case, time, one for each channel (or channel and value), and label; or a row "
-            f"for each signal, with columns t0, t1, …, and label; the arguments case, time and "
-            f"label_column name other columns (--case …), ignore leaves some out"
-        )
+    if len({*names}) < len(names) or not {"case", "time"} <= {*names} or not of_values:
+        raise _unexpected(header)
+    if "channel" in keys and len(of_values) > 1:
+        raise _unexpected(header, of_values)
     import pandas as pd
 
     table = table[1:]
-    parts = [table[keys].assign(value=table[name]) for name in of_values]
-    if "channel" not in keys:
-        parts = [part.assign(channel=name) for part, name in zip(parts, of_values, strict=True)]
+    parts = [
+        pd.DataFrame({"channel": name} | dict(table[keys]) | {"value": table[name]})
+        for name in of_values
+    ]
     rows = pd.concat(parts).reindex(columns=[*_KEYS, "value"], fill_value="")
     rows["time"], in_time = _times(rows["time"])
     rows["value"], has_value = _numbers(rows["value"], missing)
@@ -259,7 +262,7 @@ def _read_wide(table: Any, missing: bool, has_header: bool) -> Table:
     else:
         table = table[1:]
     table = table.set_axis(names, axis=1)
-    times = [name for name in names if name not in _WIDE_KEYS]
+    times = [name for name in names if name not in _KEYS]
     rows = table.reindex(columns=["channel", "label"], fill_value="")
     rows["case"] = table["case"] if "case" in names else [f"in line {k}" for k in table.index]
     values, good = _numbers(table[times], missing)
@@ -299,36 +302,25 @@ def _places(names: list[str], header: list[str], has_header: bool) -> np.ndarray
     """
     import pandas as pd
 
-    roles = [name for name in names if name in _WIDE_KEYS]
+    roles = [name for name in names if name in _KEYS]
     times = [name for name in names if name not in roles]
     if not (has_header or roles) and _is_signal(times):
         return None
-    counts, are_times = _times(pd.Series(times, dtype=object))
-    channels, unknown = {("", ""): [*range(len(times))]}, list[str]()
-    if not times or not are_times.all():
-        channels.clear()
-        for place, name in enumerate(times):
-            if (part := _TIME_COLUMN.fullmatch(name)) is None:
-                unknown.append(name)
-            else:
-                channels.setdefault((part[1], part[3]), []).append(place)
-                counts[place] = float(part[2])
-    n_times = max(map(len, channels.values()), default=0)
-    unknown += [times[places[0]] for places in channels.values() if len(places) < n_times]
-    ladders = {tuple(counts[places]) for places in channels.values()}
-    signs = {float(np.sign(b - a)) for ladder in ladders for a, b in pairwise(ladder)}
-    good = len(ladders) == 1 and len(signs) < 2 and 0.0 not in signs and not unknown
-    good &= n_times > 1 or len(channels) == 1
-    good &= len({*roles}) == len(roles) and ("case" in roles or "channel" not in roles)
-    if not good:
-        hint = f"; label_column, case and ignore may name {short(map(repr, unknown))}"
-        raise ValueError(
-            f"it has the columns {short(header)}, expected a row for each time, with columns "
-            f"case, time and value; or a row for each signal, with columns of time points, which "
-            f"rise or fall, such as t0, t1, …, or x_0, x_1, …, y_0, y_1, … for two channels, and "
-            f"label, case, and channel where there are several{hint * bool(unknown)}"
-        )
-    return np.array([channels[name] for name in sorted(channels)])
+    texts, channels, unknown = pd.Series(times, dtype=object), [np.arange(len(times))], list[str]()
+    counts, are_times = _times(texts)
+    if not are_times.all():
+        parts = texts.str.extract(_TIME_COLUMN)
+        counts, unknown = parts[1].to_numpy(float), texts[parts[1].isna()].tolist()
+        channels = [places for _, places in sorted(parts.groupby([0, 2]).indices.items())]
+    n_times = max(map(len, channels), default=0)
+    unknown += [times[places[0]] for places in channels if len(places) < n_times]
+    if times and not unknown and ("case" in roles or "channel" not in roles):
+        places = np.array(channels)
+        ladders = counts[places]
+        signs = {*np.sign(np.diff(ladders)).flat}
+        if (ladders == ladders[0]).all() and (signs in ({1.0}, {-1.0}) or ladders.size == 1):
+            return places
+    raise _unexpected(header, unknown)
 
 
 def _is_signal(fields: list[str]) -> bool:
@@ -344,10 +336,7 @@ def _is_signal(fields: list[str]) -> bool:
                 f"line 1 rises evenly, {short(fields)}, and may be a header or a signal: name the "
                 f"columns t0, t1, …"
             )
-    return all(
-        field.lower() in _MISSING or value == value
-        for field, value in zip(fields, values, strict=True)
-    )
+    return all(field.lower() in _MISSING or math.isfinite(number(field)) for field in fields)
 
 
 # -- fields and lines
