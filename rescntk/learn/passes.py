@@ -236,7 +236,7 @@ def plan(
         if any(settings.get(name, ())):
             raise ValueError(f"{name} is True, expected False for images: only signals have it")
     for row in rows:
-        planned = (_COMMON_OF_IMAGES if images else COMMON) | row
+        planned = (_COMMON_OF_IMAGES if images else COMMON) | dict(row)
         planned["max_length"] = max(1, planned["max_length"] // shorter)
         choices = {name: (value,) for name, value in planned.items()} | dict(settings)
         for combination in product(*choices.values()):
