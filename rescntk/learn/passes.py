@@ -113,7 +113,8 @@ shortened. Raising it takes more time. Measured on digits (8 × 8) with "default
 images: accuracy .97 with 4e7, .91 with 5.5e6."""
 
 _MOST = 5e11
-"""The most of these for all signals together. Raising it lets "default" take longer than ten minutes."""
+"""The most of these for all signals together. Raising it lets "default" take longer than ten
+minutes."""
 
 _ALWAYS = 3
 """Passes that are always made, whatever they cost: signals with differences and time, differences
