@@ -49,8 +49,8 @@ def ridge_by_refits(K, Y):
 def slopes_by_differences(function, x, step=STEP):
     """Return derivatives, of the shape of x before the outputs': central differences.
 
-    Kernels of a signal with itself have terms of each odd and even order in the step where x is a
-    training signal: three steps take away the first two orders.
+    A signal's kernel with itself has even and odd orders of the step on each side. Three steps take
+    away the first two orders of the error.
     """
     directions = np.eye(x.size).reshape(-1, *x.shape)
 
@@ -97,7 +97,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_metric_is_the_average_gradient_outer_product(rng, name):
-    """Ridge by refits, gradients by differences; M is linear in neither."""
+    """Of ridge regression by refits, and gradients by differences."""
     kernel, n_targets = CASES[name]
     X, Y = rng.standard_normal((7, 3, 6)), rng.standard_normal((7, n_targets))
     if name == "lists":
@@ -112,9 +112,9 @@ def test_metric_is_the_average_gradient_outer_product(rng, name):
         assert np.abs(m.transform - S).max() <= close
 
 
-def smooth_and_rough(rng, n=20, n_channels=3, length=12):
+def smooth_and_rough(rng, n=20, length=12):
     """Return signals and numbers from −1 to 1, by which neighbours in channel 1 are alike."""
-    y, X = np.linspace(-1, 1, n), rng.standard_normal((n, n_channels, length))
+    y, X = np.linspace(-1, 1, n), rng.standard_normal((n, 3, length))
     X[:, 1] += y[:, None] * np.roll(X[:, 1], 1, axis=1)
     return X, y
 
