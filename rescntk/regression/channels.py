@@ -164,10 +164,10 @@ def channel_weights(
 def _least_error_ridge(
     kernel: Any, X: Any, Y: np.ndarray, seed: int, options: dict[str, Any]
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return ridge regression with an intercept, by the penalty of least leave-one-out error.
+    """Return the ridge regression, with an intercept, of least squared leave-one-out error.
 
-    That is coefficients (n_centres, n_targets), the places of the centres among the signals, and
-    the squared error as a share of the variance of Y, which is centred.
+    Its coefficients (n_centres, n_targets), the places of its centres among the signals, and its
+    error as a share of the variance of Y, which is centred.
     """
     if len(X) <= _MOST_CENTRES:
         K, centres = kernel_matrix(kernel, X, **options), np.arange(len(X))
