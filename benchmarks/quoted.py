@@ -151,6 +151,11 @@ def sentences() -> dict[str, list[tuple]]:
         ],
         "docs/guide/comparison.md": [
             (
+                "the default takes {:.0f} s of processor time, `effort=\"fast\"` {:.0f} s",
+                *(told("ucr", rf"Processor seconds of all fits and predictions: {words}")
+                  for words in (r"(\d+)", r"\d+, and (\d+)")),
+            ),
+            (
                 "fitting and predicting all eight sets takes {:.0f} s, and {:.0f} s with "
                 '`effort="fast"`; MiniRocket takes {:.1f} s',
                 seconds[ours], seconds[fast], seconds["MiniRocket"],

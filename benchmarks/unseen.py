@@ -185,8 +185,9 @@ def table(rows: Sequence[Row]) -> str:
         harness.table(("set", "signals", "train", "test", *names), lines, (0, 1)),
         "Passes, weights and defaults of rescntk were not chosen on these real sets. Draws of the "
         "bearing, the process and the onset had a part in the choice, as the sets of "
-        "[classification.md](classification.md) had. Our classifier has its defaults. Means and standard errors over three seeds: of the simulated signals, of the "
-        f"parts of PLAID ({PART} training and {PART} test signals of 537 each), and of methods "
+        "[classification.md](classification.md) had. Our classifier has its defaults. Means and "
+        f"standard errors over three seeds: of the simulated signals, of the parts of PLAID "
+        f"({PART} training and {PART} test signals of 537 each), and of methods "
         "that draw random numbers; other real sets have their official splits. Of Chinatown's 22 "
         "test signals one is 0.045. PigCVP has 52 classes of two training signals each, of 2000 "
         "time points.",

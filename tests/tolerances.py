@@ -33,6 +33,15 @@ def near_gradient(dtype, distance):
     return 32 * EPS[dtype] + 2 * EPS[dtype] / np.sqrt(distance)
 
 
+def gradient_products(step):
+    """Return the bar for entries of a channel metric, of order 1, against differences of this step.
+
+    Differences of predictions of order 1 have some 1000 roundings, divided by the step. The first
+    three orders of the step cancel; coefficients of the fourth are below 100.
+    """
+    return 1e3 * EPS["float64"] / step + 100 * step**4
+
+
 # The same at depth 5000, normalized, in float64: a layer may add a tenth of a unit.
 DEEP_KERNEL = 1e-12
 
@@ -126,13 +135,13 @@ SLOPE = 0.2
 COMPETITION = 0.6
 
 
-def solution(n, condition):
+def solution(n, condition, dtype="float64"):
     """Return the relative error allowed for (K + λI)⁻¹ y, and for what is linear in it.
 
     A backward-stable solver perturbs K by a small multiple of n eps ‖K‖; the condition number
-    turns that into a relative error of the solution.
+    turns that into a relative error of the solution. `dtype` is of the numbers in K.
     """
-    return 10 * n * EPS["float64"] * condition
+    return 10 * n * EPS[dtype] * condition
 
 
 # An FFT of N samples errs by about eps log2(N) of the largest coefficient; sums of its squares,

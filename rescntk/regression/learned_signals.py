@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,21 +12,24 @@ import scipy.linalg
 import scipy.optimize
 
 from ..arrays import SignalList, rounding_unit
-from ..kernels import Kernel
-from ..kernels.gradients import signal_gradients
 from ..progress import progress_bar
 from ..validation import (
     check_batch,
     check_choice,
-    check_constant,
     check_depth,
     check_integer,
-    check_kernel,
     check_match,
     check_positive,
     check_targets,
 )
-from .checks import in_range, kernel_matrix, powers_of_targets
+from .checks import (
+    check_gradients,
+    check_share,
+    in_range,
+    kernel_gradients,
+    kernel_matrix,
+    powers_of_targets,
+)
 from .decomposition import check_case_weights
 from .pivoted_cholesky import pivoted_factor
 
@@ -130,18 +134,14 @@ def learn_signals(
     >>> found.signals.shape, predicted.shape, bool(found.losses[-1] < found.losses[0] / 2)
     ((4, 1, 8), (40,), True)
     """
-    check_kernel(kernel)
-    if not callable(getattr(kernel, "vjp", None)):
-        raise ValueError(f"kernel is {kernel!r}, expected a Kernel, which has gradients (vjp)")
     signals, n = check_batch(X, "X"), check_depth(n_signals, "n_signals")
+    check_gradients(kernel, signals, options)
     y = check_targets(y, len(signals))
     penalty, steps = (
         check_positive(penalty, "penalty"),
         check_depth(max_iterations, "max_iterations"),
     )
-    least_gain = check_constant(tolerance, "tolerance")
-    if least_gain >= 1.0:
-        raise ValueError(f"tolerance is {tolerance!r}, expected from 0 to below 1")
+    least_gain = check_share(tolerance, "tolerance")
     seed = check_integer(random_state, "random_state", at_least=0)
     weights = check_case_weights(case_weights, len(signals))
     chosen = _start(kernel, signals, y, n, start, seed, options)
@@ -149,7 +149,6 @@ def learn_signals(
     power = int(powers_of_targets(y).max())
     Y = np.ldexp(y, -power).reshape(len(y), -1)
     loss = _Loss(kernel, signals, Y, weights, penalty, chosen, options)
-    loss.derivatives(signals[:1], weights=np.ones((1, 1)))  # refuses what has no gradients
     losses: list[float] = []
     with progress_bar(progress, steps, "iteration", name="learn_signals") as tick:
 
@@ -238,21 +237,10 @@ class _Loss:
         if value < self.least:
             self.best, self.least, self.coefficients = S, value, W
         errors = self.weights * (K @ W - self.Y)
-        across = self.derivatives(S, self.X, weights=2.0 * W @ errors.T, fixed_Z=True)
-        within = self.derivatives(S, weights=self.penalty * W @ W.T)
+        gradients = partial(kernel_gradients, self.kernel, S, options=self.options)
+        across = _joined(gradients(self.X, 2.0 * W @ errors.T, fixed_Z=True))
+        within = _joined(gradients(None, self.penalty * W @ W.T))
         return value / self.unit, (across + within) * (self.size / self.unit)
-
-    def derivatives(self, *signals: Any, **weights: Any) -> np.ndarray:
-        """Return the derivatives of weighted kernels by the first signals, as one vector."""
-        try:
-            if isinstance(self.kernel, Kernel):
-                S, Z = (*signals, None)[:2]
-                return _joined(signal_gradients(self.kernel, S, Z, **weights, **self.options)[0])
-            return _joined(self.kernel.vjp(*signals, **weights, **self.options).X)
-        except OverflowError as error:
-            raise OverflowError(
-                f"{error}: X has signals of size {self.size:.2g}, expected a size near 1"
-            ) from None
 
 
 def _joined(signals: Any) -> np.ndarray:

@@ -23,6 +23,7 @@ import quoted
 import ratios
 import regression
 import scale_report
+import ucr
 import unequal
 import unseen
 from classification_methods import CURVE_SETS
@@ -44,6 +45,7 @@ PAGES = {
     "many_signals.json": scale_report.thousands,
     "regression.csv": regression.report,
     "scale.json": scale_report.text,
+    "ucr.csv": ucr.table,
     "unequal.json": unequal.tables,
     "unseen.csv": unseen.table,
 }
