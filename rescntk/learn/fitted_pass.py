@@ -144,7 +144,7 @@ class FittedPass:
         counts = lengths(points)
         parts += ((sums - parts.sum(axis=2)) / counts[:, None])[..., None]
         triples = zip(parts, counts, X, strict=True)
-        return [view.to_time(part[:, :count], x.shape[1:]) for part, count, x in triples]
+        return [view.to_time(part[:, :count], x) for part, count, x in triples]
 
 
 def fit_pass(

@@ -76,6 +76,23 @@ def whole_spectra_adjoint(X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     return 0.25 * np.fft.irfft(waves, length, axis=2, norm="ortho")
 
 
+def energy_of_bands(x: np.ndarray, block: int) -> np.ndarray:
+    """Return the share of each time point in the energy of bands, (n_bands, length); sums are 1.
+
+    A band has `block` frequencies of `whole_spectra`. Its energy is the sum over channels and time
+    of the signal x, (n_channels, length), times x with this band alone: products are shares, some
+    below 0. Time points have equal shares of a band without energy.
+    """
+    length = x.shape[1]
+    spectrum = np.fft.rfft(x, axis=1)
+    bands = (np.arange(spectrum.shape[1]) - 1) // block  # the mean has -1
+    n_bands = max(1, bands[-1] + 1)
+    alone = np.where(bands == np.arange(n_bands)[:, None, None], spectrum, 0.0)
+    shares = (np.fft.irfft(alone, length, axis=2) * (x - x.mean(axis=1, keepdims=True))).sum(axis=1)
+    energy = shares.sum(axis=1, keepdims=True)
+    return np.divide(shares, energy, out=np.full(shares.shape, 1.0 / length), where=energy > 0)
+
+
 def _root_slopes(spectrum: np.ndarray, by_root: np.ndarray) -> np.ndarray:
     """Return 2 · by_root · d√|F|/dF: |F| has the derivative F / |F|, its root 1 / (2 √|F|)."""
     magnitudes = np.abs(spectrum)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .spectra import (
+    energy_of_bands,
     hann_window,
     short_time_spectra,
     short_time_spectra_adjoint,
@@ -235,16 +236,16 @@ class View:
             gradient = _standardized_adjoint(X, gradient)
         return np.ldexp(gradient, -self.exponent)
 
-    def to_time(self, shares: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return shares of time points, (…, length), from shares of the view's points.
 
-        `axes` are (length,), or (height, width) of images. A block's share goes to its time points
-        in equal parts, the share of a spectrum by the weights of its window, of a whole spectrum in
-        equal parts to all.
+        `x` is the signal, (n_channels, length), or image. A block's share goes to its time points
+        in equal parts, the share of a spectrum by the weights of its window, and the share of a
+        block of a whole spectrum's frequencies by `energy_of_bands`.
         """
+        axes = x.shape[1:]
         if self.spectra == WHOLE:
-            equal = shares.sum(axis=-1, keepdims=True) / axes[0]
-            return np.repeat(equal, axes[0], axis=-1)
+            return shares @ energy_of_bands(np.ldexp(x, -self.exponent), self.block)
         if not self._short_time:
             shares = shares.reshape(*shares.shape[:-1], *(-(-d // self.block) for d in axes))
             for length in reversed(axes):  # the last axis; it becomes the first one of pixels

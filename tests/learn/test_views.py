@@ -138,8 +138,30 @@ def test_whole_spectra(rng):
     assert view(X).shape == (3, 2, 5) and not view.sees_levels
     np.testing.assert_allclose(view(X + 7), view(X), rtol=1e-10)
     shares = rng.standard_normal((3, 5))
-    spread = view.to_time(shares, (21,))
-    np.testing.assert_allclose(spread, np.repeat(shares.sum(axis=1)[:, None] / 21, 21, axis=1))
+    np.testing.assert_allclose(view.to_time(shares, X[0]).sum(axis=1), shares.sum(axis=1))
+
+
+@pytest.mark.parametrize("length", [1, 20, 21])
+def test_energy_of_bands(rng, length):
+    """Parts of each frequency's energy by sums of cosines; a burst has its band's energy."""
+    x = rng.standard_normal((2, length))
+    shares = spectra.energy_of_bands(x, 3)
+    frequencies = np.arange(1, length // 2 + 1)
+    assert shares.shape == (max(1, -(-len(frequencies) // 3)), length)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    if length > 1:
+        waves = np.exp(-2j * np.pi * np.outer(frequencies, np.arange(length)) / length)
+        parts = (np.conj(x @ waves.T)[:, :, None] * waves * x[:, None]).real  # sums are |F|²
+        parts[:, frequencies * 2 == length] *= 0.5  # this frequency has one wave, others two
+        first = parts[:, :3].sum(axis=(0, 1))
+        centred = parts[:, :3] - (np.conj(x @ waves.T)[:, :, None] * waves).real[:, :3] * x.mean(
+            axis=1
+        ).reshape(2, 1, 1)
+        np.testing.assert_allclose(shares[0], centred.sum(axis=(0, 1)) / first.sum(), atol=1e-12)
+    burst = np.zeros((1, 90))
+    burst[0, 30:50] = np.sin(np.arange(20) * 2 * np.pi / 5)
+    inside = spectra.energy_of_bands(burst + 1e-3 * rng.standard_normal((1, 90)), 1)[17, 30:50]
+    assert inside.sum() > 0.99
 
 
 def test_time_points_are_standardized(rng):
