@@ -1,6 +1,7 @@
 """Simulated problems have what their docstrings say; the plain methods see what they should."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -85,9 +86,14 @@ def test_methods_for_signals_of_different_lengths(rng):
         x += 4 * np.sin(np.arange(x.shape[1]))
     longer = [rng.standard_normal((1, n)) for n in (80, 35)]
     longer[0] += 4 * np.sin(np.arange(80))
-    for method in ("MiniRocket", "random forest"):
-        model = unseen.methods(0, balanced=True)[method]().fit(X, y)
-        assert model.predict(longer).tolist() == [0, 1]
+    forest = unseen.methods(0, balanced=True)["random forest"]()
+    assert forest.fit(X, y).predict(longer).tolist() == [0, 1]
+    seen = []
+    padded = unseen.Padded(SimpleNamespace(fit=lambda Z, _: seen.append(Z), predict=seen.append))
+    padded.fit(X, y).predict(longer)
+    assert [Z.shape for Z in seen] == [(20, 1, 60), (2, 1, 60)] and seen[0][1].all()
+    assert (seen[0][0, :, :40] == X[0]).all() and not seen[0][0, :, 40:].any()
+    assert (seen[1][0] == longer[0][:, :60]).all()
     assert unseen.features(X).shape == (20, 18)
 
 
