@@ -179,9 +179,8 @@ def fit_average(
     ]
     passes, at_penalties, of_blocks = (list(column) for column in zip(*fits, strict=True))
     usual, distances = usual_signals(X, cases.weights, cases.groups)
-    residuals = np.array(
-        [each[fitted.choice] for fitted, each in zip(passes, at_penalties, strict=True)]
-    )
+    pairs = zip(passes, at_penalties, strict=True)
+    residuals = np.array([each[penalties.index(fitted.penalty)] for fitted, each in pairs])
     weights = weigh(residuals, error_weights)
     parts = passes, at_penalties, error_weights, distances
     decisions = cases.targets - _left_out(*parts, folds)

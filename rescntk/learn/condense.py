@@ -169,7 +169,6 @@ def _condense_pass(
         source=full.source,
         training=Training([]),
         kept=slice(None),
-        choice=full.choice,
         penalty=full.penalty,
         coefficients=coefficients,
         intercepts=full.intercepts,

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..engines.protocol import blocks
-from ..regression import Decomposition, FeatureRidge, decompose, restricted_ridge
+from ..regression import Decomposition, decompose, restricted_ridge
 from .drift import usual_line
 from .inputs import DistinctCases
 from .passes import Pass
@@ -46,8 +46,6 @@ class FittedPass:
     training: Training
     kept: np.ndarray | slice
     """Places of the pass' signals among the training signals: all, or independent landmarks."""
-    choice: int
-    """Place of the penalty among the penalties that it was chosen from."""
     penalty: float
     coefficients: np.ndarray
     """(n_signals, n_outputs)"""
@@ -201,9 +199,8 @@ def fit_pass(
         )
         residuals = cast(np.ndarray, ridge.errors)
         choice, error = least_error(residuals, error_weights)
-        rows, features = cast(np.ndarray, ridge.rows), FeatureRidge()
-        features.add(rows, Y, weights)
-        of_blocks = features.leave_one_out(
+        rows = cast(np.ndarray, ridge.rows)
+        of_blocks = ridge.regression.leave_one_out(
             rows, Y, penalties[choice], intercept=True, case_weights=weights, groups=cases.blocks
         )
         coefficients, intercepts = ridge.coefficients[choice], ridge.intercepts[choice]
@@ -232,7 +229,6 @@ def fit_pass(
         source=source,
         training=training,
         kept=kept,
-        choice=choice,
         penalty=penalties[choice],
         coefficients=coefficients,
         intercepts=intercepts,

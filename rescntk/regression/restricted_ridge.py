@@ -306,6 +306,8 @@ class RestrictedRidge(NamedTuple):
     """Leave-one-out errors, (n,) or (n, n_targets); None if not asked for"""
     rows: np.ndarray | None
     """The features of X, (n, k), where leave-one-out errors are asked for; else None"""
+    regression: FeatureRidge
+    """The regression on these features, for errors of other parts left out"""
 
     def predict(self, Z: np.ndarray) -> np.ndarray:
         """Return predictions f(Z), (m,) or (m, n_targets)."""
@@ -387,4 +389,4 @@ def restricted_ridge(
         features.factor, columns.reshape(len(columns), -1), lower=True, trans="T"
     )
     coefficients = np.moveaxis(solved.reshape(columns.shape), 0, ridge.ndim)
-    return RestrictedRidge(features, ridge, coefficients, weights, intercepts, errors, kept)
+    return RestrictedRidge(features, ridge, coefficients, weights, intercepts, errors, kept, fit)
