@@ -62,19 +62,25 @@ def signals(name: str, seed: int) -> Problem:
     return make(path, **options)
 
 
+def use(
+    effort: str, X: np.ndarray, y: np.ndarray, Z: np.ndarray
+) -> tuple[Any, np.ndarray, tuple[float, float]]:
+    """Return a fitted classifier, probabilities at Z, and seconds of fitting and predicting."""
+    start = time.process_time()
+    model = make(OUR_CLASSIFIER, effort=effort, n_jobs=1).fit(X, y)
+    fitted = time.process_time()
+    chances = model.predict_proba(Z)
+    return model, chances, (fitted - start, time.process_time() - fitted)
+
+
 def measure(name: str, seed: int) -> list[Row]:
     """Return a row for each of our efforts on a split of a set."""
     X, y, Z, truth = signals(name, seed)
+    few = np.append(np.unique(y, return_index=True)[1], len(X) - 1)
     rows = []
     for method, effort in ((OURS, "default"), (FAST, "fast")):
-        few = np.unique(y, return_index=True)[1]
-        make_one = {"effort": effort, "n_jobs": 1}
-        for cases in (np.append(few, len(X) - 1), np.arange(len(X))):  # the first call compiles
-            start = time.process_time()
-            model = make(OUR_CLASSIFIER, **make_one).fit(X[cases], y[cases])
-            fitted = time.process_time()
-            chances = model.predict_proba(Z[: len(Z) if len(cases) == len(X) else 2])
-        seconds = fitted - start, time.process_time() - fitted
+        use(effort, X[few], y[few], Z[:2])  # compiles
+        model, chances, seconds = use(effort, X, y, Z)
         predicted = model.classes_[chances.argmax(axis=1)]
         row = {"method": method, "set": name, "seed": seed}
         row |= {"accuracy": float(np.mean(predicted == truth))}

@@ -214,14 +214,18 @@ class Pass:
 
     def work(self, X: Signals, n_landmarks: int) -> float:
         """Return the pixel pairs, times layers, of a fit to signals X with some landmarks."""
-        n = len(X)
-        n_pairs = n * (n + 1) / 2 if n_landmarks == n else n * n_landmarks
+        n_pairs = _count_pairs(len(X), n_landmarks)
         axes = (float(lengths(X).mean()),) if isinstance(X, list) else X.shape[2:]
         axes = tuple(seen_length(length, self.view.spectra) for length in axes)
         block = block_size(int(max(axes)), self.view.max_length)
         shortened = math.prod(-(-length // block) for length in axes)
         pixel_pairs = shortened * (shortened if self.head == "gap" else 1)
-        return float(n_pairs) * pixel_pairs * max(self.depths)
+        return n_pairs * pixel_pairs * max(self.depths)
+
+
+def _count_pairs(n: int, n_landmarks: int) -> float:
+    """Return the number of pairs of signals whose kernels a fit takes."""
+    return n * (n + 1) / 2 if n_landmarks == n else float(n * n_landmarks)
 
 
 def plan(
@@ -284,9 +288,8 @@ def affordable(
     `passes_of` is `plan` of an effort with all arguments but `shorter`. Where three passes are too
     many, signals are shortened to a half, a quarter or an eighth.
     """
-    n = len(X)
-    pairs = n * (n + 1) / 2 if n_landmarks == n else n * n_landmarks
-    most = min(max(_AFFORDABLE[effort] * n, _OF_A_PAIR[effort] * pairs), _MOST)
+    n, of_a_pair = len(X), _OF_A_PAIR[effort]
+    most = min(max(_AFFORDABLE[effort] * n, of_a_pair * _count_pairs(n, n_landmarks)), _MOST)
     for shorter in _SHORTER:
         passes = passes_of(shorter=shorter)
         works = [each_pass.work(X, n_landmarks) for each_pass in passes]
