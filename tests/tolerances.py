@@ -72,8 +72,8 @@ RESOLVED_ERF = 2.0**-26
 # κ0 has a square root at ρ = ±1. Relative to √(K(x,x) K(z,z)).
 PEER = {"gpk": 1e-11, "ntk": 2e-8}
 
-# The place of a minimum of order 1 and curvature 2 or more, by a solver that sees values alone:
-# they have errors of some eps, which move the place by √eps.
+# The place of a minimum of order 1 and curvature 2 or more, by a solver that sees values alone.
+# Values have errors of some eps, which move the place by √eps.
 MINIMUM = 10 * float(np.sqrt(EPS["float64"]))
 
 # Two float64 routes to one number that are both free of cancellation: some ten roundings a

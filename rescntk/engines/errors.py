@@ -1,9 +1,9 @@
-"""What erf kernels promise: errors below half of the digits, and a ValueError beyond.
+"""Estimate the rounding errors of erf kernels, and refuse kernels with half of their digits lost.
 
 Where the ordered state, correlation 1, is unstable, nearly equal signals separate exponentially
 with depth, and their rounding errors with them (docs/theory/erf.md). An error e of the distance D
-moves through a layer as D itself does, to first order. For each pixel pair the recursion carries,
-in rounding units, ::
+moves through a layer as D itself does, to first order. The recursion carries two errors of each
+pixel pair, in rounding units::
 
     e ← e + box(K̇ ⊙ box(e)) + c √(min(D, D⁺) (D + D⁺))
     e_A ← e_A + box(K̇ ⊙ (box(e_A) + (|i − r| + (4|Σ|/Δ) |A_g|) box(e)) + (o + r) K̇ ⊙ box(e)).

@@ -184,9 +184,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     ) -> None:
         """Set the error of the best score, and print both.
 
-        Warn where the score is
-        no better than the score `trivial`, of the same answer for all, and where signals of one
-        part of the file tell each other's answers.
+        `trivial` is the score of one answer for all signals: a best score that is no better gives a
+        warning. So does a score far lower where tenths of the file are left out.
         """
         self.best_score_error_ = error
         self.fit_seconds_ = time.perf_counter() - start

@@ -92,10 +92,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         `rescntk.plots.pass_weights` draws the weights.
     best_score_, best_score_error_ : float
         Accuracy of leave-one-out decisions on the training signals, and its standard error, with
-        two right and two wrong answers more. Ten
-        folds are left out in turn where weights, penalties and offsets are decided, and copies of
-        a signal together; with groups, whole groups. The only case of a class does not count; nan
-        where none counts.
+        two right and two wrong answers more. Ten folds are left out in turn where weights,
+        penalties and offsets are decided, and copies of a signal together; with groups, whole
+        groups. The only case of a class does not count; nan where none counts.
     blocked_score_ : float
         The same where tenths of each class, in the order of `X`, are left out in turn; whole groups
         where given. It is far lower where signals near each other in `X` are alike, as of one

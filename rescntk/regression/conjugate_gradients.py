@@ -40,7 +40,7 @@ def conjugate_gradients(
     tolerance: float,
     max_iterations: int,
 ) -> Solution:
-    r"""Return the `Solution` A of :math:`(K + \lambda I) A = Y`; arguments are those of `solve`.
+    r"""Return the `Solution` A of :math:`(K + \lambda I) A = Y`; `solve` has the arguments.
 
     Each iteration multiplies K once, for all targets. Each target stops at the tolerance.
     ``docs/theory/large_grams.md`` has the formulas, also with an intercept (Gould et al. 2001).

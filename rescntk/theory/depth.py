@@ -293,8 +293,8 @@ def _signals(
 def _keeps_digits(networks: list[Network], X: np.ndarray, head: str) -> bool:
     """Return whether `multisphere.gram_complements` takes these networks without loss of digits.
 
-    GAP's mean over pixel pairs loses at most `_ROUNDINGS` where the signals' own means are large:
-    their squared norm is GAP's F⁰(x, x), the least that a mean can be.
+    GAP's mean over pixel pairs loses at most `_ROUNDINGS` where the signals' own means are large.
+    The squared norm of a signal's mean is GAP's F⁰(x, x); means of later layers are not less.
     """
     first, *others = (network.replace(depth=1, alpha=1.0) for network in networks)
     usual = first.is_relu and first.input_filter_size == 1 and not first.bias

@@ -253,7 +253,7 @@ def gram_complements(
 def over_pairs(X: np.ndarray, head: str, function: Map) -> np.ndarray:
     """Return normalized kernel matrices of signals: apply a function to pixel pairs, then a head.
 
-    GAP sees the rows of all pixel offsets, the other heads that of offset 0. The function takes
+    GAP sees the rows of all pixel offsets, the other heads the row of offset 0. The function takes
     complements of dot products, (n_timepoints, n_offsets, n_pairs). It returns complements of k
     kernels, (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).
     """
