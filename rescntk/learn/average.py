@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from .channel_choice import ChannelChoice
 from .drift import UsualSignals, usual_line, usual_signals
 from .fitted_pass import FittedPass, Training, fit_pass, least_error
 from .inputs import DistinctCases
@@ -165,18 +167,19 @@ def fit_average(
     folds: np.ndarray,
     landmarks: np.ndarray | None,
     options: dict[str, Any],
+    channels: ChannelChoice | None = None,
 ) -> tuple[Average, LeftOut]:
     """Return the average of passes fitted to cases, and its decisions at the cases left out.
 
     Squared errors count with `error_weights`, (n_cases,). `folds` are numbers of the cases' folds.
-    `landmarks` are indices of the cases to which solutions are restricted, or None.
+    `landmarks` are indices of the cases to which solutions are restricted, or None. With a metric
+    of the `channels`, decisions at a fold are of a metric that has not seen the fold.
     """
     X = cases.signals
     training = Training(X if landmarks is None else take(X, landmarks))
-    fits = [
-        fit_pass(source, cases, penalties, error_weights, options, training, landmarks=landmarks)
-        for source in sources
-    ]
+    fit = partial(fit_pass, cases=cases, penalties=penalties, options=options, training=training)
+    fits = [_fit(source, partial(fit, landmarks=landmarks), error_weights, channels)
+            for source in sources]  # fmt: skip
     passes, at_penalties, of_blocks = (list(column) for column in zip(*fits, strict=True))
     usual, distances = usual_signals(X, cases.weights, cases.groups)
     pairs = zip(passes, at_penalties, strict=True)
@@ -205,6 +208,32 @@ def fit_average(
     spread = mean_at(at_cases, (residuals[kept] - mean_at(at_cases, residuals[kept])) ** 2)
     table = [fitted.row() | {"weight": w} for fitted, w in zip(passes, weights, strict=True)]
     return average, LeftOut(decisions, blocked, folds, spread, novelties, at_cases, table)
+
+
+def _fit(
+    source: Pass, fit: Callable[..., Any], error_weights: np.ndarray, channels: ChannelChoice | None
+) -> tuple[FittedPass, np.ndarray, np.ndarray]:
+    """Return a fitted pass, and its residuals at cases and blocks left out, as `fit_pass`.
+
+    With a metric of the channels, residuals are of metrics that have not seen the case's fold.
+    """
+    if channels is None:
+        return cast(Any, fit(source, error_weights=error_weights))
+
+    def mixed(transform: np.ndarray) -> Pass:
+        return replace(source, view=replace(source.view, transform=transform))
+
+    parts: list[np.ndarray] = []
+    for fold, transform in enumerate(channels.of_folds):
+        inside = channels.folds == fold
+        _, *residuals = fit(mixed(transform), error_weights=error_weights * inside)
+        parts = parts or [np.zeros_like(part) for part in residuals]
+        for part, of_fold in zip(parts, residuals, strict=True):
+            part[..., inside, :] = of_fold[..., inside, :]
+    at_penalties, of_blocks = parts
+    final = mixed(channels.transform)
+    fitted = fit(final, error_weights=error_weights, judged_by=at_penalties)[0]
+    return fitted, at_penalties, of_blocks
 
 
 def _left_out(

@@ -27,6 +27,7 @@ from ..validation import (
     check_unmasked,
 )
 from .average import Average, Decided, LeftOut, fit_average
+from .channel_choice import choose_channels
 from .condense import condensed
 from .forecast import Forecast, forecast
 from .inputs import DistinctCases, SignalEstimator, of_positive_weight, read_signals
@@ -82,6 +83,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     _fitted: Average
     best_score_: float
     blocked_score_: float
+    channel_metric_: np.ndarray
+    channel_relevance_: np.ndarray
+    channel_names_: list[str] | None
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, **of_targets: Any
@@ -118,6 +122,10 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             folds = generator.permutation(n) % _SCORE_FOLDS
         else:
             folds = (generator.permutation(cases.groups.max() + 1) % _SCORE_FOLDS)[cases.groups]
+        threads = 1 if n <= _ONE_THREAD_CASES else None
+        with threadpool_limits(threads, "blas"):
+            channels = choose_channels(cases, error_weights, self.channel_metric, generator)
+        n_fits = 1 if channels is None else 1 + len(channels.of_folds)
         m = count_landmarks(self.landmarks, n)
         passes, limit = self._plan(checked, X, m)
         unseen = unseen_share(passes, X)
@@ -133,16 +141,23 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         if report:
             report(f"rescntk: {len(passes)} passes over {n} signals")
         least = least_penalty(cases.weights, options["dtype"])
-        with threadpool_limits(1 if n <= _ONE_THREAD_CASES else None, "blas"):
+        with threadpool_limits(threads, "blas"):
             self._fitted, left_out = fit_average(
-                in_time(passes, X, m, limit, report, options),
+                in_time(passes, X, m, limit, report, options, n_fits),
                 cases,
                 checked.get("penalty") or (least, *penalties),
                 error_weights,
                 folds,
                 landmarks,
                 options | {"progress": bool(self.verbose)},
+                channels,
             )
+        unit = np.eye(len(X[0]))
+        self.channel_metric_ = unit if channels is None else channels.transform
+        self.channel_relevance_ = (self.channel_metric_**2).sum(axis=0)
+        self.fold_relevance_ = np.array(
+            [(S**2).sum(axis=0) for S in ([unit] if channels is None else channels.of_folds)]
+        )
         columns = left_out.table[0]
         self.passes_ = {k: np.array([row[k] for row in left_out.table]) for k in columns}
         return left_out
@@ -236,7 +251,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         signals = self._read_again(X)
         decided = self._average.at(signals)
         if watch:
-            self._fitted.usual.warn(signals, decided.novelty)
+            self._fitted.usual.warn(signals, decided.novelty, self.channel_names_)
         return decided
 
     def forecast(self, sizes: Iterable[int], coverage: float = 0.8) -> Forecast:

@@ -76,7 +76,14 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     missing : {"refuse", "interpolate"}, default "refuse"
         Whether signals with missing values (NaN) are refused, or filled in along time: linearly
         between the channel's nearest values, and at its ends with the nearest value. A channel
-        without any value is refused.
+        of a signal without any value gets its mean level in `fit`.
+    channel_metric : {"auto", True, False}, default "auto"
+        Whether a metric of the channels is learned: weights of channels, and combinations of
+        channels that decide together (docs/guide/channels.md). "auto" takes it where it lowers
+        errors at folds, which it has not seen, by more than two standard errors.
+    channel_names : sequence of str, optional
+        Names of the channels, for messages and pictures. Tables of pandas have names, which
+        `predict` compares with the names of `fit`.
     verbose : int, default 0
         Not 0: print how long the passes will take, show each pass' progress, and a line after it.
     class_weight : dict, "balanced" or None, default None
@@ -110,6 +117,13 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     intercept_ : ndarray, (n_outputs,)
         The mean target ±1 of the signals of `fit`, to which `contributions` add, with the offsets.
     classes_ : ndarray
+    channel_metric_ : ndarray, (n_channels, n_channels)
+        The matrix S that takes the place of standardized channels x by S x.
+    channel_relevance_ : ndarray, (n_channels,)
+        The diagonal of SᵀS; 1 without a metric. `rescntk.plots.channels` draws it.
+    fold_relevance_ : ndarray, (n_folds, n_channels)
+        The same of metrics learned without a fold.
+    channel_names_ : list of str or None
     n_channels_ : int
     n_timepoints_ : int, (int, int) or None
         (height, width) of images; None for signals of different lengths.

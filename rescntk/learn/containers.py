@@ -29,12 +29,18 @@ above has a standard deviation of .1 for 1000 numbers of noise."""
 
 
 def as_signals(
-    X: Any, name: str, *, lists: bool, images: bool = False, missing: str | None = None
+    X: Any,
+    name: str,
+    *,
+    lists: bool,
+    images: bool = False,
+    missing: str | None = None,
+    levels: np.ndarray | None = None,
 ) -> Signals | None:
     """Return `X` as checked signals; None if it has fewer than three axes.
 
     With `lists`, signals may differ in length, and are a list. With `images`, X may have four axes.
-    `missing` is as for `complete`.
+    `missing` and `levels` are as for `complete`.
     """
     X = _of_tables(X, name)
     shape = getattr(X, "shape", None)
@@ -73,7 +79,7 @@ def as_signals(
                 what = f"images of shapes {shapes[0]} to {shapes[-1]}, expected one shape"
             raise ValueError(f"{name} has {what}: pad, truncate or resample them ({RESIZE})")
         arrays = (_numbers(x, f"{name}[{i}]") for i, x in enumerate(X))
-        copies = complete([np.array(x, np.float64, ndmin=2) for x in arrays], name, missing)
+        copies = complete([np.array(x, np.float64, ndmin=2) for x in arrays], name, missing, levels)
         return [check_signals(x[None], f"{name}[{i}]")[0] for i, x in enumerate(copies)]
     axes = 1 + len(shapes[0]) if shapes else getattr(X, "ndim", 1)
     if axes < 3:
@@ -81,11 +87,15 @@ def as_signals(
     array = _numbers(X, name)
     if axes > 3 + images:
         raise ValueError(f"{name} has shape {array.shape}, expected {SHAPES}")
-    return check_signals(complete(array, name, missing), name, array.ndim == 4)
+    return check_signals(complete(array, name, missing, levels), name, array.ndim == 4)
 
 
 def split_channels(
-    flat: np.ndarray, n_channels: int, name: str, missing: str | None = None
+    flat: np.ndarray,
+    n_channels: int,
+    name: str,
+    missing: str | None = None,
+    levels: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return flat signals, one channel after the other, as (n_cases, n_channels, n_timepoints)."""
     channels = check_depth(n_channels, "n_channels")
@@ -94,7 +104,9 @@ def split_channels(
             f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = "
             f"{channels}: one channel after the other"
         )
-    return check_signals(complete(flat.reshape(len(flat), channels, -1), name, missing), name)
+    return check_signals(
+        complete(flat.reshape(len(flat), channels, -1), name, missing, levels), name
+    )
 
 
 def looks_transposed(X: Signals) -> bool:
@@ -138,6 +150,21 @@ def _of_tables(X: Any, name: str) -> Any:
     if isinstance(cell, str) or np.ndim(cell) == 0:
         return X
     return [[np.asarray(cell) for cell in row] for row in X.to_numpy()]
+
+
+def names_of_channels(X: Any) -> list[str] | None:
+    """Return the names of the channels of a table, or of the first of a list; None without names.
+
+    Columns are channels; of columns with several levels the last level has the names.
+    """
+    table = X[0] if isinstance(X, (list, tuple)) and len(X) else X
+    if not _is_table(table):
+        return None
+    names = [label[-1] if isinstance(label, tuple) else label for label in table.columns]
+    nested = 0 not in table.shape and np.ndim(table.iloc[0, 0]) > 0
+    channels = table is not X or getattr(X.index, "nlevels", 1) == 2 or nested
+    named = channels and all(isinstance(label, str) for label in names)
+    return names if named else None
 
 
 def _is_table(X: Any) -> bool:

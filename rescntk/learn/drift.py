@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -131,19 +132,27 @@ class UsualSignals:
                 np.where(old.constant == 0, new.constant, 0),
             )
 
-    def warn(self, X: Signals, novelties: np.ndarray) -> None:
-        """Warn of dead channels, and of a batch of 20 signals or more that has drifted."""
+    def warn(self, X: Signals, novelties: np.ndarray, names: Sequence[str] | None = None) -> None:
+        """Warn of dead channels, and of a batch of 20 signals or more that has drifted.
+
+        `names` are the channels' names; numbers take their place.
+        """
+        names = names or [str(channel) for channel in range(len(self.spread))]
         dead = np.where(self.channels.constant == 0, constant_channels(X).sum(axis=0), 0)
         messages = [
-            f"channel {channel} is constant in {count} of {len(X)} signals, and was not in fit"
-            for channel, count in enumerate(dead.tolist())
+            f"channel {name} is constant in {count} of {len(X)} signals, and was not in fit"
+            for name, count in zip(names, dead.tolist(), strict=True)
             if count
         ]
         typical, distance = float(np.median(novelties)), float(np.median(self.distances(X)))
         if len(X) >= _BATCH and (typical > self.line or distance > 1):
             drift = self.compare(X)
-            causes = _listed("levels moved, in deviations", drift.moved, drift.offsets, "+.2g")
-            causes += _listed("gains changed, by the factors", drift.scaled, drift.gains, ".2g")
+            causes = _listed(
+                "levels moved, in deviations", drift.moved, drift.offsets, "+.2g", names
+            )
+            causes += _listed(
+                "gains changed, by the factors", drift.scaled, drift.gains, ".2g", names
+            )
             usual = "95 % of the training signals, left out"
             half = f"levels {distance:.2g} times as far from the mean level as {usual}"
             if typical > self.line:
@@ -231,10 +240,12 @@ def _mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return mean, np.sqrt(squares.sum(axis=0) / np.maximum(count - 1, 1) / count)
 
 
-def _listed(what: str, named: np.ndarray, values: np.ndarray, form: str) -> list[str]:
+def _listed(
+    what: str, named: np.ndarray, values: np.ndarray, form: str, names: Sequence[str]
+) -> list[str]:
     """Return the channels that are named, with their values, as no or one part of a sentence."""
     places = np.flatnonzero(named)
-    each = ", ".join(f"{values[c]:{form}} in channel {c}" for c in places[:_NAMED])
+    each = ", ".join(f"{values[c]:{form}} in channel {names[c]}" for c in places[:_NAMED])
     more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
     return [f"{what}: {each}{more}"] if len(places) else []
 

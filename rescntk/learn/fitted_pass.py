@@ -154,13 +154,15 @@ def fit_pass(
     training: Training,
     *,
     landmarks: np.ndarray | None = None,
+    judged_by: np.ndarray | None = None,
 ) -> tuple[FittedPass, np.ndarray, np.ndarray]:
     r"""Return the fitted pass, and residuals at cases left out.
 
     Leave-one-out residuals are (n_penalties, n_cases, n_outputs). Residuals of whole blocks left
     out (`DistinctCases.blocks`), (n_cases, n_outputs), are of the pass' penalty. Penalties are in
     units of the kernel's diagonal, which is 1. `landmarks` are indices of the signals to which the
-    solution is restricted, and which `training` has. The scale
+    solution is restricted, and which `training` has. Where a metric of the channels has seen all
+    cases, `judged_by` are other residuals, by which the penalty is chosen. The scale
     :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` of the Gaussian process maximizes
     the marginal likelihood; cases of weights w have I/w for I.
     """
@@ -174,6 +176,7 @@ def fit_pass(
         K = source(signals, **options)
         spectrum = spectrum_of(K, weights)
         residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
+        residuals = residuals if judged_by is None else judged_by
         choice, error = least_error(residuals, error_weights)
         of_blocks = spectrum.leave_one_out(
             Y, penalties[choice], intercept=True, groups=cases.blocks
@@ -197,7 +200,7 @@ def fit_pass(
             groups=groups,
             **options,
         )
-        residuals = cast(np.ndarray, ridge.errors)
+        residuals = cast(np.ndarray, ridge.errors if judged_by is None else judged_by)
         choice, error = least_error(residuals, error_weights)
         rows = cast(np.ndarray, ridge.rows)
         of_blocks = ridge.regression.leave_one_out(

@@ -15,8 +15,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from .._version import __version__
-from ..validation import check_choice, check_shape
-from .containers import RESIZE, SHAPES, as_signals, looks_transposed, split_channels
+from ..validation import check_choice, check_shape, is_sequence
+from .containers import (
+    RESIZE,
+    SHAPES,
+    as_signals,
+    looks_transposed,
+    names_of_channels,
+    split_channels,
+)
 from .missing import INTERPOLATE, MISSING
 from .views import Signals, take
 
@@ -24,7 +31,7 @@ _RANGE = 1e12
 """Largest ratio of two weights above 0. A larger ratio leaves fewer digits to the light signals: at
 1e14 leave-one-out errors are of no use, at 1e30 decisions are NaN (16 signals, 12 time points)."""
 
-_BLOCKS = 10
+BLOCKS = 10
 """Blocks of the file that are left out in turn. Raising it leaves smaller blocks out, which hide
 less. Chosen by custom, not measured."""
 
@@ -100,7 +107,8 @@ def read_signals(
     lengths, (height, width) for images. Elsewhere signals must have this shape.
     """
     missing = check_choice(estimator.missing, "missing", MISSING)
-    signals: Any = as_signals(X, "X", lists=True, images=images, missing=missing)
+    levels = None if reset else getattr(estimator, "channel_levels_", None)
+    signals: Any = as_signals(X, "X", lists=True, images=images, missing=missing, levels=levels)
     if signals is None:
         options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": False}
         try:
@@ -118,11 +126,15 @@ def read_signals(
                 raise
             message = f"{error}: signals of other lengths can be resampled ({RESIZE})"
             raise ValueError(message) from None
-        signals = split_channels(flat, n_channels, "X", missing)
+        signals = split_channels(flat, n_channels, "X", missing, levels)
     channels, length = len(signals[0]), getattr(signals, "shape", (0, 0, None))[2:]
     length = length if len(length) == 2 else length[0]
     if reset:
         estimator.n_channels_, estimator.n_timepoints_ = channels, length
+        if missing == INTERPOLATE:
+            estimator.channel_levels_ = np.mean([x.reshape(channels, -1).mean(axis=1)
+                                                 for x in signals], axis=0)  # fmt: skip
+        estimator.channel_names_ = _channel_names(estimator, X, channels)
         if looks_transposed(signals):
             warnings.warn(
                 f"X has {_in_words(channels, length)} and looks transposed: expected {SHAPES}; "
@@ -137,7 +149,27 @@ def read_signals(
             f"same as in fit: {_in_words(estimator.n_channels_, estimator.n_timepoints_)}"
             f"{_remedy(estimator, X, channels, length)}"
         )
+    names, given = estimator.channel_names_, names_of_channels(X)
+    if not reset and names is not None and given not in (None, names):
+        raise ValueError(
+            f"X has the channels {', '.join(given)}, expected the channels of fit in the same "
+            f"order: {', '.join(names)}"
+        )
     return signals
+
+
+def _channel_names(estimator: Any, X: Any, n_channels: int) -> list[str] | None:
+    """Return the names of the channels: the estimator's ``channel_names``, or a table's."""
+    given = getattr(estimator, "channel_names", None)
+    if given is None:
+        return names_of_channels(X)
+    names = list(given) if is_sequence(given) else [given]
+    texts = all(isinstance(name, str) for name in names)
+    if not texts or len(set(names)) != n_channels or len(names) != n_channels:
+        raise ValueError(
+            f"channel_names is {given!r}, expected {n_channels} different texts, one a channel"
+        )
+    return names
 
 
 def _remedy(estimator: Any, X: Any, channels: int, length: Any) -> str:
@@ -228,7 +260,7 @@ def _blocks_of_file(
     for label in [None] if labels is None else np.unique(labels):
         members = np.arange(n) if label is None else np.flatnonzero(labels == label)
         before = np.searchsorted(np.sort(first[members]), first[members])
-        blocks[members] = before * _BLOCKS // len(members)
+        blocks[members] = before * BLOCKS // len(members)
     if labels is not None and blocks.max() == 0:
         return _blocks_of_file(first, None, groups)
     return blocks

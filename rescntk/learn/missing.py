@@ -23,12 +23,14 @@ OPTION = "missing='interpolate' (rescntk fit --missing interpolate) fills them i
 """The option that fills missing values in, for messages."""
 
 
-def complete(X: S, name: str, missing: str | None = None) -> S:
+def complete(X: S, name: str, missing: str | None = None, levels: np.ndarray | None = None) -> S:
     """Return signals without NaN, or raise a ValueError that names the first place without a value.
 
     With `missing` "interpolate", values are interpolated between the nearest time points of the
     channel that have values, linearly in the number of the time point; before the first and after
-    the last of these points values are constant. Images are refused, and so is infinity. Without
+    the last of these points values are constant. A channel of a signal without any value is dead:
+    it gets its level, of `levels` (n_channels,) or by default of the other signals. Images are
+    refused, and so is infinity. Without
     `missing` messages do not name the option. Signals that are not of floats are returned as given.
     """
     incomplete, gaps = [], 0
@@ -55,8 +57,10 @@ def complete(X: S, name: str, missing: str | None = None) -> S:
             f"finite numbers: {option}fill them in first ({IMPUTE})"
         )
     filled: Any = X.copy() if isinstance(X, np.ndarray) else list(X)
+    if levels is None and any(bad.all(axis=1).any() for _, bad in incomplete):
+        levels = _levels(X, name)
     for case, bad in incomplete:
-        filled[case] = _interpolated(X[case], bad, name, case)
+        filled[case] = _interpolated(X[case], bad, levels)
     return filled
 
 
@@ -67,15 +71,27 @@ def _place(case: int, bad: np.ndarray) -> str:
     return f"case {case}, channel {channel}, {where}"
 
 
-def _interpolated(x: np.ndarray, bad: np.ndarray, name: str, case: int) -> np.ndarray:
+def _levels(X: Signals, name: str) -> np.ndarray:
+    """Return the mean of each channel's values, (n_channels,), or raise a ValueError for none."""
+    exponent = moderate_exponent([np.nan_to_num(x) for x in X])
+    points = np.concatenate([np.ldexp(x, -exponent) for x in X], axis=1)
+    known = ~np.isnan(points)
+    empty = np.flatnonzero(~known.any(axis=1))
+    if len(empty):
+        raise ValueError(
+            f"{name} has no value in channel {empty[0]} of any case, expected at least one: leave "
+            f"out the channel"
+        )
+    return np.ldexp(np.mean(points, axis=1, where=known), exponent)
+
+
+def _interpolated(x: np.ndarray, bad: np.ndarray, levels: np.ndarray | None) -> np.ndarray:
     """Return a signal (n_channels, n_timepoints) with numbers in the place of the `bad` ones."""
     exponent = moderate_exponent(np.where(bad, 0.0, x))  # differences of large values stay finite
     x, times = np.ldexp(x, -exponent), np.arange(x.shape[1])
     for channel, (values, gone) in enumerate(zip(x, bad, strict=True)):
-        if gone.all():
-            raise ValueError(
-                f"{name} has no value in channel {channel} of case {case}, expected at least one "
-                f"to interpolate from: leave out the case or the channel"
-            )
+        if levels is not None and gone.all():
+            values[:] = np.ldexp(levels[channel], -exponent)
+            continue
         values[gone] = np.interp(times[gone], times[~gone], values[~gone])
     return np.ldexp(x, exponent)

@@ -70,6 +70,8 @@ class EstimatorParameters:
     dtype: str = "float32"
     n_jobs: int | None = None
     n_channels: int = 1
+    channel_metric: bool | str = "auto"
+    channel_names: Sequence[str] | None = None
     missing: str = "refuse"
     verbose: int = 0
 

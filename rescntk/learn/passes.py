@@ -328,15 +328,18 @@ def in_time(
     limit: float,
     report: Callable[[str], None] | None,
     options: dict[str, Any],
+    n_fits: int = 1,
 ) -> Iterator[Pass]:
     """Yield the first pass, and the passes that are expected to end within a limit in seconds.
 
-    `report` takes lines of text: the time of all passes, before they start, and each pass.
+    `report` takes lines of text: the time of all passes, before they start, and each pass. Each
+    pass is fitted `n_fits` times.
     """
     start = time.perf_counter()
     works = [each_pass.work(X, n_landmarks) for each_pass in passes]
     if report:
-        report(f"about {_seconds_per_work(passes[0], X, options) * sum(works):.2g} s")
+        seconds = n_fits * _seconds_per_work(passes[0], X, options) * sum(works)
+        report(f"about {seconds:.2g} s")
     done = 0.0
     for number, (next_pass, work) in enumerate(zip(passes, works, strict=True), 1):
         line = f"[{number}/{len(passes)}] {next_pass.describe()}: "

@@ -57,7 +57,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     effort, passes, max_length, block_statistics, spectra, standardize, first_differences, constant
         As for `ResidualKernelClassifier`, as all parameters.
     time_scale, filter_size, input_filter_size, dilation, head, kind, depth, alpha, landmarks
-    random_state, engine, dtype, n_jobs, n_channels, missing, verbose
+    random_state, engine, dtype, n_jobs, n_channels, missing, channel_metric, channel_names, verbose
     penalty : float or sequence, optional
         The default also has 1e-4, 1e-3 … 10.
 
@@ -65,7 +65,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     ----------
     intercept_ : ndarray, (n_targets,)
         The mean target of `fit`, to which `contributions` add.
-    passes_, n_channels_, n_timepoints_, fit_seconds_
+    passes_, channel_metric_, channel_relevance_, fold_relevance_, channel_names_
+    n_channels_, n_timepoints_, fit_seconds_
         As for `ResidualKernelClassifier`. Errors are in units of the targets' variances.
     best_score_ : float
         R² over all targets of leave-one-out predictions, as for `ResidualKernelClassifier`.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from .mixing import ChannelMix, fit_mix
 from .spectra import (
     energy_of_bands,
     hann_window,
@@ -120,10 +121,9 @@ class View:
     """Settings by which signals are prepared for the network, and the scales that `fit` measures.
 
     `ResidualKernelClassifier` documents the settings; their defaults leave the signals unchanged.
-    Steps in order: each signal by itself, blocks, scales, differences, more channels. Only blocks
-    change the number of points: a point of the view belongs to the time points of its block.
-    Scales of time points come after differences.
-    The longest training signal decides the length of a block. First differences, central inside a
+    Steps in order: each signal by itself, blocks, scales, differences, scales of time points, more
+    channels. Only blocks change the number of points: a point of the view belongs to the time
+    points of its block. The longest training signal decides the length of a block. First differences, central inside a
     signal, are scaled to the standard deviation of their channel. The constant channel has the root
     mean square r of the signals. The channels of time are s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d)
     at time point j of d, for C channels and the `time_scale` s. Images have blocks, differences and
@@ -137,12 +137,15 @@ class View:
     constant: bool = False
     time_scale: float = 0.0
     spectra: bool | str = False
+    transform: np.ndarray | None = field(default=None, compare=False, repr=False)
+    """A metric S of the channels. Its `mix` of channels comes first of all steps."""
+    mix: ChannelMix | None = field(default=None, compare=False, repr=False)
     block: int = field(default=1, compare=False)
     """Number of time points that are averaged; 1 leaves signals unchanged."""
     exponent: int = field(default=0, compare=False)
     """Signals are divided by 2 to this power first (`moderate_exponent`)."""
     mean: np.ndarray = field(default_factory=lambda: np.zeros(1), compare=False)
-    """Subtrahend of each channel, after shortening. Block statistics have 0."""
+    """Subtrahend of each channel, after shortening; 0 of block statistics."""
     scale: np.ndarray = field(default_factory=lambda: np.ones(1), compare=False)
     """Divisor of each channel. Block statistics, the means too, get a root mean square of 1."""
     difference_scale: np.ndarray = field(default_factory=lambda: np.ones(1), compare=False)
@@ -169,6 +172,9 @@ class View:
         weights = np.ones(len(X)) if case_weights is None else case_weights
         block = block_size(seen_length(longest_side(X), self.spectra), self.max_length)
         view = replace(self, block=block, exponent=moderate_exponent(X))
+        if self.transform is not None:
+            scale_of = partial(standard_scale, case_weights=weights)
+            view = replace(view, mix=fit_mix(self.transform, each(view._mixed, X), scale_of))
         shortened = each(view._scaled, X)
         mean, scale = np.zeros(len(shortened[0])), np.ones(len(shortened[0]))
         if view._short_time:
@@ -177,7 +183,8 @@ class View:
             scale = _root_mean_square(shortened, weights)
         elif self.standardize:
             mean, scale = standard_scale(shortened, weights)
-        view = replace(view, mean=mean, scale=np.where(scale > 0, scale, 1.0))
+        scale = np.where(scale > 0, scale, 1.0) / view._mix_weights(len(scale))
+        view = replace(view, mean=mean, scale=scale)
         scaled, rise = each(view._scaled, X), np.zeros(len(mean))
         if self.first_differences:
             rise = standard_scale(each(_first_differences, scaled), weights)[1]
@@ -186,12 +193,13 @@ class View:
         view = replace(view, difference_scale=np.where(rise > 0, ratio, 0.0))
         if self.standardize == POINT:
             mean, scale = _scale_of_points(view._with_differences(np.asarray(scaled)), weights)
+            scale = scale / by_channel(view._mix_weights(len(scale)), scale[None])
             view = replace(view, point_mean=mean, point_scale=scale)
         squares = _root_mean_square(each(view._with_differences, scaled), weights) ** 2
         return replace(view, level=float(np.sqrt(np.mean(squares))) or 1.0)
 
     def __call__(self, X: Signals) -> Signals:
-        """Return the signals as the network sees them: more channels, fewer time points."""
+        """Return the signals as the network sees them: more channels, fewer points."""
         with np.errstate(over="ignore", invalid="ignore"):
             views = each(self._prepare, X)
         if not all(np.isfinite(view).all() for view in views):
@@ -205,15 +213,22 @@ class View:
     def adjoint(self, X: Signals, slopes: Signals) -> Signals:
         """Return derivatives by signals X from derivatives by the view's signals, ``view(X)``.
 
-        Both are as the signals they belong to. Each step has its adjoint beside it, with its name.
+        Each step has its adjoint beside it, with its name.
         """
         if isinstance(X, np.ndarray):
             return self._adjoint(X, np.asarray(slopes))
         pairs = zip(X, slopes, strict=True)
         return [self._adjoint(x[None], of_x[None])[0] for x, of_x in pairs]
 
+    def _mix_weights(self, n_channels: int) -> np.ndarray:
+        """Return the weight of the mixed channel that each of the view's channels is made of."""
+        if self.mix is None:
+            return np.ones(n_channels)
+        count = n_channels // len(self.mix.weights)
+        return (np.repeat if self._short_time else np.tile)(self.mix.weights, count)
+
     def _adjoint(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        X = np.ldexp(X, -self.exponent)
+        X = self._mixed(X)
         each_signal = _standardized(X) if self.standardize == EACH else X
         c, n_axes = len(self.mean), X.ndim - 2
         first = 0 if self.first_differences == ONLY else c
@@ -234,6 +249,7 @@ class View:
             gradient = whole_spectra_adjoint(each_signal, gradient) if whole else gradient
         if self.standardize == EACH:
             gradient = _standardized_adjoint(X, gradient)
+        gradient = gradient if self.mix is None else self.mix.adjoint(gradient)
         return np.ldexp(gradient, -self.exponent)
 
     def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -245,7 +261,7 @@ class View:
         """
         axes = x.shape[1:]
         if self.spectra == WHOLE:
-            return shares @ energy_of_bands(np.ldexp(x, -self.exponent), self.block)
+            return shares @ energy_of_bands(self._mixed(x[None])[0], self.block)
         if not self._short_time:
             shares = shares.reshape(*shares.shape[:-1], *(-(-d // self.block) for d in axes))
             for length in reversed(axes):  # the last axis; it becomes the first one of pixels
@@ -271,8 +287,12 @@ class View:
             parts.append(np.broadcast_to(time, (n, 2, *axes)))
         return np.concatenate(parts, axis=1)
 
-    def _scaled(self, X: np.ndarray) -> np.ndarray:
+    def _mixed(self, X: np.ndarray) -> np.ndarray:
         X = np.ldexp(X, -self.exponent)
+        return X if self.mix is None else self.mix(X)
+
+    def _scaled(self, X: np.ndarray) -> np.ndarray:
+        X = self._mixed(X)
         if self.standardize == EACH:
             X = _standardized(X)
         if self._short_time:

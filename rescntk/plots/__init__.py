@@ -3,12 +3,13 @@
 from .changes import counterfactual, learned_signals
 from .curves import eigenvalue_decay, functions_on_circle, receptive_fields
 from .depth import condition_numbers, limit_distances
-from .learning import contributions, gram_matrix, pass_weights
+from .learning import channels, contributions, gram_matrix, pass_weights
 from .samples import forecast, learning_curve
 from .style import SIZE, figure
 
 __all__ = [
     "SIZE",
+    "channels",
     "condition_numbers",
     "contributions",
     "counterfactual",

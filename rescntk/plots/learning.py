@@ -14,6 +14,10 @@ _MEASURED = ("weight", "error", "seconds", "penalty")
 """Columns that are not settings of a pass."""
 
 
+_MOST_CHANNELS = 20
+"""Most channels that are drawn. Raising it draws a higher picture. Chosen by taste."""
+
+
 def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = "kernel") -> Any:
     """Draw a kernel matrix sorted by class, with lines between the classes.
 
@@ -95,6 +99,42 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     ax.set(xlabel="weight of a pass", xlim=(0, 1.3 * weights.max()), ylim=(len(names) - 0.6, -0.8))
     ax.set_yticks(places - 0.4, names, ha="left")  # a pass's name is above its bar
     ax.tick_params(axis="y", length=0, pad=-4)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def channels(model: Any, ax: Any = None) -> Any:
+    """Draw the relevance of each channel, and the combination of channels that decides most.
+
+    A bar is a channel's relevance in the model, the most relevant on top, at most 20. 1 is the
+    mean. A line reaches from the least to the greatest relevance of metrics that were learned
+    without a fold. The colour is the channel's sign in the leading combination: channels of
+    opposite colours are subtracted. Channels that hold the same information share the relevance.
+
+    Parameters
+    ----------
+    model : ResidualKernelClassifier or ResidualKernelRegressor
+        Fitted to signals of several channels.
+    ax : matplotlib Axes, by default those of a new figure; returned
+    """
+    attributes = "channel_relevance_", "channel_metric_"
+    check_drawn(model, "model", "a fitted classifier or regressor", *attributes)
+    relevance, S = model.channel_relevance_, model.channel_metric_
+    if len(relevance) == 1:
+        raise ValueError("model has one channel, expected two or more to compare")
+    order = np.argsort(-relevance, kind="stable")[:_MOST_CHANNELS]
+    leading = np.linalg.eigh(S.T @ S)[1][:, -1]
+    leading = leading * np.sign(leading[order[0]] or 1.0)
+    names = model.channel_names_ or [f"channel {c}" for c in range(len(relevance))]
+    places, of_folds = np.arange(len(order)), model.fold_relevance_[:, order]
+    ax = axes(ax, (6.4, 1.2 + 0.28 * len(order)))
+    colours = [BLUE if leading[c] >= 0 else VERMILION for c in order]
+    ax.barh(places, relevance[order], color=colours, height=0.6)
+    ax.hlines(places, of_folds.min(axis=0), of_folds.max(axis=0), color="0.2", linewidth=1.2)
+    ax.axvline(1.0, color="0.5", linewidth=0.8, linestyle=":")
+    ax.set_yticks(places, [shown_name(names[c]) for c in order])
+    ax.set(ylim=(len(order) - 0.4, -0.6), xlabel="relevance in this model (mean 1)")
+    ax.tick_params(axis="y", length=0)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import SignalList, channels_and_length
-from ..engines.protocol import Tick, blocks
+from ..engines.protocol import Tick, blocks, silent
 from ..progress import progress_bar
 from ..validation import check_batch, check_depth, check_integer, check_kernel, check_targets
 from .checks import check_gradients, check_share, in_range, kernel_gradients, kernel_matrix
@@ -103,21 +103,42 @@ def channel_metric(
     check_gradients(kernel, signals, options)
     share, n_steps = check_share(identity, "identity"), check_depth(steps, "steps")
     n_cases, seed = check_depth(cases, "cases"), check_integer(random_state, "random_state", 0)
-    chosen = np.sort(np.random.default_rng(seed).permutation(len(signals))[:n_cases])
-    S = M = unit
-    total = n_steps * Y.shape[1] * len(chosen)
+    total = n_steps * Y.shape[1] * min(n_cases, len(signals))
     with progress_bar(progress, total, "gradient", name="channel_metric") as tick:
+        S = unit
         for _ in range(n_steps):
-            Z = _transformed(S, signals)
-            coefficients, centres, _ = _least_error_ridge(kernel, Z, Y, seed, options)
-            products = _gradient_products(kernel, Z, chosen, coefficients, centres, options, tick)
-            M = S @ products @ S
-            if not (trace := np.trace(M)) > 0.0:
-                raise ValueError("kernel has gradients of 0 at X, expected signals that change it")
-            M = (1.0 - share) * len(M) / trace * M + share * unit
-            values, V = np.linalg.eigh(M)
-            S = V * np.sqrt(np.maximum(values, 0.0)) @ V.T
+            S, M = next_metric(kernel, signals, Y, S, share, n_cases, seed, options, tick)
     return ChannelMetric(S, M.diagonal().copy())
+
+
+def next_metric(
+    kernel: Any, X: Any, Y: np.ndarray, S: np.ndarray, identity: float, cases: int, seed: int,
+    options: dict[str, Any], tick: Tick = silent, case_weights: np.ndarray | None = None,
+    signs: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Return the root of M of a step from the metric S, and M; targets are centred.
+
+    M has the share `identity` of the identity, and is in the channels of X. With `signs` targets
+    are added up at each signal with random signs: in the mean M is the same, in less time.
+    """
+    Z = transformed(S, X)
+    coefficients, centres, _ = least_error_ridge(kernel, Z, Y, seed, options, case_weights)
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.permutation(len(X))[:cases])
+    combinations = np.eye(Y.shape[1])[:, None].repeat(len(chosen), axis=1)
+    if signs:
+        combinations = rng.choice([-1.0, 1.0], (1, len(chosen), Y.shape[1]))
+    if case_weights is not None:
+        combinations = combinations * np.sqrt(case_weights[chosen])[:, None]
+    products = np.zeros((len(S), len(S)))
+    for rows in combinations @ coefficients.T:
+        products += _gradient_products(kernel, Z, chosen, rows, centres, options, tick)
+    M = S.T @ products @ S
+    if not (trace := np.trace(M)) > 0.0:
+        raise ValueError("kernel has gradients of 0 at X, expected signals that change it")
+    M = (1.0 - identity) * len(M) / trace * M + identity * np.eye(len(M))
+    values, V = np.linalg.eigh(M)
+    return V * np.sqrt(np.maximum(values, 0.0)) @ V.T, M
 
 
 @in_range
@@ -153,64 +174,88 @@ def channel_weights(
     errors = np.ones(len(unit))
     with progress_bar(progress, len(unit), "channel", name="channel_weights") as tick:
         for c, selection in enumerate(unit):
-            channel = _transformed(selection[None], signals)
+            channel = transformed(selection[None], signals)
             if any(x.any() for x in channel):
-                errors[c] = _least_error_ridge(kernel, channel, Y, 0, options)[2]
+                errors[c] = least_error_ridge(kernel, channel, Y, 0, options)[2]
             tick(1)
+    return weights_of_errors(errors)
+
+
+def weights_of_errors(errors: np.ndarray) -> np.ndarray:
+    """Return weights of channels, (n_channels,), by errors as shares of the targets' variance."""
     relevance = np.maximum(0.0, 1.0 - errors) + _FLOOR
     return np.asarray(np.sqrt(relevance / relevance.mean()))
 
 
-def _least_error_ridge(
-    kernel: Any, X: Any, Y: np.ndarray, seed: int, options: dict[str, Any]
-) -> tuple[np.ndarray, np.ndarray, float]:
+def least_error_ridge(
+    kernel: Any, X: Any, Y: np.ndarray, seed: int, options: dict[str, Any],
+    case_weights: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, float]:  # fmt: skip
     """Return the ridge regression, with an intercept, of least squared leave-one-out error.
 
     Its coefficients (n_centres, n_targets), the places of its centres among the signals, and its
     error as a share of the variance of Y, which is centred.
     """
     if len(X) <= _MOST_CENTRES:
-        K, centres = kernel_matrix(kernel, X, **options), np.arange(len(X))
-        penalties = PENALTIES * (K.diagonal().mean() or 1.0)
-        spectrum = decompose(K, clip=True)
-        errors = spectrum.leave_one_out(Y, penalties, intercept=True)
-        coefficients = spectrum.with_intercept(Y, penalties)[0]
-    else:
-        low = pivoted_factor(kernel, X, _MOST_CENTRES, seed, options)
-        penalties = PENALTIES * (low.factor**2).sum(axis=1).mean()
-        ridge = restricted_ridge(
-            kernel, X, Y, low, penalties, intercept=True, leave_one_out=True, **options
-        )
-        errors, coefficients = np.asarray(ridge.errors), ridge.coefficients
-        centres = ridge.features.landmarks
-    squares = (errors**2).sum(axis=(1, 2))
+        ridge = ridge_of_matrix(kernel_matrix(kernel, X, **options), Y, case_weights)
+        return ridge[0], np.arange(len(X)), ridge[1]
+    low = pivoted_factor(kernel, X, _MOST_CENTRES, seed, options)
+    penalties = PENALTIES * (low.factor**2).sum(axis=1).mean()
+    restricted = restricted_ridge(
+        kernel, X, Y, low, penalties, intercept=True, leave_one_out=True,
+        case_weights=case_weights, **options,
+    )  # fmt: skip
+    best, error = _least_error(np.asarray(restricted.errors), Y, case_weights)
+    return restricted.coefficients[best], restricted.features.landmarks, error
+
+
+def ridge_of_matrix(
+    K: np.ndarray, Y: np.ndarray, case_weights: np.ndarray | None = None
+) -> tuple[np.ndarray, float, np.ndarray]:
+    """Return coefficients of the least error, this error, and errors of cases left out.
+
+    The first two are as by `least_error_ridge`, the last (n_penalties, n_cases, n_targets).
+    """
+    penalties = PENALTIES * (K.diagonal().mean() or 1.0)
+    spectrum = decompose(K, case_weights, clip=True)
+    errors = spectrum.leave_one_out(Y, penalties, intercept=True)
+    best, error = _least_error(errors, Y, case_weights)
+    return spectrum.with_intercept(Y, penalties[best])[0], error, errors
+
+
+def _least_error(
+    errors: np.ndarray, Y: np.ndarray, case_weights: np.ndarray | None
+) -> tuple[int, float]:
+    """Return the place of the penalty of least squared error, and it as a share of Y's squares."""
+    shares = np.ones(len(Y)) if case_weights is None else case_weights
+    squares = (errors**2).sum(axis=2) @ shares
     best = int(squares.argmin())
-    return coefficients[best], centres, float(squares[best] / (Y**2).sum())
+    return best, float(squares[best] / (shares @ (Y**2).sum(axis=1)))
 
 
 def _gradient_products(
-    kernel: Any, X: Any, cases: np.ndarray, coefficients: np.ndarray, centres: np.ndarray,
+    kernel: Any, X: Any, cases: np.ndarray, weights: np.ndarray, centres: np.ndarray,
     options: dict[str, Any], tick: Tick,
 ) -> np.ndarray:  # fmt: skip
     """Return the sum of outer products of gradients at some cases, (n_channels, n_channels).
 
-    Gradients are in units of the largest number in X, so that their squares stay in range.
+    The gradient at a case is of its kernels with the centres times a row of weights. Gradients are
+    in units of the largest number in X, so that their squares stay in range.
     """
     exponent = np.frexp(max(np.abs(x).max() for x in X))[1]
-    products = np.zeros((channels_and_length(X)[0],) * 2)
-    for column in coefficients.T:
-        for part in blocks(0, len(cases), _CASES):
-            signals, weights = X[cases[part]], np.tile(column, (len(cases[part]), 1))
-            for gradient in kernel_gradients(
-                kernel, signals, X[centres], weights, options, fixed_Z=True
-            ):
-                g = np.ldexp(gradient.astype(np.float64), exponent).reshape(len(products), -1)
-                products += g @ g.T
-            tick(len(signals))
+    products, centre_signals = np.zeros((channels_and_length(X)[0],) * 2), X[centres]
+    for part in blocks(0, len(cases), _CASES):
+        signals = X[cases[part]]
+        for gradient in kernel_gradients(
+            kernel, signals, centre_signals, weights[part], options, fixed_Z=True
+        ):
+            g = np.ldexp(gradient.astype(np.float64), exponent).reshape(len(products), -1)
+            products += g @ g.T
+        tick(len(signals))
     return products
 
 
-def _transformed(matrix: np.ndarray, X: Any) -> Any:
+def transformed(matrix: np.ndarray, X: Any) -> Any:
     """Return signals or images whose channels are a matrix times the channels of X."""
     if isinstance(X, SignalList):
         return SignalList([matrix @ x for x in X])

@@ -192,10 +192,12 @@ def test_time_points_are_standardized(rng):
         ({"spectra": "whole"}, (1,)),
     ],
 )
-def test_adjoint_has_the_derivatives_of_the_view(rng, settings, axes):
+@pytest.mark.parametrize("metric", [None, [[1.0, 0.3], [-0.8, 0.2]]])
+def test_adjoint_has_the_derivatives_of_the_view(rng, settings, axes, metric):
     """Against central differences; an exponent of two is part of the view."""
     X = np.ldexp(rng.standard_normal((4, 2, *axes)) + 0.5, 400)
-    view = views.View(**settings).fit(X)
+    transform = None if metric is None else np.array(metric)
+    view = views.View(**settings, transform=transform).fit(X)
     slopes, step = rng.standard_normal(view(X).shape), rng.standard_normal(X.shape)
     found = np.ldexp(view.adjoint(X, slopes), 400)
     size = 1e-5
@@ -206,3 +208,34 @@ def test_adjoint_has_the_derivatives_of_the_view(rng, settings, axes):
     np.testing.assert_allclose(products, expected, atol=1e-8 * scale)
     as_list = view.adjoint(list(X), list(slopes))
     np.testing.assert_array_equal(np.array(as_list), view.adjoint(X, slopes))
+
+
+@pytest.mark.parametrize("standardize", [True, "each", "point"])
+@pytest.mark.parametrize("spectra", [False, True, "whole"])
+def test_weights_of_channels_stay_after_standardization(rng, standardize, spectra):
+    """A metric acts on standardized channels; the view's channels keep their relative sizes."""
+    X = rng.standard_normal((30, 3, 24)) * np.array([[1.0], [10.0], [0.1]]) + 5.0
+    weights = np.array([1.5, 0.8, 0.3])
+    settings = {"standardize": standardize, "spectra": spectra, "max_length": 6}
+    settings["first_differences"] = spectra is False
+    plain = views.View(**settings).fit(X)(X)
+    weighed = views.View(**settings, transform=np.diag(weights)).fit(X)(X)
+    size, expected = (np.sqrt((seen**2).mean(axis=(0, 2))) for seen in (weighed, plain))
+    of_channels = weights / np.sqrt((weights**2).mean())
+    each = len(size) // 3
+    of_channels = np.repeat(of_channels, each) if spectra is True else np.tile(of_channels, each)
+    # Short-time spectra have one scale for all channels, which standardized channels share.
+    np.testing.assert_allclose(size, of_channels * expected, rtol=0.2 if spectra is True else 1e-6)
+
+
+def test_metric_is_the_matrix_times_standardized_channels(rng):
+    X = rng.standard_normal((9, 3, 12)) * np.array([[1.0], [10.0], [0.1]]) + 5.0
+    X[:, 1] = 7.0  # a constant channel plays no part
+    S = rng.standard_normal((3, 3))
+    seen = views.View(transform=S).fit(X)(X)
+    Z = (X - X.mean(axis=(0, 2), keepdims=True)) / X.std(axis=(0, 2), keepdims=True)
+    expected = np.einsum("ij,njt->nit", S, np.where(np.arange(3)[:, None] == 1, 0.0, Z))
+    expected /= np.sqrt(expected.var(axis=(0, 2)).mean())
+    np.testing.assert_allclose(seen, expected, atol=1e-12)
+    as_list = views.View(transform=S).fit(list(X))(list(X))
+    np.testing.assert_allclose(np.array(as_list), seen, atol=1e-12)
