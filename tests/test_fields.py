@@ -142,7 +142,6 @@ ROOMS = {
         lambda n: [list(map(np.shape, each)) for each in rk.finite.init(0, n, 2, 4).inner],
         NOT_SHAPE - {"trained"} | {"outer_filter_size", "dilation"},
     ),
-    "finite.kernel_flow": Room(lambda n: rk.finite.kernel_flow(n, X, np.arange(3.0), [0.1])),
     "finite.ntk": Room(sampled("ntk")),
     "finite.samples": Room(lambda n: rk.finite.samples(0, n, X, 4, 2)),
     "finite.train": Room(sampled("train", np.arange(3.0), 0.1, 1)),
@@ -189,16 +188,7 @@ ROOMS = {
         lambda n: [row.n for row in learning.sample_complexity(n, 2, 4, 2, "ntk")], SCALES
     ),
     "theory.spectrum.cost": Room(lambda n: spectrum.cost(n, 2, 8, 2, nodes=3), NOT_SHAPE),
-    "theory.spectrum.decay_exponents": Room(
-        lambda n: [d.eigenvalues for d in spectrum.decay_exponents(n, 2, 4, 8, "ntk", pixels=[[0]])]
-    ),
     "theory.spectrum.eigenvalues": Room(lambda n: spectrum.eigenvalues(n, 2, 4, 2, "ntk")),
-    "theory.spectrum.singularity_exponent": Room(
-        lambda n: [
-            spectrum.singularity_exponent(n, 3, 12, range(p), "ntk", "gap") for p in range(1, 7)
-        ],
-        {"skip", "trained", *CONSTANTS},
-    ),
 }
 """Functions by their names in `rescntk`."""
 
@@ -297,4 +287,4 @@ def test_no_function_of_a_network_is_left_out():
             if {"network", "networks", "family"} & names:
                 found.add(".".join(filter(None, (part, name))))
     assert found <= ROOMS.keys()
-    assert len(found) > 25
+    assert len(found) > 20

@@ -12,13 +12,12 @@ if find_spec("jax") is None or find_spec("optax") is None:
 from .forward import apply
 from .sampling import Concentration, ConcentrationRow, KernelEstimate, concentration, gpk, samples
 from .tangent import ntk
-from .training import Flow, Training, kernel_flow, train
+from .training import Training, train
 from .weights import Layer, Parameters, init
 
 __all__ = [
     "Concentration",
     "ConcentrationRow",
-    "Flow",
     "KernelEstimate",
     "Layer",
     "Parameters",
@@ -27,7 +26,6 @@ __all__ = [
     "concentration",
     "gpk",
     "init",
-    "kernel_flow",
     "ntk",
     "samples",
     "train",

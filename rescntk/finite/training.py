@@ -10,15 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from .. import regression
-from ..kernels import gram
 from ..network import Network
 from ..validation import (
     check_choice,
@@ -26,7 +24,6 @@ from ..validation import (
     check_free_memory,
     check_positive,
     check_shape,
-    check_targets,
 )
 from .forward import Batch, check_layers, check_range, fitting_batch, outputs_of_lengths
 from .tangent import ntk_of_batches
@@ -118,7 +115,7 @@ def train(
 
     See Also
     --------
-    kernel_flow : The infinitely wide network beside it.
+    rescntk.regression.Decomposition.flow : The infinitely wide network beside it.
     init : Parameters of a random network.
 
     Examples
@@ -332,77 +329,3 @@ def check_losses(losses: np.ndarray, start: int) -> None:
             f"losses: a smaller learning rate, below 2/λ_max of finite.ntk for gradient descent, "
             f"or smaller signals and targets"
         )
-
-
-class Flow(NamedTuple):
-    """Outputs of the infinitely wide network at T times."""
-
-    outputs: np.ndarray
-    """(T, n_cases) or (T, n_cases, n_outputs), of the training signals."""
-    test_outputs: np.ndarray | None
-    """(T, m_cases) or (T, m_cases, n_outputs), of the test signals."""
-
-
-def kernel_flow(
-    network: Network,
-    X: Any,
-    y: Any,
-    times: Any,
-    *,
-    head: str = "gap",
-    Z: Any = None,
-    start: Any = None,
-    test_start: Any = None,
-) -> Flow:
-    r"""Return the outputs of the infinitely wide network under gradient flow.
-
-    :math:`f_t(x) = f_0(x) + \Theta(x, X) \Theta^{-1} (I - e^{-\Theta t}) (y - f_0(X))`, eq. 3 of
-    Tirer et al. 2022, with the exact tangent kernel Θ of ``rescntk.gram``. Step s of gradient
-    descent with the learning rate η is at the time t = η s.
-
-    Parameters
-    ----------
-    network : Network
-    X, y, head, Z
-        As for `train`.
-    times : array, (T,)
-        Each at least 0; may be infinite, which is kernel regression.
-    start, test_start : array, (n_cases, …) and (m_cases, …), optional
-        f_0(X) and f_0(Z), a finite network's outputs before training; by default 0.
-
-    Raises
-    ------
-    ValueError
-        For arguments that are not as described, or if the kernel matrix is singular.
-
-    See Also
-    --------
-    train : The network of finite width.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import rescntk as rk
-    >>> X, y = np.random.default_rng(0).standard_normal((4, 2, 8)), np.array([1.0, 0, 0, -1])
-    >>> rk.finite.kernel_flow(rk.Network(depth=2), X, y, [0.0, np.inf]).outputs.shape
-    (2, 4)
-    """
-    K = gram(network, X, head=head, kinds=("ntk",))[0]
-    y = check_targets(y, len(K))
-    begin = _outputs_before(start, y.shape, "start")
-    coefficients = regression.decompose(K).flow(y - begin, times)
-
-    def moved(rows: np.ndarray) -> np.ndarray:
-        return np.matmul(rows, coefficients) if y.ndim == 2 else coefficients @ rows.T
-
-    if Z is None and test_start is not None:
-        raise ValueError("test_start is given without Z, expected outputs at signals Z")
-    if Z is None:
-        return Flow(begin + moved(K), None)
-    cross = gram(network, Z, X, head=head, kinds=("ntk",))[0]
-    test_begin = _outputs_before(test_start, (len(cross), *y.shape[1:]), "test_start")
-    return Flow(begin + moved(K), test_begin + moved(cross))
-
-
-def _outputs_before(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
-    return np.zeros(shape) if values is None else check_shape(values, name, shape)

@@ -1,7 +1,7 @@
 """Pictures of kernels, decisions and the theory. Matplotlib is imported when one is drawn."""
 
 from .changes import counterfactual, learned_signals
-from .curves import eigenvalue_decay, functions_on_circle, receptive_fields
+from .curves import functions_on_circle, receptive_fields
 from .depth import condition_numbers, limit_distances
 from .learning import contributions, gram_matrix, pass_weights
 from .samples import forecast, learning_curve
@@ -12,7 +12,6 @@ __all__ = [
     "condition_numbers",
     "contributions",
     "counterfactual",
-    "eigenvalue_decay",
     "figure",
     "forecast",
     "functions_on_circle",

@@ -1,4 +1,4 @@
-"""Pictures over pixels, angles and frequencies: receptive fields, functions, spectra."""
+"""Pictures over pixels and angles: receptive fields, and functions on the circle."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import numpy as np
 from ..theory.argument_checks import check_length, check_points
 from ..theory.locality import effective_receptive_field
 from ..validation import KINDS, check_flag
-from .style import COLOURS, axes, check_drawn, check_named, finish, looks
+from .style import COLOURS, axes, check_named, finish, looks
 
 if TYPE_CHECKING:
     from ..network import Network
-    from ..theory.spectrum import DecayExponents
 
 _COLOURS = ("black", *COLOURS)
 
@@ -83,70 +82,6 @@ def receptive_fields(
     if explain:
         ax.plot([], [], color="0.3", linewidth=1.2, label="lines: Gaussian process kernels")
         ax.plot([], [], "o", color="0.3", label="markers: tangent kernels", **_HOLLOW)
-    finish(ax, 2, title)
-    return ax
-
-
-def eigenvalue_decay(decays: DecayExponents, ax: Any = None, title: str | None = None) -> Any:
-    """Draw eigenvalues over a frequency that is spread over one, two, three … pixels.
-
-    Figure 1 of Barzilai et al. 2022. Markers are eigenvalues above their errors, filled for even
-    frequencies. Dotted lines have the slopes of ``spectrum.singularity_exponent``.
-
-    Parameters
-    ----------
-    decays : DecayExponents
-        From ``spectrum.decay_exponents``.
-    ax : matplotlib Axes, by default those of a new figure; returned
-    title : str, optional
-        The default tells the settings.
-
-    Examples
-    --------
-    >>> from rescntk import literature, plots
-    >>> from rescntk.theory import spectrum
-    >>> decays = spectrum.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=12)
-    >>> ax = plots.eigenvalue_decay(decays)
-    """
-    check_drawn(decays, "decays", "a result of spectrum.decay_exponents", "decays", "network")
-    ax = axes(ax)
-    for decay, colour, marker, _ in looks(decays):
-        count = len(decay.pixels)
-        label = f"{count} pixel{'s' if count > 1 else ''} ({', '.join(map(str, decay.pixels))}): "
-        if np.isfinite(decay.law):
-            label += f"slope {decay.exponent:.2f} ± {decay.uncertainty:.2f}, law {decay.law:g}"
-        else:
-            label += "λ = 0"
-        k, seen = decay.frequencies, decay.eigenvalues > decay.errors
-        for parity, fill in ((0, colour), (1, "white")):
-            some = seen & (k % 2 == parity)
-            values, errors = decay.eigenvalues[some], decay.errors[some]
-            points = {"color": colour, "markerfacecolor": fill, "markersize": 4.5}
-            name = label.replace("-", "−") if parity == 0 else None
-            ax.plot(k[some], values, marker, label=name, **points)
-            ax.errorbar(k[some], values, errors, fmt="none", color=colour, elinewidth=1)
-        even = seen & (k % 2 == 0)
-        if even.any() and np.isfinite(decay.law):
-            last = np.flatnonzero(even)[-1]
-            tail = k >= k[last] / 6
-            law = decay.eigenvalues[last] * (k[tail] / k[last]) ** decay.law
-            ax.plot(k[tail], law, ":", color=colour)
-    grey = {"color": "0.3", "markersize": 4.5}
-    ax.plot([], [], "o", label="even k", **grey)
-    ax.plot([], [], "o", markerfacecolor="white", label="odd k", **grey)
-    ax.plot([], [], ":", label="law", **grey)
-    ax.set(xscale="log", yscale="log", xlabel="frequency k", ylabel="eigenvalue λ")
-    ax.xaxis.set_minor_formatter("")
-    if title is None:
-        name = {"gpk": "Gaussian process kernel", "ntk": "tangent kernel"}[decays.kind]
-        net = decays.network
-        skip = f"skips, α = {net.alpha:g}" if net.skip else "no skips"
-        layers = f"{net.depth} layer{'s' if net.depth > 1 else ''}"
-        title = (
-            f"{name}, {layers}, {skip}\n"
-            f"{decays.n_channels} channels × {decays.n_timepoints} pixels, filter size "
-            f"{net.filter_size}, {decays.head} head"
-        )
     finish(ax, 2, title)
     return ax
 

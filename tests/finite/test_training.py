@@ -119,16 +119,15 @@ def test_wide_networks_follow_the_kernels_gradient_flow():
     angles = 2 * np.pi * np.arange(7) / 7
     circle = np.array([np.cos(angles), np.sin(angles)]).T[:, :, None] * 2
     X, Z, y = circle[[0, 2, 4]], circle[[1, 3, 5, 6]], np.array([1.0, -1, 0])
-    distances = []
+    distances, kernel = [], rk.Kernel(network, "ntk")
+    ladder = rk.regression.decompose(kernel(X))
     for width in (16, 128):
         params = finite.init(1, network, 2, width)
         rate, record = 0.1, ("outputs", "kernel", "linearized")
         found = finite.train(network, params, X, y, rate, 100, Z=Z, record=record, every=25)
-        flow = finite.kernel_flow(
-            network, X, y, rate * found.steps, Z=Z,
-            start=found.outputs[0], test_start=found.test_outputs[0],
-        )  # fmt: skip
-        far = np.abs(found.test_outputs - flow.test_outputs).max()
+        moved = ladder.flow(y - found.outputs[0], rate * found.steps)
+        flow = found.test_outputs[0] + moved @ kernel(X, Z)
+        far = np.abs(found.test_outputs - flow).max()
         distances.append([far, found.linearized_distance.max(), found.kernel_change.max()])
         assert found.loss[-1] < 1e-2 * found.loss[0]
     # Linearization and kernel: at eight times the width 8^(-1/2) = 0.35 of the distance at most.
@@ -161,18 +160,6 @@ def test_losses_that_are_not_finite_stop_with_the_step(task):
         finite.train(NETWORK, params, X, y, 1e6, step - 1)
 
 
-def test_flow_of_several_outputs(rng):
-    X, y = rng.standard_normal((3, 2, 4)), rng.standard_normal((3, 2))
-    both = finite.kernel_flow(
-        NETWORK, X, y, [0.5, np.inf], Z=X, start=0 * y + 1, test_start=0 * y + 1
-    )
-    for k in range(2):
-        one = finite.kernel_flow(NETWORK, X, y[:, k], [0.5, np.inf], start=np.ones(3))
-        assert np.abs(both.outputs[:, :, k] - one.outputs).max() <= tolerances.ROUTES
-    assert np.abs(both.outputs - both.test_outputs).max() <= tolerances.ROUTES
-    assert np.abs(both.outputs[1] - y).max() <= tolerances.solution(3, 100)
-
-
 def test_refusals(task):
     params, X, y = task
     for match, change in {
@@ -189,10 +176,6 @@ def test_refusals(task):
         arguments = {"X": X, "y": y, "optimizer": 0.1, "steps": 2} | change
         with pytest.raises(ValueError, match=match):
             finite.train(NETWORK, params, **arguments)
-    with pytest.raises(ValueError, match=r"start has shape \(2,\), expected \(3,\)"):
-        finite.kernel_flow(NETWORK, X, y, [1.0], start=np.ones(2))
-    with pytest.raises(ValueError, match="test_start is given without Z"):
-        finite.kernel_flow(NETWORK, X, y, [1.0], test_start=np.ones(2))
     for steps, change in ((10**13, {}), (10**10, {"batch_size": 3}), (10**10, {"every": 1})):
         with pytest.raises(MemoryError, match=f"^steps is {steps}: a loss of each, .* fewer steps"):
             finite.train(NETWORK, params, X, y, 0.1, steps, **change)
