@@ -145,9 +145,6 @@ ROOMS = {
     "finite.ntk": Room(sampled("ntk")),
     "finite.samples": Room(lambda n: rk.finite.samples(0, n, X, 4, 2)),
     "finite.train": Room(sampled("train", np.arange(3.0), 0.1, 1)),
-    "plots.receptive_fields": Room(
-        lambda n: [line.get_ydata() for line in rk.plots.receptive_fields({"": n}, 9).lines], SCALES
-    ),
     "theory.depth.check": Room(
         lambda n: list(depth.check(family(n), X, depths=[2**k for k in range(6)])),
         {"depth", *SCALES},

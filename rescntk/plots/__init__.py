@@ -1,7 +1,6 @@
 """Pictures of kernels, decisions and the theory. Matplotlib is imported when one is drawn."""
 
 from .changes import counterfactual, learned_signals
-from .curves import functions_on_circle, receptive_fields
 from .depth import condition_numbers, limit_distances
 from .learning import contributions, gram_matrix, pass_weights
 from .samples import forecast, learning_curve
@@ -14,11 +13,9 @@ __all__ = [
     "counterfactual",
     "figure",
     "forecast",
-    "functions_on_circle",
     "gram_matrix",
     "learned_signals",
     "learning_curve",
     "limit_distances",
     "pass_weights",
-    "receptive_fields",
 ]

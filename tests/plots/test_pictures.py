@@ -28,6 +28,7 @@ sys.path.insert(0, str(ROOT / "notebooks"))
 import circle
 import decay as decay_helper
 import smoothness_pictures as pictures
+from fields import receptive_fields
 
 ANGLES = smoothness.grid(6)
 KERNELS = {
@@ -170,15 +171,9 @@ def test_limit_distances():
 def test_nothing_to_draw():
     with pytest.raises(ValueError, match="reports is empty"):
         plots.limit_distances()
-    for nothing in ({}, [rk.Network(1)], None):
-        with pytest.raises(ValueError, match="networks is .*, expected a mapping of names"):
-            plots.receptive_fields(nothing, 5)
-    with pytest.raises(ValueError, match="n_timepoints is None"):
-        plots.receptive_fields(CNN, None)
 
 
 FOUND = conditioning.compare(multisphere.sample(3, 2, 3, rng=0), (1, 2))
-CNN = {"CNN": rk.Network(1)}
 
 
 @pytest.mark.parametrize(
@@ -189,11 +184,6 @@ CNN = {"CNN": rk.Network(1)}
         (lambda: plots.gram_matrix([[1.0]], [1], "ax"), "ax is 'ax', expected matplotlib Axes"),
         (lambda: plots.gram_matrix([[1.0]], 1), r"labels has shape \(\), expected \(n,\)"),
         (lambda: plots.limit_distances("report"), "a report is 'report', expected a result of d"),
-        (lambda: plots.receptive_fields(CNN, 5, logarithmic="no"), "logarithmic is 'no', expected"),
-        (lambda: plots.receptive_fields(CNN, 5, explain=1), "explain is 1, expected True or False"),
-        (lambda: plots.receptive_fields(CNN, "many"), "n_timepoints is 'many'"),
-        (lambda: plots.functions_on_circle({}), "functions is {}, expected a mapping of names to"),
-        (lambda: plots.functions_on_circle(SHAPES, [0.0], [1.0, 2.0]), r"targets has shape \(2,\)"),
         (lambda: plots.pass_weights({"weight": np.ones(2)}), "passes has no 'error', expected pas"),
         (lambda: plots.contributions(3, np.ones((1, 1, 4))), "model is 3, expected a fitted Resid"),
         (lambda: plots.contributions(rk.ResCNTK(2), np.ones((1, 1, 4))), "^model is .*, expected"),
@@ -266,7 +256,7 @@ def test_pass_weights_names_what_differs():
 @pytest.mark.parametrize(("d", "logarithmic"), [(1, False), (12, True)])
 def test_receptive_fields(d, logarithmic):
     networks = {"CNN": literature.barzilai_cnn(4), "ResNet": rk.Network(4, alpha=0.5)}
-    ax = plots.receptive_fields(networks, d, title="mine", logarithmic=logarithmic)
+    ax = receptive_fields(networks, d, title="mine", logarithmic=logarithmic)
     named = {line.get_label(): line for line in lines(ax).values()}
     drawn = [line for line in ax.get_lines() if len(line.get_xdata())]
     for name, line, markers in zip(networks, drawn[::2], drawn[1::2], strict=True):
@@ -282,13 +272,13 @@ def test_receptive_fields(d, logarithmic):
     assert d // 2 in range(first, d, step)
     assert len(looks(named[name] for name in networks)) == 2
     assert ax.get_yscale() == ("log" if logarithmic else "linear") and ax.get_title() == "mine"
-    plain = plots.receptive_fields(networks, d, explain=False)
+    plain = receptive_fields(networks, d, explain=False)
     assert [text.get_text() for text in plain.get_legend().get_texts()] == list(networks)
 
 
 def test_functions_on_circle():
     targets = smoothness.target(ANGLES)
-    ax = plots.functions_on_circle(SHAPES, ANGLES + 2 * np.pi, targets)
+    ax = pictures.functions_on_circle(SHAPES, ANGLES + 2 * np.pi, targets)
     for line, values in zip(on_circle(ax, 3), SHAPES.values(), strict=True):
         assert (line.get_ydata()[:-1] == values).all()
     dots = ax.get_lines()[3]

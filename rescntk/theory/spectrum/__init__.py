@@ -4,11 +4,10 @@
 pixel's sphere. ``funk_hecke`` makes eigenvalues of both.
 """
 
-from .funk_hecke import Cost, Spectrum, cost, eigenvalues
+from .funk_hecke import Spectrum, cost, eigenvalues
 from .quadrature import harmonics, multiplicities
 
 __all__ = [
-    "Cost",
     "Spectrum",
     "cost",
     "eigenvalues",
