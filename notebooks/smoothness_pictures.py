@@ -56,16 +56,21 @@ def kernel_shapes(shapes: Mapping[str, np.ndarray], ax: Any) -> None:
 
 
 def interpolations(
-    found: Mapping[str, smoothness.Interpolation], ax: Any, cutoff: int | None = None
+    found: Mapping[str, np.ndarray],
+    angles: np.ndarray,
+    targets: np.ndarray,
+    ax: Any,
+    cutoff: int | None = None,
 ) -> None:
     """Draw interpolants of the same points, with curvature and μ up to `cutoff` in the legend."""
     labelled = {}
-    for name, interpolation in found.items():
-        label = f"{name}: curvature {interpolation.curvature:.3g}"
+    for name, values in found.items():
+        label = f"{name}: curvature {smoothness.curvature(values):.3g}"
         if cutoff is not None:
-            label += f", μ = {_in_powers(interpolation.gaussian_ratio(cutoff))}"
-        labelled[label] = interpolation.values
-    functions_on_circle(labelled, interpolation.angles, interpolation.targets, ax)
+            ratio = smoothness.gaussian_rkhs_ratio(values, angles, targets, cutoff)
+            label += f", μ = {_in_powers(float(ratio))}"
+        labelled[label] = values
+    functions_on_circle(labelled, angles, targets, ax)
     ax.set_ylabel("interpolant")
     finish(ax, 1)
 
