@@ -170,9 +170,6 @@ ROOMS = {
         {"depth", "skip", "alpha", "readout_scale"},
         base={"filter_size": 1, "outer_filter_size": 3},
     ),
-    "theory.locality.asymptotic_width": Room(
-        locality.asymptotic_width, {"input_filter_size", "trained", *SCALES}
-    ),
     "theory.locality.effective_receptive_field": Room(
         lambda n: locality.effective_receptive_field(n, 9), {"input_scale"}
     ),

@@ -12,18 +12,12 @@ from itertools import chain
 import numpy as np
 
 from ..engines.boxes import circular_mean, circular_sum
-from ..network import BASIC_FIELDS, RELU_FIELDS, Filter, Network, check_network
+from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network
 from ..validation import check_flag
 from .argument_checks import check_kind, check_layers, check_length
 from .complements import check_nonzero
 
-__all__ = [
-    "asymptotic_width",
-    "effective_receptive_field",
-    "path_counts",
-    "reach",
-    "width",
-]
+__all__ = ["effective_receptive_field", "path_counts", "reach", "width"]
 
 
 _MOST_WORDS = 10**12
@@ -107,7 +101,7 @@ def reach(network: Network) -> int:
 def width(network: Network, kind: str = "ntk") -> float:
     """Return the width of the effective receptive field: its standard deviation, in pixels.
 
-    On the unbounded line. docs/theory/locality.md has the formula.
+    On the unbounded line. docs/theory/locality.md has the formula, and its law at great depth.
 
     Parameters
     ----------
@@ -131,29 +125,6 @@ def width(network: Network, kind: str = "ntk") -> float:
     else:
         branch = math.fsum(window.variance for window in network.filters()) / network.depth
     return math.sqrt(network.input_filter.variance + branches * branch)
-
-
-def asymptotic_width(network: Network) -> float:
-    r"""Return the width, in pixels, that the fields of a deep network tend to, relatively.
-
-    :math:`\sqrt{L p\, (v_{q_o} + v_{q_i})}` for both kernels, with p = ``Network.branch_share`` and
-    the variances :math:`v_q = (q^2-1)/12` of the outer and the inner filter's steps.
-
-    Parameters
-    ----------
-    network : Network
-        With ReLU.
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> round(rk.theory.locality.asymptotic_width(rk.Network(depth=600)), 12)
-    20.0
-    """
-    *_, branches = _counts(network, "gpk")
-    squares = np.mean(np.square(np.asarray(network.dilation, dtype=np.float64)))
-    step = Filter(network.outer_filter_size).variance + Filter(network.filter_size).variance
-    return math.sqrt(branches * squares * step)
 
 
 def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
