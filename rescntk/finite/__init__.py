@@ -16,17 +16,6 @@ from .training import Training, train
 from .weights import Layer, Parameters, init
 
 __all__ = [
-    "Concentration",
-    "ConcentrationRow",
-    "KernelEstimate",
-    "Layer",
-    "Parameters",
-    "Training",
-    "apply",
-    "concentration",
-    "gpk",
-    "init",
-    "ntk",
-    "samples",
-    "train",
-]
+    "Concentration", "ConcentrationRow", "KernelEstimate", "Layer", "Parameters", "Training",
+    "apply", "concentration", "gpk", "init", "ntk", "samples", "train",
+]  # fmt: skip

@@ -7,15 +7,6 @@ from .samples import forecast, learning_curve
 from .style import SIZE, figure
 
 __all__ = [
-    "SIZE",
-    "condition_numbers",
-    "contributions",
-    "counterfactual",
-    "figure",
-    "forecast",
-    "gram_matrix",
-    "learned_signals",
-    "learning_curve",
-    "limit_distances",
-    "pass_weights",
-]
+    "SIZE", "condition_numbers", "contributions", "counterfactual", "figure", "forecast",
+    "gram_matrix", "learned_signals", "learning_curve", "limit_distances", "pass_weights",
+]  # fmt: skip

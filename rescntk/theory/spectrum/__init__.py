@@ -8,9 +8,5 @@ from .funk_hecke import Spectrum, cost, eigenvalues
 from .quadrature import harmonics, multiplicities
 
 __all__ = [
-    "Spectrum",
-    "cost",
-    "eigenvalues",
-    "harmonics",
-    "multiplicities",
-]
+    "Spectrum", "cost", "eigenvalues", "harmonics", "multiplicities",
+]  # fmt: skip
