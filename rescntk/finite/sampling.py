@@ -273,12 +273,12 @@ def summarize(exact: np.ndarray, sampled: Mapping[int, np.ndarray]) -> Concentra
         root = float(np.sqrt(squares.mean()))
         error = float(squares.std(ddof=1) / np.sqrt(len(kernels)) / (2 * root)) if root else 0.0
         rows.append(ConcentrationRow(width, root, error))
-    slope, slope_error = fit_exponent(rows)
+    slope, slope_error = slope_over_widths(rows)
     widest = estimate(sampled[rows[-1].width].astype(np.float64))
     return Concentration(tuple(rows), slope, slope_error, exact, widest)
 
 
-def fit_exponent(rows: Iterable[ConcentrationRow]) -> tuple[float, float]:
+def slope_over_widths(rows: Iterable[ConcentrationRow]) -> tuple[float, float]:
     """Return the exponent of error over width, and its standard error, by weighted least squares.
 
     NaN where an error is 0.

@@ -5,7 +5,7 @@ import pytest
 
 import rescntk as rk
 from rescntk import finite, literature
-from rescntk.finite.sampling import fit_exponent
+from rescntk.finite.sampling import slope_over_widths
 from tests import tolerances
 
 pytestmark = pytest.mark.slow
@@ -55,10 +55,10 @@ def test_mean_and_standard_error(rng):
 
 def test_the_power_law_fit():
     rows = [finite.ConcentrationRow(c, 3 * c**-0.5, 0.1 * c**-0.5) for c in (10, 100, 1000)]
-    slope, error = fit_exponent(rows)
+    slope, error = slope_over_widths(rows)
     assert abs(slope + 0.5) <= tolerances.ROUTES
     assert abs(error - 1 / 30 / (np.sqrt(2) * np.log(10))) <= tolerances.ROUTES
-    assert np.isnan(fit_exponent([rows[0], finite.ConcentrationRow(100, 0.0, 0.1)])).all()
+    assert np.isnan(slope_over_widths([rows[0], finite.ConcentrationRow(100, 0.0, 0.1)])).all()
 
 
 def test_refusals(rng):
