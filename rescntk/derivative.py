@@ -37,7 +37,7 @@ def alpha_derivative(
     dtype: str = "float64",
     threads: int | None = None,
 ) -> tuple[Any, Any]:
-    r"""Return the kernel matrix K and ∂K/∂α, (n_cases, m_cases), in the time of five matrices.
+    r"""Return the kernel matrix K and its derivative ∂K/∂α, in the time of five matrices.
 
     K equals ``kernel(X, Z)`` bit for bit. ∂K/∂α is 0 for α = 0 (α enters by its square) and for a
     network without skip connections (α is absent).
@@ -48,6 +48,10 @@ def alpha_derivative(
         Any kernel of this library: both kinds, all heads and activations, normalized or not.
     X, Z, engine, dtype, threads
         As for calling the kernel. Without Z both results are exactly symmetric.
+
+    Returns
+    -------
+    K, derivative : array, (n_cases, m_cases)
 
     Examples
     --------

@@ -52,9 +52,6 @@ def gpk(
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Return the Gaussian process kernel of networks of a finite width, and its standard error.
 
-    Both are (n_cases, n_cases). The kernel is a mean over samples, the error their standard
-    deviation over the root of n_samples.
-
     One sample is :math:`\frac{r}{C} \langle \phi(x), \phi(z) \rangle` of the features φ that the
     head reads. It is the exact mean of f(x) f(z) over the readout's weights.
 
@@ -66,6 +63,11 @@ def gpk(
     width, n_samples : int
         Channels of each layer, and number of networks, at least 2.
     dtype : {"float64", "float32"}, default "float64"
+
+    Returns
+    -------
+    mean, standard_error : ndarray, (n_cases, n_cases)
+        The mean over samples, and their standard deviation over the root of n_samples.
 
     Raises
     ------

@@ -159,13 +159,15 @@ def cost(
 ) -> tuple[int, int]:
     """Return what a call of `eigenvalues` takes, without computing anything.
 
-    The numbers are the points at which an activation is evaluated, over all layers, and the most
-    bytes at the same time.
-
     Parameters
     ----------
     network, n_channels, n_timepoints, max_frequency, kind, method, nodes
         As for `eigenvalues`. With ``return_error`` a coarser grid of less cost follows.
+
+    Returns
+    -------
+    n_points, n_bytes : int
+        The points at which an activation is evaluated, over all layers; the most memory at once.
 
     Examples
     --------
