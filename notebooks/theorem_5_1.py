@@ -17,10 +17,9 @@ from rescntk import literature
 from rescntk.engines.boxes import circular_mean
 from rescntk.network import Filter, Network
 from rescntk.theory import spectrum
-from rescntk.theory.argument_checks import check_theorem
 from rescntk.theory.complements import arc_cosines, check_nonzero
-from rescntk.theory.spectrum.decay import check_input_window, relative_pixels
 from rescntk.theory.spectrum.grid import shifts, taps
+from decay import check_input_window, check_theorem, relative_pixels
 from taylor import compose, kernel_series, multiply
 
 _DEGREE = 256

@@ -99,13 +99,8 @@ def for_torch(
 
     Parameters
     ----------
-    kernel : Kernel
-        Any kernel that has ``Kernel.vjp``.
-    engine, threads
-        As for calling the kernel. Engines get NumPy arrays, from any device.
-    dtype : {"float64", "float32"}, optional
-        Precision of the computation, by default that of the signals. Results have the precision of
-        the signals.
+    kernel, engine, dtype, threads
+        As for `for_jax`.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from .arrays import Array
 from .kernels import Kernel
@@ -27,13 +27,6 @@ STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
 """Relative step h/α for each working precision; errors grow like eps/step and like step⁴."""
 
 
-class Sensitivity(NamedTuple):
-    """A kernel matrix and its derivative with respect to α, both (n_cases, m_cases)."""
-
-    kernel: Any
-    derivative: Any
-
-
 @default_errors()
 def alpha_derivative(
     kernel: Kernel,
@@ -43,7 +36,7 @@ def alpha_derivative(
     engine: str = "auto",
     dtype: str = "float64",
     threads: int | None = None,
-) -> Sensitivity:
+) -> tuple[Any, Any]:
     r"""Return the kernel matrix K and its derivative ∂K/∂α, in the time of five matrices.
 
     K equals ``kernel(X, Z)`` bit for bit. ∂K/∂α is 0 for α = 0 (α enters by its square) and for a
@@ -56,13 +49,17 @@ def alpha_derivative(
     X, Z, engine, dtype, threads
         As for calling the kernel. Without Z both results are exactly symmetric.
 
+    Returns
+    -------
+    K, derivative : array, (n_cases, m_cases)
+
     Examples
     --------
     >>> import numpy as np
     >>> import rescntk as rk
     >>> from rescntk.derivative import alpha_derivative
     >>> X = np.random.default_rng(0).standard_normal((3, 2, 8))
-    >>> alpha_derivative(rk.ResCGPK(depth=1), X).derivative.shape
+    >>> alpha_derivative(rk.ResCGPK(depth=1), X)[1].shape
     (3, 3)
     """
     if not isinstance(kernel, Kernel):
@@ -90,8 +87,8 @@ def alpha_derivative(
 
     K = matrix(net.alpha)
     if not net.skip or net.alpha == 0.0:
-        return Sensitivity(K, 0.0 * K)
+        return K, 0.0 * K
     slope = (4.0 * difference(step) - difference(2.0 * step)) / 3.0
     # K = N · (growth)^L, and the growth 1 + β has the logarithmic derivative 2 share / α.
     slope += (layers * 2.0 * net.branch_share / net.alpha) * K
-    return Sensitivity(K, slope)
+    return K, slope

@@ -137,7 +137,7 @@ def test_newcomers_classify_their_table_in_two_commands(make, tmp_path, monkeypa
         ("--label-column season --case season", "case and label_column are 'season', expected two"),
         ("--case id --ignore id", "ignore and case are 'id', expected two columns"),
         ("--label-column day", "label_column, case, time and ignore may name 'id', 'season'"),
-        ("--label-column season --array X", "--array is given with data.csv, expected a .npz file"),
+        ("--label-column season --array X", "data.csv is not a .npz file of named arrays"),
     ],
 )
 def test_columns_that_a_table_lacks(options, said, tmp_path, monkeypatch, capsys):

@@ -80,7 +80,7 @@ def read_labelled(
     >>> from rescntk import datasets
     >>> X, y = datasets.read_labelled("signals_TRAIN.ts")  # doctest: +SKIP
     """
-    return _read(Path(path), array, missing, {})[:2]
+    return read_file(Path(path), array, missing, {})[:2]
 
 
 def load_table(
@@ -118,21 +118,31 @@ def load_table(
     >>> table = datasets.load_table("watch.csv", case="id", time="t")  # doctest: +SKIP
     >>> table.X.shape, table.y, table.cases  # doctest: +SKIP
     """
-    if not is_sequence(ignore):
-        raise ValueError(f"ignore is {ignore!r}, expected a sequence of names of columns")
     path = Path(path)
     check_choice(path.suffix, f"suffix of {path.name}", [".csv"])
+    columns = named_columns(label_column, ignore, case, time)
+    return read_file(path, None, missing, columns)
+
+
+def named_columns(
+    label_column: str | None, ignore: Sequence[str], case: str | None, time: str | None
+) -> dict[str, str]:
+    """Return the columns that arguments of `load_table` name, each with its argument."""
+    if not is_sequence(ignore):
+        raise ValueError(f"ignore is {ignore!r}, expected a sequence of names of columns")
     arguments = [(label_column, "label_column"), (case, "case"), (time, "time")]
     arguments += [(name, "ignore") for name in ignore]
     columns = dict[str, str]()
     for name, argument in arguments:
         if name is not None and columns.setdefault(name, argument) != argument:
             raise ValueError(f"{argument} and {columns[name]} are {name!r}, expected two columns")
-    return _read(path, None, missing, columns)
+    return columns
 
 
-def _read(path: Path, array: str | None, missing: bool, columns: Mapping[str, str]) -> Table:
-    check_choice(path.suffix, f"suffix of {path.name}", SUFFIXES)
+def read_file(path: Path, array: str | None, missing: bool, columns: Mapping[str, str]) -> Table:
+    """Return the signals, labels and cases in a file of any kind; only tables have `columns`."""
+    suffixes = [".csv"] if columns else SUFFIXES
+    check_choice(path.suffix, f"suffix of {path.name}", suffixes)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, expected a {path.suffix} file")
     if not path.exists():

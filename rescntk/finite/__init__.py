@@ -10,25 +10,12 @@ if find_spec("jax") is None or find_spec("optax") is None:
     raise ImportError("rescntk.finite needs jax and optax: pip install 'rescntk[finite]'")
 
 from .forward import apply
-from .sampling import Concentration, ConcentrationRow, KernelEstimate, concentration, gpk, samples
+from .sampling import Concentration, ConcentrationRow, concentration, gpk, samples
 from .tangent import ntk
-from .training import Flow, Training, kernel_flow, train
+from .training import Training, train
 from .weights import Layer, Parameters, init
 
 __all__ = [
-    "Concentration",
-    "ConcentrationRow",
-    "Flow",
-    "KernelEstimate",
-    "Layer",
-    "Parameters",
-    "Training",
-    "apply",
-    "concentration",
-    "gpk",
-    "init",
-    "kernel_flow",
-    "ntk",
-    "samples",
-    "train",
-]
+    "Concentration", "ConcentrationRow", "Layer", "Parameters", "Training",
+    "apply", "concentration", "gpk", "init", "ntk", "samples", "train",
+]  # fmt: skip

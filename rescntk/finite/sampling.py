@@ -40,15 +40,6 @@ from .tangent import ntk, pooled_products
 from .weights import Parameters, as_key, init, precision
 
 
-class KernelEstimate(NamedTuple):
-    """Mean of a kernel over sampled networks."""
-
-    mean: np.ndarray
-    """(n_cases, n_cases)"""
-    standard_error: np.ndarray
-    """(n_cases, n_cases), of the mean: the samples' standard deviation / √n_samples."""
-
-
 def gpk(
     key: Any,
     network: Network,
@@ -58,8 +49,8 @@ def gpk(
     head: str = "gap",
     *,
     dtype: str = "float64",
-) -> KernelEstimate:
-    r"""Return the Gaussian process kernel of networks of a finite width, a mean over samples.
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return the Gaussian process kernel of networks of a finite width, and its standard error.
 
     One sample is :math:`\frac{r}{C} \langle \phi(x), \phi(z) \rangle` of the features φ that the
     head reads. It is the exact mean of f(x) f(z) over the readout's weights.
@@ -73,6 +64,11 @@ def gpk(
         Channels of each layer, and number of networks, at least 2.
     dtype : {"float64", "float32"}, default "float64"
 
+    Returns
+    -------
+    mean, standard_error : ndarray, (n_cases, n_cases)
+        The mean over samples, and their standard deviation over the root of n_samples.
+
     Raises
     ------
     ValueError, MemoryError, OverflowError
@@ -83,16 +79,16 @@ def gpk(
     --------
     >>> import rescntk as rk
     >>> X = rk.theory.multisphere.sample(3, 2, 8, rng=0)
-    >>> rk.finite.gpk(0, rk.Network(depth=2), X, width=64, n_samples=10).standard_error.shape
+    >>> rk.finite.gpk(0, rk.Network(depth=2), X, width=64, n_samples=10)[1].shape
     (3, 3)
     """
     return estimate(samples(key, network, X, width, n_samples, head, "gpk", dtype=dtype))
 
 
-def estimate(kernels: np.ndarray) -> KernelEstimate:
+def estimate(kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard error over the first axis."""
     deviation = kernels.std(axis=0, ddof=1)
-    return KernelEstimate(kernels.mean(axis=0), deviation / np.sqrt(len(kernels)))
+    return kernels.mean(axis=0), deviation / np.sqrt(len(kernels))
 
 
 def samples(
@@ -193,14 +189,14 @@ class Concentration(ReportTable):
     """Standard error of `slope`."""
     exact: np.ndarray
     """(n_cases, n_cases), from ``rescntk.gram``."""
-    widest: KernelEstimate
+    widest: tuple[np.ndarray, np.ndarray]
     """Mean kernel of the widest networks, with its standard error."""
 
     @property
     def deviations(self) -> np.ndarray:
         """(mean − exact) / standard error of the widest networks, (n_cases, n_cases); 0/0 is 0."""
-        difference = self.widest.mean - self.exact
-        error = self.widest.standard_error
+        mean, error = self.widest
+        difference = mean - self.exact
         nothing = (difference == 0) & (error == 0)
         with np.errstate(divide="ignore"):
             return np.where(nothing, 0.0, difference / np.where(nothing, 1.0, error))
@@ -273,12 +269,12 @@ def summarize(exact: np.ndarray, sampled: Mapping[int, np.ndarray]) -> Concentra
         root = float(np.sqrt(squares.mean()))
         error = float(squares.std(ddof=1) / np.sqrt(len(kernels)) / (2 * root)) if root else 0.0
         rows.append(ConcentrationRow(width, root, error))
-    slope, slope_error = fit_exponent(rows)
+    slope, slope_error = slope_over_widths(rows)
     widest = estimate(sampled[rows[-1].width].astype(np.float64))
     return Concentration(tuple(rows), slope, slope_error, exact, widest)
 
 
-def fit_exponent(rows: Iterable[ConcentrationRow]) -> tuple[float, float]:
+def slope_over_widths(rows: Iterable[ConcentrationRow]) -> tuple[float, float]:
     """Return the exponent of error over width, and its standard error, by weighted least squares.
 
     NaN where an error is 0.

@@ -7,7 +7,7 @@ contributes the product of two matrices of pixel pairs (docs/guide/finite_networ
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -112,13 +112,9 @@ def ntk_of_batches(
     return result if params.n_outputs else result[:, :, 0, 0]
 
 
-class _Notes(NamedTuple):
-    """Inputs and derivatives of all trained convolutions for a block of signals."""
-
-    # Images have the axes (h, w) instead of (d,).
-    inputs: tuple[jax.Array, ...]  # u, (n, d, inputs) of each trained convolution.
-    derivatives: tuple[jax.Array, ...]  # δ, (n_outputs, n, d, outputs) of each.
-    pooled: jax.Array  # (n, …), the inputs of the readout.
+_Notes = tuple[tuple[jax.Array, ...], tuple[jax.Array, ...], jax.Array]
+"""u, (n, d, inputs), and δ, (n_outputs, n, d, outputs), of each trained convolution for a block of
+signals; the inputs of the readout, (n, …). Images have the axes (h, w) instead of (d,)."""
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -146,20 +142,21 @@ def _take_notes(network: Network, head: str, params: Parameters, signals: jax.Ar
     def derivatives(of: jax.Array) -> list[jax.Array]:
         return pull_back(jnp.broadcast_to(of, (n, len(of))).reshape(result.shape))[0]
 
-    return _Notes(inputs, tuple(jax.vmap(derivatives)(of_outputs)), pooled)
+    return inputs, tuple(jax.vmap(derivatives)(of_outputs)), pooled
 
 
 def _contract(network: Network, params: Parameters, x: _Notes, z: _Notes) -> np.ndarray:
     """Return the kernel of two blocks of signals, (n, m, n_outputs, n_outputs)."""
     k = params.n_outputs or 1
-    result = np.zeros((len(x.pooled), len(z.pooled), k, k), params.dtype)
+    (inputs_x, deltas_x, pooled_x), (inputs_z, deltas_z, pooled_z) = x, z
+    result = np.zeros((len(pooled_x), len(pooled_z), k, k), params.dtype)
     # One layer after another: XLA would hold the pixel pairs of all layers at once.
     for (conv, layer), u, v, du, dv in zip(
-        _trained(network, params), x.inputs, z.inputs, x.derivatives, z.derivatives, strict=True
+        _trained(network, params), inputs_x, inputs_z, deltas_x, deltas_z, strict=True
     ):
         result += np.asarray(_contract_layer(conv, layer.biases is not None, u, v, du, dv))
     if "readout" in network.trained:
-        gpk = readout_factor(network, params) ** 2 * np.asarray(pooled_products(x.pooled, z.pooled))
+        gpk = readout_factor(network, params) ** 2 * np.asarray(pooled_products(pooled_x, pooled_z))
         biases = 0 if params.readout.biases is None else 1
         result += (gpk + biases)[:, :, None, None] * np.eye(k, dtype=params.dtype)
     return result

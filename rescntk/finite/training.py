@@ -7,18 +7,16 @@ The loss is :math:`\frac12 \sum_i (f(x_i) - y_i)^2` over a batch, as in theorem 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from .. import regression
-from ..kernels import gram
 from ..network import Network
 from ..validation import (
     check_choice,
@@ -26,20 +24,16 @@ from ..validation import (
     check_free_memory,
     check_positive,
     check_shape,
-    check_targets,
 )
 from .forward import Batch, check_layers, check_range, fitting_batch, outputs_of_lengths
 from .tangent import ntk_of_batches
 from .weights import Parameters, as_key, precision
 
-RECORDS = ("outputs", "kernel", "linearized")
+RECORDS = ("outputs", "kernel")
 """Quantities that ``finite.train`` can record beside the loss."""
 
 Trained = dict[str, Any]
 """Layers of the trained parts, by the name of the part."""
-
-OutputsOf = Callable[[Network, str, Parameters, Trained, tuple[Any, ...]], jax.Array]
-"""Outputs from network, head, parameters at the start, trained parts and signals."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +58,6 @@ class Training:
     """(R,), ‖Θ̂_t − Θ̂_0‖_F of the tangent kernels of the training signals."""
     initial_kernel: np.ndarray | None = None
     """Θ̂_0 of the training signals, as from ``finite.ntk``."""
-    linearized_distance: np.ndarray | None = None
-    """(R,), largest distance to the linearized network, over training and test signals.
-
-    The linearized network is trained on the same batches. Once it diverges, the distance is inf.
-    """
 
 
 def train(
@@ -104,8 +93,7 @@ def train(
     key : key of ``jax.random``, or int, default 0
         Source of the batches.
     record : iterable of str, default ("outputs",)
-        Beside the loss: "outputs", "kernel", the change of the tangent kernel, and "linearized",
-        the distance to the linearized network, at about three times the cost of a step.
+        Beside the loss: "outputs", and "kernel", the change of the tangent kernel.
     every : int, optional
         Steps from one record to the next; by default about 50 records in all.
 
@@ -118,7 +106,7 @@ def train(
 
     See Also
     --------
-    kernel_flow : The infinitely wide network beside it.
+    rescntk.regression.Decomposition.flow : The infinitely wide network beside it.
     init : Parameters of a random network.
 
     Examples
@@ -156,13 +144,17 @@ def train(
     initial_kernel: np.ndarray | None = None
     best, losses = params, list[np.ndarray]()
     with precision(params.dtype):
-        runs = [Descent(network, head, params, rule, plain_outputs)]
-        if "linearized" in chosen:
-            runs.append(Descent(network, head, params, rule, linearized_outputs))
+        update = optax.with_extra_args_support(rule).update
+        parts = {part: getattr(params, part) for part in network.trained}
+        parts = {part: layers for part, layers in parts.items() if layers is not None}
+        state = parts, rule.init(parts)
         batches = draw_batches(key, batch.n_cases, size, steps)
         for step in (*range(0, steps, every), steps):
-            now = runs[0].params
-            outputs = {name: runs[0].outputs(own.arrays) for name, own in sets.items()}
+            now = params.replace(**state[0])
+            outputs = {
+                name: np.asarray(outputs_of_lengths(network, head, now, signals.arrays))
+                for name, signals in sets.items()
+            }
             loss = 0.5 * float(((outputs["outputs"] - goals) ** 2).sum())
             check_losses(np.array([loss]), step)
             for f in outputs.values():
@@ -178,16 +170,13 @@ def train(
                 kernel = ntk_of_batches(network, now, batch, None, head)
                 initial_kernel = kernel if initial_kernel is None else initial_kernel
                 columns["kernel_change"].append(float(np.linalg.norm(kernel - initial_kernel)))
-            if "linearized" in chosen:
-                others = [runs[1].outputs(own.arrays) for own in sets.values()]
-                pairs = zip(outputs.values(), others, strict=True)
-                distance = max(np.abs(f - other).max() for f, other in pairs)
-                columns["linearized_distance"].append(float(np.nan_to_num(distance, nan=np.inf)))
             if step < steps:
                 rows = batches[step : step + every]
-                found = [run.advance(batch.arrays, goals, rows) for run in runs]
-                check_losses(found[0], step)
-                losses.append(found[0])
+                state, of_steps = _advance(
+                    update, network, head, params, state, batch.arrays, goals, rows
+                )
+                losses.append(np.asarray(of_steps))
+                check_losses(losses[-1], step)
     return Training(
         now,
         best,
@@ -227,64 +216,8 @@ def _check_batch_size(batch_size: Any, batch: Batch) -> int | None:
     return size
 
 
-def trained_parts(network: Network, params: Parameters) -> Trained:
-    """Return the trained parts that have weights, by their names."""
-    parts = {part: getattr(params, part) for part in network.trained}
-    return {part: layers for part, layers in parts.items() if layers is not None}
-
-
-def plain_outputs(
-    network: Network, head: str, params: Parameters, trained: Trained, arrays: tuple[Any, ...]
-) -> jax.Array:
-    return outputs_of_lengths(network, head, params.replace(**trained), arrays)
-
-
-def linearized_outputs(
-    network: Network, head: str, params: Parameters, trained: Trained, arrays: tuple[Any, ...]
-) -> jax.Array:
-    """Return f(x; θ₀) + ∂f/∂θ (θ − θ₀), with θ₀ at the start (Lee et al. 2019)."""
-    start = trained_parts(network, params)
-    move = jax.tree.map(lambda now, then: now - then, trained, start)
-
-    def outputs(parts: Trained) -> jax.Array:
-        return plain_outputs(network, head, params, parts, arrays)
-
-    values, change = jax.jvp(outputs, (start,), (move,))
-    return values + change
-
-
-class Descent:
-    """A network in training on the loss ½ Σ (f(x_i) − y_i)²."""
-
-    def __init__(
-        self, network: Network, head: str, params: Parameters, optimizer: Any, outputs: OutputsOf
-    ) -> None:
-        self._network = network, head, params
-        self._outputs, self._update = outputs, optax.with_extra_args_support(optimizer).update
-        trained = trained_parts(network, params)
-        self._state = trained, optimizer.init(trained)
-
-    @property
-    def params(self) -> Parameters:
-        return self._network[2].replace(**self._state[0])
-
-    def outputs(self, arrays: tuple[Any, ...]) -> np.ndarray:
-        """Return the outputs of signals now, one length after another."""
-        evaluate = jax.jit(self._outputs, static_argnums=(0, 1))
-        return np.asarray(evaluate(*self._network, self._state[0], arrays))
-
-    def advance(
-        self, arrays: tuple[Any, ...], targets: np.ndarray, batches: np.ndarray
-    ) -> np.ndarray:
-        """Take one step for each row of `batches`; return the losses before the steps."""
-        rule = self._outputs, self._update, *self._network
-        self._state, losses = _advance(*rule, self._state, arrays, targets, batches)
-        return np.asarray(losses)
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@partial(jax.jit, static_argnums=(0, 1, 2))
 def _advance(
-    outputs: OutputsOf,
     update: Any,
     network: Network,
     head: str,
@@ -304,7 +237,8 @@ def _advance(
         goals = targets if everything else targets[chosen]
 
         def loss(parts: Trained) -> jax.Array:
-            return 0.5 * jnp.sum((outputs(network, head, params, parts, signals) - goals) ** 2)
+            f = outputs_of_lengths(network, head, params.replace(**parts), signals)
+            return 0.5 * jnp.sum((f - goals) ** 2)
 
         value, gradient = jax.value_and_grad(loss)(now)
         updates, memory = update(gradient, memory, now, value=value, grad=gradient, value_fn=loss)
@@ -332,77 +266,3 @@ def check_losses(losses: np.ndarray, start: int) -> None:
             f"losses: a smaller learning rate, below 2/λ_max of finite.ntk for gradient descent, "
             f"or smaller signals and targets"
         )
-
-
-class Flow(NamedTuple):
-    """Outputs of the infinitely wide network at T times."""
-
-    outputs: np.ndarray
-    """(T, n_cases) or (T, n_cases, n_outputs), of the training signals."""
-    test_outputs: np.ndarray | None
-    """(T, m_cases) or (T, m_cases, n_outputs), of the test signals."""
-
-
-def kernel_flow(
-    network: Network,
-    X: Any,
-    y: Any,
-    times: Any,
-    *,
-    head: str = "gap",
-    Z: Any = None,
-    start: Any = None,
-    test_start: Any = None,
-) -> Flow:
-    r"""Return the outputs of the infinitely wide network under gradient flow.
-
-    :math:`f_t(x) = f_0(x) + \Theta(x, X) \Theta^{-1} (I - e^{-\Theta t}) (y - f_0(X))`, eq. 3 of
-    Tirer et al. 2022, with the exact tangent kernel Θ of ``rescntk.gram``. Step s of gradient
-    descent with the learning rate η is at the time t = η s.
-
-    Parameters
-    ----------
-    network : Network
-    X, y, head, Z
-        As for `train`.
-    times : array, (T,)
-        Each at least 0; may be infinite, which is kernel regression.
-    start, test_start : array, (n_cases, …) and (m_cases, …), optional
-        f_0(X) and f_0(Z), a finite network's outputs before training; by default 0.
-
-    Raises
-    ------
-    ValueError
-        For arguments that are not as described, or if the kernel matrix is singular.
-
-    See Also
-    --------
-    train : The network of finite width.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import rescntk as rk
-    >>> X, y = np.random.default_rng(0).standard_normal((4, 2, 8)), np.array([1.0, 0, 0, -1])
-    >>> rk.finite.kernel_flow(rk.Network(depth=2), X, y, [0.0, np.inf]).outputs.shape
-    (2, 4)
-    """
-    K = gram(network, X, head=head, kinds=("ntk",))[0]
-    y = check_targets(y, len(K))
-    begin = _outputs_before(start, y.shape, "start")
-    coefficients = regression.decompose(K).flow(y - begin, times)
-
-    def moved(rows: np.ndarray) -> np.ndarray:
-        return np.matmul(rows, coefficients) if y.ndim == 2 else coefficients @ rows.T
-
-    if Z is None and test_start is not None:
-        raise ValueError("test_start is given without Z, expected outputs at signals Z")
-    if Z is None:
-        return Flow(begin + moved(K), None)
-    cross = gram(network, Z, X, head=head, kinds=("ntk",))[0]
-    test_begin = _outputs_before(test_start, (len(cross), *y.shape[1:]), "test_start")
-    return Flow(begin + moved(K), test_begin + moved(cross))
-
-
-def _outputs_before(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
-    return np.zeros(shape) if values is None else check_shape(values, name, shape)

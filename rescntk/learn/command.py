@@ -151,15 +151,10 @@ def _whole(path: Path) -> Iterator[None]:
 
 def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any, Any]:
     """Return signals, their labels and cases or None; labels given apart replace the file's."""
-    names = {"label_column": options.label_column, "case": options.case, "time": options.time}
-    if any(names.values()) or options.ignore or options.signals.suffix == ".csv":
-        if options.array is not None:
-            raise ValueError(f"--array is given with {options.signals.name}, expected a .npz file")
-        X, y, cases = datasets.load_table(
-            options.signals, ignore=options.ignore or (), missing=True, **names
-        )
-    else:
-        X, y, cases = *datasets.read_labelled(options.signals, options.array, missing=True), None
+    columns = datasets.named_columns(
+        options.label_column, options.ignore or (), options.case, options.time
+    )
+    X, y, cases = datasets.read_file(options.signals, options.array, True, columns)
     if options.labels is not None or options.labels_array is not None:
         if options.label_column is not None:
             raise ValueError("--label-column is given with --labels, expected one of them")

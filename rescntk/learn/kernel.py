@@ -141,8 +141,10 @@ class SignalKernel(SklearnKernel):
         if eval_gradient and Y is not None:
             raise ValueError("Y is given, expected eval_gradient without it")
         if eval_gradient and not self.hyperparameter_alpha.fixed:
-            by_alpha = alpha_derivative(kernel, signals, engine=self.engine, threads=self.threads)
-            return by_alpha.kernel, (self.alpha * by_alpha.derivative)[:, :, None]
+            K, by_alpha = alpha_derivative(
+                kernel, signals, engine=self.engine, threads=self.threads
+            )
+            return K, (self.alpha * by_alpha)[:, :, None]
         K = kernel(signals, columns, **self.options())
         return (K, np.empty((*K.shape, 0))) if eval_gradient else K
 

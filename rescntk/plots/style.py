@@ -99,7 +99,7 @@ def check_drawn(value: Any, name: str, expected: str, *attributes: str) -> Any:
     return value
 
 
-def check_named(values: Any, name: str, expected: str = "what is drawn") -> None:
+def check_named(values: Any, name: str, expected: str) -> None:
     """Refuse an empty mapping of names to drawn values, and other types."""
     if not isinstance(values, Mapping) or not values:
         raise ValueError(f"{name} is {values!r}, expected a mapping of names to {expected}")

@@ -22,25 +22,8 @@ from .restricted_ridge import (
 from .ridge import Posterior, Solution, interpolate, posterior, solve
 
 __all__ = [
-    "ChannelMetric",
-    "Decomposition",
-    "Ensemble",
-    "FeatureRidge",
-    "LandmarkMap",
-    "LearnedSignals",
-    "LowRank",
-    "Posterior",
-    "RestrictedRidge",
-    "Solution",
-    "channel_metric",
-    "channel_weights",
-    "decompose",
-    "ensemble",
-    "interpolate",
-    "landmark_map",
-    "learn_signals",
-    "pivoted_cholesky",
-    "posterior",
-    "restricted_ridge",
-    "solve",
-]
+    "ChannelMetric", "Decomposition", "Ensemble", "FeatureRidge", "LandmarkMap", "LearnedSignals",
+    "LowRank", "Posterior", "RestrictedRidge", "Solution", "channel_metric", "channel_weights",
+    "decompose", "ensemble", "interpolate", "landmark_map", "learn_signals", "pivoted_cholesky",
+    "posterior", "restricted_ridge", "solve",
+]  # fmt: skip

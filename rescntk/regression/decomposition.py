@@ -23,7 +23,7 @@ from ..validation import (
 )
 from .checks import find_groups, in_range
 from .left_out import LeftOutPoints
-from .ridge import Fit, check_resolved, fit
+from .ridge import check_resolved, fit
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Decomposition:
             Each at least 0; an array puts an axis (n_ridges,) in front of the result's. At 0 the
             coefficients do not depend on the weights. A singular K + λI is refused as by `solve`.
         """
-        return self._fit(y, ridge).coefficients
+        return self._fit(y, ridge)[0]
 
     @in_range
     def with_intercept(self, y: np.ndarray, ridge: Any = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -62,8 +62,7 @@ class Decomposition:
 
         Arguments, shapes and errors are as for `coefficients`; b has no axis (n,).
         """
-        solution = self._fit(y, ridge, True)
-        return solution.coefficients, solution.intercepts
+        return self._fit(y, ridge, True)[:2]
 
     @in_range
     def leave_one_out(
@@ -78,7 +77,7 @@ class Decomposition:
         """
         check_flag(intercept, "intercept")
         members = None if groups is None else find_groups(groups, len(self.eigenvalues), intercept)
-        return cast(np.ndarray, self._fit(y, ridge, intercept, True, members).errors)
+        return cast(np.ndarray, self._fit(y, ridge, intercept, True, members)[2])
 
     def left_out_variance(self, ridge: float, groups: Any = None) -> np.ndarray:
         r"""Return the variance of new observations at each point, left out with its group, (n,).
@@ -163,7 +162,7 @@ class Decomposition:
         intercept: bool = False,
         leave_one_out: bool = False,
         groups: Sequence[np.ndarray] | None = None,
-    ) -> Fit:
+    ) -> tuple[Any, ...]:
         """Return coefficients, constants and, with `leave_one_out`, its errors."""
         y = check_targets(y, len(self.eigenvalues))
         ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)")
@@ -173,11 +172,9 @@ class Decomposition:
                 (self if value else unweighted)._fit(y, value, intercept, leave_one_out, groups)
                 for value in ridges.ravel()
             ]
-            parts = zip(*fits, strict=True)
-            shape = ridges.shape
-            return Fit._make(
-                None if part[0] is None else np.reshape(part, (*shape, *part[0].shape))
-                for part in parts
+            return tuple(
+                None if part[0] is None else np.reshape(part, (*ridges.shape, *part[0].shape))
+                for part in zip(*fits, strict=True)
             )
         inverses = self._inverses(ridges)
         inverse = partial(self._filtered, inverses)

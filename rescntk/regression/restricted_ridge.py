@@ -36,23 +36,6 @@ _BLOCK = 1024
 fewer calls. Chosen by reasoning: such a call takes seconds, its start milliseconds."""
 
 
-class _Spectrum(NamedTuple):
-    """Features F = u·U S Vᵀ of rank r, centred with an intercept."""
-
-    means: np.ndarray
-    """Means of [F Y]; 0 without an intercept"""
-    unit: float
-    """u: the largest singular value, whose square may leave the range of float64, or 1"""
-    S: np.ndarray
-    V: np.ndarray
-    targets: np.ndarray
-    """Uᵀ Y, (r, n_targets)"""
-
-    def rotated(self, inverses: np.ndarray) -> np.ndarray:
-        """Return u Vᵀ w, (..., r, n_targets), from 1/(S² + λ/u²), (..., r)."""
-        return (self.S * inverses)[..., None] * self.targets
-
-
 class FeatureRidge:
     r"""Ridge regression on features F, (n, k): all penalties λ from one reading of the rows.
 
@@ -72,7 +55,7 @@ class FeatureRidge:
     def __init__(self) -> None:
         self._triangle = np.empty((0, 0))
         self._n, self._k, self._axes = 0, 0, 0
-        self._spectra: dict[bool, _Spectrum] = {}
+        self._spectra: dict[bool, tuple[Any, ...]] = {}
 
     def add(
         self, F: np.ndarray, y: np.ndarray, case_weights: np.ndarray | None = None
@@ -122,9 +105,9 @@ class FeatureRidge:
         intercept : bool, default False
             Whether to fit the constant b, without penalty. Otherwise b is 0.
         """
-        spectrum, inverses = self._solve(ridge, intercept)
-        weights = spectrum.V @ spectrum.rotated(inverses) / spectrum.unit
-        constants = spectrum.means[self._k :] - spectrum.means[: self._k] @ weights
+        means, unit, V, rotated, _ = self._solve(ridge, intercept)
+        weights = V @ rotated / unit
+        constants = means[self._k :] - means[: self._k] @ weights
         if self._axes == 1:
             return weights[..., 0], constants[..., 0]
         return weights, constants
@@ -148,12 +131,11 @@ class FeatureRidge:
         shape of `y`, after an axis (n_ridges,) where `ridge` is an array. With labels `groups`,
         (m,), all rows of a group are left out together; none may be missing.
         """
-        spectrum, inverses = self._solve(ridge, intercept)
+        means, unit, V, rotated, inverses = self._solve(ridge, intercept)
         F, targets, roots = self._check_rows(F, y, case_weights)
         members = None if groups is None else find_groups(groups, len(F), intercept)
-        F = ((F - spectrum.means[: self._k]) / spectrum.unit) @ spectrum.V
-        residuals = targets - spectrum.means[self._k :]
-        residuals = roots * (residuals - multiply_each(F, spectrum.rotated(inverses)))
+        F = ((F - means[: self._k]) / unit) @ V
+        residuals = roots * (targets - means[self._k :] - multiply_each(F, rotated))
         ones = roots[:, 0] / abs(self._triangle[0, 0]) if intercept else None
         # The identity less the hat matrix of rows times √w.
         left_out = LeftOutPoints(roots * F, -inverses, ones, identity=1.0)
@@ -169,8 +151,12 @@ class FeatureRidge:
                 f"larger ridge, more rows or fewer columns)"
             )
 
-    def _solve(self, ridge: Any, intercept: bool) -> tuple[_Spectrum, np.ndarray]:
-        """Return the decomposed features, and 1/(S² + λ/u²), (..., r)."""
+    def _solve(self, ridge: Any, intercept: bool) -> tuple[Any, ...]:
+        """Return the means of [F Y], u, V, u Vᵀ w, (..., r, n_targets), 1/(S² + λ/u²), (..., r).
+
+        Features, centred with an intercept, are F = u·U S Vᵀ of rank r. u is the largest singular
+        value, whose square may leave the range of float64, or 1. Means are 0 without an intercept.
+        """
         if not self._n:
             raise ValueError("FeatureRidge has no rows, expected a call of add first")
         k = self._k
@@ -182,18 +168,19 @@ class FeatureRidge:
             U, S, Vt = scipy.linalg.svd(R[first : k + 1, 1 : k + 1], full_matrices=False)
             unit = float(S.max(initial=0.0)) or 1.0
             targets = U.T @ R[first : k + 1, k + 1 :]
-            self._spectra[intercept] = _Spectrum(means, unit, S / unit, Vt.T, targets)
-        spectrum = self._spectra[intercept]
-        ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)") / spectrum.unit / spectrum.unit
+            self._spectra[intercept] = means, unit, S / unit, Vt.T, targets
+        means, unit, S, V, targets = self._spectra[intercept]
+        ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)") / unit / unit
         least = (max(self._n, k) * _EPS) ** 2
-        smallest = ridges.min() + (0.0 if len(spectrum.S) < k else spectrum.S[-1] ** 2)
+        smallest = ridges.min() + (0.0 if len(S) < k else S[-1] ** 2)
         if smallest <= least:
             raise ValueError(
                 f"F of shape {(self._n, k)} has linearly dependent columns: the smallest squared "
                 f"singular value plus the ridge is {smallest:.3g} times the largest, expected "
                 f"above {least:.3g} (a larger ridge, more rows or fewer columns)"
             )
-        return spectrum, 1.0 / (spectrum.S**2 + ridges[..., None])
+        inverses = 1.0 / (S**2 + ridges[..., None])
+        return means, unit, V, (S * inverses)[..., None] * targets, inverses
 
 
 @dataclass(frozen=True)

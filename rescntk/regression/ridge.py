@@ -106,7 +106,13 @@ def solve(
                 "array without a preconditioner, or use restricted_ridge"
             )
         return conjugate_gradients(
-            K, y, ridge, intercept, preconditioner, tolerance, max_iterations
+            K,
+            y,
+            ridge,
+            intercept=intercept,
+            preconditioner=preconditioner,
+            tolerance=tolerance,
+            max_iterations=max_iterations,
         )
     K, eps = check_symmetric(K, "K"), rounding_unit(K)
     y, ridge = check_targets(y, len(K)), check_constant(ridge, "ridge")
@@ -127,25 +133,16 @@ def solve(
     return Solution(beta, residuals, 0, residuals[None], b, errors)
 
 
-class Fit(NamedTuple):
-    """Coefficients of a kernel regression, with an axis for penalties in front or without."""
-
-    coefficients: np.ndarray
-    """β, (..., n) or (..., n, n_targets)"""
-    intercepts: np.ndarray
-    """b, (...) or (..., n_targets); 0 without an intercept"""
-    errors: np.ndarray | None
-    """Errors of points left out, of the shape of β; None if not asked for"""
-
-
 def fit(
     inverse: Callable[[np.ndarray], np.ndarray],
     y: np.ndarray,
     intercept: bool,
     inverse_factors: Callable[[], tuple[np.ndarray, np.ndarray]] | None = None,
     groups: Sequence[np.ndarray] | None = None,
-) -> Fit:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     r"""Return coefficients β, constants b and, with `inverse_factors`, errors of points left out.
+
+    β and errors are (..., n) or (..., n, n_targets), b (...) or (..., n_targets).
 
     With :math:`G = (K + \lambda I)^{-1}` they are :math:`b = 1^\top G y / 1^\top G 1` and
     :math:`\beta = B y`, where :math:`B = G - G 1 1^\top G / (1^\top G 1)`. Without an intercept
@@ -169,9 +166,9 @@ def fit(
     if inverse_factors is not None:
         errors = LeftOutPoints(*inverse_factors(), ones, total).errors(coefficients, groups)
     if y.ndim == 2:
-        return Fit(coefficients, constants, errors)
+        return coefficients, constants, errors
     errors = None if errors is None else errors[..., 0]
-    return Fit(coefficients[..., 0], constants[..., 0], errors)
+    return coefficients[..., 0], constants[..., 0], errors
 
 
 def _cholesky(K: np.ndarray, ridge: float, eps: float) -> np.ndarray:

@@ -24,6 +24,7 @@ from ..validation import (
     check_flag,
     check_match,
     check_real,
+    check_shape,
     check_unmasked,
 )
 from . import jobs
@@ -400,9 +401,8 @@ class StoredMatrix:
 
     def __matmul__(self, v: Any) -> np.ndarray:
         """Return K v for v of shape (m,) or (m, k), in float64."""
-        v = check_real(v, "v", f"({self.shape[1]},) or ({self.shape[1]}, k)")
-        if v.ndim not in (1, 2) or len(v) != self.shape[1]:
-            raise ValueError(f"v has shape {v.shape}, expected ({self.shape[1]},) or (…, k)")
+        m = self.shape[1]
+        v = check_shape(v, "v", f"({m},) or ({m}, k)", lambda s: len(s) in (1, 2) and s[0] == m)
         result = np.zeros((self.shape[0], *v.shape[1:]))
         for block in self._folder.blocks():
             rows, columns = self._folder.region(block)

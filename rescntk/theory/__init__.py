@@ -7,15 +7,9 @@ from importlib import import_module
 from typing import Any
 
 __all__ = [
-    "conditioning",
-    "depth",
-    "learning",
-    "limits",
-    "locality",
-    "multisphere",
-    "smoothness",
+    "conditioning", "depth", "learning", "limits", "locality", "multisphere", "smoothness",
     "spectrum",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..network import RELU_FIELDS, check_network
 from ..validation import (
     HEADS,
     KINDS,
@@ -137,45 +136,3 @@ def check_grid(
         raise ValueError(f"max_frequency is {max_frequency!r}, expected one for each of {d} pixels")
     highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
     return channels, d, highest, check_head(head)
-
-
-def check_pixel_set(pixels: Any, given: Any, d: int) -> frozenset[int]:
-    """Return one set of pixels of a ring of `d`; an error names `given`."""
-    if not is_sequence(pixels):
-        raise ValueError(f"pixels is {given!r}, expected sets of integers")
-    chosen = frozenset(check_integer(pixel, "pixels") % d for pixel in pixels)
-    if not chosen:
-        raise ValueError(f"pixels is {given!r}, expected at least one pixel")
-    return chosen
-
-
-def check_theorem(
-    network: Any, n_channels: Any, n_timepoints: Any, pixels: Any, kind: Any, head: Any
-) -> tuple[int, int, frozenset[int]]:
-    """Return the channels, the ring's pixels and the pixels with a frequency, for theorem 5.1."""
-    check_network(network, RELU_FIELDS, RELU_ALONE)
-    check_kind(kind)
-    check_head(head)
-    d = check_pixels(n_timepoints)
-    return check_channels(n_channels), d, check_pixel_set(pixels, pixels, d)
-
-
-RELU_ALONE = ": theorem 5.1 is about ReLU, whose singularities make eigenvalues fall like powers"
-
-
-def check_pixel_sets(
-    pixels: Any, field: frozenset[int], shifts: Iterable[int], d: int
-) -> list[frozenset[int]]:
-    """Return sets of pixels, each in the receptive field `field` after one of the `shifts`."""
-    if not is_sequence(pixels):
-        raise ValueError(f"pixels is {pixels!r}, expected sets of integers")
-    sets, shifts = [check_pixel_set(some, pixels, d) for some in pixels], tuple(shifts)
-    if not sets:
-        raise ValueError("pixels is empty, expected at least one set of pixels")
-    for chosen in sets:
-        if not any({(p + shift) % d for p in chosen} <= field for shift in shifts):
-            raise ValueError(
-                f"pixels has {sorted(chosen)}, expected some of the receptive field's, "
-                f"{sorted(field)}: the kernel does not depend on others"
-            )
-    return sets

@@ -7,25 +7,17 @@ of a random walk from the output pixel. ``docs/theory/locality.md`` has the form
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import chain
-from typing import cast
 
 import numpy as np
 
 from ..engines.boxes import circular_mean, circular_sum
-from ..network import BASIC_FIELDS, RELU_FIELDS, Filter, Network, check_network
+from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network
 from ..validation import check_flag
 from .argument_checks import check_kind, check_layers, check_length
 from .complements import check_nonzero
 
-__all__ = [
-    "asymptotic_width",
-    "effective_receptive_field",
-    "path_counts",
-    "reach",
-    "width",
-]
+__all__ = ["effective_receptive_field", "path_counts", "reach", "width"]
 
 
 _MOST_WORDS = 10**12
@@ -109,7 +101,7 @@ def reach(network: Network) -> int:
 def width(network: Network, kind: str = "ntk") -> float:
     """Return the width of the effective receptive field: its standard deviation, in pixels.
 
-    On the unbounded line. docs/theory/locality.md has the formula.
+    On the unbounded line. docs/theory/locality.md has the formula, and its law at great depth.
 
     Parameters
     ----------
@@ -135,49 +127,17 @@ def width(network: Network, kind: str = "ntk") -> float:
     return math.sqrt(network.input_filter.variance + branches * branch)
 
 
-def asymptotic_width(network: Network) -> float:
-    r"""Return the width, in pixels, that the fields of a deep network tend to, relatively.
-
-    :math:`\sqrt{L p\, (v_{q_o} + v_{q_i})}` for both kernels, with p = ``Network.branch_share`` and
-    the variances :math:`v_q = (q^2-1)/12` of the outer and the inner filter's steps.
-
-    Parameters
-    ----------
-    network : Network
-        With ReLU.
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> round(rk.theory.locality.asymptotic_width(rk.Network(depth=600)), 12)
-    20.0
-    """
-    *_, branches = _counts(network, "gpk")
-    squares = np.mean(np.square(np.asarray(network.dilation, dtype=np.float64)))
-    step = Filter(network.outer_filter_size).variance + Filter(network.filter_size).variance
-    return math.sqrt(branches * squares * step)
-
-
-def path_counts(
-    depth: int,
-    filter_size: int,
-    n_timepoints: int,
-    *,
-    outer_filter_size: int | None = None,
-    input_filter_size: int = 1,
-    dilation: int | Sequence[int] = 1,
-) -> np.ndarray:
+def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
     """Return the number of paths from each pixel to the output of a CNN, exact at any depth.
 
-    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022, for ``literature.barzilai_cnn``, and
-    with ``outer_filter_size=1`` for ``literature.geifman_cnn``. The counts, Python integers, are
+    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022. The counts, Python integers, are
     proportional to the CNN's effective receptive field. On images they are the outer
     product of the counts on the two axes (``docs/theory/locality.md``).
 
     Parameters
     ----------
-    depth, filter_size, outer_filter_size, input_filter_size, dilation
-        As for `Network`.
+    network : Network
+        Its skip connections are left out.
     n_timepoints : int
         Length of the signals; paths wrap around.
 
@@ -188,23 +148,13 @@ def path_counts(
 
     Examples
     --------
+    >>> from rescntk import literature
     >>> from rescntk.theory import locality
-    >>> locality.path_counts(depth=2, filter_size=3, n_timepoints=9)
+    >>> locality.path_counts(literature.barzilai_cnn(depth=2), n_timepoints=9)
     array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
     """
-    network = Network(
-        depth,
-        filter_size,
-        outer_filter_size=cast("int", outer_filter_size),
-        input_filter_size=input_filter_size,
-        skip=False,
-        dilation=dilation,
-    )
-    return counts(network, check_length(n_timepoints))
-
-
-def counts(network: Network, d: int) -> np.ndarray:
-    """Return `path_counts` of a network, or say that they take hours."""
+    check_network(network, BASIC_FIELDS)
+    d = check_length(n_timepoints)
     check_layers(network.depth, "depth is")
     sizes = network.filter_size, network.outer_filter_size
     bits = network.depth * sum(map(math.log2, sizes)) + math.log2(network.input_filter_size)

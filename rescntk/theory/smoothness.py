@@ -8,7 +8,6 @@ circle. ``docs/theory/smoothness.md`` derives the measures.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -225,7 +224,7 @@ def gaussian_rkhs_ratio(
     Examples
     --------
     >>> from rescntk.theory import smoothness
-    >>> f = smoothness.interpolation(smoothness.gaussian_kernel, [0.0, 1.0], [2.0, 3.0]).values
+    >>> f = smoothness.interpolation(smoothness.gaussian_kernel, [0.0, 1.0], [2.0, 3.0])
     >>> round(smoothness.gaussian_rkhs_ratio(f, [0.0, 1.0], [2.0, 3.0]), 9)
     1.0
     """
@@ -235,24 +234,10 @@ def gaussian_rkhs_ratio(
     return _scalar(_gaussian_interpolant_norm(angles, targets) / norm)
 
 
-class Interpolation(NamedTuple):
-    """A kernel's interpolant on the circle, its `curvature`, and the given points, (n,)."""
-
-    values: np.ndarray
-    """(n_samples,), on `grid`."""
-    curvature: float
-    angles: np.ndarray
-    targets: np.ndarray
-
-    def gaussian_ratio(self, cutoff: ArrayLike = CUTOFF) -> float | np.ndarray:
-        """Return μ, `gaussian_rkhs_ratio` of the interpolant up to a frequency."""
-        return gaussian_rkhs_ratio(self.values, self.angles, self.targets, cutoff)
-
-
 def interpolation(
     kernel: Map, angles: ArrayLike, targets: ArrayLike, n_samples: int = SAMPLES
-) -> Interpolation:
-    """Return a kernel's interpolant of given points of the circle, with its curvature.
+) -> np.ndarray:
+    """Return a kernel's interpolant of given points of the circle, (n_samples,), on `grid`.
 
     Eq. 4 and figures 2, 4, 5 and 6 of Tirer et al. 2022.
 
@@ -268,14 +253,13 @@ def interpolation(
     Examples
     --------
     >>> from rescntk.theory import smoothness
-    >>> fit = smoothness.interpolation(smoothness.gaussian_kernel, [0.0, 1.0], [2.0, 3.0])
-    >>> round(float(fit.values[smoothness.SAMPLES // 2]), 6)  # at the angle 0
+    >>> f = smoothness.interpolation(smoothness.gaussian_kernel, [0.0, 1.0], [2.0, 3.0])
+    >>> round(float(f[smoothness.SAMPLES // 2]), 6)  # at the angle 0
     2.0
     """
     angles, targets = check_points(angles, targets)
     n = _check_samples(n_samples, 7 + len(angles))
-    values = interpolate(kernel, circle(angles), targets, circle(grid(n)))
-    return Interpolation(values, float(curvature(values)), angles, targets)
+    return np.asarray(interpolate(kernel, circle(angles), targets, circle(grid(n))))
 
 
 def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:

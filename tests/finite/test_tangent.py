@@ -104,7 +104,7 @@ def test_the_stated_bound_of_memory_holds(rng):
         notes = jax.eval_shape(lambda s: tangent._take_notes(network, "gap", params, s), signals)
         held = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(notes))
         first = tangent._take_notes.lower(network, "gap", params, signals).compile()
-        u, du = notes.inputs[-1], notes.derivatives[-1]
+        u, du = notes[0][-1], notes[1][-1]
         conv, _ = tangent._trained(network, params)[-1]
         second = tangent._contract_layer.lower(conv, False, u, u, du, du).compile()
     assert limit / 10 < taken(first) + held <= limit

@@ -79,9 +79,9 @@ def test_gradient(name, X):
     """∂K/∂log α = α ∂K/∂α."""
     kernel = KERNELS[name]
     K, gradient = kernel(X, eval_gradient=True)
-    found = rk.derivative.alpha_derivative(kernel.kernel, X)
-    assert (K == found.kernel).all() and gradient.shape == (12, 12, 1)
-    assert (gradient[:, :, 0] == kernel.alpha * found.derivative).all()
+    matrix, slope = rk.derivative.alpha_derivative(kernel.kernel, X)
+    assert (K == matrix).all() and gradient.shape == (12, 12, 1)
+    assert (gradient[:, :, 0] == kernel.alpha * slope).all()
     size = np.sqrt(np.outer(K.diagonal(), K.diagonal()))
     assert (np.abs(K - kernel(X)) / size).max() <= 2 * tolerances.KERNEL["float64"]
 

@@ -53,8 +53,7 @@ def test_interpolations_pass_through_their_points(kind):
     one = kernel(literature.tirer_resnet(5, 1.0), kind)
     found = smoothness.interpolation(one, angles, y)
     bar = tolerances.solution(4, np.linalg.cond(one(smoothness.circle(angles))))
-    assert np.abs(found.values[places] - y).max() <= bar * 3
-    assert found.curvature == smoothness.curvature(found.values)
+    assert np.abs(found[places] - y).max() <= bar * 3
     own = circle.kernel_shape(one, 64)
     assert (own == one(smoothness.circle([0.0]), smoothness.circle(smoothness.grid(64)))[0]).all()
     assert np.argmax(own) == 32
@@ -113,7 +112,7 @@ def test_ratio_of_the_gaussian_itself_is_1_and_of_others_less(rng):
         y = a @ np.cos(k * angles) + b @ np.sin(k * angles)
         ratio = smoothness.gaussian_rkhs_ratio(f, angles, y)
         assert 0 < ratio < 1
-        own = smoothness.interpolation(smoothness.gaussian_kernel, angles, y, 512).values
+        own = smoothness.interpolation(smoothness.gaussian_kernel, angles, y, 512)
         assert abs(smoothness.gaussian_rkhs_ratio(own, angles, y) - 1) <= 1e4 * EPS
         # Scaling, and turning the circle, change nothing.
         moved = angles + 10 * np.pi / 512
@@ -164,13 +163,13 @@ def experiments():
     found = {}
     for kind, depth, count in product(("ntk", "gpk"), (5, 15), (6, 10)):
         angles = smoothness.grid(count)
+        y = smoothness.target(angles)
         networks = [literature.tirer_mlp(depth)]
         networks += [literature.tirer_resnet(depth, alpha) for alpha in (1.0, 0.1)]
         found[kind, depth, count] = [
-            (own.gaussian_ratio(CUTOFFS), own.curvature)
-            for own in (
-                smoothness.interpolation(kernel(network, kind), angles, smoothness.target(angles))
-                for network in networks
+            (smoothness.gaussian_rkhs_ratio(f, angles, y, CUTOFFS), smoothness.curvature(f))
+            for f in (
+                smoothness.interpolation(kernel(network, kind), angles, y) for network in networks
             )
         ]
     return found
@@ -201,7 +200,7 @@ def test_gpk_and_ntk_differ_in_smoothness(experiments):
     for network in (literature.tirer_mlp(5), literature.tirer_resnet(5, 0.1)):
         for kind, growth, bar in (("ntk", 2, 0.1), ("gpk", 1, 1e-3)):
             coarse, fine = (
-                smoothness.interpolation(kernel(network, kind), angles, y, n).curvature
+                smoothness.curvature(smoothness.interpolation(kernel(network, kind), angles, y, n))
                 for n in (1024, 4096)
             )
             assert abs(fine / coarse - growth) <= bar

@@ -16,14 +16,6 @@ from .curves import (
 )
 
 __all__ = [
-    "ComplexityRow",
-    "CurveRow",
-    "LearningCurve",
-    "SampleComplexity",
-    "alignment",
-    "curve",
-    "effective_dimension",
-    "from_gram",
-    "measure",
-    "sample_complexity",
-]
+    "ComplexityRow", "CurveRow", "LearningCurve", "SampleComplexity", "alignment", "curve",
+    "effective_dimension", "from_gram", "measure", "sample_complexity",
+]  # fmt: skip

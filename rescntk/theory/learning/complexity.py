@@ -40,13 +40,6 @@ class ComplexityRow(NamedTuple):
 class SampleComplexity(ReportTable):
     """Numbers of signals; iterating gives a `ComplexityRow` for each set of frequencies."""
 
-    network: Network
-    n_channels: int
-    n_timepoints: int
-    kind: str
-    head: str
-    share: float
-    ridge: float
     tail: float
     """Part of the kernel's trace in frequencies above `max_frequency`, from 0 to 1."""
 
@@ -140,8 +133,7 @@ def sample_complexity(
         known = float((counts * shares(values, kappa)[0]).sum()) + ridge / kappa
         least, most = known + tail_least / (kappa + edge), known + tail_most / kappa
         rows.append(ComplexityRow(place, value, 0.5 * (least + most), least, most))
-    settings = network, n_channels, d, kind, head, share, ridge, tail
-    return SampleComplexity(tuple(rows), *settings)
+    return SampleComplexity(tuple(rows), tail)
 
 
 def _usual_frequencies(d: int, top: int, head: str) -> list[tuple[int, ...]]:

@@ -34,15 +34,6 @@ _ROUNDINGS = 32
 """Relative rounding error of an eigenvalue, in eps, on the safe side."""
 
 
-class Cost(NamedTuple):
-    """Points and memory that an evaluation on a grid takes."""
-
-    points: int
-    """Points at which an activation is evaluated, over all layers."""
-    bytes: int
-    """Memory at the same time, at most."""
-
-
 class Spectrum(NamedTuple):
     """Eigenvalues with their errors."""
 
@@ -132,19 +123,19 @@ def eigenvalues(
     check_flag(normalized, "normalized")
     space = n_channels, n_timepoints, max_frequency, head
     request = _Request(network, space, kind, method, nodes)
-    cost = request.cost(request.nodes)
+    n_points, n_bytes = request.cost(request.nodes)
     field = windows(network, request.d)[1][-1]
     grid = (
         f"max_frequency is {max_frequency!r}: a grid of {request.nodes} nodes a pixel, with "
         f"{len(field)} of {request.d} pixels in the receptive field,"
     )
-    check_memory(cost.bytes, max_memory, grid)
-    if cost.points > check_constant(max_points, "max_points"):
+    check_memory(n_bytes, max_memory, grid)
+    if n_points > check_constant(max_points, "max_points"):
         raise ValueError(
-            f"{grid} has {cost.points:.3g} points, {cost.points * _SECONDS_A_POINT / 3600:,.0f} "
+            f"{grid} has {n_points:.3g} points, {n_points * _SECONDS_A_POINT / 3600:,.0f} "
             f"hours of one core, expected max_points, {max_points:.3g}, at most"
         )
-    points = cost.points + return_error * request.cost(request.coarser).points
+    points = n_points + return_error * request.cost(request.coarser)[0]
     with progress_bar(progress, points, "point") as tick:
         fine, trace = request.compute(request.nodes, normalized, tick)
         if not return_error:
@@ -165,19 +156,24 @@ def cost(
     *,
     method: str = "auto",
     nodes: int | None = None,
-) -> Cost:
-    """Return the points and the memory of a call of `eigenvalues`, without computing anything.
+) -> tuple[int, int]:
+    """Return what a call of `eigenvalues` takes, without computing anything.
 
     Parameters
     ----------
     network, n_channels, n_timepoints, max_frequency, kind, method, nodes
         As for `eigenvalues`. With ``return_error`` a coarser grid of less cost follows.
 
+    Returns
+    -------
+    n_points, n_bytes : int
+        The points at which an activation is evaluated, over all layers; the most memory at once.
+
     Examples
     --------
     >>> from rescntk import literature
     >>> from rescntk.theory import spectrum
-    >>> spectrum.cost(literature.geifman_cnn(3), 2, 4, max_frequency=20).points
+    >>> spectrum.cost(literature.geifman_cnn(3), 2, 4, max_frequency=20)[0]
     3833324
     """
     space = n_channels, n_timepoints, max_frequency, "equivariant"
@@ -220,7 +216,7 @@ class _Request:
         top, d = self.max_frequency, self.d
         self._reached = [max(top[(axis + p) % d] for p in seen) for axis in range(d)]
 
-    def cost(self, nodes: int) -> Cost:
+    def cost(self, nodes: int) -> tuple[int, int]:
         """Return what `compute` takes, in exact integers."""
         before, features = ([nodes ** len(p) for p in pixels] for pixels in self._windows)
         # The features before, the branch, and the features after with one sum in the making.
@@ -232,7 +228,7 @@ class _Request:
         result = math.prod(k + 1 for k in self.max_frequency)
         matrix = 3 * nodes * (self.highest + 1)  # of the rule, with what it is made from
         entries = stored * (1 + (self.kind == "ntk")) + slab + 2 * math.prod(partial)
-        return Cost(sum(before), 8 * (entries + 4 * result + matrix))
+        return sum(before), 8 * (entries + 4 * result + matrix)
 
     def _partial(self, shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         """Return how many first axes slabs cut, and the shape of integrals along the others."""

@@ -1,6 +1,7 @@
 """Exponents of the decay against theorem 5.1 and the law of the singularities."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +11,11 @@ from rescntk import literature
 from rescntk.theory import spectrum
 from rescntk.theory.spectrum.grid import windows
 from tests import tolerances
+from tests.project.pages import ROOT
+
+sys.path.insert(0, str(ROOT / "notebooks"))
+import decay as helper
+from decay import decay_exponents
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +36,7 @@ TWO, TWO_CNN = literature.barzilai_resnet, literature.barzilai_cnn
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_decay_exponents(network, n_channels, d, top, expected, kind):
     """Theorem 5.1's bounds, and the law of the singularities, approached with frequency."""
-    found = spectrum.decay_exponents(network, n_channels, d, top, kind)
+    found = decay_exponents(network, n_channels, d, top, kind)
     assert [decay.law for decay in found] == expected[kind]
     for decay in found:
         p, nu_b = len(decay.pixels), 1 + {"gpk": 3, "ntk": 1}[kind] / (2 * d)
@@ -39,23 +45,23 @@ def test_decay_exponents(network, n_channels, d, top, expected, kind):
         assert decay.lowest <= decay.law <= decay.highest
         assert abs(decay.exponent - decay.law) <= min(decay.uncertainty, tolerances.SLOPE)
         assert (decay.errors <= 1e-2 * decay.eigenvalues)[decay.eigenvalues > 1e-9].all()
-    assert len(str(found).splitlines()) == 2 + len(found)
+    assert len(helper.table(found).splitlines()) == 2 + len(found)
 
 
 def test_the_law_where_no_window_covers_all_pixels():
     """Pixels 1, 2 and −1 of a five-pixel ring: a window of the third layer, or two smaller ones."""
     sets = [(0, 2), (1, 2, -1), (0, 1, 2, 3, 4)]
-    found = list(spectrum.decay_exponents(CNN(3), 2, 5, 14, pixels=sets, nodes=28))
+    found = decay_exponents(CNN(3), 2, 5, 14, pixels=sets, nodes=28)
     assert [decay.law for decay in found] == [-6, -8, -8]
     for decay in found:
         assert abs(decay.exponent - decay.law) <= tolerances.SLOPE
     # Two windows of 1 pixel, 2 · 5, are cheaper than the window of 5 that has both, 3 + 5 · 2.
-    (decay,) = spectrum.decay_exponents(CNN(2, 5), 3, 5, 20, pixels=[(0, 1)], nodes=30)
+    (decay,) = decay_exponents(CNN(2, 5), 3, 5, 20, pixels=[(0, 1)], nodes=30)
     assert decay.law == -10 and abs(decay.exponent + 10) <= tolerances.COMPETITION
 
 
 def test_the_law():
-    law = spectrum.singularity_exponent
+    law = helper.singularity_exponent
     assert law(CNN(2, 5), 3, 5, (0, 1), "ntk") == -8
     # Seven pixels, two of them far apart: windows of 1 cost 4 each, one of 7 costs 10.
     assert law(CNN(4), 2, 9, (-3, 3)) == -8
@@ -87,7 +93,7 @@ def test_where_eigenvalues_are_0(network, head):
     top = [2 if head == "trace" or pixel in field else 0 for pixel in range(d)]
     found = spectrum.eigenvalues(network, 2, d, top, "ntk", head)
     for pixels in (p for n in (1, 2, 3) for p in itertools.combinations(range(d), n)):
-        law = spectrum.singularity_exponent(network, 2, d, pixels, "ntk", head)
+        law = helper.singularity_exponent(network, 2, d, pixels, "ntk", head)
         k = tuple(2 * (pixel in pixels) for pixel in range(d))
         value = found[k] if all(np.less_equal(k, top)) else 0.0
         assert (value == 0) == (law == -np.inf), pixels
@@ -96,32 +102,41 @@ def test_where_eigenvalues_are_0(network, head):
 def test_eigenvalues_of_0_have_no_slope():
     """Pixels 3 and −3 are in the receptive field, but in none of the last layer's windows of 5."""
     sets = [(3, -3), (3,), (1, 3)]
-    none, one, two = found = spectrum.decay_exponents(TWO_CNN(2), 2, 8, 12, pixels=sets, nodes=28)
+    none, one, two = found = decay_exponents(TWO_CNN(2), 2, 8, 12, pixels=sets, nodes=28)
     assert (none.eigenvalues == 0).all() and (one.eigenvalues > 0).all()
     assert [decay.law for decay in found] == [-np.inf, -4, -8]
     assert np.isnan(none.exponent)
-    assert "λ = 0" in str(found).splitlines()[2]
+    assert "λ = 0" in helper.table(found).splitlines()[2]
     assert abs(two.exponent + 8) <= two.uncertainty
     # One layer adds up functions of single pixels.
-    shallow = spectrum.decay_exponents(TWO(1), 2, 3, 16)
+    shallow = decay_exponents(TWO(1), 2, 3, 16)
     assert [decay.law for decay in shallow] == [-4, -np.inf, -np.inf]
 
 
-DECAY = spectrum.decay_exponents
+DECAY = decay_exponents
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: DECAY(CNN(2).replace(activation="erf"), 2, 3, 20), "theorem 5.1 is about ReLU"),
-        (lambda: DECAY(CNN(2).replace(input_filter_size=3), 2, 3, 20), "input_filter_size 3"),
+        (
+            lambda: DECAY(CNN(2).replace(activation="erf"), 2, 3, 20),
+            "theorem 5.1 is about ReLU",
+        ),
+        (
+            lambda: DECAY(CNN(2).replace(input_filter_size=3), 2, 3, 20),
+            "input_filter_size 3",
+        ),
         (lambda: DECAY(CNN(2), 2, 3, 7), "is 7, expected an integer of at least 8"),
-        (lambda: DECAY(CNN(2), 2, 6, 9, pixels=[(0, 3)]), r"pixels has \[0, 3\], .* \[0, 1, 5\]"),
+        (
+            lambda: DECAY(CNN(2), 2, 6, 9, pixels=[(0, 3)]),
+            r"pixels has \[0, 3\], .* \[0, 1, 5\]",
+        ),
         (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[]), "pixels is empty"),
         (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[0]), "expected sets of int"),
         (lambda: DECAY(CNN(2), 2, 3, 9, pixels=0), "pixels is 0, expected sets of int"),
         (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[()]), "at least one pixel"),
-        (lambda: spectrum.singularity_exponent(CNN(2), 2, 3, 0), "pixels is 0, expected sets"),
+        (lambda: helper.singularity_exponent(CNN(2), 2, 3, 0), "pixels is 0, expected sets"),
     ],
 )
 def test_refusals(call, message):

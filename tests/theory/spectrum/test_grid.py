@@ -64,7 +64,7 @@ def test_blocks_do_not_change_values(monkeypatch):
 def test_memory_is_what_was_said(monkeypatch):
     monkeypatch.setattr(grid, "_BLOCK_ENTRIES", 10_000)  # little beside the arrays
     for network, d, kind in ((CNN(4), 5, "gpk"), (TWO(3), 4, "ntk")):
-        bytes_said = spectrum.cost(network, 2, d, 2, kind, nodes=17).bytes
+        bytes_said = spectrum.cost(network, 2, d, 2, kind, nodes=17)[1]
         tracemalloc.start()
         spectrum.eigenvalues(network, 2, d, 2, kind, nodes=17)
         peak = tracemalloc.get_traced_memory()[1]

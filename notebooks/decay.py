@@ -1,20 +1,26 @@
-"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, and a sharper law."""
+"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, and a sharper law.
+
+``docs/theory/spectrum.md`` derives the law. As a script it prints both for two kernels.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...network import RELU_FIELDS, Network, check_network
-from ...validation import check_integer
-from ..argument_checks import RELU_ALONE, check_pixel_sets, check_pixels, check_theorem
-from .funk_hecke import eigenvalues
-from .grid import shifts, taps, widen, windows
+from rescntk import literature
+from rescntk.network import RELU_FIELDS, Network, check_network
+from rescntk.plots.style import axes, finish, looks
+from rescntk.theory.argument_checks import check_channels, check_head, check_kind, check_pixels
+from rescntk.theory.spectrum import eigenvalues
+from rescntk.theory.spectrum.grid import shifts, taps, widen, windows
+from rescntk.validation import check_integer, is_sequence
+
+RELU_ALONE = ": theorem 5.1 is about ReLU, whose singularities make eigenvalues fall like powers"
 
 _SPREADS = ((0,), (0, 1), (-1, 0, 1))
 """Sets of pixels over which a frequency is spread by default."""
@@ -44,35 +50,18 @@ class FrequencyDecay(NamedTuple):
     """Exponent by `singularity_exponent`; −inf where eigenvalues are 0."""
 
 
-@dataclass(frozen=True)
-class DecayExponents:
-    """Decays on several sets of pixels of one kernel; iterating gives each `FrequencyDecay`."""
-
-    decays: tuple[FrequencyDecay, ...]
-    network: Network
-    n_channels: int
-    n_timepoints: int
-    kind: str
-    head: str
-
-    def __iter__(self) -> Iterator[FrequencyDecay]:
-        return iter(self.decays)
-
-    def __len__(self) -> int:
-        return len(self.decays)
-
-    def __str__(self) -> str:
-        """Return the table as text."""
-        head = f"{'pixels':>12}  {'exponent':>8}  {'±':>5}  {'law':>6}  theorem 5.1"
-        rows = [head, "-" * len(head)]
-        for d in self.decays:
-            pixels = ",".join(map(str, d.pixels))
-            bounds = f"[{d.lowest:.4g}, {d.highest:.4g}]"
-            fit = f"{d.exponent:8.3f}  {d.uncertainty:5.2f}  {d.law:6.3g}"
-            if d.law == -math.inf:
-                fit = f"{'λ = 0':>8}  {'':5}  {'':6}"
-            rows.append(f"{pixels:>12}  {fit}  {bounds}")
-        return "\n".join(rows)
+def table(decays: Iterable[FrequencyDecay]) -> str:
+    """Return exponents, laws and bounds as text, a line for each set of pixels."""
+    head = f"{'pixels':>12}  {'exponent':>8}  {'±':>5}  {'law':>6}  theorem 5.1"
+    rows = [head, "-" * len(head)]
+    for decay in decays:
+        pixels = ",".join(map(str, decay.pixels))
+        bounds = f"[{decay.lowest:.4g}, {decay.highest:.4g}]"
+        fit = f"{decay.exponent:8.3f}  {decay.uncertainty:5.2f}  {decay.law:6.3g}"
+        if decay.law == -math.inf:
+            fit = f"{'λ = 0':>8}  {'':5}  {'':6}"
+        rows.append(f"{pixels:>12}  {fit}  {bounds}")
+    return "\n".join(rows)
 
 
 def decay_exponents(
@@ -85,7 +74,7 @@ def decay_exponents(
     *,
     pixels: Iterable[Iterable[int]] | None = None,
     **options: Any,
-) -> DecayExponents:
+) -> list[FrequencyDecay]:
     """Return the decay of eigenvalues with a frequency spread over one, two, three … pixels.
 
     Figure 1 of Barzilai et al. 2022, with the bounds of theorem 5.1.
@@ -103,14 +92,6 @@ def decay_exponents(
         the receptive field has them.
     **options
         ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of `eigenvalues`.
-
-    Examples
-    --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import spectrum
-    >>> computed = spectrum.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=24)
-    >>> [(decay.pixels, round(decay.exponent, 1), decay.law) for decay in computed]
-    [((0,), -4.1, -4.0), ((0, 1), -6.0, -6.0), ((-1, 0, 1), -5.9, -6.0)]
     """
     check_network(network, RELU_FIELDS, RELU_ALONE)
     check_input_window(network)
@@ -145,7 +126,7 @@ def decay_exponents(
                 law=singularity_exponent(network, n_channels, d, chosen, kind, head),
             )
         )
-    return DecayExponents(tuple(decays), network, n_channels, d, kind, head)
+    return decays
 
 
 def singularity_exponent(
@@ -170,14 +151,6 @@ def singularity_exponent(
         As for `eigenvalues`.
     pixels : iterable of int
         Pixels that have the frequency, at least one. All others have frequency 0.
-
-    Examples
-    --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import spectrum
-    >>> network = literature.barzilai_resnet(depth=3, filter_size=5)
-    >>> [spectrum.singularity_exponent(network, 3, 12, range(p), "ntk") for p in (1, 2, 3)]
-    [-3.0, -8.0, -13.0]
     """
     n_channels, d, chosen = check_theorem(network, n_channels, n_timepoints, pixels, kind, head)
     parts = network.parts
@@ -250,3 +223,91 @@ def check_input_window(network: Network) -> None:
             f"network has input_filter_size {size}, expected 1: theorem 5.1 is about networks "
             "that read single pixels"
         )
+
+
+def draw(decays: Iterable[FrequencyDecay], ax: Any = None, title: str | None = None) -> Any:
+    """Draw eigenvalues over a frequency that is spread over one, two, three … pixels.
+
+    Figure 1 of Barzilai et al. 2022. Markers are eigenvalues above their errors, filled for even
+    frequencies. Dotted lines have the slopes of `singularity_exponent`.
+    """
+    ax = axes(ax)
+    for decay, colour, marker, _ in looks(decays):
+        count = len(decay.pixels)
+        label = f"{count} pixel{'s' if count > 1 else ''} ({', '.join(map(str, decay.pixels))}): "
+        if np.isfinite(decay.law):
+            label += f"slope {decay.exponent:.2f} ± {decay.uncertainty:.2f}, law {decay.law:g}"
+        else:
+            label += "λ = 0"
+        k, seen = decay.frequencies, decay.eigenvalues > decay.errors
+        for parity, fill in ((0, colour), (1, "white")):
+            some = seen & (k % 2 == parity)
+            values, errors = decay.eigenvalues[some], decay.errors[some]
+            points = {"color": colour, "markerfacecolor": fill, "markersize": 4.5}
+            name = label.replace("-", "−") if parity == 0 else None
+            ax.plot(k[some], values, marker, label=name, **points)
+            ax.errorbar(k[some], values, errors, fmt="none", color=colour, elinewidth=1)
+        even = seen & (k % 2 == 0)
+        if even.any() and np.isfinite(decay.law):
+            last = np.flatnonzero(even)[-1]
+            tail = k >= k[last] / 6
+            law = decay.eigenvalues[last] * (k[tail] / k[last]) ** decay.law
+            ax.plot(k[tail], law, ":", color=colour)
+    grey = {"color": "0.3", "markersize": 4.5}
+    ax.plot([], [], "o", label="even k", **grey)
+    ax.plot([], [], "o", markerfacecolor="white", label="odd k", **grey)
+    ax.plot([], [], ":", label="law", **grey)
+    ax.set(xscale="log", yscale="log", xlabel="frequency k", ylabel="eigenvalue λ")
+    ax.xaxis.set_minor_formatter("")
+    finish(ax, 2, title)
+    return ax
+
+
+def check_pixel_set(pixels: Any, given: Any, d: int) -> frozenset[int]:
+    """Return one set of pixels of a ring of `d`; an error names `given`."""
+    if not is_sequence(pixels):
+        raise ValueError(f"pixels is {given!r}, expected sets of integers")
+    chosen = frozenset(check_integer(pixel, "pixels") % d for pixel in pixels)
+    if not chosen:
+        raise ValueError(f"pixels is {given!r}, expected at least one pixel")
+    return chosen
+
+
+def check_theorem(
+    network: Any, n_channels: Any, n_timepoints: Any, pixels: Any, kind: Any, head: Any
+) -> tuple[int, int, frozenset[int]]:
+    """Return the channels, the ring's pixels and the pixels with a frequency, for theorem 5.1."""
+    check_network(network, RELU_FIELDS, RELU_ALONE)
+    check_kind(kind)
+    check_head(head)
+    d = check_pixels(n_timepoints)
+    return check_channels(n_channels), d, check_pixel_set(pixels, pixels, d)
+
+
+def check_pixel_sets(
+    pixels: Any, field: frozenset[int], shifts: Iterable[int], d: int
+) -> list[frozenset[int]]:
+    """Return sets of pixels, each in the receptive field `field` after one of the `shifts`."""
+    if not is_sequence(pixels):
+        raise ValueError(f"pixels is {pixels!r}, expected sets of integers")
+    sets, shifts = [check_pixel_set(some, pixels, d) for some in pixels], tuple(shifts)
+    if not sets:
+        raise ValueError("pixels is empty, expected at least one set of pixels")
+    for chosen in sets:
+        if not any({(p + shift) % d for p in chosen} <= field for shift in shifts):
+            raise ValueError(
+                f"pixels has {sorted(chosen)}, expected some of the receptive field's, "
+                f"{sorted(field)}: the kernel does not depend on others"
+            )
+    return sets
+
+
+def main() -> None:
+    """Print fitted exponents, the law and the bounds of theorem 5.1."""
+    for kind in ("gpk", "ntk"):
+        decays = decay_exponents(literature.geifman_cnn(3), 2, 4, 24, kind)
+        print(kind, table(decays), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
