@@ -19,7 +19,7 @@ from rescntk import Network
 from rescntk.network import BASIC_FIELDS, check_network
 from rescntk.theory import spectrum
 from rescntk.theory.complements import activate, add_branch
-from rescntk.theory.locality import path_counts
+from rescntk.theory.locality import counts
 from rescntk.theory.spectrum.grid import taps
 
 STARTS = (1.05, 1.3, 2.0, 4.0)
@@ -80,7 +80,7 @@ def fit_ensemble(
     )
     # In exact integers, which may exceed any float: min(p, k) does not.
     paths = np.array(
-        [path_counts(network.replace(depth=depth), n_timepoints) for depth in depths]
+        [counts(network.replace(depth=depth, skip=False), n_timepoints) for depth in depths]
     )
     k = np.argwhere(found.resolved)  # (n, d)
     target = np.log(found.eigenvalues[found.resolved])

@@ -173,7 +173,6 @@ ROOMS = {
     "theory.locality.effective_receptive_field": Room(
         lambda n: locality.effective_receptive_field(n, 9), {"input_scale"}
     ),
-    "theory.locality.path_counts": Room(lambda n: locality.path_counts(n, 9), NOT_SHAPE),
     "theory.locality.reach": Room(locality.reach, NOT_SHAPE),
     "theory.locality.width": Room(locality.width, SCALES),
     "theory.multisphere.gram_complements": Room(

@@ -92,14 +92,11 @@ def test_sizes_larger_than_the_free_memory_are_refused(call, says):
             "networks has the depth 1000000000, expected at most 100000000 layers",
         ),
         (
-            lambda: locality.path_counts(rk.Network(10**8), 9),
+            lambda: locality.path_counts(10**8, 3, 9),
             r"depth is 100000000: counts of 9.54e[+]07 digits at 9 pixels take hours",
         ),
-        (
-            lambda: locality.path_counts(rk.Network(10**9, 1), 9),
-            "depth is 1000000000, expected at most",
-        ),
-        (lambda: locality.path_counts(rk.Network(10**5), 10**5), "depth is 100000: counts of"),
+        (lambda: locality.path_counts(10**9, 1, 9), "depth is 1000000000, expected at most"),
+        (lambda: locality.path_counts(10**5, 3, 10**5), "depth is 100000: counts of"),
     ],
 )
 def test_work_of_hours_is_refused(call, says):

@@ -62,8 +62,7 @@ def test_receptive_fields_of_images(kind):
     """Weights are K(x, x) of images with one pixel of energy 1."""
     impulses = np.eye(35).reshape(35, 1, 5, 7)
     options = {"outer_filter_size": 5, "input_filter_size": 3, "dilation": (1, 2)}
-    cnn = rk.Network(2, 3, **options)
-    paths = np.outer(*(locality.path_counts(cnn, d) for d in (5, 7))).astype(float)
+    paths = np.outer(*(locality.path_counts(2, 3, d, **options) for d in (5, 7))).astype(float)
     for net in (rk.Network(2, 3, skip=skip, **options) for skip in (True, False)):
         weights = rk.Kernel(net, kind, "equivariant").diag(impulses).reshape(5, 7)
         fields = [locality.effective_receptive_field(net, d, kind) for d in (5, 7)]

@@ -123,9 +123,9 @@ class View:
     `ResidualKernelClassifier` documents the settings; their defaults leave the signals unchanged.
     Steps in order: each signal by itself, blocks, scales, differences, scales of time points, more
     channels. Only blocks change the number of points: a point of the view belongs to the time
-    points of its block. The longest training signal decides the length of a block. First differences, central inside a
-    signal, are scaled to the standard deviation of their channel. The constant channel has the root
-    mean square r of the signals. The channels of time are s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d)
+    points of its block. The longest training signal decides the length of a block. First
+    differences, central inside a signal, are scaled to the standard deviation of their channel.
+    The constant channel has the root mean square r of the signals. The channels of time are s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d)
     at time point j of d, for C channels and the `time_scale` s. Images have blocks, differences and
     channels of place on both axes, and neither block statistics nor spectra.
     """

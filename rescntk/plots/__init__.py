@@ -8,5 +8,6 @@ from .style import SIZE, figure
 
 __all__ = [
     "SIZE", "channels", "condition_numbers", "contributions", "counterfactual", "figure",
-    "forecast", "gram_matrix", "learned_signals", "learning_curve", "limit_distances", "pass_weights",
+    "forecast", "gram_matrix", "learned_signals", "learning_curve", "limit_distances",
+    "pass_weights",
 ]  # fmt: skip

@@ -7,7 +7,9 @@ of a random walk from the output pixel. ``docs/theory/locality.md`` has the form
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import chain
+from typing import cast
 
 import numpy as np
 
@@ -127,17 +129,26 @@ def width(network: Network, kind: str = "ntk") -> float:
     return math.sqrt(network.input_filter.variance + branches * branch)
 
 
-def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
+def path_counts(
+    depth: int,
+    filter_size: int,
+    n_timepoints: int,
+    *,
+    outer_filter_size: int | None = None,
+    input_filter_size: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> np.ndarray:
     """Return the number of paths from each pixel to the output of a CNN, exact at any depth.
 
-    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022. The counts, Python integers, are
+    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022, for ``literature.barzilai_cnn``, and
+    with ``outer_filter_size=1`` for ``literature.geifman_cnn``. The counts, Python integers, are
     proportional to the CNN's effective receptive field. On images they are the outer
     product of the counts on the two axes (``docs/theory/locality.md``).
 
     Parameters
     ----------
-    network : Network
-        Its skip connections are left out.
+    depth, filter_size, outer_filter_size, input_filter_size, dilation
+        As for `Network`.
     n_timepoints : int
         Length of the signals; paths wrap around.
 
@@ -148,13 +159,23 @@ def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
 
     Examples
     --------
-    >>> from rescntk import literature
     >>> from rescntk.theory import locality
-    >>> locality.path_counts(literature.barzilai_cnn(depth=2), n_timepoints=9)
+    >>> locality.path_counts(depth=2, filter_size=3, n_timepoints=9)
     array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
     """
-    check_network(network, BASIC_FIELDS)
-    d = check_length(n_timepoints)
+    network = Network(
+        depth,
+        filter_size,
+        outer_filter_size=cast("int", outer_filter_size),
+        input_filter_size=input_filter_size,
+        skip=False,
+        dilation=dilation,
+    )
+    return counts(network, check_length(n_timepoints))
+
+
+def counts(network: Network, d: int) -> np.ndarray:
+    """Return `path_counts` of a network, or say that they take hours."""
     check_layers(network.depth, "depth is")
     sizes = network.filter_size, network.outer_filter_size
     bits = network.depth * sum(map(math.log2, sizes)) + math.log2(network.input_filter_size)

@@ -37,7 +37,7 @@ def test_path_counts_by_walking_all_paths(depth, q, outer, first, d, dilated):
     sizes = {"outer_filter_size": outer, "input_filter_size": first, "dilation": dilation}
     network = rk.Network(depth, q, **sizes)
     ends = [sum(path) for path in itertools.product(*taps_of(network))]
-    found = locality.path_counts(network, d)
+    found = locality.path_counts(depth, q, d, **sizes)
     assert found.dtype == object
     assert all(type(count) is int for count in found)
     assert found.tolist() == np.bincount(np.mod(ends, d), minlength=d).tolist()
@@ -49,8 +49,8 @@ def test_path_counts_by_walking_all_paths(depth, q, outer, first, d, dilated):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: locality.path_counts(2, 4), "network is 2, expected a rescntk.Network"),
-        (lambda: locality.path_counts(rk.Network(3), 10**12), "n_timepoints is 1000000000000"),
+        (lambda: locality.path_counts(2, 4, 5), "filter_size is 4"),
+        (lambda: locality.path_counts(3, 3, 10**12), "n_timepoints is 1000000000000"),
         (
             lambda: theorem_5_2.path_pixels(rk.Network(10)),
             r"network has 10\^9\.1 paths.* 10\^1\.0 GB",

@@ -30,7 +30,7 @@ def test_fitted_constants(exponent):
     k = np.argwhere(found > 0)
     model = np.zeros(len(k))
     for depth, constant in zip(fit.depths, fit.constants, strict=True):
-        paths = locality.path_counts(network.replace(depth=depth), d).astype(float)
+        paths = locality.path_counts(depth, 3, d, outer_filter_size=1).astype(float)
         term = constant * fit.base ** np.minimum(paths, k).sum(axis=1)
         model += np.where(((paths > 0) | (k == 0)).all(axis=1), term, 0.0)
     model *= np.maximum(k, 1).prod(axis=1) ** fit.exponent
