@@ -177,9 +177,9 @@ def fit_average(
     """
     X = cases.signals
     training = Training(X if landmarks is None else take(X, landmarks))
-    fit = partial(fit_pass, cases=cases, penalties=penalties, options=options, training=training)
-    fits = [_fit(source, partial(fit, landmarks=landmarks), error_weights, channels)
-            for source in sources]  # fmt: skip
+    fit = partial(fit_pass, penalties=penalties, options=options, training=training)
+    fit = partial(fit, landmarks=landmarks)
+    fits = [_fit(source, fit, cases, error_weights, channels) for source in sources]
     passes, at_penalties, of_blocks = (list(column) for column in zip(*fits, strict=True))
     usual, distances = usual_signals(X, cases.weights, cases.groups)
     pairs = zip(passes, at_penalties, strict=True)
@@ -211,28 +211,42 @@ def fit_average(
 
 
 def _fit(
-    source: Pass, fit: Callable[..., Any], error_weights: np.ndarray, channels: ChannelChoice | None
+    source: Pass,
+    fit: partial[Any],
+    cases: DistinctCases,
+    error_weights: np.ndarray,
+    channels: ChannelChoice | None,
 ) -> tuple[FittedPass, np.ndarray, np.ndarray]:
     """Return a fitted pass, and its residuals at cases and blocks left out, as `fit_pass`.
 
-    With a metric of the channels, residuals are of metrics that have not seen the case's fold.
+    With a metric of the channels, residuals and novelties are of metrics that have not seen the
+    case's fold.
     """
     if channels is None:
-        return cast(Any, fit(source, error_weights=error_weights))
+        return cast(Any, fit(source, cases, error_weights=error_weights))
 
     def mixed(transform: np.ndarray) -> Pass:
         return replace(source, view=replace(source.view, transform=transform))
 
     parts: list[np.ndarray] = []
+    variances, weights = np.ones(len(cases.weights)), cases.weights
     for fold, transform in enumerate(channels.of_folds):
         inside = channels.folds == fold
-        _, *residuals = fit(mixed(transform), error_weights=error_weights * inside)
+        of_pass, *residuals = fit(mixed(transform), cases, error_weights=error_weights * inside)
+        variances[inside] = of_pass.novelties[inside] * of_pass.usual_variance
         parts = parts or [np.zeros_like(part) for part in residuals]
         for part, of_fold in zip(parts, residuals, strict=True):
             part[..., inside, :] = of_fold[..., inside, :]
     at_penalties, of_blocks = parts
     final = mixed(channels.transform)
-    fitted = fit(final, error_weights=error_weights, judged_by=at_penalties)[0]
+    fitted = fit(final, cases, error_weights=error_weights, judged_by=at_penalties)[0]
+    landmarks = fit.keywords["landmarks"]
+    judged = np.setdiff1d(np.arange(len(weights)), [] if landmarks is None else landmarks)
+    usual = float(np.average(variances[judged], weights=weights[judged]))
+    novelties = np.ones(len(weights))
+    novelties[judged] = variances[judged] / usual
+    line = usual_line(novelties[judged], weights[judged])
+    fitted = replace(fitted, usual_variance=usual, novelties=novelties, line=line)
     return fitted, at_penalties, of_blocks
 
 

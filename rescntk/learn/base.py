@@ -124,7 +124,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             folds = (generator.permutation(cases.groups.max() + 1) % _SCORE_FOLDS)[cases.groups]
         threads = 1 if n <= _ONE_THREAD_CASES else None
         with threadpool_limits(threads, "blas"):
-            channels = choose_channels(cases, error_weights, self.channel_metric, generator)
+            channels = choose_channels(cases, error_weights, folds, self.channel_metric, generator)
         n_fits = 1 if channels is None else 1 + len(channels.of_folds)
         m = count_landmarks(self.landmarks, n)
         passes, limit = self._plan(checked, X, m)

@@ -19,7 +19,7 @@ from ..regression.channels import (
     ridge_of_matrix,
     weights_of_errors,
 )
-from .inputs import BLOCKS, DistinctCases
+from .inputs import DistinctCases
 from .passes import Pass
 from .views import WHOLE, Signals, View, take
 
@@ -64,17 +64,21 @@ class ChannelChoice(NamedTuple):
 
 
 def choose_channels(
-    cases: DistinctCases, error_weights: np.ndarray, wanted: Any, generator: np.random.RandomState
+    cases: DistinctCases,
+    error_weights: np.ndarray,
+    folds: np.ndarray,
+    wanted: Any,
+    generator: np.random.RandomState,
 ) -> ChannelChoice | None:
     """Return the metric of least error at folds left out; None for the channels as they are.
 
     Candidates are weights of channels, the metric of gradients, and the metric of weighted
-    channels. With `wanted` "auto", the gain over the channels as they are must exceed two
-    standard errors. True takes the best candidate, False none. One channel has no metric.
+    channels. The folds are three parts of the numbered `folds`, (n_cases,). With `wanted` "auto",
+    the gain over the channels as they are must exceed two standard errors. True takes the best candidate, False none. One channel has no metric.
     """
     if wanted not in (AUTO, True, False):
         raise ValueError(f"channel_metric is {wanted!r}, expected {AUTO!r}, True or False")
-    folds = cases.blocks * _FOLDS // BLOCKS
+    folds = folds * _FOLDS // (folds.max() + 1)
     if not wanted or len(cases.signals[0]) == 1 or len(np.unique(folds)) < _FOLDS:
         return None
     drawn = np.sort(generator.permutation(len(folds))[:_CASES])

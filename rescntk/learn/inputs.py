@@ -31,7 +31,7 @@ _RANGE = 1e12
 """Largest ratio of two weights above 0. A larger ratio leaves fewer digits to the light signals: at
 1e14 leave-one-out errors are of no use, at 1e30 decisions are NaN (16 signals, 12 time points)."""
 
-BLOCKS = 10
+_BLOCKS = 10
 """Blocks of the file that are left out in turn. Raising it leaves smaller blocks out, which hide
 less. Chosen by custom, not measured."""
 
@@ -260,7 +260,7 @@ def _blocks_of_file(
     for label in [None] if labels is None else np.unique(labels):
         members = np.arange(n) if label is None else np.flatnonzero(labels == label)
         before = np.searchsorted(np.sort(first[members]), first[members])
-        blocks[members] = before * BLOCKS // len(members)
+        blocks[members] = before * _BLOCKS // len(members)
     if labels is not None and blocks.max() == 0:
         return _blocks_of_file(first, None, groups)
     return blocks

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .differences import first_differences, first_differences_adjoint
 from .mixing import ChannelMix, fit_mix
 from .spectra import (
     energy_of_bands,
@@ -125,9 +126,10 @@ class View:
     channels. Only blocks change the number of points: a point of the view belongs to the time
     points of its block. The longest training signal decides the length of a block. First
     differences, central inside a signal, are scaled to the standard deviation of their channel.
-    The constant channel has the root mean square r of the signals. The channels of time are s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d)
-    at time point j of d, for C channels and the `time_scale` s. Images have blocks, differences and
-    channels of place on both axes, and neither block statistics nor spectra.
+    The constant channel has the root mean square r of the signals. The channels of time are
+    s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d) at time point j of d, for C channels and the
+    `time_scale` s. Images have blocks, differences and channels of place on both axes, and neither
+    block statistics nor spectra.
     """
 
     max_length: int | None = None
@@ -187,7 +189,7 @@ class View:
         view = replace(view, mean=mean, scale=scale)
         scaled, rise = each(view._scaled, X), np.zeros(len(mean))
         if self.first_differences:
-            rise = standard_scale(each(_first_differences, scaled), weights)[1]
+            rise = standard_scale(each(first_differences, scaled), weights)[1]
         deviation = standard_scale(scaled, weights)[1]
         ratio = np.resize(deviation, len(rise)) / np.where(rise > 0, rise, 1)  # for each axis
         view = replace(view, difference_scale=np.where(rise > 0, ratio, 0.0))
@@ -304,7 +306,7 @@ class View:
 
     def _with_differences(self, X: np.ndarray) -> np.ndarray:
         if self.first_differences:
-            rises = _first_differences(X)
+            rises = first_differences(X)
             rises = rises * by_channel(self.difference_scale, X)
             only = self.first_differences == ONLY
             X = rises if only else np.concatenate([X, rises], axis=1)
@@ -432,20 +434,3 @@ def _weighted_points(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, 
 def _root_mean_square(X: Signals, case_weights: np.ndarray) -> np.ndarray:
     points, weights = _weighted_points(X, case_weights)
     return np.sqrt(np.average(points**2, axis=1, weights=weights))
-
-
-def _first_differences(X: np.ndarray) -> np.ndarray:
-    """Return central differences along time, or along both axes of images, as channels."""
-    axes = range(2, X.ndim)
-    rises = [np.gradient(X, axis=k) if X.shape[k] > 1 else np.zeros(X.shape) for k in axes]
-    return np.concatenate(rises, axis=1)
-
-
-def first_differences_adjoint(slopes: np.ndarray, n_axes: int = 1) -> np.ndarray:
-    """Return derivatives by X from derivatives by central differences of X along each axis."""
-    gradient = np.zeros((len(slopes), slopes.shape[1] // n_axes, *slopes.shape[2:]))
-    for k, part in enumerate(np.split(slopes, n_axes, axis=1), start=2):
-        length = part.shape[k]
-        matrix = np.gradient(np.eye(length), axis=0) if length > 1 else np.zeros((1, 1))
-        gradient += np.moveaxis(np.moveaxis(part, k, -1) @ matrix, -1, k)
-    return gradient

@@ -30,7 +30,7 @@ def bursts(rng, n, n_sensors=40, length=64, size=0.9):
     return X, y, places
 
 
-def differences(rng, n, noise=3.0):
+def differences(rng, n, noise=4.0):
     """Return signals and classes, by the difference of channels 0 and 1, which share noise."""
     y, X = np.arange(n) % 2, rng.standard_normal((n, 6, 64))
     shared, decides = noise * rng.standard_normal((n, 64)), smooth_or_rough(rng, y == 1, 64)
