@@ -19,7 +19,7 @@ import numpy as np
 import rescntk as rk
 from rescntk import datasets, plots, regression
 from rescntk.learn import SignalScaler
-from rescntk.plots.style import COLOURS, MARKERS, finish, tidy
+from rescntk.plots.style import COLOURS, MARKERS, finish
 from rescntk.theory import depth, locality, multisphere
 from rescntk.validation import HEADS, KINDS
 
@@ -39,23 +39,6 @@ FILTERS = (1, 3, 5, 9, 17, 31)
 ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 INPUT_FILTERS = (1, 3, 5, 9, 17)
 DILATIONS = (1, 2, 4, 8)
-
-
-def recordings() -> Any:
-    """Draw the training signals of GunPoint, a panel for each class."""
-    X, y = datasets.load_labelled("GunPoint")
-    figure = plots.figure((8.4, 2.8))
-    panels = figure.subplots(1, 2, sharey=True)
-    titles = ("class 1: draws a gun and puts it back", "class 2: points with a finger")
-    for ax, label, title, colour in zip(panels, ("1", "2"), titles, COLOURS, strict=False):
-        ax.plot(X[y == label, 0].T, color=colour, linewidth=0.8, alpha=0.6)
-        ax.set_title(title, fontsize="medium")
-        ax.set_xlabel("time point")
-        tidy(ax)
-    panels[0].set_ylabel("hand, horizontal (standardized)")
-    spike = X[y == "2", 0].min(axis=0).argmin()
-    panels[1].annotate("one recording, as archived", (spike + 3, -2.3), fontsize="small")
-    return figure
 
 
 def chooser() -> Any:
@@ -281,7 +264,7 @@ def run_page(path: Path) -> None:
 
 if __name__ == "__main__":
     chosen = sys.argv[1:]
-    for draw in (recordings, chooser, heads, fields, settings, biases):
+    for draw in (chooser, heads, fields, settings, biases):
         if not chosen or draw.__name__ in chosen:
             draw().savefig(HERE / f"{draw.__name__}.png")
     for path in (HERE.parents[1] / "README.md", *sorted(HERE.parent.glob("[ag]*/*.md"))):

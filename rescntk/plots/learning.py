@@ -139,7 +139,9 @@ def channels(model: Any, ax: Any = None) -> Any:
     return ax
 
 
-def contributions(model: Any, X: Any, output: int | None = None, y: Any = None) -> Any:
+def contributions(
+    model: Any, X: Any, output: int | None = None, y: Any = None, usual: Any = None
+) -> Any:
     """Draw signals, coloured by the share of each time point in a decision.
 
     Shares above 0, in orange, speak for the class or raise the prediction. Shares below 0 are
@@ -158,6 +160,9 @@ def contributions(model: Any, X: Any, output: int | None = None, y: Any = None) 
         the greatest decision, or the first target.
     y : array-like, (n_cases,) or (n_cases, n_targets), optional
         True classes or targets, which the titles have too.
+    usual : array of signals, as long as those of X, optional
+        Signals of all classes, such as the training signals. Their mean shares are subtracted from
+        the shares of each time point, and their sum is added to the intercept: 0 is as usual.
 
     Returns
     -------
@@ -194,6 +199,12 @@ def contributions(model: Any, X: Any, output: int | None = None, y: Any = None) 
     if y is not None and len(y := np.asarray(y)) != len(all_shares):
         raise ValueError(f"y has {len(y)} rows, expected {len(all_shares)}: one for each signal")
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
+    if usual is not None:
+        mean = np.mean([*model.contributions(usual)], axis=0)
+        if any(shares.shape != mean.shape for shares in all_shares):
+            raise ValueError("usual has signals of another length than X, expected equal lengths")
+        all_shares = [shares - mean for shares in all_shares]
+        intercepts = intercepts + mean.sum(axis=1)
     single = names is None or len(intercepts) == 1
     titles = ["prediction"] if names is None else [f"decision for class {c}:" for c in names]
     columns = [(0 if single else int(d.argmax())) if output is None else output for d in decisions]
@@ -231,6 +242,7 @@ def contributions(model: Any, X: Any, output: int | None = None, y: Any = None) 
         tidy(ax)
     panels[-1].set_xlabel("time point")
     label = f"share of the {'prediction' if names is None else 'decision'}"
+    label += "" if usual is None else ", less the usual share"
     if names is not None and single:
         label += f"\nblue: class {names[0]}, orange: class {names[1]}"
     bar = {"fraction": 0.04, "aspect": 15 * len(panels)}

@@ -113,6 +113,15 @@ def test_contributions():
     )
     with pytest.raises(ValueError, match="y has 1 rows, expected 2"):
         plots.contributions(model, X, y=["b"])
+    (ax, _) = plots.contributions(model, X, usual=X)  # shares less their mean
+    half = (shares[0, 0] - shares[1, 0]) / 2
+    np.testing.assert_allclose(ax.collections[0].get_array(), half[[0, 1, 1, 2, 2, 3]])
+    total = f"{shares[0, 0].sum():.3g} = shares {half.sum():.3g} + intercept ".replace("-", "−")
+    assert total in ax.get_title()
+    model.contributions = lambda X: shares[:, :1, : len(X) + 1]
+    with pytest.raises(ValueError, match="usual has signals of another length than X"):
+        plots.contributions(model, X, usual=[*X, X[0]])
+    model.contributions = lambda X: shares[:, :1]
     colours = panels[0].figure.axes[-1]
     assert colours.get_ylabel() == "share of the decision\nblue: class a, orange: class b"
 
