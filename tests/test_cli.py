@@ -149,7 +149,7 @@ def damaged_files(folder, signals):
         ("compare X.npy --out X.csv", "out is X.csv, which is a file"),
         ("compare --array X", "--array is 'X' without SIGNALS, expected a .npz file"),
         ("gram X.npy -o K.npy --depth 1100 --engine reference", "normalized=True"),
-        ("gram X.npy -o K.npy --engine cuda", "engine is 'cuda', which cannot serve here"),
+        ("gram X.npy -o K.npy --engine cuda", "engine='cuda' cannot compute this call"),
         ("compare X.npy --data GunPoint", "both SIGNALS and --data are given"),
         ("compare one.npy", "one channel"),
         ("limits --family mlp", "family is 'mlp', expected one of 'resnet'"),

@@ -140,11 +140,11 @@ def test_signals_are_copied():
 @pytest.mark.parametrize(
     ("kernel", "options", "message"),
     [
-        (rk.ResCNTK(4), {}, "with network depth 3, expected 4"),
-        (rk.ResCNTK(3, alpha=0.5), {}, r"with network alpha 1\.0, expected 0\.5"),
-        (rk.ResCGPK(3), {}, r"with kinds \('ntk',\), expected \('gpk',\)"),
-        (rk.ResCNTK(3, head="trace"), {}, "with head 'gap', expected 'trace'"),
-        (rk.ResCNTK(3), {"dtype": "float32"}, "with dtype 'float64', expected 'float32'"),
+        (rk.ResCNTK(4), {}, "network depth is 3, expected 4"),
+        (rk.ResCNTK(3, alpha=0.5), {}, r"network alpha is 1\.0, expected 0\.5"),
+        (rk.ResCGPK(3), {}, r"kinds is \('ntk',\), expected \('gpk',\)"),
+        (rk.ResCNTK(3, head="trace"), {}, "head is 'gap', expected 'trace'"),
+        (rk.ResCNTK(3), {"dtype": "float32"}, "dtype is 'float64', expected 'float32'"),
         (rk.ResCNTK(3), {"engine": "numba"}, "for engine 'reference', expected 'numba'"),
     ],
 )

@@ -30,7 +30,7 @@ _ANNOUNCE_AFTER = 1.0
 Raising it announces later. Code that was compiled before is read from disk in less than a second.
 """
 
-_FIRST_USE = "rescntk: reading or compiling the engine's loops, once for a machine and precision"
+_FIRST_USE = "rescntk: loading or compiling the engine (compiled once for a machine and precision)"
 
 _met: set[tuple[str, str]] = set()  # precisions and loops met so far
 
@@ -61,10 +61,7 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
         return "it requires NumPy arrays, and got CuPy arrays"
     activation = request.network.activation
     if activation not in _COMPILED:
-        return (
-            f"it takes activation 'relu', and the network has {activation!r}, of which NumPy "
-            f"computes the arctangents faster"
-        )
+        return f"it supports only activation='relu' (got {activation!r})"
     network, depth, d = request.network, request.depths[-1], channels_and_length(X)[1]
     if isinstance(X, SignalList):
         ring = math.lcm(*set(X.lengths.tolist()))
@@ -102,8 +99,8 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
     activation = request.network.activation
     if activation not in _COMPILED:
         return (
-            f"it takes activation 'relu', and the network has {activation!r}, whose distances it "
-            f"does not keep in deep networks; the reference engine takes CuPy arrays too"
+            f"it supports only activation='relu' (got {activation!r}); the reference engine takes "
+            f"CuPy arrays too"
         )
     if request.width > 1:
         return (
@@ -200,8 +197,8 @@ def choose(name: str, request: Request, X: Batch, gradients: bool = False) -> En
     if refusal is not None:
         serving = [repr(engine.name) for engine in ENGINES.values() if reason(engine) is None]
         raise ValueError(
-            f"engine is {name!r}, which cannot serve here: {refusal}; "
-            f"these can: {', '.join(serving) or 'none'}"
+            f"engine={name!r} cannot compute this call: {refusal}; "
+            f"engines that can: {', '.join(serving) or 'none'}"
         )
     return ENGINES[name]
 

@@ -56,7 +56,7 @@ class PreparedSignals:
         for name in ("head", "kinds", "depths"):
             phrase = phrase or _unlike(name, getattr(there, name), getattr(here, name))
         if phrase := phrase or _unlike("dtype", self.dtype, dtype):
-            raise ValueError(f"Z was prepared with {phrase}, as this call asks for")
+            raise ValueError(f"Z was prepared for other kernels than this call asks for: {phrase}")
 
     def check_engine(self, engine: Engine) -> None:
         """Raise a ValueError if another engine computes a call."""
@@ -140,4 +140,4 @@ def _difference(there: Network, here: Network, prefix: str) -> str:
 
 def _unlike(name: str, there: Any, here: Any) -> str:
     """Return the phrase about two values that differ, "" if they are equal."""
-    return "" if there == here else f"{name} {there!r}, expected {here!r}"
+    return "" if there == here else f"{name} is {there!r}, expected {here!r}"

@@ -132,8 +132,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         if unseen > _UNSEEN:
             remedy = "max_length=32" if X[0].ndim == 3 else "spectra=(False, True)"
             warnings.warn(
-                f"{unseen:.0%} of the signals' energy is in changes faster than the blocks that "
-                f"passes average: no pass sees it; {remedy} has passes that see more",
+                f"{unseen:.0%} of the signals' energy is at frequencies that the means of blocks "
+                f"remove; try {remedy}",
                 stacklevel=4,  # the caller of fit, which is decorated
             )
         landmarks = None if m == n else np.sort(generator.permutation(n)[:m])

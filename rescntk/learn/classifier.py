@@ -204,7 +204,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             Labels of any kind.
         sample_weight : array, (n_cases,), optional
             Weights of the signals, at least 0. The fit is the same as with signals that are
-            repeated as often. Only `class_weight` moves the borders between classes.
+            repeated as often. Only `class_weight` shifts the decision thresholds.
         groups : array, (n_cases,), optional
             Labels of what signals have in common, such as the person, machine or day. Wherever
             signals are left out, whole groups are: `best_score_`, weights, penalties,
@@ -282,9 +282,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         if rare.any() and not shift:
             names = ", ".join(map(str, self.classes_[rare]))
             warnings.warn(
-                f"these rare classes hold less than {_RARE:.0%} of the signals, or are hardly ever "
-                f"found when left out: {names}; class_weight='balanced' gives all classes equal "
-                f"weight",
+                f"these rare classes hold less than {_RARE:.0%} of the signals, or are almost "
+                f"never recognized in leave-one-out predictions: {names}; class_weight='balanced' "
+                f"gives all classes equal weight",
                 stacklevel=3,  # the caller of fit, which is decorated
             )
         # With two right and two wrong answers more (Agresti and Coull 1998), it is never 0.

@@ -153,12 +153,12 @@ class UsualSignals:
             causes += _listed(
                 "gains changed, by the factors", drift.scaled, drift.gains, ".2g", names
             )
-            usual = "95 % of the training signals, left out"
-            half = f"levels {distance:.2g} times as far from the mean level as {usual}"
+            usual = "95 % of the training signals"
+            half = f"median distance from the mean level {distance:.2g} times that of {usual}"
             if typical > self.line:
-                half = f"a novelty above {typical:.2g}, where {usual}, are below {self.line:.2g}"
+                half = f"median novelty {typical:.2g}; {usual} had less than {self.line:.2g}"
             messages.append(
-                f"the {len(X)} signals are unlike the signals of fit: half of them have {half} "
+                f"the {len(X)} signals are unlike the signals of fit: {half} "
                 f"({'; '.join(causes) or 'neither levels nor gains changed'})"
             )
         if messages:

@@ -55,11 +55,12 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     Parameters
     ----------
     effort, passes, max_length, block_statistics, spectra, standardize, first_differences, constant
-        As for `ResidualKernelClassifier`, as all parameters.
+        As for `ResidualKernelClassifier`.
     time_scale, filter_size, input_filter_size, dilation, head, kind, depth, alpha, landmarks
     random_state, engine, dtype, n_jobs, n_channels, missing, channel_metric, channel_names, verbose
+        As for `ResidualKernelClassifier`.
     penalty : float or sequence, optional
-        The default also has 1e-4, 1e-3 … 10.
+        Defaults to a grid: the smallest stable value, and 1e-4, 1e-3 … 10.
 
     Attributes
     ----------

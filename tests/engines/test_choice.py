@@ -30,18 +30,20 @@ def test_auto_takes_the_fastest_engine_that_can_serve(signals):
 @needs_numba
 def test_numba_refuses_erf_with_a_reason():
     assert engines.available()["numba"] is True
-    with pytest.raises(ValueError, match="NumPy computes the arctangents faster") as refusal:
+    with pytest.raises(ValueError, match="supports only activation='relu'") as refusal:
         rk.gram(ERF, X, engine="numba")
     message = str(refusal.value)
-    assert message.startswith("engine is 'numba', which cannot serve here: it takes activation")
-    assert "the network has 'erf'" in message
-    assert "'reference'" in message.split("these can: ")[1]
-    assert "'numba'" not in message.split("these can: ")[1]
+    assert message.startswith(
+        "engine='numba' cannot compute this call: it supports only activation"
+    )
+    assert "(got 'erf')" in message
+    assert "'reference'" in message.split("engines that can: ")[1]
+    assert "'numba'" not in message.split("engines that can: ")[1]
     for call in (
         lambda: rk.Kernel(ERF, "ntk", "gap").diag(X, engine="numba"),
         lambda: rk.pixel_pairs(ERF, X, engine="numba"),
     ):
-        with pytest.raises(ValueError, match="arctangent"):
+        with pytest.raises(ValueError, match="supports only activation"):
             call()
 
 
@@ -52,7 +54,7 @@ def test_deep_networks_on_lists_go_to_the_reference_engine():
     deep = replace(REQUEST, depths=(501,))
     assert engines.choose("auto", deep, X).name == "numba"
     assert engines.choose("auto", deep, signals).name == "reference"
-    with pytest.raises(ValueError, match="margin of 1001 pixels.*; these can: 'reference'"):
+    with pytest.raises(ValueError, match="margin of 1001 pixels.*; engines that can: 'reference'"):
         engines.choose("numba", deep, signals)
     # "auto" looks at the network alone, so that bits do; by name, steps count modulo 6, or 2991.
     dilated = replace(REQUEST, network=NETWORK.replace(dilation=6335))
@@ -80,7 +82,9 @@ def test_no_folder_for_compiled_code_is_a_reason_and_no_crash():
     reason, refusal = run(code).splitlines()
     assert reason.startswith("numba does not work here: ")
     assert "cannot cache" in reason
-    assert refusal.startswith(f"engine is 'numba', which cannot serve here: {reason}; these can: ")
+    assert refusal.startswith(
+        f"engine='numba' cannot compute this call: {reason}; engines that can: "
+    )
 
 
 def test_without_numba(monkeypatch):
@@ -88,5 +92,5 @@ def test_without_numba(monkeypatch):
     reason = "numba is not installed: pip install 'rescntk[cpu]'"
     assert engines.available()["numba"] == reason
     assert engines.choose("auto", REQUEST, X).name == "reference"
-    with pytest.raises(ValueError, match=r"rescntk\[cpu\].*; these can: 'reference'"):
+    with pytest.raises(ValueError, match=r"rescntk\[cpu\].*; engines that can: 'reference'"):
         rk.ResCGPK(2)(X, engine="numba")

@@ -53,7 +53,9 @@ def test_settings_that_numba_cannot_work_with(name, value):
     said, listed = run(**{name: value})
     assert listed.startswith("numba does not work here: ")
     assert f"{name}={value}" in listed
-    assert said == (f"engine is 'numba', which cannot serve here: {listed}; these can: 'reference'")
+    assert said == (
+        f"engine='numba' cannot compute this call: {listed}; engines that can: 'reference'"
+    )
 
 
 @needs_numba
@@ -121,5 +123,5 @@ def test_compilation_is_announced(monkeypatch, capsys):
     monkeypatch.setattr(engines, "_met", set())
     for announced in (True, False):  # once in a process
         rk.ResCGPK(1)(np.ones((1, 1, 2)))
-        said = "rescntk: reading or compiling the engine's loops" in capsys.readouterr().err
+        said = "rescntk: loading or compiling the engine" in capsys.readouterr().err
         assert said == announced

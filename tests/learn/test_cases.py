@@ -28,7 +28,7 @@ def test_cases_by_hand(rng):
     assert len(ragged.signals) == 5 and sorted(ragged.weights) == [5 / 6] * 4 + [10 / 6]
 
 
-@pytest.mark.filterwarnings("ignore:.*changes faster")
+@pytest.mark.filterwarnings("ignore:.*at frequencies that")
 @pytest.mark.parametrize("lists", [False, True])
 @pytest.mark.parametrize("landmarks", [None, 6])
 def test_weights_are_repetitions_in_any_order(lists, landmarks, rng):

@@ -85,7 +85,7 @@ def test_images(rng):
         model.predict(X.swapaxes(2, 3))
     with pytest.raises(ValueError, match="spectra is True, expected False for images"):
         ResidualKernelClassifier(spectra=True).fit(X, y)
-    with pytest.warns(UserWarning, match="no pass sees it; max_length=32"):
+    with pytest.warns(UserWarning, match="remove; try max_length=32"):
         ResidualKernelClassifier(max_length=3).fit(X, y)
 
 

@@ -106,7 +106,7 @@ def test_levels_of_a_batch(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict(Z)
-    named = r"levels \d\.\d times as far from the mean level as 95 % .* \+0\.\d+ in channel 0"
+    named = r"distance from the mean level \d\.\d times that of 95 % .* \+0\.\d+ in channel 0"
     with pytest.warns(DriftWarning, match=named):
         model.predict(Z + 0.4)
     with warnings.catch_warnings():

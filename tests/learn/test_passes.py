@@ -134,7 +134,7 @@ def test_changes_that_no_pass_sees_are_named(rng):
     X[::2, :, ::2] += 0.3
     slow, y = X + 5 * np.sin(np.arange(600) / 100), np.arange(10) % 2
     options = {"effort": "fast", "max_length": 30}
-    with pytest.warns(UserWarning, match="100% of the signals' energy is in changes faster"):
+    with pytest.warns(UserWarning, match="100% of the signals' energy is at frequencies that"):
         ResidualKernelClassifier(spectra=False, **options).fit(X, y)
     for signals, given in ((X, {}), (slow, {"spectra": False})):
         with warnings.catch_warnings():
