@@ -173,8 +173,13 @@ def sentences() -> dict[str, list[tuple]]:
                 "worst of these draws of a plant has an accuracy of {:.3f}",
                 told("estimators", r"worst draw of a plant has ([\d.]+)\. A"),
             ),
+            (
+                "is right on {:.0f} % of the signals in the mean of eight sets, and MiniRocket "
+                "on {:.0f} %",
+                100 * noisy(0.1)[1], 100 * noisy(0.1)[2],
+            ),
         ],
-        "docs/guide/few_signals.md": [
+        "docs/guide/number_of_signals.md": [
             (
                 "with 10: {:.2f} against {:.2f} and {:.2f}",
                 *curve("JapaneseVowels", 10, ours, "MiniRocket", "MultiRocketHydra"),
@@ -188,8 +193,6 @@ def sentences() -> dict[str, list[tuple]]:
                 "{:.2f} against {:.2f} and {:.2f}); from 10",
                 *curve("BasicMotions", 5, ours, "MiniRocket", "MultiRocketHydra"),
             ),
-        ],
-        "docs/guide/more_signals.md": [
             (
                 "80 % intervals contain {:.0f} % of the errors at twice the signals, and from "
                 "{:.0f} % to {:.0f} % of the errors of a single set. The median ratio of upper to "
@@ -202,6 +205,11 @@ def sentences() -> dict[str, list[tuple]]:
             (
                 "the only set for regressors, has {:.0f} % and {:.0f} %",
                 inside("Tecator, 1 − R²"), inside("Tecator, 1 − R²", -1),
+            ),
+            (
+                "landmarks reach {:.1f} % of the accuracy",
+                100 * value("many_signals", "accuracy", "2000", "500")
+                / value("many_signals", "accuracy", "2000", "all"),
             ),
         ],
         "docs/guide/condensed_models.md": [
@@ -228,13 +236,6 @@ def sentences() -> dict[str, list[tuple]]:
                   for column, factor in (("seconds", 1), ("accuracy", 100))),
             ),
         ],
-        "docs/guide/novelty.md": [
-            (
-                "is right on {:.0f} % of the signals in the mean of eight sets, and MiniRocket "
-                "on {:.0f} %",
-                100 * noisy(0.1)[1], 100 * noisy(0.1)[2],
-            ),
-        ],
         "docs/guide/regression.md": [
             (f"| {name} | {{:.0f}} % | {{:.0f}} % |", *covered(name))
             for name in ("Covid3Month", "CardanoSentiment", "Tecator")
@@ -245,20 +246,13 @@ def sentences() -> dict[str, list[tuple]]:
                 *(experiment(f"figure_{name}")["seconds"] / 60 for name in ("3a", "1b", "1c")),
             ),
         ],
-        "docs/guide/lengths.md": [
+        "docs/guide/own_signals.md": [
             ("| a list of signals, own lengths | {:.2f} |",
              value("unequal", "PickupGestureWiimoteZ", "rescntk, own lengths")),
             ("| padded to one length | {:.2f} |",
              value("unequal", "PickupGestureWiimoteZ", "rescntk, padded (aeon)")),
             ("| resampled to one length | {:.2f} |",
              value("unequal", "PickupGestureWiimoteZ", "rescntk, resampled")),
-        ],
-        "docs/guide/many_signals.md": [
-            (
-                "landmarks reach {:.1f} % of the accuracy",
-                100 * value("many_signals", "accuracy", "2000", "500")
-                / value("many_signals", "accuracy", "2000", "all"),
-            ),
         ],
         "docs/guide/signals.md": [
             ("costs {:.2f} times as much", relative("only the Gaussian process kernel")),
@@ -303,8 +297,6 @@ def sentences() -> dict[str, list[tuple]]:
                 "takes {:.1f} times (float64) and {:.1f} times (float32) the time of the value",
                 *(value("cpu", "of the value", dtype, "numba") for dtype in ("float64", "float32")),
             ),
-        ],
-        "docs/guide/measurements.md": [
             (
                 "take {:.1f} core hours in float32 and {:.1f} in float64",
                 value("images", "core hours", "float32"), value("images", "core hours", "float64"),

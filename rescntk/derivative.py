@@ -6,7 +6,7 @@ With :math:`D(s) = (N(\alpha + s) - N(\alpha - s)) / 2s` and a step :math:`h = \
     \frac{\partial N}{\partial\alpha} = \frac{4 D(h) - D(2h)}{3} + O(h^4),
 
 Richardson's extrapolation of central differences. N is the kernel matrix K with its growth along
-depth taken out: ``docs/theory/derivative.md`` has the formulas and the measured errors.
+depth taken out: ``docs/theory/gradients.md`` has the formulas and the measured errors.
 For ∂S/∂α of a weighted sum S of all entries, `Kernel.vjp` takes .56 to .94 of the time in float64,
 with smaller errors. It adds derivatives by variances up over pairs: it has no matrix of them.
 """

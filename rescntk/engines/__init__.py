@@ -38,7 +38,7 @@ _COMPILED = ("relu",)
 """Activations that the loops of the engines "numba" and "cuda" have."""
 
 _LONGEST_MARGIN = 1000
-"""Most pixels of the margin of open rows (docs/theory/torus.md) in the engine "numba".
+"""Most pixels of the margin of open rows (docs/theory/implementation.md) in the engine "numba".
 
 A larger number takes deeper networks on lists, at a cost of (d + margin)/d. A smaller one leaves
 long signals to the slower engine. The engines are level at d = 80 and a

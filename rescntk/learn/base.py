@@ -260,8 +260,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         A table with a row for each of the `sizes`: numbers of signals from today's to four times
         as many. Errors are shares of wrong answers, or 1 − R² of a regressor. The intervals cover
         expected errors with the chance `coverage`, above 0 and below 1
-        (docs/guide/more_signals.md has how often they did). They know of no floor: where labels
-        are wrong, errors stay above them. `plots.forecast` draws them. A NotFittedError or
+        (docs/guide/number_of_signals.md has how often they did). They know of no floor: where
+        labels are wrong, errors stay above them. `plots.forecast` draws them. A NotFittedError or
         ValueError is raised before `fit` and for other sizes.
         """
         return forecast(self, sizes, coverage)

@@ -356,7 +356,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         """Return the nearest signals found to which the classifier gives another class.
 
         What changed between a signal and its changed signal is what the decision rests on
-        (docs/guide/changed_signals.md). Nearest is meant for channels divided by their standard
+        (docs/guide/explanation.md). Nearest is meant for channels divided by their standard
         deviations. A signal that has the target already is unchanged.
 
         Parameters

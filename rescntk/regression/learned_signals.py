@@ -76,7 +76,7 @@ def learn_signals(
 
     The loss :math:`\min_W \|K(X, S) W - Y\|^2 + \lambda \operatorname{tr} W^\top (K(S, S) + \delta
     I) W` is minimized over the signals by L-BFGS; W is solved for at each step (variable
-    projection). Derivatives by S come from ``kernel.vjp`` (``docs/theory/learned_signals.md``;
+    projection). Derivatives by S come from ``kernel.vjp`` (``docs/theory/large_grams.md``;
     inducing points of Titsias 2009, kernel inducing points of Nguyen et al. 2021). The small ridge
     δ is of the size of rounding errors of K, so that W exists where two signals meet.
 

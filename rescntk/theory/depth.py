@@ -1,7 +1,7 @@
 """The depth checker: do kernels converge over depth to a predicted limit, at the predicted rate?
 
 Barzilai et al. 2022, theorem 6.1 and appendix F; Huang et al. 2020, theorems 6 and 7. The
-predictions are in theory/limits.py, the method in docs/theory/depth_checker.md.
+predictions are in theory/limits.py, the method in docs/theory/depth_limits.md.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def check(
 
     A fit over a ladder of depths gives the exponent of the distance from the predicted limit, with
     an error bar. The verdict *agrees*, *contradicts*, is *open* if the bar is too long to tell, or
-    *undefined* if no prediction holds for these signals (docs/theory/depth_checker.md).
+    *undefined* if no prediction holds for these signals (docs/theory/depth_limits.md).
 
     Parameters
     ----------

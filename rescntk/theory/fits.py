@@ -1,7 +1,7 @@
 r"""Exponents of sequences over depth, by Richardson's extrapolation, with error bars.
 
 A sequence :math:`C L^{-p} (\log L)^k (1 + \dots)` is free of chance. Its extrapolation errs by the
-terms that are not removed. No fit knows the predicted p (docs/theory/depth_checker.md).
+terms that are not removed. No fit knows the predicted p (docs/theory/depth_limits.md).
 """
 
 from __future__ import annotations

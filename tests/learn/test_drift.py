@@ -90,7 +90,7 @@ def test_levels_that_drift(rng):
     assert np.mean(scores) > 0.85 and min(scores) > 0.7
     changed = Z.copy()
     changed[:, 3] = 2 * changed[:, 3] - changed[:, 3].mean()
-    with pytest.warns(DriftWarning, match=r"above .*by the factors: 2(\.\d)? in channel 3"):
+    with pytest.warns(DriftWarning, match=r"novelty .*by the factors: 2(\.\d)? in channel 3"):
         model.predict_proba(changed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
