@@ -74,7 +74,8 @@ def choose_channels(
 
     Candidates are weights of channels, the metric of gradients, and the metric of weighted
     channels. The folds are three parts of the numbered `folds`, (n_cases,). With `wanted` "auto",
-    the gain over the channels as they are must exceed two standard errors. True takes the best candidate, False none. One channel has no metric.
+    the gain over the channels as they are must exceed two standard errors. True takes the best
+    candidate, False none. One channel has no metric.
     """
     if wanted not in (AUTO, True, False):
         raise ValueError(f"channel_metric is {wanted!r}, expected {AUTO!r}, True or False")
