@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import textwrap
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
-from sklearn.metrics import ConfusionMatrixDisplay, precision_recall_curve, r2_score
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from .. import plots
 from .._version import __version__
 from ..arrays import Array
-from ..plots.style import BLUE, VERMILION, looks, shown_name, tidy
+from ..plots.style import BLUE, VERMILION, shown_name, tidy
 from ..progress import encodable
-from ..validation import check_constant, check_targets
+from ..validation import check_targets
 from .calibration import NOVEL
 from .classifier import ResidualKernelClassifier
 from .inputs import read_signals
 from .regressor import ResidualKernelRegressor
+from .report_classes import classes
+from .report_parts import (
+    LISTED,
+    Section,
+    expected_score,
+    novelty_row,
+    numbers,
+    picture_of,
+    share_of,
+    short,
+)
 from .views import take
 
 _SHOWN = 6
 """Signals drawn in a figure. Raising it makes the page longer."""
-
-_LISTED = 50
-"""Rows of a table of cases, groups or channels. Raising it makes the page longer."""
-
-_BINS = 20
-"""Bins of a calibration curve. More bins show more detail, and have fewer signals each."""
-
-_LEAST_IN_BIN = 10
-"""Signals that a bin has at least. Raising it makes fewer bins, with shorter error bars."""
-
-_NUMBERED = 40
-"""Most classes whose confusion matrix has numbers in its cells. Raising it takes time with its
-square, and numbers of more classes overlap."""
 
 _WIDTH = 80
 """Characters of a line above a signal. Raising it lets titles run under the colour bar."""
@@ -50,19 +46,6 @@ _OFF = 0.01
 
 _COVERAGE = 0.9
 """The coverage of the intervals that are drawn and checked."""
-
-
-class Section(NamedTuple):
-    """A part of the page: a heading, a text, and a table or a picture."""
-
-    title: str
-    text: str
-    head: tuple[str, ...] = ()
-    rows: tuple[tuple[Any, ...], ...] = ()
-    picture: str = ""
-    """A PNG file in base64."""
-    wide: bool = False
-    """Whether a narrow screen scrolls the picture, and does not shrink it."""
 
 
 def report(
@@ -126,7 +109,13 @@ def report(
     check_is_fitted(model)
     truth = np.asarray(y)
     X = read_signals(model, X, reset=False, n_channels=model.n_channels, images=True)
-    answers: Any = model._answers(X)
+    answers: Any
+    if isinstance(model, ResidualKernelClassifier):
+        decisions, novelty = model._decide(X, watch=True)
+        places, chances = model._labels(decisions), model._probabilities(decisions, novelty)
+        answers = model.classes_[places], chances[np.arange(len(places)), places], novelty
+    else:
+        answers = model._answers(X)
     if truth.shape != answers[0].shape:
         raise ValueError(
             f"y has shape {truth.shape}, expected {answers[0].shape}: one for each signal"
@@ -143,7 +132,7 @@ def report(
         truth = check_targets(truth, n)
         sections, worst = _values(model, truth, answers, of_groups)
     else:
-        sections, worst = _classes(model, X, truth, answers, of_groups, prevalence, costs)
+        sections, worst = classes(model, truth, answers, chances, of_groups, prevalence, costs)
     sections += [_shares(model, X, truth, answers, worst, shown), _novel(X, answers[2], shown)]
     sections += [_drift(model, X), *_channels(model), _training(model), _passes(model)]
     sections += _forecast(model)
@@ -162,237 +151,11 @@ def _template() -> Any:
     return environment.from_string(text)
 
 
-def _picture(figure: Any) -> str:
-    file = io.BytesIO()
-    figure.savefig(file, format="png", bbox_inches="tight")
-    return base64.b64encode(file.getvalue()).decode()
-
-
 def _each(values: Any, name: str, n: int) -> np.ndarray:
     texts = np.asarray(values).astype(str)
     if texts.shape != (n,):
         raise ValueError(f"{name} has shape {texts.shape}, expected ({n},): one for each signal")
     return texts
-
-
-def _interval(count: int, n: int) -> str:
-    """Return a share with its 95 % interval (Wilson 1927)."""
-    if not n:
-        return "–"
-    low, high = binomtest(count, n).proportion_ci(method="wilson")
-    return f"{count / n:.3f} ({low:.3f} to {high:.3f})"
-
-
-# -- a classifier
-
-
-def _classes(
-    model: Any,
-    X: Any,
-    y: np.ndarray,
-    answers: tuple[np.ndarray, ...],
-    groups: np.ndarray | None,
-    prevalence: Mapping[Any, float] | None,
-    costs: Mapping[Any, float] | None,
-) -> tuple[list[Section], np.ndarray]:
-    """Return the sections about classes, and the wrong answers, the most certain first."""
-    labels, chance, novelty = answers
-    known = model.classes_
-    if y.dtype.kind != labels.dtype.kind and {y.dtype.kind, labels.dtype.kind} & set("UO"):
-        y, labels, known = (each.astype(str) for each in (y, labels, known))  # "1" is the label 1
-    right, n = labels == y, len(y)
-    classes = np.union1d(known, y)
-    counts, found, given = (
-        np.array([int(part.sum()) for part in parts])
-        for parts in zip(*((y == c, right & (y == c), labels == c) for c in classes), strict=True)
-    )
-    with np.errstate(invalid="ignore"):
-        recalls = found / counts
-    usual = known[int(np.argmax(model._shares))]
-    text = f"One answer for all: always {shown_name(usual)}, the largest class when fitted."
-    summary: list[tuple[Any, ...]] = [
-        ("accuracy", _interval(int(right.sum()), n), f"{np.mean(y == usual):.3f}"),
-        ("balanced accuracy", f"{np.nanmean(recalls):.3f}", f"{1 / np.sum(counts > 0):.3f}"),
-    ]
-    if prevalence is not None:
-        shares = _by_class(prevalence, "prevalence", classes, 0.0)
-        shares = shares / (shares.sum() or 1.0)
-        if not shares.any() or np.isnan(recalls[shares > 0]).any():
-            raise ValueError("prevalence has no share, or classes that y has not: no recall")
-        spread = np.sum((shares**2 * recalls * (1 - recalls) / counts)[shares > 0]) ** 0.5
-        value = f"{shares[shares > 0] @ recalls[shares > 0]:.3f} ± {spread:.3f}"
-        baseline = f"{shares[classes == usual].sum():.3f}"
-        summary.append(("accuracy at the given prevalence", value, baseline))
-    by_class = _by_class(costs or {}, "costs", classes, 1.0)
-    cost = by_class[np.searchsorted(classes, y)]
-    if costs is not None:
-        summary.append(
-            ("cost of a signal", f"{cost @ ~right / n:.4g}", f"{cost @ (y != usual) / n:.4g}")
-        )
-    summary += [
-        ("accuracy expected when fitted", _plus_minus(model), "–"),
-        ("mean probability of the answers", f"{chance.mean():.3f}", "–"),
-        _novelty_row(novelty),
-    ]
-    head = "quantity", "value (95 % interval)", "one answer for all"
-    sections = [Section("Summary", text, head, tuple(summary))]
-    size = min(2.5 + 0.45 * len(classes), 9.0)
-    figure = plots.figure((size + 1.0, size))
-    ConfusionMatrixDisplay.from_predictions(
-        y,
-        labels,
-        labels=classes,
-        display_labels=[shown_name(name) for name in classes],
-        include_values=len(classes) <= _NUMBERED,
-        ax=figure.subplots(),
-        cmap="Blues",
-        xticks_rotation="vertical",
-    )
-    text = "Rows are true classes, columns are answers."
-    sections.append(Section("Confusion", text, picture=_picture(figure)))
-    rows = tuple(
-        (c, int(m), _interval(int(hits), int(m)), _interval(int(hits), int(k)))
-        for c, m, hits, k in zip(classes, counts, found, given, strict=True)
-    )
-    head = "class", "signals", "found (recall)", "right when answered (precision)"
-    sections.append(Section("Classes", "With 95 % intervals.", head, rows))
-    if groups is not None:
-        rows = tuple(
-            (
-                g,
-                int((groups == g).sum()),
-                _interval(int(right[groups == g].sum()), int((groups == g).sum())),
-            )
-            for g in sorted(set(groups), key=lambda g: right[groups == g].mean())[:_LISTED]
-        )
-        sections.append(
-            Section("Groups", "The least accuracy first.", ("group", "signals", "accuracy"), rows)
-        )
-    decided = model._decide(X)
-    sections += _thresholds(
-        known, y, model._probabilities(*decided), cost, by_class[np.isin(classes, known)]
-    )
-    sections += [_calibration(right, chance), _withheld(right, chance)]
-    wrong = np.flatnonzero(~right)
-    return sections, wrong[np.argsort(-chance[wrong], kind="stable")]
-
-
-def _by_class(
-    given: Mapping[Any, float], name: str, classes: np.ndarray, default: float
-) -> np.ndarray:
-    """Return a number of at least 0 for each class, from a mapping by labels or their texts."""
-    values, texts = {str(k): v for k, v in given.items()}, [str(c) for c in classes]
-    if unknown := [k for k in values if k not in texts]:
-        raise ValueError(
-            f"{name} has {unknown[0]!r:.80}, expected some of {', '.join(texts)[:200]}"
-        )
-    return np.array([check_constant(values.get(c, default), f"{name} of {c!r:.80}") for c in texts])
-
-
-def _thresholds(
-    known: np.ndarray, y: np.ndarray, chances: np.ndarray, cost: np.ndarray, by_class: np.ndarray
-) -> list[Section]:
-    """Return precision over recall of the rarest classes, and what thresholds cost."""
-    sizes = np.array([(y == c).sum() for c in known])
-    rarest = [k for k in np.argsort(sizes, kind="stable") if 0 < sizes[k] < len(y)]
-    rarest = rarest[: min(3, len(known) - 1)]
-    if not rarest:
-        return []
-    figure, rows = plots.figure((5.6, 4.4)), []
-    ax = figure.subplots()
-    for k, colour, _, line in looks(rarest):
-        mine = y == known[k]
-        precision, recall, _ = precision_recall_curve(mine, chances[:, k])
-        ax.step(
-            recall,
-            precision,
-            where="post",
-            color=colour,
-            linestyle=line,
-            label=shown_name(known[k]),
-        )
-        ax.axhline(mine.mean(), color=colour, linewidth=0.6)
-        limits = np.unique(chances[:, k])
-        spent = [
-            cost @ (mine & (chances[:, k] < t)) + cost @ (~mine & (chances[:, k] >= t))
-            for t in limits
-        ]
-        for t in sorted({0.1, 0.3, 0.5, 0.7, 0.9, limits[int(np.argmin(spent))]}):
-            said = chances[:, k] >= t
-            least = " (least cost)" * bool(t == limits[int(np.argmin(spent))])
-            hits, paid = int((said & mine).sum()), cost @ (said != mine) / len(y)
-            of_class = _interval(hits, int(mine.sum())), _interval(hits, int(said.sum()))
-            rows.append((known[k], f"{t:.3f}{least}", *of_class, f"{paid:.4g}"))
-    ax.set(
-        xlabel="found (recall)",
-        ylabel="right when answered (precision)",
-        xlim=(0, 1.02),
-        ylim=(0, 1.05),
-    )
-    ax.legend(fontsize="small", frameon=False)
-    tidy(ax)
-    text = "The rarest classes, if a class is answered from a probability on. A higher threshold "
-    text += "finds fewer signals, and raises fewer false alarms. Thin lines: always answered. The "
-    text += "cost is the mean of a signal; a wrong answer costs 1, or as given for its true class."
-    head = "class", "threshold", "found (recall)", "right when answered (precision)", "cost"
-    return [Section("Thresholds", text, head, tuple(rows), _picture(figure))]
-
-
-def _withheld(right: np.ndarray, chance: np.ndarray) -> Section:
-    """Return the accuracy over the share of signals that are answered, the surest first."""
-    order, counts = np.argsort(-chance, kind="stable"), np.arange(1, len(right) + 1)
-    accuracy = right[order].cumsum() / counts
-    figure = plots.figure((5.6, 4.0))
-    ax = figure.subplots()
-    ax.plot(counts / len(right), accuracy, color=BLUE)
-    ax.set(xlabel="share of signals answered", ylabel="accuracy of the answers", xlim=(0, 1.02))
-    tidy(ax)
-    rows = []
-    for share in (1.0, 0.95, 0.9, 0.8, 0.5):
-        m = max(1, round(share * len(right)))
-        rows.append(
-            (
-                f"{share:.0%}",
-                f"{chance[order[m - 1]]:.3f}",
-                _interval(int(right[order[:m]].sum()), m),
-            )
-        )
-    text = "If a person answers the signals of least probability, the model's other answers have:"
-    head = "answered", "from the probability", "accuracy"
-    return Section("Abstention", text, head, tuple(rows), _picture(figure))
-
-
-def _share(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.3f}"
-
-
-def _plus_minus(model: Any) -> str:
-    return f"{model.best_score_:.3f} ± {model.best_score_error_:.3f}"
-
-
-def _novelty_row(novelty: np.ndarray) -> tuple[str, str, str]:
-    unlike = np.mean(novelty > NOVEL)
-    note = f"1 is usual; {unlike:.0%} above {NOVEL:g}"
-    return "median novelty", f"{np.median(novelty):.2f}", note
-
-
-def _calibration(right: np.ndarray, chance: np.ndarray) -> Section:
-    """Return the observed accuracy over the probability of the answer, in bins of equal counts."""
-    n_bins = int(np.clip(len(right) // _LEAST_IN_BIN, 1, _BINS))
-    bins = np.array_split(np.argsort(chance, kind="stable"), n_bins)
-    means = [chance[cases].mean() for cases in bins]
-    shares = np.array([right[cases].mean() for cases in bins])
-    counts = [(int(right[cases].sum()), len(cases)) for cases in bins]
-    ends = np.array([binomtest(*pair).proportion_ci(method="wilson") for pair in counts])
-    figure = plots.figure((5.2, 4.4))
-    ax = figure.subplots()
-    ax.plot([0, 1], [0, 1], "--", color="0.5")
-    bars = np.abs(ends.T - shares)
-    ax.errorbar(means, shares, bars, fmt="o", color=BLUE, capsize=3)
-    ax.set(xlabel="probability of the answer", ylabel="share of right answers", xlim=(0, 1.02))
-    tidy(ax)
-    text = "Points near the dashed line: probabilities are calibrated. Bars are 95 % intervals."
-    return Section("Calibration", text, picture=_picture(figure))
 
 
 # -- a regressor
@@ -425,7 +188,7 @@ def _values(
         marks.append(mark)
         absolute = f"{np.abs(error[:, k]).mean():.4g}"
         stated = f"{np.sqrt(np.mean(spread[:, k] ** 2)):.4g}"
-        values = _share(score), f"{root:.4g} ± {uncertain:.2g}", f"{usual:.4g}", absolute, stated
+        values = share_of(score), f"{root:.4g} ± {uncertain:.2g}", f"{usual:.4g}", absolute, stated
         rows.append((f"target {k + 1}", *values, f"{covered / n:.1%}{mark}"))
         ends = [t.min(), t.max()]
         ax.plot(ends, ends, "--", color="0.5")
@@ -439,9 +202,9 @@ def _values(
     score = r2_score(truth, mean) if n > 1 else np.nan
     flagged = f"off for {sum(map(bool, marks))} of {count} targets" if any(marks) else "not off"
     summary = (
-        ("R²", _share(score), f"{_plus_minus(model)} expected when fitted; the mean has 0"),
+        ("R²", share_of(score), f"{expected_score(model)} expected when fitted; the mean has 0"),
         (f"targets inside the {_COVERAGE:.0%} intervals", f"{inside.mean():.1%}", flagged),
-        _novelty_row(novelty),
+        novelty_row(novelty),
     )
     text = "Errors are in each target's unit. The error of the mean is that of one answer for all: "
     text += f"the mean of fit. A coverage is off if chance moves it as far from {_COVERAGE:.0%} "
@@ -451,16 +214,16 @@ def _values(
     sections = [
         Section("Summary", "", ("quantity", "value", "note"), summary),
         Section("Targets", text, head, tuple(rows)),
-        Section("Predictions", bars_text, picture=_picture(drawn), wide=count > 1),
+        Section("Predictions", bars_text, picture=picture_of(drawn), wide=count > 1),
     ]
     if groups is not None:
         by_group = {
             g: np.sqrt(np.mean(error[groups == g] ** 2, axis=0)) for g in sorted(set(groups))
         }
         table = tuple(
-            (g, int((groups == g).sum()), *(f"{value:.4g}" for value in by_group[g]))
+            (short(g), int((groups == g).sum()), *(f"{value:.4g}" for value in by_group[g]))
             for g in sorted(by_group, key=lambda g: -np.max(by_group[g] / model.target_scale_))[
-                :_LISTED
+                :LISTED
             ]
         )
         names = "group", "signals", *(f"target {k + 1}" for k in range(count))
@@ -483,21 +246,21 @@ def _shares(
         return Section(title, "No answer is wrong.")
     uncertainty = "probability" if of_classes else "deviation"
     head = "case", "true", "answered", uncertainty, "novelty"
-    told = [answers[0], *(np.round(each, 3) for each in answers[1:])]
-    rows = tuple((names[k], y[k], *(each[k] for each in told)) for k in worst[:_LISTED])
+    columns = names, y, *answers
+    rows = tuple(tuple(numbers(each[k]) for each in columns) for k in worst[:LISTED])
     text = "The surest come first." if of_classes else "The largest in deviations come first."
-    text += f" The first {_LISTED} of {len(worst)}." * (len(worst) > _LISTED)
+    text += f" The first {LISTED} of {len(worst)}." * (len(worst) > LISTED)
     if isinstance(model.n_timepoints_, tuple):  # images, whose shares are no lines
         return Section(title, text, head, rows)
     text += " Orange time points raise the decision, blue ones lower it."
     worst = worst[:_SHOWN]
     panels = plots.contributions(model, take(X, worst))
     for ax, case in zip(panels, worst, strict=True):
-        truth = f"class {shown_name(y[case])}" if of_classes else f"target {np.round(y[case], 4)}"
+        truth = f"class {shown_name(y[case])}" if of_classes else f"target {numbers(y[case])}"
         words = f"case {shown_name(names[case])} of {truth}; {ax.get_title()}"
         ax.set_title("")
         ax.set_title(textwrap.fill(words, _WIDTH), fontsize="small", loc="left")
-    return Section(title, text, head, rows, _picture(panels[0].figure), wide=True)
+    return Section(title, text, head, rows, picture_of(panels[0].figure), wide=True)
 
 
 def _novel(X: Any, novelty: np.ndarray, names: np.ndarray) -> Section:
@@ -527,9 +290,9 @@ def _novel(X: Any, novelty: np.ndarray, names: np.ndarray) -> Section:
         tidy(ax)
     text = "About 1 for signals like the training signals. Right of the dashed line, above "
     text += f"{NOVEL:g}, answers should be checked. Below it: the most novel signals."
-    rows = tuple((names[k], f"{novelty[k]:.2f}") for k in np.argsort(-novelty)[:_LISTED])
+    rows = tuple((names[k], f"{novelty[k]:.2f}") for k in np.argsort(-novelty)[:LISTED])
     rows = tuple(row for row in rows if float(row[1]) > NOVEL)
-    return Section("Novelty", text, ("case", "novelty"), rows, _picture(figure), wide=True)
+    return Section("Novelty", text, ("case", "novelty"), rows, picture_of(figure), wide=True)
 
 
 def _drift(model: Any, X: Any) -> Section:
@@ -560,7 +323,7 @@ def _channels(model: Any) -> list[Section]:
     if relevance is None:
         return []
     names = _channel_names(model)
-    rows = tuple((names[k], f"{relevance[k]:.2f}") for k in np.argsort(-relevance)[:_LISTED])
+    rows = tuple((names[k], f"{relevance[k]:.2f}") for k in np.argsort(-relevance)[:LISTED])
     text = "How much the answers depend on each channel; the mean is 1."
     return [Section("Channels", text, ("channel", "relevance"), rows)]
 
@@ -573,12 +336,15 @@ def _training(model: Any) -> Section:
         words = "of different lengths"
     else:
         words = f"{length[0]} × {length[1]} pixels" if isinstance(length, tuple) else str(length)
-    channels = ", ".join(map(str, _channel_names(model)[:_LISTED]))
+    channels = ", ".join(map(str, _channel_names(model)[:LISTED]))
     rows: list[tuple[Any, ...]] = [("signals", f"{n}, of which {different} differ")]
     if isinstance(model, ResidualKernelClassifier):
         rows.append(("classes", len(model.classes_)))
         parts = zip(model.classes_, model._shares, model.class_scores_, strict=True)
-        rows += [(f"class {c}", f"weight {a:.1%}, {_share(b)} found left out") for c, a, b in parts]
+        rows += [
+            (f"class {short(c)}", f"weight {a:.1%}, {share_of(b)} found left out")
+            for c, a, b in parts
+        ]
     else:
         parts = zip(model.target_mean_, model.target_scale_, strict=True)
         rows += [(f"target {k}", f"{a:.4g} ± {b:.4g}") for k, (a, b) in enumerate(parts, start=1)]
@@ -586,8 +352,8 @@ def _training(model: Any) -> Section:
         ("channels", f"{model.n_channels_}: {channels}"),
         ("time points", words),
         ("missing values", {"refuse": "none"}.get(model.missing, "filled in along time")),
-        ("score, signals left out", _plus_minus(model)),
-        ("score, tenths of the file left out", _share(model.blocked_score_)),
+        ("score, signals left out", expected_score(model)),
+        ("score, tenths of the file left out", share_of(model.blocked_score_)),
     ]
     return Section("Training signals", "", ("quantity", "value"), tuple(rows))
 
