@@ -290,9 +290,9 @@ def _novel(X: Any, novelty: np.ndarray, names: np.ndarray) -> Section:
         tidy(ax)
     text = "About 1 for signals like the training signals. Right of the dashed line, above "
     text += f"{NOVEL:g}, answers should be checked. Below it: the most novel signals."
-    rows = tuple((names[k], f"{novelty[k]:.2f}") for k in np.argsort(-novelty)[:LISTED])
-    rows = tuple(row for row in rows if float(row[1]) > NOVEL)
-    return Section("Novelty", text, ("case", "novelty"), rows, picture_of(figure), wide=True)
+    above = [k for k in np.argsort(-novelty, kind="stable")[:LISTED] if novelty[k] > NOVEL]
+    table = tuple((short(names[k]), f"{novelty[k]:.2f}") for k in above)
+    return Section("Novelty", text, ("case", "novelty"), table, picture_of(figure), wide=True)
 
 
 def _drift(model: Any, X: Any) -> Section:
@@ -346,8 +346,8 @@ def _training(model: Any) -> Section:
             for c, a, b in parts
         ]
     else:
-        parts = zip(model.target_mean_, model.target_scale_, strict=True)
-        rows += [(f"target {k}", f"{a:.4g} ± {b:.4g}") for k, (a, b) in enumerate(parts, start=1)]
+        of_targets = zip(model.target_mean_, model.target_scale_, strict=True)
+        rows += [(f"target {k}", f"{a:.4g} ± {b:.4g}") for k, (a, b) in enumerate(of_targets, 1)]
     rows += [
         ("channels", f"{model.n_channels_}: {channels}"),
         ("time points", words),

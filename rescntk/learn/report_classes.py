@@ -104,17 +104,14 @@ def classes(
     head = "class", "signals", "found (recall)", "right when answered (precision)"
     sections.append(Section("Classes", "With 95 % intervals.", head, rows))
     if groups is not None:
-        rows = tuple(
-            (
-                g,
-                int((groups == g).sum()),
-                interval(int(right[groups == g].sum()), int((groups == g).sum())),
-            )
-            for g in sorted(set(groups), key=lambda g: right[groups == g].mean())[:LISTED]
+        parts = sorted((right[groups == g].mean(), g) for g in set(groups))[:LISTED]
+        sizes = [right[groups == g] for _, g in parts]
+        table = tuple(
+            (short(g), len(part), interval(int(part.sum()), len(part)))
+            for (_, g), part in zip(parts, sizes, strict=True)
         )
-        sections.append(
-            Section("Groups", "The least accuracy first.", ("group", "signals", "accuracy"), rows)
-        )
+        head_of_groups = "group", "signals", "accuracy"
+        sections.append(Section("Groups", "The least accuracy first.", head_of_groups, table))
     sections += _thresholds(known, y, chances, cost, by_class[np.isin(classes, known)])
     sections += [_calibration(right, chance), _withheld(right, chance)]
     wrong = np.flatnonzero(~right)
