@@ -101,8 +101,8 @@ def classes(
         (c, int(m), interval(int(hits), int(m)), interval(int(hits), int(k)))
         for c, m, hits, k in zip(classes, counts, found, given, strict=True)
     )
-    head = "class", "signals", "found (recall)", "right when answered (precision)"
-    sections.append(Section("Classes", "With 95 % intervals.", head, rows))
+    columns = "class", "signals", "found (recall)", "right when answered (precision)"
+    sections.append(Section("Classes", "With 95 % intervals.", columns, rows))
     if groups is not None:
         parts = sorted((right[groups == g].mean(), g) for g in set(groups))[:LISTED]
         sizes = [right[groups == g] for _, g in parts]
