@@ -126,7 +126,7 @@ def report(rows: list[Row]) -> str:
     for name in dict.fromkeys(row["set"] for row in rows):
         of_set = [row for row in rows if row["set"] == name]
         off, on = (
-            {key: np.mean([float(row[key]) for row in of_set if row["metric"] == metric])
+            {key: np.mean([float(row[key]) for row in of_set if str(row["metric"]) == metric])
              for key in columns}
             for metric in ("False", "auto")
         )  # fmt: skip

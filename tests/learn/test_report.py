@@ -1,7 +1,6 @@
 """The report: its numbers, its parts for each kind of model and signal, one file, refusals."""
 
 import base64
-import copy
 import re
 import struct
 import sys
