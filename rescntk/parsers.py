@@ -107,7 +107,10 @@ def _parsers(commands: Iterable[Command]) -> dict[str, Any]:
     add(of_table, "--case", "cases in a table (default: case)", metavar="NAME")
     add(of_table, "--time", "times in a table with a row for each", metavar="NAME")
     together = "signals of one person, machine or day, left out together: a file like --labels"
-    add("fit", "--groups", together, type=Path, metavar="FILE")
+    add("fit report", "--groups", together, type=Path, metavar="FILE")
+    by_class: Any = {"type": _by_class, "metavar": "A=X,B=Y"}
+    add("report", "--prevalence", "share of each class in use", **by_class)
+    add("report", "--cost", "cost of a wrong answer to each class (default: 1)", **by_class)
     add("fit", "--regression", "labels are numeric targets", action="store_true")
     add("fit", "--effort", "fast, default, thorough or seconds", "default")
     add("fit", "--class-weight", "balanced: all classes count alike", metavar="WEIGHT")
@@ -149,6 +152,16 @@ def _parsers(commands: Iterable[Command]) -> dict[str, Any]:
     add("gram", "--workers", "compute .zarr in N processes", type=int, metavar="N")
     add("gram", "--scheduler", "compute .zarr on a dask scheduler's workers", metavar="ADDRESS")
     return made
+
+
+def _by_class(text: str) -> dict[str, float]:
+    try:
+        parts = (part.rpartition("=") for part in text.split(","))
+        return {name: float(value) for name, _, value in parts}
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of classes with numbers, such as ill=0.1,well=0.9"
+        ) from None
 
 
 def _depths(text: str) -> tuple[int, ...]:

@@ -1,5 +1,7 @@
 """Progress of long work: a bar in a terminal, lines in a log, a warning if it takes hours.
 
+The first units may wait for compilation: the time left is measured from their end on.
+
 `say` prints lines that may be lost, `show` prints results, which may not.
 """
 
@@ -96,13 +98,20 @@ def progress_bar(
     prints = check_flag(show, "progress")
     bar = _tqdm(total=total, unit=unit, desc=name, unit_scale=True) if show else None
     done, start, printed, is_judged = 0, time.monotonic(), 0.0, False
+    first: tuple[int, float] | None = None  # units done by the first call, and its second
 
     def add(more: int) -> None:
-        nonlocal done, printed, is_judged
+        nonlocal done, printed, is_judged, first
         before, done = done, min(done + more, total)  # tiles compute a few pairs twice
         elapsed = time.monotonic() - start
-        left = elapsed * (total - done) / done if done else 0.0
-        if not is_judged and elapsed >= _JUDGE_AFTER:
+        if first is None:
+            first = done, elapsed
+            if bar is not None:
+                bar.initial = bar.n = before = done
+                bar.unpause()
+        measured, seconds = done - first[0], elapsed - first[1]
+        left = seconds * (total - done) / measured if measured else 0.0
+        if not is_judged and measured and seconds >= _JUDGE_AFTER:
             is_judged = True
             if left >= _LONG:
                 hours = left / 3600
@@ -118,9 +127,9 @@ def progress_bar(
         if prints and (is_last or elapsed - printed > pause):
             printed = elapsed
             counts = f"{done}/{total} {unit}s, {100 * done / max(1, total):.0f} %"
-            passed, to_come = (timedelta(seconds=round(seconds)) for seconds in (elapsed, left))
-            text = f"{name}: {counts}, {passed}, about {to_come} left"
-            say(text)
+            passed, to_come = (timedelta(seconds=round(each)) for each in (elapsed, left))
+            end = f", about {to_come} left" if measured or done == total else ""
+            say(f"{name}: {counts}, {passed}{end}")
 
     try:
         yield add

@@ -208,6 +208,12 @@ def test_report(files, capsys, monkeypatch):
     assert run(f"report M.joblib {odd} y.txt -o R3.html") == 0
     assert "M.joblib on $x_{$\\udcff.npy" in Path("R3.html").read_text(encoding="utf-8")
     assert run("report M.joblib wide.csv -o R2.html") == 0  # the file has labels
+    Path("days.txt").write_text("group\n" + "Monday\nTuesday\n" * 20)
+    command = "report M.joblib X.npy y.txt -o G.html --groups days.txt"
+    assert run(f"{command} --prevalence slow=0.9,fast=0.1 --cost fast=5") == 0
+    page = Path("G.html").read_text()
+    assert "<td>Tuesday</td><td>20</td>" in page and "cost of a signal" in page
+    assert "accuracy at the given prevalence" in page
     for wrong, message in (
         ("M.joblib X.npy -o N.html", "X.npy has no labels, expected them in LABELS"),
         ("M.joblib X.npy y.txt -o R.html", "R.html, which exists, expected a new name"),

@@ -76,13 +76,33 @@ def test_hours_of_work_are_announced_once(show, clock):
     clock[0] = 0.0
     with progress_bar(show, 100_000, advice="save it") as tick, warnings.catch_warnings():
         warnings.simplefilter("error")
-        clock[0] = 9.0
+        clock[0] = 90.0
+        tick(1)  # compilation tells nothing
+        clock[0] = 99.0
         tick(1)  # too early to judge
-        clock[0] = 10.0
+        clock[0] = 100.0
         with pytest.raises(UserWarning, match=r"^rescntk: about 5.8 days of work .* left: save it"):
             tick(1)
-        clock[0] = 20.0
+        clock[0] = 120.0
         tick(1)
+
+
+def test_time_left_is_measured_after_the_first_units(clock, capsys):
+    """A first step of 500 s, 24 more of one second: no estimate at first, then 0:00:19."""
+    with progress_bar(True, 25, "step", name="counterfactual") as tick:
+        for second in [500.0, *range(501, 525)]:
+            clock[0] = float(second)
+            tick(1)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "counterfactual: 1/25 steps, 4 %, 0:08:20",
+        "counterfactual: 25/25 steps, 100 %, 0:08:44, about 0:00:00 left",
+    ]
+    with progress_bar(True, 25, "step", name="counterfactual") as tick:
+        for second in [524.0, 564.0, 566.0, 570.0]:
+            clock[0] = second
+            tick(1)
+    assert "2/25 steps, 8 %, 0:00:40, about 0:15:20 left" in capsys.readouterr().err
 
 
 def test_the_library_advises(monkeypatch):
@@ -90,4 +110,4 @@ def test_the_library_advises(monkeypatch):
     monkeypatch.setattr(progress, "_JUDGE_AFTER", 0.0)
     monkeypatch.setattr(progress, "_LONG", 0.0)
     with pytest.warns(UserWarning, match="an interruption loses them"):
-        KERNEL(X)
+        KERNEL(np.repeat(X, 20, axis=0), engine="reference")

@@ -267,6 +267,6 @@ if __name__ == "__main__":
     for draw in (chooser, heads, fields, settings, biases):
         if not chosen or draw.__name__ in chosen:
             draw().savefig(HERE / f"{draw.__name__}.png")
-    for path in (HERE.parents[1] / "README.md", *sorted(HERE.parent.glob("[ag]*/*.md"))):
+    for path in (HERE.parents[1] / "README.md", *sorted(HERE.parent.glob("[agt]*/*.md"))):
         if path.stem in chosen or (not chosen and ".savefig(" in path.read_text("utf-8")):
             run_page(path)

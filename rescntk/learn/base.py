@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from ..validation import (
 )
 from .average import Average, Decided, LeftOut, fit_average
 from .channel_choice import choose_channels
-from .condense import condensed
+from .condense import condensed, export
 from .forecast import Forecast, forecast
 from .inputs import DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .missing import IMPUTE, INTERPOLATE, OPTION
@@ -328,6 +329,17 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         small.passes_ = {name: column[used] for name, column in self.passes_.items()}
         small.passes_["weight"] = small._fitted.weights
         return small
+
+    def export(self, path: str | Path) -> None:
+        """Write a condensed model for machines with NumPy alone, and `predict.py` beside it.
+
+        The path ends in .npz; files there are replaced. ``predict.Model(path)`` has the methods
+        `predict`, `decision_function` and `predict_proba` (docs/guide/condensed_models.md). It
+        takes signals (n_cases, n_channels, n_timepoints) without missing values. A ValueError is
+        raised for a model that is not condensed, of images, or of signals that differ in length.
+        """
+        check_is_fitted(self)
+        export(self, path)
 
     _labels: Callable[[np.ndarray], np.ndarray] | None = None
     """Function that returns the class of each row of decisions; None for numbers."""

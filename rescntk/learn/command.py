@@ -94,14 +94,24 @@ def report(options: Namespace) -> None:
     inputs = options.model, options.signals, options.labels
     datasets.check_output(options.output, ".html", options.overwrite, *inputs)
     model = _model(options)
-    X, y, _ = _labelled(options, isinstance(model, ResidualKernelRegressor))
+    X, y, cases = _labelled(options, isinstance(model, ResidualKernelRegressor))
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in LABELS")
+    groups = None if options.groups is None else _one_each(options.groups, None, "groups", len(X))
     if isinstance(model, ResidualKernelClassifier) and model.classes_.dtype.kind == "U":
         y = _texts(y)
     title = f"{options.model.name} on {options.signals.name}"
     with _whole(options.model):
-        page = write_report(model, X, y, title)
+        page = write_report(
+            model,
+            X,
+            y,
+            title,
+            cases=cases,
+            groups=groups,
+            prevalence=options.prevalence,
+            costs=options.cost,
+        )
     with datasets.replacing(options.output) as file:
         file.write(page.encode())
     show(f"written: {options.output}, about {len(X)} signals")

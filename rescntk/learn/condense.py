@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from .. import datasets
 from ..progress import progress_bar
 from ..regression.learned_signals import (
     InterruptionWarning,
@@ -22,6 +26,7 @@ from ..regression.learned_signals import (
 )
 from ..validation import check_flag, check_integer
 from .average import Average
+from .calibration import NOVEL
 from .drift import usual_line
 from .fitted_pass import FittedPass, Training
 from .process import Process
@@ -45,6 +50,17 @@ time. Measured on ArrowHead: the decisions' root mean square change is .32 with 
 _TOLERANCE = 0.02
 """Part of the loss that three iterations have to gain; learning ends before. Raising it ends
 sooner."""
+
+
+_SCALES = ("mean", "scale", "difference_scale", "point_mean", "point_scale")
+"""Arrays of a view that `predict.py` needs."""
+
+_EXPORTED = (
+    "block", "block_statistics", "constant", "exponent", "first_differences", "level", "spectra",
+    "standardize", "time_scale", "alpha", "dilation", "filter_size", "input_filter_size", "depths",
+    "head", "kinds", "sees_levels", "line", "penalty", "usual_variance",
+)  # fmt: skip
+"""Settings of a pass that `predict.py` needs."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -103,6 +119,49 @@ def condensed(
             tick(1)
     weights = average.weights[kept] / average.weights[kept].sum()
     return replace(average, passes=passes, weights=weights, places=slice(None)), kept
+
+
+def export(model: Any, path: str | Path) -> None:
+    """Write a condensed model, and `predict.py` beside it: ``export`` of an estimator."""
+    target, average = Path(path), model._fitted
+    if not all(isinstance(fitted, CondensedPass) for fitted in average.passes):
+        raise ValueError("the model has its training signals, expected model.condense(n).export")
+    if not isinstance(model.n_timepoints_, int):
+        raise ValueError("the model has images or lists, expected signals of one length")
+    datasets.check_output(target, ".npz", True)
+    script = files(__package__).joinpath("predict.py").read_text(encoding="utf-8")
+    beside = target.parent / "predict.py"
+    if beside.exists() and beside.read_text(encoding="utf-8", errors="replace") != script:
+        raise FileExistsError(f"{beside} exists and is another file: choose another folder")
+    usual, rows = average.usual, list[dict[str, Any]]()
+    arrays = {"weights": average.weights, "inverse_errors": average._inverse_errors}
+    arrays |= {"level": usual.channels.level, "spread": usual.spread}
+    settings = {"exponent": usual.exponent, "farthest": usual.farthest, "novel": NOVEL}
+    settings |= {"shape": [model.n_channels_, model.n_timepoints_], "passes": rows}
+    for number, fitted in enumerate(average.passes):
+        source = fitted.source
+        values = vars(source.view) | vars(source.network) | vars(source)
+        values |= {"sees_levels": source.view.sees_levels, "line": fitted.line}
+        values |= {"penalty": fitted.penalty, "usual_variance": fitted.usual_variance}
+        rows.append({name: values[name] for name in _EXPORTED})
+        eigenvalues, vectors = np.linalg.eigh(fitted.process.matrix)
+        root = vectors / np.sqrt(np.maximum(eigenvalues, 0.0) + fitted.penalty)
+        parts = {"root": root, "signals": fitted.signals, "coefficients": fitted.coefficients}
+        parts |= {"intercepts": fitted.intercepts} | {name: values[name] for name in _SCALES}
+        if mix := source.view.mix:
+            parts |= {"mix": mix.matrix, "mix_mean": mix.mean}
+        arrays |= {f"{number}_{name}": part for name, part in parts.items()}
+    if hasattr(model, "classes_"):
+        settings["inverse_temperature"] = model.inverse_temperature_
+        arrays |= {"classes": model.classes_, "offsets": model.offsets_, "shares": model._shares}
+        if model.classes_.dtype == object:
+            arrays["classes"] = model.classes_.astype(str)
+    else:
+        arrays |= {"scale": model._moderate_scale, "mean": model._moderate_mean}
+        arrays |= {"exponents": model._exponents}
+    with datasets.replacing(target) as file:
+        np.savez_compressed(file, settings=json.dumps(settings, default=float), **arrays)
+    beside.write_text(script, encoding="utf-8")
 
 
 def _condense_pass(

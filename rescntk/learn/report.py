@@ -2,66 +2,70 @@
 
 from __future__ import annotations
 
-import base64
-import io
+import textwrap
+from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
-from sklearn.metrics import ConfusionMatrixDisplay, precision_recall_fscore_support, r2_score
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from .. import plots
 from .._version import __version__
 from ..arrays import Array
-from ..plots.style import BLUE, GREEN, VERMILION, shown_name, tidy
+from ..plots.style import BLUE, VERMILION, shown_name, tidy
 from ..progress import encodable
 from ..validation import check_targets
 from .calibration import NOVEL
 from .classifier import ResidualKernelClassifier
 from .inputs import read_signals
 from .regressor import ResidualKernelRegressor
+from .report_classes import classes
+from .report_parts import (
+    LISTED,
+    Section,
+    expected_score,
+    novelty_row,
+    numbers,
+    picture_of,
+    share_of,
+    short,
+)
 from .views import take
 
 _SHOWN = 6
 """Signals drawn in a figure. Raising it makes the page longer."""
 
-_BINS = 10
-"""Bins of a calibration curve. More bins show more detail, and have fewer signals each."""
+_WIDTH = 80
+"""Characters of a line above a signal. Raising it lets titles run under the colour bar."""
 
-_LEAST_IN_BIN = 5
-"""Signals that a bin has at least. Raising it makes fewer bins, with shorter error bars."""
-
-_NUMBERED = 40
-"""Most classes whose confusion matrix has numbers in its cells. Raising it takes time with its
-square, and numbers of more classes overlap."""
+_OFF = 0.01
+"""Chance below which a coverage is called off. Raising it calls more coverages off."""
 
 _COVERAGE = 0.9
 """The coverage of the intervals that are drawn and checked."""
 
 
-class Section(NamedTuple):
-    """A part of the page: a heading, a text, and a table or a picture."""
-
-    title: str
-    text: str
-    head: tuple[str, ...] = ()
-    rows: tuple[tuple[Any, ...], ...] = ()
-    picture: str = ""
-    """A PNG file in base64."""
-    wide: bool = False
-    """Whether a narrow screen scrolls the picture, and does not shrink it."""
-
-
-def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
+def report(
+    model: Any,
+    X: Array,
+    y: Array,
+    title: str | None = None,
+    *,
+    cases: Array | None = None,
+    groups: Array | None = None,
+    prevalence: Mapping[Any, float] | None = None,
+    costs: Mapping[Any, float] | None = None,
+) -> str:
     """Return a page in HTML about a fitted model's answers to labelled signals.
 
-    The page is one file without scripts, which opens in any browser. It has the accuracy with its
-    uncertainty, the confusion matrix and the calibration. Wrong answers have the shares of their
-    time points. Then come the most novel signals, the drift of channels, and the passes. For a
-    regressor it has errors, predictions with intervals and their coverage. The package jinja2 is
-    required.
+    The page is one file without scripts, which opens in any browser. It has scores beside those of
+    one answer for all signals, with 95 % intervals, also by class and by group. Then come
+    thresholds, calibration, the accuracy of the surest answers, wrong answers, novel signals,
+    drift, what the model was fitted to, and its forecast. A regressor has a row and a picture of
+    each target. The package jinja2 is required.
 
     Parameters
     ----------
@@ -73,11 +77,19 @@ def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
         Their labels; for a regressor their targets, (n_cases,) or (n_cases, n_targets).
     title : str, optional
         Heading of the page. The default is the name of the model's class.
+    cases : array, (n_cases,), optional
+        Names of the signals. The default is their places, counted from 0.
+    groups : array, (n_cases,), optional
+        Labels of persons, machines or days, which get a score each.
+    prevalence : mapping, optional
+        Share of each class where the classifier is used; shares are divided by their sum.
+    costs : mapping, optional
+        Cost of a wrong answer to a signal of each class; 1 for classes that are not named.
 
     Raises
     ------
     ValueError
-        If X or y are not as described.
+        If an argument is not as described.
 
     Examples
     --------
@@ -97,17 +109,33 @@ def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
     check_is_fitted(model)
     truth = np.asarray(y)
     X = read_signals(model, X, reset=False, n_channels=model.n_channels, images=True)
-    answers: Any = model._answers(X)
-    tell = _classes
+    answers: Any
+    if isinstance(model, ResidualKernelClassifier):
+        decisions, novelty = model._decide(X, watch=True)
+        places, chances = model._labels(decisions), model._probabilities(decisions, novelty)
+        answers = model.classes_[places], chances[np.arange(len(places)), places], novelty
+    else:
+        answers = model._answers(X)
     if truth.shape != answers[0].shape:
         raise ValueError(
             f"y has shape {truth.shape}, expected {answers[0].shape}: one for each signal"
         )
+    n = len(truth)
+    names, of_groups = (
+        None if given is None else _each(given, what, n)
+        for given, what in ((cases, "cases"), (groups, "groups"))
+    )
+    shown = np.arange(n).astype(str) if names is None else names
     if isinstance(model, ResidualKernelRegressor):
-        truth, tell = check_targets(truth, len(X)), _values
-    sections, worst = tell(model, truth, answers)
-    sections += [_shares(model, X, truth, worst[:_SHOWN]), _novel(X, answers[2])]
-    sections += [_drift(model, X), _passes(model)]
+        if prevalence or costs:
+            raise ValueError("prevalence and costs are of classes, expected a classifier")
+        truth = check_targets(truth, n)
+        sections, worst = _values(model, truth, answers, of_groups)
+    else:
+        sections, worst = classes(model, truth, answers, chances, of_groups, prevalence, costs)
+    sections += [_shares(model, X, truth, answers, worst, shown), _novel(X, answers[2], shown)]
+    sections += [_drift(model, X), *_channels(model), _training(model), _passes(model)]
+    sections += _forecast(model)
     name = type(model).__name__
     about = {"title": title or name, "model": name, "version": __version__, "n": len(truth)}
     return encodable(template.render(about, sections=sections))
@@ -123,96 +151,18 @@ def _template() -> Any:
     return environment.from_string(text)
 
 
-def _picture(figure: Any) -> str:
-    file = io.BytesIO()
-    figure.savefig(file, format="png", bbox_inches="tight")
-    return base64.b64encode(file.getvalue()).decode()
-
-
-# -- a classifier
-
-
-def _classes(
-    model: Any, y: np.ndarray, answers: tuple[np.ndarray, ...]
-) -> tuple[list[Section], np.ndarray]:
-    """Return the sections about classes, and the wrong answers, the most certain first."""
-    labels, chance, novelty = answers
-    if y.dtype.kind != labels.dtype.kind and {y.dtype.kind, labels.dtype.kind} & set("UO"):
-        y, labels = y.astype(str), labels.astype(str)  # the text "1" is the label 1
-    right = labels == y
-    low, high = binomtest(int(right.sum()), len(y)).proportion_ci(method="wilson")
-    classes = np.union1d(model.classes_.astype(labels.dtype), y)
-    measures = precision_recall_fscore_support(y, labels, labels=classes, zero_division=np.nan)
-    summary = (
-        ("accuracy", f"{right.mean():.3f}", f"95 % interval {low:.3f} to {high:.3f}"),
-        ("balanced accuracy", f"{np.nanmean(measures[1]):.3f}", "mean over classes"),
-        ("accuracy expected when fitted", _plus_minus(model), "signals left out"),
-        ("mean probability of the answers", f"{chance.mean():.3f}", "the accuracy, if calibrated"),
-        _novelty_row(novelty),
-    )
-    sections = [Section("Summary", "", ("quantity", "value", "note"), summary)]
-    size = min(2.5 + 0.45 * len(classes), 9.0)
-    figure = plots.figure((size + 1.0, size))
-    ConfusionMatrixDisplay.from_predictions(
-        y,
-        labels,
-        labels=classes,
-        display_labels=[shown_name(name) for name in classes],
-        include_values=len(classes) <= _NUMBERED,
-        ax=figure.subplots(),
-        cmap="Blues",
-        xticks_rotation="vertical",
-    )
-    rows = tuple(
-        (label, int(count), _share(recall), _share(precision))
-        for label, precision, recall, _, count in zip(classes, *measures, strict=True)
-    )
-    text = "Rows are true classes, columns are answers."
-    sections.append(Section("Confusion", text, picture=_picture(figure)))
-    head = "class", "signals", "found (recall)", "right when answered (precision)"
-    sections += [Section("Classes", "", head, rows), _calibration(right, chance)]
-    wrong = np.flatnonzero(~right)
-    return sections, wrong[np.argsort(-chance[wrong], kind="stable")]
-
-
-def _share(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.3f}"
-
-
-def _plus_minus(model: Any) -> str:
-    return f"{model.best_score_:.3f} ± {model.best_score_error_:.3f}"
-
-
-def _novelty_row(novelty: np.ndarray) -> tuple[str, str, str]:
-    unlike = np.mean(novelty > NOVEL)
-    note = f"1 is usual; {unlike:.0%} of the signals are above {NOVEL:g}"
-    return "median novelty", f"{np.median(novelty):.2f}", note
-
-
-def _calibration(right: np.ndarray, chance: np.ndarray) -> Section:
-    """Return the observed accuracy over the probability of the answer, in bins of equal counts."""
-    n_bins = int(np.clip(len(right) // _LEAST_IN_BIN, 1, _BINS))
-    bins = np.array_split(np.argsort(chance, kind="stable"), n_bins)
-    means = [chance[cases].mean() for cases in bins]
-    shares = np.array([right[cases].mean() for cases in bins])
-    counts = [(int(right[cases].sum()), len(cases)) for cases in bins]
-    ends = np.array([binomtest(*pair).proportion_ci(method="wilson") for pair in counts])
-    figure = plots.figure((5.2, 4.4))
-    ax = figure.subplots()
-    ax.plot([0, 1], [0, 1], "--", color="0.5")
-    bars = np.abs(ends.T - shares)
-    ax.errorbar(means, shares, bars, fmt="o", color=BLUE, capsize=3)
-    ax.set(xlabel="probability of the answer", ylabel="share of right answers", xlim=(0, 1.02))
-    tidy(ax)
-    text = "Points near the dashed line: probabilities are calibrated. Bars are 95 % intervals."
-    return Section("Calibration", text, picture=_picture(figure))
+def _each(values: Any, name: str, n: int) -> np.ndarray:
+    texts = np.asarray(values).astype(str)
+    if texts.shape != (n,):
+        raise ValueError(f"{name} has shape {texts.shape}, expected ({n},): one for each signal")
+    return texts
 
 
 # -- a regressor
 
 
 def _values(
-    model: Any, y: np.ndarray, answers: tuple[np.ndarray, ...]
+    model: Any, y: np.ndarray, answers: tuple[np.ndarray, ...], groups: np.ndarray | None
 ) -> tuple[list[Section], np.ndarray]:
     """Return the sections about targets, and the signals of the largest errors first."""
     predicted, deviation, novelty = answers
@@ -221,59 +171,99 @@ def _values(
         np.asarray(each, dtype=np.float64).reshape(len(y), -1)
         for each in (y, predicted, low, high, deviation)
     )
-    error = mean - truth
-    root, stated = (np.sqrt(np.mean(each**2)) for each in (error, spread))
-    uncertain = np.std((error**2).mean(axis=1)) / np.sqrt(len(y)) / (2 * root) if root else 0.0
-    score = r2_score(truth, mean) if len(y) > 1 else np.nan
-    inside = np.mean((low <= truth) & (truth <= high))
-    summary = (
-        ("R²", _share(score), f"{_plus_minus(model)} expected when fitted"),
-        ("root mean squared error", f"{root:.4g}", f"± {uncertain:.2g}"),
-        ("mean absolute error", f"{np.abs(error).mean():.4g}", ""),
-        (f"targets inside the {_COVERAGE:.0%} intervals", f"{inside:.1%}", "calibrated if equal"),
-        ("mean deviation stated", f"{stated:.4g}", f"error {root:.4g}"),
-        _novelty_row(novelty),
-    )
-    figure = plots.figure((5.6, 4.8))
-    ax = figure.subplots()
-    ends = [truth.min(), truth.max()]
-    ax.plot(ends, ends, "--", color="0.5")
-    for k, colour in zip(range(truth.shape[1]), (BLUE, VERMILION, GREEN), strict=False):
+    (n, count), error = truth.shape, mean - truth
+    inside = (low <= truth) & (truth <= high)
+    rows, marks = [], list[str]()
+    columns = min(count, 3)
+    drawn = plots.figure((4.2 * columns + 0.8, 4.0 * -(-count // columns)))
+    panels = drawn.subplots(-(-count // columns), columns, squeeze=False).ravel()
+    for k, ax in enumerate(panels[:count]):
+        t, root = truth[:, k], np.sqrt(np.mean(error[:, k] ** 2))
+        uncertain = np.std(error[:, k] ** 2) / np.sqrt(n) / (2 * root) if root else 0.0
+        usual = np.sqrt(np.mean((t - model.target_mean_[k]) ** 2))
+        score = r2_score(t, mean[:, k]) if n > 1 else np.nan
+        covered = int(inside[:, k].sum())
+        chance = binomtest(covered, n, _COVERAGE).pvalue
+        mark = f" – off: chance {chance:.2g} if right" * bool(chance < _OFF)
+        marks.append(mark)
+        absolute = f"{np.abs(error[:, k]).mean():.4g}"
+        stated = f"{np.sqrt(np.mean(spread[:, k] ** 2)):.4g}"
+        values = share_of(score), f"{root:.4g} ± {uncertain:.2g}", f"{usual:.4g}", absolute, stated
+        rows.append((f"target {k + 1}", *values, f"{covered / n:.1%}{mark}"))
+        ends = [t.min(), t.max()]
+        ax.plot(ends, ends, "--", color="0.5")
         bars = [mean[:, k] - low[:, k], high[:, k] - mean[:, k]]
-        style = {"fmt": "o", "color": colour, "markersize": 3, "elinewidth": 0.7, "alpha": 0.7}
-        ax.errorbar(truth[:, k], mean[:, k], bars, **style)
-    ax.set(xlabel="target", ylabel="prediction")
-    tidy(ax)
-    text = f"Bars are the {_COVERAGE:.0%} intervals; on the dashed line predictions are right."
+        style = {"fmt": "o", "color": BLUE, "markersize": 3, "elinewidth": 0.7, "alpha": 0.7}
+        ax.errorbar(t, mean[:, k], bars, **style)
+        ax.set(xlabel=f"target {k + 1}", ylabel="prediction")
+        tidy(ax)
+    for ax in panels[count:]:
+        ax.remove()
+    score = r2_score(truth, mean) if n > 1 else np.nan
+    flagged = f"off for {sum(map(bool, marks))} of {count} targets" if any(marks) else "not off"
+    summary = (
+        ("R²", share_of(score), f"{expected_score(model)} expected when fitted; the mean has 0"),
+        (f"targets inside the {_COVERAGE:.0%} intervals", f"{inside.mean():.1%}", flagged),
+        novelty_row(novelty),
+    )
+    text = "Errors are in each target's unit. The error of the mean is that of one answer for all: "
+    text += f"the mean of fit. A coverage is off if chance moves it as far from {_COVERAGE:.0%} "
+    text += f"less than once in {1 / _OFF:g} times."
+    head = "", "R²", "root mean squared error", "of the mean", "mean absolute", "stated", "covered"
+    bars_text = f"Bars are the {_COVERAGE:.0%} intervals; on the dashed line predictions are right."
     sections = [
         Section("Summary", "", ("quantity", "value", "note"), summary),
-        Section("Predictions", text, picture=_picture(figure)),
+        Section("Targets", text, head, tuple(rows)),
+        Section("Predictions", bars_text, picture=picture_of(drawn), wide=count > 1),
     ]
+    if groups is not None:
+        by_group = {
+            g: np.sqrt(np.mean(error[groups == g] ** 2, axis=0)) for g in sorted(set(groups))
+        }
+        table = tuple(
+            (short(g), int((groups == g).sum()), *(f"{value:.4g}" for value in by_group[g]))
+            for g in sorted(by_group, key=lambda g: -np.max(by_group[g] / model.target_scale_))[
+                :LISTED
+            ]
+        )
+        names = "group", "signals", *(f"target {k + 1}" for k in range(count))
+        sections.append(
+            Section("Groups", "Root mean squared errors, the largest first.", names, table)
+        )
     return sections, np.argsort(-np.abs(error / np.maximum(spread, 1e-300)).max(axis=1))
 
 
 # -- both
 
 
-def _shares(model: Any, X: Any, y: np.ndarray, worst: np.ndarray) -> Section:
+def _shares(
+    model: Any, X: Any, y: np.ndarray, answers: Any, worst: np.ndarray, names: np.ndarray
+) -> Section:
     """Return the worst answers, with the shares of their time points."""
     of_classes = isinstance(model, ResidualKernelClassifier)
     title = "Wrong answers" if of_classes else "Largest errors"
     if not len(worst):
         return Section(title, "No answer is wrong.")
-    text = f"Cases {', '.join(map(str, worst))}, counted from 0."
-    text += " The surest come first." if of_classes else " Errors are in units of the deviation."
+    uncertainty = "probability" if of_classes else "deviation"
+    head = "case", "true", "answered", uncertainty, "novelty"
+    columns = names, y, *answers
+    rows = tuple(tuple(numbers(each[k]) for each in columns) for k in worst[:LISTED])
+    text = "The surest come first." if of_classes else "The largest in deviations come first."
+    text += f" The first {LISTED} of {len(worst)}." * (len(worst) > LISTED)
     if isinstance(model.n_timepoints_, tuple):  # images, whose shares are no lines
-        return Section(title, text)
+        return Section(title, text, head, rows)
     text += " Orange time points raise the decision, blue ones lower it."
+    worst = worst[:_SHOWN]
     panels = plots.contributions(model, take(X, worst))
     for ax, case in zip(panels, worst, strict=True):
-        truth = f"class {shown_name(y[case])}" if of_classes else f"target {np.round(y[case], 4)}"
-        ax.set_title(f"case {case} of {truth}; {ax.get_title()}", fontsize="small")
-    return Section(title, text, picture=_picture(panels[0].figure), wide=True)
+        truth = f"class {shown_name(y[case])}" if of_classes else f"target {numbers(y[case])}"
+        words = f"case {shown_name(names[case])} of {truth}; {ax.get_title()}"
+        ax.set_title("")
+        ax.set_title(textwrap.fill(words, _WIDTH), fontsize="small", loc="left")
+    return Section(title, text, head, rows, picture_of(panels[0].figure), wide=True)
 
 
-def _novel(X: Any, novelty: np.ndarray) -> Section:
+def _novel(X: Any, novelty: np.ndarray, names: np.ndarray) -> Section:
     """Return the distribution of the novelty, and the most novel signals."""
     from matplotlib.ticker import MaxNLocator
 
@@ -294,11 +284,15 @@ def _novel(X: Any, novelty: np.ndarray) -> Section:
             ax.imshow(X[case].mean(axis=0), cmap="gray")
         else:
             ax.plot(X[case].T, linewidth=0.8)
-        ax.set_title(f"case {case}: novelty {novelty[case]:.2f}", fontsize="small")
+        ax.set_title(
+            f"case {shown_name(names[case])}: novelty {novelty[case]:.2f}", fontsize="small"
+        )
         tidy(ax)
     text = "About 1 for signals like the training signals. Right of the dashed line, above "
     text += f"{NOVEL:g}, answers should be checked. Below it: the most novel signals."
-    return Section("Novelty", text, picture=_picture(figure), wide=True)
+    above = [k for k in np.argsort(-novelty, kind="stable")[:LISTED] if novelty[k] > NOVEL]
+    table = tuple((short(names[k]), f"{novelty[k]:.2f}") for k in above)
+    return Section("Novelty", text, ("case", "novelty"), table, picture_of(figure), wide=True)
 
 
 def _drift(model: Any, X: Any) -> Section:
@@ -308,17 +302,86 @@ def _drift(model: Any, X: Any) -> Section:
         "and from 0.2, or from a factor of 1.25, on."
     )
     table: list[tuple[Any, ...]] = []
+    names = _channel_names(model)
     for channel, values in enumerate(zip(*model._fitted.usual.compare(X), strict=True)):
         offset, gain, moved, scaled, dead = values
         marks = {"level": moved, "size": scaled, f"constant now in {dead} of {len(X)}": dead}
         level = "–" if np.isnan(offset) else f"{offset:+.2f}".replace("-", "−")
         size = "–" if np.isnan(gain) else f"{gain:.2f}"
         named = ", ".join(name for name, mark in marks.items() if mark)
-        table.append((channel, level, size, named))
+        table.append((names[channel], level, size, named))
     return Section("Drift", text, ("channel", "level", "size", "differs"), tuple(table))
 
 
+def _channel_names(model: Any) -> list[Any]:
+    names = getattr(model, "channel_names_", None)
+    return list(range(model.n_channels_) if names is None else names)
+
+
+def _channels(model: Any) -> list[Section]:
+    if (model.channel_relevance_ == 1).all():  # as they are, or a single channel
+        return []
+    text = (
+        "How much the answers depend on each channel; the mean is 1. Channels that hold the same "
+        "information share the relevance. Colours are signs in the leading combination."
+    )
+    return [Section("Channels", text, picture=picture_of(plots.channels(model).figure))]
+
+
+def _training(model: Any) -> Section:
+    """Return what the model was fitted to."""
+    n, different = model._fitted.counts
+    length = model.n_timepoints_
+    if length is None:
+        words = "of different lengths"
+    else:
+        words = f"{length[0]} × {length[1]} pixels" if isinstance(length, tuple) else str(length)
+    channels = ", ".join(map(str, _channel_names(model)[:LISTED]))
+    rows: list[tuple[Any, ...]] = [("signals", f"{n}, of which {different} differ")]
+    if isinstance(model, ResidualKernelClassifier):
+        rows.append(("classes", len(model.classes_)))
+        parts = zip(model.classes_, model._shares, model.class_scores_, strict=True)
+        rows += [
+            (f"class {short(c)}", f"weight {a:.1%}, {share_of(b)} found left out")
+            for c, a, b in parts
+        ]
+    else:
+        of_targets = zip(model.target_mean_, model.target_scale_, strict=True)
+        rows += [(f"target {k}", f"{a:.4g} ± {b:.4g}") for k, (a, b) in enumerate(of_targets, 1)]
+    rows += [
+        ("channels", f"{model.n_channels_}: {channels}"),
+        ("time points", words),
+        ("missing values", {"refuse": "none"}.get(model.missing, "filled in along time")),
+        ("score, signals left out", expected_score(model)),
+        ("score, tenths of the file left out", share_of(model.blocked_score_)),
+    ]
+    return Section("Training signals", "", ("quantity", "value"), tuple(rows))
+
+
 def _passes(model: Any) -> Section:
-    text = "The model is a mean over passes, each a view of the signals with a network of its own."
-    picture = _picture(plots.pass_weights(model.passes_).figure)
-    return Section("Passes", text, picture=picture, wide=True)
+    text = "The model is a mean over views of the signals, each with a network of its own. A view "
+    text += "has the signals or their differences from one time to the next, or spectra: how much "
+    text += "of each frequency there is. Blocks of time points are averaged to the points named."
+    pairs = zip(model._fitted.passes, model._fitted.weights, strict=True)
+    rows = tuple(
+        (f"{weight:.1%}", _in_words(fitted.source.describe()), f"{fitted.error:.3g}")
+        for fitted, weight in sorted(pairs, key=lambda pair: -pair[1])
+    )
+    return Section("Passes", text, ("weight", "view", "squared error, left out"), rows)
+
+
+def _in_words(view: str) -> str:
+    """Return a pass' description with its head in plain words."""
+    settings, _, head = view.rpartition(", ")
+    heads = {"gap": "patterns at any time", "trace": "patterns at their own times"}
+    return f"{settings}; {heads.get(head, 'patterns about the first time')}"
+
+
+def _forecast(model: Any) -> list[Section]:
+    if not np.isfinite(model.best_score_):
+        return []
+    n = model._fitted.counts[0]
+    table = model.forecast([n, 2 * n, 4 * n])
+    rows = tuple((row.n, *(f"{each:.3f}" for each in row[1:])) for row in table)
+    text = f"The {table.quantity} to expect after a fit to more signals, with 80 % intervals."
+    return [Section("Forecast", text, ("signals", "expected", "from", "to"), rows)]

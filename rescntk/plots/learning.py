@@ -14,7 +14,7 @@ _MEASURED = ("weight", "error", "seconds", "penalty")
 """Columns that are not settings of a pass."""
 
 
-_MOST_CHANNELS = 20
+_MOST_CHANNELS = 12
 """Most channels that are drawn. Raising it draws a higher picture. Chosen by taste."""
 
 
@@ -106,7 +106,7 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
 def channels(model: Any, ax: Any = None) -> Any:
     """Draw the relevance of each channel, and the combination of channels that decides most.
 
-    A bar is a channel's relevance in the model, the most relevant on top, at most 20. 1 is the
+    A bar is a channel's relevance in the model, the most relevant on top, at most 12. 1 is the
     mean. A line reaches from the least to the greatest relevance of metrics that were learned
     without a fold. The colour is the channel's sign in the leading combination: channels of
     opposite colours are subtracted. Channels that hold the same information share the relevance.
@@ -116,6 +116,18 @@ def channels(model: Any, ax: Any = None) -> Any:
     model : ResidualKernelClassifier or ResidualKernelRegressor
         Fitted to signals of several channels.
     ax : matplotlib Axes, by default those of a new figure; returned
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk import plots
+    >>> from rescntk.learn import ResidualKernelClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.standard_normal((40, 3, 16)), np.arange(40) % 2
+    >>> X[:, 1] *= 1 + y[:, None]
+    >>> model = ResidualKernelClassifier(effort="fast", channel_metric=True).fit(X, y)
+    >>> plots.channels(model).get_yticklabels()[0].get_text()
+    'channel 1'
     """
     attributes = "channel_relevance_", "channel_metric_"
     check_drawn(model, "model", "a fitted classifier or regressor", *attributes)

@@ -12,6 +12,7 @@ pytest.importorskip("sklearn")
 pytest.importorskip("aeon")
 pytest.importorskip("jax")
 import accuracy
+import channels
 import classification_report
 import cpu
 import estimators
@@ -34,6 +35,7 @@ pytestmark = pytest.mark.slow
 
 PAGES = {
     "accuracy.json": accuracy.table,
+    "channels.csv": channels.report,
     "classification.csv": classification_report.table,
     "classification_curves.csv": lambda rows: classification_report.curve_table(rows, CURVE_SETS),
     "classification_noise.csv": classification_report.noise_tables,

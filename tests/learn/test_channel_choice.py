@@ -52,7 +52,7 @@ def test_three_of_forty_sensors_are_found(rng):
     small = model.condense(30, max_iterations=3)
     assert small.score(X[120:], y[120:]) > 0.8
     drawn = channels(model)
-    assert len(drawn.patches) == 20 and drawn.get_yticklabels()[0].get_text().startswith("channel")
+    assert len(drawn.patches) == 12 and drawn.get_yticklabels()[0].get_text().startswith("channel")
     again = pickle.loads(pickle.dumps(model))
     assert (again.decision_function(X[:5]) == model.decision_function(X[:5])).all()
     shares = model.contributions(X[120:123])

@@ -1,5 +1,7 @@
 """Condensed models: they answer like the full model, from few learned signals."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -111,6 +113,49 @@ def test_equal_and_extreme_signals(rng, size):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.isfinite(full.condense(30, max_iterations=1).decision_function(X)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_classes", [2, 3, 0])
+def test_exported_models_need_numpy_alone(rng, tmp_path, n_classes):
+    """All passes of the plan; a process in which nothing but NumPy can be imported.
+
+    Three classes have three channels, with a metric.
+    """
+    channels = 3 if n_classes == 3 else 1
+    X, y = waves(rng, 90, n_classes or 3, length=150, channels=channels)
+    X[70:] = 3.0 * rng.standard_normal(X[70:].shape) + 1.0  # novel, and of other levels
+    kind = ResidualKernelClassifier if n_classes else ResidualKernelRegressor
+    full = kind(effort="thorough", channel_metric=True).fit(
+        X[:60], y[:60] if n_classes else X[:60, 0, :9].sum(axis=1)
+    )
+    small = full.condense(6, max_iterations=2).set_params(dtype="float64")
+    small._fitted.weights = small._fitted.weights * 0 + 1 / len(small._fitted.weights)
+    small.export(tmp_path / "model.npz")
+    np.save(tmp_path / "X.npy", X)
+    script = """
+import sys
+for name in ("rescntk", "scipy", "sklearn", "numba", "pandas"):
+    sys.modules[name] = None
+import numpy as np, predict
+model, X = predict.Model("model.npz"), np.load("X.npy")
+answers = {"predict": model.predict(X)}
+if "classes" in model.arrays:
+    answers |= {n: getattr(model, n)(X) for n in ("decision_function", "predict_proba")}
+np.savez("answers.npz", **answers)
+"""
+    subprocess.run([sys.executable, "-I", "-c", "import sys; sys.path[:0] = ['.']" + script],
+                   cwd=tmp_path, check=True)  # fmt: skip
+    assert len((tmp_path / "predict.py").read_text().splitlines()) <= 200
+    with np.load(tmp_path / "answers.npz") as answers:
+        for name in answers.files:
+            expected = getattr(small, name)(X)
+            assert np.abs(answers[name].reshape(expected.shape) - expected).max() < 1e-6
+    with pytest.raises(ValueError, match="expected model.condense"):
+        full.export(tmp_path / "full.npz")
+    (tmp_path / "predict.py").write_text("print()")
+    with pytest.raises(FileExistsError, match=r"predict.py exists and is another file"):
+        small.export(tmp_path / "again.npz")
 
 
 def test_refusals(rng):

@@ -1,0 +1,222 @@
+"""The sections of a report about a classifier's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.stats import binomtest
+from sklearn.metrics import ConfusionMatrixDisplay, precision_recall_curve
+
+from .. import plots
+from ..plots.style import BLUE, looks, shown_name, tidy
+from ..validation import check_constant
+from .report_parts import (
+    LISTED,
+    Section,
+    expected_score,
+    interval,
+    novelty_row,
+    picture_of,
+    short,
+)
+
+_BINS = 20
+"""Bins of a calibration curve. More bins show more detail, and have fewer signals each."""
+
+_LEAST_IN_BIN = 10
+"""Signals that a bin has at least. Raising it makes fewer bins, with shorter error bars."""
+
+_NUMBERED = 40
+"""Most classes whose confusion matrix has numbers in its cells. Raising it takes time with its
+square, and numbers of more classes overlap."""
+
+
+def classes(
+    model: Any,
+    y: np.ndarray,
+    answers: tuple[np.ndarray, ...],
+    chances: np.ndarray,
+    groups: np.ndarray | None,
+    prevalence: Mapping[Any, float] | None,
+    costs: Mapping[Any, float] | None,
+) -> tuple[list[Section], np.ndarray]:
+    """Return the sections about classes, and the wrong answers, the most certain first."""
+    labels, chance, novelty = answers
+    known = model.classes_
+    if y.dtype.kind != labels.dtype.kind and {y.dtype.kind, labels.dtype.kind} & set("UO"):
+        y, labels, known = (each.astype(str) for each in (y, labels, known))  # "1" is the label 1
+    right, n = labels == y, len(y)
+    classes = np.union1d(known, y)
+    counts, found, given = (
+        np.array([int(part.sum()) for part in parts])
+        for parts in zip(*((y == c, right & (y == c), labels == c) for c in classes), strict=True)
+    )
+    with np.errstate(invalid="ignore"):
+        recalls = found / counts
+    usual = known[int(np.argmax(model._shares))]
+    text = f"One answer for all: always {short(usual)}, the largest class when fitted."
+    summary: list[tuple[Any, ...]] = [
+        ("accuracy", interval(int(right.sum()), n), f"{np.mean(y == usual):.3f}"),
+        ("balanced accuracy", f"{np.nanmean(recalls):.3f}", f"{1 / np.sum(counts > 0):.3f}"),
+    ]
+    if prevalence is not None:
+        shares = _by_class(prevalence, "prevalence", classes, 0.0)
+        shares = shares / (shares.sum() or 1.0)
+        if not shares.any() or np.isnan(recalls[shares > 0]).any():
+            raise ValueError("prevalence has no share, or classes that y has not: no recall")
+        spread = np.sum((shares**2 * recalls * (1 - recalls) / counts)[shares > 0]) ** 0.5
+        value = f"{shares[shares > 0] @ recalls[shares > 0]:.3f} ± {spread:.3f}"
+        baseline = f"{shares[classes == usual].sum():.3f}"
+        summary.append(("accuracy at the given prevalence", value, baseline))
+    by_class = _by_class(costs or {}, "costs", classes, 1.0)
+    cost = by_class[np.searchsorted(classes, y)]
+    if costs is not None:
+        summary.append(
+            ("cost of a signal", f"{cost @ ~right / n:.4g}", f"{cost @ (y != usual) / n:.4g}")
+        )
+    summary += [
+        ("accuracy expected when fitted", expected_score(model), "–"),
+        ("mean probability of the answers", f"{chance.mean():.3f}", "–"),
+        novelty_row(novelty),
+    ]
+    head = "quantity", "value (95 % interval)", "one answer for all"
+    sections = [Section("Summary", text, head, tuple(summary))]
+    size = min(2.5 + 0.45 * len(classes), 9.0)
+    figure = plots.figure((size + 1.0, size))
+    ConfusionMatrixDisplay.from_predictions(
+        y,
+        labels,
+        labels=classes,
+        display_labels=[shown_name(name) for name in classes],
+        include_values=len(classes) <= _NUMBERED,
+        ax=figure.subplots(),
+        cmap="Blues",
+        xticks_rotation="vertical",
+    )
+    text = "Rows are true classes, columns are answers."
+    sections.append(Section("Confusion", text, picture=picture_of(figure)))
+    rows = tuple(
+        (c, int(m), interval(int(hits), int(m)), interval(int(hits), int(k)))
+        for c, m, hits, k in zip(classes, counts, found, given, strict=True)
+    )
+    columns = "class", "signals", "found (recall)", "right when answered (precision)"
+    sections.append(Section("Classes", "With 95 % intervals.", columns, rows))
+    if groups is not None:
+        parts = sorted((right[groups == g].mean(), g) for g in set(groups))[:LISTED]
+        sizes = [right[groups == g] for _, g in parts]
+        table = tuple(
+            (short(g), len(part), interval(int(part.sum()), len(part)))
+            for (_, g), part in zip(parts, sizes, strict=True)
+        )
+        head_of_groups = "group", "signals", "accuracy"
+        sections.append(Section("Groups", "The least accuracy first.", head_of_groups, table))
+    sections += _thresholds(known, y, chances, cost, by_class[np.isin(classes, known)])
+    sections += [_calibration(right, chance), _withheld(right, chance)]
+    wrong = np.flatnonzero(~right)
+    return sections, wrong[np.argsort(-chance[wrong], kind="stable")]
+
+
+def _by_class(
+    given: Mapping[Any, float], name: str, classes: np.ndarray, default: float
+) -> np.ndarray:
+    """Return a number of at least 0 for each class, from a mapping by labels or their texts."""
+    values, texts = {str(k): v for k, v in given.items()}, [str(c) for c in classes]
+    if unknown := [k for k in values if k not in texts]:
+        raise ValueError(
+            f"{name} has {unknown[0]!r:.80}, expected some of {', '.join(texts)[:200]}"
+        )
+    return np.array([check_constant(values.get(c, default), f"{name} of {c!r:.80}") for c in texts])
+
+
+def _thresholds(
+    known: np.ndarray, y: np.ndarray, chances: np.ndarray, cost: np.ndarray, by_class: np.ndarray
+) -> list[Section]:
+    """Return precision over recall of the rarest classes, and what thresholds cost."""
+    sizes = np.array([(y == c).sum() for c in known])
+    rarest = [k for k in np.argsort(sizes, kind="stable") if 0 < sizes[k] < len(y)]
+    rarest = rarest[: min(3, len(known) - 1)]
+    if not rarest:
+        return []
+    figure, rows = plots.figure((5.6, 4.4)), []
+    ax = figure.subplots()
+    for k, colour, _, line in looks(rarest):
+        mine = y == known[k]
+        precision, recall, _ = precision_recall_curve(mine, chances[:, k])
+        ax.step(
+            recall,
+            precision,
+            where="post",
+            color=colour,
+            linestyle=line,
+            label=shown_name(known[k]),
+        )
+        ax.axhline(mine.mean(), color=colour, linewidth=0.6)
+        limits = np.unique(chances[:, k])
+        spent = [
+            cost @ (mine & (chances[:, k] < t)) + cost @ (~mine & (chances[:, k] >= t))
+            for t in limits
+        ]
+        for t in sorted({0.1, 0.3, 0.5, 0.7, 0.9, limits[int(np.argmin(spent))]}):
+            said = chances[:, k] >= t
+            least = " (least cost)" * bool(t == limits[int(np.argmin(spent))])
+            hits, paid = int((said & mine).sum()), cost @ (said != mine) / len(y)
+            of_class = interval(hits, int(mine.sum())), interval(hits, int(said.sum()))
+            rows.append((short(known[k]), f"{t:.3f}{least}", *of_class, f"{paid:.4g}"))
+    ax.set(
+        xlabel="found (recall)",
+        ylabel="right when answered (precision)",
+        xlim=(0, 1.02),
+        ylim=(0, 1.05),
+    )
+    ax.legend(fontsize="small", frameon=False)
+    tidy(ax)
+    text = "The rarest classes, if a class is answered from a probability on. A higher threshold "
+    text += "finds fewer signals, and raises fewer false alarms. Thin lines: always answered. The "
+    text += "cost is the mean of a signal; a wrong answer costs 1, or as given for its true class."
+    head = "class", "threshold", "found (recall)", "right when answered (precision)", "cost"
+    return [Section("Thresholds", text, head, tuple(rows), picture_of(figure))]
+
+
+def _withheld(right: np.ndarray, chance: np.ndarray) -> Section:
+    """Return the accuracy over the share of signals that are answered, the surest first."""
+    order, counts = np.argsort(-chance, kind="stable"), np.arange(1, len(right) + 1)
+    accuracy = right[order].cumsum() / counts
+    figure = plots.figure((5.6, 4.0))
+    ax = figure.subplots()
+    ax.plot(counts / len(right), accuracy, color=BLUE)
+    ax.set(xlabel="share of signals answered", ylabel="accuracy of the answers", xlim=(0, 1.02))
+    tidy(ax)
+    rows = []
+    for share in (1.0, 0.95, 0.9, 0.8, 0.5):
+        m = max(1, round(share * len(right)))
+        rows.append(
+            (
+                f"{share:.0%}",
+                f"{chance[order[m - 1]]:.3f}",
+                interval(int(right[order[:m]].sum()), m),
+            )
+        )
+    text = "If a person answers the signals of least probability, the model's other answers have:"
+    head = "answered", "from the probability", "accuracy"
+    return Section("Abstention", text, head, tuple(rows), picture_of(figure))
+
+
+def _calibration(right: np.ndarray, chance: np.ndarray) -> Section:
+    """Return the observed accuracy over the probability of the answer, in bins of equal counts."""
+    n_bins = int(np.clip(len(right) // _LEAST_IN_BIN, 1, _BINS))
+    bins = np.array_split(np.argsort(chance, kind="stable"), n_bins)
+    means = [chance[cases].mean() for cases in bins]
+    shares = np.array([right[cases].mean() for cases in bins])
+    counts = [(int(right[cases].sum()), len(cases)) for cases in bins]
+    ends = np.array([binomtest(*pair).proportion_ci(method="wilson") for pair in counts])
+    figure = plots.figure((5.2, 4.4))
+    ax = figure.subplots()
+    ax.plot([0, 1], [0, 1], "--", color="0.5")
+    bars = np.abs(ends.T - shares)
+    ax.errorbar(means, shares, bars, fmt="o", color=BLUE, capsize=3)
+    ax.set(xlabel="probability of the answer", ylabel="share of right answers", xlim=(0, 1.02))
+    tidy(ax)
+    text = "Points near the dashed line: probabilities are calibrated. Bars are 95 % intervals."
+    return Section("Calibration", text, picture=picture_of(figure))
