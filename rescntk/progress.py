@@ -26,7 +26,8 @@ _SHARE = 0.05
 """Least pause between two lines in a log, as a share of the time elapsed. Chosen by taste."""
 
 _JUDGE_AFTER = 10.0
-"""Seconds after which the time left is estimated for the warning: engines report many times."""
+"""Seconds after the first call when the time left is judged. Raising it delays the warning.
+Chosen: engines report many times by then."""
 
 _LONG = 3600.0
 """Seconds of work left above which a warning is given: an hour, chosen by taste."""
@@ -90,7 +91,7 @@ def progress_bar(
     """Yield a function to call with the number of units done since its last call.
 
     On a terminal and in a notebook tqdm draws a bar, where it is installed. Elsewhere lines are
-    printed to stderr. A warning comes after the first 10 seconds if an hour or more is left.
+    printed to stderr. A warning comes 10 seconds after the first call if an hour or more is left.
 
     The bar or the lines need `show`; the warning does not, and ends with `advice` on
     interruptions. `total` is the work in units called `unit`; `name` is the computation.

@@ -335,8 +335,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
 
         The path ends in .npz; files there are replaced. ``predict.Model(path)`` has the methods
         `predict`, `decision_function` and `predict_proba` (docs/guide/condensed_models.md). It
-        takes signals (n_cases, n_channels, n_timepoints) without missing values. A ValueError is
-        raised for a model that is not condensed, of images, or of signals that differ in length.
+        takes signals (n_cases, n_channels, n_timepoints), or a list, without missing values. A
+        ValueError is raised for a model that is not condensed, or of images.
         """
         check_is_fitted(self)
         export(self, path)

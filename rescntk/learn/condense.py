@@ -30,7 +30,7 @@ from .calibration import NOVEL
 from .drift import usual_line
 from .fitted_pass import FittedPass, Training
 from .process import Process
-from .views import Signals, moderate_exponent, take
+from .views import Signals, lengths, moderate_exponent, take
 
 _PENALTY = 1e-4
 """Least penalty by which signals are learned, in units of the kernel's diagonal. Raising it keeps
@@ -102,8 +102,10 @@ def condensed(
             f"n_signals is {count}, expected fewer than the {least} signals that the model keeps"
         )
     passes: list[FittedPass] = []
+    works = np.cumsum([_pixel_pairs(full) for full in fitted])
+    parts = np.diff(np.rint(100 * works / works[-1]), prepend=0).astype(int).tolist()
     with (
-        progress_bar(check, len(fitted), "kernel", name="condense") as tick,
+        progress_bar(check, 100, "part", name="condense") as tick,
         threadpool_limits(1, "blas"),
         warnings.catch_warnings(),
     ):
@@ -116,7 +118,7 @@ def condensed(
                 )
             except InterruptionWarning:  # of `learn_signals`, which would go on
                 raise KeyboardInterrupt from None
-            tick(1)
+            tick(parts[seed])
     weights = average.weights[kept] / average.weights[kept].sum()
     return replace(average, passes=passes, weights=weights, places=slice(None)), kept
 
@@ -126,8 +128,8 @@ def export(model: Any, path: str | Path) -> None:
     target, average = Path(path), model._fitted
     if not all(isinstance(fitted, CondensedPass) for fitted in average.passes):
         raise ValueError("the model has its training signals, expected model.condense(n).export")
-    if not isinstance(model.n_timepoints_, int):
-        raise ValueError("the model has images or lists, expected signals of one length")
+    if isinstance(model.n_timepoints_, tuple):
+        raise ValueError("the model is of images, expected a model of signals")
     datasets.check_output(target, ".npz", True)
     script = files(__package__).joinpath("predict.py").read_text(encoding="utf-8")
     beside = target.parent / "predict.py"
@@ -143,10 +145,13 @@ def export(model: Any, path: str | Path) -> None:
         values = vars(source.view) | vars(source.network) | vars(source)
         values |= {"sees_levels": source.view.sees_levels, "line": fitted.line}
         values |= {"penalty": fitted.penalty, "usual_variance": fitted.usual_variance}
-        rows.append({name: values[name] for name in _EXPORTED})
+        signals = fitted.signals
+        batches = [signals] if isinstance(signals, np.ndarray) else [x[None] for x in signals]
+        rows.append({name: values[name] for name in _EXPORTED} | {"n_batches": len(batches)})
         eigenvalues, vectors = np.linalg.eigh(fitted.process.matrix)
         root = vectors / np.sqrt(np.maximum(eigenvalues, 0.0) + fitted.penalty)
-        parts = {"root": root, "signals": fitted.signals, "coefficients": fitted.coefficients}
+        parts = {"root": root, "coefficients": fitted.coefficients}
+        parts |= {f"signals{k}": batch for k, batch in enumerate(batches)}
         parts |= {"intercepts": fitted.intercepts} | {name: values[name] for name in _SCALES}
         if mix := source.view.mix:
             parts |= {"mix": mix.matrix, "mix_mean": mix.mean}
@@ -162,6 +167,12 @@ def export(model: Any, path: str | Path) -> None:
     with datasets.replacing(target) as file:
         np.savez_compressed(file, settings=json.dumps(settings, default=float), **arrays)
     beside.write_text(script, encoding="utf-8")
+
+
+def _pixel_pairs(full: FittedPass) -> float:
+    """Return the pixel pairs, times layers, of a pair of a pass' signals."""
+    sizes = lengths(full.signals) ** (2.0 if full.source.head == "gap" else 1.0)
+    return float(sizes.mean()) * max(full.source.depths)
 
 
 def _condense_pass(

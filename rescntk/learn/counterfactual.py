@@ -155,8 +155,9 @@ def nearest_signals(
     changed: list[Any] = [np.full(np.shape(x), np.nan) for x in X]
     distances = np.full(n, np.nan)
     shapes = [np.shape(x) for x in X]
+    total = len(set(shapes)) * max_iterations
     with (
-        progress_bar(progress, max_iterations, "step", name="counterfactual") as tick,
+        progress_bar(progress, total, "step", name="counterfactual") as tick,
         threadpool_limits(1, "blas"),
         np.errstate(over="ignore", invalid="ignore"),  # of signals, or goals, out of reach
     ):
@@ -247,6 +248,7 @@ class _Search:
         """Make steps from the best signals so far."""
         searched, shape = np.flatnonzero(self.best_distance > 0), self.X.shape
         if not len(searched):
+            tick(count)
             return
         origin = self.X[searched] / self.scale
         moved = (self.best[searched] / self.scale - origin).reshape(len(searched), self.X[0].size)

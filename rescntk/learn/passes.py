@@ -155,7 +155,8 @@ class Pass:
         options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
         batches: Any = (X, Z)
         matrices: Any
-        if isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray):
+        arrays = isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray)
+        if arrays and isinstance(X, np.ndarray):  # views of a list may have one length
             matrices = gram_again(*batches)
         else:
             matrices = gram(self.network, *batches, normalized=True, **options)

@@ -1,10 +1,12 @@
 """Answers of a condensed model of rescntk, by NumPy alone: `predict.py model.npz X.npy`.
 
-``export`` of a condensed model writes ``model.npz`` and puts this file beside it.
+``export`` of a condensed model writes ``model.npz`` and puts this file beside it. The answers are a
+table, with probabilities and novelties. ``X.npz`` has signals of different lengths, an array each.
 """
 
 # mypy: disallow_untyped_defs=False, disallow_incomplete_defs=False, check_untyped_defs=False
 
+import csv
 import json
 import sys
 
@@ -12,7 +14,7 @@ import numpy as np
 
 
 class Model:
-    """The model in a file of ``export``; signals X are (n_cases, n_channels, n_timepoints)."""
+    """The model in a file of ``export``; X is (n_cases, n_channels, n_timepoints), or a list."""
 
     def __init__(self, path):
         with np.load(path, allow_pickle=False) as file:
@@ -22,10 +24,10 @@ class Model:
 
     def decide(self, X):
         """Return decisions, (n_cases, n_outputs), and novelties, (n_cases,)."""
-        X = np.asarray(X, dtype=np.float64)
-        shape = tuple(self.settings["shape"])
-        if X.ndim != 3 or X.shape[1:] != shape or not np.isfinite(X).all():
-            raise ValueError(f"X has shape {X.shape}, expected finite (n_cases, *{shape})")
+        X, (channels, d) = [np.asarray(x, dtype=np.float64) for x in X], self.settings["shape"]
+        for x in X:
+            if x.shape != (channels, d or x.shape[-1]) or not x.size or not np.isfinite(x).all():
+                raise ValueError(f"X has a signal of {x.shape}, expected finite {(channels, d)}")
         matrices = [each.matrix(X) for each in self.passes]
         pairs = list(zip(self.passes, matrices, strict=True))
         novelties = np.array([each.novelty(K) for each, K in pairs])
@@ -40,8 +42,8 @@ class Model:
         return decisions, np.exp(self.arrays["inverse_errors"] @ np.log(novelties))
 
     def _distances(self, X):
-        levels = np.ldexp(X, -self.settings["exponent"]).mean(axis=2) - self.arrays["level"]
-        spread = self.arrays["spread"]
+        levels = np.array([np.ldexp(x, -self.settings["exponent"]).mean(axis=1) for x in X])
+        levels, spread = levels - self.arrays["level"], self.arrays["spread"]
         levels = np.divide(levels, spread, out=np.zeros_like(levels), where=spread > 0)
         return np.fmin(np.sqrt((levels**2).mean(axis=1)) / self.settings["farthest"], 1e6)
 
@@ -74,8 +76,9 @@ def _columns(decisions):
 class _Pass:
     def __init__(self, number, settings, arrays):
         self.settings, self.number, self.arrays = settings, number, arrays
-        self.signals = self["signals"]
-        self.own = [self._head(self._walk(s, s[None])) for s in self.signals]
+        count = settings["n_batches"]
+        self.batches = [_of_one_size(self[f"signals{k}"]) for k in range(count)]
+        self.own = np.hstack([self._kernels(z, z[None]) for Z in self.batches for z in Z])
 
     def __getitem__(self, name):
         return self.arrays[f"{self.number}_{name}"]
@@ -87,44 +90,42 @@ class _Pass:
     def matrix(self, X):
         """Return the mean of normalized kernels of X with the learned signals."""
         rows = []
-        for x in self._view(X):
-            own = self._head(self._walk(x, x[None]))
-            across = self._head(self._walk(x, self.signals))
-            norms = np.sqrt(own * np.array(self.own)[:, :, 0].transpose(1, 0))
-            rows.append((across / norms).mean(axis=0))
+        for x in (self._view(x[None])[0] for x in X):
+            norms = np.sqrt(self._kernels(x, x[None])) * np.sqrt(self.own)
+            across = np.hstack([self._kernels(x, batch) for batch in self.batches])
+            rows.append((across / np.where(norms > 0, norms, np.inf)).mean(axis=0))
         return np.array(rows)
 
-    def _head(self, fields):
-        """Return kernels (n_kernels, n_signals) from fields (n_signals, n_offsets, d)."""
-        if self.settings["head"] == "equivariant":
-            return np.array([field[:, 0, 0] for field in fields])
-        return np.array([field.mean(axis=(1, 2)) for field in fields])
+    def _kernels(self, x, Z):
+        """Return kernels of x with signals Z of one length, (n_depths · n_kinds, n_signals).
 
-    def _walk(self, x, Z):
-        """Return the GPK and NTK of x and signals Z at pixels j and j + offset, at each depth."""
-        p, (c, d) = self.settings, x.shape
-        offsets = d if p["head"] == "gap" else 1
-        places = (np.arange(d) + np.arange(offsets)[:, None]) % d
-        F = np.einsum("cj,mcoj->moj", x, Z[:, :, places]) / c
-        a, b = (x**2).sum(axis=0) / c, (Z**2).sum(axis=1) / c
-        size = p["input_filter_size"]
-        F, a, b = _box(F, size, 1), _box(a, size, 1), _box(b, size, 1)
-        T, fields = np.zeros_like(F), []
+        a and b are mean squares of features at pixels of x and Z, D half their mean squared
+        distance: the covariance (a + b) / 2 - D. D keeps its digits where pixels are alike.
+        """
+        p, size, step = self.settings, self.settings["filter_size"], self.settings["dilation"]
+        a, b = x.T[None], Z.transpose(0, 2, 1)
+        a, b = (a[:, :, None], b[:, None]) if p["head"] == "gap" else (a, b)
+        squares = (np.square(each).mean(axis=-1) for each in ((a - b) / np.sqrt(2.0), a, b))
+        D, a, b = (_box(each, p["input_filter_size"], 1) for each in squares)
+        T, kernels = np.zeros_like(D), []
         for layer in range(1, max(p["depths"]) + 1):
-            inner, step = 1 if layer == 1 else p["filter_size"], p["dilation"]
-            S, of_x, of_z = (_box(each, inner, step) for each in (F, a, b))
-            roots = np.sqrt(of_x * of_z[:, places])
-            cosine = np.clip(np.divide(S, roots, out=np.zeros_like(S), where=roots > 0), -1, 1)
-            angle = (np.pi - np.arccos(cosine)) / np.pi
-            K = roots * (np.sqrt(1 - cosine**2) / np.pi + angle * cosine)
-            branch = _box(K, p["filter_size"], step)
-            tangent = _box(angle * (_box(T, inner, step) + S), p["filter_size"], step) + branch
-            F, T = F + p["alpha"] ** 2 * branch, T + p["alpha"] ** 2 * tangent
-            a = a + p["alpha"] ** 2 * _box(of_x, p["filter_size"], step)
-            b = b + p["alpha"] ** 2 * _box(of_z, p["filter_size"], step)
+            inner = 1 if layer == 1 else size
+            D_g, a_g, b_g, T_g = (_box(each, inner, step) for each in (D, a, b, T))
+            u, v = np.sqrt(a_g), np.sqrt(b_g)
+            least, g, middle = 0.5 * (u - v) ** 2, u * v, 0.5 * (a_g + b_g)
+            w = np.where(g > 0, np.clip((D_g - least) / np.where(g > 0, g, 1), 0, 2), 1)
+            near = np.minimum(w, 2 - w)  # 1 - |cosine|
+            angle = 2 * np.arcsin(np.sqrt(0.5 * near))
+            k1 = (np.sqrt(near * (2 - near)) - (1 - near) * angle) / np.pi
+            slope = np.where(w <= 1, 1 - angle / np.pi, angle / np.pi)
+            D_k = least + g * np.where(w <= 1, w - k1, 1 - k1)
+            T_k = middle - D_k + slope * (middle - D_g + T_g)
+            branch = (p["alpha"] ** 2 * _box(each, size, step) for each in (D_k, a_g, b_g, T_k))
+            D, a, b, T = (sum(pair) for pair in zip((D, a, b, T), branch, strict=True))
             if layer in p["depths"]:
-                fields += [{"gpk": F, "ntk": T + F}[kind] for kind in p["kinds"]]
-        return fields
+                kernels += [0.5 * (a + b) - D + (kind == "ntk") * T for kind in p["kinds"]]
+        first = p["head"] == "equivariant"
+        return np.array([K[:, 0] if first else K.reshape(len(K), -1).mean(axis=1) for K in kernels])
 
     def _view(self, X):
         p, block = self.settings, self.settings["block"]
@@ -139,7 +140,8 @@ class _Pass:
             X = _short_time(X, block)
         else:
             if p["spectra"] == "whole":
-                X = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
+                waves = np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]
+                X = np.sqrt(np.abs(waves)) if X.shape[2] > 1 else np.zeros(X.shape)
             X = _shorten(X, block, p["block_statistics"])
         X = (X - self["mean"][:, None]) / self["scale"][:, None]
         if p["first_differences"]:
@@ -147,19 +149,22 @@ class _Pass:
             rises = rises * self["difference_scale"][:, None]
             X = rises if p["first_differences"] == "only" else np.concatenate([X, rises], axis=1)
         X = (X - self["point_mean"]) / self["point_scale"]
-        (n, c, d), parts = X.shape, [X]
-        if p["constant"]:
-            parts.append(np.full((n, 1, d), p["level"]))
-        if p["time_scale"]:
-            turns = np.pi * np.arange(d) / d
-            time = np.stack([np.cos(turns), np.sin(turns)]) * p["time_scale"] * p["level"]
-            parts.append(np.broadcast_to(time * np.sqrt(c), (n, 2, d)))
-        return np.concatenate(parts, axis=1)
+        (n, c, d), turns = X.shape, np.pi * np.arange(X.shape[2]) / X.shape[2]
+        time = np.stack([np.cos(turns), np.sin(turns)]) * p["time_scale"] * np.sqrt(c)
+        more = np.vstack([np.ones((int(p["constant"]), d)), time[: 2 * (p["time_scale"] > 0)]])
+        return _of_one_size(np.concatenate([X, np.tile(p["level"] * more, (n, 1, 1))], axis=1))
+
+
+def _of_one_size(X):
+    """Return signals divided by powers of two: normalized kernels are the same."""
+    return np.array([np.ldexp(x, -np.frexp(np.abs(x).max())[1]) for x in X])
 
 
 def _box(A, size, step):
-    """Return the mean over a filter's taps, circular along the last axis."""
-    return sum(np.roll(A, step * k, axis=-1) for k in range(-(size // 2), size // 2 + 1)) / size
+    """Return the mean over a filter's taps, circular along the pixels of both signals."""
+    axes, reach = tuple(range(1, A.ndim)), step * (size // 2)
+    taps = range(-reach, reach + 1, step)
+    return sum(np.roll(A, (tap,) * len(axes), axes) for tap in taps) / size
 
 
 def _shorten(X, block, statistics):
@@ -176,13 +181,19 @@ def _shorten(X, block, statistics):
 
 
 def _short_time(X, block):
-    length, before = X.shape[2], block // 2
-    after = (-(-length // block) + 1) * block - length - before
-    padded = np.pad(X, ((0, 0), (0, 0), (before, after)))
+    padded = np.pad(X, ((0, 0), (0, 0), (block // 2, (block + 1) // 2 + -X.shape[2] % block)))
     parts = np.lib.stride_tricks.sliding_window_view(padded, 2 * block, axis=2)[:, :, ::block]
     roots = np.sqrt(np.abs(np.fft.rfft(parts * np.hanning(2 * block + 1)[:-1], axis=3)))
     return roots.transpose(0, 1, 3, 2).reshape(len(X), -1, roots.shape[2])
 
 
 if __name__ == "__main__":
-    print("\n".join(map(str, Model(sys.argv[1]).predict(np.load(sys.argv[2])))))
+    model, X = Model(sys.argv[1]), np.load(sys.argv[2])
+    X = X if isinstance(X, np.ndarray) else [*X.values()]
+    classes = [*model.arrays.get("classes", ())]
+    chances = model.predict_proba(X) if classes else np.zeros((len(X), 0))
+    columns = zip(model.predict(X), model.decide(X)[1], chances, strict=True)
+    rows = [[*np.atleast_1d(answer), novelty, *others] for answer, novelty, others in columns]
+    head = ["answer"] * (len(rows[0]) - 1 - len(classes)) + ["novelty"]
+    head += [f"probability of {label}" for label in classes]
+    csv.writer(sys.stdout).writerows([head, *rows])

@@ -1,5 +1,6 @@
 """Condensed models: they answer like the full model, from few learned signals."""
 
+import csv
 import subprocess
 import sys
 import warnings
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, condense
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, condense, predict
 from rescntk.learn.passes import Pass
 from tests import tolerances
 from tests.learn.cases import ONE, waves
@@ -143,9 +144,17 @@ answers = {"predict": model.predict(X)}
 if "classes" in model.arrays:
     answers |= {n: getattr(model, n)(X) for n in ("decision_function", "predict_proba")}
 np.savez("answers.npz", **answers)
+sys.argv = ["predict.py", "model.npz", "X.npy"]
+exec(open("predict.py").read(), {"__name__": "__main__"})
 """
-    subprocess.run([sys.executable, "-I", "-c", "import sys; sys.path[:0] = ['.']" + script],
-                   cwd=tmp_path, check=True)  # fmt: skip
+    command = [sys.executable, "-I", "-c", "import sys; sys.path[:0] = ['.']" + script]
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    table = list(csv.DictReader(done.stdout.splitlines()))
+    numbers = np.array([float(line["novelty"]) for line in table])
+    assert np.abs(numbers / small.novelty(X) - 1).max() < 1e-6
+    for k, label in enumerate(small.classes_ if n_classes else ()):
+        column = [float(line[f"probability of {label}"]) for line in table]
+        assert np.abs(column - small.predict_proba(X)[:, k]).max() < 1e-6
     assert len((tmp_path / "predict.py").read_text().splitlines()) <= 200
     with np.load(tmp_path / "answers.npz") as answers:
         for name in answers.files:
@@ -156,6 +165,45 @@ np.savez("answers.npz", **answers)
     (tmp_path / "predict.py").write_text("print()")
     with pytest.raises(FileExistsError, match=r"predict.py exists and is another file"):
         small.export(tmp_path / "again.npz")
+
+
+VIEWS = (
+    {"first_differences": True, "time_scale": 1.0},
+    {"first_differences": "only", "block_statistics": True, "max_length": 8},
+    {"spectra": True, "standardize": "each", "max_length": 8},
+    {"spectra": "whole", "block_statistics": True, "max_length": 8, "constant": True},
+    {"standardize": "each", "constant": False},
+    {"standardize": False, "constant": False},
+    {"head": "trace", "standardize": "point", "first_differences": "only", "max_length": 16},
+    {"head": "equivariant", "input_filter_size": 5, "dilation": 2, "standardize": False},
+)
+"""One pass each, with the head "gap" unless it is named: all that views do, and all filters."""
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of blocks, and of novel signals
+@pytest.mark.parametrize("form", ["arrays", "lists", "huge"])
+@pytest.mark.parametrize("row", VIEWS, ids=range(len(VIEWS)))
+def test_each_view_is_exported(row, form, rng, tmp_path):
+    """Of new signals, training signals, which are near duplicates, noise, and signals of zeros."""
+    if form == "lists" and "head" in row:
+        pytest.skip("the head and the scale of places need signals of one length")
+    X, y = waves(rng, 44, 2 if form == "huge" else 3, length=33, channels=2)
+    X = np.concatenate([X, rng.standard_normal((4, 2, 33)), np.zeros((1, 2, 33))])
+    X *= 1e85 if form == "huge" else 1.0  # ordinary for float64, whose squares' products are not
+    if form == "lists":
+        X = [x[:, : 31 + k % 3] for k, x in enumerate(X)]
+    options = {"depth": (1, 3), "alpha": 0.7, "dtype": "float64"}
+    full = ResidualKernelClassifier(passes=[{"head": "gap"} | row], **options).fit(X[:30], y[:30])
+    small = full.condense(7, max_iterations=1)
+    small.export(tmp_path / "model.npz")
+    again = predict.Model(tmp_path / "model.npz")
+    magnified = np.abs(small._fitted.passes[0].coefficients).sum()
+    decisions = small.decision_function(X)
+    errors = again.decision_function(X).reshape(decisions.shape) - decisions
+    # Learned signals are whole numbers: few pixels, of 31 or more, are parallel to another one.
+    assert np.abs(errors).max() <= tolerances.PEER["ntk"] / 31 * magnified
+    assert np.abs(again.predict_proba(X) - small.predict_proba(X)).max() < 1e-6
 
 
 def test_refusals(rng):

@@ -1,12 +1,18 @@
 """Changed signals: slopes against differences, and what the model answers to the signals found."""
 
 import warnings
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 import pytest
 
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, counterfactual
+from rescntk.learn import (
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    condense,
+    counterfactual,
+)
 from tests.learn.cases import ONE, waves
 
 FEW = ONE | {"depth": 2, "kind": "ntk", "first_differences": True, "input_filter_size": 3}
@@ -153,3 +159,28 @@ def test_refusals(rng):
     ):
         with pytest.raises(ValueError, match=message):
             model.counterfactual(X[:2], **arguments)
+
+
+def test_progress_counts_the_steps_of_each_length(rng, monkeypatch):
+    """Also of signals that have the target. `condense` weighs passes by their work."""
+    X, y = waves(rng, 24, 2)
+    X = [x[:, : 20 + k % 3] for k, x in enumerate(X)]
+    options = FEW | {"passes": [{"head": "gap"}, {"head": "gap", "max_length": 8}]}
+    options = {name: options[name] for name in ("depth", "kind", "passes")}
+    model, bars = ResidualKernelClassifier(**options).fit(X, y), []
+
+    @contextmanager
+    def recorded(show, total, unit, *, name):
+        bars.append((name, total, ticks := []))
+        yield ticks.append
+
+    monkeypatch.setattr(counterfactual, "progress_bar", recorded)
+    monkeypatch.setattr(condense, "progress_bar", recorded)
+    model.counterfactual(X[:5], model.predict(X[:5]), max_iterations=4)
+    model.counterfactual(X[:5], max_iterations=4)
+    model._fitted.weights = np.array([0.5, 0.5])
+    model.condense(4, max_iterations=1)
+    assert [name for name, *_ in bars] == ["counterfactual", "counterfactual", "condense"]
+    assert [(total, sum(ticks)) for _, total, ticks in bars] == [(12, 12), (12, 12), (100, 100)]
+    whole, shortened = bars[-1][2]
+    assert whole > 5 * shortened  # 22² against 7² pixel pairs
