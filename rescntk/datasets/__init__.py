@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import io
-import secrets
-import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
 from ..arrays import SignalList
-from ..progress import has_terminal
+
 from ..validation import check_batch, check_choice, check_signals, is_sequence
 from . import tables
 from .tables import Table
