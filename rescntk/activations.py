@@ -319,8 +319,7 @@ class Dual(NamedTuple):
 def arc(a: Any, root: Any, coefficients: Any = None) -> tuple[Any, Any]:
     r"""Return :math:`k_0 = \arccos(1 - a)/\pi` and :math:`k_1 = \kappa_1(\rho) - \rho`.
 
-    The engine "numba" compiles polynomials in the place of this function
-    (docs/theory/implementation.md).
+    The engine "numba" compiles polynomials in its place (docs/theory/implementation.md).
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +14,6 @@ from typing import Any, TextIO
 import numpy as np
 
 from ..arrays import SignalList
-
 from ..validation import check_batch, check_choice, check_signals, is_sequence
 from . import tables
 from .tables import Table

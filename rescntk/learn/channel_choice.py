@@ -1,4 +1,4 @@
-"""Which metric of the channels an estimator takes, by errors at folds that the metric has not seen.
+"""Choose a metric of the channels by errors at folds that the metric has not seen.
 
 After a metric is learned from all signals, leave-one-out errors are too small. Each candidate is
 therefore learned without a fold, and judged on the fold.
@@ -71,11 +71,11 @@ def choose_channels(
     wanted: Any,
     generator: np.random.RandomState,
 ) -> ChannelChoice | None:
-    """Return the metric of least error at folds left out; None for the channels as they are.
+    """Return the metric of least error at folds left out; None for unchanged channels.
 
     Candidates are weights of channels, the metric of gradients, and the metric of weighted
     channels. The folds are three parts of the numbered `folds`, (n_cases,). With `wanted` "auto",
-    the gain over the channels as they are must exceed two standard errors. True takes the best
+    the gain over unchanged channels must exceed two standard errors. True takes the best
     candidate, False none. One channel has no metric.
     """
     if wanted not in (AUTO, True, False):

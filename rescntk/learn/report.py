@@ -319,7 +319,7 @@ def _channel_names(model: Any) -> list[Any]:
 
 
 def _channels(model: Any) -> list[Section]:
-    if (model.channel_relevance_ == 1).all():  # as they are, or a single channel
+    if (model.channel_relevance_ == 1).all():  # unchanged, or a single channel
         return []
     text = (
         "How much the answers depend on each channel; the mean is 1. Channels that hold the same "

@@ -84,7 +84,7 @@ def test_noise_keeps_the_channels_and_one_channel_costs_nothing(rng):
 
 @pytest.mark.parametrize("form", ["lists", "images", "groups", "landmarks", "targets"])
 def test_metric_of_any_signals(rng, form):
-    """What decides is in channel 1 of four."""
+    """Channel 1 of four decides."""
     n = 90
     y, X = rng.standard_normal(n), rng.standard_normal((n, 4, 24))
     X[:, 1] *= np.exp(0.7 * y[:, None])
