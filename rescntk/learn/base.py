@@ -125,7 +125,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             folds = (generator.permutation(cases.groups.max() + 1) % _SCORE_FOLDS)[cases.groups]
         threads = 1 if n <= _ONE_THREAD_CASES else None
         with threadpool_limits(threads, "blas"):
-            channels = choose_channels(cases, error_weights, folds, self.channel_metric, generator)
+            learning = {"dtype": "float32", "threads": options["threads"]}
+            metric = self.channel_metric
+            channels = choose_channels(cases, error_weights, folds, metric, generator, learning)
         n_fits = 1 if channels is None else 1 + len(channels.of_folds)
         m = count_landmarks(self.landmarks, n)
         passes, limit = self._plan(checked, X, m)

@@ -36,8 +36,8 @@ time, in proportion to the square. Measured (benchmarks/channels.py): with 400 a
 same within .01, and log losses hardly differ."""
 
 _GRADIENTS = 32
-"""Signals at which gradients are taken. Raising it finds the metric more exactly, in more time:
-with 64 a third more of the choice's time. Chosen for the time."""
+"""Signals at which gradients are taken. Raising it finds the metric more exactly, in more time.
+Chosen for the time."""
 
 _SURE = 2.0
 """Least gain of a metric, in its standard errors. Raising it keeps the channels as they are more
@@ -70,6 +70,7 @@ def choose_channels(
     folds: np.ndarray,
     wanted: Any,
     generator: np.random.RandomState,
+    options: dict[str, Any],
 ) -> ChannelChoice | None:
     """Return the metric of least error at folds left out; None for unchanged channels.
 
@@ -84,7 +85,7 @@ def choose_channels(
     if not wanted or len(cases.signals[0]) == 1 or len(np.unique(folds)) < _FOLDS:
         return None
     drawn = np.sort(generator.permutation(len(folds))[:_CASES])
-    judge = _Judge(take(cases.signals, drawn), cases.targets[drawn], cases.weights[drawn])
+    judge = _Judge(cases, drawn, options)
     parts = [judge.candidates(folds[drawn] != k) for k in range(_FOLDS)]
     shares = error_weights[drawn] / (error_weights[drawn].sum() or 1.0)
     unchanged = judge.errors([np.eye(len(cases.signals[0]))] * _FOLDS, folds[drawn], shares)
@@ -105,9 +106,11 @@ def choose_channels(
 class _Judge:
     """Two cheap views of some cases: signals, and whole spectra; candidates and their errors."""
 
-    def __init__(self, X: Signals, Y: np.ndarray, weights: np.ndarray) -> None:
-        self.X, self.Y, self.weights = X, Y, weights
-        network = Network(2)
+    def __init__(self, cases: DistinctCases, drawn: np.ndarray, options: dict[str, Any]) -> None:
+        self.X, self.options = take(cases.signals, drawn), options
+        self.Y, self.weights = cases.targets[drawn], cases.weights[drawn]
+        self.groups = drawn if cases.groups is None else cases.groups[drawn]
+        X, network = self.X, Network(2)
         self.signals = Pass(
             View(_POINTS if X[0].ndim == 2 else 8, standardize=True), network, "gap", ("ntk",), (2,)
         )
@@ -123,16 +126,18 @@ class _Judge:
         total = np.zeros((len(X), len(X)))
         for each_pass in self.views:
             view = replace(each_pass.view, transform=transform).fit(X, self.weights)
-            total += each_pass(view(X), dtype="float32")
+            total += each_pass(view(X), **self.options)
         return total / len(self.views)
 
     def candidates(self, inside: np.ndarray, only: str | None = None) -> dict[str, np.ndarray]:
         """Return the candidates learned from some cases, or one of them, by name."""
-        weights = self.weights[inside]
+        weights, groups = self.weights[inside], self.groups[inside]
         Y = self.Y[inside] - np.average(self.Y[inside], axis=0, weights=weights)
-        parts = (K[np.ix_(inside, inside)] for K in self.of_channels)
-        errors = [ridge_of_matrix(K, Y, weights)[1] if K.any() else 1.0 for K in parts]
-        W = np.diag(weights_of_errors(np.array(errors)))
+        errors = np.ones(len(self.of_channels))
+        for c, K in enumerate(self.of_channels):
+            if K.any() and Y.any():  # else the channel, or the target, is constant
+                errors[c] = ridge_of_matrix(K[np.ix_(inside, inside)], Y, weights, groups)[1]
+        W = np.diag(weights_of_errors(errors))
         start, X = np.eye(len(W)), take(self.X, np.flatnonzero(inside))
         learned = {"weights": W}
         if only in (None, "metric"):
@@ -148,7 +153,7 @@ class _Judge:
         seen = self.signals.view.fit(X, weights)(X)
         batch = seen if isinstance(seen, np.ndarray) else SignalList(seen)
         return next_metric(
-            self.signals, batch, Y, start, _IDENTITY, _GRADIENTS, 0, {"dtype": "float32"},
+            self.signals, batch, Y, start, _IDENTITY, _GRADIENTS, 0, self.options,
             case_weights=weights, signs=True,
         )[0]  # fmt: skip
 
@@ -159,7 +164,8 @@ class _Judge:
         residuals = np.zeros((len(PENALTIES), *self.Y.shape))
         for k, transform in enumerate(of_folds):
             if k == 0 or transform is not of_folds[k - 1]:
-                ridge = ridge_of_matrix(self._matrix(self.X, transform), self.Y, self.weights)
+                K = self._matrix(self.X, transform)
+                ridge = ridge_of_matrix(K, self.Y, self.weights, self.groups)
             residuals[:, folds == k] = ridge[2][:, folds == k]
         squares = (residuals**2).sum(axis=2)
         return squares[(squares @ shares).argmin()]

@@ -108,6 +108,8 @@ def channel_metric(
         S = unit
         for _ in range(n_steps):
             S, M = next_metric(kernel, signals, Y, S, share, n_cases, seed, options, tick)
+            if not M.any():
+                raise ValueError("kernel has gradients of 0 at X, expected signals that change it")
     return ChannelMetric(S, M.diagonal().copy())
 
 
@@ -119,7 +121,8 @@ def next_metric(
     """Return the root of M of a step from the metric S, and M; targets are centred.
 
     M has the share `identity` of the identity, and is in the channels of X. With `signs` targets
-    are added up at each signal with random signs: in the mean M is the same, in less time.
+    are added up at each signal with random signs: in the mean M is the same, in less time. Where
+    all gradients are 0, S is returned, and 0.
     """
     Z = transformed(S, X)
     coefficients, centres, _ = least_error_ridge(kernel, Z, Y, seed, options, case_weights)
@@ -135,7 +138,7 @@ def next_metric(
         products += _gradient_products(kernel, Z, chosen, rows, centres, options, tick)
     M = S.T @ products @ S
     if not (trace := np.trace(M)) > 0.0:
-        raise ValueError("kernel has gradients of 0 at X, expected signals that change it")
+        return S, M
     M = (1.0 - identity) * len(M) / trace * M + identity * np.eye(len(M))
     values, V = np.linalg.eigh(M)
     return V * np.sqrt(np.maximum(values, 0.0)) @ V.T, M
@@ -210,15 +213,16 @@ def least_error_ridge(
 
 
 def ridge_of_matrix(
-    K: np.ndarray, Y: np.ndarray, case_weights: np.ndarray | None = None
+    K: np.ndarray, Y: np.ndarray, case_weights: np.ndarray | None = None, groups: Any = None
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """Return coefficients of the least error, this error, and errors of cases left out.
 
-    The first two are as by `least_error_ridge`, the last (n_penalties, n_cases, n_targets).
+    The first two are as by `least_error_ridge`, the last (n_penalties, n_cases, n_targets). With
+    `groups`, (n_cases,), whole groups are left out.
     """
     penalties = PENALTIES * (K.diagonal().mean() or 1.0)
     spectrum = decompose(K, case_weights, clip=True)
-    errors = spectrum.leave_one_out(Y, penalties, intercept=True)
+    errors = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
     best, error = _least_error(errors, Y, case_weights)
     return spectrum.with_intercept(Y, penalties[best])[0], error, errors
 
@@ -230,7 +234,7 @@ def _least_error(
     shares = np.ones(len(Y)) if case_weights is None else case_weights
     squares = (errors**2).sum(axis=2) @ shares
     best = int(squares.argmin())
-    return best, float(squares[best] / (shares @ (Y**2).sum(axis=1)))
+    return best, float(squares[best] / (shares @ (Y**2).sum(axis=1) or 1.0))  # 0 of a constant
 
 
 def _gradient_products(

@@ -134,3 +134,14 @@ def test_names_of_channels(rng):
     for wrong in (["a"], ["a", "a"], "ab", [1, 2]):
         with pytest.raises(ValueError, match="channel_names is .*, expected 2 different texts"):
             ResidualKernelClassifier(**quick, channel_names=wrong).fit(X, y)
+
+
+def test_few_or_equal_signals_keep_their_channels(rng):
+    """Folds of one class, and equal signals, have no gradients to learn from."""
+    for n in (3, 4, 7):
+        X, y = rng.standard_normal((n, 2, 9)), np.arange(n) // 2 % 2
+        for option in ("auto", True):
+            for signals in (X, np.ones_like(X), np.concatenate([X[:, :1], 0 * X[:, :1]], axis=1)):
+                model = ResidualKernelClassifier(**FAST, channel_metric=option).fit(signals, y)
+                assert np.isfinite(model.predict_proba(signals)).all()
+                assert np.isfinite(model.channel_relevance_).all()
