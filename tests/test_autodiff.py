@@ -87,7 +87,7 @@ def test_what_jax_cannot_have_is_refused():
         (rk.Network(2), {}, "kernel is Network.* expected a rescntk.Kernel"),
         (None, {}, "kernel is None, expected a rescntk.Kernel"),
         (rk.Kernel(rk.Network(2, activation="erf"), "ntk"), {}, "activation 'erf'"),
-        (kernel, {"engine": "cuda"}, "engine is 'cuda'"),
+        (kernel, {"engine": "cuda"}, "engine='cuda' cannot compute"),
         (kernel, {"dtype": "float16"}, "dtype is 'float16'"),
         (kernel, {"threads": 0}, "threads is 0"),
     ):

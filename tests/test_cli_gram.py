@@ -251,7 +251,7 @@ def test_workers(stored):
         ("Z.npz -o K.npy", r"the arrays ['Z', 'other']: name one of them (as --array NAME)"),
         ("one.npy -o K.npy", "Z has shape (3, 1, 8), expected 2 channels"),
         ("-o no/K.zarr", "expected a folder that is there"),
-        ("-o K.zarr --engine cuda", "engine is 'cuda'"),
+        ("-o K.zarr --engine cuda", "engine='cuda' cannot compute"),
         ("-o L.zarr --workers 0", "workers is 0, expected an integer of at least 1"),
         ("-o L.zarr --workers 100000", "expected at most the cores of this host"),
         ("-o L.zarr --workers 1 --scheduler tcp://x:1", "both --workers and --scheduler"),

@@ -170,7 +170,7 @@ def test_an_announced_engine_is_refused_with_its_reason():
     for name, state in rk.engines.available().items():
         if state is not True:
             with pytest.raises(
-                ValueError, match=f"^engine is '{name}', which cannot .*: {re.escape(state)}; "
+                ValueError, match=f"^engine='{name}' cannot compute .*: {re.escape(state)}; "
             ):
                 KERNEL(X, engine=name)
 
