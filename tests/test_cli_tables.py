@@ -107,6 +107,7 @@ def test_newcomers_classify_their_table_in_two_commands(make, tmp_path, monkeypa
         warnings.simplefilter("ignore" if encoding == "latin-1" else "error")
         table = datasets.load_table("data.csv", **named)
     assert (table.X == X).all() and table.y.tolist() == Y.tolist()
+    assert table.channels == {watch: ["acc x", "acc y"], eeg: ["C3", "C4"]}.get(make)
     assert table.cases is None if cases is None else table.cases.tolist() == cases
     for command in ("fit data.csv -o M.joblib --effort 0.01", "predict M.joblib data.csv -o Y.csv"):
         assert cli.main(f"{command} {options}".split()) == 0
@@ -115,6 +116,13 @@ def test_newcomers_classify_their_table_in_two_commands(make, tmp_path, monkeypa
         rows = list(csv.DictReader(file))
     assert [row["label"] for row in rows] == Y.tolist()
     assert [row.get("case") for row in rows] == (cases or [None] * 20)
+    if table.channels:
+        swapped = make(X).replace("C3", "Cz").replace("acc x", "acc z")
+        Path("data.csv").write_text(swapped, encoding)
+        assert cli.main(f"predict M.joblib data.csv {options}".split()) == 2
+        assert f"expected the channels of fit: {', '.join(table.channels)}" in (
+            capsys.readouterr().err
+        )
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_columns_of_channels_and_times(table, signals, tmp_path):
     """Channels are in the order of their names; time points of long tables in rising order."""
     (tmp_path / "X.csv").write_text(table)
     time = "t" if ",t," in table else None
-    X, y, cases = datasets.load_table(tmp_path / "X.csv", case="id", time=time)
+    X, y, cases, _ = datasets.load_table(tmp_path / "X.csv", case="id", time=time)
     assert (X == [signals]).all() and X.shape == (1, *np.shape(signals))
     assert y is None and cases.tolist() == ["a"]
 

@@ -150,13 +150,13 @@ def read_file(path: Path, array: str | None, missing: bool, columns: Mapping[str
     if not path.is_file():
         raise ValueError(f"{path} is a pipe or a device, expected a file")
     _check_named(path, array)
-    cases: np.ndarray | None = None
+    cases, channels = None, None
     if path.suffix in (".ts", ".csv"):
         if path.suffix == ".ts":
             signals, labels = _read_ts(path)
         else:
             with readable(path):
-                signals, labels, cases = tables.read_table(path, missing, columns)
+                signals, labels, cases, channels = tables.read_table(path, missing, columns)
         name, checked = f"the signals in {path.name}", check_batch
     else:
         signals, labels, name = _load(path, array), None, f"the array in {path.name}"
@@ -167,7 +167,7 @@ def read_file(path: Path, array: str | None, missing: bool, columns: Mapping[str
     X = list(X) if isinstance(X, SignalList) else X
     for x, gap in zip(X, gaps, strict=False):
         x[gap] = np.nan
-    return Table(X, labels, cases)
+    return Table(X, labels, cases, channels)
 
 
 def _without(gaps: list[np.ndarray], signals: Any) -> Any:

@@ -62,11 +62,14 @@ class Table(NamedTuple):
         Labels, as texts.
     cases : ndarray, (n_cases,), or None
         Names of the cases, as texts.
+    channels : list of str, or None
+        Names of several channels.
     """
 
     X: np.ndarray | list[np.ndarray]
     y: np.ndarray | None
     cases: np.ndarray | None
+    channels: list[str] | None
 
 
 def read_table(path: Path, missing: bool, columns: Mapping[str, str]) -> Table:
@@ -223,7 +226,14 @@ def _read_long(table: Any, missing: bool) -> Table:
                 f"expected one at each time for each of the channels {short(channels)}"
             )
         signals.append(signal)
-    return Table(signals, _one_label_each(rows), np.array([*rows["case"].unique()]))
+    cases = np.array([*rows["case"].unique()])
+    return Table(signals, _one_label_each(rows), cases, _several(channels))
+
+
+def _several(names: Any) -> list[str] | None:
+    """Return the names of several channels, all different; else None."""
+    listed = [str(name) for name in names]
+    return listed if len({*listed} - {""}) == len(listed) > 1 else None
 
 
 def _lines_of_cases(rows: Any) -> Iterator[tuple[str, np.ndarray]]:
@@ -255,11 +265,12 @@ def _read_wide(table: Any, missing: bool, has_header: bool) -> Table:
     names = table.columns.tolist()
     if names[0] == "" and "case" not in names:  # the index of pandas
         names[0] = "case"
-    places = _places(names, table.iloc[0].tolist(), has_header)
-    if places is None:  # no header
+    laid = _places(names, table.iloc[0].tolist(), has_header)
+    if laid is None:  # no header
         names = [f"t{k}" for k in range(len(names))]
-        places = np.arange(len(names))[None]
+        places, of_columns = np.arange(len(names))[None], [""]
     else:
+        places, of_columns = laid
         table = table[1:]
     table = table.set_axis(names, axis=1)
     times = [name for name in names if name not in _KEYS]
@@ -291,11 +302,14 @@ def _read_wide(table: Any, missing: bool, has_header: bool) -> Table:
         of_case = values[lines[channel_of[lines].argsort()]]
         signals.append(of_case[:, places].reshape(-1, places.shape[1]))
     cases = np.array([*rows["case"].unique()]) if "case" in names else None
-    return Table(signals, _one_label_each(rows), cases)
+    several = channels if len(of_columns) == 1 else of_columns if len(channels) == 1 else ()
+    return Table(signals, _one_label_each(rows), cases, _several(several))
 
 
-def _places(names: list[str], header: list[str], has_header: bool) -> np.ndarray | None:
-    """Return the places of each channel's time points, (n_channels, n_timepoints).
+def _places(
+    names: list[str], header: list[str], has_header: bool
+) -> tuple[np.ndarray, list[str]] | None:
+    """Return the places of each channel's time points, (n_channels, n_timepoints), and its name.
 
     They count columns other than case, channel and label. Without `has_header`, the first line may
     be a signal; the answer is then None.
@@ -307,11 +321,13 @@ def _places(names: list[str], header: list[str], has_header: bool) -> np.ndarray
     if not (has_header or roles) and _is_signal(times):
         return None
     texts, channels, unknown = pd.Series(times, dtype=object), [np.arange(len(times))], list[str]()
-    counts, are_times = _times(texts)
+    (counts, are_times), of_channels = _times(texts), [""]
     if not are_times.all():
         parts = texts.str.extract(_TIME_COLUMN)
         counts, unknown = parts[1].to_numpy(float), texts[parts[1].isna()].tolist()
-        channels = [places for _, places in sorted(parts.groupby([0, 2]).indices.items())]
+        groups = sorted(parts.groupby([0, 2]).indices.items())
+        channels = [places for _, places in groups]
+        of_channels = ["".join(key).strip("_- ") for key, _ in groups]
     n_times = max(map(len, channels), default=0)
     unknown += [times[places[0]] for places in channels if len(places) < n_times]
     if times and not unknown and ("case" in roles or "channel" not in roles):
@@ -319,7 +335,7 @@ def _places(names: list[str], header: list[str], has_header: bool) -> np.ndarray
         ladders = counts[places]
         signs = {*np.sign(np.diff(ladders)).flat}
         if (ladders == ladders[0]).all() and (signs in ({1.0}, {-1.0}) or ladders.size == 1):
-            return places
+            return places, of_channels
     raise _unexpected(header, unknown)
 
 

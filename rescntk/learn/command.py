@@ -30,7 +30,7 @@ def fit(options: Namespace) -> None:
     """Fit an estimator to the signals in a file, and write it to a file."""
     inputs = options.signals, options.labels, options.groups
     datasets.check_output(options.output, ".joblib", options.overwrite, *inputs)
-    X, y, _ = _labelled(options, options.regression)
+    X, y, _, channels = _labelled(options, options.regression)
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in --labels FILE")
     effort: str | float = options.effort
@@ -38,6 +38,7 @@ def fit(options: Namespace) -> None:
         effort = float(effort)
     make: Any = ResidualKernelRegressor if options.regression else ResidualKernelClassifier
     settings = {"effort": effort, "missing": options.missing, "n_jobs": options.threads}
+    settings["channel_names"] = channels
     if options.standardize is not None:
         settings["standardize"] = _STANDARDIZE.get(options.standardize, options.standardize)
     if options.class_weight is not None:
@@ -62,7 +63,8 @@ def predict(options: Namespace) -> None:
         names, score = ("value", "deviation"), r2_score
     with _whole(options.model):
         _check_encoding([] if regression else model.classes_.tolist(), options.output)
-    X, y, cases = _labelled(options, regression)
+    X, y, cases, channels = _labelled(options, regression)
+    _check_channels(model, channels)
     with _whole(options.model):
         answers = model._answers(X)
     predicted, n = answers[0], answers[1][0].size
@@ -94,7 +96,8 @@ def report(options: Namespace) -> None:
     inputs = options.model, options.signals, options.labels
     datasets.check_output(options.output, ".html", options.overwrite, *inputs)
     model = _model(options)
-    X, y, cases = _labelled(options, isinstance(model, ResidualKernelRegressor))
+    X, y, cases, channels = _labelled(options, isinstance(model, ResidualKernelRegressor))
+    _check_channels(model, channels)
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in LABELS")
     groups = None if options.groups is None else _one_each(options.groups, None, "groups", len(X))
@@ -159,12 +162,22 @@ def _whole(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any, Any]:
-    """Return signals, their labels and cases or None; labels given apart replace the file's."""
+def _check_channels(model: Any, channels: list[str] | None) -> None:
+    """Raise a ValueError for a table with other channels than in fit."""
+    fitted = getattr(model, "channel_names_", None)
+    if channels and fitted and channels != fitted:
+        raise ValueError(
+            f"the table has the channels {', '.join(channels)}, expected the channels of fit: "
+            f"{', '.join(fitted)}"
+        )
+
+
+def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any, Any, Any]:
+    """Return signals, labels, cases and channels; labels given apart replace the file's."""
     columns = datasets.named_columns(
         options.label_column, options.ignore or (), options.case, options.time
     )
-    X, y, cases = datasets.read_file(options.signals, options.array, True, columns)
+    X, y, cases, channels = datasets.read_file(options.signals, options.array, True, columns)
     if options.labels is not None or options.labels_array is not None:
         if options.label_column is not None:
             raise ValueError("--label-column is given with --labels, expected one of them")
@@ -175,7 +188,7 @@ def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any, Any]:
         if not np.isfinite(y).all():
             wrong = str(texts[~np.isfinite(y)][0])
             raise ValueError(f"labels are texts, expected numeric targets: {wrong[:80]!r}")
-    return X, y, cases
+    return X, y, cases, channels
 
 
 def _one_each(path: Path, array: str | None, what: str, n: int) -> np.ndarray:
