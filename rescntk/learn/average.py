@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -177,9 +177,16 @@ def fit_average(
     """
     X = cases.signals
     training = Training(X if landmarks is None else take(X, landmarks))
-    fit = partial(fit_pass, penalties=penalties, options=options, training=training)
-    fit = partial(fit, landmarks=landmarks)
-    fits = [_fit(source, fit, cases, error_weights, channels) for source in sources]
+    judged = np.setdiff1d(np.arange(len(X)), [] if landmarks is None else landmarks)
+    fit = partial(
+        fit_pass, cases=cases, penalties=penalties, options=options, training=training,
+        landmarks=landmarks,
+    )  # fmt: skip
+    if channels is None:
+        fits = [fit(source, error_weights=error_weights) for source in sources]
+    else:
+        fits = [_fit_mixed(source, fit, error_weights, channels, judged, cases.weights)
+                for source in sources]  # fmt: skip
     passes, at_penalties, of_blocks = (list(column) for column in zip(*fits, strict=True))
     usual, distances = usual_signals(X, cases.weights, cases.groups)
     pairs = zip(passes, at_penalties, strict=True)
@@ -201,7 +208,6 @@ def fit_average(
         options=options,
     )
     novelties = np.array([fitted.novelties for fitted in used])
-    judged = np.setdiff1d(np.arange(len(X)), [] if landmarks is None else landmarks)
     line = usual_line(average.mean_novelty(novelties)[judged], cases.weights[judged])
     average.usual = replace(usual, line=line)
     at_cases = weights_at(weights[kept], novelties, distances, used)
@@ -210,40 +216,36 @@ def fit_average(
     return average, LeftOut(decisions, blocked, folds, spread, novelties, at_cases, table)
 
 
-def _fit(
+def _fit_mixed(
     source: Pass,
     fit: partial[Any],
-    cases: DistinctCases,
     error_weights: np.ndarray,
-    channels: ChannelChoice | None,
+    channels: ChannelChoice,
+    judged: np.ndarray,
+    weights: np.ndarray,
 ) -> tuple[FittedPass, np.ndarray, np.ndarray]:
-    """Return a fitted pass, and its residuals at cases and blocks left out, as `fit_pass`.
+    """Return a pass with a metric of the channels, and its residuals left out, as `fit_pass`.
 
-    With a metric of the channels, residuals and novelties are of metrics that have not seen the
-    case's fold.
+    Residuals, and novelties of the cases that are `judged`, are of metrics that have not seen the
+    case's fold. `weights` are the cases' weights. `fit` is `fit_pass` with its other arguments.
     """
-    if channels is None:
-        return cast(Any, fit(source, cases, error_weights=error_weights))
 
     def mixed(transform: np.ndarray) -> Pass:
         return replace(source, view=replace(source.view, transform=transform))
 
     parts: list[np.ndarray] = []
-    variances, weights = np.ones(len(cases.weights)), cases.weights
+    variances, novelties = np.ones((2, len(error_weights)))
     for fold, transform in enumerate(channels.of_folds):
         inside = channels.folds == fold
-        of_pass, *residuals = fit(mixed(transform), cases, error_weights=error_weights * inside)
+        of_pass, *residuals = fit(mixed(transform), error_weights=error_weights * inside)
         variances[inside] = of_pass.novelties[inside] * of_pass.usual_variance
         parts = parts or [np.zeros_like(part) for part in residuals]
         for part, of_fold in zip(parts, residuals, strict=True):
             part[..., inside, :] = of_fold[..., inside, :]
     at_penalties, of_blocks = parts
     final = mixed(channels.transform)
-    fitted = fit(final, cases, error_weights=error_weights, judged_by=at_penalties)[0]
-    landmarks = fit.keywords["landmarks"]
-    judged = np.setdiff1d(np.arange(len(weights)), [] if landmarks is None else landmarks)
+    fitted = fit(final, error_weights=error_weights, judged_by=at_penalties)[0]
     usual = float(np.average(variances[judged], weights=weights[judged]))
-    novelties = np.ones(len(weights))
     novelties[judged] = variances[judged] / usual
     line = usual_line(novelties[judged], weights[judged])
     fitted = replace(fitted, usual_variance=usual, novelties=novelties, line=line)

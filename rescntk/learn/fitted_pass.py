@@ -175,8 +175,9 @@ def fit_pass(
     if landmarks is None:
         K = source(signals, **options)
         spectrum = spectrum_of(K, weights)
-        residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
-        residuals = residuals if judged_by is None else judged_by
+        residuals = judged_by
+        if residuals is None:
+            residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
         choice, error = least_error(residuals, error_weights)
         of_blocks = spectrum.leave_one_out(
             Y, penalties[choice], intercept=True, groups=cases.blocks
