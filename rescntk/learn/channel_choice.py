@@ -7,6 +7,7 @@ therefore learned without a fold, and judged on the fold.
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from ..regression.channels import (
 )
 from .inputs import DistinctCases
 from .passes import Pass
-from .views import WHOLE, Signals, View, take
+from .views import WHOLE, Signals, View, each, take
 
 AUTO = "auto"
 """Value of `channel_metric` that takes a metric where it lowers errors surely."""
@@ -118,8 +119,8 @@ class _Judge:
         if isinstance(X, np.ndarray) and X.ndim == 3 and X.shape[2] > 2:
             spectra = View(_FREQUENCIES, standardize=True, spectra=WHOLE)
             self.views.append(Pass(spectra, network, "trace", ("ntk",), (2,)))
-        channels = range(len(X[0]))
-        self.of_channels = [self._matrix(_channel(X, c)) for c in channels]
+        channels = [each(itemgetter(np.s_[:, c : c + 1]), X) for c in range(len(X[0]))]
+        self.of_channels = [self._matrix(channel) for channel in channels]
 
     def _matrix(self, X: Signals, transform: np.ndarray | None = None) -> np.ndarray:
         """Return the mean kernel matrix of both views of signals X, (n_cases, n_cases)."""
@@ -169,7 +170,3 @@ class _Judge:
             residuals[:, folds == k] = ridge[2][:, folds == k]
         squares = (residuals**2).sum(axis=2)
         return squares[(squares @ shares).argmin()]
-
-
-def _channel(X: Signals, c: int) -> Signals:
-    return X[:, c : c + 1] if isinstance(X, np.ndarray) else [x[c : c + 1] for x in X]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,17 +30,11 @@ class ChannelMix(NamedTuple):
         pixels = slopes.reshape(*slopes.shape[:2], -1)
         return (self.matrix.T @ pixels).reshape(slopes.shape)
 
+    def in_units(self, size: np.ndarray) -> ChannelMix:
+        """Return the mix with channels divided by their deviations, (n_channels,), or by 1 for 0.
 
-def fit_mix(transform: np.ndarray, X: Any, scale_of: Callable[..., Any]) -> ChannelMix:
-    """Return the mix of channels by a metric S, ``transform``, which acts on standardized channels.
-
-    `scale_of` returns mean and deviation of each channel of signals X, 0 for a constant channel.
-    """
-    mean, deviation = scale_of(X)
-    S = transform / np.where(deviation > 0, deviation, np.inf)
-    mix = ChannelMix(mean, S, np.ones(len(S)))
-    mixed = mix(X) if isinstance(X, np.ndarray) else [mix(x[None])[0] for x in X]
-    size = scale_of(mixed)[1]
-    matrix = S / np.where(size > 0, size, 1.0)[:, None]
-    weights = np.where(size > 0, size / np.sqrt((size**2).mean() or 1.0), 1.0)
-    return ChannelMix(mean, matrix, weights)
+        The weights are these deviations, of mean square 1; 1 for a channel that is constant.
+        """
+        varies = size > 0
+        weights = np.where(varies, size / np.sqrt((size**2).mean() or 1.0), 1.0)
+        return ChannelMix(self.mean, self.matrix / np.where(varies, size, 1.0)[:, None], weights)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from .differences import first_differences, first_differences_adjoint
-from .mixing import ChannelMix, fit_mix
+from .mixing import ChannelMix
 from .spectra import (
     energy_of_bands,
     hann_window,
@@ -175,8 +175,13 @@ class View:
         block = block_size(seen_length(longest_side(X), self.spectra), self.max_length)
         view = replace(self, block=block, exponent=moderate_exponent(X))
         if self.transform is not None:
-            scale_of = partial(standard_scale, case_weights=weights)
-            view = replace(view, mix=fit_mix(self.transform, each(view._mixed, X), scale_of))
+            unmixed = each(view._mixed, X)
+            mean, scale = standard_scale(unmixed, weights)
+            S = self.transform / np.where(scale > 0, scale, np.inf)
+            mix = ChannelMix(mean, S, np.ones(len(S)))
+            view = replace(
+                view, mix=mix.in_units(standard_scale(each(mix.__call__, unmixed), weights)[1])
+            )
         shortened = each(view._scaled, X)
         mean, scale = np.zeros(len(shortened[0])), np.ones(len(shortened[0]))
         if view._short_time:

@@ -124,8 +124,8 @@ def next_metric(
     are added up at each signal with random signs: in the mean M is the same, in less time. Where
     all gradients are 0, S is returned, and 0.
     """
-    Z = transformed(S, X)
-    coefficients, centres, _ = least_error_ridge(kernel, Z, Y, seed, options, case_weights)
+    Z = _transformed(S, X)
+    coefficients, centres, _ = _least_error_ridge(kernel, Z, Y, seed, options, case_weights)
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.permutation(len(X))[:cases])
     combinations = np.eye(Y.shape[1])[:, None].repeat(len(chosen), axis=1)
@@ -177,9 +177,9 @@ def channel_weights(
     errors = np.ones(len(unit))
     with progress_bar(progress, len(unit), "channel", name="channel_weights") as tick:
         for c, selection in enumerate(unit):
-            channel = transformed(selection[None], signals)
+            channel = _transformed(selection[None], signals)
             if any(x.any() for x in channel):
-                errors[c] = least_error_ridge(kernel, channel, Y, 0, options)[2]
+                errors[c] = _least_error_ridge(kernel, channel, Y, 0, options)[2]
             tick(1)
     return weights_of_errors(errors)
 
@@ -190,7 +190,7 @@ def weights_of_errors(errors: np.ndarray) -> np.ndarray:
     return np.asarray(np.sqrt(relevance / relevance.mean()))
 
 
-def least_error_ridge(
+def _least_error_ridge(
     kernel: Any, X: Any, Y: np.ndarray, seed: int, options: dict[str, Any],
     case_weights: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, float]:  # fmt: skip
@@ -217,7 +217,7 @@ def ridge_of_matrix(
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """Return coefficients of the least error, this error, and errors of cases left out.
 
-    The first two are as by `least_error_ridge`, the last (n_penalties, n_cases, n_targets). With
+    The first two are as by `_least_error_ridge`, the last (n_penalties, n_cases, n_targets). With
     `groups`, (n_cases,), whole groups are left out.
     """
     penalties = PENALTIES * (K.diagonal().mean() or 1.0)
@@ -259,7 +259,7 @@ def _gradient_products(
     return products
 
 
-def transformed(matrix: np.ndarray, X: Any) -> Any:
+def _transformed(matrix: np.ndarray, X: Any) -> Any:
     """Return signals or images whose channels are a matrix times the channels of X."""
     if isinstance(X, SignalList):
         return SignalList([matrix @ x for x in X])
