@@ -19,6 +19,7 @@ from .. import datasets
 from ..datasets import tables
 from ..progress import say, show
 from .classifier import ResidualKernelClassifier
+from .inputs import check_channel_names
 from .regressor import ResidualKernelRegressor
 from .report import report as write_report
 
@@ -38,7 +39,7 @@ def fit(options: Namespace) -> None:
         effort = float(effort)
     make: Any = ResidualKernelRegressor if options.regression else ResidualKernelClassifier
     settings = {"effort": effort, "missing": options.missing, "n_jobs": options.threads}
-    settings["channel_names"] = channels
+    settings |= {"channel_names": channels}
     if options.standardize is not None:
         settings["standardize"] = _STANDARDIZE.get(options.standardize, options.standardize)
     if options.class_weight is not None:
@@ -64,7 +65,7 @@ def predict(options: Namespace) -> None:
     with _whole(options.model):
         _check_encoding([] if regression else model.classes_.tolist(), options.output)
     X, y, cases, channels = _labelled(options, regression)
-    _check_channels(model, channels)
+    check_channel_names(channels, getattr(model, "channel_names_", None), "the table")
     with _whole(options.model):
         answers = model._answers(X)
     predicted, n = answers[0], answers[1][0].size
@@ -97,7 +98,7 @@ def report(options: Namespace) -> None:
     datasets.check_output(options.output, ".html", options.overwrite, *inputs)
     model = _model(options)
     X, y, cases, channels = _labelled(options, isinstance(model, ResidualKernelRegressor))
-    _check_channels(model, channels)
+    check_channel_names(channels, getattr(model, "channel_names_", None), "the table")
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in LABELS")
     groups = None if options.groups is None else _one_each(options.groups, None, "groups", len(X))
@@ -160,16 +161,6 @@ def _whole(path: Path) -> Iterator[None]:
         raise ValueError(
             f"{path} has a model that is damaged, not fitted, or of another version: {error}"
         ) from None
-
-
-def _check_channels(model: Any, channels: list[str] | None) -> None:
-    """Raise a ValueError for a table with other channels than in fit."""
-    fitted = getattr(model, "channel_names_", None)
-    if channels and fitted and channels != fitted:
-        raise ValueError(
-            f"the table has the channels {', '.join(channels)}, expected the channels of fit: "
-            f"{', '.join(fitted)}"
-        )
 
 
 def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any, Any, Any]:

@@ -24,7 +24,7 @@ from .containers import (
     names_of_channels,
     split_channels,
 )
-from .missing import INTERPOLATE, MISSING
+from .missing import INTERPOLATE, MISSING, channel_levels
 from .views import Signals, take
 
 _RANGE = 1e12
@@ -132,8 +132,7 @@ def read_signals(
     if reset:
         estimator.n_channels_, estimator.n_timepoints_ = channels, length
         if missing == INTERPOLATE:
-            estimator.channel_levels_ = np.mean([x.reshape(channels, -1).mean(axis=1)
-                                                 for x in signals], axis=0)  # fmt: skip
+            estimator.channel_levels_ = channel_levels(signals, "X")
         estimator.channel_names_ = _channel_names(estimator, X, channels)
         if looks_transposed(signals):
             warnings.warn(
@@ -149,13 +148,18 @@ def read_signals(
             f"same as in fit: {_in_words(estimator.n_channels_, estimator.n_timepoints_)}"
             f"{_remedy(estimator, X, channels, length)}"
         )
-    names, given = estimator.channel_names_, names_of_channels(X)
-    if not reset and names is not None and given not in (None, names):
-        raise ValueError(
-            f"X has the channels {', '.join(given)}, expected the channels of fit in the same "
-            f"order: {', '.join(names)}"
-        )
+    if not reset:
+        check_channel_names(names_of_channels(X), estimator.channel_names_, "X")
     return signals
+
+
+def check_channel_names(given: list[str] | None, fitted: list[str] | None, what: str) -> None:
+    """Raise a ValueError for channels with other names, or in another order, than in fit."""
+    if given and fitted and given != fitted:
+        raise ValueError(
+            f"{what} has the channels {', '.join(given)}, expected the channels of fit: "
+            f"{', '.join(fitted)}, in this order"
+        )
 
 
 def _channel_names(estimator: Any, X: Any, n_channels: int) -> list[str] | None:

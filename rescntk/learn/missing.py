@@ -30,8 +30,8 @@ def complete(X: S, name: str, missing: str | None = None, levels: np.ndarray | N
     channel that have values, linearly in the number of the time point; before the first and after
     the last of these points values are constant. A channel of a signal without any value is dead:
     it gets its level, of `levels` (n_channels,) or by default of the other signals. Images are
-    refused, and so is infinity. Without
-    `missing` messages do not name the option. Signals that are not of floats are returned as given.
+    refused, and so is infinity. Without `missing` messages do not name the option. Signals that are
+    not of floats are returned as given.
     """
     incomplete, gaps = [], 0
     for case, x in enumerate(X if any(x.dtype.kind == "f" for x in X) else ()):
@@ -58,7 +58,7 @@ def complete(X: S, name: str, missing: str | None = None, levels: np.ndarray | N
         )
     filled: Any = X.copy() if isinstance(X, np.ndarray) else list(X)
     if levels is None and any(bad.all(axis=1).any() for _, bad in incomplete):
-        levels = _levels(X, name)
+        levels = channel_levels(X, name)
     for case, bad in incomplete:
         filled[case] = _interpolated(X[case], bad, levels)
     return filled
@@ -71,10 +71,10 @@ def _place(case: int, bad: np.ndarray) -> str:
     return f"case {case}, channel {channel}, {where}"
 
 
-def _levels(X: Signals, name: str) -> np.ndarray:
+def channel_levels(X: Signals, name: str) -> np.ndarray:
     """Return the mean of each channel's values, (n_channels,), or raise a ValueError for none."""
     exponent = moderate_exponent([np.nan_to_num(x) for x in X])
-    points = np.concatenate([np.ldexp(x, -exponent) for x in X], axis=1)
+    points = np.concatenate([np.ldexp(x, -exponent).reshape(len(x), -1) for x in X], axis=1)
     known = ~np.isnan(points)
     empty = np.flatnonzero(~known.any(axis=1))
     if len(empty):
