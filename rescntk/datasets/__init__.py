@@ -1,4 +1,4 @@
-"""Read signals from files and from the installed data sets; write files safely."""
+"""Read signals from files and from the installed data sets."""
 
 from __future__ import annotations
 
@@ -385,6 +385,3 @@ def _aeon_datasets() -> ModuleType:
             "data sets and .ts files need aeon: pip install 'rescntk[datasets]'"
         ) from None
     return aeon.datasets
-
-
-# -- writing

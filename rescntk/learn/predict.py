@@ -28,8 +28,7 @@ class Model:
         for x in X:
             if x.shape != (channels, d or x.shape[-1]) or not x.size or not np.isfinite(x).all():
                 raise ValueError(f"X has a signal of {x.shape}, expected finite {(channels, d)}")
-        matrices = [each.matrix(X) for each in self.passes]
-        pairs = list(zip(self.passes, matrices, strict=True))
+        pairs = [(each, each.matrix(X)) for each in self.passes]
         novelties = np.array([each.novelty(K) for each, K in pairs])
         decisions = np.array([K @ each["coefficients"] + each["intercepts"] for each, K in pairs])
         lines = np.array([each.settings["line"] for each in self.passes])[:, None]
@@ -38,7 +37,7 @@ class Model:
         weights = weights * np.maximum(1, novelties / lines) ** -8.0
         weights = weights * np.maximum(1, np.where(see_levels, self._distances(X), 1)) ** -8.0
         weights /= weights.sum(axis=0)
-        decisions = np.einsum("pn,pno->no", weights, decisions)
+        decisions = np.einsum("pn,pno->no", weights, decisions) + self.arrays.get("offsets", 0.0)
         return decisions, np.exp(self.arrays["inverse_errors"] @ np.log(novelties))
 
     def _distances(self, X):
@@ -49,23 +48,24 @@ class Model:
 
     def decision_function(self, X):
         """Return decisions of classes, (n_cases, n_outputs): one column for two classes."""
-        return self.decide(X)[0] + self.arrays["offsets"]
+        return self.decide(X)[0]
 
-    def predict_proba(self, X):
-        """Return probabilities of the classes, (n_cases, n_classes)."""
-        decisions, novelties = self.decide(X)
-        columns = _columns(decisions + self.arrays["offsets"])
+    def predict_proba(self, X, decided=None):
+        """Return probabilities of the classes, (n_cases, n_classes); `decided` is ``decide(X)``."""
+        decisions, novelties = decided or self.decide(X)
+        columns = _columns(decisions)
         near = 1 / np.maximum(1, novelties / self.settings["novel"])[:, None]
         logits = near * self.settings["inverse_temperature"] * columns
         logits = logits + (1 - near) * np.log(self.arrays["shares"])
         chances = np.exp(logits - logits.max(axis=1, keepdims=True))
         return chances / chances.sum(axis=1, keepdims=True)
 
-    def predict(self, X):
+    def predict(self, X, decided=None):
         """Return classes, (n_cases,), or values, (n_cases, n_targets)."""
+        decisions = (decided or self.decide(X))[0]
         if "classes" in self.arrays:
-            return self.arrays["classes"][_columns(self.decision_function(X)).argmax(axis=1)]
-        values = self.decide(X)[0] * self.arrays["scale"] + self.arrays["mean"]
+            return self.arrays["classes"][_columns(decisions).argmax(axis=1)]
+        values = decisions * self.arrays["scale"] + self.arrays["mean"]
         return np.ldexp(values, self.arrays["exponents"])
 
 
@@ -99,8 +99,8 @@ class _Pass:
     def _kernels(self, x, Z):
         """Return kernels of x with signals Z of one length, (n_depths · n_kinds, n_signals).
 
-        a and b are mean squares of features at pixels of x and Z, D half their mean squared
-        distance: the covariance (a + b) / 2 - D. D keeps its digits where pixels are alike.
+        a and b are mean squares of features at pixels of x and Z. D is half their mean squared
+        distance, which keeps its digits where pixels are alike. Covariances are (a + b) / 2 - D.
         """
         p, size, step = self.settings, self.settings["filter_size"], self.settings["dilation"]
         a, b = x.T[None], Z.transpose(0, 2, 1)
@@ -191,8 +191,9 @@ if __name__ == "__main__":
     model, X = Model(sys.argv[1]), np.load(sys.argv[2])
     X = X if isinstance(X, np.ndarray) else [*X.values()]
     classes = [*model.arrays.get("classes", ())]
-    chances = model.predict_proba(X) if classes else np.zeros((len(X), 0))
-    columns = zip(model.predict(X), model.decide(X)[1], chances, strict=True)
+    decided = model.decide(X)
+    chances = model.predict_proba(X, decided) if classes else np.zeros((len(X), 0))
+    columns = zip(model.predict(X, decided), decided[1], chances, strict=True)
     rows = [[*np.atleast_1d(answer), novelty, *others] for answer, novelty, others in columns]
     head = ["answer"] * (len(rows[0]) - 1 - len(classes)) + ["novelty"]
     head += [f"probability of {label}" for label in classes]

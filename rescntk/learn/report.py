@@ -61,8 +61,8 @@ def report(
 ) -> str:
     """Return a page in HTML about a fitted model's answers to labelled signals.
 
-    The page is one file without scripts, which opens in any browser. It has scores beside those of
-    one answer for all signals, with 95 % intervals, also by class and by group. Then come
+    The page is one file without scripts, which opens in any browser. Scores have 95 % intervals,
+    also by class and by group, and the score of one answer for all signals beside them. Then come
     thresholds, calibration, the accuracy of the surest answers, wrong answers, novel signals,
     drift, what the model was fitted to, and its forecast. A regressor has a row and a picture of
     each target. The package jinja2 is required.
@@ -314,8 +314,7 @@ def _drift(model: Any, X: Any) -> Section:
 
 
 def _channel_names(model: Any) -> list[Any]:
-    names = getattr(model, "channel_names_", None)
-    return list(range(model.n_channels_) if names is None else names)
+    return model.channel_names_ or list(range(model.n_channels_))
 
 
 def _channels(model: Any) -> list[Section]:

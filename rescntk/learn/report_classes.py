@@ -112,7 +112,7 @@ def classes(
         )
         head_of_groups = "group", "signals", "accuracy"
         sections.append(Section("Groups", "The least accuracy first.", head_of_groups, table))
-    sections += _thresholds(known, y, chances, cost, by_class[np.isin(classes, known)])
+    sections += _thresholds(known, y, chances, cost)
     sections += [_calibration(right, chance), _withheld(right, chance)]
     wrong = np.flatnonzero(~right)
     return sections, wrong[np.argsort(-chance[wrong], kind="stable")]
@@ -131,7 +131,7 @@ def _by_class(
 
 
 def _thresholds(
-    known: np.ndarray, y: np.ndarray, chances: np.ndarray, cost: np.ndarray, by_class: np.ndarray
+    known: np.ndarray, y: np.ndarray, chances: np.ndarray, cost: np.ndarray
 ) -> list[Section]:
     """Return precision over recall of the rarest classes, and what thresholds cost."""
     sizes = np.array([(y == c).sum() for c in known])
@@ -154,13 +154,10 @@ def _thresholds(
         )
         ax.axhline(mine.mean(), color=colour, linewidth=0.6)
         limits = np.unique(chances[:, k])
-        spent = [
-            cost @ (mine & (chances[:, k] < t)) + cost @ (~mine & (chances[:, k] >= t))
-            for t in limits
-        ]
-        for t in sorted({0.1, 0.3, 0.5, 0.7, 0.9, limits[int(np.argmin(spent))]}):
+        best = limits[int(np.argmin([cost @ ((chances[:, k] >= t) != mine) for t in limits]))]
+        for t in sorted({0.1, 0.3, 0.5, 0.7, 0.9, best}):
             said = chances[:, k] >= t
-            least = " (least cost)" * bool(t == limits[int(np.argmin(spent))])
+            least = " (least cost)" * bool(t == best)
             hits, paid = int((said & mine).sum()), cost @ (said != mine) / len(y)
             of_class = interval(hits, int(mine.sum())), interval(hits, int(said.sum()))
             rows.append((short(known[k]), f"{t:.3f}{least}", *of_class, f"{paid:.4g}"))
