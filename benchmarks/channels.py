@@ -17,30 +17,10 @@ from typing import Any
 import harness
 import numpy as np
 from harness import Row, page, read, table, write
+from simulated import difference, sensors
 
 DRAWS = (0, 1, 2)
 NEURO = ("FingerMovements", "EyesOpenShut", "HandMovementDirection", "SelfRegulationSCP1")
-
-
-def sensors(rng: np.random.Generator, size: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return noise of 40 sensors, and classes; three sensors have waves of a size."""
-    y, X = np.arange(320) % 2, rng.standard_normal((320, 40, 64))
-    places = rng.permutation(40)[:3]
-    for case, place in np.ndindex(320, 3):
-        start, phase = rng.integers(44), rng.uniform(0, 6)
-        wave = np.sin((0.7 if y[case] else 1.1) * np.arange(20) + phase)
-        X[case, places[place], start : start + 20] += size * wave
-    return X, y
-
-
-def difference(rng: np.random.Generator, noise: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return six channels, and classes: smooth or rough is the difference of the first two."""
-    y, X = np.arange(320) % 2, rng.standard_normal((320, 6, 64))
-    hidden, shared = rng.standard_normal((320, 64)), noise * rng.standard_normal((320, 64))
-    for t in range(1, 64):
-        hidden[:, t] += np.where(y, 0.6, -0.6) * hidden[:, t - 1]
-    X[:, 0], X[:, 1] = shared + hidden, shared - hidden
-    return X, y
 
 
 def watches() -> tuple[Any, ...]:
@@ -65,7 +45,7 @@ def problems(quick: bool) -> dict[str, Any]:
 
     def simulated(make: Any, size: float) -> Any:
         def draw(seed: int) -> tuple[Any, ...]:
-            X, y = make(np.random.default_rng(seed), size)
+            X, y, *_ = make(np.random.default_rng(seed), 320, size)
             return X[:120], y[:120], X[120:], y[120:]
 
         return draw

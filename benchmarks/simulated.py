@@ -177,6 +177,29 @@ def bursts(
     return X[:, None], labels, places
 
 
+def sensors(
+    rng: np.random.Generator, n: int, size: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Noise of 40 sensors, classes, and three sensors whose waves of a size differ with them."""
+    y, X = np.arange(n) % 2, rng.standard_normal((n, 40, 64))
+    places = rng.permutation(40)[:3]
+    for case, place in np.ndindex(n, 3):
+        start, phase = rng.integers(44), rng.uniform(0, 6)
+        wave = np.sin((0.7 if y[case] else 1.1) * np.arange(20) + phase)
+        X[case, places[place], start : start + 20] += size * wave
+    return X, y, places
+
+
+def difference(rng: np.random.Generator, n: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """Six channels, and classes: smooth or rough is the difference of two, which share noise."""
+    y, X = np.arange(n) % 2, rng.standard_normal((n, 6, 64))
+    hidden, shared = rng.standard_normal((n, 64)), noise * rng.standard_normal((n, 64))
+    for t in range(1, 64):
+        hidden[:, t] += np.where(y, 0.6, -0.6) * hidden[:, t - 1]
+    X[:, 0], X[:, 1] = shared + hidden, shared - hidden
+    return X, y
+
+
 def drawn(
     make: Callable[..., tuple[np.ndarray, np.ndarray]], seed: int, train: int, test: int
 ) -> Problem:

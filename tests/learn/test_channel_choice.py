@@ -5,41 +5,15 @@ import pickle
 import numpy as np
 import pytest
 
+from benchmarks.simulated import difference, sensors
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
 from rescntk.plots import channels
 
 FAST = {"effort": "fast", "kind": "ntk"}
 
 
-def smooth_or_rough(rng, smooth, length, strength=0.6):
-    """Return noise (n_cases, length) whose neighbours are alike where `smooth`, else opposite."""
-    noise = rng.standard_normal((len(smooth), length))
-    for t in range(1, length):
-        noise[:, t] += np.where(smooth, strength, -strength) * noise[:, t - 1]
-    return noise
-
-
-def bursts(rng, n, n_sensors=40, length=64, size=0.9):
-    """Return signals, classes, and the three sensors whose short waves differ with the class."""
-    y, X = np.arange(n) % 2, rng.standard_normal((n, n_sensors, length))
-    places = np.sort(rng.permutation(n_sensors)[:3])
-    for case, place in np.ndindex(n, 3):
-        start, phase = rng.integers(length - 20), rng.uniform(0, 6)
-        wave = np.sin(np.arange(20) * (0.7 if y[case] else 1.1) + phase)
-        X[case, places[place], start : start + 20] += size * wave
-    return X, y, places
-
-
-def differences(rng, n, noise=4.0):
-    """Return signals and classes, by the difference of channels 0 and 1, which share noise."""
-    y, X = np.arange(n) % 2, rng.standard_normal((n, 6, 64))
-    shared, decides = noise * rng.standard_normal((n, 64)), smooth_or_rough(rng, y == 1, 64)
-    X[:, 0], X[:, 1] = shared + decides, shared - decides
-    return X, y
-
-
 def test_three_of_forty_sensors_are_found(rng):
-    X, y, places = bursts(rng, 220)
+    X, y, places = sensors(rng, 220, 0.9)
     model = ResidualKernelClassifier(**FAST).fit(X[:120], y[:120])
     assert set(places) <= set(np.argsort(-model.channel_relevance_)[:4])
     assert model.channel_relevance_.mean() == pytest.approx(1.0)
@@ -61,7 +35,7 @@ def test_three_of_forty_sensors_are_found(rng):
 
 
 def test_difference_of_two_noisy_channels_is_found(rng):
-    X, y = differences(rng, 220)
+    X, y = difference(rng, 220, 4.0)
     model = ResidualKernelClassifier(**FAST).fit(X[:120], y[:120])
     plain = ResidualKernelClassifier(**FAST, channel_metric=False).fit(X[:120], y[:120])
     assert model.score(X[120:], y[120:]) >= 0.95 > plain.score(X[120:], y[120:])
@@ -104,7 +78,7 @@ def test_metric_of_any_signals(rng, form):
 
 
 def test_copies_and_weights_are_alike(rng):
-    X, y = differences(rng, 60)
+    X, y = difference(rng, 60, 4.0)
     options = FAST | {"channel_metric": True}
     twice = np.repeat(np.arange(60), 1 + (np.arange(60) % 3 == 0))
     copies = ResidualKernelClassifier(**options).fit(X[twice], y[twice])
