@@ -118,7 +118,7 @@ def compare(options: Namespace) -> None:
         raise ValueError(f"--array is {options.array!r} without SIGNALS, expected a .npz file")
     picture = _picture(options, "compare")
     if options.signals is not None:
-        X, name = datasets.read(options.signals, options.array), options.signals.name
+        X, name = _read(options, options.signals, options.array).X, options.signals.name
     else:
         name = options.data or DEFAULT_DATA
         X = datasets.load(name)
@@ -153,7 +153,7 @@ def limits(options: Namespace) -> None:
     X = None
     if options.signals is not None:
         name = options.signals.name
-        signals = _projected(datasets.read(options.signals, options.array), name, options)
+        signals = _projected(_read(options, options.signals, options.array).X, name, options)
         X = check_array(signals, name, "limits are checked on signals of one length")
     report = depth.check(
         family,
@@ -188,17 +188,15 @@ def gram(options: Namespace) -> None:
         raise ValueError(
             "--others-array is given without OTHERS, expected OTHERS, a .npz file, too"
         )
-    X, X_labels = datasets.read_labelled(options.signals, options.array)
-    Z, Z_labels = None, None
+    tables = {"X": _read(options, options.signals, options.array)}
     if options.others is not None:
-        Z, Z_labels = datasets.read_labelled(options.others, options.others_array)
-    pairs = (("X", X_labels), ("Z", Z_labels))
-    labels = {name: of_signals.tolist() for name, of_signals in pairs if of_signals is not None}
+        tables["Z"] = _read(options, options.others, options.others_array)
+    labels = {name: read.y.tolist() for name, read in tables.items() if read.y is not None}
     default = "float32" if suffix == ".zarr" else "float64"
     call: dict[str, Any] = {
         "network": network,
-        "X": X,
-        "Z": Z,
+        "X": tables["X"].X,
+        "Z": tables["Z"].X if "Z" in tables else None,
         "head": options.head,
         "kinds": KINDS if kind == "both" else (kind,),
         "normalized": options.normalized,
@@ -261,7 +259,12 @@ COMMANDS: dict[Command, str] = {
 """The commands, each with a summary for the help."""
 
 
-# ---------------------------------------------------------------- compare and limits
+# ---------------------------------------------------------------- compare, limits and gram
+
+
+def _read(options: Namespace, path: Path, array: str | None) -> datasets.Table:
+    """Return the signals in a file; of a table, with the columns that the options name."""
+    return datasets.read_file(path, array, False, datasets.columns_of(options))
 
 
 def _picture(options: Namespace, name: str) -> Any:

@@ -100,12 +100,11 @@ def _parsers(commands: Iterable[Command]) -> dict[str, Any]:
         "which array of SIGNALS, a .npz file",
         metavar="NAME",
     )
-    of_table = "fit predict report"
-    add(of_table, "--label-column", "labels in a table (default: label)", metavar="NAME")
+    add(reading, "--label-column", "labels in a table (default: label)", metavar="NAME")
     left_out = "columns of a table that are left out, separated by commas"
-    add(of_table, "--ignore", left_out, type=lambda names: names.split(","), metavar="A,B")
-    add(of_table, "--case", "cases in a table (default: case)", metavar="NAME")
-    add(of_table, "--time", "times in a table with a row for each", metavar="NAME")
+    add(reading, "--ignore", left_out, type=lambda names: names.split(","), metavar="A,B")
+    add(reading, "--case", "cases in a table (default: case)", metavar="NAME")
+    add(reading, "--time", "times in a table with a row for each", metavar="NAME")
     together = "signals of one person, machine or day, left out together: a file like --labels"
     add("fit report", "--groups", together, type=Path, metavar="FILE")
     by_class: Any = {"type": _by_class, "metavar": "A=X,B=Y"}

@@ -1,6 +1,7 @@
 """Tables as newcomers have them: each is classified by two commands, fit and predict."""
 
 import csv
+import re
 import warnings
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -109,8 +110,10 @@ def test_newcomers_classify_their_table_in_two_commands(make, tmp_path, monkeypa
     assert (table.X == X).all() and table.y.tolist() == Y.tolist()
     assert table.channels == {watch: ["acc x", "acc y"], eeg: ["C3", "C4"]}.get(make)
     assert table.cases is None if cases is None else table.cases.tolist() == cases
-    for command in ("fit data.csv -o M.joblib --effort 0.01", "predict M.joblib data.csv -o Y.csv"):
-        assert cli.main(f"{command} {options}".split()) == 0
+    assert cli.main(f"fit data.csv -o M.joblib --effort 0.01 {options}".split()) == 0
+    assert (
+        cli.main(["predict", "M.joblib", "data.csv", "-o", "Y.csv"]) == 0
+    )  # the model has the columns
     assert "score 1.000 on 20 signals" in capsys.readouterr().err
     with open("Y.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -119,10 +122,39 @@ def test_newcomers_classify_their_table_in_two_commands(make, tmp_path, monkeypa
     if table.channels:
         swapped = make(X).replace("C3", "Cz").replace("acc x", "acc z")
         Path("data.csv").write_text(swapped, encoding)
-        assert cli.main(f"predict M.joblib data.csv {options}".split()) == 2
+        assert cli.main(["predict", "M.joblib", "data.csv"]) == 2
         assert f"expected the channels of fit: {', '.join(table.channels)}" in (
             capsys.readouterr().err
         )
+
+
+def test_a_model_describes_its_table_and_reads_tables_that_lack_columns(tmp_path, monkeypatch):
+    pytest.importorskip("jinja2")
+    monkeypatch.chdir(tmp_path)
+    options, encoding, *_ = TABLES[plant]
+    content = plant(signals(1)).replace("Temp [C]", "Temperature (°C) of the press at")
+    gap = re.sub(r"(Süd 1\.5);[^;]*;", r"\1;;", content, count=1)
+    Path("data.csv").write_text(gap, encoding)
+    fit = f"fit data.csv -o M.joblib --effort 0.01 --missing interpolate {options}"
+    assert cli.main(fit.split()) == 0
+    assert cli.main(["report", "M.joblib", "data.csv", "-o", "R.html"]) == 0
+    page = Path("R.html").read_text("utf-8")
+    assert "<td>dates</td><td>2026-03-01 to 2026-03-20</td>" in re.sub(r">\s+<", "><", page)
+    assert "1 filled in along time" in page
+    bare = [";".join(line.split(";")[3:-2]) for line in content.splitlines()]
+    Path("new.csv").write_text("\n".join(bare), encoding)  # without date, case, text and label
+    Path("named.csv").write_text(content.replace("Charge", "Los").replace("Linie", "Ort"), encoding)
+    named = "named.csv --case Los --ignore Ort"
+    for signals_of in ("data.csv", "new.csv", named):
+        assert cli.main(f"predict M.joblib {signals_of} -o Y.csv --overwrite".split()) == 0
+        with open("Y.csv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        assert [row["label"] for row in rows] == Y.tolist()
+        assert ("case" in rows[0]) == (signals_of != "new.csv")
+    Path("whole.csv").write_text(content, encoding)
+    assert cli.main(f"gram whole.csv -o K.npz --depth 1 {options}".split()) == 0
+    with np.load("K.npz") as written:
+        assert written["ntk"].shape == (20, 20) and written["labels_X"].tolist() == Y.tolist()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +16,7 @@ import numpy as np
 
 from ..arrays import SignalList
 from ..validation import check_batch, check_choice, check_signals, is_sequence
-from . import tables
+from . import fields, tables
 from .tables import Table
 from .writing import check_output as check_output
 from .writing import check_writable as check_writable
@@ -139,8 +140,22 @@ def named_columns(
     return columns
 
 
-def read_file(path: Path, array: str | None, missing: bool, columns: Mapping[str, str]) -> Table:
-    """Return the signals, labels and cases in a file of any kind; only tables have `columns`."""
+def columns_of(options: Namespace) -> dict[str, str]:
+    """Return the columns that the options of a command name, each with its argument."""
+    return named_columns(options.label_column, options.ignore or (), options.case, options.time)
+
+
+def read_file(
+    path: Path,
+    array: str | None,
+    missing: bool,
+    columns: Mapping[str, str],
+    usual: Mapping[str, str] | None = None,
+) -> Table:
+    """Return the signals, labels and cases in a file of any kind; only tables have `columns`.
+
+    `usual` has columns of another table, which this table may lack.
+    """
     suffixes = [".csv"] if columns else SUFFIXES
     check_choice(path.suffix, f"suffix of {path.name}", suffixes)
     if path.is_dir():
@@ -150,24 +165,23 @@ def read_file(path: Path, array: str | None, missing: bool, columns: Mapping[str
     if not path.is_file():
         raise ValueError(f"{path} is a pipe or a device, expected a file")
     _check_named(path, array)
-    cases, channels = None, None
-    if path.suffix in (".ts", ".csv"):
-        if path.suffix == ".ts":
-            signals, labels = _read_ts(path)
-        else:
-            with readable(path):
-                signals, labels, cases, channels = tables.read_table(path, missing, columns)
-        name, checked = f"the signals in {path.name}", check_batch
+    name, checked = f"the signals in {path.name}", check_batch
+    if path.suffix == ".ts":
+        table = Table(*_read_ts(path), None, None)
+    elif path.suffix == ".csv":
+        with readable(path):
+            table = tables.read_table(path, missing, columns, usual or {})
     else:
-        signals, labels, name = _load(path, array), None, f"the array in {path.name}"
+        table, name = Table(_load(path, array), None, None, None), f"the array in {path.name}"
         checked = partial(check_signals, images=True)
+    signals = table.X
     whole = not missing or (isinstance(signals, np.ndarray) and signals.ndim < 3)
     gaps = [] if whole else [np.isnan(x) for x in signals if x.dtype.kind == "f"]
     X = checked(_without(gaps, signals), name)
     X = list(X) if isinstance(X, SignalList) else X
     for x, gap in zip(X, gaps, strict=False):
         x[gap] = np.nan
-    return Table(X, labels, cases, channels)
+    return table._replace(X=X)
 
 
 def _without(gaps: list[np.ndarray], signals: Any) -> Any:
@@ -358,7 +372,7 @@ def _read_ts(path: Path) -> tuple[Any, Any]:
                     numbers = line
                 if "_" in numbers or not numbers.isascii():  # aeon takes them as `float` does
                     raise ValueError(
-                        f"{tables.short([line.strip()])} has values that are not numbers, "
+                        f"{fields.short([line.strip()])} has values that are not numbers, "
                         "expected numbers separated by commas, and : between channels"
                     )
                 classes.append(label.strip())
@@ -371,7 +385,7 @@ def _read_ts(path: Path) -> tuple[Any, Any]:
         unknown = [label for label in classes if label not in declared[1:]]
         if unknown:
             raise ValueError(
-                f"its header has the classes {tables.short(declared[1:])}, expected all of "
+                f"its header has the classes {fields.short(declared[1:])}, expected all of "
                 f"its signals' classes: {unknown[0]!r} is none of them"
             )
     return signals, np.array(classes)  # aeon writes the class nan as NaN

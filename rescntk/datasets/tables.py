@@ -5,11 +5,8 @@ pandas splits a table into fields. The checks here stand after it.
 
 from __future__ import annotations
 
-import codecs
-import io
 import math
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -17,39 +14,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .fields import (
+    MISSING,
+    dates_of,
+    lines_of,
+    number,
+    numbers,
+    short,
+    table_of,
+    times_of,
+    with_point,
+    with_points,
+)
+
 _ROLES = {"case_id": "case", "dim_id": "channel", "reading_id": "time"}
 """Names of sktime for columns of a table."""
 
 _KEYS = ("case", "channel", "time", "label")
 """Columns of a table that hold no values. A table with a row for each signal has no times."""
 
-_TO_ISO = {
-    r"^([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})": r"\3-\2-\1",
-    r"^([0-9]{1,2}:)": r"1970-01-01 \1",
-    r"^[^0-9].*": "",  # pandas reads the word now
-}
-"""Dates and times of the day in the form of ISO 8601. Slashes leave day and month open."""
-
-_NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
-"""A decimal number in a table. Python's `float` also takes "1_0.8", and digits of other scripts."""
-
-_COMMA_NUMBER = re.compile(r"[-+]?[0-9]*,[0-9]+([eE][-+]?[0-9]+)?")
-"""A number with a decimal comma, in a table with another separator of fields."""
-
 _TIME_COLUMN = re.compile(r"^(.*?)([-+]?[0-9]+(?:\.[0-9]+)?)([^0-9]*)$")
 """The name of a time point's column: a number in a text, which is common to a channel's columns."""
 
-_SEPARATORS = ";\t,"
-"""Separators of fields: the first one in a table's first line counts. A comma may be decimal."""
-
-_MISSING = ("", "nan", "na", "?")
-"""Texts of missing values, in small letters."""
-
 _LABEL_HEADERS = ("label", "labels", "class", "target", "y", "value", "group", "groups")
 """First lines of a file of labels that are a header, in small letters."""
-
-_LONGEST_QUOTE = 120
-"""Characters of a file that a message quotes at most. Chosen by taste."""
 
 
 class Table(NamedTuple):
@@ -64,36 +52,51 @@ class Table(NamedTuple):
         Names of the cases, as texts.
     channels : list of str, or None
         Names of several channels.
+    dates : (str, str), or None
+        First and last date of the times, or of a column that is left out, in ISO 8601.
     """
 
     X: np.ndarray | list[np.ndarray]
     y: np.ndarray | None
     cases: np.ndarray | None
     channels: list[str] | None
+    dates: tuple[str, str] | None = None
 
 
-def read_table(path: Path, missing: bool, columns: Mapping[str, str]) -> Table:
+def read_table(
+    path: Path, missing: bool, columns: Mapping[str, str], usual: Mapping[str, str]
+) -> Table:
     """Return the signals in a table, a list of arrays (n_channels, n_timepoints_i).
 
     Columns time or value make a table of a row for each time; all others have a row for each
     signal, or for each of its channels. `columns` has the names of columns in arguments of
-    `load_table`, each with its argument. With `missing`, missing values become NaN.
+    `load_table`, each with its argument. `usual` has columns of another table, which count where
+    this table has them and `columns` does not name others. With `missing`, missing values become
+    NaN.
     """
-    table, separator = _fields(path)
-    table = _with_roles(table, columns)
-    if separator != ",":
-        table = _with_points(table).rename(columns=_with_point)
-    if table.columns.isin(["time", "value"]).any() or table.empty:
-        return _read_long(table, missing)
-    return _read_wide(table, missing, bool(columns))
-
-
-def _with_roles(table: Any, columns: Mapping[str, str]) -> Any:
-    """Return a table whose columns have the names of their roles, and its first line unchanged.
-
-    Columns to ignore are left out, and so is the index of pandas where a column has the cases.
-    """
+    table, separator = table_of(path)
     header = table.iloc[0].tolist() if len(table) else []
+    named = {*columns.values()} - {"ignore"}
+    kept = {k: v for k, v in usual.items() if k in header and v not in named}
+    columns = kept | dict(columns)
+    table, dates = _with_roles(table, header, columns)
+    if separator != ",":
+        table = with_points(table).rename(columns=with_point)
+    if table.columns.isin(["time", "value"]).any() or table.empty:
+        read = _read_long(table, missing)
+    else:
+        read = _read_wide(table, missing, bool(columns))
+    return read._replace(dates=dates)
+
+
+def _with_roles(
+    table: Any, header: list[str], columns: Mapping[str, str]
+) -> tuple[Any, tuple[str, str] | None]:
+    """Return a table whose columns have the names of their roles, and its first and last date.
+
+    The first line is unchanged. Columns to ignore are left out, and so is the index of pandas where
+    a column has the cases.
+    """
     roles = {name: argument.removesuffix("_column") for name, argument in columns.items()}
     names = [(_ROLES | roles).get(name, name) for name in header]
     for name, argument in columns.items():
@@ -104,10 +107,12 @@ def _with_roles(table: Any, columns: Mapping[str, str]) -> Any:
         kept[0] = False
     if any(math.isnan(number(name)) for name in header if name):  # lines may end in a separator
         kept[-1] &= header[-1] != "" or len(header) == 1 or bool((table.iloc[:, -1] != "").any())
+    dated = [k for k, name in enumerate(names) if name in ("time", "ignore")]
+    dates = [dates_of(table.iloc[1:, k]) for k in dated]
     table = table.set_axis(names, axis=1).loc[:, kept]
     if repeated := [name for name in _KEYS if (table.columns == name).sum() > 1]:
         raise _unexpected(header, repeated)
-    return table
+    return table, next(filter(None, dates), None)
 
 
 def read_labels(path: Path) -> np.ndarray:
@@ -116,14 +121,14 @@ def read_labels(path: Path) -> np.ndarray:
     The first line is a header if it is label, labels, class, target, y, value, group or groups, and
     occurs once; or if it is the only line that is not a number.
     """
-    lines = _lines(path)
+    lines = lines_of(path)
     while lines and not lines[-1]:
         lines.pop()
     if "" in lines:
         raise ValueError(f"line {lines.index('') + 1} is blank, expected a label in each line")
     if path.suffix == ".csv" and lines:
-        table, separator = _fields(path)
-        table = table if separator == "," else _with_points(table)
+        table, separator = table_of(path)
+        table = table if separator == "," else with_points(table)
         header = table.iloc[0].tolist()
         if len(header) > 1:
             if header.count("label") != 1:
@@ -143,34 +148,6 @@ def _is_header(lines: list[str]) -> bool:
     if first.lower() in _LABEL_HEADERS:
         return first not in later
     return math.isnan(number(first)) and all(math.isfinite(number(line)) for line in later)
-
-
-def number(text: str) -> float:
-    """Return the decimal number that a text is, or NaN for any other text."""
-    return float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
-
-
-def _numbers(texts: Any, missing: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers in fields, and whether each field is a finite number or may be missing."""
-    fields = texts.to_numpy(object)
-    values = np.array([number(field) for field in fields.flat], float).reshape(fields.shape)
-    good = np.isfinite(values)
-    if missing:
-        good[~good] = [field.lower() in _MISSING for field in fields[~good]]
-    return values, good
-
-
-def _times(texts: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return times, in seconds for dates, and whether each is a finite number or a date."""
-    values, good = _numbers(texts, False)
-    if not good.any():
-        import pandas as pd
-
-        texts = texts.replace(_TO_ISO, regex=True)
-        dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
-        values = np.array((dates - dates.min()).dt.total_seconds())
-        good = np.isfinite(values)
-    return values, good
 
 
 def _unexpected(header: list[str], unknown: Iterable[str] = ()) -> ValueError:
@@ -203,8 +180,8 @@ def _read_long(table: Any, missing: bool) -> Table:
         for name in of_values
     ]
     rows = pd.concat(parts).reindex(columns=[*_KEYS, "value"], fill_value="")
-    rows["time"], in_time = _times(rows["time"])
-    rows["value"], has_value = _numbers(rows["value"], missing)
+    rows["time"], in_time = times_of(rows["time"])
+    rows["value"], has_value = numbers(rows["value"], missing)
     good = in_time & has_value & (rows["case"] != "")
     good &= ~rows.duplicated(["case", "channel", "time"])
     if not good.all():
@@ -276,7 +253,7 @@ def _read_wide(table: Any, missing: bool, has_header: bool) -> Table:
     times = [name for name in names if name not in _KEYS]
     rows = table.reindex(columns=["channel", "label"], fill_value="")
     rows["case"] = table["case"] if "case" in names else [f"in line {k}" for k in table.index]
-    values, good = _numbers(table[times], missing)
+    values, good = numbers(table[times], missing)
     if not good.all():
         row, column = np.argwhere(~good)[0]
         raise ValueError(
@@ -321,7 +298,7 @@ def _places(
     if not (has_header or roles) and _is_signal(times):
         return None
     texts, channels, unknown = pd.Series(times, dtype=object), [np.arange(len(times))], list[str]()
-    (counts, are_times), of_channels = _times(texts), [""]
+    (counts, are_times), of_channels = times_of(texts), [""]
     if not are_times.all():
         parts = texts.str.extract(_TIME_COLUMN)
         counts, unknown = parts[1].to_numpy(float), texts[parts[1].isna()].tolist()
@@ -352,86 +329,4 @@ def _is_signal(fields: list[str]) -> bool:
                 f"line 1 rises evenly, {short(fields)}, and may be a header or a signal: name the "
                 f"columns t0, t1, …"
             )
-    return all(field.lower() in _MISSING or math.isfinite(number(field)) for field in fields)
-
-
-# -- fields and lines
-
-
-def _fields(path: Path) -> tuple[Any, str]:
-    """Return the fields of a table as texts, without its blank lines, and their separator.
-
-    Rows of the pandas.DataFrame have the numbers of their lines; the first may be a header.
-    """
-    try:
-        import pandas as pd
-    except ModuleNotFoundError:
-        raise ImportError("tables need pandas: pip install 'rescntk[datasets]'") from None
-    lines = {k: line for k, line in enumerate(_lines(path), 1) if line}
-    if not lines:
-        return pd.DataFrame(), ","
-    unquoted = {k: re.sub('"[^"]*"', "", line) for k, line in lines.items()}
-    first = next(iter(unquoted.values()))
-    separator = next((mark for mark in _SEPARATORS if mark in first), ",")
-    for k, line in unquoted.items():
-        if '"' in line:  # it would swallow the lines after it
-            raise ValueError(f"line {k} is {short([lines[k]])}: a quote is not closed")
-        if line.count(separator) != first.count(separator):  # pandas would fill short lines up
-            fields = [field.strip() for field in lines[k].split(separator)]
-            raise ValueError(
-                f"line {k} is {short(fields)}, with {line.count(separator) + 1} fields, expected "
-                f"{first.count(separator) + 1}"
-            )
-    table = pd.read_csv(
-        io.StringIO("\n".join(lines.values())),
-        sep=separator,
-        header=None,
-        dtype=str,
-        keep_default_na=False,
-        skipinitialspace=True,
-    )
-    return table.set_axis(list(lines)).apply(lambda column: column.str.strip()), separator
-
-
-def _with_points(table: Any) -> Any:
-    """Return a table whose numbers have decimal points, not commas."""
-    commas = table.map(lambda field: bool(_COMMA_NUMBER.fullmatch(field)))
-    points = table.map(lambda field: "." in field and bool(_NUMBER.fullmatch(field)))
-    if commas.any(axis=None) and points.any(axis=None):
-        examples = [table.to_numpy(object)[kind.to_numpy()][0] for kind in (commas, points)]
-        raise ValueError(
-            f"it has numbers with commas and with points, {short(examples)}, expected one of them"
-        )
-    return table.map(_with_point)
-
-
-def _with_point(field: str) -> str:
-    return field.replace(",", ".") if _COMMA_NUMBER.fullmatch(field) else field
-
-
-def _lines(path: Path) -> list[str]:
-    """Return the lines of a text without spaces around them.
-
-    A byte order mark tells UTF-8 and UTF-16. Other texts are UTF-8, or else Windows-1252, the
-    encoding of spreadsheets in Western Europe, with a warning.
-    """
-    content = path.read_bytes()
-    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    try:
-        text = content.decode("utf-16" if marked else "utf-8-sig")
-    except UnicodeDecodeError:
-        if marked or b"\0" in content:
-            raise
-        text = content.decode("cp1252")
-        warnings.warn(f"{path.name} is not in UTF-8, and is read as Windows-1252", stacklevel=2)
-    lines = [line.strip(" \n") for line in io.StringIO(text, newline=None)]
-    for k, line in enumerate(lines, 1):
-        if "\0" in line:
-            raise ValueError(f"line {k} has a NUL character, expected text in UTF-8")
-    return lines
-
-
-def short(words: Iterable[str]) -> str:
-    """Return words separated by commas for a message, cut where they are long."""
-    text = ", ".join(words)
-    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
+    return all(field.lower() in MISSING or math.isfinite(number(field)) for field in fields)

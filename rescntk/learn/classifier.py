@@ -279,8 +279,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             )
         rare = (counts >= _ENOUGH) & (self.class_scores_ < _FORGOTTEN)
         rare = (rare | (counts < _RARE * counts.sum())) & (counts < counts.max() / 2)
-        if rare.any() and not shift:
-            names = ", ".join(map(str, self.classes_[rare]))
+        self._rare = [] if shift else self.classes_[rare].astype(str).tolist()
+        if self._rare:
+            names = ", ".join(self._rare)
             warnings.warn(
                 f"these rare classes hold less than {_RARE:.0%} of the signals, or are almost "
                 f"never recognized in leave-one-out predictions: {names}; class_weight='balanced' "

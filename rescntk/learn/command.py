@@ -6,17 +6,17 @@ import csv
 import io
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import joblib
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
 from .. import datasets
-from ..datasets import tables
+from ..datasets import Table, fields
 from ..progress import say, show
 from .classifier import ResidualKernelClassifier
 from .inputs import check_channel_names
@@ -31,7 +31,8 @@ def fit(options: Namespace) -> None:
     """Fit an estimator to the signals in a file, and write it to a file."""
     inputs = options.signals, options.labels, options.groups
     datasets.check_output(options.output, ".joblib", options.overwrite, *inputs)
-    X, y, _, channels = _labelled(options, options.regression)
+    table, columns = _labelled(options, options.regression, {})
+    X, y, channels = table.X, table.y, table.channels
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in --labels FILE")
     effort: str | float = options.effort
@@ -48,6 +49,8 @@ def fit(options: Namespace) -> None:
         settings["class_weight"] = options.class_weight
     groups = None if options.groups is None else _one_each(options.groups, None, "groups", len(X))
     model = make(**settings, verbose=1).fit(X, y, groups=groups)
+    gaps = sum(int(np.isnan(x).sum()) for x in X)
+    model.file_ = {"columns": columns, "dates": table.dates, "missing": gaps}
     with datasets.replacing(options.output) as file:
         joblib.dump(model, file)
     show(f"written: {options.output}, {type(model).__name__} of {len(X)} signals")
@@ -64,7 +67,7 @@ def predict(options: Namespace) -> None:
         names, score = ("value", "deviation"), r2_score
     with _whole(options.model):
         _check_encoding([] if regression else model.classes_.tolist(), options.output)
-    X, y, cases, channels = _labelled(options, regression)
+    X, y, cases, channels, _ = _labelled(options, regression, _columns(model))[0]
     check_channel_names(channels, getattr(model, "channel_names_", None), "the table")
     with _whole(options.model):
         answers = model._answers(X)
@@ -97,8 +100,10 @@ def report(options: Namespace) -> None:
     inputs = options.model, options.signals, options.labels
     datasets.check_output(options.output, ".html", options.overwrite, *inputs)
     model = _model(options)
-    X, y, cases, channels = _labelled(options, isinstance(model, ResidualKernelRegressor))
-    check_channel_names(channels, getattr(model, "channel_names_", None), "the table")
+    regression = isinstance(model, ResidualKernelRegressor)
+    table, _ = _labelled(options, regression, _columns(model))
+    X, y = cast(Any, table.X), table.y
+    check_channel_names(table.channels, getattr(model, "channel_names_", None), "the table")
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in LABELS")
     groups = None if options.groups is None else _one_each(options.groups, None, "groups", len(X))
@@ -111,7 +116,7 @@ def report(options: Namespace) -> None:
             X,
             y,
             title,
-            cases=cases,
+            cases=table.cases,
             groups=groups,
             prevalence=options.prevalence,
             costs=options.cost,
@@ -163,23 +168,29 @@ def _whole(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any, Any, Any]:
-    """Return signals, labels, cases and channels; labels given apart replace the file's."""
-    columns = datasets.named_columns(
-        options.label_column, options.ignore or (), options.case, options.time
-    )
-    X, y, cases, channels = datasets.read_file(options.signals, options.array, True, columns)
+def _columns(model: Any) -> dict[str, str]:
+    """Return the columns that were named when the model was fitted to a table."""
+    return getattr(model, "file_", {}).get("columns", {})
+
+
+def _labelled(
+    options: Namespace, regression: bool, usual: Mapping[str, str]
+) -> tuple[Table, dict[str, str]]:
+    """Return a file's signals, with labels given apart in place of its own, and named columns."""
+    columns = datasets.columns_of(options)
+    table = datasets.read_file(options.signals, options.array, True, columns, usual)
+    X, y = table.X, table.y
     if options.labels is not None or options.labels_array is not None:
         if options.label_column is not None:
             raise ValueError("--label-column is given with --labels, expected one of them")
         path = options.labels or options.signals
         y = _one_each(path, options.labels_array, "labels", len(X))
     if regression and y is not None and y.dtype.kind == "U":
-        texts, y = y, np.vectorize(tables.number, otypes=[float])(y)
+        texts, y = y, np.vectorize(fields.number, otypes=[float])(y)
         if not np.isfinite(y).all():
             wrong = str(texts[~np.isfinite(y)][0])
             raise ValueError(f"labels are texts, expected numeric targets: {wrong[:80]!r}")
-    return X, y, cases, channels
+    return table._replace(y=y), columns
 
 
 def _one_each(path: Path, array: str | None, what: str, n: int) -> np.ndarray:

@@ -131,6 +131,8 @@ def read_signals(
     length = length if len(length) == 2 else length[0]
     if reset:
         estimator.n_channels_, estimator.n_timepoints_ = channels, length
+        sizes = [x.shape[-1] for x in signals]
+        estimator._shortest, estimator._longest = min(sizes), max(sizes)
         if missing == INTERPOLATE:
             estimator.channel_levels_ = channel_levels(signals, "X")
         estimator.channel_names_ = _channel_names(estimator, X, channels)

@@ -332,29 +332,37 @@ def _training(model: Any) -> Section:
     n, different = model._fitted.counts
     length = model.n_timepoints_
     if length is None:
-        words = "of different lengths"
+        words = f"{model._shortest} to {model._longest}"
     else:
         words = f"{length[0]} × {length[1]} pixels" if isinstance(length, tuple) else str(length)
     channels = ", ".join(map(str, _channel_names(model)[:LISTED]))
     rows: list[tuple[Any, ...]] = [("signals", f"{n}, of which {different} differ")]
+    text = ""
     if isinstance(model, ResidualKernelClassifier):
         rows.append(("classes", len(model.classes_)))
+        if model._rare:
+            text = f"Rare classes: {', '.join(map(short, model._rare[:LISTED]))}. A fit with "
+            text += "class_weight='balanced' gives all classes equal weight, and finds them more."
         parts = zip(model.classes_, model._shares, model.class_scores_, strict=True)
         rows += [
-            (f"class {short(c)}", f"weight {a:.1%}, {share_of(b)} found left out")
+            (f"class {short(c)}", f"weight {a:.1%}, {share_of(b)} found in leave-one-out")
             for c, a, b in parts
         ]
     else:
         of_targets = zip(model.target_mean_, model.target_scale_, strict=True)
         rows += [(f"target {k}", f"{a:.4g} ± {b:.4g}") for k, (a, b) in enumerate(of_targets, 1)]
+    file = getattr(model, "file_", {"dates": None, "missing": ""})
+    filled = f"{file['missing']} filled in along time".strip()
+    if file["dates"]:
+        rows.append(("dates", " to ".join(file["dates"])))
     rows += [
         ("channels", f"{model.n_channels_}: {channels}"),
         ("time points", words),
-        ("missing values", {"refuse": "none"}.get(model.missing, "filled in along time")),
-        ("score, signals left out", expected_score(model)),
-        ("score, tenths of the file left out", share_of(model.blocked_score_)),
+        ("missing values", "none" if model.missing == "refuse" else filled),
+        ("leave-one-out score", expected_score(model)),
+        ("score, each tenth of the file left out", share_of(model.blocked_score_)),
     ]
-    return Section("Training signals", "", ("quantity", "value"), tuple(rows))
+    return Section("Training signals", text, ("quantity", "value"), tuple(rows))
 
 
 def _passes(model: Any) -> Section:
@@ -366,11 +374,11 @@ def _passes(model: Any) -> Section:
         (f"{weight:.1%}", _in_words(fitted.source.describe()), f"{fitted.error:.3g}")
         for fitted, weight in sorted(pairs, key=lambda pair: -pair[1])
     )
-    return Section("Passes", text, ("weight", "view", "squared error, left out"), rows)
+    return Section("Views", text, ("weight", "view", "leave-one-out squared error"), rows)
 
 
 def _in_words(view: str) -> str:
-    """Return a pass' description with its head in plain words."""
+    """Return a view's description with its head in plain words."""
     settings, _, head = view.rpartition(", ")
     heads = {"gap": "patterns at any time", "trace": "patterns at their own times"}
     return f"{settings}; {heads.get(head, 'patterns about the first time')}"

@@ -9,7 +9,7 @@ from scipy.special import softmax
 from sklearn.ensemble import BaggingClassifier
 from sklearn.inspection import permutation_importance
 
-from rescntk.learn import ResidualKernelClassifier, base, fitted_pass
+from rescntk.learn import ResidualKernelClassifier, base, fitted_pass, report
 from rescntk.learn.classifier import calibrate, margins, one_against_rest
 from tests import tolerances
 from tests.learn.cases import ONE, QUICK, first_places, targets_of, waves
@@ -102,6 +102,9 @@ def test_class_weights_find_a_rare_class(rng):
     assert np.mean(predicted[rare] == "rare") > 0.4
     assert np.mean(predicted[~rare] == "common") > 0.4
     assert (model.classes_[model.predict_proba(Z).argmax(axis=1)] == predicted).all()
+    pytest.importorskip("jinja2")
+    advice = "Rare classes: rare. A fit with class_weight="
+    assert [advice in report(fitted, Z, truth) for fitted in (plain, model)] == [True, False]
 
 
 @pytest.mark.parametrize(("n_common", "warned"), [(77, True), (75, False)])

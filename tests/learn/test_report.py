@@ -38,7 +38,7 @@ class Page(HTMLParser):
 
 PARTS = ["Summary", "Confusion", "Classes", "Thresholds", "Calibration", "Abstention"]
 PARTS += ["Wrong answers"]
-BOTH = ["Novelty", "Drift", "Training signals", "Passes", "Forecast"]
+BOTH = ["Novelty", "Drift", "Training signals", "Views", "Forecast"]
 
 
 @pytest.fixture(scope="module")
