@@ -30,6 +30,20 @@ FAMILIES: dict[str, tuple[Callable[..., Network], dict[str, Any]]] = {
 """Families of ``rescntk limits``: functions that make their networks, and the options with their
 defaults."""
 
+EXAMPLES = {
+    "compare": ("compare", "compare signals.ts --head gap --depths 1,10,100"),
+    "limits": ("limits --gamma 0.75",),
+    "gram": ("gram X.npy -o K.npy --normalized", "gram X_new.npy X.npy -o K_new.npy"),
+    "fit": (
+        "fit data.csv --label-column season --ignore day -o model.joblib",
+        "fit X.npy --labels y.txt --effort fast -o model.joblib",
+    ),
+    "predict": ("predict model.joblib new.csv -o labels.csv",),
+    "report": ("report model.joblib X_new.npy y_new.txt -o report.html",),
+    "engines": ("engines",),
+}
+"""Examples of each command for its help."""
+
 Command = Callable[[Namespace], None]
 
 
@@ -59,7 +73,12 @@ def _parsers(commands: Iterable[Command]) -> dict[str, Any]:
     made: dict[str, argparse.ArgumentParser] = {}
     for command in commands:
         name = command.__name__
-        made[name] = argparse.ArgumentParser(prog=f"rescntk {name}", description=command.__doc__)
+        made[name] = argparse.ArgumentParser(
+            prog=f"rescntk {name}",
+            description="\n".join(map(str.strip, str(command.__doc__).splitlines())),
+            epilog="\n  rescntk ".join(["examples:", *EXAMPLES[name]]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         made[name].set_defaults(run=command)
 
     def add(names: str, option: str, text: str, default: Any = None, **settings: Any) -> None:

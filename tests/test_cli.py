@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -115,6 +116,17 @@ def test_limits_on_signals(signals, capsys):
         assert run(f"limits X.npy --depths 8,16,32,64,128,256 {raw}") == 0
         report = depth.check(families.resnet(0.75), X, depths=LADDER)
         assert str(report) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda command: command.__name__)
+def test_help_has_examples_that_are_read(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main([command.__name__, "--help"])
+    shown = capsys.readouterr().out
+    examples = re.findall(r"^  rescntk (.+)$", shown.split("examples:")[1], re.MULTILINE)
+    assert end.value.code == 0 and examples
+    for example in examples:
+        assert parsers.parse(example.split(), cli.COMMANDS).run == command
 
 
 def test_engines(capsys):
