@@ -275,12 +275,12 @@ class ReferenceGram:
     ) -> int:
         """Compute one tile of `values` and `doubtful`, and return its number of pairs of cases."""
         some, other, left, right = cases
-        here, there = self.left.order[some], self.right.order[other]
+        rows, columns = self.left.order[some], self.right.order[other]
         tile = self._tile(some.start, left, right, self.right.lengths[other], paired=False)
-        out = self.results(len(here), len(there))
+        out = self.results(len(rows), len(columns))
         doubtful[some, other] = self._on_host(tile.compute(out))
-        self._write(values, out, here[:, None], there)
-        return len(here) * len(there)
+        self._write(values, out, rows[:, None], columns)
+        return len(rows) * len(columns)
 
     def paired_tile(self, lefts: np.ndarray, rights: np.ndarray) -> Tile:
         """Return the tile of left cases of one length with the right cases of the same number."""
@@ -290,8 +290,8 @@ class ReferenceGram:
     def repeat(self, values: dict[str, Array], pairs: tuple[np.ndarray, np.ndarray]) -> None:
         """Compute pairs of `values` again, in deficits."""
         lefts, rights = pairs
-        here, there = self.left.order[lefts], self.right.order[rights]
-        self._write(values, self.in_deficits(lefts, rights), here, there)
+        rows, columns = self.left.order[lefts], self.right.order[rights]
+        self._write(values, self.in_deficits(lefts, rights), rows, columns)
 
     def in_deficits(self, lefts: np.ndarray, rights: np.ndarray) -> dict[str, Array]:
         """Return the kernels, (depth, pair), of a batch of pairs."""
@@ -308,14 +308,18 @@ class ReferenceGram:
         block = max(_SHORTEST_RUN, self.tile_entries // (d * left_cases))
         return Tile(self.request, self.scaling(d), left, right, rows, block, paired)
 
-    def _on_host(self, found: Array) -> np.ndarray:
-        return np.asarray(found if self.xp is np else self.xp.asnumpy(found))
+    def _on_host(self, values: Array) -> np.ndarray:
+        return np.asarray(values if self.xp is np else self.xp.asnumpy(values))
 
     def _write(
-        self, values: dict[str, Array], out: dict[str, Array], here: np.ndarray, there: np.ndarray
+        self,
+        values: dict[str, Array],
+        out: dict[str, Array],
+        left_cases: np.ndarray,
+        right_cases: np.ndarray,
     ) -> None:
         """Write kernels to the places of their signals in the batch; twice, if symmetric."""
-        rows, columns = self.xp.asarray(here), self.xp.asarray(there)
+        rows, columns = self.xp.asarray(lefts), self.xp.asarray(rights)
         for kind, value in out.items():
             values[kind][:, rows, columns] = value
             if self.symmetric:  # for pixel pairs, (z, x) at (j', j) is (x, z) at (j, j')

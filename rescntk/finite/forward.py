@@ -216,13 +216,13 @@ def as_batch(X: Any, name: str, dtype: Any) -> Batch:
         return Batch(tuple(stack([X[k] for k in own]).astype(dtype) for own in places), places)
 
 
-def check_range(found: Any, what: str) -> Any:
+def check_range(values: Any, what: str) -> Any:
     """Return results, or raise an OverflowError if they exceed their dtype; not while traced."""
-    if not isinstance(found, jax.core.Tracer) and not np.isfinite(np.asarray(found)).all():
+    if not isinstance(values, jax.core.Tracer) and not np.isfinite(np.asarray(values)).all():
         raise OverflowError(
-            f"the {what} exceed {found.dtype}, expected smaller signals or parameters"
+            f"the {what} exceed {values.dtype}, expected smaller signals or parameters"
         )
-    return found
+    return values
 
 
 def fitting_batch(

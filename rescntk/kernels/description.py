@@ -86,18 +86,20 @@ def network_of(description: dict[str, Any]) -> Network:
     return Network(**description["network"])
 
 
-def check_description(found: dict[str, Any], **more: Callable[[Any, str], Any]) -> dict[str, Any]:
+def check_description(
+    description: dict[str, Any], **more: Callable[[Any, str], Any]
+) -> dict[str, Any]:
     """Return a description that was read, or raise a ValueError that names the wrong part.
 
     Fields that the network lacks are added with their defaults. `more` has the checks of other
     parts than `describe` gives, as in `_CHECKS`.
     """
     checks = _CHECKS | more
-    if found.keys() != checks.keys():
-        raise ValueError(f"its description has {sorted(found)}, expected {sorted(checks)}")
-    for name, value in found.items():
+    if description.keys() != checks.keys():
+        raise ValueError(f"its description has {sorted(description)}, expected {sorted(checks)}")
+    for name, value in description.items():
         _check_same(value, checks[name](value, name), name)
-    return found | {"network": _as_read(asdict(network_of(found)))}
+    return description | {"network": _as_read(asdict(network_of(description)))}
 
 
 def _as_read(description: Any) -> Any:
@@ -111,20 +113,20 @@ def _check_same(value: Any, checked: Any, name: str) -> None:
         raise ValueError(f"{name} is {value!r}, expected {checked!r}")
 
 
-def _check_network(found: Any, name: str) -> Any:
+def _check_network(settings: Any, name: str) -> Any:
     known = {field.name for field in fields(Network)}
-    if not isinstance(found, dict) or not {"depth"} <= found.keys() <= known:
-        raise ValueError(f"{name} is {found!r}, expected depth and others of {sorted(known)}")
-    network = Network(**found)
-    for part, value in found.items():
+    if not isinstance(settings, dict) or not {"depth"} <= settings.keys() <= known:
+        raise ValueError(f"{name} is {settings!r}, expected depth and others of {sorted(known)}")
+    network = Network(**settings)
+    for part, value in settings.items():
         _check_same(value, getattr(network, part), part)
-    return found
+    return settings
 
 
-def _check_signals(found: Any, name: str) -> Any:
-    if not isinstance(found, dict) or found.keys() != {"shape", "sha256"}:
-        raise ValueError(f"{name} is {found!r}, expected shape and sha256")
-    shape, known = found["shape"], found["sha256"]
+def _check_signals(signals: Any, name: str) -> Any:
+    if not isinstance(signals, dict) or signals.keys() != {"shape", "sha256"}:
+        raise ValueError(f"{name} is {signals!r}, expected shape and sha256")
+    shape, known = signals["shape"], signals["sha256"]
     if not isinstance(known, str) or not re.fullmatch("[0-9a-f]{64}", known):
         raise ValueError(f"sha256 of {name} is {known!r}, expected 64 hexadecimal digits")
     if not isinstance(shape, list) or len(shape) not in (3, 4):
@@ -134,7 +136,7 @@ def _check_signals(found: Any, name: str) -> Any:
         check_depth(count, f"shape of {name}")
     if lengths and len(lengths) != shape[0]:
         raise ValueError(f"{name} has {len(lengths)} lengths, expected {shape[0]}")
-    return found
+    return signals
 
 
 def _check_text(value: Any, name: str) -> str:
@@ -162,17 +164,17 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
 def differences(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
     """Return a phrase for each part in which two descriptions differ."""
     phrases = []
-    for name, here in asked.items():
-        there = stored.get(name)
-        if there == here:
+    for name, expected in asked.items():
+        value = stored.get(name)
+        if value == expected:
             continue
         if name == "network":
-            phrases += [f"network {phrase}" for phrase in differences(there or {}, here)]
-        elif name in ("X", "Z") and there and here and there["shape"] == here["shape"]:
+            phrases += [f"network {phrase}" for phrase in differences(value or {}, expected)]
+        elif name in ("X", "Z") and value and expected and value["shape"] == expected["shape"]:
             phrases.append(f"{name} has other values")
         elif name in ("X", "Z"):
-            shapes = [signals and tuple(signals["shape"]) for signals in (there, here)]
+            shapes = [signals and tuple(signals["shape"]) for signals in (value, expected)]
             phrases.append(f"{name} has shape {shapes[0]} there, {shapes[1]} here")
         else:
-            phrases.append(f"{name} is {there!r} there, {here!r} here")
+            phrases.append(f"{name} is {value!r} there, {expected!r} here")
     return phrases

@@ -51,10 +51,10 @@ class PreparedSignals:
 
     def check_call(self, request: Request, dtype: str) -> None:
         """Raise a ValueError if a call asks for other kernels than were prepared."""
-        there, here = self.request, request
-        phrase = _difference(there.network, here.network, "network ")
+        kept, asked = self.request, request
+        phrase = _difference(kept.network, asked.network, "network ")
         for name in ("head", "kinds", "depths"):
-            phrase = phrase or _unlike(name, getattr(there, name), getattr(here, name))
+            phrase = phrase or _unlike(name, getattr(kept, name), getattr(asked, name))
         if phrase := phrase or _unlike("dtype", self.dtype, dtype):
             raise ValueError(f"Z was prepared for other kernels than this call asks for: {phrase}")
 
@@ -128,16 +128,16 @@ class PreparedKernel:
         return prepare, (list(batch) if isinstance(batch, SignalList) else batch,)
 
 
-def _difference(there: Network, here: Network, prefix: str) -> str:
+def _difference(kept: Network, asked: Network, prefix: str) -> str:
     """Return the phrase about the first field in which networks differ, "" if they are equal."""
-    for each in fields(there) if there is not here else ():
+    for each in fields(kept) if kept is not asked else ():
         if phrase := _unlike(
-            prefix + each.name, getattr(there, each.name), getattr(here, each.name)
+            prefix + each.name, getattr(kept, each.name), getattr(asked, each.name)
         ):
             return phrase
     return ""
 
 
-def _unlike(name: str, there: Any, here: Any) -> str:
+def _unlike(name: str, kept: Any, asked: Any) -> str:
     """Return the phrase about two values that differ, "" if they are equal."""
-    return "" if there == here else f"{name} is {there!r}, expected {here!r}"
+    return "" if kept == asked else f"{name} is {kept!r}, expected {asked!r}"

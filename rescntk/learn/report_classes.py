@@ -142,8 +142,8 @@ def _thresholds(
     figure, rows = plots.figure((5.6, 4.4)), []
     ax = figure.subplots()
     for k, colour, _, line in looks(rarest):
-        mine = y == known[k]
-        precision, recall, _ = precision_recall_curve(mine, chances[:, k])
+        is_class = y == known[k]
+        precision, recall, _ = precision_recall_curve(is_class, chances[:, k])
         ax.step(
             recall,
             precision,
@@ -152,14 +152,14 @@ def _thresholds(
             linestyle=line,
             label=shown_name(known[k]),
         )
-        ax.axhline(mine.mean(), color=colour, linewidth=0.6)
+        ax.axhline(is_class.mean(), color=colour, linewidth=0.6)
         limits = np.unique(chances[:, k])
-        best = limits[int(np.argmin([cost @ ((chances[:, k] >= t) != mine) for t in limits]))]
+        best = limits[int(np.argmin([cost @ ((chances[:, k] >= t) != is_class) for t in limits]))]
         for t in sorted({0.1, 0.3, 0.5, 0.7, 0.9, best}):
-            said = chances[:, k] >= t
+            answered = chances[:, k] >= t
             least = " (least cost)" * bool(t == best)
-            hits, paid = int((said & mine).sum()), cost @ (said != mine) / len(y)
-            of_class = interval(hits, int(mine.sum())), interval(hits, int(said.sum()))
+            hits, paid = int((answered & is_class).sum()), cost @ (answered != is_class) / len(y)
+            of_class = interval(hits, int(is_class.sum())), interval(hits, int(answered.sum()))
             rows.append((short(known[k]), f"{t:.3f}{least}", *of_class, f"{paid:.4g}"))
     ax.set(
         xlabel="found (recall)",

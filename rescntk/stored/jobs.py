@@ -63,10 +63,10 @@ def missing_parts(values: dict[str, np.ndarray], mirrored: bool) -> list[tuple[s
 
 def check_version(path: Path, description: dict[str, Any]) -> None:
     """Raise a ValueError if this version of rescntk computes other bits than a Gram has."""
-    here = {"version": __version__, "recursion": RECURSION}
-    there = {name: description[name] for name in here}
-    if here != there:
-        raise ValueError(f"rescntk here is {here}, expected {there} as in {path}")
+    this = {"version": __version__, "recursion": RECURSION}
+    computed = {name: description[name] for name in this}
+    if this != computed:
+        raise ValueError(f"rescntk here is {this}, expected {computed} as in {path}")
 
 
 def check_client(client: Any) -> None:

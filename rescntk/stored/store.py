@@ -105,7 +105,7 @@ def gram(
     """
     path = Path(path).resolve()
     batches = [_in_numpy(batch) for batch in check_batches(X, Z, head)]
-    here = describe(
+    described = describe(
         network,
         *batches,
         head=head,
@@ -115,7 +115,7 @@ def gram(
         dtype=dtype,
         engine=engine,
     )
-    here |= {"format": FORMAT, "block": check_block(block)}
+    described |= {"format": FORMAT, "block": check_block(block)}
     overwrite = check_flag(overwrite, "overwrite") and path.exists()
     is_new = overwrite or not path.exists()
     if is_new and block > max(_ALWAYS, len(batches[0])):
@@ -124,16 +124,16 @@ def gram(
             f"{max(_ALWAYS, len(batches[0]))}: a block has its full size on disk"
         )
     new = [batch for batch in batches if batch is not None] if overwrite else []
-    _check_begin(here, new, threads, client, progress)
+    _check_begin(described, new, threads, client, progress)
     warn_of_remains(path)
     if is_new:
         try:
-            create(path, here | {"growing": False}, *batches, overwrite=overwrite)
+            create(path, described | {"growing": False}, *batches, overwrite=overwrite)
         except OSError:
             if overwrite or not path.exists():  # else another job has just made the folder
                 raise
     opened = open(path)
-    if different := differences(opened.description, here):
+    if different := differences(opened.description, described):
         raise ValueError(f"{path} holds another computation: {'; '.join(different)}")
     known = dict(zip(("X", "Z"), batches, strict=True))
     return opened._resume(known, threads, client, progress)
@@ -320,8 +320,8 @@ class StoredGram:
             both = SignalList([*X, *new]) if lists else np.concatenate([X, new])
             Z = None if folder.is_symmetric else folder.signals("Z")
             options = {name: folder.description[name] for name in OPTIONS}
-            here = describe(network_of(folder.description), both, Z, **options)
-            grown = folder.description | here
+            described = describe(network_of(folder.description), both, Z, **options)
+            grown = folder.description | described
             _check_begin(grown, [new], threads, client, progress)
             folder.grow(SignalList.of(new) if lists else new, grown["X"])
         return self.resume(threads=threads, client=client, progress=progress)
