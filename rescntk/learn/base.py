@@ -41,21 +41,12 @@ from .passes import (
     PLAN,
     Pass,
     affordable,
+    count_landmarks,
     in_time,
     plan,
     unseen_share,
 )
 from .views import Signals
-
-_ALL_LANDMARKS = 1000
-"""Most signals for which all signals are landmarks by default. Raising it takes more time and
-memory, in proportion to the square. Measured with "fast" on 300 to 900 signals of three sets: with
-half of them as landmarks a fit takes a tenth less, a prediction half, and accuracy falls by 0, .003
-and .014; with a quarter a fit takes half, and accuracy falls by .003, .007 and .018."""
-
-_LANDMARKS = 500
-"""Default number of landmarks of more signals. Raising it is more accurate and takes more time.
-Chosen so that 20000 signals of 100 time points take minutes on two cores."""
 
 _SCORE_FOLDS = 10
 """Folds of the score (`average.LeftOut`). Raising it leaves more cases to each weighting.
@@ -280,24 +271,42 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         return self._at(X).novelty
 
     def contributions(self, X: Array) -> Any:
-        """Return the share of each time point in each decision.
+        """Return the contribution of each time point to each decision.
 
-        A decision is ``intercept_`` plus the sum of its shares, up to rounding errors. A share has
-        the unit of the decision: positive shares speak for the class, or raise the prediction. It
-        includes the neighbourhood of the time point, which the network sees too
-        (docs/guide/explanation.md). Channels have no shares: layers after the first are not
+        A decision is ``intercept_`` plus the sum of its contributions, up to rounding errors. They
+        have the unit of the decision: positive ones speak for the class, or raise the prediction.
+        A contribution includes the neighbourhood of the time point, which the network sees too
+        (docs/guide/explanation.md). Channels have none: layers after the first are not
         linear in them. X and errors are as for `predict`; ``head="equivariant"`` is refused, too.
 
-        Shares are (n_cases, n_outputs, n_timepoints), of images (n_cases, n_outputs, height,
+        Contributions are (n_cases, n_outputs, n_timepoints), of images (n_cases, n_outputs, height,
         width), of lists a list of arrays (n_outputs, n_timepoints_i). n_outputs is the number of
         targets, or of classes: 1 for two classes, of which it is the second.
         """
         signals = self._read_again(X)
-        return self._average.shares(signals)
+        return self._in_units(self._average.shares(signals))
+
+    @property
+    def mean_contributions_(self) -> np.ndarray | None:
+        """Mean contributions of training signals, (n_outputs, n_timepoints): what is usual.
+
+        They are of up to 40 signals, drawn at random, computed at the first use. They are None for
+        lists of signals.
+        """
+        check_is_fitted(self)
+        fitted = self._fitted
+        if fitted.mean_shares is None:
+            fitted.mean_shares = self._average.mean_of_examples()
+        mean = fitted.mean_shares
+        return None if mean is None else self._in_units(mean[None])[0]
+
+    def _in_units(self, shares: Any) -> Any:
+        """Return `Average.shares` in units of the decisions."""
+        return shares
 
     @property
     def _intercept(self) -> np.ndarray:
-        """The mean target of fit, (n_outputs,), to which shares of time points are added."""
+        """The mean target of fit, (n_outputs,), to which contributions are added."""
         check_is_fitted(self)
         return self._fitted.mean_target
 
@@ -330,6 +339,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         used = np.flatnonzero(self.passes_["weight"])[kept]
         small.passes_ = {name: column[used] for name, column in self.passes_.items()}
         small.passes_["weight"] = small._fitted.weights
+        small._fitted.mean_shares = small._average.mean_of_examples()
+        small._fitted.examples = None  # the file of a condensed model is small
         return small
 
     def export(self, path: str | Path) -> None:
@@ -377,19 +388,6 @@ def least_penalty(weights: np.ndarray, dtype: str) -> float:
     column i by :math:`\sqrt{w_i}`.
     """
     return 1e-6 + 4.0 * np.sqrt(weights.max() * weights.sum()) * float(np.finfo(dtype).eps)
-
-
-def count_landmarks(landmarks: Any, n: int) -> int:
-    """Return the number of landmarks among n signals; n if all signals are landmarks."""
-    if landmarks is None:
-        landmarks = "all" if n <= _ALL_LANDMARKS else _LANDMARKS
-    if isinstance(landmarks, str):
-        if landmarks == "all":
-            return n
-        raise ValueError(
-            f"landmarks is {landmarks!r}, expected None, 'all' or an integer of at least 2"
-        )
-    return min(check_integer(landmarks, "landmarks", at_least=2), n)
 
 
 QUICK: dict[str, Any] = {

@@ -324,7 +324,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
 
     @property
     def intercept_(self) -> np.ndarray:
-        """The mean target, to which shares of time points add, with the offsets, (n_outputs,)."""
+        """The mean target with the offsets, to which contributions add, (n_outputs,)."""
         return self._intercept + self.offsets_
 
     def predict_proba(self, X: Array) -> np.ndarray:

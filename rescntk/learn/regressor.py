@@ -260,15 +260,13 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     @property
     def intercept_(self) -> np.ndarray:
-        """The mean target, to which shares of time points add, (n_targets,)."""
+        """The mean target, to which contributions add, (n_targets,)."""
         mean = self._intercept * self._moderate_scale + self._moderate_mean
         return self._unscaled(mean[None]).reshape(-1)
 
-    def contributions(self, X: Array) -> Any:
+    def _in_units(self, shares: Any) -> Any:
         unit = np.ldexp(self._moderate_scale, self._exponents)
-        return each(lambda shares: shares * by_channel(unit, shares), super().contributions(X))
-
-    contributions.__doc__ = ResidualKernelEstimator.contributions.__doc__
+        return each(lambda of_case: of_case * by_channel(unit, of_case), shares)
 
     def _unscaled(self, values: np.ndarray) -> np.ndarray:
         """Return values, (n_cases, n_targets), in units and shape of the targets."""

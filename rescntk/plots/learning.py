@@ -1,4 +1,4 @@
-"""Pictures of rescntk.learn: kernel matrices, weights of passes, and shares of decisions."""
+"""Pictures of rescntk.learn: kernel matrices, weights of passes, and contributions to decisions."""
 
 from __future__ import annotations
 
@@ -154,12 +154,14 @@ def channels(model: Any, ax: Any = None) -> Any:
 def contributions(
     model: Any, X: Any, output: int | None = None, y: Any = None, usual: Any = None
 ) -> Any:
-    """Draw signals, coloured by the share of each time point in a decision.
+    """Draw signals, coloured by the contribution of each time point to a decision.
 
-    Shares above 0, in orange, speak for the class or raise the prediction. Shares below 0 are
-    blue, and 0 is grey. The colours of all signals have one scale. All channels of a signal have
-    the colours of its time points. Titles have the predicted class, the decision, the sum of shares
-    and the intercept.
+    The mean contribution of training signals is subtracted, where the model knows it
+    (``mean_contributions_``): 0, in grey, is as usual. Orange time points speak for the class or
+    raise the prediction, more than usual; blue ones speak against it, or lower it. The colours of
+    all signals have one scale. All channels of a signal have the colours of its time points.
+    Titles have the predicted class, the decision, the sum of the drawn contributions, and the
+    usual decision: the intercept, and the sum of what is subtracted.
 
     Parameters
     ----------
@@ -172,9 +174,9 @@ def contributions(
         the greatest decision, or the first target.
     y : array-like, (n_cases,) or (n_cases, n_targets), optional
         True classes or targets, which the titles have too.
-    usual : array of signals, as long as those of X, optional
-        Signals of all classes, such as the training signals. Their mean shares are subtracted from
-        the shares of each time point, and their sum is added to the intercept: 0 is as usual.
+    usual : array of signals, as long as those of X, or False, optional
+        Signals of all classes, whose mean contributions take the place of
+        ``mean_contributions_``. With False nothing is subtracted.
 
     Returns
     -------
@@ -182,7 +184,7 @@ def contributions(
 
     See Also
     --------
-    rescntk.pixel_shares : Shares of time points in a kernel.
+    rescntk.pixel_shares : Contributions of time points to a kernel.
 
     Examples
     --------
@@ -211,8 +213,10 @@ def contributions(
     if y is not None and len(y := np.asarray(y)) != len(all_shares):
         raise ValueError(f"y has {len(y)} rows, expected {len(all_shares)}: one for each signal")
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
-    if usual is not None:
+    mean = getattr(model, "mean_contributions_", None) if usual is None else None
+    if usual is not None and usual is not False:
         mean = np.mean([*model.contributions(usual)], axis=0)
+    if mean is not None:
         if any(shares.shape != mean.shape for shares in all_shares):
             raise ValueError("usual has signals of another length than X, expected equal lengths")
         all_shares = [shares - mean for shares in all_shares]
@@ -224,7 +228,7 @@ def contributions(
         :, 0
     ]
     most = max(abs(shares[k]).max() for shares, k in zip(all_shares, columns, strict=True)) or 1.0
-    colours = LinearSegmentedColormap.from_list("shares", [BLUE, "#B8B8B8", VERMILION])
+    colours = LinearSegmentedColormap.from_list("contributions", [BLUE, "#B8B8B8", VERMILION])
     drawn = zip(panels, X, all_shares, columns, decisions, strict=True)
     for case, (ax, x, shares, k, decision) in enumerate(drawn):
         points = np.arange(shares.shape[1])
@@ -242,7 +246,8 @@ def contributions(
             segments.set_clim(-most, most)
             ax.add_collection(segments)
         ax.autoscale_view()
-        terms = f"{decision[k]:.3g} = shares {shares[k].sum():.3g} + intercept {intercepts[k]:.3g}"
+        start = f"{'intercept' if mean is None else 'usual'} {intercepts[k]:.3g}"
+        terms = f"{decision[k]:.3g} = contributions {shares[k].sum():.3g} + {start}"
         words = f"{titles[-1 if single else k]} {terms}".replace("-", "−")
         if names is not None:
             best = int(decision[0] > 0) if single else int(decision.argmax())
@@ -253,8 +258,8 @@ def contributions(
         ax.set_title(words, fontsize="small")
         tidy(ax)
     panels[-1].set_xlabel("time point")
-    label = f"share of the {'prediction' if names is None else 'decision'}"
-    label += "" if usual is None else ", less the usual share"
+    label = f"contribution to the {'prediction' if names is None else 'decision'}"
+    label += "" if mean is None else ", less the usual"
     if names is not None and single:
         label += f"\nblue: class {names[0]}, orange: class {names[1]}"
     bar = {"fraction": 0.04, "aspect": 15 * len(panels)}

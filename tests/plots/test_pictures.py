@@ -100,7 +100,7 @@ def test_contributions():
                 assert line.get_clim()[1] == -line.get_clim()[0] == abs(shares[:, k]).max()
             start = "prediction" if names is None else "predicted a: decision for"
             assert ax.get_title().startswith(start)
-            total = f"{share[k].sum() + model.intercept_[k]:.3g} = shares "
+            total = f"{share[k].sum() + model.intercept_[k]:.3g} = contributions "
             assert total.replace("-", "−") in ax.get_title()
     with pytest.raises(ValueError, match="output is 3, expected an integer below 3"):
         plots.contributions(model, X, 3)
@@ -113,17 +113,21 @@ def test_contributions():
     )
     with pytest.raises(ValueError, match="y has 1 rows, expected 2"):
         plots.contributions(model, X, y=["b"])
-    (ax, _) = plots.contributions(model, X, usual=X)  # shares less their mean
-    half = (shares[0, 0] - shares[1, 0]) / 2
-    np.testing.assert_allclose(ax.collections[0].get_array(), half[[0, 1, 1, 2, 2, 3]])
-    total = f"{shares[0, 0].sum():.3g} = shares {half.sum():.3g} + intercept ".replace("-", "−")
-    assert total in ax.get_title()
+    model.mean_contributions_ = 3 * np.mean(shares[:, :1], axis=0)
+    for usual, factor in ((X, 1), (None, 3), (False, 0)):  # less their mean, the model's, nothing
+        (ax, _) = plots.contributions(model, X, usual=usual)
+        less = shares[0, 0] - factor * shares[:, 0].mean(axis=0)
+        np.testing.assert_allclose(ax.collections[0].get_array(), less[[0, 1, 1, 2, 2, 3]])
+        start = f"{'usual' if factor else 'intercept'} {(shares[0, 0] - less).sum():.3g}"
+        total = f"{shares[0, 0].sum():.3g} = contributions {less.sum():.3g} + {start}"
+        assert total.replace("-", "−") in ax.get_title()
     model.contributions = lambda X: shares[:, :1, : len(X) + 1]
     with pytest.raises(ValueError, match="usual has signals of another length than X"):
         plots.contributions(model, X, usual=[*X, X[0]])
     model.contributions = lambda X: shares[:, :1]
     colours = panels[0].figure.axes[-1]
-    assert colours.get_ylabel() == "share of the decision\nblue: class a, orange: class b"
+    label = "contribution to the decision\nblue: class a, orange: class b"
+    assert colours.get_ylabel() == label
 
 
 @pytest.mark.parametrize("signals", [[0, 1, 2, 3, 0], [0, 0, 0]])
