@@ -287,18 +287,18 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         return self._in_units(self._average.shares(signals))
 
     @property
-    def mean_contributions_(self) -> np.ndarray | None:
-        """Mean contributions of training signals, (n_outputs, n_timepoints): what is usual.
+    def usual_contributions_(self) -> np.ndarray | None:
+        """Median contributions of training signals, (n_outputs, n_timepoints).
 
-        They are of up to 40 signals, drawn at random, computed at the first use. They are None for
-        lists of signals.
+        They are of up to 40 signals (or landmarks), drawn at random, computed at the first use.
+        They are None for lists of signals.
         """
         check_is_fitted(self)
         fitted = self._fitted
-        if fitted.mean_shares is None:
-            fitted.mean_shares = self._average.mean_of_examples()
-        mean = fitted.mean_shares
-        return None if mean is None else self._in_units(mean[None])[0]
+        if fitted.usual_shares is None:
+            fitted.usual_shares = self._average.median_shares(fitted.passes[0].training.signals)
+        usual = fitted.usual_shares
+        return None if usual is None else self._in_units(usual[None])[0]
 
     def _in_units(self, shares: Any) -> Any:
         """Return `Average.shares` in units of the decisions."""
@@ -339,8 +339,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         used = np.flatnonzero(self.passes_["weight"])[kept]
         small.passes_ = {name: column[used] for name, column in self.passes_.items()}
         small.passes_["weight"] = small._fitted.weights
-        small._fitted.mean_shares = small._average.mean_of_examples()
-        small._fitted.examples = None  # the file of a condensed model is small
+        known = self._fitted.passes[0].training.signals  # none of a condensed model
+        if (usual := small._average.median_shares(known)) is not None:
+            small._fitted.usual_shares = usual
         return small
 
     def export(self, path: str | Path) -> None:

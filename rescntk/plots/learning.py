@@ -156,12 +156,12 @@ def contributions(
 ) -> Any:
     """Draw signals, coloured by the contribution of each time point to a decision.
 
-    The mean contribution of training signals is subtracted, where the model knows it
-    (``mean_contributions_``): 0, in grey, is as usual. Orange time points speak for the class or
+    The median contribution of training signals is subtracted, where the model knows it
+    (``usual_contributions_``): 0, in grey, is as usual. Orange time points speak for the class or
     raise the prediction, more than usual; blue ones speak against it, or lower it. The colours of
     all signals have one scale. All channels of a signal have the colours of its time points.
-    Titles have the predicted class, the decision, the sum of the drawn contributions, and the
-    usual decision: the intercept, and the sum of what is subtracted.
+    Titles have the predicted class, the decision, the sum of the drawn contributions, and
+    "usual": the intercept, and the sum of what is subtracted.
 
     Parameters
     ----------
@@ -175,8 +175,8 @@ def contributions(
     y : array-like, (n_cases,) or (n_cases, n_targets), optional
         True classes or targets, which the titles have too.
     usual : array of signals, as long as those of X, or False, optional
-        Signals of all classes, whose mean contributions take the place of
-        ``mean_contributions_``. With False nothing is subtracted.
+        Signals of all classes, whose median contributions take the place of
+        ``usual_contributions_``. With False nothing is subtracted.
 
     Returns
     -------
@@ -213,14 +213,14 @@ def contributions(
     if y is not None and len(y := np.asarray(y)) != len(all_shares):
         raise ValueError(f"y has {len(y)} rows, expected {len(all_shares)}: one for each signal")
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
-    mean = getattr(model, "mean_contributions_", None) if usual is None else None
+    median = getattr(model, "usual_contributions_", None) if usual is None else None
     if usual is not None and usual is not False:
-        mean = np.mean([*model.contributions(usual)], axis=0)
-    if mean is not None:
-        if any(shares.shape != mean.shape for shares in all_shares):
+        median = np.median([*model.contributions(usual)], axis=0)
+    if median is not None:
+        if any(shares.shape != median.shape for shares in all_shares):
             raise ValueError("usual has signals of another length than X, expected equal lengths")
-        all_shares = [shares - mean for shares in all_shares]
-        intercepts = intercepts + mean.sum(axis=1)
+        all_shares = [shares - median for shares in all_shares]
+        intercepts = intercepts + median.sum(axis=1)
     single = names is None or len(intercepts) == 1
     titles = ["prediction"] if names is None else [f"decision for class {c}:" for c in names]
     columns = [(0 if single else int(d.argmax())) if output is None else output for d in decisions]
@@ -246,7 +246,7 @@ def contributions(
             segments.set_clim(-most, most)
             ax.add_collection(segments)
         ax.autoscale_view()
-        start = f"{'intercept' if mean is None else 'usual'} {intercepts[k]:.3g}"
+        start = f"{'intercept' if median is None else 'usual'} {intercepts[k]:.3g}"
         terms = f"{decision[k]:.3g} = contributions {shares[k].sum():.3g} + {start}"
         words = f"{titles[-1 if single else k]} {terms}".replace("-", "−")
         if names is not None:
@@ -259,7 +259,7 @@ def contributions(
         tidy(ax)
     panels[-1].set_xlabel("time point")
     label = f"contribution to the {'prediction' if names is None else 'decision'}"
-    label += "" if mean is None else ", less the usual"
+    label += "" if median is None else ", less the usual"
     if names is not None and single:
         label += f"\nblue: class {names[0]}, orange: class {names[1]}"
     bar = {"fraction": 0.04, "aspect": 15 * len(panels)}

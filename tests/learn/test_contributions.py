@@ -37,22 +37,18 @@ def test_shares_and_intercept_add_up_to_decisions(dtype, landmarks, rng, monkeyp
     np.testing.assert_allclose(model.contributions(Z), shares, rtol=0, atol=1e-10)
 
 
-def test_mean_contributions_are_those_of_up_to_40_training_signals(rng):
-    X, y = waves(rng, 50, 3)
-    weights = np.arange(50.0)
-    for n, model in ((30, ResidualKernelClassifier(**ONE)), (50, ResidualKernelRegressor(**ONE))):
-        model.fit(X[:n], 1e9 * y[:n], sample_weight=weights[:n])
-        mean, usual = model.mean_contributions_, model.contributions(X[1:n])
-        expected = np.average(usual, axis=0, weights=weights[1:n])
-        off = np.abs(mean - expected).max() / usual.std(axis=0).max()
-        assert off < (1e-9 if n == 30 else 0.5) and mean.shape == usual.shape[1:]
-        assert (off > 1e-9) == (n == 50)  # 40 of the 49 signals
-        small = model.condense(6)  # its own contributions to the same signals
-        off = np.abs(small.mean_contributions_ - np.average(small.contributions(X[1:n]), axis=0))
-        assert off.max() < 0.5 * usual.std(axis=0).max() and small._fitted.examples is None
+@pytest.mark.parametrize("n", [30, 50])
+def test_usual_contributions_are_medians_of_up_to_40_training_signals(n, rng):
+    X, y = waves(rng, n, 3)
+    for model in (ResidualKernelClassifier(**ONE), ResidualKernelRegressor(**ONE)):
+        parts = model.fit(X, 1e9 * y).contributions(X)
+        small = model.condense(6)
+        for of, several in ((model, parts), (small, small.contributions(X))):
+            off = np.abs(of.usual_contributions_ - np.median(several, axis=0)).max()
+            assert off / several.std() < 1e-9 if n == 30 else 0 < off / several.std() < 0.5
     ragged = [x[:, : 24 - i % 3] for i, x in enumerate(X)]
-    assert ResidualKernelClassifier(**ONE).fit(ragged, y).mean_contributions_ is None
-    assert not hasattr(ResidualKernelClassifier(), "mean_contributions_")
+    assert ResidualKernelClassifier(**ONE).fit(ragged, y).usual_contributions_ is None
+    assert not hasattr(ResidualKernelClassifier(), "usual_contributions_")
 
 
 def test_one_pass_has_the_shares_of_its_kernel(rng):

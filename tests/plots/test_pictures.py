@@ -113,8 +113,8 @@ def test_contributions():
     )
     with pytest.raises(ValueError, match="y has 1 rows, expected 2"):
         plots.contributions(model, X, y=["b"])
-    model.mean_contributions_ = 3 * np.mean(shares[:, :1], axis=0)
-    for usual, factor in ((X, 1), (None, 3), (False, 0)):  # less their mean, the model's, nothing
+    model.usual_contributions_ = 3 * np.mean(shares[:, :1], axis=0)
+    for usual, factor in ((X, 1), (None, 3), (False, 0)):  # less theirs, the model's, nothing
         (ax, _) = plots.contributions(model, X, usual=usual)
         less = shares[0, 0] - factor * shares[:, 0].mean(axis=0)
         np.testing.assert_allclose(ax.collections[0].get_array(), less[[0, 1, 1, 2, 2, 3]])
