@@ -287,7 +287,8 @@ def draw(report: Row) -> Any:
     figure.legend(*handles, loc="outside lower center", ncols=4, fontsize="small", frameon=False)
     base = ", ".join(f"{key} = {value}" for key, value in BASE.items() if key != "head")
     cores = report["machines"]["costs"]["cores"]
-    figure.suptitle(f"numba, GPK and NTK, {cores} cores; else GAP, {base}", fontsize="medium")
+    title = f"Time of a pixel pair and layer: GPK and NTK in one call, {cores} cores"
+    figure.suptitle(f"{title}\nWhere the axis does not say otherwise, {base}", fontsize="medium")
     return figure
 
 

@@ -242,7 +242,7 @@ def text(report: Row) -> str:
         burst_table(report["bursts"]),
         f"Shares of 40 new signals after 60 training signals, means of {SEEDS} draws: decisions "
         "that are right, and signals whose largest contribution, by magnitude, less the usual "
-        "contribution (the median of training signals), lies on the burst.",
+        "contribution (of training signals: the mean over classes of medians), lies on the burst.",
         "## Whether contributions tell what occlusion costs",
         harness.rows_table([occlusion_row(row) for row in report["occlusion"]], (0, 1)),
         f"Test signals, of which each window (of {WINDOWS['GunPoint']} time points of GunPoint, "

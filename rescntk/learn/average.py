@@ -81,7 +81,7 @@ class Average:
     options: dict[str, Any]
     """Options with which kernels are called."""
     usual_shares: np.ndarray | None = None
-    """`median_shares` of the training signals, once they are known."""
+    """`typical_shares` of the training signals, once they are known."""
 
     def at(
         self, X: Signals, visit: Callable[[FittedPass, np.ndarray], None] | None = None
@@ -142,16 +142,24 @@ class Average:
         means = [np.tensordot(weights, np.array(of_passes), 1) for weights, of_passes in pairs]
         return np.array(means) if isinstance(X, np.ndarray) else means
 
-    def median_shares(self, X: Signals) -> np.ndarray | None:
+    def typical_shares(
+        self, X: Signals, labels_of: Callable[[np.ndarray], np.ndarray] | None
+    ) -> np.ndarray | None:
         """Return median `shares` of signals, (n_outputs, n_timepoints); None for lists.
 
-        Means follow single signals: the largest contribution less the mean was on the burst that
-        decides in .23 of the signals of a draw, less the median in .98 (benchmarks/estimators.py).
+        With `labels_of`, which returns the class of each row of decisions, the mean over classes of
+        medians. Means in place of medians follow single signals: the largest contribution less the
+        mean was on the burst that decides in .23 of the signals of a draw, less the median in .95
+        (benchmarks/estimators.py: periods 4 and 8, 100 points).
         """
         if not isinstance(X, np.ndarray):
             return None
         drawn = np.random.default_rng(0).permutation(len(X))[:_EXAMPLES]
-        return cast(np.ndarray, np.median(self.shares(X[drawn]), axis=0))
+        shares = self.shares(X[drawn])
+        decisions = shares.sum(axis=tuple(range(2, shares.ndim))) + self.mean_target
+        labels = np.zeros(len(shares)) if labels_of is None else labels_of(decisions)
+        medians = [np.median(shares[labels == k], axis=0) for k in np.unique(labels)]
+        return cast(np.ndarray, np.mean(medians, axis=0))
 
     def kernel_matrix(self, X: Signals) -> np.ndarray:
         """Return the mean kernel of X with the training signals, (n_cases, n_training)."""

@@ -288,15 +288,17 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
 
     @property
     def usual_contributions_(self) -> np.ndarray | None:
-        """Median contributions of training signals, (n_outputs, n_timepoints).
+        """Contributions of a usual signal, (n_outputs, n_timepoints).
 
-        They are of up to 40 signals (or landmarks), drawn at random, computed at the first use.
-        They are None for lists of signals.
+        Medians over training signals; of a classifier the mean over classes of medians. They are of
+        up to 40 signals (or landmarks), drawn at random, computed at the first use. They are None
+        for lists of signals.
         """
         check_is_fitted(self)
         fitted = self._fitted
         if fitted.usual_shares is None:
-            fitted.usual_shares = self._average.median_shares(fitted.passes[0].training.signals)
+            signals = fitted.passes[0].training.signals
+            fitted.usual_shares = self._average.typical_shares(signals, self._labels)
         usual = fitted.usual_shares
         return None if usual is None else self._in_units(usual[None])[0]
 
@@ -340,7 +342,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         small.passes_ = {name: column[used] for name, column in self.passes_.items()}
         small.passes_["weight"] = small._fitted.weights
         known = self._fitted.passes[0].training.signals  # none of a condensed model
-        if (usual := small._average.median_shares(known)) is not None:
+        if (usual := small._average.typical_shares(known, self._labels)) is not None:
             small._fitted.usual_shares = usual
         return small
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..validation import check_integer
+from ..validation import check_flag, check_integer
 from .style import BLUE, VERMILION, axes, check_drawn, check_named, figure, shown_name, tidy
 
 _MEASURED = ("weight", "error", "seconds", "penalty")
@@ -152,11 +152,11 @@ def channels(model: Any, ax: Any = None) -> Any:
 
 
 def contributions(
-    model: Any, X: Any, output: int | None = None, y: Any = None, usual: Any = None
+    model: Any, X: Any, output: int | None = None, y: Any = None, usual: bool = True
 ) -> Any:
     """Draw signals, coloured by the contribution of each time point to a decision.
 
-    The median contribution of training signals is subtracted, where the model knows it
+    The contributions of a usual signal are subtracted, where the model knows them
     (``usual_contributions_``): 0, in grey, is as usual. Orange time points speak for the class or
     raise the prediction, more than usual; blue ones speak against it, or lower it. The colours of
     all signals have one scale. All channels of a signal have the colours of its time points.
@@ -174,9 +174,8 @@ def contributions(
         the greatest decision, or the first target.
     y : array-like, (n_cases,) or (n_cases, n_targets), optional
         True classes or targets, which the titles have too.
-    usual : array of signals, as long as those of X, or False, optional
-        Signals of all classes, whose median contributions take the place of
-        ``usual_contributions_``. With False nothing is subtracted.
+    usual : bool, default True
+        Whether ``usual_contributions_`` are subtracted.
 
     Returns
     -------
@@ -213,14 +212,12 @@ def contributions(
     if y is not None and len(y := np.asarray(y)) != len(all_shares):
         raise ValueError(f"y has {len(y)} rows, expected {len(all_shares)}: one for each signal")
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
-    median = getattr(model, "usual_contributions_", None) if usual is None else None
-    if usual is not None and usual is not False:
-        median = np.median([*model.contributions(usual)], axis=0)
-    if median is not None:
-        if any(shares.shape != median.shape for shares in all_shares):
-            raise ValueError("usual has signals of another length than X, expected equal lengths")
-        all_shares = [shares - median for shares in all_shares]
-        intercepts = intercepts + median.sum(axis=1)
+    centre = None
+    if check_flag(usual, "usual"):
+        centre = getattr(model, "usual_contributions_", None)
+    if centre is not None:
+        all_shares = [shares - centre for shares in all_shares]
+        intercepts = intercepts + centre.sum(axis=1)
     single = names is None or len(intercepts) == 1
     titles = ["prediction"] if names is None else [f"decision for class {c}:" for c in names]
     columns = [(0 if single else int(d.argmax())) if output is None else output for d in decisions]
@@ -246,8 +243,9 @@ def contributions(
             segments.set_clim(-most, most)
             ax.add_collection(segments)
         ax.autoscale_view()
-        start = f"{'intercept' if median is None else 'usual'} {intercepts[k]:.3g}"
-        terms = f"{decision[k]:.3g} = contributions {shares[k].sum():.3g} + {start}"
+        start = intercepts[k] if abs(intercepts[k]) > 5e-4 * abs(decision[k]) else 0.0
+        name = "intercept" if centre is None else "usual"
+        terms = f"{decision[k]:.3g} = contributions {shares[k].sum():.3g} + {name} {start:.3g}"
         words = f"{titles[-1 if single else k]} {terms}".replace("-", "−")
         if names is not None:
             best = int(decision[0] > 0) if single else int(decision.argmax())
@@ -259,7 +257,7 @@ def contributions(
         tidy(ax)
     panels[-1].set_xlabel("time point")
     label = f"contribution to the {'prediction' if names is None else 'decision'}"
-    label += "" if median is None else ", less the usual"
+    label += "" if centre is None else ", less the usual"
     if names is not None and single:
         label += f"\nblue: class {names[0]}, orange: class {names[1]}"
     bar = {"fraction": 0.04, "aspect": 15 * len(panels)}
