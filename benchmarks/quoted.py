@@ -164,8 +164,13 @@ def sentences() -> dict[str, list[tuple]]:
             (
                 "the median correlation along a signal is ${:.2f}$. On GunPoint (a hand that "
                 "draws a gun, or points) it is ${:.2f}$",
-                *(printed("which_part_decides", rf"{name} +correlation (-?[\d.]+)")
+                *(printed("which_part_decides", rf"{name}, less the usual +correlation (-?[\d.]+)")
                   for name in ("patterns, class 0", "GunPoint")),
+            ),
+            (
+                "the largest contribution is there in {:.0f} of 40 strokes, and in {:.0f} of 40 if",
+                *(printed("what_the_model_has_learned", rf"{kind}: the largest .* in (\d+) of 40")
+                  for kind in ("less the usual ones", "as they are")),
             ),
         ],
         "docs/guide/drift.md": [

@@ -70,7 +70,7 @@ the two threads wait for each other, up to a hundred times as long."""
 
 
 class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
-    """Average the decisions of several passes over the signals."""
+    """Average the decisions of several views of the signals."""
 
     _fitted: Average
     best_score_: float
@@ -263,8 +263,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     def novelty(self, X: Array) -> np.ndarray:
         """Return how unlike the training signals some signals are, (n_cases,).
 
-        About 1 for signals like them, larger far from them. It is the variance of a pass' Gaussian
-        process, divided by its mean at training signals that are left out. The mean over passes is
+        About 1 for signals like them, larger far from them. It is the variance of a view's Gaussian
+        process, divided by its mean at training signals (leave-one-out). The mean over views is
         geometric, with the inverses of their leave-one-out errors as weights. X and errors are as
         for `predict`.
         """
@@ -315,10 +315,10 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     def condense(
         self, n_signals: int, *, max_iterations: int = 30, progress: bool = False
     ) -> ResidualKernelEstimator:
-        """Return an estimator whose passes keep a few learned signals in place of all signals.
+        """Return an estimator whose views keep a few learned signals in place of all signals.
 
         It is fitted, of the same class and parameters, and predicts like this one: in less time,
-        from a smaller file (docs/guide/condensed_models.md). Passes that have nine tenths of the
+        from a smaller file (docs/guide/condensed_models.md). Views that carry 90 % of the
         weight are kept. Each learns signals of its view (`rescntk.regression.learn_signals`).
         Probabilities, novelty, contributions and intervals come from the learned signals. Ratios
         of weights, scores and calibration are the full model's.
@@ -326,12 +326,12 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         Parameters
         ----------
         n_signals : int
-            Learned signals of each pass, fewer than the model keeps. Two for each class, or a tenth
+            Learned signals of each view, fewer than the model keeps. Two for each class, or a tenth
             of the signals, are a good start.
         max_iterations : int, default 30
-            Iterations of the optimizer for each pass. Raising it comes closer to the full model.
+            Iterations of the optimizer for each view. Raising it comes closer to the full model.
         progress : bool, default False
-            Whether to report passes to stderr.
+            Whether to report views to stderr.
         """
         check_is_fitted(self)
         small = copy.copy(self)
@@ -361,7 +361,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     """Function that returns the class of each row of decisions; None for numbers."""
 
     def kernel_matrix(self, X: Array) -> np.ndarray:
-        """Return the mean kernel of signals with the fitted signals, by the weights of the passes.
+        """Return the mean kernel of signals with the fitted signals, by the weights of the views.
 
         X and errors are as for `predict`. The columns of the matrix (m_cases, n_cases) are in the
         order of the signals of `fit`; signals of weight 0 have no column. With landmarks it is

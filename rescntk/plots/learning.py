@@ -1,4 +1,4 @@
-"""Pictures of rescntk.learn: kernel matrices, weights of passes, and contributions to decisions."""
+"""Pictures of rescntk.learn: kernel matrices, weights of views, and contributions to decisions."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
 
 
 def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
-    """Draw the weight of each pass as a bar, the largest on top, with its leave-one-out error.
+    """Draw the weight of each view as a bar, the largest on top, with its leave-one-out error.
 
     Parameters
     ----------
     passes : mapping
-        ``passes_`` of a classifier or regressor. Settings in which passes differ name their bars.
+        ``passes_`` of a classifier or regressor. Settings in which views differ name their bars.
     ax : matplotlib Axes, by default those of a new figure; returned
 
     Examples
@@ -95,8 +95,8 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     ax = axes(ax, (6.4, 0.8 + 0.5 * len(names)))
     bars = ax.barh(places, weights, color=BLUE, height=0.4)
     ax.bar_label(bars, [f"error {error:.3g}" for error in errors], padding=4)
-    ax.set_title("Passes by weight, with their errors at signals left out", fontsize="medium")
-    ax.set(xlabel="weight of a pass", xlim=(0, 1.3 * weights.max()), ylim=(len(names) - 0.6, -0.8))
+    ax.set_title("Views by weight, with their leave-one-out errors", fontsize="medium")
+    ax.set(xlabel="weight of a view", xlim=(0, 1.3 * weights.max()), ylim=(len(names) - 0.6, -0.8))
     ax.set_yticks(places - 0.4, names, ha="left")  # a pass's name is above its bar
     ax.tick_params(axis="y", length=0, pad=-4)
     ax.spines[["top", "right"]].set_visible(False)
