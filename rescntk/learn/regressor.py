@@ -79,6 +79,22 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     verbose : int, default 0
         Not 0: print how long the views will take, and a line after each.
 
+    Attributes
+    ----------
+    intercept_ : ndarray, (n_targets,)
+        The mean target of `fit`, to which `contributions` add.
+    passes_, channel_metric_, channel_relevance_, fold_relevance_, channel_names_
+    n_channels_, n_timepoints_, fit_seconds_
+        As for `ResidualKernelClassifier`. Errors are in units of the targets' variances.
+    best_score_ : float
+        R² over all targets of leave-one-out predictions, as for `ResidualKernelClassifier`.
+    best_score_error_ : float
+        Standard error of `best_score_`: 1.5 times what independent squared errors would have.
+    blocked_score_ : float
+        The same where tenths of the signals, in the order of `X`, are left out in turn.
+    target_mean_, target_scale_ : ndarray, (n_targets,)
+        Means and standard deviations by which targets are standardized; 1 for a constant target.
+
     Other Parameters
     ----------------
     max_length : int or sequence, optional
@@ -108,22 +124,6 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     penalty : float or sequence, optional
         Penalty of ridge regression, of several the one of least leave-one-out error. Defaults to
         a grid from the smallest stable value to 10.
-
-    Attributes
-    ----------
-    intercept_ : ndarray, (n_targets,)
-        The mean target of `fit`, to which `contributions` add.
-    passes_, channel_metric_, channel_relevance_, fold_relevance_, channel_names_
-    n_channels_, n_timepoints_, fit_seconds_
-        As for `ResidualKernelClassifier`. Errors are in units of the targets' variances.
-    best_score_ : float
-        R² over all targets of leave-one-out predictions, as for `ResidualKernelClassifier`.
-    best_score_error_ : float
-        Standard error of `best_score_`: 1.5 times what independent squared errors would have.
-    blocked_score_ : float
-        The same where tenths of the signals, in the order of `X`, are left out in turn.
-    target_mean_, target_scale_ : ndarray, (n_targets,)
-        Means and standard deviations by which targets are standardized; 1 for a constant target.
 
     See Also
     --------
