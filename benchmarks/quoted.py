@@ -5,6 +5,7 @@ against the data. A number in a sentence is a field of SENTENCES, which says whe
 in a table. A table of a page that has the header of such a table has its rows.
 """
 
+import itertools
 import json
 import re
 from functools import cache
@@ -245,6 +246,16 @@ def sentences() -> dict[str, list[tuple]]:
             (f"| {name} | {{:.0f}} % | {{:.0f}} % |", *covered(name))
             for name in ("Covid3Month", "CardanoSentiment", "Tecator")
         ],
+        "docs/theory/found_here.md": [
+            (
+                "measured minus predicted is −{:.3f} in the mean over {:.0f} points, {:.3f} in the "
+                "root mean square, with standard errors of {:.3f}",
+                *(printed("what_is_learned_first", pattern) for pattern in (
+                    r"predicted share -([\d.]+)", r"(\d+) points: measured",
+                    r"([\d.]+) in the root mean square", r"error of a point ([\d.]+)",
+                )),
+            ),
+        ],
         "docs/guide/finite_networks.md": [
             (
                 "figure 3a takes {:.0f} minutes, figure 1b {:.0f}, figure 1c {:.0f}",
@@ -390,8 +401,9 @@ def _rows(block: str) -> str:
 
 
 def pages() -> dict[str, Path]:
-    """Return the README and the guide by name."""
-    paths = [ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md"))]
+    """Return the README, the guide and the theory by name."""
+    folders = (sorted((ROOT / "docs" / name).glob("*.md")) for name in ("guide", "theory"))
+    paths = [ROOT / "README.md", *itertools.chain(*folders)]
     return {path.relative_to(ROOT).as_posix(): path for path in paths}
 
 

@@ -133,7 +133,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         landmarks = None if m == n else np.sort(generator.permutation(n)[:m])
         report = partial(say, stream="stdout") if self.verbose else None
         if report:
-            report(f"rescntk: {len(passes)} passes over {n} signals")
+            report(f"rescntk: {len(passes)} views of {n} signals")
         least = least_penalty(cases.weights, options["dtype"])
         with threadpool_limits(threads, "blas"):
             self._fitted, left_out = fit_average(

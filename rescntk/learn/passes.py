@@ -371,7 +371,7 @@ def in_time(
         begin = time.perf_counter()
         if done and (begin - start) * (1 + work / done) > limit:
             if report:
-                report(line + "left out, out of time")
+                report(line + "dropped, out of time")
             continue
         yield next_pass
         done += work
