@@ -7,6 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -288,11 +289,10 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
 
     @property
     def usual_contributions_(self) -> np.ndarray | None:
-        """Contributions of a usual signal, (n_outputs, n_timepoints).
+        """Contributions of a usual signal, (n_outputs, n_timepoints); None for lists of signals.
 
-        Medians over training signals; of a classifier the mean over classes of medians. They are of
-        up to 40 signals (or landmarks), drawn at random, computed at the first use. They are None
-        for lists of signals.
+        Medians over up to 40 training signals, or landmarks, drawn at random; of a classifier the
+        mean over classes of medians. They are computed at the first use.
         """
         check_is_fitted(self)
         fitted = self._fitted
@@ -341,9 +341,10 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         used = np.flatnonzero(self.passes_["weight"])[kept]
         small.passes_ = {name: column[used] for name, column in self.passes_.items()}
         small.passes_["weight"] = small._fitted.weights
-        known = self._fitted.passes[0].training.signals  # none of a condensed model
-        if (usual := small._average.typical_shares(known, self._labels)) is not None:
-            small._fitted.usual_shares = usual
+        with suppress(ValueError):  # "equivariant" and "cuda" have no contributions
+            known = self._fitted.passes[0].training.signals  # none of a condensed model
+            usual = small._average.typical_shares(known, self._labels)
+            small._fitted.usual_shares = small._fitted.usual_shares if usual is None else usual
         return small
 
     def export(self, path: str | Path) -> None:
