@@ -287,7 +287,8 @@ def draw(report: Row) -> Any:
     figure.legend(*handles, loc="outside lower center", ncols=4, fontsize="small", frameon=False)
     base = ", ".join(f"{key} = {value}" for key, value in BASE.items() if key != "head")
     cores = report["machines"]["costs"]["cores"]
-    figure.suptitle(f"numba, GPK and NTK, {cores} cores; else GAP, {base}", fontsize="medium")
+    title = f"Time of a pixel pair and layer: GPK and NTK in one call, {cores} cores"
+    figure.suptitle(f"{title}\nWhere the axis does not say otherwise, {base}", fontsize="medium")
     return figure
 
 
@@ -308,7 +309,7 @@ def race_table(races: Sequence[Row], engines: Sequence[str]) -> list[str]:
             size = " × ".join(map(str, np.atleast_1d(d)))
             rows.append((head, size, q, *microseconds[0], engine, *microseconds[1], *gains))
     header = (
-        "head", "d", "q", "peer float64", "peer float32", "engine", *DTYPES,
+        "head", "d", "q", "baseline float64", "baseline float32", "engine", *DTYPES,
         "gain float64", "gain float32",
     )  # fmt: skip
     return harness.table(header, rows, left=(0, 5))
@@ -323,7 +324,7 @@ def table(report: Row) -> str:
         f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}; "
         f"neural-tangents 0.6.5 on JAX 0.4.35. Medians of {ROUNDS} interleaved rounds, each at "
         "its best batch.",
-        "Columns: microseconds; gain: how many times faster than the better peer.",
+        "Columns: microseconds; gain: how many times faster than the baseline's better time.",
         race_table(report["races"], [name for name in engines if name != "peer"]),
         f"{of_costs['processor']}, {of_costs['cores']} cores. Nanoseconds per pixel pair and "
         "layer of numba, all threads together, d = 100, q = 3; the picture has other sizes:",

@@ -1,14 +1,15 @@
-"""Measure estimators under drift, the places of shares, and the time of a prediction.
+"""Measure estimators under drift, the places of contributions, and the time of a prediction.
 
     python benchmarks/estimators.py [--part PART …] [--quick]
 
 drift: the level of each channel of new signals moves by half a deviation, up or down. The signals
-are simulated plants, and the test parts of the eight sets. bursts: whether the largest share of a
-decision lies on the burst that decides. occlusion: the same question to signals of GunPoint, which
-nobody made: each window in turn becomes a straight line. latency: one prediction of one signal. All
-take half an hour of a core.
+are simulated plants, and the test parts of the eight sets. bursts: whether the largest contribution
+to a decision, less the usual one, lies on the burst that decides. occlusion: the same question to
+signals that nobody made: each window in turn becomes a straight line. latency: one prediction of
+one signal. All take half an hour of a core.
 """
 
+import itertools
 import os
 import time
 import warnings
@@ -31,8 +32,8 @@ DRAWS = 2
 DIRECTIONS = 3
 """Draws of the directions in which levels drift, for each draw of signals."""
 
-WINDOW = 15
-"""Time points of GunPoint, of 150, that become a straight line."""
+WINDOWS = {"GunPoint": 15, "ItalyPowerDemand": 3}
+"""Sets of two classes, and the time points of a window that becomes a straight line."""
 
 SIZES = (50, 200, 800)
 """Training signals of the predictions that are timed."""
@@ -82,9 +83,9 @@ def drift(quick: bool) -> list[Row]:
 
 
 def bursts(quick: bool) -> list[Row]:
-    """Return, for each draw, shares of new signals that are right, and on whose burst a share is.
+    """Return, for each draw, shares of new signals that are right, and "on the burst".
 
-    The largest share, by magnitude, of the class that is answered.
+    The largest contribution to the answer, by magnitude, less the usual one, is on the burst.
     """
     rows = []
     for name, burst in simulated.BURSTS.items():
@@ -93,9 +94,10 @@ def bursts(quick: bool) -> list[Row]:
                 rng = np.random.default_rng(seed)
                 X, y, places = simulated.bursts(rng, 100, burst)
                 model = fitted(method, X[:60], y[:60])
-                found, answers = model.contributions(X[60:]), model.predict(X[60:])
-                outputs = answers if found.shape[1] > 1 else np.zeros(40, int)
-                largest = np.abs(found[np.arange(40), outputs]).argmax(axis=1) - places[60:]
+                parts = model.contributions(X[60:]) - model.usual_contributions_
+                answers = model.predict(X[60:])
+                outputs = answers if parts.shape[1] > 1 else np.zeros(40, int)
+                largest = np.abs(parts[np.arange(40), outputs]).argmax(axis=1) - places[60:]
                 hits, right = (largest >= 0) & (largest < burst.width), answers == y[60:]
                 by_class = [float(hits[y[60:] == k].mean()) for k in np.unique(y)]
                 row = {"signals": name, "method": method, "seed": seed, "right": right.mean()}
@@ -107,25 +109,36 @@ def bursts(quick: bool) -> list[Row]:
 
 
 def occlusion(quick: bool) -> list[Row]:
-    """Return how often the window of the largest share is the window whose loss costs most."""
-    X, y, Z, truth = signals("GunPoint")
-    Z, truth, rows = Z[: 6 if quick else 60], truth[: 6 if quick else 60], []
-    for method in EFFORTS:
+    """Return how often the window of the largest contribution is the one whose loss costs most.
+
+    Contributions are less the usual ones, or whole. Correlations, over the windows of a signal, are
+    of a window's sum of contributions for the class answered, and its loss.
+    """
+    rows = []
+    for name, method in itertools.product(WINDOWS, EFFORTS):
+        width, (X, y, Z, truth) = WINDOWS[name], signals(name)
+        Z, truth = Z[: 6 if quick else 60], truth[: 6 if quick else 60]
         model = fitted(method, X, y)
         decisions = model.decision_function(Z)
         losses = []
-        for start in range(0, Z.shape[2], WINDOW):
-            changed, end = Z.copy(), start + WINDOW
+        for start in range(0, Z.shape[2], width):
+            changed, end = Z.copy(), start + width
             ends = Z[:, :, [max(start - 1, 0), min(end, Z.shape[2] - 1)]]
-            ramp = np.linspace(0, 1, WINDOW)
+            ramp = np.linspace(0, 1, width)
             changed[:, :, start:end] = ends[:, :, :1] * (1 - ramp) + ends[:, :, 1:] * ramp
             losses.append((decisions - model.decision_function(changed)) * np.sign(decisions))
-        place = np.abs(model.contributions(Z)[:, 0]).argmax(axis=1) // WINDOW
         order = np.argsort(-np.array(losses), axis=0)
-        first = [float(np.mean((order[:k] == place).any(axis=0))) for k in (1, 3)]
-        row = {"method": method, "signals": len(Z), "windows": len(losses)}
+        row = {"set": name, "method": method, "signals": len(Z), "windows": len(losses)}
         row |= {"right": float(np.mean(model.predict(Z) == truth))}
-        rows.append(row | {"costs most": first[0], "among three": first[1]})
+        whole = model.contributions(Z)[:, 0]
+        for kind, parts in (("", whole - model.usual_contributions_[0]), ("whole: ", whole)):
+            place = np.abs(parts).argmax(axis=1) // width
+            for label, k in (("costs most", 1), ("among three", 3)):
+                row[kind + label] = float(np.mean((order[:k] == place).any(axis=0)))
+            sums = parts.reshape(len(Z), -1, width).sum(axis=2) * np.sign(decisions)[:, None]
+            pairs = zip(sums, np.transpose(losses), strict=True)
+            row[kind + "correlation"] = float(np.median([np.corrcoef(*p)[0, 1] for p in pairs]))
+        rows.append(row)
     return rows
 
 
@@ -211,24 +224,33 @@ def burst_table(rows: list[Row]) -> list[str]:
     return harness.table(header, lines)
 
 
+def occlusion_row(row: Row) -> Row:
+    """Return a row of the table, with what chance finds beside what contributions find."""
+    shown = {k: f"{x:.2f}" if isinstance(x, float) else x for k, x in row.items()}
+    for label, k in (("costs most", 1), ("among three", 3)):
+        shown[label] += f" (chance {k / row['windows']:.2f})"
+    return shown
+
+
 def text(report: Row) -> str:
     """Return the page of the results."""
     return harness.page(
-        "# Drift, shares and the time of one prediction",
+        "# Drift, contributions and the time of one prediction",
         "## Drift",
         *drift_parts(report["drift"]),
-        "## Whether the largest share lies on the burst",
+        "## Whether the largest contribution lies on the burst",
         burst_table(report["bursts"]),
         f"Shares of 40 new signals after 60 training signals, means of {SEEDS} draws: decisions "
-        "that are right, and signals whose largest share, by magnitude, lies on the burst.",
-        "## Whether shares tell what occlusion costs",
-        harness.rows_table([
-            {name: f"{x:.2f}" if isinstance(x, float) else x for name, x in row.items()}
-            for row in report["occlusion"]
-        ], (0,)),
-        f"GunPoint: test signals, of which each window of {WINDOW} time points was replaced by a "
-        "straight line. “Costs most”: the window of the largest share is the window whose loss "
-        "costs the decision most. “Among three”: or second or third.",
+        "that are right, and signals whose largest contribution, by magnitude, less the usual "
+        "contribution (of training signals: the mean over classes of medians), lies on the burst.",
+        "## Whether contributions tell what occlusion costs",
+        harness.rows_table([occlusion_row(row) for row in report["occlusion"]], (0, 1)),
+        f"Test signals, of which each window (of {WINDOWS['GunPoint']} time points of GunPoint, "
+        f"{WINDOWS['ItalyPowerDemand']} of ItalyPowerDemand) was replaced by a straight line. "
+        "“Costs most”: the window of the largest contribution, by magnitude, is the window whose "
+        "loss costs the decision most. “Among three”: or second or third. “Correlation”: median "
+        "over signals of the correlation, over windows, of contributions to the class answered and "
+        "costs. Contributions are less the usual ones; “whole”: not.",
         "## One prediction",
         harness.table(
             ("training signals", "ms", "MB", "load"),

@@ -5,6 +5,7 @@ against the data. A number in a sentence is a field of SENTENCES, which says whe
 in a table. A table of a page that has the header of such a table has its rows.
 """
 
+import itertools
 import json
 import re
 from functools import cache
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 RULE = re.compile(r"\|[-:| ]+\|")
-KEYS = ("d", "q", "n", "engine", "landmarks", "head", "")
+KEYS = ("d", "q", "n", "engine", "landmarks", "head", "method", "")
 """Columns that name a row beside the first column, wherever a table has them."""
 
 
@@ -164,8 +165,13 @@ def sentences() -> dict[str, list[tuple]]:
             (
                 "the median correlation along a signal is ${:.2f}$. On GunPoint (a hand that "
                 "draws a gun, or points) it is ${:.2f}$",
-                *(printed("which_part_decides", rf"{name} +correlation (-?[\d.]+)")
+                *(printed("which_part_decides", rf"{name}, less the usual +correlation (-?[\d.]+)")
                   for name in ("patterns, class 0", "GunPoint")),
+            ),
+            (
+                "the largest contribution is there in {:.0f} of 40 strokes, and in {:.0f} of 40 if",
+                *(printed("what_the_model_has_learned", rf"{kind}: the largest .* in (\d+) of 40")
+                  for kind in ("less the usual ones", "as they are")),
             ),
         ],
         "docs/guide/drift.md": [
@@ -239,6 +245,16 @@ def sentences() -> dict[str, list[tuple]]:
         "docs/guide/regression.md": [
             (f"| {name} | {{:.0f}} % | {{:.0f}} % |", *covered(name))
             for name in ("Covid3Month", "CardanoSentiment", "Tecator")
+        ],
+        "docs/theory/found_here.md": [
+            (
+                "measured minus predicted is −{:.3f} in the mean over {:.0f} points, {:.3f} in the "
+                "root mean square, with standard errors of {:.3f}",
+                *(printed("what_is_learned_first", pattern) for pattern in (
+                    r"predicted share -([\d.]+)", r"(\d+) points: measured",
+                    r"([\d.]+) in the root mean square", r"error of a point ([\d.]+)",
+                )),
+            ),
         ],
         "docs/guide/finite_networks.md": [
             (
@@ -385,8 +401,9 @@ def _rows(block: str) -> str:
 
 
 def pages() -> dict[str, Path]:
-    """Return the README and the guide by name."""
-    paths = [ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md"))]
+    """Return the README, the guide and the theory by name."""
+    folders = (sorted((ROOT / "docs" / name).glob("*.md")) for name in ("guide", "theory"))
+    paths = [ROOT / "README.md", *itertools.chain(*folders)]
     return {path.relative_to(ROOT).as_posix(): path for path in paths}
 
 

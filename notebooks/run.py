@@ -1,8 +1,13 @@
-"""Run the notebooks as a check, all or those named; with --write, keep their outputs."""
+"""Run the notebooks as a check, all or those named; with --write, keep their outputs.
+
+The outputs are of the notebook's own sizes. Texts that cells print with the sizes of `SMALL` are kept
+in the cells' metadata, as "small": tests compare their numbers with a run.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -134,6 +139,50 @@ def resize(notebook: nbformat.NotebookNode, sizes: Mapping[str, Any]) -> None:
     cell.source += "".join(f"\n{name} = {value!r}" for name, value in sizes.items())
 
 
+NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+
+MACHINE = re.compile(
+    r"\d[\d.]*\s*(?:s|ms|minutes|MB|million points a second)\b|<[\w.]+ at 0x\w+>|/[\w/.]+"
+)
+"""Texts that differ from machine to machine: times, memory, addresses, paths."""
+
+LEAST = 1e-6
+"""Numbers below it, by magnitude, are rounding errors or sums of them. Raising it compares less."""
+
+
+def texts(cell: nbformat.NotebookNode) -> str:
+    """Return the text that a cell printed or returned, without pictures."""
+    parts = []
+    for output in cell.get("outputs", ()):
+        data = output.get("data", {})
+        plain = "" if "image/png" in data else data.get("text/plain", "")
+        parts.append(output.get("text") or data.get("text/markdown") or plain)
+    return "\n".join(filter(None, parts))
+
+
+def differences(one: str, other: str) -> list[tuple[str, str]]:
+    """Return the pairs of numbers in two printed texts that differ by more than rounding.
+
+    Integers are equal. Other numbers differ by at most one unit of their last digit. Numbers below
+    `LEAST`, and what `MACHINE` finds, may differ. Different counts of numbers are one difference.
+    """
+    left, right = (NUMBER.findall(MACHINE.sub("", text)) for text in (one, other))
+    if len(left) != len(right):
+        return [(one, other)]
+    return [pair for pair in zip(left, right, strict=True) if not _same(*pair)]
+
+
+def _same(one: str, other: str) -> bool:
+    left, right = (float(number.replace("−", "-")) for number in (one, other))
+    units = [
+        10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
+        for digits, _, power in (number.partition("e") for number in (one, other))
+    ]
+    whole = not re.search("[.e]", one + other)
+    near = abs(left - right) <= (0 if whole else 1.001 * max(units))
+    return near or max(abs(left), abs(right)) < LEAST
+
+
 def _pass_on_stderr(output: nbformat.NotebookNode) -> bool:
     """Print an output on stderr and return True, or return False for any other output.
 
@@ -145,6 +194,15 @@ def _pass_on_stderr(output: nbformat.NotebookNode) -> bool:
     return True
 
 
+def keep(notebook: nbformat.NotebookNode, small: nbformat.NotebookNode | None) -> None:
+    """Put the texts of a run with small sizes into the metadata of a notebook's cells."""
+    for cell, other in zip(notebook.cells, (small or notebook).cells, strict=True):
+        cell.metadata.pop("execution", None)  # times of day, different on every run
+        cell.metadata.pop("small", None)
+        if small is not None and texts(other):
+            cell.metadata["small"] = MACHINE.sub("…", texts(other))
+
+
 def main() -> None:
     """Run notebooks in the order of their names, and print the seconds that each took."""
     names = [name for name in sys.argv[1:] if name != "--write"]
@@ -154,8 +212,8 @@ def main() -> None:
         notebook = run(path)
         print(f"{path.name}: {time.perf_counter() - start:.0f} s")
         if "--write" in sys.argv[1:]:
-            for cell in notebook.cells:
-                cell.metadata.pop("execution", None)  # times of day, different on every run
+            small = run(path, SMALL[path.stem]) if path.stem in SMALL else None
+            keep(notebook, small)
             nbformat.write(notebook, path)
 
 

@@ -20,9 +20,9 @@ from ..network import BASIC_FIELDS
 from ..progress import announced
 from ..validation import check_choice
 from .geometry import longest_reach, receptive_reach
-from .protocol import Engine, Request, ScaledKernel
+from .protocol import Engine, Request
 
-__all__ = ["ENGINES", "NAMES", "Engine", "Request", "ScaledKernel", "available", "choose"]
+__all__ = ["available"]
 
 _ANNOUNCE_AFTER = 1.0
 """Seconds after which the compilation of an engine is announced.

@@ -7,6 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,21 +42,12 @@ from .passes import (
     PLAN,
     Pass,
     affordable,
+    count_landmarks,
     in_time,
     plan,
     unseen_share,
 )
 from .views import Signals
-
-_ALL_LANDMARKS = 1000
-"""Most signals for which all signals are landmarks by default. Raising it takes more time and
-memory, in proportion to the square. Measured with "fast" on 300 to 900 signals of three sets: with
-half of them as landmarks a fit takes a tenth less, a prediction half, and accuracy falls by 0, .003
-and .014; with a quarter a fit takes half, and accuracy falls by .003, .007 and .018."""
-
-_LANDMARKS = 500
-"""Default number of landmarks of more signals. Raising it is more accurate and takes more time.
-Chosen so that 20000 signals of 100 time points take minutes on two cores."""
 
 _SCORE_FOLDS = 10
 """Folds of the score (`average.LeftOut`). Raising it leaves more cases to each weighting.
@@ -79,7 +71,7 @@ the two threads wait for each other, up to a hundred times as long."""
 
 
 class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
-    """Average the decisions of several passes over the signals."""
+    """Average the decisions of several views of the signals."""
 
     _fitted: Average
     best_score_: float
@@ -142,7 +134,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         landmarks = None if m == n else np.sort(generator.permutation(n)[:m])
         report = partial(say, stream="stdout") if self.verbose else None
         if report:
-            report(f"rescntk: {len(passes)} passes over {n} signals")
+            report(f"rescntk: {len(passes)} views of {n} signals")
         least = least_penalty(cases.weights, options["dtype"])
         with threadpool_limits(threads, "blas"):
             self._fitted, left_out = fit_average(
@@ -272,42 +264,61 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     def novelty(self, X: Array) -> np.ndarray:
         """Return how unlike the training signals some signals are, (n_cases,).
 
-        About 1 for signals like them, larger far from them. It is the variance of a pass' Gaussian
-        process, divided by its mean at training signals that are left out. The mean over passes is
+        About 1 for signals like them, larger far from them. It is the variance of a view's Gaussian
+        process, divided by its mean at training signals (leave-one-out). The mean over views is
         geometric, with the inverses of their leave-one-out errors as weights. X and errors are as
         for `predict`.
         """
         return self._at(X).novelty
 
     def contributions(self, X: Array) -> Any:
-        """Return the share of each time point in each decision.
+        """Return the contribution of each time point to each decision.
 
-        A decision is ``intercept_`` plus the sum of its shares, up to rounding errors. A share has
-        the unit of the decision: positive shares speak for the class, or raise the prediction. It
-        includes the neighbourhood of the time point, which the network sees too
-        (docs/guide/explanation.md). Channels have no shares: layers after the first are not
+        A decision is ``intercept_`` plus the sum of its contributions, up to rounding errors. They
+        have the unit of the decision: positive ones speak for the class, or raise the prediction.
+        A contribution includes the neighbourhood of the time point, which the network sees too
+        (docs/guide/explanation.md). Channels have none: layers after the first are not
         linear in them. X and errors are as for `predict`; ``head="equivariant"`` is refused, too.
 
-        Shares are (n_cases, n_outputs, n_timepoints), of images (n_cases, n_outputs, height,
+        Contributions are (n_cases, n_outputs, n_timepoints), of images (n_cases, n_outputs, height,
         width), of lists a list of arrays (n_outputs, n_timepoints_i). n_outputs is the number of
         targets, or of classes: 1 for two classes, of which it is the second.
         """
         signals = self._read_again(X)
-        return self._average.shares(signals)
+        return self._in_units(self._average.shares(signals))
+
+    @property
+    def usual_contributions_(self) -> np.ndarray | None:
+        """Contributions of a usual signal, (n_outputs, n_timepoints); None for lists of signals.
+
+        Medians over up to 40 training signals, or landmarks, drawn at random; of a classifier the
+        mean over classes of medians. They are computed at the first use.
+        """
+        check_is_fitted(self)
+        fitted = self._fitted
+        if fitted.usual_shares is None:
+            signals = fitted.passes[0].training.signals
+            fitted.usual_shares = self._average.typical_shares(signals, self._labels)
+        usual = fitted.usual_shares
+        return None if usual is None else self._in_units(usual[None])[0]
+
+    def _in_units(self, shares: Any) -> Any:
+        """Return `Average.shares` in units of the decisions."""
+        return shares
 
     @property
     def _intercept(self) -> np.ndarray:
-        """The mean target of fit, (n_outputs,), to which shares of time points are added."""
+        """The mean target of fit, (n_outputs,), to which contributions are added."""
         check_is_fitted(self)
         return self._fitted.mean_target
 
     def condense(
         self, n_signals: int, *, max_iterations: int = 30, progress: bool = False
     ) -> ResidualKernelEstimator:
-        """Return an estimator whose passes keep a few learned signals in place of all signals.
+        """Return an estimator whose views keep a few learned signals in place of all signals.
 
         It is fitted, of the same class and parameters, and predicts like this one: in less time,
-        from a smaller file (docs/guide/condensed_models.md). Passes that have nine tenths of the
+        from a smaller file (docs/guide/condensed_models.md). Views that carry 90 % of the
         weight are kept. Each learns signals of its view (`rescntk.regression.learn_signals`).
         Probabilities, novelty, contributions and intervals come from the learned signals. Ratios
         of weights, scores and calibration are the full model's.
@@ -315,12 +326,12 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         Parameters
         ----------
         n_signals : int
-            Learned signals of each pass, fewer than the model keeps. Two for each class, or a tenth
+            Learned signals of each view, fewer than the model keeps. Two for each class, or a tenth
             of the signals, are a good start.
         max_iterations : int, default 30
-            Iterations of the optimizer for each pass. Raising it comes closer to the full model.
+            Iterations of the optimizer for each view. Raising it comes closer to the full model.
         progress : bool, default False
-            Whether to report passes to stderr.
+            Whether to report views to stderr.
         """
         check_is_fitted(self)
         small = copy.copy(self)
@@ -330,6 +341,10 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         used = np.flatnonzero(self.passes_["weight"])[kept]
         small.passes_ = {name: column[used] for name, column in self.passes_.items()}
         small.passes_["weight"] = small._fitted.weights
+        with suppress(ValueError):  # "equivariant" and "cuda" have no contributions
+            known = self._fitted.passes[0].training.signals  # none of a condensed model
+            usual = small._average.typical_shares(known, self._labels)
+            small._fitted.usual_shares = small._fitted.usual_shares if usual is None else usual
         return small
 
     def export(self, path: str | Path) -> None:
@@ -347,7 +362,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     """Function that returns the class of each row of decisions; None for numbers."""
 
     def kernel_matrix(self, X: Array) -> np.ndarray:
-        """Return the mean kernel of signals with the fitted signals, by the weights of the passes.
+        """Return the mean kernel of signals with the fitted signals, by the weights of the views.
 
         X and errors are as for `predict`. The columns of the matrix (m_cases, n_cases) are in the
         order of the signals of `fit`; signals of weight 0 have no column. With landmarks it is
@@ -377,19 +392,6 @@ def least_penalty(weights: np.ndarray, dtype: str) -> float:
     column i by :math:`\sqrt{w_i}`.
     """
     return 1e-6 + 4.0 * np.sqrt(weights.max() * weights.sum()) * float(np.finfo(dtype).eps)
-
-
-def count_landmarks(landmarks: Any, n: int) -> int:
-    """Return the number of landmarks among n signals; n if all signals are landmarks."""
-    if landmarks is None:
-        landmarks = "all" if n <= _ALL_LANDMARKS else _LANDMARKS
-    if isinstance(landmarks, str):
-        if landmarks == "all":
-            return n
-        raise ValueError(
-            f"landmarks is {landmarks!r}, expected None, 'all' or an integer of at least 2"
-        )
-    return min(check_integer(landmarks, "landmarks", at_least=2), n)
 
 
 QUICK: dict[str, Any] = {

@@ -40,21 +40,21 @@ fewer signals, none is often found by chance."""
 class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKernelEstimator):
     """Classify signals by the kernels of infinitely wide convolutional ResNets.
 
-    Several passes are made over the signals. Each pass has a view of the signals and a network,
-    and uses the mean of the network's kernels over kinds and depths. Ridge regression on each
-    mean kernel gives decisions. The decisions are averaged, with weights that make the closed-form
-    leave-one-out error of the average small; at a signal that is novel to a pass, its weight is
-    less. Passes of hardly any weight are left out. One setting serves all data.
+    The signals are seen in several views. Each view has a network of its own, and uses the mean of
+    the network's kernels over kinds and depths. Ridge regression on each mean kernel gives
+    decisions. The decisions are averaged, with weights that make the closed-form leave-one-out
+    error of the average small; a view counts less for signals that look unfamiliar to it. Views of
+    hardly any weight are dropped. The defaults need no tuning on most data sets.
 
-    The other parameters are settings of the passes. A setting that is None is left to the plan;
-    several values make a pass each. Times and sizes are in docs/guide/classification.md.
+    The other parameters are settings of the views. A setting that is None is chosen by the plan;
+    several values make a view each. Times and sizes are in docs/guide/classification.md.
 
     Parameters
     ----------
     effort : {"fast", "default", "thorough"} or float, default "default"
-        Number of passes that are averaged, or a limit for the time of `fit` in seconds, within
-        which at least one pass is made. Where signals are many, "fast" and "default" leave out
-        passes, and shorten signals more.
+        Number of views that are averaged, or a limit for the time of `fit` in seconds, within
+        which at least one view is made. Where signals are many, "fast" and "default" drop views,
+        and shorten signals more.
     passes : sequence of dict, optional
         Views by hand, in place of the plan and of `effort`: a dict of settings for each, as
         ``{"head": "trace", "max_length": 512}``. `rescntk.learn.PLAN` lists the plan's.
@@ -85,16 +85,16 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         Names of the channels, for messages and pictures. Tables of pandas have names, which
         `predict` compares with the names of `fit`.
     verbose : int, default 0
-        Not 0: print how long the passes will take, show each pass' progress, and a line after it.
+        Not 0: print how long the views will take, show each view's progress, and a line after it.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label, by default 1; "balanced" is inverse to their numbers of
-        signals. They weigh the passes' errors, and move the borders between classes (`offsets_`).
+        signals. They weigh the views' errors, and shift the decision thresholds (`offsets_`).
         A weight of 0 leaves the signals of a class out.
 
     Attributes
     ----------
     passes_ : dict of ndarray
-        One row for each pass: its settings, penalty, leave-one-out error (targets ±1), weight at
+        One row for each view: its settings, penalty, leave-one-out error (targets ±1), weight at
         signals like the training signals, and seconds.
         `rescntk.plots.pass_weights` draws the weights.
     best_score_, best_score_error_ : float
@@ -157,13 +157,13 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     head : {"equivariant", "trace", "gap"} or sequence, optional
         As for `rescntk.Kernel`. Signals of different lengths have "gap" only.
     kind : {"gpk", "ntk"} or sequence, default ("gpk", "ntk")
-        As for `rescntk.Kernel`. A pass takes the mean of several kinds.
+        As for `rescntk.Kernel`. A view takes the mean of several kinds.
     depth : int or sequence, default 2
-        Number of residual layers. A pass takes the mean of several, at the cost of the deepest.
+        Number of residual layers. A view takes the mean of several, at the cost of the deepest.
     alpha : float, default 1.0
         Weight α of the residual branches.
     penalty : float or sequence, optional
-        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each pass uses
+        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view uses
         the penalty of least leave-one-out error. The default is the least penalty that rounding
         errors allow.
 
@@ -190,7 +190,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         sample_weight: Array | None = None,
         groups: Array | None = None,
     ) -> ResidualKernelClassifier:
-        """Fit all passes, weigh them, and return the classifier itself.
+        """Fit all views, weigh them, and return the classifier itself.
 
         A ValueError is raised for missing values, a single class and invalid parameters.
 
@@ -198,7 +198,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
             Or a list of signals of different lengths, (n_channels, n_timepoints) each; or images,
-            (n_cases, n_channels, height, width), which have passes of their own; or a table of
+            (n_cases, n_channels, height, width), which have views of their own; or a table of
             pandas with rows of two indices, case and time, and a column for each channel.
         y : array, (n_cases,)
             Labels of any kind.
@@ -325,7 +325,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
 
     @property
     def intercept_(self) -> np.ndarray:
-        """The mean target, to which shares of time points add, with the offsets, (n_outputs,)."""
+        """The mean target with the offsets, to which contributions add, (n_outputs,)."""
         return self._intercept + self.offsets_
 
     def predict_proba(self, X: Array) -> np.ndarray:

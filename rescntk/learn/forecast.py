@@ -67,7 +67,7 @@ class Forecast(ReportTable):
     def __str__(self) -> str:
         """Return the table as text."""
         ends = f"{self.coverage:.0%} interval"
-        lines = [f"{self.quantity}: {self.error:.3g} with {self.n} signals, left out"]
+        lines = [f"{self.quantity}: {self.error:.3g} with {self.n} signals, leave-one-out"]
         lines.append(f"{'signals':>7}  {'error':>6}  {ends:>16}")
         lines += [f"{n:7}  {e:6.3f}  {a:7.3f} – {b:6.3f}" for n, e, a, b in self.rows]
         return "\n".join(lines)

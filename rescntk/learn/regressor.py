@@ -45,22 +45,39 @@ Raising it accepts signals farther from the target. Chosen, not measured."""
 class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     """Predict numbers from signals by the kernels of infinitely wide convolutional ResNets.
 
-    As `ResidualKernelClassifier`, with kernel ridge regression of numbers. Several targets share
-    passes, weights and penalties.
+    As `ResidualKernelClassifier`, with kernel ridge regression of numbers. Several targets have
+    the same views, weights and penalties.
 
-    Each pass is also a Gaussian process: its mean kernel times a scale σ², with noise of variance
+    Each view is also a Gaussian process: its mean kernel times a scale σ², with noise of variance
     σ² times the penalty. The scale maximizes the marginal likelihood. `predict` returns mean and
-    standard deviation of their mixture, for which each pass keeps its matrix.
+    standard deviation of their mixture, for which each view keeps its matrix.
 
     Parameters
     ----------
-    effort, passes, max_length, block_statistics, spectra, standardize, first_differences, constant
-        As for `ResidualKernelClassifier`.
-    time_scale, filter_size, input_filter_size, dilation, head, kind, depth, alpha, landmarks
-    random_state, engine, dtype, n_jobs, n_channels, missing, channel_metric, channel_names, verbose
-        As for `ResidualKernelClassifier`.
-    penalty : float or sequence, optional
-        Defaults to a grid: the smallest stable value, and 1e-4, 1e-3 … 10.
+    effort : {"fast", "default", "thorough"} or float, default "default"
+        Number of views, or a limit for the time of `fit` in seconds.
+    passes : sequence of dict, optional
+        Views by hand, as ``{"head": "trace", "max_length": 512}``.
+    landmarks : int or "all", optional
+        Number of signals to which the solution is restricted; by default 500 of more than 1000.
+    random_state : int, RandomState or None, default 0
+        Seed of the landmarks, and of the ten folds of `best_score_`.
+    engine : str, default "auto"
+        As for calling a `rescntk.Kernel`.
+    dtype : str, default "float32"
+        As for calling a `rescntk.Kernel`.
+    n_jobs : int, optional
+        Number of threads, which does not change results; -1 is one for each core.
+    n_channels : int, default 1
+        Number of channels of flat arrays (n_cases, n_channels · n_timepoints).
+    missing : {"refuse", "interpolate"}, default "refuse"
+        Whether signals with missing values (NaN) are refused, or filled in along time.
+    channel_metric : {"auto", True, False}, default "auto"
+        Whether weights and combinations of channels are learned (docs/guide/channels.md).
+    channel_names : sequence of str, optional
+        Names of the channels, for messages and pictures.
+    verbose : int, default 0
+        Not 0: print how long the views will take, and a line after each.
 
     Attributes
     ----------
@@ -77,6 +94,36 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         The same where tenths of the signals, in the order of `X`, are left out in turn.
     target_mean_, target_scale_ : ndarray, (n_targets,)
         Means and standard deviations by which targets are standardized; 1 for a constant target.
+
+    Other Parameters
+    ----------------
+    max_length : int or sequence, optional
+        Longest signals that stay unchanged; longer ones are averaged over blocks.
+    block_statistics : bool or sequence, optional
+        Whether statistics of each block are appended as channels.
+    spectra : bool, "whole" or sequence, optional
+        Whether short-time spectra, or the whole signal's, take the place of the signals.
+    standardize : bool, "each", "point" or sequence, optional
+        Whether channels are standardized: over all signals, by each signal, by each time point.
+    first_differences : bool, "only" or sequence, optional
+        Whether first differences of each channel are appended, or take its place.
+    constant : bool or sequence, optional
+        Whether a constant channel is appended.
+    time_scale : float or sequence, optional
+        Scale of two channels with the time: 0 ignores when something happens.
+    filter_size, input_filter_size, dilation : int or sequence, optional
+        As for `rescntk.Network`.
+    head : {"equivariant", "trace", "gap"} or sequence, optional
+        As for `rescntk.Kernel`. Signals of different lengths have "gap" only.
+    kind : {"gpk", "ntk"} or sequence, default ("gpk", "ntk")
+        As for `rescntk.Kernel`. A view takes the mean of several kinds.
+    depth : int or sequence, default 2
+        Number of residual layers. A view takes the mean of several.
+    alpha : float, default 1.0
+        Weight α of the residual branches.
+    penalty : float or sequence, optional
+        Penalty of ridge regression, of several the one of least leave-one-out error. Defaults to
+        a grid from the smallest stable value to 10.
 
     See Also
     --------
@@ -102,7 +149,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         sample_weight: Array | None = None,
         groups: Array | None = None,
     ) -> ResidualKernelRegressor:
-        """Fit all passes, weigh them, and return the regressor itself.
+        """Fit all views, weigh them, and return the regressor itself.
 
         X is as for `ResidualKernelClassifier.fit`, y is (n_cases,) or (n_cases, n_targets). The
         weights of the signals, at least 0, are inverse to the variance of their noise. Whole
@@ -147,7 +194,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     def predict(self, X: Array, return_std: bool = False) -> Any:
         r"""Return predicted targets, and their standard deviations if asked for.
 
-        A pass has the mean f of its decisions and the variance :math:`v = \sigma^2 (1 -
+        A view has the mean f of its decisions and the variance :math:`v = \sigma^2 (1 -
         k^\top (K + \lambda I)^{-1} k + \lambda)` of a new observation, where 1 is K(x, x). With
         weights w, the mixture has the mean :math:`\sum w f` and the variance
         :math:`\sum w (v + f^2) - (\sum w f)^2`.
@@ -260,15 +307,13 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     @property
     def intercept_(self) -> np.ndarray:
-        """The mean target, to which shares of time points add, (n_targets,)."""
+        """The mean target, to which contributions add, (n_targets,)."""
         mean = self._intercept * self._moderate_scale + self._moderate_mean
         return self._unscaled(mean[None]).reshape(-1)
 
-    def contributions(self, X: Array) -> Any:
+    def _in_units(self, shares: Any) -> Any:
         unit = np.ldexp(self._moderate_scale, self._exponents)
-        return each(lambda shares: shares * by_channel(unit, shares), super().contributions(X))
-
-    contributions.__doc__ = ResidualKernelEstimator.contributions.__doc__
+        return each(lambda of_case: of_case * by_channel(unit, of_case), shares)
 
     def _unscaled(self, values: np.ndarray) -> np.ndarray:
         """Return values, (n_cases, n_targets), in units and shape of the targets."""

@@ -13,10 +13,11 @@ _GREY = "#8C8C8C"
 
 
 def learned_signals(learned: Any, classes: Any = None, columns: int = 3) -> Any:
-    """Draw learned signals, each with its coefficients.
+    """Draw learned signals, each with its weight.
 
     Each signal has a panel. The title names the output of largest coefficient: the class for which
-    the signal speaks most.
+    the signal speaks most. The weight is this coefficient, divided by the largest magnitude of all:
+    kernels of most signals are nearly equal, so that coefficients are large and nearly cancel.
 
     Parameters
     ----------
@@ -60,9 +61,11 @@ def learned_signals(learned: Any, classes: Any = None, columns: int = 3) -> Any:
     panels = figure((2.6 * width, 0.4 + 1.7 * rows)).subplots(rows, width, squeeze=False).ravel()
     for place, (ax, k) in enumerate(zip(panels, order, strict=False)):
         output = 0 if signed else top[k]
-        words = "" if names is None else f"{names[top[k]]}, "
-        number = f"{W[k, output]:.3g}".replace("-", "−")
-        ax.set_title(f"{words}coefficient {number}", fontsize="small")
+        weight = W[k, output] / (np.abs(W).max() or 1.0)
+        words = f"weight {weight:.2f}".replace("-", "−")
+        if names is not None:
+            words = f"for class {names[top[k]]}, weight {abs(weight):.2f}"
+        ax.set_title(words, fontsize="small")
         _draw(ax, signals[k], COLOURS[top[k] % len(COLOURS)])
         ax.set_xlabel("time point" if place + width >= len(signals) else None)
         ax.set_ylabel("value" if place % width == 0 else None)

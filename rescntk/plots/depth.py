@@ -40,7 +40,7 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
     """
     check_drawn(comparison, "comparison", "a result of conditioning.compare", "column", "n_cases")
     ax = axes(ax)
-    depth = comparison.column("depth")
+    depth, before = comparison.column("depth"), len(ax.get_lines())
     for name, label, colour, marker, edge in (
         ("cgpk", "CGPK (no skip connections)", BLUE, "o", 0.99),
         ("rescgpk", "ResCGPK", VERMILION, "s", 0.95),
@@ -53,22 +53,22 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
         for numbers in (value, lower, improved):
             numbers[~np.isfinite(numbers)] = np.nan
         ax.plot(depth, value, marker, color=colour, markersize=5, label=label, zorder=4)
-        ax.plot(depth, lower, "--", color=colour, linewidth=1.2, label="   lower bound")
+        ax.plot(depth, lower, "--", color=colour, linewidth=1.2, label="lower bound")
         bounded = np.isfinite(upper)
         if bounded.any():
             band = {"where": bounded, "color": colour, "alpha": 0.22, "linewidth": 0}
-            ax.fill_between(depth, lower, upper, label="   up to upper bound", **band)
-            ax.plot(depth, improved, "-.", color=colour, label="   improved upper bound")
+            ax.fill_between(depth, lower, upper, **band)
+            ax.plot(depth, improved, "-.", color=colour, label="improved upper bound")
         else:
-            ax.plot([], [], " ", color=colour, label="   upper bound vacuous: ε ≥ 1 − b")
+            ax.plot([], [], " ", color=colour, label="upper bound vacuous: ε ≥ 1 − b")
         if infinite.any():  # open markers at the upper edge, the ResCGPK's below the CGPK's
             places = np.full(infinite.sum(), edge)
             style = {"markerfacecolor": "none", "transform": ax.get_xaxis_transform()}
-            label = "   infinite: singular up to rounding"
+            label = "infinite: singular up to rounding"
             ax.plot(depth[infinite], places, marker, color=colour, label=label, **style)
         deep = (depth >= 10) & (law >= 1)
         if deep.any():
-            label = "   asymptote: the leading term"
+            label = "asymptote: the leading term"
             ax.plot(depth[deep], law[deep], ":", color=colour, label=label)
     if not np.isfinite(ax.dataLim.intervaly).all():
         ax.set_ylim(1, 10)  # identical signals: nothing is finite, and an axis needs some numbers
@@ -79,8 +79,25 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
             f"{c.n_cases} signals, {c.n_channels} channels × {c.n_timepoints} pixels; "
             f"{c.head} head, filter size {c.filter_size}, α = {c.alpha:g}"
         )
-    finish(ax, 2, title)
+    finish(ax, 2, title, _entries(ax.get_lines()[before:], bool(ax.collections)))
     return ax
+
+
+def _entries(lines: Any, has_band: bool) -> list[Any]:
+    """Return entries of a legend: coloured markers of kernels, and each kind of line once, grey."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    kernels, others = [], dict[str, Any]()
+    for line in lines:
+        name, marker, style = line.get_label(), line.get_marker(), line.get_linestyle()
+        if "CGPK" in name:
+            kernels.append(line)
+        else:
+            grey: dict[str, Any] = {"color": "0.4", "markerfacecolor": "none", "label": name}
+            others[name] = Line2D([], [], linestyle=style, marker=marker, **grey)
+    band = [Patch(color="0.4", alpha=0.22, label="lower to upper bound")] if has_band else []
+    return [*kernels, *others.values(), *band]
 
 
 def limit_distances(*reports: Report, ax: Any = None) -> Any:

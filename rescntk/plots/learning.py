@@ -1,4 +1,4 @@
-"""Pictures of rescntk.learn: kernel matrices, weights of passes, and shares of decisions."""
+"""Pictures of rescntk.learn: kernel matrices, weights of views, and contributions to decisions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..validation import check_integer
+from ..validation import check_flag, check_integer
 from .style import BLUE, VERMILION, axes, check_drawn, check_named, figure, shown_name, tidy
 
 _MEASURED = ("weight", "error", "seconds", "penalty")
@@ -64,12 +64,12 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
 
 
 def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
-    """Draw the weight of each pass as a bar, the largest on top, with its leave-one-out error.
+    """Draw the weight of each view as a bar, the largest on top, with its leave-one-out error.
 
     Parameters
     ----------
     passes : mapping
-        ``passes_`` of a classifier or regressor. Settings in which passes differ name their bars.
+        ``passes_`` of a classifier or regressor. Settings in which views differ name their bars.
     ax : matplotlib Axes, by default those of a new figure; returned
 
     Examples
@@ -95,8 +95,8 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     ax = axes(ax, (6.4, 0.8 + 0.5 * len(names)))
     bars = ax.barh(places, weights, color=BLUE, height=0.4)
     ax.bar_label(bars, [f"error {error:.3g}" for error in errors], padding=4)
-    ax.set_title("Passes by weight, with their errors at signals left out", fontsize="medium")
-    ax.set(xlabel="weight of a pass", xlim=(0, 1.3 * weights.max()), ylim=(len(names) - 0.6, -0.8))
+    ax.set_title("Views by weight, with their leave-one-out errors", fontsize="medium")
+    ax.set(xlabel="weight of a view", xlim=(0, 1.3 * weights.max()), ylim=(len(names) - 0.6, -0.8))
     ax.set_yticks(places - 0.4, names, ha="left")  # a pass's name is above its bar
     ax.tick_params(axis="y", length=0, pad=-4)
     ax.spines[["top", "right"]].set_visible(False)
@@ -152,14 +152,16 @@ def channels(model: Any, ax: Any = None) -> Any:
 
 
 def contributions(
-    model: Any, X: Any, output: int | None = None, y: Any = None, usual: Any = None
+    model: Any, X: Any, output: int | None = None, y: Any = None, usual: bool = True
 ) -> Any:
-    """Draw signals, coloured by the share of each time point in a decision.
+    """Draw signals, coloured by the contribution of each time point to a decision.
 
-    Shares above 0, in orange, speak for the class or raise the prediction. Shares below 0 are
-    blue, and 0 is grey. The colours of all signals have one scale. All channels of a signal have
-    the colours of its time points. Titles have the predicted class, the decision, the sum of shares
-    and the intercept.
+    The contributions of a usual signal are subtracted, where the model knows them
+    (``usual_contributions_``): 0, in grey, is as usual. Orange time points speak for the class or
+    raise the prediction, more than usual; blue ones speak against it, or lower it. The colours of
+    all signals have one scale. All channels of a signal have the colours of its time points.
+    Titles have the predicted class, the decision, the sum of the drawn contributions, and
+    "usual": the intercept, and the sum of what is subtracted.
 
     Parameters
     ----------
@@ -172,9 +174,8 @@ def contributions(
         the greatest decision, or the first target.
     y : array-like, (n_cases,) or (n_cases, n_targets), optional
         True classes or targets, which the titles have too.
-    usual : array of signals, as long as those of X, optional
-        Signals of all classes, such as the training signals. Their mean shares are subtracted from
-        the shares of each time point, and their sum is added to the intercept: 0 is as usual.
+    usual : bool, default True
+        Whether ``usual_contributions_`` are subtracted.
 
     Returns
     -------
@@ -182,7 +183,7 @@ def contributions(
 
     See Also
     --------
-    rescntk.pixel_shares : Shares of time points in a kernel.
+    rescntk.pixel_shares : Contributions of time points to a kernel.
 
     Examples
     --------
@@ -211,12 +212,12 @@ def contributions(
     if y is not None and len(y := np.asarray(y)) != len(all_shares):
         raise ValueError(f"y has {len(y)} rows, expected {len(all_shares)}: one for each signal")
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
-    if usual is not None:
-        mean = np.mean([*model.contributions(usual)], axis=0)
-        if any(shares.shape != mean.shape for shares in all_shares):
-            raise ValueError("usual has signals of another length than X, expected equal lengths")
-        all_shares = [shares - mean for shares in all_shares]
-        intercepts = intercepts + mean.sum(axis=1)
+    centre = None
+    if check_flag(usual, "usual"):
+        centre = getattr(model, "usual_contributions_", None)
+    if centre is not None:
+        all_shares = [shares - centre for shares in all_shares]
+        intercepts = intercepts + centre.sum(axis=1)
     single = names is None or len(intercepts) == 1
     titles = ["prediction"] if names is None else [f"decision for class {c}:" for c in names]
     columns = [(0 if single else int(d.argmax())) if output is None else output for d in decisions]
@@ -224,7 +225,7 @@ def contributions(
         :, 0
     ]
     most = max(abs(shares[k]).max() for shares, k in zip(all_shares, columns, strict=True)) or 1.0
-    colours = LinearSegmentedColormap.from_list("shares", [BLUE, "#B8B8B8", VERMILION])
+    colours = LinearSegmentedColormap.from_list("contributions", [BLUE, "#B8B8B8", VERMILION])
     drawn = zip(panels, X, all_shares, columns, decisions, strict=True)
     for case, (ax, x, shares, k, decision) in enumerate(drawn):
         points = np.arange(shares.shape[1])
@@ -242,7 +243,9 @@ def contributions(
             segments.set_clim(-most, most)
             ax.add_collection(segments)
         ax.autoscale_view()
-        terms = f"{decision[k]:.3g} = shares {shares[k].sum():.3g} + intercept {intercepts[k]:.3g}"
+        start = intercepts[k] if abs(intercepts[k]) > 5e-4 * abs(decision[k]) else 0.0
+        name = "intercept" if centre is None else "usual"
+        terms = f"{decision[k]:.3g} = contributions {shares[k].sum():.3g} + {name} {start:.3g}"
         words = f"{titles[-1 if single else k]} {terms}".replace("-", "−")
         if names is not None:
             best = int(decision[0] > 0) if single else int(decision.argmax())
@@ -253,8 +256,8 @@ def contributions(
         ax.set_title(words, fontsize="small")
         tidy(ax)
     panels[-1].set_xlabel("time point")
-    label = f"share of the {'prediction' if names is None else 'decision'}"
-    label += "" if usual is None else ", less the usual share"
+    label = f"contribution to the {'prediction' if names is None else 'decision'}"
+    label += "" if centre is None else ", less the usual"
     if names is not None and single:
         label += f"\nblue: class {names[0]}, orange: class {names[1]}"
     bar = {"fraction": 0.04, "aspect": 15 * len(panels)}

@@ -102,7 +102,7 @@ def forecast(report: Forecast, ax: Any = None, title: str | None = None) -> Any:
     label = f"{report.coverage:.0%} interval"
     ax.fill_between(n, lower, upper, color=BLUE, alpha=0.2, linewidth=0, label=label)
     ax.plot(n, error, color=BLUE, marker="o", markersize=4, label="forecast")
-    ax.plot([report.n], [report.error], "s", color=VERMILION, label="left out, today")
+    ax.plot([report.n], [report.error], "s", color=VERMILION, label="leave-one-out, today")
     ax.set(xlabel="signals in training", ylabel=report.quantity, ylim=(0, None))
     finish(ax, 3, title)
     return ax

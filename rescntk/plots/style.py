@@ -34,14 +34,17 @@ def looks(
     yield from zip(items, cycle(colours), cycle(MARKERS), cycle(LINES))
 
 
-def finish(ax: Any, columns: int, title: str | None = None) -> None:
-    """Draw a title, a light grid, no frame, and the legend in `columns` columns below the axes."""
+def finish(ax: Any, columns: int, title: str | None = None, entries: Any = None) -> None:
+    """Draw a title, a light grid, no frame, and the legend in `columns` columns below the axes.
+
+    `entries` are artists of the legend, by default all with a label.
+    """
     if title is not None:
         ax.set_title(title, fontsize="medium")
     ax.xaxis.set_major_formatter("{x:g}")
     tidy(ax)
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
-    ax.legend(fontsize="small", frameon=False, ncols=columns, **place)
+    ax.legend(handles=entries, fontsize="small", frameon=False, ncols=columns, **place)
 
 
 def tidy(ax: Any, axis: str = "both") -> None:

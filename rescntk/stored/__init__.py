@@ -12,8 +12,7 @@ except ImportError:
         "pip install 'rescntk[stored]'"
     ) from None
 
-from ..kernels.description import RECURSION
 from .places import remove
 from .store import StoredGram, StoredMatrix, gram, open
 
-__all__ = ["RECURSION", "StoredGram", "StoredMatrix", "gram", "open", "remove"]
+__all__ = ["StoredGram", "StoredMatrix", "gram", "open", "remove"]

@@ -105,7 +105,7 @@ def test_progress(rng, capsys):
     X, y = waves(rng, 12, 2)
     ResidualKernelClassifier(verbose=1, **QUICK).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "rescntk: 4 passes over 12 signals"
+    assert lines[0] == "rescntk: 4 views of 12 signals"
     passes_said = [rf"\[{i}/4\] signals, .*: \S+ s, about \S+ s left$" for i in range(1, 5)]
     expected = [r"about \S+ s$", *passes_said, r"accuracy \S+ ± \S+, \S+ s$"]
     for line, said in zip(lines[-6:], expected, strict=True):

@@ -1,4 +1,4 @@
-"""Shares of time points in decisions: they add up, and views hand them back to time points."""
+"""Contributions of time points: they add up, and views hand them back to time points."""
 
 import numpy as np
 import pytest
@@ -35,6 +35,22 @@ def test_shares_and_intercept_add_up_to_decisions(dtype, landmarks, rng, monkeyp
         np.testing.assert_allclose(sums, np.atleast_1d(prediction), rtol=0, atol=1e-10 * size)
     monkeypatch.setattr(fitted_pass, "_SHARES", 16 * 24)  # four signals with four at a time
     np.testing.assert_allclose(model.contributions(Z), shares, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [30, 50])
+def test_usual_contributions_are_medians_of_up_to_40_training_signals(n, rng):
+    X, y = waves(rng, n, 3)
+    for model in (ResidualKernelClassifier(**ONE), ResidualKernelRegressor(**ONE)):
+        parts = model.fit(X, 1e9 * y).contributions(X)
+        small = model.condense(6)
+        for of, several in ((model, parts), (small, small.contributions(X))):
+            answers = of.predict(X) if hasattr(of, "classes_") else np.zeros(n)
+            medians = [np.median(several[answers == k], axis=0) for k in np.unique(answers)]
+            off = np.abs(of.usual_contributions_ - np.mean(medians, axis=0)).max()
+            assert off / several.std() < 1e-9 if n == 30 else 0 < off / several.std() < 1
+    ragged = [x[:, : 24 - i % 3] for i, x in enumerate(X)]
+    assert ResidualKernelClassifier(**ONE).fit(ragged, y).usual_contributions_ is None
+    assert not hasattr(ResidualKernelClassifier(), "usual_contributions_")
 
 
 def test_one_pass_has_the_shares_of_its_kernel(rng):

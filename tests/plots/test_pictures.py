@@ -78,6 +78,8 @@ def test_condition_numbers():
         law = drawn["asymptote: the leading term" + colour].get_ydata()
         assert (law == table.column(name + "_asymptote")[2:]).all()
     assert len(ax.collections) == 2  # a band for each, where the upper bound exists
+    entries = [text.get_text() for text in ax.get_legend().texts]
+    assert len(entries) == len(set(entries)) == 6  # two kernels, three lines, the band
     assert ax.get_xscale() == ax.get_yscale() == "log"
     assert "20 signals, 6 channels × 8 pixels" in ax.get_title()
 
@@ -100,7 +102,7 @@ def test_contributions():
                 assert line.get_clim()[1] == -line.get_clim()[0] == abs(shares[:, k]).max()
             start = "prediction" if names is None else "predicted a: decision for"
             assert ax.get_title().startswith(start)
-            total = f"{share[k].sum() + model.intercept_[k]:.3g} = shares "
+            total = f"{share[k].sum() + model.intercept_[k]:.3g} = contributions "
             assert total.replace("-", "−") in ax.get_title()
     with pytest.raises(ValueError, match="output is 3, expected an integer below 3"):
         plots.contributions(model, X, 3)
@@ -113,17 +115,19 @@ def test_contributions():
     )
     with pytest.raises(ValueError, match="y has 1 rows, expected 2"):
         plots.contributions(model, X, y=["b"])
-    (ax, _) = plots.contributions(model, X, usual=X)  # shares less their mean
-    half = (shares[0, 0] - shares[1, 0]) / 2
-    np.testing.assert_allclose(ax.collections[0].get_array(), half[[0, 1, 1, 2, 2, 3]])
-    total = f"{shares[0, 0].sum():.3g} = shares {half.sum():.3g} + intercept ".replace("-", "−")
-    assert total in ax.get_title()
-    model.contributions = lambda X: shares[:, :1, : len(X) + 1]
-    with pytest.raises(ValueError, match="usual has signals of another length than X"):
-        plots.contributions(model, X, usual=[*X, X[0]])
-    model.contributions = lambda X: shares[:, :1]
+    model.usual_contributions_ = 3 * np.mean(shares[:, :1], axis=0)
+    for usual, factor in ((True, 3), (False, 0)):
+        (ax, _) = plots.contributions(model, X, usual=usual)
+        less = shares[0, 0] - factor * shares[:, 0].mean(axis=0)
+        np.testing.assert_allclose(ax.collections[0].get_array(), less[[0, 1, 1, 2, 2, 3]])
+        start = f"{'usual' if factor else 'intercept'} {(shares[0, 0] - less).sum():.3g}"
+        total = f"{shares[0, 0].sum():.3g} = contributions {less.sum():.3g} + {start}"
+        assert total.replace("-", "−") in ax.get_title()
+    with pytest.raises(ValueError, match="(?s)usual is .*, expected True or False"):
+        plots.contributions(model, X, usual=X)
     colours = panels[0].figure.axes[-1]
-    assert colours.get_ylabel() == "share of the decision\nblue: class a, orange: class b"
+    label = "contribution to the decision\nblue: class a, orange: class b"
+    assert colours.get_ylabel() == label
 
 
 @pytest.mark.parametrize("signals", [[0, 1, 2, 3, 0], [0, 0, 0]])
@@ -388,7 +392,8 @@ def test_forecasts():
     ax = plots.forecast(Forecast(rows, 20, 0.12, 0.8, "share of wrong answers"))
     drawn = lines(ax)
     assert [list(each) for each in drawn["forecast#0072B2"].get_data()] == [[20, 40], [0.1, 0.05]]
-    assert [list(each) for each in drawn["left out, today#D55E00"].get_data()] == [[20], [0.12]]
+    today = drawn["leave-one-out, today#D55E00"]
+    assert [list(each) for each in today.get_data()] == [[20], [0.12]]
     corners = {tuple(corner) for corner in ax.collections[0].get_paths()[0].vertices.round(12)}
     assert {(20, 0.05), (20, 0.2), (40, 0.02), (40, 0.1)} <= corners
     with pytest.raises(ValueError, match="report is 3, expected a result of model.forecast"):
@@ -434,12 +439,12 @@ def test_learned_signals():
     W = np.array([[1.0, 2.0], [3.0, 0.5], [-1.0, 2.5]])
     panels = plots.learned_signals(LearnedSignals(S, W, np.ones(2)), ["x", "y"], columns=2)
     assert [ax.get_title() for ax in panels] == [
-        "x, coefficient 3", "y, coefficient 2", "y, coefficient 2.5",
-    ]  # fmt: skip
+        f"for class {text}" for text in ("x, weight 1.00", "y, weight 0.67", "y, weight 0.83")
+    ]
     assert (panels[0].get_lines()[1].get_ydata() == S[1, 1]).all()
     panels[0].figure.savefig(io.BytesIO())
     one = LearnedSignals(S.reshape(3, 2, 3, 3), W[:, 0], np.ones(2))
     panels = plots.learned_signals(one)
-    assert panels[2].get_title() == "coefficient −1" and len(panels[0].get_images()) == 1
+    assert panels[2].get_title() == "weight −0.33" and len(panels[0].get_images()) == 1
     with pytest.raises(ValueError, match="classes has 3 names, expected 2"):
         plots.learned_signals(one, ["x", "y", "z"])

@@ -27,8 +27,6 @@ OF_CLASSES = {
     "EX01",  # results of functions have their examples there
     "PR01",  # fields of records are documented one by one
 }
-FORMULAS = {"rescntk.activations.angle_and_kappa1_excess", "rescntk.activations.arc"}
-"""Functions of several results, whose first lines have the formulas."""
 
 
 def test_docstrings_are_complete():
@@ -37,9 +35,7 @@ def test_docstrings_are_complete():
     wrong = []
     for name, value in documented.items():
         allowed = HOUSE | (OF_CLASSES if isclass(value) else set())
-        if name not in FORMULAS and str(
-            getattr(value, "__annotations__", {}).get("return")
-        ).startswith("tuple"):
+        if str(getattr(value, "__annotations__", {}).get("return")).startswith("tuple"):
             allowed -= {"RT01"}  # several things, each with its shape
         errors = [(code, text) for code, text in validate(name)["errors"] if code not in allowed]
         wrong += [f"{name}: {code} {text}" for code, text in errors]
