@@ -27,10 +27,16 @@ test: $(VENV)/test.stamp
 	$(MAKE) --no-print-directory --jobs 3 lint compile-float32 compile-float64
 	$(PYTEST) --complete
 
-# Compile the loops of the engine "numba" before tests on several workers would each compile them:
-# for ReLU and the leaky ReLU, on two cores in the time of the linters and half a minute more.
-# These signals nearly agree, so that the loops of deficits are needed too.
-COMPILE = $(BIN)/python -c 'import rescntk; [rescntk.ResCNTK(3, 1, negative_slope=slope)([[[1, 2, 5]]], [[[1, 2.01, 5]]], dtype="$(1)") for slope in (0, 0.3)]'
+# Compile the loops that many tests need, before tests on several workers would each compile them: on
+# two cores in the time of the linters and a minute more. Signals that nearly agree need the loops of
+# deficits too.
+define COMPILE
+$(BIN)/python -c 'import rescntk as rk; \
+  X, Z, options = [[[1, 2, 5]]], [[[1, 2.01, 5]]], {"dtype": "$(1)"}; \
+  kernels = [rk.ResCNTK(3, q, negative_slope=slope) for q, slope in ((1, 0), (3, 0), (1, 0.3))]; \
+  [kernel(X, Z, **options) for kernel in (*kernels, kernels[0].replace(head="equivariant"))]; \
+  kernels[0].vjp(X, Z, [[1]], **options)'
+endef
 compile-%: $(VENV)/test.stamp
 	$(call COMPILE,$*)
 

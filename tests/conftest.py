@@ -77,7 +77,7 @@ class Passed:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(items):
-    """Run notebooks first, then other slow tests, then the rest.
+    """Run the longest test first, then notebooks, other slow tests, and the rest.
 
     Tests that need a GPU run in the other order: a borrowed device may be gone before the end.
     """
@@ -87,6 +87,8 @@ def pytest_collection_modifyitems(items):
 
     def place(item):
         slow, gpu = (item.get_closest_marker(name) is not None for name in ("slow", "gpu"))
-        return item.path.name != "test_notebooks.py", slow == gpu
+        longest = ["test_depth_cases.py", "test_notebooks.py"]
+        name = item.path.name
+        return longest.index(name) if name in longest else len(longest), slow == gpu
 
     items.sort(key=place)

@@ -65,7 +65,7 @@ NETWORKS = {
     "all trained": rk.Network(
         3, readout_scale=0.25, trained=("input", "inner", "outer", "readout")
     ),
-    "biases": rk.Network(3, 3, alpha=0.75, bias=0.6),
+    "biases": rk.Network(3, 5, alpha=0.75, bias=0.6),
 }
 
 

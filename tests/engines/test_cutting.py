@@ -36,6 +36,15 @@ CUTS = {
 MODULES = {"reference": "reference", "numba": "cpu.plan", "cuda": "cuda.compiler"}
 
 
+def different_lengths(rng):
+    """Return two lists of signals. Parallel windows of other amplitudes need deficits."""
+    X = [rng.standard_normal((2, d)) for d in (5, 3, 7, 5, 2, 7, 7, 1)]
+    X[3] = 4 * X[0] * (1 + 1e-9 * rng.standard_normal(X[0].shape))
+    X[6] = 1.5 ** np.arange(7) * X[0][:, :1]
+    X[5] = 3 * X[6][:, ::-1]
+    return X, [rng.standard_normal((2, d)) for d in (6, 7, 2)]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -43,7 +52,8 @@ def test_results_do_not_depend_on_how_the_work_is_cut(engine, head, dtype, monke
     """To the bit: not on tiles, blocks of signals and offsets, tasks, or threads."""
     X, Z = rng.standard_normal((5, 2, 9)), rng.standard_normal((4, 2, 9))
     X[2:], Z[2:] = uneven(2, 9, rng, cases=3), uneven(2, 9, rng, cases=2)
-    network = rk.Network(4, 5)
+    network, dilated = rk.Network(4, 5), rk.Network(3, 3, dilation=(1, 2, 4))
+    lists, others = different_lengths(rng)
     options = {"engine": engine, "dtype": dtype}
 
     def everything(threads):
@@ -55,7 +65,16 @@ def test_results_do_not_depend_on_how_the_work_is_cut(engine, head, dtype, monke
             rk.pixel_pairs(network, X, Z, threads=threads, **options),
             rk.pixel_pairs(network, X, threads=threads, **options),
             *shares(threads),
+            *of_lists(threads),
         ]
+
+    def of_lists(threads):
+        if engine == "cuda" or head != "gap":
+            return
+        yield from rk.gram(dilated, lists, threads=threads, **options)
+        yield from rk.gram(dilated, lists, others, normalized=True, threads=threads, **options)
+        kernel = rk.Kernel(dilated, "ntk")
+        yield kernel.paired(lists, lists[2:] + lists[:2], threads=threads, **options)
 
     def shares(threads):
         if engine == "cuda" or head == "equivariant":

@@ -58,7 +58,7 @@ def test_pixels_out_of_reach_do_not_count(factor, dtype, engine):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_weak_branches_are_right_or_refused(dtype, engine):
-    weak = rk.Network(2, c_v=1e-300)
+    weak = rk.Network(2, 5, c_v=1e-300)
     for head in HEADS:
         for kind in ("gpk", "ntk"):
             kernel = rk.Kernel(weak, kind, head, normalized=True)

@@ -80,7 +80,7 @@ def test_biases_of_signals_that_nearly_agree(bias, depth, engine):
     x, change = np.random.default_rng(976188).standard_normal((2, 3, 5))
     X = np.stack([x, x * (1 + 1e-7 * change), 1e3 * x, 1e-4 * x])
     for skip in (True, False):
-        network = rk.Network(depth, skip=skip, bias=bias)
+        network = rk.Network(depth, 5 if skip and depth < 50 else 3, skip=skip, bias=bias)
         accuracy.assert_accurate([engine], network, X, ["trace"])
 
 
@@ -97,7 +97,7 @@ SMALL_BESIDE_BIASES = {
 @pytest.mark.parametrize("name", SMALL_BESIDE_BIASES)
 def test_signals_that_are_small_beside_biases(name, engine, rng):
     """Sums over pixels then have grids of their own: bounds of large signals are too coarse."""
-    network = rk.Network(**{"depth": 2, "bias": 1.0} | SMALL_BESIDE_BIASES[name])
+    network = rk.Network(**{"depth": 2, "filter_size": 5, "bias": 1.0} | SMALL_BESIDE_BIASES[name])
     x, z = rng.standard_normal((2, 1, 3))
     X = np.stack([x, 1e-8 * z, 0 * x])
     accuracy.assert_accurate([engine], network, X, ["trace", "gap"])
@@ -110,7 +110,7 @@ def test_biases_do_not_cost_an_engine(monkeypatch, rng):
     monkeypatch.setattr("rescntk.engines.reference.ReferenceGram.__init__", None)
     x = rng.standard_normal((1, 1, 9))
     for bias in (0.0, 1e-6, 0.01, 1.0):
-        K = rk.ResCNTK(3, bias=bias, normalized=True)(x, (1 + 1e-9) * x, engine="numba")
+        K = rk.ResCNTK(3, 5, bias=bias, normalized=True)(x, (1 + 1e-9) * x, engine="numba")
         assert abs(K - 1) < 1e-8
 
 

@@ -12,7 +12,7 @@ import rescntk as rk
 from rescntk.validation import DTYPES
 from tests import tolerances
 from tests.engine_names import CPU, skip_unless_taken, where_resolved
-from tests.engines.cpu.test_engine import all_pairs_in_deficits
+from tests.engines.bodies.deficits import all_pairs_in_deficits
 from tests.engines.test_properties import relative
 from tests.strategies import ALL_FIELDS, kinds, networks, signals
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.derivative import alpha_derivative
 from rescntk.engines import reference
-from rescntk.engines.scaling import Scaling
 from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
 from tests.engine_names import CPU, needs_numba, takes
+from tests.engines.bodies.deficits import all_pairs_in_deficits
 from tests.oracles import definition
 from tests.strategies import ALL_FIELDS, kinds, networks, signal_lists
 
@@ -28,7 +28,7 @@ NETWORKS = {
     "growing dilations": rk.Network(3, 5, outer_filter_size=3, dilation=(1, 2, 4)),
     "huge dilations": rk.Network(3, 3, dilation=(10**9, 7, 10**12 + 1)),
     "no skip": rk.Network(3, 3, skip=False, input_filter_size=3, c_w=0.7),
-    "frozen": rk.Network(2, 3, trained=("inner",), alpha=0.3),
+    "frozen": rk.Network(2, 5, trained=("inner",), alpha=0.3),
     "zero mean": rk.Network(3, alpha=1e-3),
     "biases": rk.Network(
         2, 5, outer_filter_size=3, alpha=0.6, bias=0.7, negative_slope=0.2, trained=("inner",)
@@ -126,8 +126,7 @@ def test_all_pairs_in_deficits(network, outer, X):
     """The compiled recursion of deficits, on any pairs, against the reference engine."""
     network = network.replace(outer_filter_size=outer)
     exact = rk.gram(network, X, engine="reference")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Scaling, "allowed_doubt", lambda _, n, c=1.0: 0.0 * n * c - 1.0)
+    with all_pairs_in_deficits():
         computed = rk.gram(network, X, engine="numba")
         turned = rk.gram(network, X[::-1], [np.roll(x, 2, axis=1) for x in X], engine="numba")
     for K, shifted, P in zip(computed, turned, exact, strict=True):
@@ -194,40 +193,6 @@ def follows_the_bitwise_rules(engine, network, X, kind, dtype):
         assert (of_array == K[np.ix_(same, same)]).all()
         assert (kernel(x[None], X, **options)[0] == K[i]).all()
         assert (kernel(X, x[None], **options)[:, 0] == K[i]).all()
-
-
-CUTS = {
-    "reference": [(1, 1), (40, 3_000), (300, 10**9), (10**6, 10**9)],
-    "numba": [(1, 1, 1), (3_000, 40, 3), (10**9, 300, 10**9), (10**9, 10**6, 7)],
-}
-SIZES = {
-    "reference": ("reference._TILE_ENTRIES", "reference._TABLE_BYTES"),
-    "numba": tuple(f"cpu.plan.{name}" for name in ("TABLE_BYTES", "TASK_PAIRS", "TASK_RESULTS")),
-}
-
-
-@pytest.mark.parametrize(("engine", "cut"), [(e, cut) for e in CPU for cut in CUTS[e]], ids=str)
-def test_results_do_not_depend_on_how_the_work_is_cut(engine, cut, rng, monkeypatch):
-    X = [rng.standard_normal((2, d)) for d in (5, 3, 7, 5, 2, 7, 7, 1)]
-    X[3] = 4 * X[0] * (1 + 1e-9 * rng.standard_normal(X[0].shape))
-    X[6] = 1.5 ** np.arange(7) * X[0][:, :1]
-    X[5] = 3 * X[6][:, ::-1]  # parallel windows of other amplitudes: computed again in deficits
-    Z = [rng.standard_normal((2, d)) for d in (6, 7, 2)]
-
-    def compute(**options):
-        options["engine"] = engine
-        return [
-            *rk.gram(DILATED, X, **options),
-            *rk.gram(DILATED, X, Z, normalized=True, **options),
-            rk.Kernel(DILATED, "ntk").paired(X, X[2:] + X[:2], **options),
-        ]
-
-    expected = compute()
-    for name, value in zip(SIZES[engine], cut, strict=True):
-        monkeypatch.setattr(f"rescntk.engines.{name}", value)
-    for threads in (1, 3):
-        for A, B in zip(expected, compute(threads=threads), strict=True):
-            assert (A == B).all()
 
 
 @needs_numba

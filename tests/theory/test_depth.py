@@ -48,6 +48,7 @@ def test_limits_as_people_write_them():
         assert depth.check(families.cnn(), X, depths=SHORT, prediction=law).verdict == depth.AGREES
 
 
+@pytest.mark.usefixtures("each_gram_once")
 @pytest.mark.parametrize(
     ("c_v", "constant", "ntk", "wrong"), [(2.0, 9 / 8, 4 / 7, 1 / 4), (2.2, 9 / 2, 1 / 4, 4 / 7)]
 )

@@ -121,17 +121,9 @@ def test_limits_of_other_laws_fail():
     assert power.verdict != depth.AGREES  # log(L)/L is no power
 
 
-def test_where_the_dot_product_is_0_one_layer_is_the_limit(monkeypatch, rng):
+@pytest.mark.usefixtures("each_gram_once")
+def test_where_the_dot_product_is_0_one_layer_is_the_limit(rng):
     """GAP and signals of mean 0: F⁰ = 0. Between them and others the limit is 0, like √(Lα²)."""
-    pairs_of_kernels, compute = {}, rk.gram
-
-    def gram(network, X, *, kinds, **options):  # both kinds in one pass, for two checks
-        key = network, X.tobytes(), options["head"]
-        if key not in pairs_of_kernels:
-            pairs_of_kernels[key] = compute(network, X, **options)
-        return [getattr(pairs_of_kernels[key], kind) for kind in kinds]
-
-    monkeypatch.setattr(depth, "gram", gram)
     family, X = families.resnet(1.0), rng.standard_normal((4, 2, 5))
     X -= X.mean(axis=2, keepdims=True)
     mixed, near, first = X.copy(), X.copy(), X.copy()

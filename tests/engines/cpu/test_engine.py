@@ -1,6 +1,6 @@
 """The engine "numba" against the reference engine, with and without deficits; its threads."""
 
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -12,13 +12,13 @@ import rescntk as rk
 from rescntk.engines import signal_tables
 from rescntk.engines.cpu import plan as sizes
 from rescntk.engines.cpu.run import NumbaRun
-from rescntk.engines.scaling import Scaling
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
 from tests.covering import pairs_meet
 from tests.difficult_signals import UNEVEN
 from tests.engine_names import needs_numba
 from tests.engines import test_properties
+from tests.engines.bodies.deficits import all_pairs_in_deficits
 from tests.processes import run
 from tests.strategies import ALL_FIELDS, kinds, networks, signals
 
@@ -27,13 +27,6 @@ pytestmark = needs_numba
 odd = st.integers(0, 40).map(lambda k: 2 * k + 1)
 relu_networks = networks(ALL_FIELDS, activations=("relu",), max_depth=3)
 FILTERS = ((1, 1), (1, 3), (3, 1), (3, 5), (7, 9), (11, 13), (15, 17), (31, 3))
-
-
-@contextmanager
-def all_pairs_in_deficits():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Scaling, "allowed_doubt", lambda _, n, c=1.0: 0.0 * n * c - 1.0)
-        yield
 
 
 def test_threads_follow_the_environment_and_the_caller():
