@@ -315,8 +315,8 @@ class ReferenceGram:
         self,
         values: dict[str, Array],
         out: dict[str, Array],
-        left_cases: np.ndarray,
-        right_cases: np.ndarray,
+        lefts: np.ndarray,
+        rights: np.ndarray,
     ) -> None:
         """Write kernels to the places of their signals in the batch; twice, if symmetric."""
         rows, columns = self.xp.asarray(lefts), self.xp.asarray(rights)
