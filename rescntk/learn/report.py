@@ -252,7 +252,7 @@ def _shares(
     text += f" The first {LISTED} of {len(worst)}." * (len(worst) > LISTED)
     if isinstance(model.n_timepoints_, tuple):  # images, whose shares are no lines
         return Section(title, text, head, rows)
-    text += " Orange time points raise the decision, blue ones lower it."
+    text += " Orange time points raise the decision more than usual, blue ones lower it."
     worst = worst[:_SHOWN]
     panels = plots.contributions(model, take(X, worst))
     for ax, case in zip(panels, worst, strict=True):
