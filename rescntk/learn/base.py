@@ -235,8 +235,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     def _read_again(self, X: Array) -> Signals:
         """Return X as signals, of the same shape as in `fit`."""
         check_is_fitted(self)
-        signals: Any = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
-        return signals
+        return read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
 
     def _at(self, X: Array, watch: bool = False) -> Decided:
         """Return decisions, novelties and weights of the passes at signals X.
