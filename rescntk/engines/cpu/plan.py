@@ -40,13 +40,8 @@ with some twenty quantities and few loops, takes twice the bytes: with as many i
 more time.
 """
 
-_TAPE_BYTES = 128_000
-"""Bytes of a quantity in all layers of a group for derivatives, which keep four of each layer.
-
-With fewer bytes loops spend their time adding up over rows; with more they wait for memory. Beside
-32 kB, depth 5 takes .93 to .97 of the time in float64, as much in float32. Depth 20 takes 1.03 to
-1.05 times as long with 512 kB.
-"""
+_GRADIENT_GROUP_BYTES = 6400
+"""The same for derivatives: four quantities are kept of each layer."""
 
 _LOST_PART = 8
 """One part in this many of the work may be lost: rows repeated to fill vectors, pixels of a margin,
@@ -124,8 +119,7 @@ class Plan:
         self.depth, self.n_depths = request.depths[-1], len(request.depths)
         self.dtype, gradients = np.dtype(request.dtype), parts > 0
         self.swept = is_swept(request, n_channels) and not gradients
-        least = _TAPE_BYTES // self.depth if gradients else _GROUP_BYTES
-        self._group_bytes = min(_GROUP_BYTES, least)
+        self._group_bytes = _GRADIENT_GROUP_BYTES if gradients else _GROUP_BYTES
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
         sums = request.shares and self.all_offsets  # at each pixel
         self.results_of_pair = self.n_depths * (-(-self.longest // 2) if sums else 1)
