@@ -109,7 +109,7 @@ def bursts(quick: bool) -> list[Row]:
 
 
 def occlusion(quick: bool) -> list[Row]:
-    """Return how often the window of the largest contribution is the one whose loss costs most.
+    """Return how often the loss of the window of the largest contribution costs most.
 
     Contributions are less the usual ones, or whole. Correlations, over the windows of a signal, are
     of a window's sum of contributions for the class answered, and its loss.

@@ -25,7 +25,7 @@ from .arrays import images_as_signals
 from .engines import available
 from .kernels.description import describe
 from .network import Network
-from .parsers import DEFAULT_DATA, FAMILIES, Command, parse
+from .parsers import DEFAULT_DATA, FAMILIES, Command, columns_of, parse
 from .plots.style import shown_name
 from .progress import has_terminal, say, show
 from .theory import conditioning, depth, multisphere
@@ -264,7 +264,7 @@ COMMANDS: dict[Command, str] = {
 
 def _read(options: Namespace, path: Path, array: str | None) -> datasets.Table:
     """Return the signals in a file; of a table, with the columns that the options name."""
-    return datasets.read_file(path, array, False, datasets.columns_of(options))
+    return datasets.read_file(path, array, False, columns_of(options))
 
 
 def _picture(options: Namespace, name: str) -> Any:

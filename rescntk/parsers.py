@@ -10,6 +10,7 @@ from typing import Any
 
 from . import literature
 from ._version import __version__
+from .datasets import named_columns
 from .network import Network
 from .theory import depth
 from .validation import DTYPES, HEADS, KINDS
@@ -66,6 +67,11 @@ def parse(arguments: Sequence[str], summaries: Mapping[Command, str]) -> Namespa
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="…", help=of_command)
     given = parser.parse_args(arguments)
     return _parsers(summaries)[given.command].parse_intermixed_args(given.arguments)
+
+
+def columns_of(options: Namespace) -> dict[str, str]:
+    """Return the columns of a table that options name, each with its argument."""
+    return named_columns(options.label_column, options.ignore or (), options.case, options.time)
 
 
 def _parsers(commands: Iterable[Command]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import tempfile
-from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -138,11 +137,6 @@ def named_columns(
         if name is not None and columns.setdefault(name, argument) != argument:
             raise ValueError(f"{argument} and {columns[name]} are {name!r}, expected two columns")
     return columns
-
-
-def columns_of(options: Namespace) -> dict[str, str]:
-    """Return the columns that the options of a command name, each with its argument."""
-    return named_columns(options.label_column, options.ignore or (), options.case, options.time)
 
 
 def read_file(

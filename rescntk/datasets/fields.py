@@ -153,7 +153,7 @@ def _moments(texts: Any) -> Any:
 
 def dates_of(texts: Any) -> tuple[str, str] | None:
     """Return the first and the last date of a column; None for numbers, hours and other texts."""
-    if len(texts) and not numbers(texts, False)[1].any():
+    if len(texts) and math.isnan(number(texts.iloc[0])) and not numbers(texts, False)[1].any():
         dates = _moments(texts)
         if dates.notna().all() and dates.min().year > _NO_DATE:
             return str(dates.min().date()), str(dates.max().date())

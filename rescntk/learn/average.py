@@ -148,9 +148,9 @@ class Average:
         """Return median `shares` of signals, (n_outputs, n_timepoints); None for lists.
 
         With `labels_of`, which returns the class of each row of decisions, the mean over classes of
-        medians. Means in place of medians follow single signals: the largest contribution less the
-        mean was on the burst that decides in .23 of the signals of a draw, less the median in .95
-        (benchmarks/estimators.py: periods 4 and 8, 100 points).
+        medians. Means would follow single signals. Measured in one draw of bursts (periods 4 and 8,
+        100 points, benchmarks/estimators.py): less the median, the largest contribution was on the
+        burst in .95 of the signals; less the mean, in .23.
         """
         if not isinstance(X, np.ndarray):
             return None

@@ -6,17 +6,18 @@ import csv
 import io
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import joblib
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
 from .. import datasets
-from ..datasets import Table, fields
+from ..datasets import fields
+from ..parsers import columns_of
 from ..progress import say, show
 from .classifier import ResidualKernelClassifier
 from .inputs import check_channel_names
@@ -31,8 +32,7 @@ def fit(options: Namespace) -> None:
     """Fit an estimator to the signals in a file, and write it to a file."""
     inputs = options.signals, options.labels, options.groups
     datasets.check_output(options.output, ".joblib", options.overwrite, *inputs)
-    table, columns = _labelled(options, options.regression, {})
-    X, y, channels = table.X, table.y, table.channels
+    X, y, _, channels, dates = _labelled(options, options.regression)
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in --labels FILE")
     effort: str | float = options.effort
@@ -50,7 +50,7 @@ def fit(options: Namespace) -> None:
     groups = None if options.groups is None else _one_each(options.groups, None, "groups", len(X))
     model = make(**settings, verbose=1).fit(X, y, groups=groups)
     gaps = sum(int(np.isnan(x).sum()) for x in X)
-    model.file_ = {"columns": columns, "dates": table.dates, "missing": gaps}
+    model.file_ = {"columns": columns_of(options), "dates": dates, "missing": gaps}
     with datasets.replacing(options.output) as file:
         joblib.dump(model, file)
     show(f"written: {options.output}, {type(model).__name__} of {len(X)} signals")
@@ -67,8 +67,7 @@ def predict(options: Namespace) -> None:
         names, score = ("value", "deviation"), r2_score
     with _whole(options.model):
         _check_encoding([] if regression else model.classes_.tolist(), options.output)
-    X, y, cases, channels, _ = _labelled(options, regression, _columns(model))[0]
-    check_channel_names(channels, getattr(model, "channel_names_", None), "the table")
+    X, y, cases, *_ = _labelled(options, regression, model)
     with _whole(options.model):
         answers = model._answers(X)
     predicted, n = answers[0], answers[1][0].size
@@ -101,9 +100,7 @@ def report(options: Namespace) -> None:
     datasets.check_output(options.output, ".html", options.overwrite, *inputs)
     model = _model(options)
     regression = isinstance(model, ResidualKernelRegressor)
-    table, _ = _labelled(options, regression, _columns(model))
-    X, y = cast(Any, table.X), table.y
-    check_channel_names(table.channels, getattr(model, "channel_names_", None), "the table")
+    X, y, cases, *_ = _labelled(options, regression, model)
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in LABELS")
     groups = None if options.groups is None else _one_each(options.groups, None, "groups", len(X))
@@ -116,7 +113,7 @@ def report(options: Namespace) -> None:
             X,
             y,
             title,
-            cases=table.cases,
+            cases=cases,
             groups=groups,
             prevalence=options.prevalence,
             costs=options.cost,
@@ -168,16 +165,14 @@ def _whole(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _columns(model: Any) -> dict[str, str]:
-    """Return the columns that were named when the model was fitted to a table."""
-    return getattr(model, "file_", {}).get("columns", {})
+def _labelled(options: Namespace, regression: bool, model: Any = None) -> tuple[Any, ...]:
+    """Return a file's `Table`, with labels given apart in place of its own.
 
-
-def _labelled(
-    options: Namespace, regression: bool, usual: Mapping[str, str]
-) -> tuple[Table, dict[str, str]]:
-    """Return a file's signals, with labels given apart in place of its own, and named columns."""
-    columns = datasets.columns_of(options)
+    Columns are called as for a fitted model's table, unless options name them. Channels are the
+    model's.
+    """
+    usual = getattr(model, "file_", {}).get("columns", {})
+    columns = columns_of(options)
     table = datasets.read_file(options.signals, options.array, True, columns, usual)
     X, y = table.X, table.y
     if options.labels is not None or options.labels_array is not None:
@@ -190,7 +185,8 @@ def _labelled(
         if not np.isfinite(y).all():
             wrong = str(texts[~np.isfinite(y)][0])
             raise ValueError(f"labels are texts, expected numeric targets: {wrong[:80]!r}")
-    return table._replace(y=y), columns
+    check_channel_names(table.channels, getattr(model, "channel_names_", None), "the table")
+    return table._replace(y=y)
 
 
 def _one_each(path: Path, array: str | None, what: str, n: int) -> np.ndarray:

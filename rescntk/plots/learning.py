@@ -161,7 +161,7 @@ def contributions(
     raise the prediction, more than usual; blue ones speak against it, or lower it. The colours of
     all signals have one scale. All channels of a signal have the colours of its time points.
     Titles have the predicted class, the decision, the sum of the drawn contributions, and
-    "usual": the intercept, and the sum of what is subtracted.
+    "usual": the sum of the intercept and of the usual signal's contributions.
 
     Parameters
     ----------
