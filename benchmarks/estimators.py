@@ -94,7 +94,7 @@ def bursts(quick: bool) -> list[Row]:
                 rng = np.random.default_rng(seed)
                 X, y, places = simulated.bursts(rng, 100, burst)
                 model = fitted(method, X[:60], y[:60])
-                parts = model.contributions(X[60:]) - model.usual_contributions_
+                parts = model.contributions(X[60:]) - model.usual_contributions()
                 answers = model.predict(X[60:])
                 outputs = answers if parts.shape[1] > 1 else np.zeros(40, int)
                 largest = np.abs(parts[np.arange(40), outputs]).argmax(axis=1) - places[60:]
@@ -131,7 +131,7 @@ def occlusion(quick: bool) -> list[Row]:
         row = {"set": name, "method": method, "signals": len(Z), "windows": len(losses)}
         row |= {"right": float(np.mean(model.predict(Z) == truth))}
         whole = model.contributions(Z)[:, 0]
-        for kind, parts in (("", whole - model.usual_contributions_[0]), ("whole: ", whole)):
+        for kind, parts in (("", whole - model.usual_contributions()[0]), ("whole: ", whole)):
             place = np.abs(parts).argmax(axis=1) // width
             for label, k in (("costs most", 1), ("among three", 3)):
                 row[kind + label] = float(np.mean((order[:k] == place).any(axis=0)))

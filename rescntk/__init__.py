@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from . import activations, engines, literature, regression, theory
+from . import engines, literature, regression, theory
 from ._version import __version__
 from .kernels import CGPK, CNTK, Kernel, ResCGPK, ResCNTK, gram, pixel_pairs, pixel_shares
 from .network import Network
@@ -16,7 +16,6 @@ __all__ = [
     "ResCGPK",
     "ResCNTK",
     "__version__",
-    "activations",
     "engines",
     "gram",
     "literature",

@@ -264,7 +264,7 @@ COMMANDS: dict[Command, str] = {
 
 def _read(options: Namespace, path: Path, array: str | None) -> datasets.Table:
     """Return the signals in a file; of a table, with the columns that the options name."""
-    return datasets.read_file(path, array, False, columns_of(options))
+    return datasets.read_file(path, array, False, columns_of(options))[0]
 
 
 def _picture(options: Namespace, name: str) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 from ..arrays import SignalList
 from ..validation import check_batch, check_choice, check_signals, is_sequence
 from . import fields, tables
+from .fields import Dates
 from .tables import Table
 from .writing import check_output as check_output
 from .writing import check_writable as check_writable
@@ -80,7 +81,7 @@ def read_labelled(
     >>> from rescntk import datasets
     >>> X, y = datasets.read_labelled("signals_TRAIN.ts")  # doctest: +SKIP
     """
-    return read_file(Path(path), array, missing, {})[:2]
+    return read_file(Path(path), array, missing, {})[0][:2]
 
 
 def load_table(
@@ -121,7 +122,7 @@ def load_table(
     path = Path(path)
     check_choice(path.suffix, f"suffix of {path.name}", [".csv"])
     columns = named_columns(label_column, ignore, case, time)
-    return read_file(path, None, missing, columns)
+    return read_file(path, None, missing, columns)[0]
 
 
 def named_columns(
@@ -145,10 +146,11 @@ def read_file(
     missing: bool,
     columns: Mapping[str, str],
     usual: Mapping[str, str] | None = None,
-) -> Table:
+) -> tuple[Table, Dates]:
     """Return the signals, labels and cases in a file of any kind; only tables have `columns`.
 
-    `usual` has columns of another table, which this table may lack.
+    And the first and last date of a table's times, or of a column that is left out. `usual` has
+    columns of another table, which this table may lack.
     """
     suffixes = [".csv"] if columns else SUFFIXES
     check_choice(path.suffix, f"suffix of {path.name}", suffixes)
@@ -159,12 +161,12 @@ def read_file(
     if not path.is_file():
         raise ValueError(f"{path} is a pipe or a device, expected a file")
     _check_named(path, array)
-    name, checked = f"the signals in {path.name}", check_batch
+    name, checked, dates = f"the signals in {path.name}", check_batch, None
     if path.suffix == ".ts":
         table = Table(*_read_ts(path), None, None)
     elif path.suffix == ".csv":
         with readable(path):
-            table = tables.read_table(path, missing, columns, usual or {})
+            table, dates = tables.read_table(path, missing, columns, usual or {})
     else:
         table, name = Table(_load(path, array), None, None, None), f"the array in {path.name}"
         checked = partial(check_signals, images=True)
@@ -175,7 +177,7 @@ def read_file(
     X = list(X) if isinstance(X, SignalList) else X
     for x, gap in zip(X, gaps, strict=False):
         x[gap] = np.nan
-    return table._replace(X=X)
+    return table._replace(X=X), dates
 
 
 def _without(gaps: list[np.ndarray], signals: Any) -> Any:

@@ -39,6 +39,10 @@ _LONGEST_QUOTE = 120
 """Characters of a file that a message quotes at most. Chosen by taste."""
 
 
+Dates = tuple[str, str] | None
+"""The first and the last date, in ISO 8601."""
+
+
 def table_of(path: Path) -> tuple[Any, str]:
     """Return the fields of a table as texts, without its blank lines, and their separator.
 
@@ -151,7 +155,7 @@ def _moments(texts: Any) -> Any:
     return pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
 
 
-def dates_of(texts: Any) -> tuple[str, str] | None:
+def dates_of(texts: Any) -> Dates:
     """Return the first and the last date of a column; None for numbers, hours and other texts."""
     if len(texts) and math.isnan(number(texts.iloc[0])) and not numbers(texts, False)[1].any():
         dates = _moments(texts)

@@ -16,6 +16,7 @@ import numpy as np
 
 from .fields import (
     MISSING,
+    Dates,
     dates_of,
     lines_of,
     number,
@@ -52,21 +53,18 @@ class Table(NamedTuple):
         Names of the cases, as texts.
     channels : list of str, or None
         Names of several channels.
-    dates : (str, str), or None
-        First and last date of the times, or of a column that is left out, in ISO 8601.
     """
 
     X: np.ndarray | list[np.ndarray]
     y: np.ndarray | None
     cases: np.ndarray | None
     channels: list[str] | None
-    dates: tuple[str, str] | None = None
 
 
 def read_table(
     path: Path, missing: bool, columns: Mapping[str, str], usual: Mapping[str, str]
-) -> Table:
-    """Return the signals in a table, a list of arrays (n_channels, n_timepoints_i).
+) -> tuple[Table, Dates]:
+    """Return the signals in a table, a list of arrays (n_channels, n_timepoints_i), and its dates.
 
     Columns time or value make a table of a row for each time; all others have a row for each
     signal, or for each of its channels. `columns` has the names of columns in arguments of
@@ -86,12 +84,10 @@ def read_table(
         read = _read_long(table, missing)
     else:
         read = _read_wide(table, missing, bool(columns))
-    return read._replace(dates=dates)
+    return read, dates
 
 
-def _with_roles(
-    table: Any, header: list[str], columns: Mapping[str, str]
-) -> tuple[Any, tuple[str, str] | None]:
+def _with_roles(table: Any, header: list[str], columns: Mapping[str, str]) -> tuple[Any, Dates]:
     """Return a table whose columns have the names of their roles, and its first and last date.
 
     The first line is unchanged. Columns to ignore are left out, and so is the index of pandas where

@@ -286,12 +286,11 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         signals = self._read_again(X)
         return self._in_units(self._average.shares(signals))
 
-    @property
-    def usual_contributions_(self) -> np.ndarray | None:
-        """Contributions of a usual signal, (n_outputs, n_timepoints); None for lists of signals.
+    def usual_contributions(self) -> np.ndarray | None:
+        """Return a usual signal's contributions, (n_outputs, n_timepoints); None for lists.
 
         Medians over up to 40 training signals, or landmarks, drawn at random; of a classifier the
-        mean over classes of medians. They are computed at the first use.
+        mean over classes of medians. They are computed at the first call.
         """
         check_is_fitted(self)
         fitted = self._fitted

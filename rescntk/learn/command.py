@@ -166,14 +166,14 @@ def _whole(path: Path) -> Iterator[None]:
 
 
 def _labelled(options: Namespace, regression: bool, model: Any = None) -> tuple[Any, ...]:
-    """Return a file's `Table`, with labels given apart in place of its own.
+    """Return signals, labels, cases, channels and dates; labels given apart replace the file's.
 
     Columns are called as for a fitted model's table, unless options name them. Channels are the
     model's.
     """
     usual = getattr(model, "file_", {}).get("columns", {})
     columns = columns_of(options)
-    table = datasets.read_file(options.signals, options.array, True, columns, usual)
+    table, dates = datasets.read_file(options.signals, options.array, True, columns, usual)
     X, y = table.X, table.y
     if options.labels is not None or options.labels_array is not None:
         if options.label_column is not None:
@@ -186,7 +186,7 @@ def _labelled(options: Namespace, regression: bool, model: Any = None) -> tuple[
             wrong = str(texts[~np.isfinite(y)][0])
             raise ValueError(f"labels are texts, expected numeric targets: {wrong[:80]!r}")
     check_channel_names(table.channels, getattr(model, "channel_names_", None), "the table")
-    return table._replace(y=y)
+    return table.X, y, table.cases, table.channels, dates
 
 
 def _one_each(path: Path, array: str | None, what: str, n: int) -> np.ndarray:

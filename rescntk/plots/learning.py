@@ -157,7 +157,7 @@ def contributions(
     """Draw signals, coloured by the contribution of each time point to a decision.
 
     The contributions of a usual signal are subtracted, where the model knows them
-    (``usual_contributions_``): 0, in grey, is as usual. Orange time points speak for the class or
+    (``usual_contributions``): 0, in grey, is as usual. Orange time points speak for the class or
     raise the prediction, more than usual; blue ones speak against it, or lower it. The colours of
     all signals have one scale. All channels of a signal have the colours of its time points.
     Titles have the predicted class, the decision, the sum of the drawn contributions, and
@@ -175,7 +175,7 @@ def contributions(
     y : array-like, (n_cases,) or (n_cases, n_targets), optional
         True classes or targets, which the titles have too.
     usual : bool, default True
-        Whether ``usual_contributions_`` are subtracted.
+        Whether ``usual_contributions`` are subtracted.
 
     Returns
     -------
@@ -214,7 +214,7 @@ def contributions(
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
     centre = None
     if check_flag(usual, "usual"):
-        centre = getattr(model, "usual_contributions_", None)
+        centre = getattr(model, "usual_contributions", lambda: None)()
     if centre is not None:
         all_shares = [shares - centre for shares in all_shares]
         intercepts = intercepts + centre.sum(axis=1)

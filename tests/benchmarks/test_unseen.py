@@ -129,8 +129,9 @@ def test_the_page_of_drift_and_shares():
         for method in estimators.EFFORTS
         for share in (0.7, 0.8)
     ]
+    found = {"method": "a", "share": 0.125, "windows": 4, "costs most": 0.5, "among three": 0.8}
     page = estimators.text(
-        {"drift": drift, "bursts": bursts, "occlusion": [{"method": "a", "share": 0.125}]}
+        {"drift": drift, "bursts": bursts, "occlusion": [found]}
         | {"latency": [{"training signals": 50, "ms": 12.34, "MB": 0.5, "load": 2.1}]}
     )
     assert "| plant 1 | 0.900 | 0.750 | 0.550 | 0.900 | 0.750 | 0.550 |" in page
@@ -139,3 +140,4 @@ def test_the_page_of_drift_and_shares():
     assert "for 0 of 16 test parts without drift, and for 56% of the batches" in page
     assert "| a | 0.900 | 0.750 | 0.700 | 0.900 | 0.750 | 0.700 |" in page
     assert "| 50 | 12.3 | 0.50 | 2 |" in page and "| a | 0.12 |" in page
+    assert "| 4 | 0.50 (chance 0.25) | 0.80 (chance 0.75) |" in page

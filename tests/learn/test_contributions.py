@@ -46,11 +46,12 @@ def test_usual_contributions_are_medians_of_up_to_40_training_signals(n, rng):
         for of, several in ((model, parts), (small, small.contributions(X))):
             answers = of.predict(X) if hasattr(of, "classes_") else np.zeros(n)
             medians = [np.median(several[answers == k], axis=0) for k in np.unique(answers)]
-            off = np.abs(of.usual_contributions_ - np.mean(medians, axis=0)).max()
+            off = np.abs(of.usual_contributions() - np.mean(medians, axis=0)).max()
             assert off / several.std() < 1e-9 if n == 30 else 0 < off / several.std() < 1
     ragged = [x[:, : 24 - i % 3] for i, x in enumerate(X)]
-    assert ResidualKernelClassifier(**ONE).fit(ragged, y).usual_contributions_ is None
-    assert not hasattr(ResidualKernelClassifier(), "usual_contributions_")
+    assert ResidualKernelClassifier(**ONE).fit(ragged, y).usual_contributions() is None
+    with pytest.raises(NotFittedError):
+        ResidualKernelClassifier().usual_contributions()
 
 
 def test_one_pass_has_the_shares_of_its_kernel(rng):
