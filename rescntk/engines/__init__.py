@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import sys
-from contextlib import nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from warnings import warn
@@ -16,23 +15,12 @@ from warnings import warn
 import numpy as np
 
 from ..arrays import Batch, SignalList, channels_and_length, library
-from ..network import BASIC_FIELDS
-from ..progress import announced
+from ..network import BASIC_FIELDS, Network
 from ..validation import check_choice
 from .geometry import longest_reach, receptive_reach
 from .protocol import Engine, Request
 
 __all__ = ["available"]
-
-_ANNOUNCE_AFTER = 1.0
-"""Seconds after which the compilation of an engine is announced.
-
-Raising it announces later. Code that was compiled before is read from disk in less than a second.
-"""
-
-_FIRST_USE = "rescntk: loading or compiling the engine (compiled once for a machine and precision)"
-
-_met: set[tuple[str, str]] = set()  # precisions and loops met so far
 
 _COMPILED = ("relu",)
 """Activations that the loops of the engines "numba" and "cuda" have."""
@@ -47,11 +35,12 @@ only on the pair. By name, steps count modulo the least common multiple of all l
 """
 
 
-def _numba_is_missing(dtype: str, loops: str) -> str | None:
-    """Return the reason why numba's loops do not work here in a precision, or None."""
+def _numba_is_missing(request: Request, X: Batch) -> str | None:
+    """Return the reason why numba's loops of a request do not work here, or None."""
     if find_spec("numba") is None:
         return "numba is not installed: pip install 'rescntk[cpu]'"
-    reason = import_module(f"{__name__}.cpu").why_not(dtype, loops)
+    cpu = import_module(f"{__name__}.cpu")
+    reason = cpu.why_not(cpu.sample(request, channels_and_length(X)[0]))
     return None if reason is None else f"numba does not work here: {reason}"
 
 
@@ -81,7 +70,7 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
     return None
 
 
-def _cuda_is_missing(dtype: str, loops: str) -> str | None:
+def _cuda_is_missing(request: Request, X: Batch) -> str | None:
     """Return the reason why CuPy or the GPU does not work on this machine, or None."""
     if "cupy" not in sys.modules and find_spec("cupy") is None:
         return (
@@ -146,15 +135,15 @@ def available() -> dict[str, bool | str]:
     >>> rescntk.engines.available()["reference"]
     True
     """
-    loops = "float64", "registers"
-    return {name: engine.why_not(*loops) or True for name, engine in ENGINES.items()}
+    call = Request(Network(1, 3), "gap", ("ntk",), (1,)), np.ones((1, 1, 1))
+    return {name: engine.why_not(*call) or True for name, engine in ENGINES.items()}
 
 
 def choose(name: str, request: Request, X: Batch, gradients: bool = False) -> Engine:
     """Return the engine of a name; "auto" is the fastest engine that can serve.
 
-    The first use of a precision in a process compiles an engine, or reads it from disk. If it takes
-    longer than a moment, a line on stderr says so.
+    The first use of an engine compiles its loops, which a line on stderr says, or reads them from
+    disk.
 
     For NumPy arrays "auto" is "numba" where it is installed and takes the activation, else
     "reference", with a warning if numba is installed and does not work. For CuPy arrays it is
@@ -187,13 +176,10 @@ def choose(name: str, request: Request, X: Batch, gradients: bool = False) -> En
     check_choice(name, "engine", ["auto", *NAMES])
 
     def reason(engine: Engine) -> str | None:
-        return engine.refuses(request, X, gradients) or engine.why_not(*loops)
+        return engine.refuses(request, X, gradients) or engine.why_not(request, X)
 
-    loops = request.dtype, _loops_of(request, X)
-    with nullcontext() if loops in _met else announced(_FIRST_USE, _ANNOUNCE_AFTER):
-        name = _fastest(request, X) if name == "auto" else name
-        refusal = reason(ENGINES[name])
-    _met.add(loops)
+    name = _fastest(request, X) if name == "auto" else name
+    refusal = reason(ENGINES[name])
     if refusal is not None:
         serving = [repr(engine.name) for engine in ENGINES.values() if reason(engine) is None]
         raise ValueError(
@@ -201,12 +187,6 @@ def choose(name: str, request: Request, X: Batch, gradients: bool = False) -> En
             f"engines that can: {', '.join(serving) or 'none'}"
         )
     return ENGINES[name]
-
-
-def _loops_of(request: Request, X: Batch) -> str:
-    """Return by which loops the engine "numba" computes a request."""
-    loops: str = import_module(f"{__name__}.cpu").loops_of(request, channels_and_length(X)[0])
-    return loops
 
 
 def _fastest(request: Request, X: Batch) -> str:
@@ -219,7 +199,7 @@ def _fastest(request: Request, X: Batch) -> str:
         wide = isinstance(X, SignalList) and reach > _LONGEST_MARGIN  # whatever the lengths are
         if wide or ENGINES["numba"].refuses(request, X) is not None:
             return "reference"
-        reason = ENGINES["numba"].why_not(request.dtype, _loops_of(request, X))
+        reason = ENGINES["numba"].why_not(request, X)
         if reason is None:
             return "numba"
         if find_spec("numba") is not None:
@@ -227,7 +207,7 @@ def _fastest(request: Request, X: Batch) -> str:
         return "reference"
     if (
         ENGINES["cuda"].refuses(request, X) is not None
-        or ENGINES["cuda"].why_not("", "") is not None
+        or ENGINES["cuda"].why_not(request, X) is not None
     ):
         return "reference"
     takes = import_module(f"{__name__}.cuda.engine").takes(request, channels_and_length(X)[1])

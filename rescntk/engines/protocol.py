@@ -186,7 +186,7 @@ class Engine:
     knows : frozenset of str
         Fields of `Network` that it knows; it refuses others.
     why_not : callable
-        The reason, or None, why it does not work here: of a precision and `loops_of`.
+        The reason, or None, why it does not work here for a request and signals.
     refuses_signals : callable
         The reason, or None, why it does not take a request and signals.
     derivatives : str or None
@@ -196,7 +196,7 @@ class Engine:
     name: str
     module: str
     knows: frozenset[str]
-    why_not: Callable[[str, str], str | None] = lambda dtype, loops: None
+    why_not: Callable[[Request, Batch], str | None] = lambda request, X: None
     refuses_signals: Callable[[Request, Batch], str | None] = lambda request, X: None
     derivatives: str | None = None
 

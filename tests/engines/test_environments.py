@@ -74,7 +74,10 @@ def test_damaged_files_of_compiled_code_are_compiled_anew(tmp_path):
     )
 
     def answer(function):
-        code = f"from rescntk.engines import cpu; print(cpu.{function}('float64', 'general'))"
+        code = (
+            "from rescntk.engines.cpu import *; from rescntk.engines import cpu, protocol;"
+            f"print(cpu.{function}(protocol.Request(Network(1), 'gap', ('ntk',), (1,))))"
+        )
         kept = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": ""}  # beside the modules
         return processes.run(code, PYTHONSAFEPATH="1", **kept)
 
@@ -108,20 +111,26 @@ def test_a_folder_of_compiled_code_that_cannot_be_written(tmp_path):
     assert (said, listed) == ("served", "ready") or listed in said
 
 
-@pytest.mark.filterwarnings("ignore:slow; NumPy computes")
-def test_compilation_is_announced(monkeypatch, capsys):
-    import time
-    from dataclasses import replace
+@needs_numba
+def test_compilation_is_announced_once(capsys):
+    """Loops of two types are compiled; what users compile themselves is not announced."""
+    import numba
 
-    import numpy as np
+    from rescntk.engines.cpu import compilation
 
-    import rescntk as rk
+    compilation._announce.cache_clear()
+    numba.njit(_same)(0)
+    assert not capsys.readouterr().err
+    try:
+        for kind in (int, float):
+            loop = numba.njit(_same)
+            compilation._kept_on_disk.add(loop)
+            loop(kind(0))
+            said = capsys.readouterr().err
+            assert said.startswith("rescntk: compiling loops") == (kind is int)
+    finally:
+        compilation._kept_on_disk.discard(loop)
 
-    monkeypatch.setattr(engines, "_ANNOUNCE_AFTER", 0.01)
-    slow = replace(engines.ENGINES["numba"], why_not=lambda *_: time.sleep(0.1) or "slow")
-    monkeypatch.setitem(engines.ENGINES, "numba", slow)
-    monkeypatch.setattr(engines, "_met", set())
-    for announced in (True, False):  # once in a process
-        rk.ResCGPK(1)(np.ones((1, 1, 2)))
-        said = "rescntk: loading or compiling the engine" in capsys.readouterr().err
-        assert said == announced
+
+def _same(x):
+    return x

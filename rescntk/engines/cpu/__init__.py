@@ -98,21 +98,37 @@ def parts_of(request: Request, n_channels: int) -> list[Request]:
     return [first, replace(request, depths=deep)] if deep else [first]
 
 
+def sample(request: Request, n_channels: int) -> Request:
+    """Return a request of one layer for which numba compiles the same loops.
+
+    It has the fields of layers that loops leave out where networks do not have them.
+    """
+    net, loops = request.network, loops_of(request, n_channels)
+    small = Network(
+        1, 3 if loops == "registers" else 1, trained=net.trained, bias=float(net.bias > 0),
+        negative_slope=0.5 if net.negative_slope else 0.0,
+    )  # fmt: skip
+    if loops == "general":
+        return Request(small, "equivariant", KINDS, (1,), request.dtype)
+    kind = "ntk" if "ntk" in request.kinds else "gpk"
+    return Request(small, "trace", (kind,), (1,), request.dtype)
+
+
 @cache
-def why_not(dtype: str, loops: str = "registers") -> str | None:
-    """Return the reason why the compiled loops (`loops_of`) do not work in a precision, or None.
+def why_not(request: Request) -> str | None:
+    """Return the reason why the compiled loops of a `sample` do not work, or None.
 
     The first call in a process computes the kernel of one short signal. That call compiles the
     loops or reads them from disk, which the next calls then need not do.
     """
-    reason = _failure(dtype, loops)
+    reason = _failure(request)
     if reason is None:
         return None
     for room, name in (("rows", "compute"), ("sweep", "sweep")):
         remove_damaged_files(getattr(sys.modules.get(f"{__name__}.{room}"), name, None))
     # Without damaged files numba compiles anew. Where only writing to disk failed, numba has kept
     # the compiled code in memory.
-    return _failure(dtype, loops) and reason
+    return _failure(request) and reason
 
 
 def remove_damaged_files(function: Any) -> None:
@@ -128,10 +144,8 @@ def remove_damaged_files(function: Any) -> None:
             path.unlink(missing_ok=True)
 
 
-def _failure(dtype: str, loops: str) -> str | None:
+def _failure(request: Request) -> str | None:
     """Return the error of a small Gram in words, None if there is no error."""
-    head, size = "equivariant" if loops == "general" else "trace", 3 if loops == "registers" else 1
-    request = Request(Network(1, size), head, KINDS, (1,), dtype)
     try:
         _check_threads()
         engine = import_module(f"{__name__}.engine")

@@ -15,18 +15,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numba
 from numba import njit, types
+from numba.core import event
 from numba.extending import overload
+
+from ...progress import say
 
 OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 """Options of numba for all compiled functions."""
 
+_SECONDS = 5
+"""Seconds that the compilation of most loops takes, as users are told (AMD EPYC, Zen 5)."""
 
 _TRIED = ((0, 61), (0, 68))
 """The first and the last version of numba with which `_shortcuts` were tried."""
@@ -123,6 +128,7 @@ def compiled_on_disk(function: Callable[..., Any]) -> Any:
     digest of its key: the types of the arguments, the processor and the function.
     """
     dispatcher = njit(cache=True, no_cfunc_wrapper=bool(_PART), **OPTIONS)(function)
+    _kept_on_disk.add(dispatcher)
     files = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     pattern = getattr(files, "_data_name_pattern", "")
     if files is None or not pattern.endswith(".{number:d}.nbc"):
@@ -136,6 +142,32 @@ def compiled_on_disk(function: Callable[..., Any]) -> Any:
 
     files.save = save_by_key
     return dispatcher
+
+
+_kept_on_disk: set[Any] = set()  # compiled functions
+
+
+@cache
+def _announce() -> None:
+    """Say, once in a process, that loops are compiled."""
+    say(
+        f"rescntk: compiling loops, some {_SECONDS} seconds for each kind of network and "
+        f"precision; later calls read them from disk"
+    )
+
+
+class _Announcement(event.Listener):
+    """Announces the compilation of functions that are kept on disk, when it begins."""
+
+    def on_start(self, event: Any) -> None:
+        if event.data["dispatcher"] in _kept_on_disk:
+            _announce()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Announcement())
 
 
 def source_stamp() -> str:

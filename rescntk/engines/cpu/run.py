@@ -85,8 +85,6 @@ class NumbaRun:
         whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
         needed = net.parts.inner_minus_readout and ("ntk" in self.kinds or not swept)
         left_out = [] if needed else ["twice_inner_minus_readout"]
-        if swept and (shared["sum_scale"][1:] == 1.0).all():
-            left_out.append("sum_scale")
         names = [name for name in shared.dtype.names or () if name not in left_out]
         same = [(name, shared.dtype[name]) for name in names]
         layers = np.zeros(len(shared), np.dtype([*same, *whole], align=True))

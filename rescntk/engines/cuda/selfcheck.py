@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...network import Network
+from ...progress import announced
 from ...validation import KINDS
 from .. import reference
 from ..protocol import Request, silent
@@ -32,6 +33,9 @@ OUT_OF_MEMORY, LOST = 2, frozenset((700, 702, 710, *range(714, 720)))
 """The status of CUDA's errors for lack of memory, and of errors after which CUDA does no more work
 in a process: illegal addresses and instructions, time-outs and failures of a launch (CUDA Runtime
 and Driver API, "Error Handling")."""
+
+_ANNOUNCE_AFTER = 1.0
+"""Seconds after which the check is announced. Loops on disk are read in less. Chosen by taste."""
 
 RESTART = "the device is lost to this process: restart the process"
 
@@ -76,7 +80,8 @@ def failure(cupy: Any, engine: Any) -> str | None:
     with _lock:
         if device in _reasons:
             return _reasons[device]
-        reason, lasting = check(engine)
+        with announced("rescntk: compiling and checking loops on the GPU", _ANNOUNCE_AFTER):
+            reason, lasting = check(engine)
         if lasting:
             _reasons[device] = reason
     return reason
