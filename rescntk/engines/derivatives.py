@@ -12,7 +12,7 @@ depend on s_x, which therefore counts as a constant.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -48,9 +48,13 @@ class Derivatives(NamedTuple):
     numbers: np.ndarray
     """(2,), by log α² and by log β."""
 
-    def add(self, more: Derivatives, *cases: np.ndarray) -> None:
-        """Add the derivatives of another sum, by the `cases` of each side; X may be both sides."""
-        for k, (gradients, of_side) in enumerate(zip(more.sides, cases, strict=False)):
+    def add(self, more: Derivatives, *cases: Iterable[int]) -> None:
+        """Add the derivatives of another sum, by the `cases` of each side; X may be both sides.
+
+        Without `cases`, they are all.
+        """
+        of_sides = cases or [range(len(side)) for side in self.sides]
+        for k, (gradients, of_side) in enumerate(zip(more.sides, of_sides, strict=False)):
             side = self.sides[min(k, len(self.sides) - 1)]
             for case, gradient in zip(of_side, gradients, strict=True):
                 side[case] = side[case] + gradient
@@ -185,9 +189,9 @@ class Signals:
 class WeightedPairs:
     """The weights of pairs in a sum of kernels, and the sum's derivatives by both sides' signals.
 
-    `sides` are one or two, and `scaling` gives the constants of a length. `weights` are (left case,
-    right case) or (pairs,), in the order of the batch. With the `roots` √K(x,x) and √K(z,z),
-    without scales, kernels are normalized.
+    `sides` are one or two, and `scaling` gives the constants of a length. `weights`, of each kind
+    of kernels, are (left case, right case) or (pairs,), in the order of the batch. With the `roots`
+    √K(x,x) and √K(z,z) of each kind, without scales, kernels are normalized.
 
     Attributes
     ----------
@@ -195,7 +199,7 @@ class WeightedPairs:
         One object if X is with itself. Tiles then give both sides of the pairs above the diagonal.
     weights, roots
         In the order of the signals.
-    factors : list of two arrays
+    factors : list of two arrays (kinds, …)
         The factors of each pair's derivatives, by the left and by the right signal.
     """
 
@@ -203,48 +207,49 @@ class WeightedPairs:
         self,
         sides: Sequence[OrderedSignals],
         scaling: Callable[[int], Scaling],
-        weights: np.ndarray,
+        weights: Sequence[np.ndarray],
         roots: Any,
     ) -> None:
         self.lefts = self.rights = Signals(sides[0], scaling)
         if len(sides) > 1:
             self.rights = Signals(sides[1], scaling)
         left, right = self.lefts.order, self.rights.order
-        pair = weights.ndim == 1
-        weights = weights[left] if pair else weights[np.ix_(left, right)]
+        pair = weights[0].ndim == 1
+        ordered = [w[left] if pair else w[np.ix_(left, right)] for w in weights]
         if len(sides) == 1 and not pair:
-            weights = np.triu(weights) + np.tril(weights, -1).T
-        self.weights, self.roots, self._powers = weights, None, [0, 0]
+            ordered = [np.triu(w) + np.tril(w, -1).T for w in ordered]
+        self.weights, self.roots, self._powers = np.stack(ordered), None, [0, 0]
         if roots is not None:
-            self.roots = one, other = roots[0][left], roots[1][right]
-            product = one * other if pair else one[:, None] * other
+            self.roots = [(one[left], other[right]) for one, other in roots]
+            product = np.array([x * z if pair else x[:, None] * z for x, z in self.roots])
             known = product > 0
-            factor = np.where(known, weights / np.where(known, product, 1.0), 0.0)
+            factor = np.where(known, self.weights / np.where(known, product, 1.0), 0.0)
             self.factors = [factor, factor]
             return
         # K(x, z) is s_x s_z k(x/s_x, z/s_z): the s_x of the derivative by x cancels.
         scales = self.rights.scale, self.lefts.scale
         self._powers = [int(np.frexp(scale)[1].max()) for scale in scales]
         one, other = (np.ldexp(s, -p) for s, p in zip(scales, self._powers, strict=True))
-        self.factors = [weights * one, weights * (other if pair else other[:, None])]
+        self.factors = [self.weights * one, self.weights * (other if pair else other[:, None])]
 
     def leave_out(self, pairs: np.ndarray) -> None:
         """Set the factors of some pairs to 0."""
         self.factors = [np.where(pairs, 0.0, factor) for factor in self.factors]
 
-    def add_means(self, scaling: Scaling, kind: str) -> None:
+    def add_means(self, scaling: Scaling, kinds: Sequence[str]) -> None:
         """Add the derivatives of the products of means, which are apart (`Scaling.adds_mean`)."""
-        if not scaling.adds_mean:
-            return
-        initial = scaling.network.parts.initial if kind == "ntk" else 1.0
-        factor = initial * scaling.input_filter.n_taps * math.ldexp(1.0, -scaling.exponents[-1])
-        lefts, rights, (of_left, of_right) = self.lefts, self.rights, self.factors
-        if of_left.ndim == 1:
-            left, right = rights.means * of_left, lefts.means * of_right
-        else:
-            left, right = rights.means @ of_left.T, lefts.means @ of_right
-        lefts.by_means += factor * left
-        rights.by_means += factor * right
+        lefts, rights = self.lefts, self.rights
+        for kind, of_left, of_right in zip(kinds, *self.factors, strict=True):
+            if not scaling.adds_mean:
+                return
+            initial = scaling.network.parts.initial if kind == "ntk" else 1.0
+            factor = initial * scaling.input_filter.n_taps * math.ldexp(1.0, -scaling.exponents[-1])
+            if of_left.ndim == 1:
+                left, right = rights.means * of_left, lefts.means * of_right
+            else:
+                left, right = rights.means @ of_left.T, lefts.means @ of_right
+            lefts.by_means += factor * left
+            rights.by_means += factor * right
 
     def derivatives(self, scaling: Scaling) -> Derivatives:
         """Return the results, for which derivatives have been added to both sides."""
@@ -271,7 +276,7 @@ class WeightedPairs:
 
 
 class GradientRun(ReferenceGram):
-    """The derivatives of one request; `weights` and `roots` are as for `WeightedPairs`.
+    """The derivatives of a kernel of one kind, of its `weights` and `roots` (`WeightedPairs`).
 
     They are computed in float64 also for float32: windows that are nearly proportional lose eps/θ.
     """
@@ -282,7 +287,7 @@ class GradientRun(ReferenceGram):
         super().__init__(replace(request, dtype="float64"), X, Z)
         self.left.windows = self.right.windows = False
         sides = [self.left] if self.symmetric else [self.left, self.right]
-        self.pairs = WeightedPairs(sides, self.scaling, weights, roots)
+        self.pairs = WeightedPairs(sides, self.scaling, [weights], roots and [roots])
         self.pair = weights.ndim == 1
         self.lefts, self.rights = self.pairs.lefts, self.pairs.rights
 
@@ -345,7 +350,7 @@ class GradientRun(ReferenceGram):
     def _weights(self, left_cases: slice, right_cases: slice) -> list[np.ndarray]:
         """Return the factors of a tile's pairs, by either side."""
         cases: Any = left_cases if self.pair else (left_cases, right_cases)
-        return [factor[cases] for factor in self.pairs.factors]
+        return [factor[cases] for (factor,) in self.pairs.factors]
 
     def _adders(self, rows: Rows, left_cases: slice, right_cases: slice) -> list[Any]:
         """Return functions that add (pixel, left case, row, 1), weighted, to pixels of a side."""
@@ -374,20 +379,34 @@ class GradientRun(ReferenceGram):
 
     def derivatives(self) -> Derivatives:
         """Return the results, after all tiles."""
-        scaling, (kind,) = self.scaling(self._longest), self.request.kinds
-        self.pairs.add_means(scaling, kind)
+        scaling = self.scaling(self._longest)
+        self.pairs.add_means(scaling, self.request.kinds)
         return self.pairs.derivatives(scaling)
 
 
 def vjp(
-    request: Request, X: Batch, Z: Batch | None, weights: np.ndarray, roots: Any, tick: Tick
-) -> Derivatives:
+    request: Request, X: Batch, Z: Batch | None, weights: Sequence[np.ndarray], roots: Any,
+    tick: Tick,
+) -> Derivatives:  # fmt: skip
     """Return the derivatives of the weighted sum of the kernels of `X` with `Z` (None: `X`).
 
-    `weights` and `roots` are as for `WeightedPairs`. Weights of pairs are of a case of X and the
-    same case of Z.
+    `weights` and `roots`, of each of the request's kinds, are as for `WeightedPairs`. Weights of
+    pairs are of a case of X and the same case of Z.
     """
     keep_freed_memory()
+    first, *others = (
+        _of_kind(replace(request, kinds=(kind,)), X, Z, of_kind, roots and roots[k], tick)
+        for k, (kind, of_kind) in enumerate(zip(request.kinds, weights, strict=True))
+    )
+    for sums in others:
+        first.add(sums)
+    return first
+
+
+def _of_kind(
+    request: Request, X: Batch, Z: Batch | None, weights: np.ndarray, roots: Any, tick: Tick
+) -> Derivatives:
+    """Return the derivatives of kernels of one kind."""
     run = GradientRun(request, X, Z, weights, roots)
     if run.pair:
         places = np.arange(len(weights))
@@ -406,7 +425,7 @@ def vjp(
     return run.derivatives()
 
 
-def vjp_paired(request: Request, X: Batch, weights: np.ndarray) -> Derivatives:
+def vjp_paired(request: Request, X: Batch, weights: Sequence[np.ndarray]) -> Derivatives:
     """Return the derivatives of the weighted sum of the kernels k(x, x) of `X` without scales."""
-    ones = np.ones(len(weights))
-    return vjp(request, X, None, weights, (ones, ones), silent)
+    ones = np.ones(len(X))
+    return vjp(request, X, None, weights, [(ones, ones)] * len(weights), silent)

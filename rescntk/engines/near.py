@@ -263,7 +263,7 @@ class _NearRun(GradientRun):
         def weighted(of_own: np.ndarray, of_change: np.ndarray) -> np.ndarray:
             ratios, weights = (
                 np.repeat(each, of_own.shape[1] // n)
-                for each in (ratio, self.pairs.factors[0][some])
+                for each in (ratio, self.pairs.factors[0][0][some])
             )
             return np.asarray(weights * (of_change - ratios * of_own))
 

@@ -153,11 +153,12 @@ class KernelCall:
         call.sides = [call.X, kept.tables]
         return call
 
-    def in_float64(self, X: Batch, Z: Batch) -> KernelCall:
-        """Return the call with some of its signals, X and Z, in float64, unchecked."""
+    def in_float64(self, request: Request, X: Batch, Z: Batch) -> KernelCall:
+        """Return the call of one kernel with some signals, X and Z, in float64, unchecked."""
         call = copy(self)
-        call.dtype = np.dtype(np.float64)
-        call.request = replace(self.request, dtype="float64", copied_bytes=0)
+        call.dtype, call.kinds, call.depths = np.dtype(np.float64), request.kinds, request.depths
+        call.network, call.order, call.in_place = request.network, [0], True
+        call.request = replace(request, dtype="float64", copied_bytes=0)
         call.X, call.Z, call._kept, call.sides = X, Z, None, [X, Z]
         return call
 
@@ -353,6 +354,12 @@ class KernelCall:
                 f"(it grows with depth and with the signals){remedy}"
             )
         return result
+
+
+def mean_of_kernels(matrices: Sequence[Any]) -> Any:
+    """Return the mean, (n, m), of the kernels of each kind, (depths, n, m)."""
+    total: Any = sum(matrix.mean(axis=0, dtype=np.float64) for matrix in matrices)
+    return (total / len(matrices)).astype(matrices[0].dtype, copy=False)
 
 
 def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,10 +12,11 @@ from ..activations import activation_of
 from ..arrays import Array, SignalList, library
 from ..engines.derivatives import Derivatives
 from ..engines.near import near_pairs
-from ..engines.protocol import Tick, blocks
+from ..engines.protocol import Request, Tick, blocks
+from ..network import Network
 from ..progress import progress_bar
 from ..validation import check_flag, check_shape
-from .call import KernelCall, default_errors
+from .call import KernelCall, default_errors, mean_of_kernels
 from .prepared import PreparedKernel
 
 
@@ -43,7 +44,7 @@ def vjp(
     self: Any,
     X: Array | Sequence[Array],
     Z: Array | Sequence[Array] | PreparedKernel | None = None,
-    weights: Array | None = None,
+    weights: Array | Callable[[np.ndarray], Array] | None = None,
     *,
     fixed_Z: bool = False,
     engine: str = "auto",
@@ -67,8 +68,8 @@ def vjp(
     X, Z
         Signals, images, or lists, as for calling the kernel. Without Z, S is a sum over pairs of
         signals of X, and W need not be symmetric.
-    weights : array, (n_cases, m_cases)
-        W, the derivatives of a loss by the entries of K.
+    weights : array, (n_cases, m_cases), or function
+        W, the derivatives of a loss by the entries of K; or the function that gives W from K.
     fixed_Z : bool, default False
         Whether to return derivatives by X only. Z, alpha and bias of the result are then None. It
         saves time for normalized kernels of few signals X with many signals Z.
@@ -98,32 +99,35 @@ def vjp(
     >>> r.X.shape, np.allclose((r.X * X).sum(), r.K.sum())  # K(cx, z) = c K(x, z)
     ((5, 3, 16), True)
     """
-    options: dict[str, Any] = {
-        "engine": engine,
-        "dtype": dtype,
-        "threads": threads,
-        "progress": progress,
-    }
-    return _gradients(self, X, Z, weights, fixed_Z=fixed_Z, with_K=True, **options)
+    return mean_gradients(
+        self.network, X, Z, weights, head=self.head, kinds=(self.kind,), fixed_Z=fixed_Z,
+        normalized=self.normalized, engine=engine, dtype=dtype, threads=threads, progress=progress,
+    )  # fmt: skip
 
 
-@default_errors()
 def signal_gradients(
     kernel: Any, X: Any, Z: Any, weights: Any, fixed_Z: bool = False, **options: Any
 ) -> tuple[Any, Any]:
     """Return the derivatives by X and by Z, as `vjp`, in less time: without the kernel matrix."""
-    options = {"engine": "auto", "dtype": "float64", "threads": None} | options
-    return _gradients(kernel, X, Z, weights, fixed_Z=fixed_Z, with_K=False, **options)[1:3]
+    own = {"head": kernel.head, "kinds": (kernel.kind,), "normalized": kernel.normalized}
+    options = own | {"fixed_Z": fixed_Z, "with_K": False} | options
+    return mean_gradients(kernel.network, X, Z, weights, **options)[1:3]
 
 
-def _gradients(
-    kernel: Any, X: Any, Z: Any, weights: Any, *, fixed_Z: bool, with_K: bool, engine: str,
-    dtype: str, threads: int | None, progress: bool = False,
+@default_errors()
+def mean_gradients(
+    network: Network, X: Any, Z: Any, weights: Any, *, head: str, kinds: tuple[str, ...],
+    depths: tuple[int, ...] | None = None, normalized: bool = False, fixed_Z: bool = False,
+    with_K: bool = True, engine: str = "auto", dtype: str = "float64", threads: int | None = None,
+    progress: bool = False,
 ) -> Gradients:  # fmt: skip
-    """Check the arguments of `vjp`, and return its results; K is None if it is not needed."""
-    if activation_of(kernel.network).odd:
+    """Return the results of `vjp` for the mean of kernels of some kinds and depths.
+
+    K is None if neither the caller, `with_K`, nor the derivatives need it.
+    """
+    if activation_of(network).odd:
         raise ValueError(
-            f"network has activation {kernel.network.activation!r}, expected 'relu': gradients of "
+            f"network has activation {network.activation!r}, expected 'relu': gradients of "
             f"other activations are not supported"
         )
     if weights is None:
@@ -132,17 +136,15 @@ def _gradients(
         raise ValueError("fixed_Z is True and Z is None, expected signals Z")
     batch: Any = Z.signals.batch if isinstance(Z, PreparedKernel) else Z
     call = KernelCall(
-        kernel.network, X, batch, head=kernel.head, kinds=(kernel.kind,), depths=None,
-        engine=engine, dtype=dtype, threads=threads, progress=progress, gradients=True,
+        network, X, batch, head=head, kinds=kinds, depths=depths, engine=engine, dtype=dtype,
+        threads=threads, progress=progress, gradients=True,
     )  # fmt: skip
     if library(call.X) is not np:
         raise ValueError("X is a CuPy array, expected a NumPy array: gradients need the CPU")
-    shape = len(call.X), len(call.X if call.Z is None else call.Z)
-    W = np.asarray(check_shape(weights, "weights", shape))
     given_Z = call.X if call.Z is None and batch is not None else call.Z
     with np.errstate(over="ignore", invalid="ignore"):  # infinite results are reported
-        weighted_sum = _WeightedSum(call, given_Z, kernel.normalized, fixed_Z)
-        return weighted_sum.gradients(*weighted_sum.derive(W, with_K), (X, batch))
+        weighted_sum = _WeightedSum(call, given_Z, normalized, fixed_Z)
+        return weighted_sum.gradients(*weighted_sum.derive(weights, with_K), (X, batch))
 
 
 _NEAR = {"float64": 1e-5, "float32": 1e-3}
@@ -164,50 +166,71 @@ class _WeightedSum:
         self.call, self.Z, self.normalized, self.fixed_Z = call, Z, normalized, fixed_Z
         self.engine = call.engine
 
-    def derive(self, W: np.ndarray, with_K: bool) -> tuple[Any, Derivatives]:
-        """Return the kernels, or None without need, and the derivatives of their sum times `W`."""
-        call, (kind,), shown = self.call, self.call.kinds, self.call.progress
+    def derive(self, weights: Any, with_K: bool) -> tuple[Any, Derivatives]:
+        """Return the mean of the kernels, or None without need, and its sum's derivatives."""
+        call, shown, matrices, K = self.call, self.call.progress, dict[str, Any](), None
+        shape = len(call.X), len(call.X if call.Z is None else call.Z)
+        if not callable(weights):
+            check_shape(weights, "weights", shape)
         call.progress = False  # of the kernels
         call.check_memory()
-        K, diagonals = None, call.diagonals() if self.normalized else []
-        if with_K or self.normalized:
-            K = call.results(self.normalized, diagonals)[kind][0]
-        with progress_bar(shown, W.size) as tick:
-            if not self.normalized:
-                return K, self.engine.vjp(call.request, call.X, self.Z, W, None, tick)
-            own = [each.values[kind][0] for each in diagonals]
-            return K, self._of_normalized(W, np.asarray(K), own, tick)
+        diagonals = call.diagonals() if self.normalized else []
+        if with_K or self.normalized or callable(weights):
+            matrices = call.results(self.normalized, diagonals)
+            K = mean_of_kernels(list(matrices.values()))
+        W = np.asarray(check_shape(weights(K) if callable(weights) else weights, "weights", shape))
+        W, parts = W / (len(call.kinds) * len(call.depths)), list[Derivatives]()
+        with progress_bar(shown, W.size * len(call.depths)) as tick:
+            for k, depth in enumerate(call.depths):
+                net = call.network.replace(depth=depth)
+                request = replace(call.request, network=net, depths=(depth,))
+                if not self.normalized:
+                    every = [W] * len(call.kinds)
+                    parts.append(self.engine.vjp(request, call.X, self.Z, every, None, tick))
+                    continue
+                kernels = [
+                    (np.asarray(matrix[k]), *(d.values[kind][call.order[k]] for d in diagonals))
+                    for kind, matrix in matrices.items()
+                ]
+                parts.append(self._of_normalized(request, W, kernels, tick))
+        for more in parts[1:]:
+            parts[0].add(more)
+        return K, parts[0]
 
     def _of_normalized(
-        self, W: np.ndarray, K: np.ndarray, own: list[np.ndarray], tick: Tick
+        self, request: Request, W: np.ndarray, kernels: Any, tick: Tick
     ) -> Derivatives:
-        """Return the derivatives of the sum of K̂; `own` are K(x, x) and K(z, z).
+        """Return the derivatives of the sum of K̂; `kernels` are K̂, K(x, x) and K(z, z) of kinds.
 
         −W K̂/2 is the derivative of a term by log K(x, x), and by log K(z, z).
         """
-        call, one, other = self.call, own[0], own[-1]
+        call, weights, roots, by_kernels = self.call, list[Any](), list[Any](), list[Any]()
         if self.Z is None:  # K̂(x, x) is constant, and K̂ symmetric
             W = np.triu(W, 1) + np.tril(W, -1).T
-        roots = np.sqrt(np.maximum(one, 0.0)), np.sqrt(np.maximum(other, 0.0))
-        near = self._near(K) & (W != 0.0)
-        apart, W = np.where(near, W, 0.0), np.where(near, 0.0, W)
-        sums = self.engine.vjp(call.request, call.X, self.Z, W, roots, tick)
-        terms = -0.5 * W * K
-        by_logs = [(call.X, terms.sum(axis=1), one), (self.Z, terms.sum(axis=0), other)]
-        if self.Z is None:
-            by_logs = [(call.X, by_logs[0][1] + by_logs[1][1], one)]
-        for k, (batch, by_log, kernels) in enumerate(by_logs[: 1 if self.fixed_Z else 2]):
-            weights = np.divide(by_log, kernels, out=np.zeros_like(by_log), where=kernels > 0)
-            more = self.engine.vjp_paired(call.request, batch, weights)
+        for kind, (K, *own) in zip(request.kinds, kernels, strict=True):
+            weights.append(np.where(self._near(kind, K), 0.0, W))
+            roots.append([np.sqrt(np.maximum(own[k], 0.0)) for k in (0, -1)])
+            terms = -0.5 * weights[-1] * K
+            by_logs = [terms.sum(axis=1), terms.sum(axis=0)]
+            if self.Z is None:
+                by_logs[0] = by_logs[0] + by_logs[1]
+            by_kernels.append([
+                np.divide(by_log, K_own, out=np.zeros_like(by_log), where=K_own > 0)
+                for by_log, K_own in zip(by_logs, (own[0], own[-1]), strict=True)
+            ])  # fmt: skip
+        sums = self.engine.vjp(request, call.X, self.Z, weights, roots, tick)
+        for k, batch in enumerate([call.X] if self.Z is None or self.fixed_Z else [call.X, self.Z]):
+            more = self.engine.vjp_paired(request, batch, [of_kind[k] for of_kind in by_kernels])
             sums.sides[k] = [*map(np.add, sums.sides[k], more.sides[0])]
             sums.numbers[:] += more.numbers
-        if near.any():
-            self._add_near(sums, apart, roots)
+        for kind, of_kind, root in zip(request.kinds, weights, roots, strict=True):
+            if (apart := W - of_kind).any():
+                self._add_near(sums, replace(request, kinds=(kind,)), apart, root)
         return sums
 
-    def _near(self, K: np.ndarray) -> np.ndarray:
+    def _near(self, kind: str, K: np.ndarray) -> np.ndarray:
         """Return where signals are nearly equal to the Gaussian process kernel (`_NEAR`)."""
-        near: np.ndarray = (1.0 - K < _NEAR[self.call.dtype.name]) & (self.call.kinds == ("gpk",))
+        near: np.ndarray = (1.0 - K < _NEAR[self.call.dtype.name]) & (kind == "gpk")
         if self.call.dtype == np.float64:  # of signals of one length
             near &= self._lengths[0][:, None] == self._lengths[1]
         return near
@@ -218,17 +241,17 @@ class _WeightedSum:
         both = self.call.X, self.call.X if self.Z is None else self.Z
         return [np.array([signal.shape[-1] for signal in batch]) for batch in both]
 
-    def _add_near(self, sums: Derivatives, W: np.ndarray, roots: Any) -> None:
+    def _add_near(self, sums: Derivatives, request: Request, W: np.ndarray, roots: Any) -> None:
         """Add the derivatives of pairs of nearly equal signals, which alone have weights."""
         call, Z = self.call, self.call.X if self.Z is None else self.Z
         lefts, rights = np.nonzero(W)
         if call.dtype == np.float32:
             i, k = np.unique(lefts), np.unique(rights)
-            of_pairs = call.in_float64(call.X[i], Z[k])
+            of_pairs = call.in_float64(request, call.X[i], Z[k])
             pairs = _WeightedSum(of_pairs, of_pairs.Z, normalized=True, fixed_Z=self.fixed_Z)
             sums.add(pairs.derive(W[np.ix_(i, k)], with_K=False)[1], i, k)
             return
-        request, lengths = replace(call.request, dtype="float64"), self._lengths[0][lefts]
+        lengths = self._lengths[0][lefts]
         for length in np.unique(lengths):
             of_length = np.flatnonzero(lengths == length)
             for part in blocks(0, len(of_length), _NEAR_AT_ONCE):

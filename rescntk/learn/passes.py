@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import Kernel, gram, gram_again, prepare
-from ..kernels.gradients import Gradients, signal_gradients
+from ..kernels import gram, gram_again, prepare
+from ..kernels.call import mean_of_kernels
+from ..kernels.gradients import Gradients, mean_gradients
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..network import Network
@@ -171,8 +172,7 @@ class Pass:
             matrices = gram_again(*batches)
         else:
             matrices = gram(self.network, *batches, normalized=True, **options)
-        total = sum(matrix.mean(axis=0, dtype=np.float64) for matrix in matrices)
-        return np.asarray(total / len(matrices)).astype(matrices[0].dtype, copy=False)
+        return np.asarray(mean_of_kernels(matrices))
 
     def prepare(self, Z: Signals, **options: Any) -> PreparedSignals:
         """Return viewed signals for the pass to take as its Z at less cost, with the same bits."""
@@ -180,20 +180,14 @@ class Pass:
         return prepare(self.network, Z, normalized=True, **options)
 
     def vjp(
-        self, X: Signals, Z: Signals | None = None, *, weights: np.ndarray, **options: Any
+        self, X: Signals, Z: Signals | None = None, *, weights: Any, **options: Any
     ) -> Gradients:
         """Return the derivatives of the sum of entries of the matrix times weights, (n, m).
 
-        `options` are as for `Kernel.vjp`: with ``fixed_Z`` derivatives are by X only. The matrix
-        itself is not computed.
+        Weights and `options` are as for `Kernel.vjp`.
         """
-        parts, each_weight = [], weights / (len(self.kinds) * len(self.depths))
-        for kind, depth in product(self.kinds, self.depths):
-            kernel = Kernel(self.network.replace(depth=depth), kind, self.head, normalized=True)
-            parts.append(signal_gradients(kernel, X, Z, each_weight, **options))
-        of_x, of_z = zip(*parts, strict=True)
-        Z_sum = None if of_z[0] is None else _total(of_z)
-        return Gradients(None, _total(of_x), Z_sum, None, None)
+        options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
+        return mean_gradients(self.network, X, Z, weights, normalized=True, **options)
 
     def shares(self, X: Signals, Z: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the shares of the points of X in the matrix, (n_cases, m_cases, n_points)."""
@@ -390,10 +384,3 @@ def _seconds_per_work(first: Pass, X: Signals, options: dict[str, Any]) -> float
     begin = time.perf_counter()
     first(signals, **options)
     return (time.perf_counter() - begin) / first.work(few, len(few))
-
-
-def _total(parts: Sequence[Any]) -> Signals:
-    """Return the sum of arrays, or of lists of arrays, one by one."""
-    if isinstance(parts[0], np.ndarray):
-        return np.sum(parts, axis=0)
-    return [np.sum(of_signal, axis=0) for of_signal in zip(*parts, strict=True)]

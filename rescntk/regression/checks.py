@@ -26,11 +26,11 @@ def kernel_matrix(kernel: Callable[..., Any], X: Any, *Z: Any, **options: Any) -
 
 
 def kernel_gradients(
-    kernel: Any, X: Any, Z: Any, weights: np.ndarray, options: dict[str, Any], **fixed: bool
+    kernel: Any, X: Any, Z: Any, weights: Any, options: dict[str, Any], **fixed: bool
 ) -> Any:
     """Return the derivatives, by signals X, of ``kernel(X, Z)`` or ``kernel(X)`` times weights.
 
-    They have the shape of X, or are a list. `fixed` may hold ``fixed_Z``, as for ``Kernel.vjp``.
+    They have the shape of X, or are a list. Weights, and ``fixed_Z``, are as for ``Kernel.vjp``.
     """
     try:
         if isinstance(kernel, Kernel):

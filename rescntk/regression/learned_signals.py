@@ -20,6 +20,7 @@ from ..validation import (
     check_integer,
     check_match,
     check_positive,
+    check_shape,
     check_targets,
 )
 from .checks import (
@@ -27,7 +28,6 @@ from .checks import (
     check_share,
     in_range,
     kernel_gradients,
-    kernel_matrix,
     powers_of_targets,
 )
 from .decomposition import check_case_weights
@@ -83,8 +83,8 @@ def learn_signals(
     Parameters
     ----------
     kernel : Kernel
-        Or another object with ``kernel(X)``, ``kernel(X, Z)`` and ``kernel.vjp``, which takes
-        `fixed_Z`. Normalized kernels suit penalties of one size for all data.
+        Or another object with ``kernel(X)``, and ``kernel.vjp`` as of a Kernel. Normalized kernels
+        suit penalties of one size for all data.
     X : array, (n_cases, n_channels, n_timepoints)
         Signals, images, or a list, as for calling the kernel.
     y : ndarray, (n_cases,) or (n_cases, n_targets)
@@ -98,7 +98,7 @@ def learn_signals(
         of others, drawn at random; the landmarks of `pivoted_cholesky`; or signals of the shape of
         the result. The default is "classes" if targets take at most m values, else "pivoted".
     max_iterations : int, default 100
-        Iterations of L-BFGS, each of about one call of the kernel and one of ``vjp``.
+        Iterations of L-BFGS, each of about one call of ``vjp``.
     tolerance : float, default 0.0
         Part of the loss, from 0 to below 1. Learning ends after three iterations that together
         gain less. Raising it ends sooner; at 0 only `max_iterations` and convergence end it.
@@ -223,9 +223,8 @@ class _Loss:
 
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         S = self.signals(vector)
-        K = kernel_matrix(self.kernel, self.X, S, **self.options)
         matrix = self.kernel(S, **self.options)
-        own = np.asarray(matrix, np.float64)
+        own, solved = np.asarray(matrix, np.float64), list[Any]()
         if not self.ridge:
             self.ridge = rounding_ridge(matrix)
             if not self.ridge:
@@ -233,12 +232,19 @@ class _Loss:
                     "learning starts at signals whose kernels are all 0, expected some other than "
                     "0: give start, or leave zero signals out of X"
                 )
-        W, value = solve_restricted(K, own, self.Y, self.weights, self.penalty, self.ridge)
+
+        def slopes(K: Any) -> np.ndarray:  # of the loss by K(S, X)
+            shape = len(S), len(self.X)
+            K = np.ascontiguousarray(check_shape(K, "kernel(X, Z)", shape).T, np.float64)
+            solved[:] = solve_restricted(K, own, self.Y, self.weights, self.penalty, self.ridge)
+            errors = self.weights * (K @ solved[0] - self.Y)
+            return np.asarray(2.0 * solved[0] @ errors.T)
+
+        gradients = partial(kernel_gradients, self.kernel, S, options=self.options)
+        across = _joined(gradients(self.X, slopes, fixed_Z=True))
+        W, value = solved
         if value < self.least:
             self.best, self.least, self.coefficients = S, value, W
-        errors = self.weights * (K @ W - self.Y)
-        gradients = partial(kernel_gradients, self.kernel, S, options=self.options)
-        across = _joined(gradients(self.X, 2.0 * W @ errors.T, fixed_Z=True))
         within = _joined(gradients(None, self.penalty * W @ W.T))
         return value / self.unit, (across + within) * (self.size / self.unit)
 

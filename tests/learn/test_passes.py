@@ -6,8 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 
+import rescntk as rk
 from rescntk.learn import PLAN, ResidualKernelClassifier, base, passes, views
 from rescntk.learn.parameters import check_several
+from tests import tolerances
 from tests.learn.cases import waves
 
 REST = {"kinds": ("gpk", "ntk"), "depths": (2,), "alpha": 1.0}
@@ -140,3 +142,25 @@ def test_changes_that_no_pass_sees_are_named(rng):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             ResidualKernelClassifier(**options | given).fit(signals, y)
+
+
+@pytest.mark.parametrize("engine", ["reference", "numba"])
+def test_derivatives_are_means_over_kinds_and_depths(engine, rng):
+    """With weights that come from the matrix, and with more signals on either side."""
+    X, Z = rng.standard_normal((7, 2, 12)), rng.standard_normal((4, 2, 12))
+    mean = passes.Pass(views.View(), rk.Network(3), "gap", ("ntk", "gpk"), (3, 1))
+    for left, right in ((X, Z), (Z, X), (X, None)):
+        result = mean.vjp(left, right, weights=np.tanh, engine=engine)
+        assert (result.K == mean(left, right, engine=engine)).all()
+        parts = [
+            rk.Kernel(rk.Network(depth), kind, normalized=True).vjp(
+                left, right, np.tanh(result.K), engine=engine
+            )
+            for kind in mean.kinds
+            for depth in mean.depths
+        ]
+        for name in ("X", "Z"):
+            if (gradient := getattr(result, name)) is not None:
+                expected = np.mean([getattr(part, name) for part in parts], axis=0)
+                error = np.abs(gradient - expected).max() / np.abs(expected).max()
+                assert error <= tolerances.GRADIENT["float64"]

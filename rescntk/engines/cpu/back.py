@@ -32,7 +32,18 @@ from .references import addresses, reference
 from .rows import all_doubtful, gather_right, pass_layers
 from .substitutes import has_biases, only_with
 from .sums import add_taps, add_window, around, moving_sum
-from .tape import COSECANT, KEPT, LOST, TANGENT, RowGradients, Tape, W, keep_correlations
+from .tape import (
+    COSECANT,
+    KEPT,
+    LOST,
+    TANGENT,
+    RowGradients,
+    Tape,
+    W,
+    add_line,
+    back_vectors,
+    keep_correlations,
+)
 from .vectors import (
     Numbers,
     Vector,
@@ -80,7 +91,7 @@ def line_roots(
 
 def back_biases(
     numbers: Vector, group: RowGroup, row: int, at: int, start: float, Sigma: Vector,
-    turned: Vector, layer: Any, tape: Tape,
+    turned: Vector, layer: Any, tape: Tape, ntk: bool,
 ) -> Vector:  # fmt: skip
     """Add a layer's part of the derivative by log α² through biases; keep the part by log β.
 
@@ -93,7 +104,7 @@ def back_biases(
     tangent = start + 0.0 * product
     if not tape.everywhere:
         tangent = start * load_line(memory, tape.pixels + group.start + at)
-    if tape.ntk:
+    if ntk:
         tangent = tangent + load_line(memory, tape.tangent + group.start + at)
         tangent = layer.outer_plus_readout * tangent
     branch = layer.bias_branch * (product * tangent - distance * features)
@@ -105,7 +116,7 @@ def back_biases(
 
 only_with(
     "bias_window", back_biases,
-    lambda numbers, group, row, at, start, Sigma, turned, layer, tape: numbers,
+    lambda numbers, group, row, at, start, Sigma, turned, layer, tape, ntk: numbers,
 )  # fmt: skip
 
 
@@ -113,7 +124,7 @@ only_with(
 def back_layer(
     group: RowGroup, left: FlatTables, table: int, right_root: int, features: Taps, tangents: Taps,
     ones: Taps, start: float, n_taps: int, kept: int, right: int, layer: Any, tape: Tape,
-    last: bool, is_first: bool, out: Any, target: int, pixel: int, period: int,
+    ntk: bool, last: bool, is_first: bool, out: Any, target: int, pixel: int, period: int,
 ) -> None:  # fmt: skip
     """Compute the adjoints of a layer's steps, before its inner filter.
 
@@ -145,12 +156,12 @@ def back_layer(
                 beta = start * box_line(memory, ones, at)
             if not last:
                 phi = box_line(memory, features, at)
-                if tape.ntk:
+                if ntk:
                     beta = beta + box_line(memory, tangents, at)
             K = g * (bend + times_slope_of(lost, 1.0 - w, layer))
             distance = layer.half_factor * (difference * difference + g) - K
             numbers = load_line(memory, tape.numbers + row) - phi * distance
-            if tape.ntk:
+            if ntk:
                 A_g = load_line(memory, here + TANGENT * length)
                 kappa = beta * times_slope_adjoint(A_g, inverse1 * inverse2, cosecant, half)
                 if tape.turns and is_first:
@@ -168,7 +179,7 @@ def back_layer(
                 through, curved = times_slope_of(lost, beta, layer), bend * (beta + phi)
                 numbers = numbers + beta * K
             Sigma = through + kappa + times_slope_of(lost, phi, layer)
-            numbers = back_biases(numbers, group, row, at, start, Sigma, turned, layer, tape)
+            numbers = back_biases(numbers, group, row, at, start, Sigma, turned, layer, tape, ntk)
             store(memory, tape.numbers + row, numbers)
             store(memory, tape.Sigma + group.start + at, Sigma)
             slope = through - lost * phi
@@ -182,7 +193,7 @@ def back_layer(
 
 @compiled
 def write_weights(
-    group: RowGroup, rows: RowPlaces, case: int, tape: Tape, gradients: RowGradients
+    group: RowGroup, rows: RowPlaces, case: int, kind: int, tape: Tape, gradients: RowGradients
 ) -> bool:
     """Write the weights of each row, 0 for repeated rows; return whether any is not 0."""
     some, memory = False, group.memory
@@ -190,8 +201,8 @@ def write_weights(
         left = right = 0.0
         if row < rows.number:
             right_case = rows.each[row].case
-            left = gradients.left_weights[case, right_case]
-            right = gradients.right_weights[case, right_case]
+            left = gradients.left_weights[kind, case, right_case]
+            right = gradients.right_weights[kind, case, right_case]
         some |= left != 0.0 or right != 0.0
         memory[tape.left_weights + row], memory[tape.right_weights + row] = left, right
     return some
@@ -200,16 +211,15 @@ def write_weights(
 @compiled
 def back_input(
     group: RowGroup, left: FlatTables, table: int, right_input: int, squares: Taps, features: Taps,
-    tables: int, first: int, margin: int, tape: Tape, out: Any,
+    first: int, margin: int, tape: Tape, ntk: bool, out: Any,
 ) -> None:  # fmt: skip
-    """Add the derivatives by squares of pixels, and by pixels at fixed variances.
+    """Add the derivatives by squares of pixels, and the `BY_INPUT` factors.
 
-    These are −(a δ + b û) by the left and a' δ + b' û by the right ones (`input_adjoint`). The taps
-    `squares` sum to twice the derivatives by squares, `features` to F̄⁰. The left case's first pixel
-    is at `first` in `out`.
+    The taps `squares` sum to twice the derivatives by squares, `features` to F̄⁰. The left case's
+    first pixel is at `first` in `out`.
     """
     align_stack()
-    memory, rows, length, n_left = group.memory, group.rows, group.length, out.n_left
+    memory, rows, length = group.memory, group.rows, group.length
     for j in range(group.d):
         pixel = first + around(j - margin, group.d - 2 * margin)
         for row in range(0, rows, memory.per_line):
@@ -218,34 +228,24 @@ def back_input(
             own_weights = load_line(memory, tape.left_weights + row)
             weights = load_line(memory, tape.right_weights + row)
             out.left[pixel] += sum_numbers(own_weights * more)
-            right = tape.right + at
+            right, place = tape.right + at, tape.by_input + at
             store(memory, right, load_line(memory, right) + weights * more)
-            a, b, other_a, other_b, sign = F, 0.0 * F, F, 0.0 * F, 1.0 + 0.0 * F
+            a, other_a = F, F
             if tape.turns:
                 root1, root2, difference, _, _ = line_roots(
                     memory, left, table + j, right_input + at, length
                 )
-                kappa, kept = 0.0 * F, load_line(memory, tape.kept + W * length + at)
-                w, v = kept_correlation(kept)
-                sign = where_less(kept, 0.0, -1.0, sign)
-                if tape.ntk:
+                kappa = 0.0 * F
+                w, v = kept_correlation(load_line(memory, tape.kept + W * length + at))
+                if ntk:
                     kappa = load_line(memory, tape.kappa + at)
                 a, b, other_a, other_b = input_adjoint(
                     F, kappa, w, v, _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * difference
                 )
-            a, other_a, other_b = own_weights * a, weights * other_a, weights * other_b
-            along = sum_numbers(own_weights * b)
-            x, z, right = pixel, tape.right_pixels + at, right + tables * length
-            place = tables * n_left + pixel
-            for _ in range(out.n_channels):
-                unit = out.left_pixels[x]
-                high, low = repeat_like(unit, a), repeat_like(out.left_pixels[x + n_left], a)
-                delta = high - sign * load_line(memory, z)
-                delta = delta + (low - sign * load_line(memory, z + length))
-                out.left[place] -= sum_numbers(a * delta) + unit * along
-                more = other_a * delta + other_b * high
-                store(memory, right, load_line(memory, right) + more)
-                x, z, right, place = x + 2 * n_left, z + 2 * length, right + length, place + n_left
+                add_line(memory, place + length, own_weights * b)
+                add_line(memory, place + 3 * length, weights * other_b)
+            add_line(memory, place, own_weights * a)
+            add_line(memory, place + 2 * length, weights * other_a)
 
 
 @compiled
@@ -271,13 +271,14 @@ def begin_back(whole: RowGroup, central: RowGroup, tape: Tape) -> None:
 @compiled
 def pass_back(
     whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
-    constants: Constants, tape: Tape, gradients: RowGradients, out: Any,
+    constants: Constants, tape: Tape, kind: int, gradients: RowGradients, out: Any,
 ) -> None:  # fmt: skip
-    """Take the rows of a group back through all layers, and add up the derivatives.
+    """Take the rows of a group back through all layers, and add up the derivatives of a kind.
 
     Open rows become longer with each filter, as they have become shorter on the way forth.
     """
     layers, inner, outer = constants.layers, constants.inner, constants.outer
+    ntk = gradients.ntk[kind]
     memory, places, length, depth = whole.memory, whole.places, whole.length, len(layers) - 1
     vector, start, ones = memory.per_vector, 1.0, Taps(0, 0, 0, True)
     table, period = lefts[case].first * (depth + 1), whole.d - 2 * constants.margin
@@ -294,7 +295,7 @@ def pass_back(
         skip = skipped(group) * group.rows
         features = moving_sum(group, tape.features, outer, step, room, None)
         tangents, room = features, places.tangent_scratch
-        if tape.ntk:
+        if ntk:
             tangents = moving_sum(group, tape.tangent, outer, step, room, None)
         if not tape.everywhere:
             ones = moving_sum(group, tape.pixels, outer, step, tape.room, None)
@@ -302,8 +303,8 @@ def pass_back(
             group, left, table + number * lefts[case].pixels + skipped(group),
             places.right_layers + 3 * number * length + skip, features, tangents, ones, start,
             outer.n_taps, tape.kept + (number - 1) * KEPT * length + skip,
-            tape.right + number * length + skip, layer, tape, number == depth, number == 1, out,
-            number * out.n_left + out.begins[case],
+            tape.right + number * length + skip, layer, tape, ntk, number == depth, number == 1,
+            out, number * out.n_left + out.begins[case],
             skipped(group) - constants.margin, period,
         )  # fmt: skip
         window, step = inner, layer.inner_step
@@ -312,15 +313,15 @@ def pass_back(
         group = addresses(shortened(group, -step * (window.size // 2)))
         scale, room = layer.skip_scale, places.distance_scratch
         add_window(group, tape.features, tape.Sigma, window, step, scale, room)
-        if tape.ntk:
+        if ntk:
             add_window(group, tape.tangent, tape.turned, window, step, scale, room)
         start *= scale
     for row in range(rows.number):
         right = rows.each[row].case
-        gradients.by_numbers[0, case, right] += memory[tape.numbers + row]
-        gradients.by_numbers[1, case, right] += memory[tape.biases + row]
+        gradients.by_numbers[kind, 0, case, right] += memory[tape.numbers + row]
+        gradients.by_numbers[kind, 1, case, right] += memory[tape.biases + row]
     # Of the input: Ā⁰ and, unless the mean of F⁰ is apart, what has come unchanged.
-    initial = constants.initial if tape.ntk else 1.0
+    initial = constants.initial if ntk else 1.0
     if constants.adds_mean:
         start = 0.0
     for at in range(group.start, group.start + group.size, vector):
@@ -335,8 +336,8 @@ def pass_back(
     room = tape.room + tape.input.pieces * length
     taps = moving_sum(whole, tape.features, tape.input, 1, room, None)
     back_input(
-        whole, left, table, places.right_layers, squares, taps, depth + 1, out.begins[case],
-        constants.margin, tape, out,
+        whole, left, table, places.right_layers, squares, taps, out.begins[case],
+        constants.margin, tape, ntk, out,
     )  # fmt: skip
 
 
@@ -402,15 +403,22 @@ def derive(
                 continue
             if has_biases(constants.layers[0]):
                 write_biases(group, rows, case, results, group.d)
-            if write_weights(whole, rows, case, tape, gradients):
-                if tape.turns:
+            passed = False
+            for kind in range(len(gradients.ntk)):
+                if not write_weights(whole, rows, case, kind, tape, gradients):
+                    continue
+                if not passed and tape.turns:
                     keep_correlations(group, case, constants, tape, out)
-                pass_layers(
-                    group, rows, left, lefts, case, constants, results=results, tape=tape,
-                    sides=None,
-                )  # fmt: skip
+                if not passed:
+                    pass_layers(
+                        group, rows, left, lefts, case, constants, results=results, tape=tape,
+                        sides=None,
+                    )  # fmt: skip
                 pass_back(
-                    group, rows, left, lefts, case, constants, tape=tape, gradients=gradients,
-                    out=out,
+                    group, rows, left, lefts, case, constants, tape=tape, kind=kind,
+                    gradients=gradients, out=out,
                 )  # fmt: skip
+                passed = True
+            if passed:
+                back_vectors(group, layers, out.begins[case], constants.margin, tape, out)
         add_right(whole, rows, layers - 1, n_tables, tape, out)

@@ -6,6 +6,7 @@ any number of threads. Pairs that lose digits in distances go through the refere
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from .plan import Plan, TaskCases
 from .run import NumbaRun
 from .sums import filter_sum
 from .tables import NumbaSignals, SignalBlock
-from .tape import KEPT, RowGradients, Tape
+from .tape import BY_INPUT, KEPT, RowGradients, Tape
 from .vectors import LINE_BYTES
 
 remove_damaged_files(derive)
@@ -97,6 +98,7 @@ def with_tape(plan: Plan, group: RowGroup, share: float) -> tuple[RowGroup, Tape
         "right": plan.depth + 1 + plan.n_channels,
         "right_pixels": 2 * plan.n_channels,
         "kept": KEPT * plan.depth,
+        "by_input": BY_INPUT,
         "room": 2 * max(1, input_filter.pieces, plan.outer.pieces),
     }
     begin = -(-len(group.memory) // line) * line
@@ -108,7 +110,6 @@ def with_tape(plan: Plan, group: RowGroup, share: float) -> tuple[RowGroup, Tape
         **dict(zip(rings, places, strict=True)),
         single=filter_sum(1),
         input=input_filter,
-        ntk=request.kinds == ("ntk",),
         everywhere=plan.closed_rows and not one_pixel,
         one_pixel=one_pixel,
         readout=network.parts.readout,
@@ -151,10 +152,11 @@ class GradientRun(NumbaRun):
             columns = rows  # whose tables are there
         left, right = rows.part(task.rows), columns.part(task.columns)
         cases, sides, vectors = np.s_[left.cases, right.cases], self.sides, self._of_sides
-        weights = [factor[cases] for factor in self.factors]
+        weights = [factor[:, *cases] for factor in self.factors]
         if task.swapped:
             left, right = right, left
-            sides, vectors, weights = sides[::-1], vectors[::-1], [w.T for w in weights[::-1]]
+            sides, vectors = sides[::-1], vectors[::-1]
+            weights = [w.swapaxes(1, 2) for w in weights[::-1]]
         n, m = len(left), len(right)
         shift = right.cases.start - left.cases.start if plan.symmetric else n
         needed = np.tri(m, n, shift, dtype=bool).T
@@ -183,9 +185,10 @@ class GradientRun(NumbaRun):
             gradients = RowGradients(
                 left_weights=weights[0],
                 right_weights=weights[1],
+                ntk=np.array([kind == "ntk" for kind in plan.request.kinds]),
                 left=np.zeros((tables, n_left)),
                 right=np.zeros((tables, len(layout))),
-                by_numbers=np.zeros((2, n, m)),
+                by_numbers=np.zeros((len(weights[0]), 2, n, m)),
                 left_pixels=left_pixels,
                 right_pixels=right_pixels,
                 begins=first_places(left.lengths),
@@ -200,7 +203,7 @@ class GradientRun(NumbaRun):
                 gradients=gradients,
             )  # fmt: skip
             check_stop()
-            weighted = (weights[0] != 0.0) | (weights[1] != 0.0)
+            weighted = ((weights[0] != 0.0) | (weights[1] != 0.0)).any(axis=0)
             doubted = (results.doubt > most) & weighted
             if not doubted.any():
                 break
@@ -208,7 +211,8 @@ class GradientRun(NumbaRun):
             weights = [np.where(doubtful, 0.0, each) for each in weights]
         of_right = [np.bincount(layout, sums, right.lengths.sum()) for sums in gradients.right]
         of_sides = [(left.cases, gradients.left), (right.cases, np.stack(of_right))]
-        numbers = (weights[task.swapped] * gradients.by_numbers).sum(axis=1 + (not task.swapped))
+        numbers = weights[task.swapped][:, None] * gradients.by_numbers
+        numbers = numbers.sum(axis=0).sum(axis=1 + (not task.swapped))
         if task.swapped:
             return of_sides[::-1], numbers, doubtful.T
         return of_sides, numbers, doubtful
@@ -235,20 +239,24 @@ class GradientRun(NumbaRun):
 
 
 def vjp(
-    request: Request, X: Batch, Z: Batch | None, weights: np.ndarray, roots: Any, tick: Tick,
-    every: bool = True,
+    request: Request, X: Batch, Z: Batch | None, weights: Sequence[np.ndarray], roots: Any,
+    tick: Tick, every: bool = True,
 ) -> Derivatives:  # fmt: skip
-    """Return the same as `derivatives.vjp`, of weights (left, right case).
+    """Return the same as `derivatives.vjp`, of weights (left, right case) of each kind.
 
     If not `every`, one pair of each signal has a weight.
     """
     rows = NumbaSignals(X)
     columns = rows if Z is None else NumbaSignals(Z)
+    if request.head == "gap" and rows.closed and columns.closed and len(X) < len(columns.order):
+        swapped = [w.T for w in weights], roots and [own[::-1] for own in roots]
+        sums = vjp(request, columns.batch, X, *swapped, tick, every)  # tables of fewer right rows
+        return sums._replace(sides=sums.sides[::-1])
     plan = plan_of(request, rows, columns, every)
     sides = [rows] if Z is None else [rows, columns]
     pairs = WeightedPairs(sides, plan.scaling, weights, roots)
     run = GradientRun(plan, pairs)
-    doubtful, depth = np.zeros(weights.shape, bool), plan.depth
+    doubtful, depth = np.zeros(weights[0].shape, bool), plan.depth
 
     def take(sums: tuple[Any, ...]) -> None:
         ((left_cases, of_left), (right_cases, of_right)), numbers, doubted = sums
@@ -260,19 +268,19 @@ def vjp(
 
     run_tasks(plan, rows, columns, run.derive, take)
     pairs.leave_out(doubtful)
-    pairs.add_means(run.scaling, *request.kinds)
+    pairs.add_means(run.scaling, request.kinds)
     sums = pairs.derivatives(run.scaling)
     _add_doubtful(sums, request, (rows, columns), pairs, doubtful)
     return sums
 
 
-def vjp_paired(request: Request, X: Any, weights: np.ndarray) -> Derivatives:
+def vjp_paired(request: Request, X: Any, weights: Sequence[np.ndarray]) -> Derivatives:
     """Return the same as `derivatives.vjp_paired`."""
     gradients: list[np.ndarray] = []
     numbers = np.zeros(2)
     for some in blocks(0, len(X), _OWN_PAIRS):
-        ones = np.ones(len(X[some]))
-        sums = vjp(request, X[some], None, np.diag(weights[some]), (ones, ones), silent, False)
+        ones, own = np.ones(len(X[some])), [np.diag(each[some]) for each in weights]
+        sums = vjp(request, X[some], None, own, [(ones, ones)] * len(own), silent, False)
         gradients += sums.sides[0]
         numbers += sums.numbers
     return Derivatives([gradients], numbers)
@@ -287,21 +295,20 @@ def _add_doubtful(
     Signals are numbered by their places in order.
     """
     (rows, columns), (lefts, rights) = sides, np.nonzero(doubtful)
-    weights, roots = np.where(doubtful, pairs.weights, 0.0), pairs.roots
-    request64 = replace(request, dtype="float64")
+    weights, request64 = np.where(doubtful, pairs.weights, 0.0), replace(request, dtype="float64")
 
-    def add(derive: Any, i: np.ndarray, k: np.ndarray, weights: np.ndarray, *every: bool) -> None:
-        own = roots and (roots[0][i], roots[1][k])
+    def add(derive: Any, i: np.ndarray, k: np.ndarray, weights: Any, *every: bool) -> None:
+        own = pairs.roots and [(one[i], other[k]) for one, other in pairs.roots]
         more = derive(request64, rows.some(i), columns.some(k), weights, own, silent, *every)
         sums.add(more, rows.order[i], columns.order[k])
 
     if request.dtype == "float32" and len(lefts):
         i, k = np.unique(lefts), np.unique(rights)
-        add(vjp, i, k, weights[np.ix_(i, k)], False)
+        add(vjp, i, k, [of_kind[np.ix_(i, k)] for of_kind in weights], False)
         return
     lengths = rows.lengths[lefts], columns.lengths[rights]
     for both in np.unique(lengths, axis=1).T:  # pairs of the same two lengths
         of_lengths = np.flatnonzero((np.stack(lengths, axis=1) == both).all(axis=1))
         for part in blocks(0, len(of_lengths), _PAIRS_AT_ONCE):
             i, k = lefts[of_lengths[part]], rights[of_lengths[part]]
-            add(reference.vjp, i, k, weights[i, k])
+            add(reference.vjp, i, k, weights[:, i, k])

@@ -19,6 +19,7 @@ from .vectors import (
     load_line,
     repeat_like,
     store,
+    sum_numbers,
     where_less,
 )
 
@@ -29,6 +30,15 @@ of w and A_g of layer 1.
 """
 
 W, LOST, COSECANT, TANGENT = range(KEPT)
+
+BY_INPUT = 4
+"""Factors of the input's vectors in derivatives (`layer.input_adjoint`), a, b, a' and b', times the
+weights of their rows: sums over kinds of kernels."""
+
+
+EXACT = 2.0**-6
+"""The w below which differences of the input's vectors have twice the digits. Above, rounded unit
+vectors lose less than 6 rounding units. A larger number reads more vectors a second time."""
 
 
 class Tape(NamedTuple):
@@ -47,10 +57,10 @@ class Tape(NamedTuple):
     numbers: int
     biases: int  # derivatives by log α² and log β at fixed variances, sums over each row's pixels.
     kept: int  # the `KEPT` quantities of layer 1, 2, ….
+    by_input: int  # the `BY_INPUT` factors.
     room: int  # scratch of two moving sums over the input filter, and of `pixels`.
     single: FilterSum  # of one tap.
     input: FilterSum  # of the input filter.
-    ntk: bool
     everywhere: bool  # whether the result is the sum over all pixels of rows that close.
     one_pixel: bool  # whether it is pixel 1; else the sum over the pixels without margins.
     readout: float  # whether the readout is trained (`Network.parts`).
@@ -86,10 +96,11 @@ class RowGradients(NamedTuple):
     """Weights of pairs, and arrays that derivatives are added to, in float64; C-ordered."""
 
     left_weights: np.ndarray
-    right_weights: np.ndarray  # (left case, right case)
+    right_weights: np.ndarray  # (kind, left case, right case)
+    ntk: np.ndarray  # (kind,), whether it is the NTK
     left: np.ndarray  # (L + 1 + channels, pixel of all left cases)
     right: np.ndarray  # (L + 1 + channels, right table)
-    by_numbers: np.ndarray  # (2, left case, right case), by log α² and by log β
+    by_numbers: np.ndarray  # (kind, 2, left case, right case), by log α² and by log β
 
     left_pixels: np.ndarray
     """(channel, 2, pixel of all left cases), in the working precision: vectors as sums of two
@@ -103,35 +114,86 @@ class RowGradients(NamedTuple):
     first_right: int  # where the first right case begins in `FlatTables`, where these have more.
 
 
+@inlined_by_llvm
+def half_square_line(
+    group: RowGroup, at: int, first: int, sign: float, exact: bool, tape: Tape, out: RowGradients
+) -> Vector:  # fmt: skip
+    """Return |û − sign · v̂|²/2 of the input's pixels; if `exact`, with twice the digits."""
+    memory, length, n_left = group.memory, group.length, out.n_left
+    total = repeat_like(0.0, load_line(memory, at))
+    for channel in range(out.n_channels):
+        x, z = first + 2 * channel * n_left, tape.right_pixels + 2 * channel * length + at
+        term = repeat_like(out.left_pixels[x], total) - sign * load_line(memory, z)
+        if exact:
+            rest = repeat_like(out.left_pixels[x + n_left], total)
+            term = term + (rest - sign * load_line(memory, z + length))
+        total = total + term * term
+    return 0.5 * total
+
+
 @compiled
 def keep_correlations(
     group: RowGroup, case: int, constants: Constants, tape: Tape, out: RowGradients
 ) -> None:
-    """Keep w and v = 1 + ρ of the input's pixels, from unit vectors with twice the digits."""
+    """Keep w and v = 1 + ρ of the input's pixels; small ones have twice the digits."""
     align_stack()
-    memory, length, line, n_left = group.memory, group.length, group.memory.per_line, out.n_left
-    opposite, margin, channels = constants.nearly_opposite, constants.margin, out.n_channels
+    memory, length, margin = group.memory, group.length, constants.margin
     for j in range(group.d):
         first = out.begins[case] + around(j - margin, group.d - 2 * margin)
-        for at in range(j * group.rows, (j + 1) * group.rows, line):
-            w = repeat_like(0.0, load_line(memory, at))
-            for channel in range(channels):
-                x = first + 2 * channel * n_left
-                z = tape.right_pixels + 2 * channel * length + at
-                term = repeat_like(out.left_pixels[x], w) - load_line(memory, z)
-                rest = repeat_like(out.left_pixels[x + n_left], w) - load_line(memory, z + length)
-                w = w + (term + rest) * (term + rest)
-            w = 0.5 * w
+        for at in range(j * group.rows, (j + 1) * group.rows, memory.per_line):
+            w = half_square_line(group, at, first, 1.0, False, tape, out)
+            if any_negative(w - EXACT):
+                w = half_square_line(group, at, first, 1.0, True, tape, out)
             v = 2.0 - w
-            if any_negative(opposite - w):
-                other = 0.0 * w
-                for channel in range(channels):
-                    x = first + 2 * channel * n_left
-                    z = tape.right_pixels + 2 * channel * length + at
-                    rest = repeat_like(out.left_pixels[x + n_left], w)
-                    term = repeat_like(out.left_pixels[x], w) + load_line(memory, z)
-                    rest = rest + load_line(memory, z + length)
-                    other = other + (term + rest) * (term + rest)
-                v = where_less(opposite, w, 0.5 * other, v)
+            if any_negative(constants.nearly_opposite - w):
+                other = half_square_line(group, at, first, -1.0, True, tape, out)
+                v = where_less(constants.nearly_opposite, w, other, v)
             store(memory, tape.kept + W * length + at, w)
             store(memory, tape.kept + TANGENT * length + at, v)
+
+
+@inlined_by_llvm
+def add_line(memory: Numbers, at: int, term: Vector) -> None:
+    """Add a short vector."""
+    store(memory, at, load_line(memory, at) + term)
+
+
+@compiled
+def back_vectors(
+    group: RowGroup, tables: int, first: int, margin: int, tape: Tape, out: Any
+) -> None:
+    """Add the derivatives by pixels at fixed variances, and make the `BY_INPUT` factors 0.
+
+    They are −(a δ + b û) by the left and a' δ + b' û by the right pixels (`layer.input_adjoint`).
+    """
+    align_stack()
+    memory, rows, length, n_left = group.memory, group.rows, group.length, out.n_left
+    for j in range(group.d):
+        x, begin = first + around(j - margin, group.d - 2 * margin), j * rows
+        along, exact = repeat_like(0.0, load_line(memory, tape.numbers)), False
+        for at in range(begin, begin + rows, memory.per_line):
+            along = along + load_line(memory, tape.by_input + length + at)
+            exact |= any_negative(load_line(memory, tape.kept + W * length + at) - EXACT)
+        place, shift, turned = tables * n_left + x, 0, sum_numbers(along)
+        for _ in range(out.n_channels):
+            total = 0.0 * along
+            unit = repeat_like(out.left_pixels[x], along)
+            rest = repeat_like(out.left_pixels[x + n_left], along)
+            for at in range(begin, begin + rows, memory.per_line):
+                factors, z = tape.by_input + at, tape.right_pixels + 2 * shift + at
+                delta = unit - load_line(memory, z)
+                if exact:
+                    kept = load_line(memory, tape.kept + W * length + at)
+                    sign = 1.0 + 0.0 * kept
+                    if tape.turns:
+                        sign = where_less(kept, 0.0, -1.0, sign)
+                    delta = unit - sign * load_line(memory, z)
+                    delta = delta + (rest - sign * load_line(memory, z + length))
+                total = total + load_line(memory, factors) * delta
+                more = load_line(memory, factors + 2 * length) * delta
+                more = more + load_line(memory, factors + 3 * length) * unit
+                add_line(memory, tape.right + tables * length + shift + at, more)
+            out.left[place] -= sum_numbers(total) + out.left_pixels[x] * turned
+            x, shift, place = x + 2 * n_left, shift + length, place + n_left
+    for at in range(0, BY_INPUT * length, memory.per_line):
+        store(memory, tape.by_input + at, 0.0 * load_line(memory, tape.by_input + at))
