@@ -124,13 +124,13 @@ def test_exported_models_need_numpy_alone(rng, tmp_path, n_classes):
     Three classes have three channels, with a metric.
     """
     channels = 3 if n_classes == 3 else 1
-    X, y = waves(rng, 90, n_classes or 3, length=150, channels=channels)
-    X[70:] = 3.0 * rng.standard_normal(X[70:].shape) + 1.0  # novel, and of other levels
+    X, y = waves(rng, 36, n_classes or 3, length=150, channels=channels)
+    X[28:] = 3.0 * rng.standard_normal(X[28:].shape) + 1.0  # novel, and of other levels
     kind = ResidualKernelClassifier if n_classes else ResidualKernelRegressor
     full = kind(effort="thorough", channel_metric=True).fit(
-        X[:60], y[:60] if n_classes else X[:60, 0, :9].sum(axis=1)
+        X[:24], y[:24] if n_classes else X[:24, 0, :9].sum(axis=1)
     )
-    small = full.condense(6, max_iterations=2).set_params(dtype="float64")
+    small = full.condense(6, max_iterations=1).set_params(dtype="float64")
     small._fitted.weights = small._fitted.weights * 0 + 1 / len(small._fitted.weights)
     small.export(tmp_path / "model.npz")
     np.save(tmp_path / "X.npy", X)
