@@ -11,6 +11,8 @@ import pytest
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, SignalScaler
 from rescntk.learn.inputs import InconsistentVersionWarning
 from rescntk.learn.process import Process
+from rescntk.validation import DTYPES
+from tests.covering import pairs_meet
 
 
 def noisy_waves(rng, n, length=24):
@@ -39,9 +41,9 @@ def signals_of(form, rng):
     return X, y
 
 
-@pytest.mark.parametrize("form", ["arrays", "lists", "images"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("landmarks", [None, 20])
+@pytest.mark.parametrize(
+    ("form", "dtype", "landmarks"), pairs_meet(["arrays", "lists", "images"], DTYPES, [None, 20])
+)
 def test_same_bits_after_reading(form, dtype, landmarks, rng):
     X, y = signals_of(form, rng)
     old, new = X[:50], X[50:]
