@@ -17,7 +17,7 @@ settings.register_profile(
     "suite",
     derandomize=True,
     deadline=None,
-    max_examples=24,
+    max_examples=16,
     suppress_health_check=[HealthCheck.too_slow],
 )
 # pytest --hypothesis-profile=stress: new examples every time, and many of them.
@@ -35,6 +35,12 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 @pytest.fixture
 def rng():
     return np.random.default_rng(20220317)
+
+
+@pytest.fixture
+def general_loops(monkeypatch):
+    """Switch the sweep off: networks with other fields would each compile one."""
+    monkeypatch.setattr("rescntk.engines.cpu.gains_by_sweeping", lambda: False)
 
 
 @pytest.fixture

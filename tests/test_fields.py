@@ -235,10 +235,9 @@ def outcome(room, network):
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in ROOMS])
-def test_no_field_is_ignored(name, monkeypatch):
+@pytest.mark.usefixtures("general_loops")
+def test_no_field_is_ignored(name):
     assert VALUES.keys() == {kept.name for kept in fields(rk.Network)}
-    if name.startswith("theory."):  # as in tests/theory/conftest.py
-        monkeypatch.setattr("rescntk.engines.cpu.gains_by_sweeping", lambda: False)
     room = room_of(name)
     # A later field at its default is no matter; but these name or compare the class `Network`.
     kind = rk.Network if re.search("stored|jacobian", name) else LaterNetwork

@@ -1,4 +1,4 @@
-"""Kernels of these tests come from loops that are compiled once for most networks."""
+"""Settings of the tests of theory."""
 
 import pytest
 
@@ -6,12 +6,9 @@ import rescntk as rk
 from rescntk.theory import depth
 
 
-@pytest.fixture(autouse=True, scope="module")
-def general_loops():
-    """Switch the sweep off: many networks would each compile one, and tests/engines tests it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rescntk.engines.cpu.gains_by_sweeping", lambda: False)
-        yield
+@pytest.fixture(autouse=True)
+def without_sweep(general_loops):
+    pass
 
 
 @pytest.fixture
