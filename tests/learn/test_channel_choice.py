@@ -23,8 +23,6 @@ def test_three_of_forty_sensors_are_found(rng):
     assert score > plain.score(X[120:], y[120:]) + 0.1
     error = np.hypot(model.best_score_error_, np.sqrt(score * (1 - score) / 100))
     assert abs(model.best_score_ - score) < 3 * error
-    small = model.condense(30, max_iterations=3)
-    assert small.score(X[120:], y[120:]) > 0.8
     drawn = channels(model)
     assert len(drawn.patches) == 12 and drawn.get_yticklabels()[0].get_text().startswith("channel")
     again = pickle.loads(pickle.dumps(model))
@@ -39,6 +37,7 @@ def test_difference_of_two_noisy_channels_is_found(rng):
     model = ResidualKernelClassifier(**FAST).fit(X[:120], y[:120])
     plain = ResidualKernelClassifier(**FAST, channel_metric=False).fit(X[:120], y[:120])
     assert model.score(X[120:], y[120:]) >= 0.95 > plain.score(X[120:], y[120:])
+    assert model.condense(8, max_iterations=1).score(X[120:], y[120:]) >= 0.95
     leading = np.linalg.eigh(model.channel_metric_.T @ model.channel_metric_)[1][:, -1]
     assert leading[0] * leading[1] < 0 and set(np.argsort(-abs(leading))[:2]) == {0, 1}
 
@@ -59,13 +58,13 @@ def test_noise_keeps_the_channels_and_one_channel_costs_nothing(rng):
 @pytest.mark.parametrize("form", ["lists", "images", "groups", "landmarks", "targets"])
 def test_metric_of_any_signals(rng, form):
     """Channel 1 of four decides."""
-    n = 90
+    n = 60
     y, X = rng.standard_normal(n), rng.standard_normal((n, 4, 24))
     X[:, 1] *= np.exp(0.7 * y[:, None])
     groups = np.arange(n) // 3 if form == "groups" else None
     options = {"channel_metric": True} | FAST
     if form == "landmarks":
-        options["landmarks"] = 60
+        options["landmarks"] = 40
     if form == "images":
         X = X.reshape(n, 4, 4, 6)
     signals = [x[:, : 16 + k % 8] for k, x in enumerate(X)] if form == "lists" else X
