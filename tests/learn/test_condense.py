@@ -182,19 +182,21 @@ VIEWS = (
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of blocks, and of novel signals
-@pytest.mark.parametrize("form", ["arrays", "lists", "huge"])
-@pytest.mark.parametrize("row", VIEWS, ids=range(len(VIEWS)))
-def test_each_view_is_exported(row, form, rng, tmp_path):
+@pytest.mark.parametrize(
+    ("number", "form"),
+    [*((k, "arrays") for k in range(8)), *((k, "lists") for k in range(6))]  # lists take "gap"
+    + [(k, "huge") for k in (0, 2, 5, 7)],
+)
+def test_each_view_is_exported(number, form, rng, tmp_path):
     """Of new signals, training signals, which are near duplicates, noise, and signals of zeros."""
-    if form == "lists" and "head" in row:
-        pytest.skip("the head and the scale of places need signals of one length")
-    X, y = waves(rng, 44, 2 if form == "huge" else 3, length=33, channels=2)
+    X, y = waves(rng, 30, 2 if form == "huge" else 3, length=33, channels=2)
     X = np.concatenate([X, rng.standard_normal((4, 2, 33)), np.zeros((1, 2, 33))])
     X *= 1e85 if form == "huge" else 1.0  # ordinary for float64, whose squares' products are not
     if form == "lists":
         X = [x[:, : 31 + k % 3] for k, x in enumerate(X)]
     options = {"depth": (1, 3), "alpha": 0.7, "dtype": "float64"}
-    full = ResidualKernelClassifier(passes=[{"head": "gap"} | row], **options).fit(X[:30], y[:30])
+    passes = [{"head": "gap"} | VIEWS[number]]
+    full = ResidualKernelClassifier(passes=passes, **options).fit(X[:20], y[:20])
     small = full.condense(7, max_iterations=1)
     small.export(tmp_path / "model.npz")
     again = predict.Model(tmp_path / "model.npz")
