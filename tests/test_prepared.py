@@ -15,7 +15,7 @@ from tests.engine_names import CPU, ENGINES, needs_numba, skip_unless_taken
 RNG = np.random.default_rng(0)
 X, Z = RNG.standard_normal((3, 2, 9)), RNG.standard_normal((40, 2, 9))
 Z[3], Z[4], Z[5] = X[0], 3 * X[1], X[2] * (1 + 1e-9)  # some pairs are computed again
-LISTS = [RNG.standard_normal((2, n)) for n in (9, 330, 4, 9, 9, 160, 1)]
+LISTS = [RNG.standard_normal((2, n)) for n in (9, 66, 4, 9, 9, 32, 1)]
 NETWORKS = [
     rk.Network(3),
     rk.Network(12, skip=False),
@@ -53,11 +53,14 @@ def test_same_bits(engine, dtype, network, head):
 @pytest.mark.parametrize("engine", CPU)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("network", NETWORKS[:3])
-def test_lists(engine, dtype, network):
+def test_lists(engine, dtype, network, monkeypatch):
+    """Rows of more than 30 pixels are cut, as rows of more than 150 are."""
+    if engine == "numba":
+        monkeypatch.setattr("rescntk.engines.cpu.plan._SEGMENT", 30)
     for normalized in (False, True):
         kernel, options = rk.Kernel(network, "ntk", "gap", normalized), {"dtype": dtype}
         options["engine"] = engine
-        other = [RNG.standard_normal((2, n)) for n in (170, 12)]
+        other = [RNG.standard_normal((2, n)) for n in (34, 12)]
         for right in (LISTS, Z[:5]):
             prepared = kernel.prepare(right, **options)
             for left in (other, LISTS, list(LISTS), X, other[:1]):
