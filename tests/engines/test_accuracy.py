@@ -166,6 +166,7 @@ PEERS = [np.load(path) for path in sorted(DATA.glob("neural_tangents*.npz"))]
 OF_PEERS = [(peer, k) for peer in PEERS for k in range(len(json.loads(str(peer["meta"]))))]
 
 
+@pytest.mark.usefixtures("general_loops")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("peer", "index"), OF_PEERS, ids=range(len(OF_PEERS)))
 def test_neural_tangents(peer, index, engine):
