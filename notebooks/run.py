@@ -53,12 +53,12 @@ SMALL: dict[str, dict[str, Any]] = {
         "changes": {
             "trained_fields": {"width": 16, "steps": 20},
             "trained_responses": {"width": 32, "steps": 50},
-            "training_speed": {"width": 32},
+            "training_speed": {"width": 32, "n_networks": 1},
             "trained_ensemble": {"width": 32, "n_networks": 4, "steps": [20]},
         },
     },
     "gaussian_process": {"every": 5, "compared": ("slope",)},
-    "gradients": {"step": 5, "n_new": 20, "n_curve": 5},
+    "gradients": {"step": 5, "n_new": 20, "n_curve": 5, "every": 3},
     "images": {"depths": (2, 3, 5, 7, 10, 15), "every": 90, "n_train": 60, "n_sweeps": 12},
     "infinite_depth": {
         "deepest": 12,
@@ -67,15 +67,15 @@ SMALL: dict[str, dict[str, Any]] = {
         "gammas": (0.25, 0.5, 1.25),
     },
     "large_gram": {"n": 256, "n_workers": 1},
-    "smoothness": {"n_draws": 8},
+    "smoothness": {"n_draws": 4},
     "time_series_classification": {
-        "every": 4,
+        "every": 6,
         "efforts": ("fast",),
         "methods": ("ridge, flat", "rescntk, fast"),
     },
     "what_is_learned_first": {
         "depths": (2, 8),
-        "highest": 6,
+        "highest": 5,
         "alphas": (0.5, 1.0),
         "n_distances": 2,
         "n_draws": 2,
