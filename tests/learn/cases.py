@@ -18,6 +18,7 @@ ONE = {
     "spectra": False,
     "max_length": 128,
     "dtype": "float64",
+    "channel_metric": False,
 }
 """Parameters of an average over one pass."""
 

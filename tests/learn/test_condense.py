@@ -194,7 +194,7 @@ def test_each_view_is_exported(number, form, rng, tmp_path):
     X *= 1e85 if form == "huge" else 1.0  # ordinary for float64, whose squares' products are not
     if form == "lists":
         X = [x[:, : 31 + k % 3] for k, x in enumerate(X)]
-    options = {"depth": (1, 3), "alpha": 0.7, "dtype": "float64"}
+    options = {"depth": (1, 3), "alpha": 0.7, "dtype": "float64", "channel_metric": False}
     passes = [{"head": "gap"} | VIEWS[number]]
     full = ResidualKernelClassifier(passes=passes, **options).fit(X[:20], y[:20])
     small = full.condense(7, max_iterations=1)

@@ -64,7 +64,7 @@ def test_signals_of_any_size(rng):
     Folds, by which a metric of the channels is chosen, are drawn anew for other signals.
     """
     X, y = waves(rng, 24, 2, channels=2)
-    model = ResidualKernelClassifier(**VIEWED, channel_metric=False)
+    model = ResidualKernelClassifier(**VIEWED)
     expected = clone(model).fit(X[:16], y[:16])
     assert len(expected.passes_["weight"]) == 4
     for power in (-1060, -530, 530, 1020):
