@@ -143,7 +143,7 @@ def test_every_part_runs(benchmark, capsys, monkeypatch):
     ],
 )
 def test_a_peer_may_fail(benchmark, fault, error, monkeypatch):
-    monkeypatch.setattr(gpu_measure, "PEER_SECONDS", 1.0 if "sleep" in fault else 150.0)
+    monkeypatch.setattr(gpu_measure, "PEER_SECONDS", 0.3 if "sleep" in fault else 150.0)
     for row in benchmark("--part", "peers", fault=fault)["rows"]:
         assert error in row["error"] if row["who"] == JAX else "error" not in row
 
