@@ -83,7 +83,7 @@ class Passed:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(items):
-    """Run the longest test first, then notebooks, other slow tests, and the rest.
+    """Run the longest tests first, then notebooks, other slow tests, and the rest.
 
     Tests that need a GPU run in the other order: a borrowed device may be gone before the end.
     """
@@ -93,7 +93,7 @@ def pytest_collection_modifyitems(items):
 
     def place(item):
         slow, gpu = (item.get_closest_marker(name) is not None for name in ("slow", "gpu"))
-        longest = ["test_depth_cases.py", "test_notebooks.py"]
+        longest = ["test_depth_cases.py", "test_site.py", "test_notebooks.py"]
         name = item.path.name
         return longest.index(name) if name in longest else len(longest), slow == gpu
 
