@@ -23,8 +23,8 @@ def real_pools():
         parts = zip(*(load_labelled(name, split) for split in ("train", "test")), strict=True)
         sets[name] = tuple(map(np.concatenate, parts))
     for name, (X, y) in sets.items():
-        if len(X) > 300:
-            places = np.random.default_rng(0).permutation(len(X))[:300]
+        if len(X) > 200:
+            places = np.random.default_rng(0).permutation(len(X))[:200]
             X, y = X[places], y[places]
         if X.shape[-1] == 150:  # GunPoint, means of 3 time points: a ninth of the work
             X = X.reshape(*X.shape[:2], -1, 3).mean(axis=3)
