@@ -83,8 +83,9 @@ class NumbaRun:
         """Return the constants of the layers, without names that compiled loops then leave out."""
         net, shared, depths = self.request.network, self.scaling.constants, self.request.depths
         whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
-        needed = net.parts.inner_minus_readout and ("ntk" in self.kinds or not swept)
-        left_out = [] if needed else ["twice_inner_minus_readout"]
+        left_out = []
+        if swept and not (net.parts.inner_minus_readout and "ntk" in self.kinds):
+            left_out.append("twice_inner_minus_readout")
         names = [name for name in shared.dtype.names or () if name not in left_out]
         same = [(name, shared.dtype[name]) for name in names]
         layers = np.zeros(len(shared), np.dtype([*same, *whole], align=True))
