@@ -255,8 +255,6 @@ class Scaling:
         """
         xp = array_module(energy)
         means, of_biases = (xp.asarray(each)[..., None] for each in (self._means, self._bias_means))
-        if not self.network.bias:  # all signals have mean energy 1
-            energy = xp.ones_like(energy)
         return xp.sqrt(self.d * (means * energy + of_biases * bias))
 
     def averaged(self, at: Variances) -> tuple[Array, Array]:

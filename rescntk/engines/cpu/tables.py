@@ -15,12 +15,13 @@ from ..geometry import first_places, numbered, on_ring
 from ..kept import once, with_object
 from ..masses import Mass, mass_layers, read_exactly
 from ..ordered import OrderedSignals
-from ..protocol import Request
+from ..protocol import Request, blocks
 from ..scaling import Scaling
-from ..signal_tables import SignalTables, signal_tables
+from ..signal_tables import TOGETHER, SignalTables, number_of_tables, signal_tables
 from .arguments import LEFT_CASE, PADDING, ROW_PLACE, FlatTables, RowPlaces
 from .plan import Plan
 from .sums import filter_sum
+from .vectors import LINE_BYTES
 
 Layout = Callable[[np.ndarray], list[np.ndarray]]
 """Returns arrays that follow one another on the last axis."""
@@ -82,6 +83,7 @@ class SignalBlock:
         self.lengths, self.places = signals.lengths[cases], signals.order[cases]
         self.offsets = plan.offsets(self.lengths)
         self._tables, self._packed = tables, dict[Hashable, FlatTables]()
+        self._flat: list[np.ndarray] = []  # `SignalTables.layers` as the left side of closed rows
         self._around = whole
         first = self._whole.cases.start
         self.here = slice(cases.start - first, cases.stop - first)
@@ -120,7 +122,9 @@ class SignalBlock:
     def nbytes(self) -> int:
         """Bytes of the tables made so far."""
         groups = [*(self._tables or []), *self._packed.values()]
-        return sum(table.nbytes for group in groups for table in group if table is not None)
+        tables = (table for group in groups for table in group if table is not None)
+        owners = (table if table.base is None else table.base for table in tables)
+        return sum({id(owner): owner.nbytes for owner in owners}.values())
 
     @once
     def _sorted(self) -> np.ndarray:
@@ -142,11 +146,21 @@ class SignalBlock:
         with self._lock:
             if self._tables is None:
                 windows = self._plan.window == 0
-                made = [signal_tables(*both, windows=windows) for both in self.each_length]
+                made = [
+                    signal_tables(scaling, signals, windows, self._room(scaling, len(signals)))
+                    for scaling, signals in self.each_length
+                ]
                 scale = np.concatenate([each.scale for each in made])
                 self._signals.scale[self.places[self._sorted]] = scale
                 self._tables = made
             return self._tables
+
+    def _room(self, scaling: Scaling, n: int) -> np.ndarray:
+        """Return room for `SignalTables.layers` of `n` cases, with `PADDING` around each table."""
+        shape = number_of_tables(scaling), n, scaling.depth + 1, scaling.d
+        room = np.zeros((shape[0], math.prod(shape[1:]) + 2 * PADDING), scaling.dtype)
+        self._flat = list(room[:, PADDING:])
+        return np.moveaxis(room[:, PADDING:-PADDING].reshape(shape), 1, -1)
 
     def of_signals(self, name: str) -> Array:
         """Return a table of signals (`SignalTables`), whose last axis is (cases,)."""
@@ -236,8 +250,9 @@ class SignalBlock:
             )
             return FlatTables(units, half_root, inverse, np.empty(0, self._plan.dtype), *masses)
         if layout == "right":
-            return self._flat_tables(self.right_layout, self._unit_vectors())
-        return self._flat_tables(partial(self._left_layout, plan), self._unit_vectors())
+            return self._flat_tables(self.right_layout)
+        known = self._flat if plan.closed_rows else []
+        return self._flat_tables(partial(self._left_layout, plan), known)
 
     def _unit_vectors(self) -> list[Array]:
         """Return û; or pixels' vectors, whose half squared distances are summed over a window."""
@@ -265,7 +280,9 @@ class SignalBlock:
     def right_layout(self, table: np.ndarray) -> list[np.ndarray]:
         """Return parts whose last axes, joined, are (table, pixel, case) as in `FlatTables`."""
         if not self._plan.all_offsets:
-            return [table]
+            _, d, n = table.shape
+            together = max(LINE_BYTES // table.itemsize, TOGETHER // d)  # stay in the cache
+            return [table[..., cases] for cases in blocks(0, n, together)]
         if self._plan.width == 1:
             by_case = table.swapaxes(1, 2)
             return [by_case, by_case[..., :-1]]
@@ -316,12 +333,14 @@ class SignalBlock:
             parts.append((units, half_root, inverse, *roots))
         return zip(*parts, strict=True)
 
-    def _flat_tables(self, layout: Layout, units: Sequence[Array]) -> FlatTables:
-        """Return tables (table, pixel, case) of each length as flat arrays."""
+    def _flat_tables(self, layout: Layout, layers: Sequence[Array] = ()) -> FlatTables:
+        """Return tables (table, pixel, case) of each length as flat arrays; `layers` if known."""
         join, none = partial(self._join, layout), np.empty(0, self._plan.dtype)
-        layers = [join(parts) for parts in zip(*(each.layers for each in self.tables), strict=True)]
+        layers = layers or [
+            join(parts) for parts in zip(*(each.layers for each in self.tables), strict=True)
+        ]
         half_root, inverse, lost = [*layers, none][:3]
-        return FlatTables(join(units), half_root, inverse, lost)
+        return FlatTables(join(self._unit_vectors()), half_root, inverse, lost)
 
     def _join(self, layout: Layout, parts: Sequence[Array]) -> np.ndarray:
         """Return tables of each length as one flat array, with `PADDING` around it."""
