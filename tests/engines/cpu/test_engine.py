@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.engines import signal_tables
 from rescntk.engines.cpu import plan as sizes
+from rescntk.engines.cpu import tables
 from rescntk.engines.cpu.run import NumbaRun
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
@@ -99,6 +100,25 @@ def test_segments_have_the_bits_of_whole_rows(input_filter_size, deficits, rng, 
     monkeypatch.setattr(sizes, "_SEGMENT", 9)
     monkeypatch.setattr(sizes, "_LOST_PART", 1)
     for ours, theirs in zip(values(), whole, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("activation", ["relu", "erf"])
+def test_tables_of_few_signals_at_a_time_have_the_same_bits(activation, rng, monkeypatch):
+    network, X = rk.Network(3, activation=activation), rng.standard_normal((40, 2, 21))
+
+    def values():
+        for head in HEADS:
+            for dtype in DTYPES:
+                kernel = rk.Kernel(network, "ntk", head)
+                yield kernel(X, dtype=dtype)
+                yield kernel(X[:2], X, dtype=dtype)
+                yield kernel.diag(X, engine="reference", dtype=dtype)
+
+    at_once = list(values())
+    for module in (signal_tables, tables):
+        monkeypatch.setattr(module, "TOGETHER", 1)
+    for ours, theirs in zip(values(), at_once, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
