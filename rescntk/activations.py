@@ -137,7 +137,7 @@ class Relu:
 
     def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
         half = 0.5 * (factor * unit * self.gain)
-        return half * q, xp.full_like(q, half)
+        return half * q, xp.asarray(half, dtype=q.dtype)
 
     def extra(self, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
         return ()
