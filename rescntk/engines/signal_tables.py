@@ -223,8 +223,7 @@ def number_of_tables(scaling: Scaling) -> int:
 
 def _tables_of_some(scaling: Scaling, X: Array, windows: bool, layers: Array) -> SignalTables:
     """Return the tables of a few signals, of which `layers` are written to that array."""
-    xp, net = array_module(X), scaling.network
-    depths = scaling.depths
+    xp, net, depths = array_module(X), scaling.network, scaling.depths
     pixels = read_input(scaling, X, windows)
     variance, scale = pixels.variance, pixels.scale
     bias = pixels.bias * xp.sqrt(pixels.unit)
