@@ -153,7 +153,8 @@ def _unexpected(header: list[str], unknown: Iterable[str] = ()) -> ValueError:
         f"it has the columns {short(header) or '(none)'}, expected a row for each time, with "
         f"columns case, time, one for each channel, or channel and value; or a row for each "
         f"signal, with columns in rising or falling order, such as t0, t1, … or x_0, x_1, …, y_0, "
-        f"y_1, …; and label: label_column, case, time and ignore may name {names}"
+        f"y_1, …; and label: label_column, case, time and ignore may name {names} "
+        f"(rescntk fit --label-column, --case, --time, --ignore)"
     )
 
 

@@ -267,14 +267,13 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         scores = self.class_scores_[totals > 0]
         self.balanced_score_ = float(scores.mean()) if len(scores) else np.nan
         if not counted.any():
-            numeric = "; for numeric targets use ResidualKernelRegressor (rescntk fit --regression)"
             lacking, needed = "signals that differ", "signals"
             if groups is not None:
                 lacking = needed = "groups"
             warnings.warn(
                 f"none of the {len(counts)} classes has two {lacking}, so accuracy and "
-                f"probabilities cannot be estimated: give several {needed} of a class"
-                f"{numeric * (y.dtype.kind in 'iuf')}",
+                f"probabilities cannot be estimated: give several {needed} of a class; "
+                f"for numeric targets use ResidualKernelRegressor (rescntk fit --regression)",
                 stacklevel=3,
             )
         rare = (counts >= _ENOUGH) & (self.class_scores_ < _FORGOTTEN)
