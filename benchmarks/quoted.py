@@ -180,7 +180,7 @@ def sentences() -> dict[str, list[tuple]]:
                 told("estimators", r"worst draw of a plant has ([\d.]+)\. A"),
             ),
             (
-                "is right on {:.0f} % of the signals in the mean of eight sets, and MiniRocket "
+                "is right on {:.0f} % of the signals, and MiniRocket "
                 "on {:.0f} %",
                 100 * noisy(0.1)[1], 100 * noisy(0.1)[2],
             ),
@@ -234,7 +234,7 @@ def sentences() -> dict[str, list[tuple]]:
                   for way in ("learned", "chosen", "all")),
             ),
             (
-                "100 learned landmarks of 1000 digits take {:.0f} processor seconds and reach "
+                "100 learned landmarks take {:.0f} processor seconds and reach "
                 "{:.1f} %, 300 chosen ones take {:.1f} and reach {:.1f} %, all 1000 take {:.1f} "
                 "and reach {:.1f} %",
                 *(factor * value("learned_signals", column, "landmarks", *row)
