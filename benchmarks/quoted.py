@@ -180,8 +180,7 @@ def sentences() -> dict[str, list[tuple]]:
                 told("estimators", r"worst draw of a plant has ([\d.]+)\. A"),
             ),
             (
-                "is right on {:.0f} % of the signals, and MiniRocket "
-                "on {:.0f} %",
+                "is right on {:.0f} % of the signals, and MiniRocket on {:.0f} %",
                 100 * noisy(0.1)[1], 100 * noisy(0.1)[2],
             ),
         ],
@@ -297,8 +296,8 @@ def sentences() -> dict[str, list[tuple]]:
                 real("float64"), real("float32"), real("float64", 9),
             ),
             (
-                "{:.1f} to {:.1f} times as much for a pixel pair at 100 to 200 time points, and up "
-                "to {:.1f} times at 1000 time points",
+                "{:.1f} to {:.1f} times as much for a pixel pair at 100 to 200 time points. At 1000 "
+                "time points they cost up to {:.1f} times as much",
                 min(longer(100, 3) + longer(200, 3)), max(longer(100, 3) + longer(200, 3)),
                 max(longer(1000, 3)),
             ),
