@@ -296,8 +296,8 @@ def sentences() -> dict[str, list[tuple]]:
                 real("float64"), real("float32"), real("float64", 9),
             ),
             (
-                "{:.1f} to {:.1f} times as much for a pixel pair at 100 to 200 time points. At 1000 "
-                "time points they cost up to {:.1f} times as much",
+                "{:.1f} to {:.1f} times as much for a pixel pair at 100 to 200 time points. At "
+                "1000 time points they cost up to {:.1f} times as much",
                 min(longer(100, 3) + longer(200, 3)), max(longer(100, 3) + longer(200, 3)),
                 max(longer(1000, 3)),
             ),
