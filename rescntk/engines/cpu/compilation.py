@@ -38,7 +38,7 @@ _TRIED = ((0, 61), (0, 68))
 
 
 def _shortcuts() -> dict[str, Any]:
-    """Return options of numba with which the first use takes 4 s, not 12; none if untried.
+    """Return options of numba with which the first use takes 5 s, not 12; none if untried.
 
     All that is private to numba stands here and in `compiled_on_disk`. Without the options the same
     code is compiled, and the bits are the same (tests/engines/test_environments.py).
