@@ -64,8 +64,8 @@ class SignalTables(NamedTuple):
 
     # (features, d, cases), each pixel's vector divided by its norm; 0 where the norm is 0.
     unit_vectors: Array
-    # (tables, L + 1, d, cases): `activations.Pixels` of the features F⁰, then of Σ¹ … Σᴸ, stored as
-    # sums of F over a window, in the unit of `Scaling.unit`.
+    # (tables, L + 1, d, cases): `activations.Pixels` of the features F⁰, then of Σ¹ … Σᴸ. Each Σ is
+    # the sum of F over a window, in the unit of `Scaling.unit`.
     layers: Array
     # (channels, d, cases), float64, the part of each pixel in `means`. Only shares have channels.
     mean_parts: Array

@@ -251,8 +251,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     def forecast(self, sizes: Iterable[int], coverage: float = 0.8) -> Forecast:
         """Return the errors to expect after a fit to more signals, with intervals.
 
-        A table with a row for each of the `sizes`: numbers of signals from today's to four times
-        as many. Errors are shares of wrong answers, or 1 − R² of a regressor. The intervals cover
+        A table has a row for each of the `sizes`: numbers of signals from today's number to its
+        fourfold. Errors are shares of wrong answers, or 1 − R² of a regressor. The intervals cover
         expected errors with the chance `coverage`, above 0 and below 1
         (docs/guide/number_of_signals.md has how often they did). They know of no floor: where
         labels are wrong, errors stay above them. `plots.forecast` draws them. A NotFittedError or

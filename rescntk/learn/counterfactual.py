@@ -1,9 +1,9 @@
 r"""Changed signals: the nearest signals found to which a model gives another answer.
 
 A model's answer is a number f(x): the logarithm of the odds of a class, or a prediction. Wanted is
-the x nearest to a signal x₀ with :math:`f(x) \ge c`. Its augmented Lagrangian,
-:math:`|x - x_0|^2 / 2 + \max(0, \mu + \rho (c - f))^2 / 2 \rho`, is made smaller by L-BFGS, and μ
-becomes max(0, μ + ρ (c − f)) after some steps (Nocedal and Wright 2006, chapters 7 and 17). All
+the x nearest to a signal x₀ with :math:`f(x) \ge c`. L-BFGS makes the augmented Lagrangian
+:math:`|x - x_0|^2 / 2 + \max(0, \mu + \rho (c - f))^2 / 2 \rho` smaller. After some steps μ becomes
+max(0, μ + ρ (c − f)) (Nocedal and Wright 2006, chapters 7 and 17). All
 signals take their steps together. A step costs one call of each pass' kernel.
 """
 

@@ -161,7 +161,7 @@ class View:
 
     @property
     def sees_levels(self) -> bool:
-        """Whether the view changes if a constant is added to a channel of a signal."""
+        """True if the view changes when a constant is added to a channel of a signal."""
         standardized = self.standardize == EACH or self.spectra == WHOLE
         return not standardized and self.first_differences != ONLY
 

@@ -153,7 +153,7 @@ def test_where_the_dot_product_is_0_one_layer_is_the_limit(rng):
     for Z, kind in product((near, away - away.mean(axis=2, keepdims=True)), KINDS):
         report = depth.check(family, Z, kind=kind, head="gap", depths=powers(9))
         assert report.verdict == depth.OPEN and "the law sets in deeper" in report.reason
-    # At γ = 8 rounding errors of means are all of F⁰ from depth 32 on, below those of kernels.
+    # At γ = 8 rounding errors of means are all of F⁰ from depth 32 on, below errors of kernels.
     report = depth.check(families.resnet(8.0), X, head="gap", depths=powers(9))
     assert report.verdict != depth.CONTRADICTS
 

@@ -74,7 +74,7 @@ def test_dilated_deep_networks_are_ones_where_rings_differ(head, rng):
     z[:, ::2] = x[:, ::2]
     X = np.stack([x, z])
     network = rk.Network(4000, dilation=2)
-    # Pixel pairs that differ, less those of a signal with itself: 3 of 6, or (36 − 3) − (36 − 6).
+    # Pairs of pixels that differ, less a signal's own pairs: 3 of 6, or (36 − 3) − (36 − 6).
     different = 3 / 6 if head == "trace" else 3 / 36
     constant = conditioning.asymptotic_complement(1) * different
     found = multisphere.gram_complements([network], X, head=head)[0, 0, 1]

@@ -26,8 +26,8 @@ class FlatTables(NamedTuple):
     """Tables of some signals, each array flat, in the working precision, with `PADDING` around it.
 
     Axes are (case, segment, table, pixel) on the left side of `rows.compute`; open rows have the
-    margin's pixels too. Otherwise they are (table, case, pixel) for heads of all offsets: the first
-    d' − 1 pixels of a case follow once more after its d' pixels, in images on both axes. For
+    margin's pixels too. Otherwise they are (table, case, pixel) for heads of all offsets. The first
+    d' − 1 pixels of a case then follow once more after its d' pixels, in images on both axes. For
     other heads they are (table, pixel, case): rows of neighbouring cases are copied together.
     """
 

@@ -29,7 +29,7 @@ class Masses(NamedTuple):
     low: int  # numbers from the `high` of a root mass to its `low`; 0 where it is one number.
     twice: float  # twice the unit of masses, in the unit of deficits.
     tiny: float  # keeps the N of two masses 0 at 0.
-    biases: int  # the place from which the biases' root masses lie as those of a deficit.
+    biases: int  # the place from which the biases' root masses lie as a deficit's root masses.
 
 
 @compiled
