@@ -102,8 +102,8 @@ class ChangeRecursion(AdjointRecursion):
         kappa_change = sine_change + rest * cosine_change - theta_change * cosine2
         kappa_change = curved * kappa_change + share * cosine_change
         return _Layer(
-            root, root2, change, theta, theta_change, sine, sine_change,
-            K=half * root * root2 * kappa,
+            root=root, root2=root2, root2_change=change, theta=theta, theta_change=theta_change,
+            sine=sine, sine_change=sine_change, K=half * root * root2 * kappa,
             K_change=half * root * (change * kappa2 + root2 * kappa_change),
         )  # fmt: skip
 

@@ -238,7 +238,11 @@ def fit_average(
     at_cases = weights_at(weights[kept], novelties, distances, used)
     spread = mean_at(at_cases, (residuals[kept] - mean_at(at_cases, residuals[kept])) ** 2)
     table = [fitted.row() | {"weight": w} for fitted, w in zip(passes, weights, strict=True)]
-    return average, LeftOut(decisions, blocked, folds, spread, novelties, at_cases, table)
+    left_out = LeftOut(
+        decisions=decisions, blocked=blocked, folds=folds, spread=spread, novelties=novelties,
+        weights=at_cases, table=table,
+    )  # fmt: skip
+    return average, left_out
 
 
 def _fit_mixed(

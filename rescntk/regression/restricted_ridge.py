@@ -376,4 +376,7 @@ def restricted_ridge(
         features.factor, columns.reshape(len(columns), -1), lower=True, trans="T"
     )
     coefficients = np.moveaxis(solved.reshape(columns.shape), 0, ridge.ndim)
-    return RestrictedRidge(features, ridge, coefficients, weights, intercepts, errors, kept, fit)
+    return RestrictedRidge(
+        features=features, ridge=ridge, coefficients=coefficients, weights=weights,
+        intercepts=intercepts, errors=errors, rows=kept, regression=fit,
+    )  # fmt: skip

@@ -277,7 +277,10 @@ def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head:
             return gain * depth**-power * later(gain * depth**-power)
 
         q = min((0.5 if at_once else 1.0) * power, 1.0)
-        return Prediction(limit, power, 0, source, "", q, onset, unsettled, error)
+        return Prediction(
+            limit=limit, exponent=power, source=source, correction=q, onset=onset,
+            unsettled=unsettled, error=error,
+        )  # fmt: skip
     zeros = _one_layer(network, gamma, kind, X[zero], head)
     note = f"F⁰(x, x) is 0 for {zero.sum()} of the signals, X[{zero.argmax()}] first"
     if zeros.undefined:
@@ -292,7 +295,10 @@ def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head:
         return zeros.unsettled(depth) + depth**power / least
 
     leading = zeros.leading if zero.all() else None
-    return Prediction(limit, p, 0, source, "", q, onset, disturbed, error, leading)
+    return Prediction(
+        limit=limit, exponent=p, source=source, correction=q, onset=onset, unsettled=disturbed,
+        error=error, leading=leading,
+    )  # fmt: skip
 
 
 def _mean_errors(X: np.ndarray, head: str) -> np.ndarray:

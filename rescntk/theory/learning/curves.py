@@ -154,7 +154,10 @@ def _row(
     test = overfitting * bias if bias > 0 else 0.0
     train = (remaining / n) ** 2 * test if remaining > 0 else 0.0
     dimension = float(counts @ learned)
-    return CurveRow(n, test, math.nan, float(train), dimension, kappa, overfitting)
+    return CurveRow(
+        n=n, test_error=test, standard_error=math.nan, train_error=float(train),
+        effective_dimension=dimension, kappa=kappa, overfitting=overfitting,
+    )  # fmt: skip
 
 
 def shares(values: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray]:
@@ -276,7 +279,10 @@ def _pool_row(values: np.ndarray, squares: np.ndarray, n: int, ridge: float) -> 
     train = (ridge_share / at_zero * (1.0 - share) / share) ** 2 * test if ridge_share else 0.0
     kappa = (ridge + tau) / N
     dimension = float(shares(values, N * kappa)[0].sum())
-    return CurveRow(n, test, math.nan, train, dimension, kappa, factor * at_zero**2)
+    return CurveRow(
+        n=n, test_error=test, standard_error=math.nan, train_error=train,
+        effective_dimension=dimension, kappa=kappa, overfitting=factor * at_zero**2,
+    )  # fmt: skip
 
 
 def _check_below(sizes: Iterable[int], N: int) -> None:
