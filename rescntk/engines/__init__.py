@@ -126,7 +126,7 @@ def available() -> dict[str, bool | str]:
     """Return each engine's name with True, or with the reason why it cannot serve here.
 
     The first call in a process tries the engines. "numba" computes one small kernel; compilation
-    takes 10 to 20 s, once on a machine. On a CUDA device, "cuda" is compared with the reference
+    takes some 5 s, once on a machine. On a CUDA device, "cuda" is compared with the reference
     engine on a few small Grams. An engine that fails does not serve; its reason has the error.
 
     Examples

@@ -170,16 +170,17 @@ class _WeightedSum:
         """Return the mean of the kernels, or None without need, and its sum's derivatives."""
         call, shown, matrices, K = self.call, self.call.progress, dict[str, Any](), None
         shape = len(call.X), len(call.X if call.Z is None else call.Z)
-        if not callable(weights):
-            check_shape(weights, "weights", shape)
+        W = weights if callable(weights) else check_shape(weights, "weights", shape)
         call.progress = False  # of the kernels
         call.check_memory()
         diagonals = call.diagonals() if self.normalized else []
-        if with_K or self.normalized or callable(weights):
+        if with_K or self.normalized or callable(W):
             matrices = call.results(self.normalized, diagonals)
             K = mean_of_kernels(list(matrices.values()))
-        W = np.asarray(check_shape(weights(K) if callable(weights) else weights, "weights", shape))
-        W, parts = W / (len(call.kinds) * len(call.depths)), list[Derivatives]()
+        if callable(W):
+            W = check_shape(W(K), "weights", shape)
+        W = np.asarray(W) / (len(call.kinds) * len(call.depths))
+        parts = list[Derivatives]()
         with progress_bar(shown, W.size * len(call.depths)) as tick:
             for k, depth in enumerate(call.depths):
                 net = call.network.replace(depth=depth)

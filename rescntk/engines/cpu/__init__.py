@@ -105,14 +105,21 @@ def sample(request: Request, n_channels: int) -> Request:
     It has the fields of layers that loops leave out where networks do not have them.
     """
     net, loops = request.network, loops_of(request, n_channels)
-    small = Network(
-        1, 3 if loops == "registers" else 1, trained=net.trained, bias=float(net.bias > 0),
-        negative_slope=0.5 if net.negative_slope else 0.0,
+    kinds = KINDS if loops == "general" else ("ntk",) if "ntk" in request.kinds else ("gpk",)
+    parts = tuple(net.trained)
+    return _sample(loops, kinds, request.dtype, parts, net.bias > 0, net.negative_slope != 0)
+
+
+@cache  # each call of a kernel asks
+def _sample(
+    loops: str, kinds: tuple[str, ...], dtype: str, trained: tuple[str, ...], biased: bool,
+    leaks: bool,
+) -> Request:  # fmt: skip
+    network = Network(
+        1, 3 if loops == "registers" else 1, trained=trained, bias=float(biased),
+        negative_slope=0.5 * leaks,
     )  # fmt: skip
-    if loops == "general":
-        return Request(small, "equivariant", KINDS, (1,), request.dtype)
-    kind = "ntk" if "ntk" in request.kinds else "gpk"
-    return Request(small, "trace", (kind,), (1,), request.dtype)
+    return Request(network, "equivariant" if loops == "general" else "trace", kinds, (1,), dtype)
 
 
 @cache

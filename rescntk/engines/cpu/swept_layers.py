@@ -1,10 +1,11 @@
 """A layer of the sweep (sweep.py): a strip of rows, one pixel after another, in a pipeline.
 
 At each pixel pair a strip carries box(D) and box(A), sums over the next layer's window. It also
-carries Σ K and Σ T, sums over layers of the branch before its filter: K, and T = K̇ ⊙ A_g + (o + r)
-K. A layer adds both filters' sums of its branch at once: sums of three sums of three pixels, which
-stay in registers. F⁰ joins box(A) once, in the first layer; no part of it is in Σ T. With
-`through_memory` a layer writes its branch only: D and A are carried, and boxed before each layer.
+carries Σ K and Σ T: sums over layers of K and T, the branch before its filter. Here
+T = K̇ ⊙ A_g + (o + r) K. A layer adds both filters' sums of its branch at once: sums of three sums
+of three pixels, which stay in registers. F⁰ joins box(A) once, in the first layer; no part of it is
+in Σ T. With `through_memory` a layer writes its branch only: D and A are carried, and boxed before
+each layer.
 
 One pass of the loop reads pixel j + 2 and takes its √a. It computes the polynomials of pixel j + 1
 and the branch of pixel j, and sums the branches up to pixel j − 1. These four chains of

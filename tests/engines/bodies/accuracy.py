@@ -10,7 +10,7 @@ NETWORKS = {
     "depth 50": (rk.Network(50), 4),
     "depth 50, no skip": (rk.Network(50, skip=False), 4),
     "small alpha": (rk.Network(12, 5, alpha=0.1), 7),
-    "frozen": (rk.Network(6, outer_filter_size=1, c_v=1.7, trained=("inner",)), 6),
+    "frozen": (rk.Network(6, outer_filter_size=1, skip=False, c_v=1.7, trained=("inner",)), 6),
     "all trained": (
         rk.Network(5, 3, outer_filter_size=5, input_filter_size=3, alpha=1.3, c_w=0.6,
                    trained=("input", "inner", "outer", "readout")),
@@ -20,7 +20,7 @@ NETWORKS = {
     "erf": (rk.Network(6, 3, activation="erf", c_v=1.3), 5),
     "leaky": (rk.Network(6, 3, outer_filter_size=5, negative_slope=0.3, alpha=0.8, c_v=1.9), 5),
     "leaky, no skip": (rk.Network(4, 3, skip=False, negative_slope=0.1), 5),
-    "linear": (rk.Network(4, 3, outer_filter_size=5, negative_slope=1.0, c_v=1.0), 5),
+    "linear": (rk.Network(4, 3, negative_slope=1.0, c_v=1.0), 5),
     "long filter": (rk.Network(3, 9), 4),
     "one pixel": (rk.Network(7, 3), 1),
     "dilated": (rk.Network(4, 3, outer_filter_size=5, dilation=2, input_filter_size=3), 6),
