@@ -127,18 +127,12 @@ def test_a_lost_table_is_an_error(model):
 REST = b"expected None: X.npy is not a .npz file of named arrays\n"
 
 
-@pytest.mark.parametrize(
-    ("redirections", "wrong"),
-    [
-        ("2>&-", "gram --wrong"),
-        ("2>/dev/full", "gram no.npy -o N.npy"),
-        ("2>&- <&-", "gram X.npy -o K.npy"),
-    ],
-)
-def test_a_lost_stderr_changes_no_status(redirections, wrong, folder):
+@pytest.mark.parametrize("redirections", ["2>&-", "2>/dev/full", "2>&- <&-"])
+def test_a_lost_stderr_changes_no_status(redirections, folder):
     status, out, _, made = run(GRAM, redirections)
     assert (status, out, made) == (0, "written: K.npy, 6 × 6 float64\n".encode(), FILES[GRAM])
-    assert run(wrong, redirections) == (2, b"", "", [])
+    for wrong in ("gram no.npy -o N.npy", "gram X.npy -o K.npy", "gram --wrong"):
+        assert run(wrong, redirections) == (2, b"", "", [])
 
 
 def test_a_full_disk_leaves_old_files(folder):

@@ -4,6 +4,7 @@ import csv
 import subprocess
 import sys
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -184,8 +185,7 @@ VIEWS = (
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of blocks, and of novel signals
 @pytest.mark.parametrize(
     ("number", "form"),
-    [*((k, "arrays") for k in range(8)), *((k, "lists") for k in range(6))]  # lists take "gap"
-    + [(k, "huge") for k in (0, 2, 5, 7)],
+    [*product(range(8), ("arrays", "huge")), *product(range(6), ("lists",))],  # lists take "gap"
 )
 def test_each_view_is_exported(number, form, rng, tmp_path):
     """Of new signals, training signals, which are near duplicates, noise, and signals of zeros."""
