@@ -172,7 +172,7 @@ class AdjointRecursion(DeficitRecursion):
         if self.turns:
             roots = self._roots(*self._masses)
             w, v = passed.pair.w, passed.pair.v
-            self.input = input_adjoint(features, self._kappa, w, v, *roots)
+            self.input = input_adjoint(features, self._kappa, w, v, roots)
             self.sign = self.xp.where(w < v, 1.0, -1.0)
         else:
             self.input = features, 0.0, features, 0.0
@@ -224,8 +224,9 @@ class AdjointRecursion(DeficitRecursion):
         Sigma = slope + kappa + times_slope_of(lost, phi, constants)
         slope = slope - lost * phi
         curved = curvature * sine * tangent_branch_adjoint(beta, identity + phi, constants)
-        of_left = correlate_adjoint(slope, curved, kappa, w, difference, root2, left.inverse)
-        of_right = correlate_adjoint(slope, curved, kappa, w, -difference, root1, right.inverse)
+        along = curved + w * kappa
+        of_left = correlate_adjoint(slope, along, kappa, difference, root2, left.inverse)
+        of_right = correlate_adjoint(slope, along, kappa, -difference, root1, right.inverse)
         return 0.5 * of_left, 0.5 * of_right, Sigma, turned
 
     def _add_by_alpha(

@@ -145,28 +145,30 @@ def tangent_g_adjoint(turned: Any, layer: Any) -> Any:
 
 
 def correlate_adjoint(
-    slope: Any, curved: Any, kappa: Any, w: Any, difference: Any, other: Any, inverse: Any
+    slope: Any, along: Any, kappa: Any, difference: Any, other: Any, inverse: Any
 ) -> Any:
     """Return 2 q̄ of one side at fixed D, (q1 + q2)/2 − D being Σ.
 
-    `slope` is (o + i) Ā_g − c (1 − κ0)/2 ⊙ φ, `curved` is K̄ ∂K/∂g = c sin θ/(2π) K̄, `kappa` κ̄.
-    `difference` is √q − √q', `other` √q' and `inverse` 1/√q, with q' of the other side. ::
+    `slope` is (o + i) Ā_g − c (1 − κ0)/2 ⊙ φ and `kappa` κ̄. `along` is K̄ ∂K/∂g + w κ̄, with
+    ∂K/∂g = c sin θ/(2π). `difference` is √q − √q', `other` √q' and `inverse` 1/√q, with q' of the
+    other side. ::
 
-        2 q̄ = slope + (√q' (curved + w κ̄) + (√q − √q') κ̄) / √q
+        2 q̄ = slope + (√q' along + (√q − √q') κ̄) / √q
     """
-    return slope + inverse * (other * (curved + w * kappa) + difference * kappa)
+    return slope + inverse * (other * along + difference * kappa)
 
 
 def input_adjoint(
-    features: Any, kappa: Any, w: Any, v: Any, root: Any, other: Any, difference: Any
+    features: Any, kappa: Any, w: Any, v: Any, roots: tuple[Any, Any, Any]
 ) -> tuple[Any, Any, Any, Any]:
     """Return a, b, a', b': the input's derivatives at fixed variances, by unit vectors û and v̂.
 
     They are −(a δ + b û) by x and a' δ + b' û by z, with δ = û − v̂; or û + v̂ where v̂ is nearer to
     −û, v < w. `features` is F̄⁰ without `kappa`, the κ̄ of layer 1, which reads the pixels
-    themselves: it turns their unit vectors. `root` is |x|, `other` |z| and `difference` |x| − |z|.
-    No term grows like 1/θ.
+    themselves: it turns their unit vectors. `roots` are |x|, |z| and |x| − |z|. No term grows like
+    1/θ.
     """
+    root, other, difference = roots
     turn, other_turn = kappa * other, kappa * root
     along, across = features * difference, features * other
     opposite = along + 2.0 * across  # v̂ = δ − û

@@ -306,7 +306,7 @@ class ReferenceGram:
         d, left_cases = int(self.left.lengths[first]), 1 if paired else len(left.scale)
         rows = Rows.of(d, lengths, self._all_offsets, self.request.width)
         block = max(_SHORTEST_RUN, self.tile_entries // (d * left_cases))
-        return Tile(self.request, self.scaling(d), left, right, rows, block, paired)
+        return Tile(self.request, self.scaling(d), left, right, rows, block, paired=paired)
 
     def _on_host(self, values: Array) -> np.ndarray:
         return np.asarray(values if self.xp is np else self.xp.asnumpy(values))

@@ -82,7 +82,7 @@ def gpk(
     >>> rk.finite.gpk(0, rk.Network(depth=2), X, width=64, n_samples=10)[1].shape
     (3, 3)
     """
-    return estimate(samples(key, network, X, width, n_samples, head, "gpk", dtype=dtype))
+    return estimate(samples(key, network, X, width, n_samples, head, kind="gpk", dtype=dtype))
 
 
 def estimate(kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -121,7 +121,7 @@ def samples(
     check_choice(kind, "kind", KINDS)
     compute = ntk if kind == "ntk" else features_kernel
     result = np.empty(check_samples(X, n_samples, dtype), dtype)
-    for k, params in enumerate(draws(key, network, X, width, n_samples, head, dtype)):
+    for k, params in enumerate(draws(key, network, X, width, n_samples, head, dtype=dtype)):
         result[k] = compute(network, params, X, head=head)
     return result
 
@@ -252,7 +252,7 @@ def concentration(
     exact = np.asarray(gram(network, X, head=head, kinds=(kind,))[0])
     keys = jax.random.split(as_key(key), len(widths))
     sampled = {
-        width: samples(own_key, network, X, width, n_samples, head, kind, dtype=dtype)
+        width: samples(own_key, network, X, width, n_samples, head, kind=kind, dtype=dtype)
         for own_key, width in zip(keys, widths, strict=True)
     }
     return summarize(exact, sampled)

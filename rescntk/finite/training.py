@@ -173,7 +173,7 @@ def train(
             if step < steps:
                 rows = batches[step : step + every]
                 state, of_steps = _advance(
-                    update, network, head, params, state, batch.arrays, goals, rows
+                    update, network, head, params, state, batch.arrays, targets=goals, batches=rows
                 )
                 losses.append(np.asarray(of_steps))
                 check_losses(losses[-1], step)

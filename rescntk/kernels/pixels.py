@@ -137,7 +137,7 @@ def pixel_shares(
     check_choice(kind, "kind", KINDS)
     check_flag(normalized, "normalized")
     call: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
-    shares = gram_shares(network, X, Z, head, (kind,), None, normalized, **call)[0][0]
+    shares = gram_shares(network, X, Z, head, (kind,), None, normalized=normalized, **call)[0][0]
     batch: Any = X
     if isinstance(batch, (list, tuple, SignalList)):
         sizes = [np.shape(x)[1:] for x in batch]

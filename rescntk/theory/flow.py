@@ -52,7 +52,7 @@ def complements(
         left, right = (pixels, cases), (partners, others)
         squares = sum((channel[left] - channel[right]) ** 2 for channel in signals)
         distances = circular_mean(0.5 * scale * squares, *window)
-        values = _integrate(network, kind, variances, distances, left, right, tolerance)
+        values = _integrate(network, kind, variances, distances, left, right, tolerance=tolerance)
         K[cases, others] = values[0, 0] if head == "equivariant" else values.mean(axis=(0, 1))
         K[others, cases] = K[cases, others]
     result = 1.0 - correlation(K, K.diagonal(), K.diagonal())

@@ -179,12 +179,15 @@ def back_layer(
                 through, curved = times_slope_of(lost, beta, layer), bend * (beta + phi)
                 numbers = numbers + beta * K
             Sigma = through + kappa + times_slope_of(lost, phi, layer)
-            numbers = back_biases(numbers, group, row, at, start, Sigma, turned, layer, tape, ntk)
+            numbers = back_biases(
+                numbers, group, row, at, start, Sigma, turned=turned, layer=layer, tape=tape,
+                ntk=ntk
+            )  # fmt: skip
             store(memory, tape.numbers + row, numbers)
             store(memory, tape.Sigma + group.start + at, Sigma)
-            slope = through - lost * phi
-            of_left = correlate_adjoint(slope, curved, kappa, w, difference, root2, inverse1)
-            of_right = correlate_adjoint(slope, curved, kappa, w, 0.0 - difference, root1, inverse2)
+            slope, along = through - lost * phi, curved + w * kappa
+            of_left = correlate_adjoint(slope, along, kappa, difference, root2, inverse1)
+            of_right = correlate_adjoint(slope, along, kappa, 0.0 - difference, root1, inverse2)
             total = total + load_line(memory, tape.left_weights + row) * of_left
             of_right = load_line(memory, tape.right_weights + row) * of_right
             store(memory, right + at, load_line(memory, right + at) + of_right)
@@ -239,9 +242,8 @@ def back_input(
                 w, v = kept_correlation(load_line(memory, tape.kept + W * length + at))
                 if ntk:
                     kappa = load_line(memory, tape.kappa + at)
-                a, b, other_a, other_b = input_adjoint(
-                    F, kappa, w, v, _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * difference
-                )
+                roots = _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * difference
+                a, b, other_a, other_b = input_adjoint(F, kappa, w, v, roots)
                 add_line(memory, place + length, own_weights * b)
                 add_line(memory, place + 3 * length, weights * other_b)
             add_line(memory, place, own_weights * a)
@@ -301,20 +303,21 @@ def pass_back(
             ones = moving_sum(group, tape.pixels, outer, step, tape.room, None)
         back_layer(
             group, left, table + number * lefts[case].pixels + skipped(group),
-            places.right_layers + 3 * number * length + skip, features, tangents, ones, start,
-            outer.n_taps, tape.kept + (number - 1) * KEPT * length + skip,
-            tape.right + number * length + skip, layer, tape, ntk, number == depth, number == 1,
-            out, number * out.n_left + out.begins[case],
-            skipped(group) - constants.margin, period,
+            places.right_layers + 3 * number * length + skip, features, tangents, ones=ones,
+            start=start, n_taps=outer.n_taps, kept=tape.kept + (number - 1) * KEPT * length + skip,
+            right=tape.right + number * length + skip, layer=layer, tape=tape, ntk=ntk,
+            last=number == depth, is_first=number == 1, out=out,
+            target=number * out.n_left + out.begins[case], pixel=skipped(group) - constants.margin,
+            period=period,
         )  # fmt: skip
         window, step = inner, layer.inner_step
         if number == 1:
             window, step = tape.single, 1
         group = addresses(shortened(group, -step * (window.size // 2)))
         scale, room = layer.skip_scale, places.distance_scratch
-        add_window(group, tape.features, tape.Sigma, window, step, scale, room)
+        add_window(group, tape.features, tape.Sigma, window, step, scale, room=room)
         if ntk:
-            add_window(group, tape.tangent, tape.turned, window, step, scale, room)
+            add_window(group, tape.tangent, tape.turned, window, step, scale, room=room)
         start *= scale
     for row in range(rows.number):
         right = rows.each[row].case
@@ -336,8 +339,8 @@ def pass_back(
     room = tape.room + tape.input.pieces * length
     taps = moving_sum(whole, tape.features, tape.input, 1, room, None)
     back_input(
-        whole, left, table, places.right_layers, squares, taps, out.begins[case],
-        constants.margin, tape, ntk, out,
+        whole, left, table, places.right_layers, squares, taps, first=out.begins[case],
+        margin=constants.margin, tape=tape, ntk=ntk, out=out,
     )  # fmt: skip
 
 

@@ -181,7 +181,7 @@ class GradientRun(NumbaRun):
         tables, n_left = plan.depth + 1 + plan.n_channels, left_pixels.shape[1]
         doubtful = np.zeros((n, m), bool)
         while True:  # the second time without doubtful pairs
-            results = self.results(left, right, group_rows, most, self._no_values, 0, 0)
+            results = self.results(left, right, group_rows, most, self._no_values, (0, 0))
             gradients = RowGradients(
                 left_weights=weights[0],
                 right_weights=weights[1],
@@ -280,7 +280,7 @@ def vjp_paired(request: Request, X: Any, weights: Sequence[np.ndarray]) -> Deriv
     numbers = np.zeros(2)
     for some in blocks(0, len(X), _OWN_PAIRS):
         ones, own = np.ones(len(X[some])), [np.diag(each[some]) for each in weights]
-        sums = vjp(request, X[some], None, own, [(ones, ones)] * len(own), silent, False)
+        sums = vjp(request, X[some], None, own, [(ones, ones)] * len(own), silent, every=False)
         gradients += sums.sides[0]
         numbers += sums.numbers
     return Derivatives([gradients], numbers)

@@ -65,10 +65,16 @@ def sum_pixels(
     vector, line = load(sums, 0), load_line(sums, 0)
     while row < group.rows:
         if row + sums.per_vector <= group.rows:
-            sum_rows(group, pixels, row, grids, place, number, sums, padded, one, vector)
+            sum_rows(
+                group, pixels, row, grids, place, number, sums=sums, padded=padded, one=one,
+                like=vector
+            )  # fmt: skip
             row += sums.per_vector
         else:
-            sum_rows(group, pixels, row, grids, place, number, sums, padded, one, line)
+            sum_rows(
+                group, pixels, row, grids, place, number, sums=sums, padded=padded, one=one,
+                like=line
+            )  # fmt: skip
             row += sums.per_line
 
 
@@ -204,7 +210,7 @@ def write_results(
 ) -> None:  # fmt: skip
     """Write both kernels of one left case with the right cases of a group, after a layer."""
     if constants.head == MEAN:
-        write_sums(group, rows, case, slot, constants, results, layer)
+        write_sums(group, rows, case, slot, constants, results, layer=layer)
         return
     for kind in range(2):
         if not (constants.gpk if kind == 0 else constants.ntk):
@@ -217,6 +223,6 @@ def write_results(
                     pixels + row
                 ]
         elif constants.head == SHARES and results.values.size == 0:
-            write_shares(group, pixels, rows, case, kind, slot, stored, results)
+            write_shares(group, pixels, rows, case, kind, slot, stored=stored, results=results)
         else:
-            write_values(group, pixels, rows, case, slot, stored, results)
+            write_values(group, pixels, rows, case, slot, stored, results=results)

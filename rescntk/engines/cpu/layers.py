@@ -302,12 +302,15 @@ def correlate_input(
     layers. Where both are known, `known_w` and `known_v` are their places, else −1.
     """
     memory, opposite, doubtful = group.memory, constants.nearly_opposite, False
-    root1, root2, h, inverse = load_roots(group, left, left.input, right_input, pixel, at, masses)
+    root1, root2, h, inverse = load_roots(
+        group, left, left.input, right_input, pixel, at, masses=masses
+    )
     if constants.window.size > 1:
         distance = box(memory, squares, at)
         w, v, doubtful = correlate_distance(
-            group, group.start + at, distance, h, root1, root2, inverse, constants.layers[1]
-        )
+            group, group.start + at, distance, h, root1, root2, inverse=inverse,
+            layer=constants.layers[1]
+        )  # fmt: skip
     elif known_w >= 0:
         w, v = load(memory, known_w + at), load(memory, known_v + at)
     else:
@@ -346,8 +349,9 @@ def first_layer(
         for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
             out = group.start + at
             w, v, roots, h, some = correlate_input(
-                group, left, right_input, squares, pixel, at, constants, masses, known_w, known_v
-            )
+                group, left, right_input, squares, pixel, at, constants=constants, masses=masses,
+                known_w=known_w, known_v=known_v
+            )  # fmt: skip
             doubtful |= some
             g = 2.0 * (roots[0] * roots[1])
             gw = g * w
@@ -366,17 +370,17 @@ def first_layer(
             else:
                 store(memory, places.tangent + out, tangent)
             root1, root2, h, inverse = load_roots(
-                group, left, left.root, right_root, pixel, at, masses
+                group, left, left.root, right_root, pixel, at, masses=masses
             )
-            w, v = correlate_with_biases(
-                w, v, group, at, roots, (root1, root2), inverse, layer
-            )  # fmt: skip
+            both = roots, (root1, root2)
+            w, v = correlate_with_biases((w, v), group, at, both, inverse, layer)
             if has_biases(layer) and tape is not None:
                 doubtful |= doubt_near(memory, places.doubt + out, w, v, tape)
             half_g, rho = root1 * root2, layer.one - w
             K_value, k0 = write_branch(
-                group, out, K + out, features, h, half_g, w, v, constants, layer, masses
-            )
+                group, out, K + out, features, h, half_g, w=w, v=v, constants=constants,
+                layer=layer, masses=masses
+            )  # fmt: skip
             tangent = add_bias_tangent(tangent, group, at, layer)
             tangent = tangent_g(tangent, half_g, rho, layer)
             if tape is not None:
@@ -412,12 +416,12 @@ def hidden_layer(
         for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
             out = group.start + at
             root1, root2, h, inverse = load_roots(
-                group, left, left.root, right_root, pixel, at, masses
+                group, left, left.root, right_root, pixel, at, masses=masses
             )
             if masses is None:
                 distance = add_bias_distance(box(memory, distances, at), group, at, layer)
                 w, v, some = correlate_distance(
-                    group, out, distance, h, root1, root2, inverse, layer
+                    group, out, distance, h, root1, root2, inverse=inverse, layer=layer
                 )  # fmt: skip
                 doubtful |= some
             else:
@@ -429,8 +433,9 @@ def hidden_layer(
             features = load(memory, K + out)
             A_g = features
             K_value, k0 = write_branch(
-                group, out, K + out, features, h, half_g, w, v, constants, layer, masses
-            )
+                group, out, K + out, features, h, half_g, w=w, v=v, constants=constants,
+                layer=layer, masses=masses
+            )  # fmt: skip
             if ntk:
                 tangent = box(memory, tangents, at)
                 if with_linear:

@@ -142,7 +142,7 @@ def pass_layers(
                 masses = gather_branch(whole, group, after, number, sides, constants)
                 add_branch_deficit(group, state, after, outer, layer, masses)
                 state, after = after, state
-        add_kernels(group, central, rows, case, constants, results, layer)
+        add_kernels(group, central, rows, case, constants, results, layer=layer)
     if doubtful:
         take_doubts(central, rows, case, results)
         for at in range(whole.size):
@@ -184,7 +184,7 @@ def add_kernels(
     if constants.ntk:
         add_branch(group, places.tangent, places.tangent_branch, outer, layer)
     if layer.slot >= 0:
-        write_results(central, rows, case, layer.slot, constants, results, layer)
+        write_results(central, rows, case, layer.slot, constants, results, layer=layer)
 
 
 @compiled
@@ -203,11 +203,13 @@ def gather_right(
 ) -> None:
     """Copy the right cases' tables, of `per_table` numbers each, to the rows of a group."""
     places, length, tables = whole.places, whole.length, whole.places.right_layers
-    gather_tables(whole, places.right_units, 1, right.units, places.channels, rows, per_table)
-    gather_tables(whole, tables, 3, right.half_root, layers, rows, per_table)
-    gather_tables(whole, tables + length, 3, right.inverse, layers, rows, per_table)
+    gather_tables(
+        whole, places.right_units, 1, right.units, places.channels, rows, per_table=per_table
+    )
+    gather_tables(whole, tables, 3, right.half_root, layers, rows, per_table=per_table)
+    gather_tables(whole, tables + length, 3, right.inverse, layers, rows, per_table=per_table)
     if keeps_root_errors(whole.memory):
-        gather_tables(whole, tables + 2 * length, 3, right.lost, layers, rows, per_table)
+        gather_tables(whole, tables + 2 * length, 3, right.lost, layers, rows, per_table=per_table)
 
 
 @compiled
@@ -228,8 +230,8 @@ def compute_pairs(
             return
         rows = addresses(rows_of_group(rights, first, group_rows))
         own = addresses(rows_of_group(pairs, first, group_rows))
-        gather_tables(whole, places.left_units, 1, left.units, units, own, of_left)
-        gather_tables(whole, places.right_units, 1, right.units, units, rows, of_right)
+        gather_tables(whole, places.left_units, 1, left.units, units, own, per_table=of_left)
+        gather_tables(whole, places.right_units, 1, right.units, units, rows, per_table=of_right)
         sides = (
             side_of(whole, left, own, of_left, 0, split),
             side_of(whole, right, rows, of_right, 1, split),
@@ -261,7 +263,10 @@ def compute(
     `stamp` is not to be given: it makes the key on disk change with any of the source files.
     """
     if pairs is not None:
-        compute_pairs(left, right, lefts, pairs, rights, addresses(whole), constants, results)
+        compute_pairs(
+            left, right, lefts, pairs, rights, addresses(whole), constants=constants,
+            results=results
+        )  # fmt: skip
         return
     layers, group_rows = len(constants.layers), whole.rows
     per_table = (len(right.inverse) - PADDING) // layers
@@ -289,13 +294,6 @@ def compute(
                 if has_biases(constants.layers[0]):
                     write_biases(group, rows, case, results, group.d)
                 pass_layers(
-                    group,
-                    rows,
-                    left,
-                    lefts,
-                    case,
-                    constants,
-                    results=results,
-                    tape=None,
-                    sides=None,
-                )
+                    group, rows, left, lefts, case, constants, results=results, tape=None,
+                    sides=None
+                )  # fmt: skip

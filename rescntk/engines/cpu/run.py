@@ -173,7 +173,7 @@ class NumbaRun:
         pairs = self._pixel_pairs(lengths, right.lengths)[length]
         cancelled = np.minimum(left.of_signals("cancelled")[:, None], right.of_signals("cancelled"))
         most = self.scaling.allowed_doubt(pairs, cancelled)
-        results = self.results(left, right, group_rows, most, values, *first)
+        results = self.results(left, right, group_rows, most, values, first)
         for part, cases in zip(segments, lefts, strict=True):
             rights = right.rows(np.arange(m), offsets, group_rows, part.start, plan=plan)
             _compute(
@@ -187,7 +187,7 @@ class NumbaRun:
             means = left.means_or_parts[:, :, None], right.of_signals("means")[:, None]
             kernels = self._kernels(results, pairs, *means)
         needed = np.eye(n, dtype=bool) if only_diagonal else np.tri(m, n, shift, dtype=bool).T
-        self.repeat(kernels, results.doubt, most, pairs, needed, left, right)
+        self.repeat(kernels, results.doubt, most, pairs, needed, left=left, right=right)
         return kernels, needed
 
     def repeat(
@@ -259,7 +259,7 @@ class NumbaRun:
 
     def results(
         self, left: SignalBlock, right: SignalBlock, rows: int, most_doubt: np.ndarray,
-        values: np.ndarray, *first: int,
+        values: np.ndarray, first: tuple[int, int],
     ) -> Results:  # fmt: skip
         """Return arrays for all pairs of left and right cases.
 

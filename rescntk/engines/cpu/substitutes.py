@@ -49,8 +49,9 @@ def _choose_within(x: Any, least: Any, most: Any) -> Any:
 def only_with(field: str, function: Any, otherwise: Any) -> None:
     """Let compiled code call `function` where layers have a field, and `otherwise` elsewhere."""
 
-    def choose(*kinds: Any) -> Any:
-        return function if any(field in getattr(k, "fields", ()) for k in kinds) else otherwise
+    def choose(*kinds: Any, **named: Any) -> Any:
+        every = *kinds, *named.values()
+        return function if any(field in getattr(k, "fields", ()) for k in every) else otherwise
 
     standing_in(function)(choose)
 
@@ -73,9 +74,13 @@ def add_bias_tangent(tangent: Any, group: Any, at: Any, layer: Any) -> Any:
 
 
 def correlate_with_biases(
-    w: Any, v: Any, group: Any, at: Any, a: Any, A: Any, inverse: Any, layer: Any
+    angles: Any, group: Any, at: Any, roots: Any, inverse: Any, layer: Any
 ) -> Any:
-    """Return w and v of layer 1, from w and v of the input's pixels (`merge_biases`)."""
+    """Return w and v of layer 1, from w and v of the input's pixels (`merge_biases`).
+
+    `roots` are √(q/2) of both sides' pixels, and of the layer's windows.
+    """
+    (w, v), (a, A) = angles, roots
     g, place = 2.0 * (a[0] * a[1]), group.places.biases + 2 * group.length + at
     left = load_like(group.memory, place, w)
     bias = left, load_like(group.memory, place + group.length, w)
@@ -94,7 +99,7 @@ only_with("bias_window", has_biases, lambda layer: False)
 only_with("bias_window", add_bias_distance, lambda distance, group, at, layer: distance)
 only_with("bias_window", add_bias_tangent, lambda tangent, group, at, layer: tangent)
 only_with(
-    "bias_window", correlate_with_biases, lambda w, v, group, at, a, A, inverse, layer: (w, v)
+    "bias_window", correlate_with_biases, lambda angles, group, at, roots, inverse, layer: angles
 )  # fmt: skip
 
 

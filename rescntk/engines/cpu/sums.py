@@ -172,9 +172,9 @@ def write_box(
         for at in range(0, size, memory.per_vector):
             store(memory, out + at, box(memory, taps, at))
     elif masses.low > 0:
-        merge_boxes(memory, taps, out, size, masses, True, False)
+        merge_boxes(memory, taps, out, size, masses, split=True, biased=False)
     else:
-        merge_boxes(memory, taps, out, size, masses, False, False)
+        merge_boxes(memory, taps, out, size, masses, split=False, biased=False)
 
 
 @compiled
@@ -185,9 +185,9 @@ def write_window(
     if not has_biases(layer):
         write_box(memory, taps, out, size, masses)
     elif masses.low > 0:
-        merge_boxes(memory, taps, out, size, masses, True, True)
+        merge_boxes(memory, taps, out, size, masses, split=True, biased=True)
     else:
-        merge_boxes(memory, taps, out, size, masses, False, True)
+        merge_boxes(memory, taps, out, size, masses, split=False, biased=True)
 
 
 @inlined_by_llvm
@@ -195,7 +195,7 @@ def merge_boxes(
     memory: Numbers, taps: Taps, out: int, size: int, masses: Masses, split: bool, biased: bool
 ) -> None:  # fmt: skip
     for at in range(0, size, memory.per_register):
-        merge_box(memory, taps, at, out + at, masses, split, biased)
+        merge_box(memory, taps, at, out + at, masses, split, biased=biased)
 
 
 @compiled
@@ -246,7 +246,9 @@ def merge_box(
             squares = squares_of_taps(memory, taps, at, masses, scale, split)
         if biased:
             place = masses.biases + at
-            squares = squares + squares_beside_taps(memory, place, taps, at, masses, scale, split)
+            squares = squares + squares_beside_taps(
+                memory, place, taps, at, masses, scale, split=split
+            )
         N = masses.twice * total * squares
         deficit, opposite = deficit + N, opposite + N
         if biased:
@@ -329,7 +331,7 @@ def squared_cross(
 def add_branch(group: RowGroup, state: int, branch: int, outer: FilterSum, layer: Any) -> None:
     """state ← skip_scale · state + box(branch), of two rings."""
     scratch = group.places.distance_scratch
-    add_window(group, state, branch, outer, layer.outer_step, layer.skip_scale, scratch)
+    add_window(group, state, branch, outer, layer.outer_step, layer.skip_scale, room=scratch)
 
 
 @compiled
@@ -354,10 +356,14 @@ def add_branch_deficit(
     # Two loops: in one, LLVM would round other products.
     if masses.low > 0:
         for at in range(0, group.size, memory.per_register):
-            merge_branch(memory, before + at, after + at, parts, at, layer, masses, True)
+            merge_branch(
+                memory, before + at, after + at, parts, at, layer, masses=masses, split=True
+            )
     else:
         for at in range(0, group.size, memory.per_register):
-            merge_branch(memory, before + at, after + at, parts, at, layer, masses, False)
+            merge_branch(
+                memory, before + at, after + at, parts, at, layer, masses=masses, split=False
+            )
 
 
 @inlined_by_llvm
@@ -378,13 +384,13 @@ def merge_branch(
         bias = product_of_roots(memory, masses.biases + at, masses, split)
         total = total + bias
     scale = 1.0 / total
-    squares = skip * squares_beside_taps(memory, old, taps, at, masses, scale, split)
+    squares = skip * squares_beside_taps(memory, old, taps, at, masses, scale, split=split)
     if not taps.single:
         squares = squares + half * squares_of_taps(memory, taps, at, masses, scale, split)
     squares = half * squares
     if has_biases(layer):
         place = masses.biases + at
-        crossed = squares_beside_taps(memory, place, taps, at, masses, scale, split)
+        crossed = squares_beside_taps(memory, place, taps, at, masses, scale, split=split)
         identity = squared_cross(memory, old, place, masses, scale, split)
         squares = squares + (half * crossed + skip * identity)
     N = 2.0 * total * squares

@@ -148,22 +148,24 @@ def sweep_strip(
         if number == 1:
             write_angles(strip, left, right, constants.nearly_opposite)
             doubtful = sweep_layer(
-                group, left, right, 1, constants, with_tangent, through_memory, enters=True
-            )
+                group, left, right, 1, constants, with_tangent, through_memory=through_memory,
+                enters=True
+            )  # fmt: skip
         else:
             group = addresses(shortened(group, layer.inner_step * (inner.size // 2)))
             if through_memory is not None:
                 write_boxes(group, inner, layer.inner_step, with_tangent)
             doubtful |= sweep_layer(
-                group, left, right, number, constants, with_tangent, through_memory, enters=None
-            )
+                group, left, right, number, constants, with_tangent, through_memory=through_memory,
+                enters=None
+            )  # fmt: skip
         group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
         if through_memory is not None and number < len(layers) - 1:
             add_branch(group, places.distance, places.branch_distance, outer, layer)
             if with_tangent is not None:
                 add_branch(group, places.tangent, places.K, outer, layer)
         if layer.slot >= 0:
-            write_sums(central, rows, case, layer.slot, constants, results, layer)
+            write_sums(central, rows, case, layer.slot, constants, results, layer=layer)
     if doubtful:
         take_doubts(central, rows, case, results)
         for at in range(strip.d * strip.rows):
@@ -204,6 +206,6 @@ def sweep(
                     if has_biases(constants.layers[0]):
                         write_biases(strip, rows, case, results, 1)
                     sweep_strip(
-                        strip, rows, side, others, case, constants, results, with_tangent,
-                        through_memory,
+                        strip, rows, side, others, case, constants, results=results,
+                        with_tangent=with_tangent, through_memory=through_memory,
                     )  # fmt: skip

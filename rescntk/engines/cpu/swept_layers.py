@@ -240,9 +240,8 @@ def look_ahead(at: SweptLayer, pixel: int, layer: Any, enters: Any) -> tuple[Ahe
         distance, linear = h * h + gw, g - gw
         total, tangent = distance, at.initial * linear
         inverse = load_inverse(at, pixel)
-        w, v = correlate_with_biases(
-            w, v, at.strip, 0, (a, b), (root1, root2), inverse, layer
-        )  # fmt: skip
+        roots = (a, b), (root1, root2)
+        w, v = correlate_with_biases((w, v), at.strip, 0, roots, inverse, layer)
     else:
         distance = load_register(memory, at.D + place)
         distance = add_bias_distance(distance, at.strip, 0, layer)
@@ -251,7 +250,9 @@ def look_ahead(at: SweptLayer, pixel: int, layer: Any, enters: Any) -> tuple[Ahe
         linear = tangent = total = distance
         if not keeps_root_errors(memory):
             total = fabs(h) * (root1 + root2) + distance
-    return Ahead(w, v, sqrt(where_less(w, v, w, v)), z, half_g, total, tangent), distance, linear
+    root = sqrt(where_less(w, v, w, v))
+    ahead = Ahead(w=w, v=v, root=root, z=z, half_g=half_g, total=total, tangent=tangent)
+    return ahead, distance, linear
 
 
 @inlined_by_llvm
@@ -323,7 +324,10 @@ def pass_pixel(
         if with_tangent is not None:
             store(memory, at.kept_T + place, T)
     before = Before(one_minus_kappa1, turned, now.z, now.half_g)
-    return State(ahead, before, D, T, D_window, T_window, entry, linears, doubtful)
+    return State(
+        ahead=ahead, before=before, D=D, T=T, D_window=D_window, T_window=T_window, entry=entry,
+        linears=linears, doubtful=doubtful,
+    )  # fmt: skip
 
 
 @inlined_by_llvm
@@ -375,13 +379,20 @@ def sweep_layer(
         for pixel in range(last, last + AHEAD):
             store(memory, at.D + pixel * rows, load_register(memory, at.D + (last - 1) * rows))
     none = Window(zero, zero, zero, zero)
-    ahead, before = Ahead(zero, zero, zero, zero, zero, zero, zero), Before(zero, zero, zero, zero)
-    state = State(ahead, before, zero, zero, none, none, none, none, False)
+    state = State(
+        ahead=Ahead(w=zero, v=zero, root=zero, z=zero, half_g=zero, total=zero, tangent=zero),
+        before=Before(zero, zero, zero, zero), D=zero, T=zero, D_window=none, T_window=none,
+        entry=none, linears=none, doubtful=False,
+    )  # fmt: skip
     begun = min(first + KEPT + 1, last)
     for j in range(first - AHEAD, begun):
-        state = pass_pixel(at, j, state, layer, with_tangent, through_memory, enters, True)
+        state = pass_pixel(
+            at, j, state, layer, with_tangent, through_memory, enters=enters, begins=True
+        )
     for j in range(begun, last):
-        state = pass_pixel(at, j, state, layer, with_tangent, through_memory, enters, False)
+        state = pass_pixel(
+            at, j, state, layer, with_tangent, through_memory, enters=enters, begins=False
+        )
     if through_memory is None and number < len(constants.layers) - 1:
         close_rows(at, strip, state, layer, with_tangent, enters)
     return state.doubtful

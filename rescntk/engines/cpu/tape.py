@@ -141,12 +141,12 @@ def keep_correlations(
     for j in range(group.d):
         first = out.begins[case] + around(j - margin, group.d - 2 * margin)
         for at in range(j * group.rows, (j + 1) * group.rows, memory.per_line):
-            w = half_square_line(group, at, first, 1.0, False, tape, out)
+            w = half_square_line(group, at, first, 1.0, False, tape, out=out)
             if any_negative(w - EXACT):
-                w = half_square_line(group, at, first, 1.0, True, tape, out)
+                w = half_square_line(group, at, first, 1.0, True, tape, out=out)
             v = 2.0 - w
             if any_negative(constants.nearly_opposite - w):
-                other = half_square_line(group, at, first, -1.0, True, tape, out)
+                other = half_square_line(group, at, first, -1.0, True, tape, out=out)
                 v = where_less(constants.nearly_opposite, w, other, v)
             store(memory, tape.kept + W * length + at, w)
             store(memory, tape.kept + TANGENT * length + at, v)
