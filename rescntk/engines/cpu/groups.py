@@ -77,11 +77,8 @@ def gather_rows(
             and first_place(rows, end) == start + (end - row) * step
         ):
             end += 1
-        whole = (end - row) // line * line
-        if rows.line > 1 and rows.stride == 1 and step == 1:
-            # Images have short runs. A last vector reaches into the table's next line, and into
-            # rows that are copied later.
-            whole = min(-(-(end - row) // line), (number - row) // line) * line
+        # A last vector reaches beyond the table's line, and into rows that are copied later.
+        whole = min(-(-(end - row) // line), (number - row) // line) * line
         line_number, pixel = place.offset, 0
         for j in range(group.d):
             source = line_number * rows.line + place.across + pixel
