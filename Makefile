@@ -18,8 +18,10 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/rescntk compare --out demo --overwrite
 	$(BIN)/python tools/demo.py demo
 
-# pytest has a worker for each core: a worker's BLAS threads would only wait for each other.
-check test test-gpu: export OPENBLAS_NUM_THREADS = 1
+# pytest has a worker for each core: threads of a worker, BLAS's or the compiled engine's, would only
+# wait for each other. Tests of threads name their number.
+check test test-gpu versions-%: export OPENBLAS_NUM_THREADS = 1
+check test test-gpu versions-%: export NUMBA_NUM_THREADS = 1
 check: lint
 	$(PYTEST) -m 'not slow'
 
@@ -56,7 +58,6 @@ test-versions:
 
 # One environment, as versions-newest-3.12. Compiled loops are kept in it: numba's files of one version
 # are not for another.
-versions-%: export OPENBLAS_NUM_THREADS = 1
 versions-%: build/versions/%/stamp
 	NUMBA_CACHE_DIR=$(CURDIR)/$(<D)/numba $(PYTEST:$(BIN)/%=$(<D)/bin/%) -m 'not slow'
 

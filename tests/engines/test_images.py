@@ -1,5 +1,7 @@
 """Images: right on both axes, equal to signals where they are signals, and what is refused."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,6 +39,7 @@ def test_against_the_definition(name, rng):
     assert_accurate(CPU, NETWORKS[name], X)
 
 
+@pytest.mark.usefixtures("general_loops")
 @pytest.mark.parametrize("engine", CPU)
 @given(
     networks(ALL_FIELDS, activations=("relu",), max_depth=3, dilated="freely"),
@@ -68,6 +71,18 @@ def test_bits(engine, network, X, sides, kind, dtype):
             turned = rk.gram(network, X.swapaxes(2, 3), head=head, **options)[0]
             size = np.sqrt(np.outer(K.diagonal(), K.diagonal()))
             assert (np.abs(turned - K) <= tolerances.KERNEL[dtype] * size).all()
+
+
+@pytest.mark.parametrize("engine", CPU)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("head", HEADS)
+def test_an_image_of_one_line_is_a_signal(head, dtype, engine, rng):
+    """In the sweep too."""
+    lines, options = rng.standard_normal((3, 2, 12)), {"engine": engine, "dtype": dtype}
+    for network, kind in product((rk.Network(3), rk.Network(2, 5)), KINDS):
+        kernel = rk.Kernel(network, kind, head)
+        for line in (lines[:, :, None], lines[..., None]):
+            assert (kernel(line, **options) == kernel(lines, **options)).all()
 
 
 @pytest.mark.parametrize("engine", CPU)

@@ -189,15 +189,15 @@ VIEWS = (
 )
 def test_each_view_is_exported(number, form, rng, tmp_path):
     """Of new signals, training signals, which are near duplicates, noise, and signals of zeros."""
-    X, y = waves(rng, 30, 2 if form == "huge" else 3, length=33, channels=2)
+    X, y = waves(rng, 22, 2 if form == "huge" else 3, length=33, channels=2)
     X = np.concatenate([X, rng.standard_normal((4, 2, 33)), np.zeros((1, 2, 33))])
     X *= 1e85 if form == "huge" else 1.0  # ordinary for float64, whose squares' products are not
     if form == "lists":
         X = [x[:, : 31 + k % 3] for k, x in enumerate(X)]
     options = {"depth": (1, 3), "alpha": 0.7, "dtype": "float64", "channel_metric": False}
     passes = [{"head": "gap"} | VIEWS[number]]
-    full = ResidualKernelClassifier(passes=passes, **options).fit(X[:20], y[:20])
-    small = full.condense(7, max_iterations=1)
+    full = ResidualKernelClassifier(passes=passes, **options).fit(X[:16], y[:16])
+    small = full.condense(5, max_iterations=1)
     small.export(tmp_path / "model.npz")
     again = predict.Model(tmp_path / "model.npz")
     magnified = np.abs(small._fitted.passes[0].coefficients).sum()

@@ -54,13 +54,13 @@ def _once(dual):
 
 
 def _box(A, sides, q, step=1):
-    """Mean over taps k of A[…, j + step k, j' + step k], indices modulo d; on each axis of images.
+    """Mean over taps k of A[:, j + step k, j' + step k], indices modulo d; on each axis of images.
 
     `sides` are the pixels on each axis: (d,), or (h, w) of images with d = h·w pixels.
     """
     shape, axes = A.shape, len(sides)
-    A = A.reshape(*shape[:2], *sides, *sides)
-    for axis in range(2, 2 + axes):
+    A = A.reshape(-1, *sides, *sides)
+    for axis in range(1, 1 + axes):
         taps = [step * k for k in range(-(q // 2), q // 2 + 1)]
         A = sum(np.roll(A, (-k, -k), (axis, axis + axes)) for k in taps) / mp.mpf(q)
     return A.reshape(shape)
@@ -71,20 +71,34 @@ def pixel_pairs(X, network):
 
     Of images, (n, channels, h, w), pixels are numbered line by line.
     """
+    left, right = np.triu_indices(len(X))  # P(z, x) is the transpose of P(x, z)
+
+    def whole(P):
+        square = np.empty((len(X), *X.shape[:1], *P.shape[1:]), dtype=object)
+        square[right, left], square[left, right] = P.swapaxes(1, 2), P
+        return square
+
+    of_depths = of_pairs(X, network, left, right)
+    return {depth: tuple(map(whole, kinds)) for depth, kinds in of_depths.items()}
+
+
+def of_pairs(X, network, left, right):
+    """Return the same of the pairs (X[left], X[right]), each (pairs, d, d).
+
+    Among them is each signal with itself.
+    """
     box = partial(_box, sides=X.shape[2:])
     X = X.reshape(*X.shape[:2], -1)
-    n, channels, d = X.shape
+    itself = np.flatnonzero(left == right)
+    itself = itself[np.argsort(left[itself])]
     dual = np.frompyfunc(_once(dual_of(network)), 3, 2)
     alpha, c_v, c_w, readout, bias = (
         mp.mpf(getattr(network, name)) for name in ("alpha", "c_v", "c_w", "readout_scale", "bias")
     )
-    scale = mp.mpf(1) / channels if network.input_scale is None else mp.mpf(network.input_scale)
+    scale = mp.mpf(1) / X.shape[1] if network.input_scale is None else mp.mpf(network.input_scale)
     branch_scale = alpha**2 if network.skip else 1
     X = _mpf(X)
-    F = np.empty((n, n, d, d), dtype=object)
-    for i in range(n):
-        for k in range(n):
-            F[i, k] = np.dot(X[i].T, X[k]) * scale
+    F = np.array([np.dot(X[i].T, X[k]) * scale for i, k in zip(left, right, strict=True)])
     F = box(F, q=network.input_filter_size)
     T = F * (1 if "input" in network.trained else 0)
     results = {}
@@ -94,8 +108,8 @@ def pixel_pairs(X, network):
             network.dilation if isinstance(network.dilation, int) else network.dilation[layer - 1]
         )
         S = c_w * box(F, q=q, step=step) + bias**2
-        variance = np.array([S[i, i].diagonal() for i in range(n)])
-        K, K_dot = dual(S, variance[:, None, :, None], variance[None, :, None, :])
+        variance = S[itself].diagonal(axis1=1, axis2=2)
+        K, K_dot = dual(S, variance[left, :, None], variance[right, None, :])
         T_g = c_w * box(T, q=q, step=step) + (S if "inner" in network.trained else 0)
         outer = partial(box, q=network.outer_filter_size, step=step)
         branch = c_v * outer(K) + bias**2

@@ -13,45 +13,52 @@ KERNELS = [*product(KINDS, HEADS, (False, True))]
 """Kind, head and whether the kernel is normalized."""
 
 
-def _values(network, x, z):
-    """Return K(x, z) of all `KERNELS`; signals of two lengths are repeated up to one."""
-    length = math.lcm(x.shape[-1], z.shape[-1])
-    X = np.stack([np.tile(signal, length // signal.shape[-1]) for signal in (x, z)])
-    both = definition.pixel_pairs(X, network)[network.depth]
-    found = []
+def _values(network, signals, left, right):
+    """Return K(left, right) of all `KERNELS`, for pairs of signals given by number."""
+    each = np.arange(len(signals))
+    pairs = np.append(each, left), np.append(each, right)
+    both = definition.of_pairs(np.stack(signals), network, *pairs)[network.depth]
+    values = []
     for kind, head, normalized in KERNELS:
         K = definition.head(both[KINDS.index(kind)], head)
-        found.append(K[0, 1] / mp.sqrt(K[0, 0] * K[1, 1]) if normalized else K[0, 1])
-    return np.array(found)
+        own, K = K[: len(each)], K[len(each) :]
+        values.append(K / _sqrt(own[left] * own[right]) if normalized else K)
+    return np.array(values)
+
+
+_sqrt = np.frompyfunc(mp.sqrt, 1, 1)
+STEPS = -2, -1, 1, 2
 
 
 def _slope(values, step):
-    """Return the derivative of a function at 0, with an error of step⁴/30 times the fifth one."""
-    near, far = (values(k * step) - values(-k * step) for k in (1, 2))
-    return ((8 * near - far) / (12 * step)).astype(float)
+    """Return derivatives from values at `STEPS`, with errors of step⁴/30 times the fifth one."""
+    far_below, below, above, far_above = np.moveaxis(values, -1, 0)
+    return ((8 * (above - below) - (far_above - far_below)) / (12 * step)).astype(float)
 
 
 def by_signals(network, x, z, step):
-    """Return the derivatives of all `KERNELS` by x and by z, each (kernels, *shape)."""
+    """Return the derivatives of all `KERNELS` by x and by z, each (kernels, *shape).
+
+    Signals of two lengths are repeated up to one.
+    """
     step, both = mp.mpf(step), [np.frompyfunc(mp.mpf, 1, 1)(signal) for signal in (x, z)]
-    found = []
+    moved, fixed = [*both], []
     for side, signal in enumerate(both):
-        gradient = np.empty((len(KERNELS), *signal.shape))
-        for place in np.ndindex(signal.shape):
-
-            def values(change, side=side, place=place):
-                moved = [each.copy() for each in both]
-                moved[side][place] += change
-                return _values(network, *moved)
-
-            gradient[:, *place] = _slope(values, step)
-        found.append(gradient)
-    return found
+        for place, k in product(np.ndindex(signal.shape), STEPS):
+            moved.append(signal.copy())
+            moved[-1][place] += k * step
+            fixed.append(1 - side)
+    length = math.lcm(x.shape[-1], z.shape[-1])
+    tiled = [np.tile(signal, length // signal.shape[-1]) for signal in moved]
+    values = _values(network, tiled, np.arange(2, len(moved)), np.array(fixed))
+    slopes = _slope(values.reshape(len(KERNELS), -1, len(STEPS)), step)
+    of_sides = np.split(slopes, [x.size], axis=1)
+    return [s.reshape(-1, *signal.shape) for s, signal in zip(of_sides, both, strict=True)]
 
 
 def by_number(network, name, x, z, step):
     """Return the derivatives of all `KERNELS` by a number of the network; `step` is relative."""
-    at = getattr(network, name)
-    return (
-        _slope(lambda s: _values(network.replace(**{name: at * (1 + float(s))}), x, z), step) / at
-    )
+    at, pair = getattr(network, name), (np.array([0]), np.array([1]))
+    moved = [network.replace(**{name: at * (1 + k * step)}) for k in STEPS]
+    values = [_values(each, (x, z), *pair) for each in moved]
+    return _slope(np.concatenate(values, axis=1), step) / at
