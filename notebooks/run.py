@@ -143,8 +143,9 @@ NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 MACHINE = re.compile(
     r"\d[\d.]*\s*(?:s|ms|minutes|MB|million points a second)\b|<[\w.]+ at 0x\w+>|/[\w/.]+"
+    r"|some \d+"
 )
-"""Texts that differ from machine to machine: times, memory, addresses, paths."""
+"""Texts that differ from machine to machine: times, memory, addresses, paths, "some" products."""
 
 LEAST = 1e-6
 """Numbers below it, by magnitude, are rounding errors or sums of them. Raising it compares less."""
