@@ -21,8 +21,9 @@ from ..validation import check_constant, check_positive
 from .base import ResidualKernelEstimator, squared_sum
 from .calibration import calibrate, margins, one_against_rest, trust
 from .counterfactual import Counterfactuals, Goal, changed_signals, each_case, log_odds
-from .inputs import atomic, find_cases, of_positive_weight
+from .inputs import atomic, find_cases
 from .parameters import ClassifierParameters
+from .views import take
 
 _RARE = 0.05
 """Share of all signals that a class holds, below which a warning is given where another class has
@@ -184,11 +185,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
 
     @atomic
     def fit(
-        self,
-        X: Array,
-        y: Array,
-        sample_weight: Array | None = None,
-        groups: Array | None = None,
+        self, X: Array, y: Array, sample_weight: Array | None = None, groups: Array | None = None
     ) -> ResidualKernelClassifier:
         """Fit all views, weigh them, and return the classifier itself.
 
@@ -219,11 +216,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         kept = np.array([by_label.get(label, 1.0) > 0 for label in y.tolist()])
         if not kept.any():
             raise ValueError(f"class_weight is {self.class_weight!r}, expected weights above 0")
-        if not kept.all():
-            signals, places, weights = of_positive_weight(
-                signals, np.arange(len(y)), weights * kept
-            )
-            y, groups = y[places], None if groups is None else groups[places]
+        signals, y, weights = take(signals, np.flatnonzero(kept)), y[kept], weights[kept]
+        groups = None if groups is None else groups[kept]
         self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -248,9 +242,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         shift = self.class_weight is not None
         weights = of_classes[labels] * cases.weights
         self._shares = np.bincount(labels, weights) / weights.sum()
-        novelties = self._fitted.mean_novelty(left_out.novelties)
+        trusted = decisions * trust(left_out.residuals.novelty)
         self.inverse_temperature_, self.offsets_ = calibrate(
-            decisions * trust(novelties), labels, error_weights, shift=shift
+            trusted, labels, error_weights, shift=shift
         )
         shifted = decisions.copy()
         for fold in np.unique(folds) if shift else ():
@@ -293,10 +287,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         squares = squared_sum(right - middle, counted, cases.groups)
         error = np.sqrt(squares + 2 * middle**2 + 2 * (1 - middle) ** 2) / (total + 4.0)
         self._finish(
-            "accuracy",
-            float(error) if total else np.nan,
-            -np.inf if shift else majority,
-            start,
+            "accuracy", float(error) if total else np.nan, -np.inf if shift else majority, start
         )
         return self
 
