@@ -21,13 +21,7 @@ from threadpoolctl import threadpool_limits
 from ..arrays import Array
 from ..progress import say
 from ..regression.checks import group_numbers
-from ..validation import (
-    check_depth,
-    check_dtype,
-    check_integer,
-    check_positive,
-    check_unmasked,
-)
+from ..validation import check_depth, check_dtype, check_integer, check_positive, check_unmasked
 from .average import Average, Decided, LeftOut, fit_average
 from .channel_choice import choose_channels
 from .condense import condensed, export
@@ -185,13 +179,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             return passes(), limit
         return affordable(passes, X, n_landmarks, effort), limit
 
-    def _finish(
-        self,
-        score: str,
-        error: float,
-        trivial: float,
-        start: float,
-    ) -> None:
+    def _finish(self, score: str, error: float, trivial: float, start: float) -> None:
         """Set the error of the best score, and print both.
 
         `trivial` is the score of one answer for all signals: a best score that is no better gives a

@@ -168,20 +168,18 @@ class Pass:
 
         Prepared signals have the options that they were prepared with.
         """
-        options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
         batches: Any = (X, Z)
         matrices: Any
         arrays = isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray)
         if arrays and isinstance(X, np.ndarray):  # views of a list may have one length
             matrices = gram_again(*batches)
         else:
-            matrices = gram(self.network, *batches, normalized=True, **options)
+            matrices = gram(self.network, *batches, **self._kernels, **options)
         return np.asarray(mean_of_kernels(matrices))
 
     def prepare(self, Z: Signals, **options: Any) -> PreparedSignals:
         """Return viewed signals for the pass to take as its Z at less cost, with the same bits."""
-        options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
-        return prepare(self.network, Z, normalized=True, **options)
+        return prepare(self.network, Z, **self._kernels, **options)
 
     def vjp(
         self, X: Signals, Z: Signals | None = None, *, weights: Any, **options: Any
@@ -190,15 +188,18 @@ class Pass:
 
         Weights and `options` are as for `Kernel.vjp`.
         """
-        options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
-        return mean_gradients(self.network, X, Z, weights, normalized=True, **options)
+        return mean_gradients(self.network, X, Z, weights, **self._kernels, **options)
 
     def shares(self, X: Signals, Z: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the shares of the points of X in the matrix, (n_cases, m_cases, n_points)."""
-        of_kernels = gram_shares(
-            self.network, X, Z, self.head, self.kinds, self.depths, normalized=True, **options
-        )
+        of_kernels = gram_shares(self.network, X, Z, **self._kernels, **options)
         return np.mean([share.mean(axis=0, dtype=np.float64) for share in of_kernels], axis=0)
+
+    @property
+    def _kernels(self) -> dict[str, Any]:
+        """The arguments that name the kernels of the mean."""
+        names = {"head": self.head, "kinds": self.kinds, "depths": self.depths}
+        return names | {"normalized": True}
 
     def settings(self) -> dict[str, Any]:
         """Return the settings in which the passes of a plan may differ, by name."""
