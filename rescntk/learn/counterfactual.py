@@ -107,15 +107,7 @@ def changed_signals(
 ) -> Counterfactuals:
     """Return the nearest signals found to which the model of an average gives its targets."""
     steps = check_depth(max_iterations, "max_iterations")
-    changed, distances = nearest_signals(
-        average,
-        goal.answer,
-        X,
-        goal.level,
-        average.passes[0].training.signals,
-        max_iterations=steps,
-        progress=progress,
-    )
+    changed, distances = nearest_signals(average, X, goal, steps, progress)
     answers, has_target = np.full(len(X), np.nan), np.isfinite(distances)
     rows = np.flatnonzero(has_target)
     if len(rows):
@@ -137,21 +129,14 @@ def changed_signals(
 
 
 def nearest_signals(
-    average: Average,
-    answer: Callable[..., tuple[np.ndarray, ...]],
-    X: Signals,
-    level: np.ndarray,
-    starts: Signals,
-    *,
-    max_iterations: int,
-    progress: bool,
+    average: Average, X: Signals, goal: Goal, max_iterations: int, progress: bool
 ) -> tuple[Signals, np.ndarray]:
     """Return the nearest signals found with f ≥ level, and their distances; NaN where none is.
 
-    `answer` is as for `Goal`. `starts` are signals that the model knows. The search for a case
-    starts near the nearest start that has the level. It starts at X where no start has the level.
+    The search for a case starts near the nearest training signal that has the level. It starts at X
+    where no training signal has the level.
     """
-    n = len(X)
+    n, starts = len(X), average.passes[0].training.signals
     changed: list[Any] = [np.full(np.shape(x), np.nan) for x in X]
     distances = np.full(n, np.nan)
     shapes = [np.shape(x) for x in X]
@@ -164,8 +149,7 @@ def nearest_signals(
         for shape in dict.fromkeys(shapes):
             cases = np.array([k for k in range(n) if shapes[k] == shape])
             candidates = np.array([s for s in starts if np.shape(s) == shape]).reshape(-1, *shape)
-            same = np.array([X[k] for k in cases])
-            search = _Search(average, answer, same, cases, level[cases])
+            search = _Search(average, np.array([X[k] for k in cases]), goal, cases)
             search.start_near(candidates[:: -(-len(candidates) // _STARTS) or 1])
             search.steps(max_iterations, tick)
             search.draw_near(_HALVINGS)
@@ -214,18 +198,18 @@ class _Search:
     def __init__(
         self,
         average: Average,
-        answer: Callable[..., tuple[np.ndarray, ...]],
         X: np.ndarray,
+        goal: Goal,
         cases: np.ndarray,
-        level: np.ndarray,
     ) -> None:
-        self.average, self.answer, self.X, self.cases, self.level = average, answer, X, cases, level
+        self.average, self.X, self.cases = average, X, cases
+        self.answer, self.level = goal.answer, goal.level[cases]
         self.scale = by_channel(average.channel_scale, X)
         self.unit = np.sqrt(X[0].size)
         self.best = X.copy()
         self.best_distance = np.full(len(X), np.inf)
         self.first = self.values(X, cases)
-        self.best_distance[self.first >= level] = 0.0
+        self.best_distance[self.first >= self.level] = 0.0
 
     @property
     def reached(self) -> np.ndarray:
