@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from .calibration import NOVEL
 from .drift import usual_line
 from .fitted_pass import FittedPass, Training
 from .process import Process
-from .views import Signals, lengths, moderate_exponent, take
+from .views import Signals, View, lengths, moderate_exponent, take
 
 _PENALTY = 1e-4
 """Least penalty by which signals are learned, in units of the kernel's diagonal. Raising it keeps
@@ -63,18 +63,15 @@ _EXPORTED = (
 """Settings of a pass that `predict.py` needs."""
 
 
-@dataclass(eq=False, kw_only=True)
-class CondensedPass(FittedPass):
-    """A pass that has learned signals of its view in place of training signals."""
+class LearnedSignals(Training):
+    """Learned signals of a pass' view, of `rounded`, in place of training signals."""
 
-    learned: Signals
-    """(n_signals, n_channels of the view, n_points), images, or a list; int8"""
-    unit: np.ndarray
-    """(n_signals,): the factor of each learned signal"""
+    def __init__(self, whole: Signals, unit: np.ndarray) -> None:
+        super().__init__([])
+        self.whole, self.unit = whole, unit
 
-    @property
-    def signals(self) -> Signals:
-        return restored(self.learned, self.unit)
+    def seen(self, view: View, kept: Any) -> Signals:
+        return restored(self.whole, self.unit)
 
 
 def condensed(
@@ -126,7 +123,7 @@ def condensed(
 def export(model: Any, path: str | Path) -> None:
     """Write a condensed model, and `predict.py` beside it: ``export`` of an estimator."""
     target, average = Path(path), model._fitted
-    if not all(isinstance(fitted, CondensedPass) for fitted in average.passes):
+    if not all(isinstance(fitted.training, LearnedSignals) for fitted in average.passes):
         raise ValueError("the model has its training signals, expected model.condense(n).export")
     if isinstance(model.n_timepoints_, tuple):
         raise ValueError("the model is of images, expected a model of signals")
@@ -182,7 +179,7 @@ def _condense_pass(
     seed: int,
     max_iterations: int,
     options: dict[str, Any],
-) -> CondensedPass:
+) -> FittedPass:
     r"""Return a pass with `count` learned signals whose decisions are near a full pass' decisions.
 
     The targets are decisions of the full pass at its own signals. The Gaussian process is
@@ -235,22 +232,15 @@ def _condense_pass(
     variance = full.usual_variance * full.variance_scale + np.average(
         changes, axis=0, weights=weights
     )
-    return CondensedPass(
-        source=full.source,
-        training=Training([]),
-        kept=slice(None),
-        penalty=full.penalty,
+    return replace(
+        full,
+        training=LearnedSignals(whole, unit),
         coefficients=coefficients,
-        intercepts=full.intercepts,
         process=process,
         variance_scale=variance / usual,
-        error=full.error,
         usual_variance=usual,
         novelties=np.ones(0),
         line=usual_line(variances / usual, weights),
-        seconds=full.seconds,
-        learned=whole,
-        unit=unit,
     )
 
 

@@ -15,7 +15,7 @@ from .drift import usual_line
 from .inputs import DistinctCases
 from .passes import Pass
 from .process import Process
-from .views import Signals, lengths, take
+from .views import Signals, View, lengths, take
 
 _SHARES = 2**20
 """Shares of kernels that are held at once, for each kind and depth of a pass.
@@ -35,6 +35,10 @@ class Training:
 
     def __init__(self, signals: Signals) -> None:
         self.signals = signals
+
+    def seen(self, view: View, kept: np.ndarray | slice) -> Signals:
+        """Return the training signals, or the landmarks kept among them, in a view."""
+        return view(self.signals if isinstance(kept, slice) else take(self.signals, kept))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -76,9 +80,8 @@ class FittedPass:
 
     @property
     def signals(self) -> Signals:
-        """The training signals, or the landmarks among them, in the view."""
-        signals, kept = self.training.signals, self.kept
-        return self.source.view(signals if isinstance(kept, slice) else take(signals, kept))
+        """The training signals, landmarks or learned signals, in the view."""
+        return self.training.seen(self.source.view, self.kept)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"tables": None}
