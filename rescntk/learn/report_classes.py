@@ -12,15 +12,7 @@ from sklearn.metrics import ConfusionMatrixDisplay, precision_recall_curve
 from .. import plots
 from ..plots.style import BLUE, looks, shown_name, tidy
 from ..validation import check_constant
-from .report_parts import (
-    LISTED,
-    Section,
-    expected_score,
-    interval,
-    novelty_row,
-    picture_of,
-    short,
-)
+from .report_parts import LISTED, Section, expected_score, interval, novelty_row, picture_of, short
 
 _BINS = 20
 """Bins of a calibration curve. More bins show more detail, and have fewer signals each."""
@@ -84,16 +76,11 @@ def classes(
     head = "quantity", "value (95 % interval)", "one answer for all"
     sections = [Section("Summary", text, head, tuple(summary))]
     size = min(2.5 + 0.45 * len(classes), 9.0)
-    figure = plots.figure((size + 1.0, size))
+    figure, names = plots.figure((size + 1.0, size)), [shown_name(name) for name in classes]
+    style: Any = {"cmap": "Blues", "xticks_rotation": "vertical", "ax": figure.subplots()}
+    style["include_values"] = len(classes) <= _NUMBERED
     ConfusionMatrixDisplay.from_predictions(
-        y,
-        labels,
-        labels=classes,
-        display_labels=[shown_name(name) for name in classes],
-        include_values=len(classes) <= _NUMBERED,
-        ax=figure.subplots(),
-        cmap="Blues",
-        xticks_rotation="vertical",
+        y, labels, labels=classes, display_labels=names, **style
     )
     text = "Rows are true classes, columns are answers."
     sections.append(Section("Confusion", text, picture=picture_of(figure)))
@@ -104,12 +91,9 @@ def classes(
     columns = "class", "signals", "found (recall)", "right when answered (precision)"
     sections.append(Section("Classes", "With 95 % intervals.", columns, rows))
     if groups is not None:
-        parts = sorted((right[groups == g].mean(), g) for g in set(groups))[:LISTED]
-        sizes = [right[groups == g] for _, g in parts]
-        table = tuple(
-            (short(g), len(part), interval(int(part.sum()), len(part)))
-            for (_, g), part in zip(parts, sizes, strict=True)
-        )
+        of_groups = sorted((right[groups == g].mean(), g) for g in set(groups))[:LISTED]
+        parts = [(short(g), right[groups == g]) for _, g in of_groups]
+        table = tuple((g, len(part), interval(int(part.sum()), len(part))) for g, part in parts)
         head_of_groups = "group", "signals", "accuracy"
         sections.append(Section("Groups", "The least accuracy first.", head_of_groups, table))
     sections += _thresholds(known, y, chances, cost)
@@ -144,14 +128,8 @@ def _thresholds(
     for k, colour, _, line in looks(rarest):
         is_class = y == known[k]
         precision, recall, _ = precision_recall_curve(is_class, chances[:, k])
-        ax.step(
-            recall,
-            precision,
-            where="post",
-            color=colour,
-            linestyle=line,
-            label=shown_name(known[k]),
-        )
+        style = {"color": colour, "linestyle": line, "label": shown_name(known[k])}
+        ax.step(recall, precision, where="post", **style)
         ax.axhline(is_class.mean(), color=colour, linewidth=0.6)
         limits = np.unique(chances[:, k])
         best = limits[int(np.argmin([cost @ ((chances[:, k] >= t) != is_class) for t in limits]))]
@@ -161,12 +139,8 @@ def _thresholds(
             hits, paid = int((answered & is_class).sum()), cost @ (answered != is_class) / len(y)
             of_class = interval(hits, int(is_class.sum())), interval(hits, int(answered.sum()))
             rows.append((short(known[k]), f"{t:.3f}{least}", *of_class, f"{paid:.4g}"))
-    ax.set(
-        xlabel="found (recall)",
-        ylabel="right when answered (precision)",
-        xlim=(0, 1.02),
-        ylim=(0, 1.05),
-    )
+    ax.set(xlim=(0, 1.02), ylim=(0, 1.05))
+    ax.set(xlabel="found (recall)", ylabel="right when answered (precision)")
     ax.legend(fontsize="small", frameon=False)
     tidy(ax)
     text = "The rarest classes, if a class is answered from a probability on. A higher threshold "
@@ -188,13 +162,8 @@ def _withheld(right: np.ndarray, chance: np.ndarray) -> Section:
     rows = []
     for share in (1.0, 0.95, 0.9, 0.8, 0.5):
         m = max(1, round(share * len(right)))
-        rows.append(
-            (
-                f"{share:.0%}",
-                f"{chance[order[m - 1]]:.3f}",
-                interval(int(right[order[:m]].sum()), m),
-            )
-        )
+        accuracy_of_answered = interval(int(right[order[:m]].sum()), m)
+        rows.append((f"{share:.0%}", f"{chance[order[m - 1]]:.3f}", accuracy_of_answered))
     text = "If a person answers the signals of least probability, the model's other answers have:"
     head = "answered", "from the probability", "accuracy"
     return Section("Abstention", text, head, tuple(rows), picture_of(figure))
