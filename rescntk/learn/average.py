@@ -196,7 +196,6 @@ def fit_average(
     sources: Iterable[Pass],
     cases: DistinctCases,
     penalties: Sequence[float],
-    error_weights: np.ndarray,
     folds: np.ndarray,
     landmarks: np.ndarray | None,
     options: dict[str, Any],
@@ -204,28 +203,26 @@ def fit_average(
 ) -> tuple[Average, LeftOut]:
     """Return the average of passes fitted to cases, and its decisions at the cases left out.
 
-    Squared errors count with `error_weights`, (n_cases,). `folds` are numbers of the cases' folds.
-    `landmarks` are indices of the cases to which solutions are restricted, or None. With a metric
-    of the `channels`, decisions at a fold are of a metric that has not seen the fold.
+    `folds` are numbers of the cases' folds. `landmarks` are indices of the cases to which solutions
+    are restricted, or None. With a metric of the `channels`, decisions at a fold are of a metric
+    that has not seen the fold.
     """
     X = cases.signals
     training = Training(X if landmarks is None else take(X, landmarks))
     judged = np.setdiff1d(np.arange(len(X)), [] if landmarks is None else landmarks)
     fit = partial(
-        fit_pass, cases=cases, penalties=penalties, options=options, training=training,
-        landmarks=landmarks,
-    )  # fmt: skip
+        fit_pass, penalties=penalties, options=options, training=training, landmarks=landmarks
+    )
     if channels is None:
-        fits = [fit(source, error_weights=error_weights) for source in sources]
+        fits = [fit(source, cases) for source in sources]
     else:
-        fits = [_fit_mixed(source, fit, error_weights, channels, judged, cases.weights)
-                for source in sources]  # fmt: skip
+        fits = [_fit_mixed(source, fit, cases, channels, judged) for source in sources]
     passes, at_penalties, of_blocks = (list(column) for column in zip(*fits, strict=True))
     usual, distances = usual_signals(X, cases.weights, cases.groups)
     pairs = zip(passes, at_penalties, strict=True)
     residuals = np.array([each[penalties.index(fitted.penalty)] for fitted, each in pairs])
-    weights = weigh(residuals, error_weights)
-    parts = passes, at_penalties, error_weights, distances
+    weights = weigh(residuals, cases.error_weights)
+    parts = passes, at_penalties, cases.error_weights, distances
     decisions = cases.targets - _left_out(*parts, folds)
     blocked = cases.targets - _left_out(*parts, cases.blocks, of_blocks)
     kept = np.flatnonzero(weights)
@@ -250,32 +247,31 @@ def fit_average(
 def _fit_mixed(
     source: Pass,
     fit: partial[Any],
-    error_weights: np.ndarray,
+    cases: DistinctCases,
     channels: ChannelChoice,
     judged: np.ndarray,
-    weights: np.ndarray,
 ) -> tuple[FittedPass, np.ndarray, np.ndarray]:
     """Return a pass with a metric of the channels, and its residuals left out, as `fit_pass`.
 
     Residuals, and novelties of the cases that are `judged`, are of metrics that have not seen the
-    case's fold. `weights` are the cases' weights. `fit` is `fit_pass` with its other arguments.
+    case's fold. `fit` is `fit_pass` with its other arguments.
     """
 
     def mixed(transform: np.ndarray) -> Pass:
         return replace(source, view=replace(source.view, transform=transform))
 
-    parts: list[np.ndarray] = []
-    variances, novelties = np.ones((2, len(error_weights)))
+    parts, weights = list[np.ndarray](), cases.weights
+    variances, novelties = np.ones((2, len(weights)))
     for fold, transform in enumerate(channels.of_folds):
         inside = channels.folds == fold
-        of_pass, *residuals = fit(mixed(transform), error_weights=error_weights * inside)
+        seen = cases._replace(error_weights=cases.error_weights * inside)
+        of_pass, *residuals = fit(mixed(transform), seen)
         variances[inside] = of_pass.novelties[inside] * of_pass.usual_variance
         parts = parts or [np.zeros_like(part) for part in residuals]
         for part, of_fold in zip(parts, residuals, strict=True):
             part[..., inside, :] = of_fold[..., inside, :]
     at_penalties, of_blocks = parts
-    final = mixed(channels.transform)
-    fitted = fit(final, error_weights=error_weights, judged_by=at_penalties)[0]
+    fitted = fit(mixed(channels.transform), cases, judged_by=at_penalties)[0]
     usual = float(np.average(variances[judged], weights=weights[judged]))
     novelties[judged] = variances[judged] / usual
     line = usual_line(novelties[judged], weights[judged])

@@ -96,9 +96,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                 )
         return signals, y[kept], weights, groups
 
-    def _fit_average(
-        self, cases: DistinctCases, error_weights: np.ndarray, penalties: Sequence[float] = ()
-    ) -> LeftOut:
+    def _fit_average(self, cases: DistinctCases, penalties: Sequence[float] = ()) -> LeftOut:
         """Fit the average to cases, and return its decisions at the cases left out.
 
         `penalties` are the default penalties beside the least one.
@@ -112,9 +110,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         threads = 1 if n <= _ONE_THREAD_CASES else None
         with threadpool_limits(threads, "blas"):
             learning = {"dtype": "float32", "threads": options["threads"]}
-            metric = self.channel_metric
-            channels = choose_channels(cases, error_weights, folds, metric, generator, learning)
-        n_fits = 1 if channels is None else 1 + len(channels.of_folds)
+            channels = choose_channels(cases, folds, self.channel_metric, generator, learning)
+        of_folds = [] if channels is None else channels.of_folds
         m = count_landmarks(self.landmarks, n)
         passes, limit = self._plan(checked, X, m)
         unseen = unseen_share(passes, X)
@@ -132,10 +129,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         least = least_penalty(cases.weights, options["dtype"])
         with threadpool_limits(threads, "blas"):
             self._fitted, left_out = fit_average(
-                in_time(passes, X, m, limit, report, options, n_fits),
+                in_time(passes, X, m, limit, report, options, 1 + len(of_folds)),
                 cases,
                 checked.get("penalty") or (least, *penalties),
-                error_weights,
                 folds,
                 landmarks,
                 options | {"progress": bool(self.verbose)},
@@ -144,9 +140,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         unit = np.eye(len(X[0]))
         self.channel_metric_ = unit if channels is None else channels.transform
         self.channel_relevance_ = (self.channel_metric_**2).sum(axis=0)
-        self.fold_relevance_ = np.array(
-            [(S**2).sum(axis=0) for S in ([unit] if channels is None else channels.of_folds)]
-        )
+        self.fold_relevance_ = np.array([(S**2).sum(axis=0) for S in of_folds or [unit]])
         columns = left_out.table[0]
         self.passes_ = {k: np.array([row[k] for row in left_out.table]) for k in columns}
         return left_out

@@ -237,7 +237,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         if self.class_weight == "balanced":
             of_classes = len(labels) / np.bincount(labels, cases.weights) / len(self.classes_)
         error_weights = of_classes[labels] * counted
-        left_out = self._fit_average(cases, error_weights)
+        left_out = self._fit_average(cases._replace(error_weights=error_weights))
         decisions, folds = left_out.decisions, left_out.folds
         shift = self.class_weight is not None
         weights = of_classes[labels] * cases.weights

@@ -152,7 +152,6 @@ def fit_pass(
     source: Pass,
     cases: DistinctCases,
     penalties: Sequence[float],
-    error_weights: np.ndarray,
     options: dict[str, Any],
     training: Training,
     *,
@@ -181,16 +180,15 @@ def fit_pass(
         residuals = judged_by
         if residuals is None:
             residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
-        choice, error = least_error(residuals, error_weights)
-        of_blocks = spectrum.leave_one_out(
-            Y, penalties[choice], intercept=True, groups=cases.blocks
-        )
-        coefficients, intercepts = spectrum.with_intercept(Y, penalties[choice])
+        choice, error = least_error(residuals, cases.error_weights)
+        penalty = penalties[choice]
+        of_blocks = spectrum.leave_one_out(Y, penalty, intercept=True, groups=cases.blocks)
+        coefficients, intercepts = spectrum.with_intercept(Y, penalty)
         scale = np.mean(coefficients * (Y - intercepts), axis=0)
-        variances = spectrum.left_out_variance(penalties[choice], groups)
+        variances = spectrum.left_out_variance(penalty, groups)
         usual = float(np.average(variances, weights=weights))
         novelties = variances / usual
-        process = Process(K, penalties[choice], weights)
+        process = Process(K, penalty, weights)
     else:
         ridge = restricted_ridge(
             source,
@@ -205,28 +203,23 @@ def fit_pass(
             **options,
         )
         residuals = cast(np.ndarray, ridge.errors if judged_by is None else judged_by)
-        choice, error = least_error(residuals, error_weights)
-        rows = cast(np.ndarray, ridge.rows)
+        choice, error = least_error(residuals, cases.error_weights)
+        penalty, rows = penalties[choice], cast(np.ndarray, ridge.rows)
         of_blocks = ridge.regression.leave_one_out(
-            rows, Y, penalties[choice], intercept=True, case_weights=weights, groups=cases.blocks
+            rows, Y, penalty, intercept=True, case_weights=weights, groups=cases.blocks
         )
         coefficients, intercepts = ridge.coefficients[choice], ridge.intercepts[choice]
         # The process is conditioned on the landmarks only. The mean variance at the other signals
         # is set to their mean squared leave-one-out residual.
         L, chosen = ridge.features.factor, ridge.features.landmarks
         K = (L @ L.T).astype(options["dtype"])
-        process = Process(K, penalties[choice], weights[chosen])
+        process = Process(K, penalty, weights[chosen])
         judged = np.setdiff1d(judged, chosen)
         cross = rows[judged] @ L.T
-        variances = process.variance(cross) + penalties[choice]
+        variances = process.variance(cross) + penalty
         if groups is not None:
-            variances += variance_of_groups(
-                spectrum_of(K, weights[chosen]),
-                penalties[choice],
-                cross,
-                groups[judged],
-                groups[chosen],
-            )
+            spectrum, of_chosen = spectrum_of(K, weights[chosen]), groups[chosen]
+            variances += variance_of_groups(spectrum, penalty, cross, groups[judged], of_chosen)
         usual = float(np.average(variances, weights=weights[judged]))
         novelties[judged] = variances / usual
         squares = residuals[choice, judged] ** 2
@@ -236,7 +229,7 @@ def fit_pass(
         source=source,
         training=training,
         kept=kept,
-        penalty=penalties[choice],
+        penalty=penalty,
         coefficients=coefficients,
         intercepts=intercepts,
         process=process,

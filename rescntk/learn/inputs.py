@@ -213,6 +213,8 @@ class DistinctCases(NamedTuple):
     """(n_cases, n_outputs)"""
     weights: np.ndarray
     """(n_cases,): positive, with mean 1."""
+    error_weights: np.ndarray
+    """Weights of squared errors, (n_cases,), by which passes and penalties are chosen."""
     places: np.ndarray
     """Place among the cases of each signal given, of weight above 0."""
     blocks: np.ndarray
@@ -247,7 +249,8 @@ def find_cases(
     sums = np.bincount(places, np.ldexp(weights, -np.frexp(weights.max())[1]))
     groups, targets = None if groups is None else groups[first], targets[first]
     blocks = _blocks_of_file(first, targets[:, 0] if classes else None, groups)
-    return DistinctCases(take(X, first), targets, sums / sums.mean(), places, blocks, groups)
+    weights = sums / sums.mean()
+    return DistinctCases(take(X, first), targets, weights, weights, places, blocks, groups)
 
 
 def _blocks_of_file(

@@ -168,13 +168,13 @@ class Pass:
 
         Prepared signals have the options that they were prepared with.
         """
-        batches: Any = (X, Z)
         matrices: Any
+        batches: Any = (X, Z)
         arrays = isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray)
         if arrays and isinstance(X, np.ndarray):  # views of a list may have one length
             matrices = gram_again(*batches)
         else:
-            matrices = gram(self.network, *batches, **self._kernels, **options)
+            matrices = gram(self.network, batches[0], batches[1], **self._kernels, **options)
         return np.asarray(mean_of_kernels(matrices))
 
     def prepare(self, Z: Signals, **options: Any) -> PreparedSignals:

@@ -171,7 +171,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         self.target_scale_ = np.where(varies, np.ldexp(deviation, self._exponents), 1.0)
         Y = (targets - mean) / self._moderate_scale
         cases = cases._replace(targets=Y)
-        left_out = self._fit_average(cases, weights, _PENALTIES)
+        left_out = self._fit_average(cases, _PENALTIES)
         decisions = left_out.decisions
         deviations = np.sqrt(self._fitted.variance(left_out.residuals))
         self._ratios = np.abs(decisions - Y) / np.where(deviations > 0, deviations, 1.0)
