@@ -26,7 +26,7 @@ from .average import Average, Decided, LeftOut, fit_average
 from .channel_choice import choose_channels
 from .condense import condensed, export
 from .forecast import Forecast, forecast
-from .inputs import DistinctCases, SignalEstimator, of_positive_weight, read_signals
+from .inputs import DistinctCases, SignalEstimator, positive_weights, read_signals
 from .missing import IMPUTE, INTERPOLATE, OPTION
 from .parameters import EstimatorParameters, check_several, checked_passes
 from .passes import (
@@ -41,7 +41,7 @@ from .passes import (
     plan,
     unseen_share,
 )
-from .views import Signals
+from .views import Signals, take
 
 _SCORE_FOLDS = 10
 """Folds of the score (`average.LeftOut`). Raising it leaves more cases to each weighting.
@@ -86,7 +86,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         signals = read_signals(self, X, reset=True, n_channels=self.n_channels, images=True)
         if len(y) != len(signals):
             raise ValueError(f"y has {len(y)} values, expected {len(signals)}: one for each signal")
-        signals, kept, weights = of_positive_weight(signals, np.arange(len(y)), sample_weight)
+        kept, weights = positive_weights(sample_weight, len(y))
         if groups is not None:
             groups = group_numbers(groups, len(y))[kept]
             if groups.min() == groups.max():
@@ -94,7 +94,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                     "groups has one label among signals of positive weight, expected at least two: "
                     "each group is left out in turn"
                 )
-        return signals, y[kept], weights, groups
+        return take(signals, kept), y[kept], weights, groups
 
     def _fit_average(self, cases: DistinctCases, penalties: Sequence[float] = ()) -> LeftOut:
         """Fit the average to cases, and return its decisions at the cases left out.

@@ -275,13 +275,10 @@ def _blocks_of_file(
     return blocks
 
 
-def of_positive_weight(
-    X: Signals, y: Any, sample_weight: Any
-) -> tuple[Signals, np.ndarray, np.ndarray]:
-    """Return the signals, targets and weights of positive weight; weights are 1 by default."""
+def positive_weights(sample_weight: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of n signals that have positive weight, and weights: 1 by default."""
     if sample_weight is None:
-        return X, y, np.ones(len(X))
-    n = len(X)
+        return np.arange(n), np.ones(n)
     weights = check_shape(sample_weight, "sample_weight", f"({n},)", lambda s: s == (n,))
     least, most = weights.min(), weights.max()
     if least < 0 or most == 0:
@@ -296,4 +293,4 @@ def of_positive_weight(
             f"sample_weight has values from {least:.3g} to {most:.3g} above 0, expected a ratio "
             f"of at most {_RANGE:.0e} (a weight of 0 leaves a signal out)"
         )
-    return take(X, kept), y[kept], weights[kept]
+    return kept, weights[kept]
