@@ -109,10 +109,9 @@ def condensed(
         warnings.simplefilter("error", InterruptionWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)  # of KMeans, where signals are equal
         for seed, full in enumerate(fitted):
+            settings = count, labels_of, seed, max_iterations, average.options
             try:
-                passes.append(
-                    _condense_pass(full, count, labels_of, seed, max_iterations, average.options)
-                )
+                passes.append(_condense_pass(full, *settings))
             except InterruptionWarning:  # of `learn_signals`, which would go on
                 raise KeyboardInterrupt from None
             tick(parts[seed])
@@ -204,34 +203,22 @@ def _condense_pass(
         rows = np.concatenate([signals, between])
         goals = np.concatenate([targets, kernel(between, signals, **options) @ full.coefficients])
         importance = np.concatenate([weights, np.ones(len(first))])
-    learned = learn_signals(
-        kernel,
-        rows,
-        goals,
-        count,
-        penalty=penalty,
-        start=start,
-        max_iterations=max_iterations,
-        tolerance=_TOLERANCE,
-        random_state=seed,
-        case_weights=importance,
-        **options,
-    )
-    whole, unit = rounded(learned.signals)
+    search: dict[str, Any] = {"max_iterations": max_iterations, "tolerance": _TOLERANCE}
+    search |= {"penalty": penalty, "start": start, "random_state": seed}
+    search |= {"case_weights": importance} | options
+    whole, unit = rounded(learn_signals(kernel, rows, goals, count, **search).signals)
     S = restored(whole, unit)
     among_learned = kernel(S, **options)
     process = Process(among_learned, full.penalty, np.ones(count))
-    cross = [kernel(part, S, **options).astype(np.float64) for part in (rows, signals)]
-    K = cross[1]
+    of_rows, K = (kernel(part, S, **options).astype(np.float64) for part in (rows, signals))
     coefficients, _ = solve_restricted(
-        cross[0], process.matrix, goals, importance[:, None], penalty, rounding_ridge(among_learned)
+        of_rows, process.matrix, goals, importance[:, None], penalty, rounding_ridge(among_learned)
     )
     variances = process.variance(K) + full.penalty
     usual = float(np.average(variances, weights=weights))
     changes = (K @ coefficients + full.intercepts - decisions) ** 2
-    variance = full.usual_variance * full.variance_scale + np.average(
-        changes, axis=0, weights=weights
-    )
+    variance = full.usual_variance * full.variance_scale
+    variance = variance + np.average(changes, axis=0, weights=weights)
     return replace(
         full,
         training=LearnedSignals(whole, unit),
@@ -248,9 +235,8 @@ def rounded(signals: Signals) -> tuple[Signals, np.ndarray]:
     """Return signals as whole numbers of their units, int8, and the units, (n_signals,)."""
     unit = np.array([np.abs(x).max() for x in signals]) / np.iinfo(np.int8).max
     unit = np.where(unit > 0, unit, 1.0)
-    whole = [
-        np.rint(x / of_signal).astype(np.int8) for x, of_signal in zip(signals, unit, strict=True)
-    ]
+    pairs = zip(signals, unit, strict=True)
+    whole = [np.rint(x / of_signal).astype(np.int8) for x, of_signal in pairs]
     return (whole if isinstance(signals, list) else np.array(whole)), unit
 
 

@@ -195,13 +195,7 @@ def quasi_newton(gradient: np.ndarray, moves: np.ndarray, rises: np.ndarray) -> 
 class _Search:
     """Signals of one length on their ways; the best so far of each."""
 
-    def __init__(
-        self,
-        average: Average,
-        X: np.ndarray,
-        goal: Goal,
-        cases: np.ndarray,
-    ) -> None:
+    def __init__(self, average: Average, X: np.ndarray, goal: Goal, cases: np.ndarray) -> None:
         self.average, self.X, self.cases = average, X, cases
         self.answer, self.level = goal.answer, goal.level[cases]
         self.scale = by_channel(average.channel_scale, X)
@@ -282,10 +276,7 @@ class _Search:
             new_values, new_gradient = lagrangian(trial, new_f, new_slopes, going)
             good = new_values <= values + 1e-4 * part * (direction * gradient).sum(axis=1)
             taken = going[good]
-            for memory, change in (
-                (moves, trial - moved[going]),
-                (rises, new_gradient - gradient),
-            ):
+            for memory, change in ((moves, trial - moved[going]), (rises, new_gradient - gradient)):
                 memory[:, taken] = np.roll(memory[:, taken], 1, axis=0)
                 memory[0, taken] = change[good]
             moved[taken], f[taken], slopes[taken] = trial[good], new_f[good], new_slopes[good]

@@ -123,8 +123,7 @@ def _thresholds(
     rarest = rarest[: min(3, len(known) - 1)]
     if not rarest:
         return []
-    figure, rows = plots.figure((5.6, 4.4)), []
-    ax = figure.subplots()
+    ax, rows = plots.figure((5.6, 4.4)).subplots(), []
     for k, colour, _, line in looks(rarest):
         is_class = y == known[k]
         precision, recall, _ = precision_recall_curve(is_class, chances[:, k])
@@ -147,15 +146,14 @@ def _thresholds(
     text += "finds fewer signals, and raises fewer false alarms. Thin lines: always answered. The "
     text += "cost is the mean of a signal; a wrong answer costs 1, or as given for its true class."
     head = "class", "threshold", "found (recall)", "right when answered (precision)", "cost"
-    return [Section("Thresholds", text, head, tuple(rows), picture_of(figure))]
+    return [Section("Thresholds", text, head, tuple(rows), picture_of(ax.figure))]
 
 
 def _withheld(right: np.ndarray, chance: np.ndarray) -> Section:
     """Return the accuracy over the share of signals that are answered, the surest first."""
     order, counts = np.argsort(-chance, kind="stable"), np.arange(1, len(right) + 1)
     accuracy = right[order].cumsum() / counts
-    figure = plots.figure((5.6, 4.0))
-    ax = figure.subplots()
+    ax = plots.figure((5.6, 4.0)).subplots()
     ax.plot(counts / len(right), accuracy, color=BLUE)
     ax.set(xlabel="share of signals answered", ylabel="accuracy of the answers", xlim=(0, 1.02))
     tidy(ax)
@@ -166,7 +164,7 @@ def _withheld(right: np.ndarray, chance: np.ndarray) -> Section:
         rows.append((f"{share:.0%}", f"{chance[order[m - 1]]:.3f}", accuracy_of_answered))
     text = "If a person answers the signals of least probability, the model's other answers have:"
     head = "answered", "from the probability", "accuracy"
-    return Section("Abstention", text, head, tuple(rows), picture_of(figure))
+    return Section("Abstention", text, head, tuple(rows), picture_of(ax.figure))
 
 
 def _calibration(right: np.ndarray, chance: np.ndarray) -> Section:
@@ -177,12 +175,11 @@ def _calibration(right: np.ndarray, chance: np.ndarray) -> Section:
     shares = np.array([right[cases].mean() for cases in bins])
     counts = [(int(right[cases].sum()), len(cases)) for cases in bins]
     ends = np.array([binomtest(*pair).proportion_ci(method="wilson") for pair in counts])
-    figure = plots.figure((5.2, 4.4))
-    ax = figure.subplots()
+    ax = plots.figure((5.2, 4.4)).subplots()
     ax.plot([0, 1], [0, 1], "--", color="0.5")
     bars = np.abs(ends.T - shares)
     ax.errorbar(means, shares, bars, fmt="o", color=BLUE, capsize=3)
     ax.set(xlabel="probability of the answer", ylabel="share of right answers", xlim=(0, 1.02))
     tidy(ax)
     text = "Points near the dashed line: probabilities are calibrated. Bars are 95 % intervals."
-    return Section("Calibration", text, picture=picture_of(figure))
+    return Section("Calibration", text, picture=picture_of(ax.figure))

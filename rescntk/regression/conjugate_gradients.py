@@ -35,7 +35,6 @@ def conjugate_gradients(
     K: Any,
     y: np.ndarray,
     ridge: float,
-    *,
     intercept: bool,
     preconditioner: Any,
     tolerance: float,

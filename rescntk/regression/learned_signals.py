@@ -23,13 +23,7 @@ from ..validation import (
     check_shape,
     check_targets,
 )
-from .checks import (
-    check_gradients,
-    check_share,
-    in_range,
-    kernel_gradients,
-    powers_of_targets,
-)
+from .checks import check_gradients, check_share, in_range, kernel_gradients, powers_of_targets
 from .decomposition import check_case_weights
 from .pivoted_cholesky import pivoted_factor
 
@@ -137,10 +131,8 @@ def learn_signals(
     signals, n = check_batch(X, "X"), check_depth(n_signals, "n_signals")
     check_gradients(kernel, signals, options)
     y = check_targets(y, len(signals))
-    penalty, steps = (
-        check_positive(penalty, "penalty"),
-        check_depth(max_iterations, "max_iterations"),
-    )
+    penalty = check_positive(penalty, "penalty")
+    steps = check_depth(max_iterations, "max_iterations")
     least_gain = check_share(tolerance, "tolerance")
     seed = check_integer(random_state, "random_state", at_least=0)
     weights = check_case_weights(case_weights, len(signals))
@@ -159,14 +151,10 @@ def learn_signals(
                 raise StopIteration  # SciPy ends the search
 
         try:
-            losses.append(loss(loss.flat(chosen))[0] * loss.unit)
+            first, limits = loss.flat(chosen), {"maxiter": steps, "maxfun": 20 * steps}
+            losses.append(loss(first)[0] * loss.unit)
             scipy.optimize.minimize(
-                loss,
-                loss.flat(chosen),
-                jac=True,
-                method="L-BFGS-B",
-                callback=note,
-                options={"maxiter": steps, "maxfun": 20 * steps},
+                loss, first, jac=True, method="L-BFGS-B", callback=note, options=limits
             )
         except KeyboardInterrupt:
             if not losses:
@@ -272,10 +260,8 @@ def solve_restricted(
     values, vectors = np.linalg.eigh(own)
     root = np.sqrt(penalty * (np.maximum(values, 0.0) + ridge))[:, None] * vectors.T
     scale = np.sqrt(weights)
-    rows, targets = (
-        np.vstack([scale * K, root]),
-        np.vstack([scale * Y, np.zeros((len(own), Y.shape[1]))]),
-    )
+    rows = np.vstack([scale * K, root])
+    targets = np.vstack([scale * Y, np.zeros((len(own), Y.shape[1]))])
     Q, R = scipy.linalg.qr(rows, mode="economic")
     W = scipy.linalg.solve_triangular(R, Q.T @ targets)
     return W, float(((rows @ W - targets) ** 2).sum())
