@@ -118,11 +118,8 @@ def report(
             f"y has shape {truth.shape}, expected {answers[0].shape}: one for each signal"
         )
     n = len(truth)
-    names, of_groups = (
-        None if given is None else _each(given, what, n)
-        for given, what in ((cases, "cases"), (groups, "groups"))
-    )
-    shown = np.arange(n).astype(str) if names is None else names
+    shown = _each(np.arange(n) if cases is None else cases, "cases", n)
+    of_groups = None if groups is None else _each(groups, "groups", n)
     if isinstance(model, ResidualKernelRegressor):
         if prevalence or costs:
             raise ValueError("prevalence and costs are of classes, expected a classifier")

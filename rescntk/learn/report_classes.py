@@ -42,8 +42,7 @@ def classes(
     right, n = labels == y, len(y)
     classes = np.union1d(known, y)
     counts, found, given = (
-        np.array([int(part.sum()) for part in parts])
-        for parts in zip(*((y == c, right & (y == c), labels == c) for c in classes), strict=True)
+        np.array([np.sum(values == c) for c in classes]) for values in (y, y[right], labels)
     )
     with np.errstate(invalid="ignore"):
         recalls = found / counts
