@@ -30,7 +30,6 @@ from .inputs import DistinctCases, SignalEstimator, positive_weights, read_signa
 from .missing import IMPUTE, INTERPOLATE, OPTION
 from .parameters import EstimatorParameters, check_several, checked_passes
 from .passes import (
-    COMMON,
     EFFORTS,
     IMAGE_PLAN,
     PLAN,
@@ -103,10 +102,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         """
         X, checked, options = cases.signals, check_several(self), self._options()
         generator, n = check_random_state(self.random_state), len(X)
-        if cases.groups is None:
-            folds = generator.permutation(n) % _SCORE_FOLDS
-        else:
-            folds = (generator.permutation(cases.groups.max() + 1) % _SCORE_FOLDS)[cases.groups]
+        members = np.arange(n) if cases.groups is None else cases.groups
+        folds = (generator.permutation(members.max() + 1) % _SCORE_FOLDS)[members]
         threads = 1 if n <= _ONE_THREAD_CASES else None
         with threadpool_limits(threads, "blas"):
             learning = {"dtype": "float32", "threads": options["threads"]}
@@ -160,15 +157,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                 ) from None
         images = X[0].ndim == 3
         rows = checked_passes(self.passes)
-        passes = partial(
-            plan,
-            rows or (IMAGE_PLAN if images else PLAN[: EFFORTS[effort]]),
-            {name: checked[name] for name in COMMON if name in checked},
-            X,
-            kinds=checked["kind"],
-            depths=checked["depth"],
-            alpha=self.alpha,
-        )
+        planned = rows or (IMAGE_PLAN if images else PLAN[: EFFORTS[effort]])
+        passes = partial(plan, planned, checked, X, self.alpha)
         if rows or effort == "thorough":
             return passes(), limit
         return affordable(passes, X, n_landmarks, effort), limit

@@ -254,29 +254,29 @@ def _count_pairs(n: int, n_landmarks: int) -> float:
 
 def plan(
     rows: Sequence[Mapping[str, Any]],
-    settings: Mapping[str, tuple[Any, ...]],
+    checked: Mapping[str, tuple[Any, ...]],
     X: Signals,
-    *,
-    kinds: tuple[str, ...],
-    depths: tuple[int, ...],
     alpha: float,
     shorter: int = 1,
 ) -> list[Pass]:
     """Return the passes of some rows, as of `PLAN`, without repetitions.
 
-    `settings` take the place of the rows': a pass is made with each combination of the values.
+    Of the values that `check_several` returns, settings take the place of the rows': a pass is made
+    with each combination. It has all kinds and depths.
     `shorter` divides the rows' `max_length`. Passes that do not suit the signals are changed, or
     left out: the heads "trace" and "equivariant", and standardized time points, need signals of one
     length.
     """
     length, images, passes = longest_side(X), X[0].ndim == 3, list[Pass]()
+    settings = {name: values for name, values in checked.items() if name in COMMON}
+    kinds, depths = checked["kind"], checked["depth"]
     for name in ("block_statistics", "spectra") if images else ():
         if any(settings.get(name, ())):
             raise ValueError(f"{name} is True, expected False for images: only signals have it")
     for row in rows:
         planned = (_COMMON_OF_IMAGES if images else COMMON) | dict(row)
         planned["max_length"] = max(1, planned["max_length"] // shorter)
-        choices = {name: (value,) for name, value in planned.items()} | dict(settings)
+        choices = {name: (value,) for name, value in planned.items()} | settings
         for combination in product(*choices.values()):
             values = dict(zip(choices, combination, strict=True))
             seen = seen_length(length, values["spectra"])
