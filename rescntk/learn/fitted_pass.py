@@ -170,8 +170,8 @@ def fit_pass(
     """
     start = time.perf_counter()
     source = replace(source, view=source.view.fit(cases.signals, cases.weights))
-    signals, Y, weights = source.view(cases.signals), cases.targets, cases.weights
-    groups = cases.groups
+    signals: Any = source.view(cases.signals)
+    Y, weights, groups = cases.targets, cases.weights, cases.groups
     novelties, kept = np.ones(len(Y)), cast("np.ndarray | slice", slice(None))
     judged = np.arange(len(Y))  # cases that tell which novelty is usual
     if landmarks is None:
@@ -190,18 +190,9 @@ def fit_pass(
         novelties = variances / usual
         process = Process(K, penalty, weights)
     else:
-        ridge = restricted_ridge(
-            source,
-            cast(Any, signals),
-            Y,
-            landmarks,
-            penalties,
-            intercept=True,
-            leave_one_out=True,
-            case_weights=weights,
-            groups=groups,
-            **options,
-        )
+        settings: dict[str, Any] = {"intercept": True, "leave_one_out": True, "groups": groups}
+        settings |= options | {"case_weights": weights}
+        ridge = restricted_ridge(source, signals, Y, landmarks, penalties, **settings)
         residuals = cast(np.ndarray, ridge.errors if judged_by is None else judged_by)
         choice, error = least_error(residuals, cases.error_weights)
         penalty, rows = penalties[choice], cast(np.ndarray, ridge.rows)
