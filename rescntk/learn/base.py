@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from ..arrays import Array
-from ..progress import say
+from ..progress import say, warn
 from ..regression.checks import group_numbers
 from ..validation import check_depth, check_dtype, check_integer, check_positive, check_unmasked
 from .average import Average, Decided, LeftOut, fit_average
@@ -114,10 +113,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         unseen = unseen_share(passes, X)
         if unseen > _UNSEEN:
             remedy = "max_length=32" if X[0].ndim == 3 else "spectra=(False, True)"
-            warnings.warn(
+            warn(
                 f"{unseen:.0%} of the signals' energy is at frequencies that the means of blocks "
                 f"remove; try {remedy}",
-                stacklevel=4,  # the caller of fit, which is decorated
             )
         landmarks = None if m == n else np.sort(generator.permutation(n)[:m])
         report = partial(say, stream="stdout") if self.verbose else None
@@ -176,18 +174,16 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             with_error = f"{best:.3f} ± {self.best_score_error_:.3f}"
             say(f"{score} {with_error}, {self.fit_seconds_:.1f} s", stream="stdout")
         if best <= trivial:
-            warnings.warn(
+            warn(
                 f"best_score_, the {score} on signals left out, is {best:.3g}, and the same answer "
                 f"for all signals has {trivial:.3g}: the signals do not tell the answers",
-                stacklevel=4,  # the caller of fit, which is decorated
             )
         elif blocked < best - max(_FALL, _FALL_ERRORS * self.best_score_error_):
-            warnings.warn(
+            warn(
                 f"{score} is {best:.3g} where single signals are left out, and {blocked:.3g} where "
                 f"tenths of the file are (blocked_score_): signals near each other in the file are "
                 f"alike, as of one recording, wearer or day. New ones will score less than "
                 f"best_score_; fit(X, y, groups=...) measures how much",
-                stacklevel=4,
             )
 
     def _options(self) -> dict[str, Any]:

@@ -6,7 +6,6 @@ Decisions and targets have one column for two classes, else one for each class a
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..arrays import Array
+from ..progress import warn
 from ..regression.checks import distinct
 from ..validation import check_constant, check_positive
 from .base import ResidualKernelEstimator, squared_sum
@@ -264,22 +264,20 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             lacking, needed = "signals that differ", "signals"
             if groups is not None:
                 lacking = needed = "groups"
-            warnings.warn(
+            warn(
                 f"none of the {len(counts)} classes has two {lacking}, so accuracy and "
                 f"probabilities cannot be estimated: give several {needed} of a class; "
                 f"for numeric targets use ResidualKernelRegressor (rescntk fit --regression)",
-                stacklevel=3,
             )
         rare = (counts >= _ENOUGH) & (self.class_scores_ < _FORGOTTEN)
         rare = (rare | (counts < _RARE * counts.sum())) & (counts < counts.max() / 2)
         self._rare = [] if shift else self.classes_[rare].astype(str).tolist()
         if self._rare:
             names = ", ".join(self._rare)
-            warnings.warn(
+            warn(
                 f"these rare classes hold less than {_RARE:.0%} of the signals, or are almost "
                 f"never recognized in leave-one-out predictions: {names}; class_weight='balanced' "
                 f"gives all classes equal weight",
-                stacklevel=3,  # the caller of fit, which is decorated
             )
         # With two right and two wrong answers more (Agresti and Coull 1998), it is never 0.
         total = counted.sum()

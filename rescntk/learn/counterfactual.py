@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 from threadpoolctl import threadpool_limits
 
-from ..progress import progress_bar
+from ..progress import progress_bar, warn
 from ..validation import check_depth, check_rectangular
 from .average import Average
 from .drift import DriftWarning
@@ -120,10 +120,9 @@ def changed_signals(
         changed[case][...] = np.nan
     answers[lost] = distances[lost] = np.nan
     if len(lost):
-        warnings.warn(
+        warn(
             f"no signal was found to which the model gives the target, for {len(lost)} of {len(X)} "
             f"cases: {', '.join(map(str, lost[:20]))}{', …' * (len(lost) > 20)}",
-            stacklevel=3,
         )
     return Counterfactuals(changed, goal.targets, answers, distances, has_target)
 
@@ -285,7 +284,7 @@ class _Search:
             tick(1)
 
     def start_near(self, candidates: np.ndarray) -> None:
-        """Start near the nearest of `others` that have the level."""
+        """Start near the nearest of the candidates that have the level."""
         if n := len(candidates):
             decided = self.average.at(candidates)
             decisions = decided.mean()

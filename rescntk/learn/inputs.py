@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from .._version import __version__
+from ..progress import warn
 from ..validation import check_choice, check_shape, is_sequence
 from .containers import (
     RESIZE,
@@ -137,10 +138,9 @@ def read_signals(
             estimator.channel_levels_ = channel_levels(signals, "X")
         estimator.channel_names_ = _channel_names(estimator, X, channels)
         if looks_transposed(signals):
-            warnings.warn(
+            warn(
                 f"X has {_in_words(channels, length)} and looks transposed: expected {SHAPES}; "
                 f"signals (n_cases, n_timepoints, n_channels) are X.swapaxes(1, 2)",
-                stacklevel=5,  # the caller of fit, which is decorated
             )
     elif channels != estimator.n_channels_ or estimator.n_timepoints_ not in (length, None):
         lengths = [x.shape[1] for x in signals] if length is None else ()

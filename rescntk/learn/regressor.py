@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +12,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import Array
+from ..progress import warn
 from ..validation import (
     check_flag,
     check_integer,
@@ -284,10 +284,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         """Return the ends of intervals around predictions, as `predict_interval`."""
         n = len(self._ratios)
         if coverage * (n + 1) > n:
-            warnings.warn(
+            warn(
                 f"coverage is {coverage}, but the intervals have a coverage of {n / (n + 1):.3g}, "
                 f"the most that can be estimated from {n} training targets, left out",
-                stacklevel=3,
             )
         order = self._ratios.argsort(axis=0)
         below = self._case_weights[order].cumsum(axis=0) < coverage * (n + 1)  # one of n + 1

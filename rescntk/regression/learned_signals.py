@@ -2,7 +2,6 @@ r"""Learned signals: a few signals S, and coefficients, that predict like all tr
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ import scipy.linalg
 import scipy.optimize
 
 from ..arrays import SignalList, rounding_unit
-from ..progress import progress_bar
+from ..progress import progress_bar, warn
 from ..validation import (
     check_batch,
     check_choice,
@@ -159,11 +158,10 @@ def learn_signals(
         except KeyboardInterrupt:
             if not losses:
                 raise
-            warnings.warn(
+            warn(
                 f"learn_signals was interrupted in iteration {len(losses)} of {steps}: the result "
                 f"is the best so far, of loss {np.ldexp(loss.least, 2 * power):.4g}",
                 InterruptionWarning,
-                stacklevel=3,  # the caller of learn_signals, which is decorated
             )
     best = list(loss.best) if isinstance(loss.best, SignalList) else loss.best
     coefficients = np.ldexp(loss.coefficients, power).reshape(n, *y.shape[1:])
