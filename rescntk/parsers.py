@@ -119,12 +119,8 @@ def _parsers(commands: Iterable[Command]) -> dict[str, Any]:
     add("report", "-o --output", "where the page goes", type=Path, required=True, metavar="R.html")
     add(reading, "--overwrite", "replace an output", action="store_true")
     add("fit predict", "--labels", label, type=Path, metavar="FILE")
-    add(
-        "fit predict report",
-        "--labels-array",
-        "which array of SIGNALS, a .npz file",
-        metavar="NAME",
-    )
+    of_signals = "which array of SIGNALS, a .npz file"
+    add("fit predict report", "--labels-array", of_signals, metavar="NAME")
     add(reading, "--label-column", "labels in a table (default: label)", metavar="NAME")
     left_out = "columns of a table that are left out, separated by commas"
     add(reading, "--ignore", left_out, type=lambda names: names.split(","), metavar="A,B")

@@ -2,7 +2,7 @@
 
 The first units may wait for compilation: the time left is measured from their end on.
 
-`say` prints lines that may be lost, `show` prints results, which may not.
+`say` prints lines that may be lost, `show` prints results, which may not. `warn` names the caller.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 from threading import Timer
 from typing import Any
 
@@ -31,6 +32,17 @@ Chosen: engines report many times by then."""
 
 _LONG = 3600.0
 """Seconds of work left above which a warning is given: an hour, chosen by taste."""
+
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the first caller outside of this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 def say(*words: Any, stream: str = "stderr") -> None:

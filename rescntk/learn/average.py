@@ -40,7 +40,11 @@ class Decided(NamedTuple):
 
     def mean(self) -> np.ndarray:
         """Return the average's decisions, (n_cases, n_outputs)."""
-        return mean_at(self.weights, self.decisions)
+        return self.mean_of(self.decisions)
+
+    def mean_of(self, values: np.ndarray) -> np.ndarray:
+        """Return the mean over passes of values (n_passes, n_cases, n_outputs)."""
+        return np.einsum("pn,pno->no", self.weights, values)
 
 
 class LeftOut(NamedTuple):
@@ -52,12 +56,8 @@ class LeftOut(NamedTuple):
     """The same where each block of cases is left out as a whole (`DistinctCases.blocks`)."""
     folds: np.ndarray
     """Number of each case's fold, (n_cases,)."""
-    spread: np.ndarray
-    """Variance of the passes' leave-one-out decisions about their mean, (n_cases, n_outputs)."""
-    novelties: np.ndarray
-    """Of the passes of weight above 0, (n_passes, n_cases)."""
-    weights: np.ndarray
-    """The same, (n_passes, n_cases)."""
+    residuals: Decided
+    """Of the passes of weight above 0: leave-one-out residuals in place of decisions."""
     table: list[dict[str, Any]]
     """Settings, penalty, error, weight and seconds of each pass, also of passes of weight 0."""
 
@@ -97,9 +97,19 @@ class Average:
             novelties.append(fitted.novelty(K))
             if visit is not None:
                 visit(fitted, K)
-        novel = np.array(novelties)
-        weights = weights_at(self.weights, novel, self.usual.distances(X), self.passes)
-        return Decided(np.array(decisions), novel, weights, self.mean_novelty(novel))
+        return self.weighed(np.array(decisions), np.array(novelties), self.usual.distances(X))
+
+    def weighed(
+        self, decisions: np.ndarray, novelties: np.ndarray, distances: np.ndarray
+    ) -> Decided:
+        """Return decisions, or residuals, with the passes' weights at signals of these novelties.
+
+        The mean novelty is geometric, with the inverses of the passes' errors as weights.
+        `distances` are of levels.
+        """
+        weights = weights_at(self.weights, novelties, distances, self.passes)
+        novelty = np.exp(np.tensordot(self._inverse_errors, np.log(novelties), 1))
+        return Decided(decisions, novelties, weights, novelty)
 
     def slopes(
         self, X: np.ndarray, answer: Callable[..., tuple[np.ndarray, ...]]
@@ -167,14 +177,12 @@ class Average:
         mean = sum(weight * fitted.matrix(X, self.options) for weight, fitted in pairs)
         return mean[:, self.places]
 
-    def mean_novelty(self, novelties: np.ndarray) -> np.ndarray:
-        """Return the geometric mean over passes of novelties, by the inverses of their errors."""
-        return np.exp(np.tensordot(self._inverse_errors, np.log(novelties), 1))
-
-    def variance(self, novelties: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the mean of the passes' variances of new observations, (n_cases, n_outputs)."""
-        pairs = zip(self.passes, novelties, strict=True)
-        return mean_at(weights, np.array([fitted.variance(novel) for fitted, novel in pairs]))
+    def variance(self, decided: Decided) -> np.ndarray:
+        """Return the variance of new observations, (n_cases, n_outputs), of the passes' mixture."""
+        pairs = zip(self.passes, decided.novelties, strict=True)
+        variances = np.array([fitted.variance(novel) for fitted, novel in pairs])
+        spread = decided.mean_of((decided.decisions - decided.mean()) ** 2)
+        return decided.mean_of(variances) + spread
 
     @property
     def _inverse_errors(self) -> np.ndarray:
@@ -188,7 +196,6 @@ def fit_average(
     sources: Iterable[Pass],
     cases: DistinctCases,
     penalties: Sequence[float],
-    error_weights: np.ndarray,
     folds: np.ndarray,
     landmarks: np.ndarray | None,
     options: dict[str, Any],
@@ -196,28 +203,26 @@ def fit_average(
 ) -> tuple[Average, LeftOut]:
     """Return the average of passes fitted to cases, and its decisions at the cases left out.
 
-    Squared errors count with `error_weights`, (n_cases,). `folds` are numbers of the cases' folds.
-    `landmarks` are indices of the cases to which solutions are restricted, or None. With a metric
-    of the `channels`, decisions at a fold are of a metric that has not seen the fold.
+    `folds` are numbers of the cases' folds. `landmarks` are indices of the cases to which solutions
+    are restricted, or None. With a metric of the `channels`, decisions at a fold are of a metric
+    that has not seen the fold.
     """
     X = cases.signals
     training = Training(X if landmarks is None else take(X, landmarks))
     judged = np.setdiff1d(np.arange(len(X)), [] if landmarks is None else landmarks)
     fit = partial(
-        fit_pass, cases=cases, penalties=penalties, options=options, training=training,
-        landmarks=landmarks,
-    )  # fmt: skip
+        fit_pass, penalties=penalties, options=options, training=training, landmarks=landmarks
+    )
     if channels is None:
-        fits = [fit(source, error_weights=error_weights) for source in sources]
+        fits = [fit(source, cases) for source in sources]
     else:
-        fits = [_fit_mixed(source, fit, error_weights, channels, judged, cases.weights)
-                for source in sources]  # fmt: skip
+        fits = [_fit_mixed(source, fit, cases, channels, judged) for source in sources]
     passes, at_penalties, of_blocks = (list(column) for column in zip(*fits, strict=True))
     usual, distances = usual_signals(X, cases.weights, cases.groups)
     pairs = zip(passes, at_penalties, strict=True)
     residuals = np.array([each[penalties.index(fitted.penalty)] for fitted, each in pairs])
-    weights = weigh(residuals, error_weights)
-    parts = passes, at_penalties, error_weights, distances
+    weights = weigh(residuals, cases.error_weights)
+    parts = passes, at_penalties, cases.error_weights, distances
     decisions = cases.targets - _left_out(*parts, folds)
     blocked = cases.targets - _left_out(*parts, cases.blocks, of_blocks)
     kept = np.flatnonzero(weights)
@@ -233,47 +238,40 @@ def fit_average(
         options=options,
     )
     novelties = np.array([fitted.novelties for fitted in used])
-    line = usual_line(average.mean_novelty(novelties)[judged], cases.weights[judged])
-    average.usual = replace(usual, line=line)
-    at_cases = weights_at(weights[kept], novelties, distances, used)
-    spread = mean_at(at_cases, (residuals[kept] - mean_at(at_cases, residuals[kept])) ** 2)
+    at_cases = average.weighed(residuals[kept], novelties, distances)
+    average.usual = replace(usual, line=usual_line(at_cases.novelty[judged], cases.weights[judged]))
     table = [fitted.row() | {"weight": w} for fitted, w in zip(passes, weights, strict=True)]
-    left_out = LeftOut(
-        decisions=decisions, blocked=blocked, folds=folds, spread=spread, novelties=novelties,
-        weights=at_cases, table=table,
-    )  # fmt: skip
-    return average, left_out
+    return average, LeftOut(decisions, blocked, folds, at_cases, table)
 
 
 def _fit_mixed(
     source: Pass,
     fit: partial[Any],
-    error_weights: np.ndarray,
+    cases: DistinctCases,
     channels: ChannelChoice,
     judged: np.ndarray,
-    weights: np.ndarray,
 ) -> tuple[FittedPass, np.ndarray, np.ndarray]:
     """Return a pass with a metric of the channels, and its residuals left out, as `fit_pass`.
 
     Residuals, and novelties of the cases that are `judged`, are of metrics that have not seen the
-    case's fold. `weights` are the cases' weights. `fit` is `fit_pass` with its other arguments.
+    case's fold. `fit` is `fit_pass` with its other arguments.
     """
 
     def mixed(transform: np.ndarray) -> Pass:
         return replace(source, view=replace(source.view, transform=transform))
 
-    parts: list[np.ndarray] = []
-    variances, novelties = np.ones((2, len(error_weights)))
+    parts, weights = list[np.ndarray](), cases.weights
+    variances, novelties = np.ones((2, len(weights)))
     for fold, transform in enumerate(channels.of_folds):
         inside = channels.folds == fold
-        of_pass, *residuals = fit(mixed(transform), error_weights=error_weights * inside)
+        seen = cases._replace(error_weights=cases.error_weights * inside)
+        of_pass, *residuals = fit(mixed(transform), seen)
         variances[inside] = of_pass.novelties[inside] * of_pass.usual_variance
         parts = parts or [np.zeros_like(part) for part in residuals]
         for part, of_fold in zip(parts, residuals, strict=True):
             part[..., inside, :] = of_fold[..., inside, :]
     at_penalties, of_blocks = parts
-    final = mixed(channels.transform)
-    fitted = fit(final, error_weights=error_weights, judged_by=at_penalties)[0]
+    fitted = fit(mixed(channels.transform), cases, judged_by=at_penalties)[0]
     usual = float(np.average(variances[judged], weights=weights[judged]))
     novelties[judged] = variances[judged] / usual
     line = usual_line(novelties[judged], weights[judged])
@@ -306,8 +304,3 @@ def _left_out(
         for residuals, share in zip(of_folds or chosen, at_cases, strict=True):
             mean[inside] += share[:, None] * residuals[inside]
     return mean
-
-
-def mean_at(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the mean over passes of values (n_passes, n_cases, n_outputs), by weights there."""
-    return np.einsum("pn,pno->no", weights, values)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,24 +18,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from ..arrays import Array
-from ..progress import say
+from ..progress import say, warn
 from ..regression.checks import group_numbers
-from ..validation import (
-    check_depth,
-    check_dtype,
-    check_integer,
-    check_positive,
-    check_unmasked,
-)
+from ..validation import check_depth, check_dtype, check_integer, check_positive, check_unmasked
 from .average import Average, Decided, LeftOut, fit_average
 from .channel_choice import choose_channels
 from .condense import condensed, export
 from .forecast import Forecast, forecast
-from .inputs import DistinctCases, SignalEstimator, of_positive_weight, read_signals
+from .inputs import DistinctCases, SignalEstimator, positive_weights, read_signals
 from .missing import IMPUTE, INTERPOLATE, OPTION
 from .parameters import EstimatorParameters, check_several, checked_passes
 from .passes import (
-    COMMON,
     EFFORTS,
     IMAGE_PLAN,
     PLAN,
@@ -47,7 +39,7 @@ from .passes import (
     plan,
     unseen_share,
 )
-from .views import Signals
+from .views import Signals, take
 
 _SCORE_FOLDS = 10
 """Folds of the score (`average.LeftOut`). Raising it leaves more cases to each weighting.
@@ -92,7 +84,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         signals = read_signals(self, X, reset=True, n_channels=self.n_channels, images=True)
         if len(y) != len(signals):
             raise ValueError(f"y has {len(y)} values, expected {len(signals)}: one for each signal")
-        signals, kept, weights = of_positive_weight(signals, np.arange(len(y)), sample_weight)
+        kept, weights = positive_weights(sample_weight, len(y))
         if groups is not None:
             groups = group_numbers(groups, len(y))[kept]
             if groups.min() == groups.max():
@@ -100,36 +92,30 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                     "groups has one label among signals of positive weight, expected at least two: "
                     "each group is left out in turn"
                 )
-        return signals, y[kept], weights, groups
+        return take(signals, kept), y[kept], weights, groups
 
-    def _fit_average(
-        self, cases: DistinctCases, error_weights: np.ndarray, penalties: Sequence[float] = ()
-    ) -> LeftOut:
+    def _fit_average(self, cases: DistinctCases, penalties: Sequence[float] = ()) -> LeftOut:
         """Fit the average to cases, and return its decisions at the cases left out.
 
         `penalties` are the default penalties beside the least one.
         """
         X, checked, options = cases.signals, check_several(self), self._options()
         generator, n = check_random_state(self.random_state), len(X)
-        if cases.groups is None:
-            folds = generator.permutation(n) % _SCORE_FOLDS
-        else:
-            folds = (generator.permutation(cases.groups.max() + 1) % _SCORE_FOLDS)[cases.groups]
+        members = np.arange(n) if cases.groups is None else cases.groups
+        folds = (generator.permutation(members.max() + 1) % _SCORE_FOLDS)[members]
         threads = 1 if n <= _ONE_THREAD_CASES else None
         with threadpool_limits(threads, "blas"):
             learning = {"dtype": "float32", "threads": options["threads"]}
-            metric = self.channel_metric
-            channels = choose_channels(cases, error_weights, folds, metric, generator, learning)
-        n_fits = 1 if channels is None else 1 + len(channels.of_folds)
+            channels = choose_channels(cases, folds, self.channel_metric, generator, learning)
+        of_folds = [] if channels is None else channels.of_folds
         m = count_landmarks(self.landmarks, n)
         passes, limit = self._plan(checked, X, m)
         unseen = unseen_share(passes, X)
         if unseen > _UNSEEN:
             remedy = "max_length=32" if X[0].ndim == 3 else "spectra=(False, True)"
-            warnings.warn(
+            warn(
                 f"{unseen:.0%} of the signals' energy is at frequencies that the means of blocks "
                 f"remove; try {remedy}",
-                stacklevel=4,  # the caller of fit, which is decorated
             )
         landmarks = None if m == n else np.sort(generator.permutation(n)[:m])
         report = partial(say, stream="stdout") if self.verbose else None
@@ -138,10 +124,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         least = least_penalty(cases.weights, options["dtype"])
         with threadpool_limits(threads, "blas"):
             self._fitted, left_out = fit_average(
-                in_time(passes, X, m, limit, report, options, n_fits),
+                in_time(passes, X, m, limit, report, options, 1 + len(of_folds)),
                 cases,
                 checked.get("penalty") or (least, *penalties),
-                error_weights,
                 folds,
                 landmarks,
                 options | {"progress": bool(self.verbose)},
@@ -150,9 +135,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         unit = np.eye(len(X[0]))
         self.channel_metric_ = unit if channels is None else channels.transform
         self.channel_relevance_ = (self.channel_metric_**2).sum(axis=0)
-        self.fold_relevance_ = np.array(
-            [(S**2).sum(axis=0) for S in ([unit] if channels is None else channels.of_folds)]
-        )
+        self.fold_relevance_ = np.array([(S**2).sum(axis=0) for S in of_folds or [unit]])
         columns = left_out.table[0]
         self.passes_ = {k: np.array([row[k] for row in left_out.table]) for k in columns}
         return left_out
@@ -172,26 +155,13 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                 ) from None
         images = X[0].ndim == 3
         rows = checked_passes(self.passes)
-        passes = partial(
-            plan,
-            rows or (IMAGE_PLAN if images else PLAN[: EFFORTS[effort]]),
-            {name: checked[name] for name in COMMON if name in checked},
-            X,
-            kinds=checked["kind"],
-            depths=checked["depth"],
-            alpha=self.alpha,
-        )
+        planned = rows or (IMAGE_PLAN if images else PLAN[: EFFORTS[effort]])
+        passes = partial(plan, planned, checked, X, self.alpha)
         if rows or effort == "thorough":
             return passes(), limit
         return affordable(passes, X, n_landmarks, effort), limit
 
-    def _finish(
-        self,
-        score: str,
-        error: float,
-        trivial: float,
-        start: float,
-    ) -> None:
+    def _finish(self, score: str, error: float, trivial: float, start: float) -> None:
         """Set the error of the best score, and print both.
 
         `trivial` is the score of one answer for all signals: a best score that is no better gives a
@@ -204,18 +174,16 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             with_error = f"{best:.3f} ± {self.best_score_error_:.3f}"
             say(f"{score} {with_error}, {self.fit_seconds_:.1f} s", stream="stdout")
         if best <= trivial:
-            warnings.warn(
+            warn(
                 f"best_score_, the {score} on signals left out, is {best:.3g}, and the same answer "
                 f"for all signals has {trivial:.3g}: the signals do not tell the answers",
-                stacklevel=4,  # the caller of fit, which is decorated
             )
         elif blocked < best - max(_FALL, _FALL_ERRORS * self.best_score_error_):
-            warnings.warn(
+            warn(
                 f"{score} is {best:.3g} where single signals are left out, and {blocked:.3g} where "
                 f"tenths of the file are (blocked_score_): signals near each other in the file are "
                 f"alike, as of one recording, wearer or day. New ones will score less than "
                 f"best_score_; fit(X, y, groups=...) measures how much",
-                stacklevel=4,
             )
 
     def _options(self) -> dict[str, Any]:

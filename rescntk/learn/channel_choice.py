@@ -14,12 +14,7 @@ import numpy as np
 
 from ..arrays import SignalList
 from ..network import Network
-from ..regression.channels import (
-    PENALTIES,
-    next_metric,
-    ridge_of_matrix,
-    weights_of_errors,
-)
+from ..regression.channels import PENALTIES, next_metric, ridge_of_matrix, weights_of_errors
 from .inputs import DistinctCases
 from .passes import Pass
 from .views import WHOLE, Signals, View, each, take
@@ -67,7 +62,6 @@ class ChannelChoice(NamedTuple):
 
 def choose_channels(
     cases: DistinctCases,
-    error_weights: np.ndarray,
     folds: np.ndarray,
     wanted: Any,
     generator: np.random.RandomState,
@@ -88,7 +82,7 @@ def choose_channels(
     drawn = np.sort(generator.permutation(len(folds))[:_CASES])
     judge = _Judge(cases, drawn, options)
     parts = [judge.candidates(folds[drawn] != k) for k in range(_FOLDS)]
-    shares = error_weights[drawn] / (error_weights[drawn].sum() or 1.0)
+    shares = cases.error_weights[drawn] / (cases.error_weights[drawn].sum() or 1.0)
     unchanged = judge.errors([np.eye(len(cases.signals[0]))] * _FOLDS, folds[drawn], shares)
     best, least = None, np.inf
     for name in parts[0]:

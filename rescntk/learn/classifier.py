@@ -6,7 +6,6 @@ Decisions and targets have one column for two classes, else one for each class a
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,13 +15,15 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..arrays import Array
+from ..progress import warn
 from ..regression.checks import distinct
 from ..validation import check_constant, check_positive
 from .base import ResidualKernelEstimator, squared_sum
 from .calibration import calibrate, margins, one_against_rest, trust
 from .counterfactual import Counterfactuals, Goal, changed_signals, each_case, log_odds
-from .inputs import atomic, find_cases, of_positive_weight
+from .inputs import atomic, find_cases
 from .parameters import ClassifierParameters
+from .views import take
 
 _RARE = 0.05
 """Share of all signals that a class holds, below which a warning is given where another class has
@@ -184,11 +185,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
 
     @atomic
     def fit(
-        self,
-        X: Array,
-        y: Array,
-        sample_weight: Array | None = None,
-        groups: Array | None = None,
+        self, X: Array, y: Array, sample_weight: Array | None = None, groups: Array | None = None
     ) -> ResidualKernelClassifier:
         """Fit all views, weigh them, and return the classifier itself.
 
@@ -219,11 +216,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         kept = np.array([by_label.get(label, 1.0) > 0 for label in y.tolist()])
         if not kept.any():
             raise ValueError(f"class_weight is {self.class_weight!r}, expected weights above 0")
-        if not kept.all():
-            signals, places, weights = of_positive_weight(
-                signals, np.arange(len(y)), weights * kept
-            )
-            y, groups = y[places], None if groups is None else groups[places]
+        signals, y, weights = take(signals, np.flatnonzero(kept)), y[kept], weights[kept]
+        groups = None if groups is None else groups[kept]
         self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -243,14 +237,14 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         if self.class_weight == "balanced":
             of_classes = len(labels) / np.bincount(labels, cases.weights) / len(self.classes_)
         error_weights = of_classes[labels] * counted
-        left_out = self._fit_average(cases, error_weights)
+        left_out = self._fit_average(cases._replace(error_weights=error_weights))
         decisions, folds = left_out.decisions, left_out.folds
         shift = self.class_weight is not None
         weights = of_classes[labels] * cases.weights
         self._shares = np.bincount(labels, weights) / weights.sum()
-        novelties = self._fitted.mean_novelty(left_out.novelties)
+        trusted = decisions * trust(left_out.residuals.novelty)
         self.inverse_temperature_, self.offsets_ = calibrate(
-            decisions * trust(novelties), labels, error_weights, shift=shift
+            trusted, labels, error_weights, shift=shift
         )
         shifted = decisions.copy()
         for fold in np.unique(folds) if shift else ():
@@ -270,22 +264,20 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             lacking, needed = "signals that differ", "signals"
             if groups is not None:
                 lacking = needed = "groups"
-            warnings.warn(
+            warn(
                 f"none of the {len(counts)} classes has two {lacking}, so accuracy and "
                 f"probabilities cannot be estimated: give several {needed} of a class; "
                 f"for numeric targets use ResidualKernelRegressor (rescntk fit --regression)",
-                stacklevel=3,
             )
         rare = (counts >= _ENOUGH) & (self.class_scores_ < _FORGOTTEN)
         rare = (rare | (counts < _RARE * counts.sum())) & (counts < counts.max() / 2)
         self._rare = [] if shift else self.classes_[rare].astype(str).tolist()
         if self._rare:
             names = ", ".join(self._rare)
-            warnings.warn(
+            warn(
                 f"these rare classes hold less than {_RARE:.0%} of the signals, or are almost "
                 f"never recognized in leave-one-out predictions: {names}; class_weight='balanced' "
                 f"gives all classes equal weight",
-                stacklevel=3,  # the caller of fit, which is decorated
             )
         # With two right and two wrong answers more (Agresti and Coull 1998), it is never 0.
         total = counted.sum()
@@ -293,10 +285,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         squares = squared_sum(right - middle, counted, cases.groups)
         error = np.sqrt(squares + 2 * middle**2 + 2 * (1 - middle) ** 2) / (total + 4.0)
         self._finish(
-            "accuracy",
-            float(error) if total else np.nan,
-            -np.inf if shift else majority,
-            start,
+            "accuracy", float(error) if total else np.nan, -np.inf if shift else majority, start
         )
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from .calibration import NOVEL
 from .drift import usual_line
 from .fitted_pass import FittedPass, Training
 from .process import Process
-from .views import Signals, lengths, moderate_exponent, take
+from .views import Signals, View, lengths, moderate_exponent, take
 
 _PENALTY = 1e-4
 """Least penalty by which signals are learned, in units of the kernel's diagonal. Raising it keeps
@@ -63,18 +63,15 @@ _EXPORTED = (
 """Settings of a pass that `predict.py` needs."""
 
 
-@dataclass(eq=False, kw_only=True)
-class CondensedPass(FittedPass):
-    """A pass that has learned signals of its view in place of training signals."""
+class LearnedSignals(Training):
+    """Learned signals of a pass' view, of `rounded`, in place of training signals."""
 
-    learned: Signals
-    """(n_signals, n_channels of the view, n_points), images, or a list; int8"""
-    unit: np.ndarray
-    """(n_signals,): the factor of each learned signal"""
+    def __init__(self, whole: Signals, unit: np.ndarray) -> None:
+        super().__init__([])
+        self.whole, self.unit = whole, unit
 
-    @property
-    def signals(self) -> Signals:
-        return restored(self.learned, self.unit)
+    def seen(self, view: View, kept: Any) -> Signals:
+        return restored(self.whole, self.unit)
 
 
 def condensed(
@@ -112,10 +109,9 @@ def condensed(
         warnings.simplefilter("error", InterruptionWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)  # of KMeans, where signals are equal
         for seed, full in enumerate(fitted):
+            settings = count, labels_of, seed, max_iterations, average.options
             try:
-                passes.append(
-                    _condense_pass(full, count, labels_of, seed, max_iterations, average.options)
-                )
+                passes.append(_condense_pass(full, *settings))
             except InterruptionWarning:  # of `learn_signals`, which would go on
                 raise KeyboardInterrupt from None
             tick(parts[seed])
@@ -126,7 +122,7 @@ def condensed(
 def export(model: Any, path: str | Path) -> None:
     """Write a condensed model, and `predict.py` beside it: ``export`` of an estimator."""
     target, average = Path(path), model._fitted
-    if not all(isinstance(fitted, CondensedPass) for fitted in average.passes):
+    if not all(isinstance(fitted.training, LearnedSignals) for fitted in average.passes):
         raise ValueError("the model has its training signals, expected model.condense(n).export")
     if isinstance(model.n_timepoints_, tuple):
         raise ValueError("the model is of images, expected a model of signals")
@@ -182,7 +178,7 @@ def _condense_pass(
     seed: int,
     max_iterations: int,
     options: dict[str, Any],
-) -> CondensedPass:
+) -> FittedPass:
     r"""Return a pass with `count` learned signals whose decisions are near a full pass' decisions.
 
     The targets are decisions of the full pass at its own signals. The Gaussian process is
@@ -207,50 +203,31 @@ def _condense_pass(
         rows = np.concatenate([signals, between])
         goals = np.concatenate([targets, kernel(between, signals, **options) @ full.coefficients])
         importance = np.concatenate([weights, np.ones(len(first))])
-    learned = learn_signals(
-        kernel,
-        rows,
-        goals,
-        count,
-        penalty=penalty,
-        start=start,
-        max_iterations=max_iterations,
-        tolerance=_TOLERANCE,
-        random_state=seed,
-        case_weights=importance,
-        **options,
-    )
-    whole, unit = rounded(learned.signals)
+    search: dict[str, Any] = {"max_iterations": max_iterations, "tolerance": _TOLERANCE}
+    search |= {"penalty": penalty, "start": start, "random_state": seed}
+    search |= {"case_weights": importance} | options
+    whole, unit = rounded(learn_signals(kernel, rows, goals, count, **search).signals)
     S = restored(whole, unit)
     among_learned = kernel(S, **options)
     process = Process(among_learned, full.penalty, np.ones(count))
-    cross = [kernel(part, S, **options).astype(np.float64) for part in (rows, signals)]
-    K = cross[1]
+    of_rows, K = (kernel(part, S, **options).astype(np.float64) for part in (rows, signals))
     coefficients, _ = solve_restricted(
-        cross[0], process.matrix, goals, importance[:, None], penalty, rounding_ridge(among_learned)
+        of_rows, process.matrix, goals, importance[:, None], penalty, rounding_ridge(among_learned)
     )
     variances = process.variance(K) + full.penalty
     usual = float(np.average(variances, weights=weights))
     changes = (K @ coefficients + full.intercepts - decisions) ** 2
-    variance = full.usual_variance * full.variance_scale + np.average(
-        changes, axis=0, weights=weights
-    )
-    return CondensedPass(
-        source=full.source,
-        training=Training([]),
-        kept=slice(None),
-        penalty=full.penalty,
+    variance = full.usual_variance * full.variance_scale
+    variance = variance + np.average(changes, axis=0, weights=weights)
+    return replace(
+        full,
+        training=LearnedSignals(whole, unit),
         coefficients=coefficients,
-        intercepts=full.intercepts,
         process=process,
         variance_scale=variance / usual,
-        error=full.error,
         usual_variance=usual,
         novelties=np.ones(0),
         line=usual_line(variances / usual, weights),
-        seconds=full.seconds,
-        learned=whole,
-        unit=unit,
     )
 
 
@@ -258,9 +235,8 @@ def rounded(signals: Signals) -> tuple[Signals, np.ndarray]:
     """Return signals as whole numbers of their units, int8, and the units, (n_signals,)."""
     unit = np.array([np.abs(x).max() for x in signals]) / np.iinfo(np.int8).max
     unit = np.where(unit > 0, unit, 1.0)
-    whole = [
-        np.rint(x / of_signal).astype(np.int8) for x, of_signal in zip(signals, unit, strict=True)
-    ]
+    pairs = zip(signals, unit, strict=True)
+    whole = [np.rint(x / of_signal).astype(np.int8) for x, of_signal in pairs]
     return (whole if isinstance(signals, list) else np.array(whole)), unit
 
 

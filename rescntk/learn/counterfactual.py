@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 from threadpoolctl import threadpool_limits
 
-from ..progress import progress_bar
+from ..progress import progress_bar, warn
 from ..validation import check_depth, check_rectangular
 from .average import Average
 from .drift import DriftWarning
@@ -107,15 +107,7 @@ def changed_signals(
 ) -> Counterfactuals:
     """Return the nearest signals found to which the model of an average gives its targets."""
     steps = check_depth(max_iterations, "max_iterations")
-    changed, distances = nearest_signals(
-        average,
-        goal.answer,
-        X,
-        goal.level,
-        average.passes[0].training.signals,
-        max_iterations=steps,
-        progress=progress,
-    )
+    changed, distances = nearest_signals(average, X, goal, steps, progress)
     answers, has_target = np.full(len(X), np.nan), np.isfinite(distances)
     rows = np.flatnonzero(has_target)
     if len(rows):
@@ -128,30 +120,22 @@ def changed_signals(
         changed[case][...] = np.nan
     answers[lost] = distances[lost] = np.nan
     if len(lost):
-        warnings.warn(
+        warn(
             f"no signal was found to which the model gives the target, for {len(lost)} of {len(X)} "
             f"cases: {', '.join(map(str, lost[:20]))}{', …' * (len(lost) > 20)}",
-            stacklevel=3,
         )
     return Counterfactuals(changed, goal.targets, answers, distances, has_target)
 
 
 def nearest_signals(
-    average: Average,
-    answer: Callable[..., tuple[np.ndarray, ...]],
-    X: Signals,
-    level: np.ndarray,
-    starts: Signals,
-    *,
-    max_iterations: int,
-    progress: bool,
+    average: Average, X: Signals, goal: Goal, max_iterations: int, progress: bool
 ) -> tuple[Signals, np.ndarray]:
     """Return the nearest signals found with f ≥ level, and their distances; NaN where none is.
 
-    `answer` is as for `Goal`. `starts` are signals that the model knows. The search for a case
-    starts near the nearest start that has the level. It starts at X where no start has the level.
+    The search for a case starts near the nearest training signal that has the level. It starts at X
+    where no training signal has the level.
     """
-    n = len(X)
+    n, starts = len(X), average.passes[0].training.signals
     changed: list[Any] = [np.full(np.shape(x), np.nan) for x in X]
     distances = np.full(n, np.nan)
     shapes = [np.shape(x) for x in X]
@@ -164,8 +148,7 @@ def nearest_signals(
         for shape in dict.fromkeys(shapes):
             cases = np.array([k for k in range(n) if shapes[k] == shape])
             candidates = np.array([s for s in starts if np.shape(s) == shape]).reshape(-1, *shape)
-            same = np.array([X[k] for k in cases])
-            search = _Search(average, answer, same, cases, level[cases])
+            search = _Search(average, np.array([X[k] for k in cases]), goal, cases)
             search.start_near(candidates[:: -(-len(candidates) // _STARTS) or 1])
             search.steps(max_iterations, tick)
             search.draw_near(_HALVINGS)
@@ -211,21 +194,15 @@ def quasi_newton(gradient: np.ndarray, moves: np.ndarray, rises: np.ndarray) -> 
 class _Search:
     """Signals of one length on their ways; the best so far of each."""
 
-    def __init__(
-        self,
-        average: Average,
-        answer: Callable[..., tuple[np.ndarray, ...]],
-        X: np.ndarray,
-        cases: np.ndarray,
-        level: np.ndarray,
-    ) -> None:
-        self.average, self.answer, self.X, self.cases, self.level = average, answer, X, cases, level
+    def __init__(self, average: Average, X: np.ndarray, goal: Goal, cases: np.ndarray) -> None:
+        self.average, self.X, self.cases = average, X, cases
+        self.answer, self.level = goal.answer, goal.level[cases]
         self.scale = by_channel(average.channel_scale, X)
         self.unit = np.sqrt(X[0].size)
         self.best = X.copy()
         self.best_distance = np.full(len(X), np.inf)
         self.first = self.values(X, cases)
-        self.best_distance[self.first >= level] = 0.0
+        self.best_distance[self.first >= self.level] = 0.0
 
     @property
     def reached(self) -> np.ndarray:
@@ -298,10 +275,7 @@ class _Search:
             new_values, new_gradient = lagrangian(trial, new_f, new_slopes, going)
             good = new_values <= values + 1e-4 * part * (direction * gradient).sum(axis=1)
             taken = going[good]
-            for memory, change in (
-                (moves, trial - moved[going]),
-                (rises, new_gradient - gradient),
-            ):
+            for memory, change in ((moves, trial - moved[going]), (rises, new_gradient - gradient)):
                 memory[:, taken] = np.roll(memory[:, taken], 1, axis=0)
                 memory[0, taken] = change[good]
             moved[taken], f[taken], slopes[taken] = trial[good], new_f[good], new_slopes[good]
@@ -310,7 +284,7 @@ class _Search:
             tick(1)
 
     def start_near(self, candidates: np.ndarray) -> None:
-        """Start near the nearest of `others` that have the level."""
+        """Start near the nearest of the candidates that have the level."""
         if n := len(candidates):
             decided = self.average.at(candidates)
             decisions = decided.mean()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from ..progress import warn
 from .views import Signals, constant_channels, moderate_exponent
 
 _BATCH = 20
@@ -41,8 +39,6 @@ it names fewer channels. Chosen, not measured."""
 
 _NAMED = 8
 """Most channels that a message names. Raising it makes longer messages. Chosen, not measured."""
-
-_PACKAGE = str(Path(__file__).parents[1])
 
 
 class DriftWarning(UserWarning):
@@ -163,7 +159,7 @@ class UsualSignals:
             )
         if messages:
             text = "; ".join(messages) + '; the guide\'s page "When signals drift" has remedies'
-            warnings.warn(text, DriftWarning, stacklevel=_stack_level())
+            warn(text, DriftWarning)
 
 
 def usual_signals(
@@ -248,11 +244,3 @@ def _listed(
     each = ", ".join(f"{values[c]:{form}} in channel {names[c]}" for c in places[:_NAMED])
     more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
     return [f"{what}: {each}{more}"] if len(places) else []
-
-
-def _stack_level() -> int:
-    """Return the level of the first caller outside of this package, for `warnings.warn`."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
-    return level

@@ -15,7 +15,7 @@ from .drift import usual_line
 from .inputs import DistinctCases
 from .passes import Pass
 from .process import Process
-from .views import Signals, lengths, take
+from .views import Signals, View, lengths, take
 
 _SHARES = 2**20
 """Shares of kernels that are held at once, for each kind and depth of a pass.
@@ -35,6 +35,10 @@ class Training:
 
     def __init__(self, signals: Signals) -> None:
         self.signals = signals
+
+    def seen(self, view: View, kept: np.ndarray | slice) -> Signals:
+        """Return the training signals, or the landmarks kept among them, in a view."""
+        return view(self.signals if isinstance(kept, slice) else take(self.signals, kept))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -76,9 +80,8 @@ class FittedPass:
 
     @property
     def signals(self) -> Signals:
-        """The training signals, or the landmarks among them, in the view."""
-        signals, kept = self.training.signals, self.kept
-        return self.source.view(signals if isinstance(kept, slice) else take(signals, kept))
+        """The training signals, landmarks or learned signals, in the view."""
+        return self.training.seen(self.source.view, self.kept)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"tables": None}
@@ -149,7 +152,6 @@ def fit_pass(
     source: Pass,
     cases: DistinctCases,
     penalties: Sequence[float],
-    error_weights: np.ndarray,
     options: dict[str, Any],
     training: Training,
     *,
@@ -168,8 +170,8 @@ def fit_pass(
     """
     start = time.perf_counter()
     source = replace(source, view=source.view.fit(cases.signals, cases.weights))
-    signals, Y, weights = source.view(cases.signals), cases.targets, cases.weights
-    groups = cases.groups
+    signals: Any = source.view(cases.signals)
+    Y, weights, groups = cases.targets, cases.weights, cases.groups
     novelties, kept = np.ones(len(Y)), cast("np.ndarray | slice", slice(None))
     judged = np.arange(len(Y))  # cases that tell which novelty is usual
     if landmarks is None:
@@ -178,52 +180,37 @@ def fit_pass(
         residuals = judged_by
         if residuals is None:
             residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
-        choice, error = least_error(residuals, error_weights)
-        of_blocks = spectrum.leave_one_out(
-            Y, penalties[choice], intercept=True, groups=cases.blocks
-        )
-        coefficients, intercepts = spectrum.with_intercept(Y, penalties[choice])
+        choice, error = least_error(residuals, cases.error_weights)
+        penalty = penalties[choice]
+        of_blocks = spectrum.leave_one_out(Y, penalty, intercept=True, groups=cases.blocks)
+        coefficients, intercepts = spectrum.with_intercept(Y, penalty)
         scale = np.mean(coefficients * (Y - intercepts), axis=0)
-        variances = spectrum.left_out_variance(penalties[choice], groups)
+        variances = spectrum.left_out_variance(penalty, groups)
         usual = float(np.average(variances, weights=weights))
         novelties = variances / usual
-        process = Process(K, penalties[choice], weights)
+        process = Process(K, penalty, weights)
     else:
-        ridge = restricted_ridge(
-            source,
-            cast(Any, signals),
-            Y,
-            landmarks,
-            penalties,
-            intercept=True,
-            leave_one_out=True,
-            case_weights=weights,
-            groups=groups,
-            **options,
-        )
+        settings: dict[str, Any] = {"intercept": True, "leave_one_out": True, "groups": groups}
+        settings |= options | {"case_weights": weights}
+        ridge = restricted_ridge(source, signals, Y, landmarks, penalties, **settings)
         residuals = cast(np.ndarray, ridge.errors if judged_by is None else judged_by)
-        choice, error = least_error(residuals, error_weights)
-        rows = cast(np.ndarray, ridge.rows)
+        choice, error = least_error(residuals, cases.error_weights)
+        penalty, rows = penalties[choice], cast(np.ndarray, ridge.rows)
         of_blocks = ridge.regression.leave_one_out(
-            rows, Y, penalties[choice], intercept=True, case_weights=weights, groups=cases.blocks
+            rows, Y, penalty, intercept=True, case_weights=weights, groups=cases.blocks
         )
         coefficients, intercepts = ridge.coefficients[choice], ridge.intercepts[choice]
         # The process is conditioned on the landmarks only. The mean variance at the other signals
         # is set to their mean squared leave-one-out residual.
         L, chosen = ridge.features.factor, ridge.features.landmarks
         K = (L @ L.T).astype(options["dtype"])
-        process = Process(K, penalties[choice], weights[chosen])
+        process = Process(K, penalty, weights[chosen])
         judged = np.setdiff1d(judged, chosen)
         cross = rows[judged] @ L.T
-        variances = process.variance(cross) + penalties[choice]
+        variances = process.variance(cross) + penalty
         if groups is not None:
-            variances += variance_of_groups(
-                spectrum_of(K, weights[chosen]),
-                penalties[choice],
-                cross,
-                groups[judged],
-                groups[chosen],
-            )
+            spectrum, of_chosen = spectrum_of(K, weights[chosen]), groups[chosen]
+            variances += variance_of_groups(spectrum, penalty, cross, groups[judged], of_chosen)
         usual = float(np.average(variances, weights=weights[judged]))
         novelties[judged] = variances / usual
         squares = residuals[choice, judged] ** 2
@@ -233,7 +220,7 @@ def fit_pass(
         source=source,
         training=training,
         kept=kept,
-        penalty=penalties[choice],
+        penalty=penalty,
         coefficients=coefficients,
         intercepts=intercepts,
         process=process,

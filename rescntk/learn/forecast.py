@@ -105,9 +105,7 @@ def forecast(model: Any, sizes: Iterable[int], coverage: float = 0.8) -> Forecas
         falls = (_EXPONENT + _SPREAD * norm.ppf(chances)) * np.log(size / n)
         logs = levels if size == n else np.subtract.outer(levels, falls)
         ends = np.quantile(logs, (tail, 0.5, 1.0 - tail), method="hazen")
-        lower, middle, upper = np.exp(ends)
-        most = 1.0 if classes else np.inf
-        row = size, min(middle, most), 0.0 if error == 0 else min(lower, most), min(upper, most)
-        rows.append(ForecastRow(row[0], *map(float, row[1:])))
+        lower, middle, upper = np.minimum(np.exp(ends), 1.0 if classes else np.inf).tolist()
+        rows.append(ForecastRow(size, middle, 0.0 if error == 0 else lower, upper))
     quantity = "share of wrong answers" if classes else "1 − R²"
     return Forecast(tuple(rows), n, float(error), share, quantity)

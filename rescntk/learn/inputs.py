@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from .._version import __version__
+from ..progress import warn
 from ..validation import check_choice, check_shape, is_sequence
 from .containers import (
     RESIZE,
@@ -137,10 +138,9 @@ def read_signals(
             estimator.channel_levels_ = channel_levels(signals, "X")
         estimator.channel_names_ = _channel_names(estimator, X, channels)
         if looks_transposed(signals):
-            warnings.warn(
+            warn(
                 f"X has {_in_words(channels, length)} and looks transposed: expected {SHAPES}; "
                 f"signals (n_cases, n_timepoints, n_channels) are X.swapaxes(1, 2)",
-                stacklevel=5,  # the caller of fit, which is decorated
             )
     elif channels != estimator.n_channels_ or estimator.n_timepoints_ not in (length, None):
         lengths = [x.shape[1] for x in signals] if length is None else ()
@@ -213,6 +213,8 @@ class DistinctCases(NamedTuple):
     """(n_cases, n_outputs)"""
     weights: np.ndarray
     """(n_cases,): positive, with mean 1."""
+    error_weights: np.ndarray
+    """Weights of squared errors, (n_cases,), by which passes and penalties are chosen."""
     places: np.ndarray
     """Place among the cases of each signal given, of weight above 0."""
     blocks: np.ndarray
@@ -247,7 +249,8 @@ def find_cases(
     sums = np.bincount(places, np.ldexp(weights, -np.frexp(weights.max())[1]))
     groups, targets = None if groups is None else groups[first], targets[first]
     blocks = _blocks_of_file(first, targets[:, 0] if classes else None, groups)
-    return DistinctCases(take(X, first), targets, sums / sums.mean(), places, blocks, groups)
+    weights = sums / sums.mean()
+    return DistinctCases(take(X, first), targets, weights, weights, places, blocks, groups)
 
 
 def _blocks_of_file(
@@ -272,13 +275,10 @@ def _blocks_of_file(
     return blocks
 
 
-def of_positive_weight(
-    X: Signals, y: Any, sample_weight: Any
-) -> tuple[Signals, np.ndarray, np.ndarray]:
-    """Return the signals, targets and weights of positive weight; weights are 1 by default."""
+def positive_weights(sample_weight: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of n signals that have positive weight, and weights: 1 by default."""
     if sample_weight is None:
-        return X, y, np.ones(len(X))
-    n = len(X)
+        return np.arange(n), np.ones(n)
     weights = check_shape(sample_weight, "sample_weight", f"({n},)", lambda s: s == (n,))
     least, most = weights.min(), weights.max()
     if least < 0 or most == 0:
@@ -293,4 +293,4 @@ def of_positive_weight(
             f"sample_weight has values from {least:.3g} to {most:.3g} above 0, expected a ratio "
             f"of at most {_RANGE:.0e} (a weight of 0 leaves a signal out)"
         )
-    return take(X, kept), y[kept], weights[kept]
+    return kept, weights[kept]

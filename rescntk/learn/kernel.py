@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
@@ -15,6 +14,7 @@ from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
 from ..network import Network, check_network
+from ..progress import warn
 from .containers import as_signals, split_channels
 
 
@@ -176,9 +176,8 @@ class SignalKernel(SklearnKernel):
                 f"or (n_cases, n_channels · n_timepoints)"
             )
         if self.n_channels is None:
-            warnings.warn(
+            warn(
                 f"{name} of shape {flat.shape} is flat, and is read as signals of one channel: "
                 f"give n_channels (n_channels=1 confirms one)",
-                stacklevel=3,
             )
         return split_channels(flat, 1 if self.n_channels is None else self.n_channels, name)

@@ -168,20 +168,18 @@ class Pass:
 
         Prepared signals have the options that they were prepared with.
         """
-        options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
-        batches: Any = (X, Z)
         matrices: Any
+        batches: Any = (X, Z)
         arrays = isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray)
         if arrays and isinstance(X, np.ndarray):  # views of a list may have one length
             matrices = gram_again(*batches)
         else:
-            matrices = gram(self.network, *batches, normalized=True, **options)
+            matrices = gram(self.network, batches[0], batches[1], **self._kernels, **options)
         return np.asarray(mean_of_kernels(matrices))
 
     def prepare(self, Z: Signals, **options: Any) -> PreparedSignals:
         """Return viewed signals for the pass to take as its Z at less cost, with the same bits."""
-        options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
-        return prepare(self.network, Z, normalized=True, **options)
+        return prepare(self.network, Z, **self._kernels, **options)
 
     def vjp(
         self, X: Signals, Z: Signals | None = None, *, weights: Any, **options: Any
@@ -190,15 +188,18 @@ class Pass:
 
         Weights and `options` are as for `Kernel.vjp`.
         """
-        options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
-        return mean_gradients(self.network, X, Z, weights, normalized=True, **options)
+        return mean_gradients(self.network, X, Z, weights, **self._kernels, **options)
 
     def shares(self, X: Signals, Z: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the shares of the points of X in the matrix, (n_cases, m_cases, n_points)."""
-        of_kernels = gram_shares(
-            self.network, X, Z, self.head, self.kinds, self.depths, normalized=True, **options
-        )
+        of_kernels = gram_shares(self.network, X, Z, **self._kernels, **options)
         return np.mean([share.mean(axis=0, dtype=np.float64) for share in of_kernels], axis=0)
+
+    @property
+    def _kernels(self) -> dict[str, Any]:
+        """The arguments that name the kernels of the mean."""
+        names = {"head": self.head, "kinds": self.kinds, "depths": self.depths}
+        return names | {"normalized": True}
 
     def settings(self) -> dict[str, Any]:
         """Return the settings in which the passes of a plan may differ, by name."""
@@ -253,29 +254,29 @@ def _count_pairs(n: int, n_landmarks: int) -> float:
 
 def plan(
     rows: Sequence[Mapping[str, Any]],
-    settings: Mapping[str, tuple[Any, ...]],
+    checked: Mapping[str, tuple[Any, ...]],
     X: Signals,
-    *,
-    kinds: tuple[str, ...],
-    depths: tuple[int, ...],
     alpha: float,
     shorter: int = 1,
 ) -> list[Pass]:
     """Return the passes of some rows, as of `PLAN`, without repetitions.
 
-    `settings` take the place of the rows': a pass is made with each combination of the values.
+    Of the values that `check_several` returns, settings take the place of the rows': a pass is made
+    with each combination. It has all kinds and depths.
     `shorter` divides the rows' `max_length`. Passes that do not suit the signals are changed, or
     left out: the heads "trace" and "equivariant", and standardized time points, need signals of one
     length.
     """
     length, images, passes = longest_side(X), X[0].ndim == 3, list[Pass]()
+    settings = {name: values for name, values in checked.items() if name in COMMON}
+    kinds, depths = checked["kind"], checked["depth"]
     for name in ("block_statistics", "spectra") if images else ():
         if any(settings.get(name, ())):
             raise ValueError(f"{name} is True, expected False for images: only signals have it")
     for row in rows:
         planned = (_COMMON_OF_IMAGES if images else COMMON) | dict(row)
         planned["max_length"] = max(1, planned["max_length"] // shorter)
-        choices = {name: (value,) for name, value in planned.items()} | dict(settings)
+        choices = {name: (value,) for name, value in planned.items()} | settings
         for combination in product(*choices.values()):
             values = dict(zip(choices, combination, strict=True))
             seen = seen_length(length, values["spectra"])

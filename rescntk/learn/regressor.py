@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +12,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import Array
+from ..progress import warn
 from ..validation import (
     check_flag,
     check_integer,
@@ -21,7 +21,6 @@ from ..validation import (
     check_targets,
     check_unmasked,
 )
-from .average import mean_at
 from .base import ResidualKernelEstimator, squared_sum
 from .counterfactual import Counterfactuals, Goal, changed_signals, each_case
 from .inputs import atomic, find_cases, read_signals
@@ -143,11 +142,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     @atomic
     def fit(
-        self,
-        X: Array,
-        y: Array,
-        sample_weight: Array | None = None,
-        groups: Array | None = None,
+        self, X: Array, y: Array, sample_weight: Array | None = None, groups: Array | None = None
     ) -> ResidualKernelRegressor:
         """Fit all views, weigh them, and return the regressor itself.
 
@@ -176,10 +171,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         self.target_scale_ = np.where(varies, np.ldexp(deviation, self._exponents), 1.0)
         Y = (targets - mean) / self._moderate_scale
         cases = cases._replace(targets=Y)
-        left_out = self._fit_average(cases, weights, _PENALTIES)
+        left_out = self._fit_average(cases, _PENALTIES)
         decisions = left_out.decisions
-        variance = self._fitted.variance(left_out.novelties, left_out.weights)
-        deviations = np.sqrt(variance + left_out.spread)
+        deviations = np.sqrt(self._fitted.variance(left_out.residuals))
         self._ratios = np.abs(decisions - Y) / np.where(deviations > 0, deviations, 1.0)
         self._case_weights = weights
         squares = ((decisions - Y) ** 2).mean(axis=1)
@@ -211,12 +205,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return predictions and deviations, as `predict`, and `novelty`, by the same kernels."""
         decided = self._at(X, watch=True)
-        mean = decided.mean()
-        variance = self._fitted.variance(decided.novelties, decided.weights)
-        variance = variance + mean_at(decided.weights, (decided.decisions - mean) ** 2)
-        predicted = self._unscaled(mean * self._moderate_scale + self._moderate_mean)
-        deviation = self._unscaled(np.sqrt(variance) * self._moderate_scale)
-        return predicted, deviation, decided.novelty
+        predicted = self._unscaled(decided.mean() * self._moderate_scale + self._moderate_mean)
+        deviation = np.sqrt(self._fitted.variance(decided)) * self._moderate_scale
+        return predicted, self._unscaled(deviation), decided.novelty
 
     def counterfactual(
         self,
@@ -293,10 +284,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         """Return the ends of intervals around predictions, as `predict_interval`."""
         n = len(self._ratios)
         if coverage * (n + 1) > n:
-            warnings.warn(
+            warn(
                 f"coverage is {coverage}, but the intervals have a coverage of {n / (n + 1):.3g}, "
                 f"the most that can be estimated from {n} training targets, left out",
-                stacklevel=3,
             )
         order = self._ratios.argsort(axis=0)
         below = self._case_weights[order].cumsum(axis=0) < coverage * (n + 1)  # one of n + 1

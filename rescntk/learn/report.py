@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted
 
 from .. import plots
 from .._version import __version__
@@ -20,7 +19,6 @@ from ..progress import encodable
 from ..validation import check_targets
 from .calibration import NOVEL
 from .classifier import ResidualKernelClassifier
-from .inputs import read_signals
 from .regressor import ResidualKernelRegressor
 from .report_classes import classes
 from .report_parts import (
@@ -106,26 +104,22 @@ def report(
             f"model is {type(model).__name__}, expected a fitted ResidualKernelClassifier or "
             "ResidualKernelRegressor"
         )
-    check_is_fitted(model)
+    signals: Any = model._read_again(X)
     truth = np.asarray(y)
-    X = read_signals(model, X, reset=False, n_channels=model.n_channels, images=True)
     answers: Any
     if isinstance(model, ResidualKernelClassifier):
-        decisions, novelty = model._decide(X, watch=True)
+        decisions, novelty = model._decide(signals, watch=True)
         places, chances = model._labels(decisions), model._probabilities(decisions, novelty)
         answers = model.classes_[places], chances[np.arange(len(places)), places], novelty
     else:
-        answers = model._answers(X)
+        answers = model._answers(signals)
     if truth.shape != answers[0].shape:
         raise ValueError(
             f"y has shape {truth.shape}, expected {answers[0].shape}: one for each signal"
         )
     n = len(truth)
-    names, of_groups = (
-        None if given is None else _each(given, what, n)
-        for given, what in ((cases, "cases"), (groups, "groups"))
-    )
-    shown = np.arange(n).astype(str) if names is None else names
+    shown = _each(np.arange(n) if cases is None else cases, "cases", n)
+    of_groups = None if groups is None else _each(groups, "groups", n)
     if isinstance(model, ResidualKernelRegressor):
         if prevalence or costs:
             raise ValueError("prevalence and costs are of classes, expected a classifier")
@@ -133,9 +127,9 @@ def report(
         sections, worst = _values(model, truth, answers, of_groups)
     else:
         sections, worst = classes(model, truth, answers, chances, of_groups, prevalence, costs)
-    sections += [_shares(model, X, truth, answers, worst, shown), _novel(X, answers[2], shown)]
-    sections += [_drift(model, X), *_channels(model), _training(model), _passes(model)]
-    sections += _forecast(model)
+    sections.append(_shares(model, signals, truth, answers, worst, shown))
+    sections += [_novel(signals, answers[2], shown), _drift(model, signals), *_channels(model)]
+    sections += [_training(model), _passes(model), *_forecast(model)]
     name = type(model).__name__
     about = {"title": title or name, "model": name, "version": __version__, "n": len(truth)}
     return encodable(template.render(about, sections=sections))
@@ -217,19 +211,15 @@ def _values(
         Section("Predictions", bars_text, picture=picture_of(drawn), wide=count > 1),
     ]
     if groups is not None:
-        by_group = {
-            g: np.sqrt(np.mean(error[groups == g] ** 2, axis=0)) for g in sorted(set(groups))
-        }
+        errors = {g: np.sqrt(np.mean(error[groups == g] ** 2, axis=0)) for g in set(groups)}
+        largest = sorted(errors, key=lambda g: (-np.max(errors[g] / model.target_scale_), g))
         table = tuple(
-            (short(g), int((groups == g).sum()), *(f"{value:.4g}" for value in by_group[g]))
-            for g in sorted(by_group, key=lambda g: -np.max(by_group[g] / model.target_scale_))[
-                :LISTED
-            ]
+            (short(g), int((groups == g).sum()), *(f"{value:.4g}" for value in errors[g]))
+            for g in largest[:LISTED]
         )
         names = "group", "signals", *(f"target {k + 1}" for k in range(count))
-        sections.append(
-            Section("Groups", "Root mean squared errors, the largest first.", names, table)
-        )
+        text = "Root mean squared errors, the largest first."
+        sections.append(Section("Groups", text, names, table))
     return sections, np.argsort(-np.abs(error / np.maximum(spread, 1e-300)).max(axis=1))
 
 

@@ -12,15 +12,7 @@ from sklearn.metrics import ConfusionMatrixDisplay, precision_recall_curve
 from .. import plots
 from ..plots.style import BLUE, looks, shown_name, tidy
 from ..validation import check_constant
-from .report_parts import (
-    LISTED,
-    Section,
-    expected_score,
-    interval,
-    novelty_row,
-    picture_of,
-    short,
-)
+from .report_parts import LISTED, Section, expected_score, interval, novelty_row, picture_of, short
 
 _BINS = 20
 """Bins of a calibration curve. More bins show more detail, and have fewer signals each."""
@@ -50,8 +42,7 @@ def classes(
     right, n = labels == y, len(y)
     classes = np.union1d(known, y)
     counts, found, given = (
-        np.array([int(part.sum()) for part in parts])
-        for parts in zip(*((y == c, right & (y == c), labels == c) for c in classes), strict=True)
+        np.array([np.sum(values == c) for c in classes]) for values in (y, y[right], labels)
     )
     with np.errstate(invalid="ignore"):
         recalls = found / counts
@@ -84,16 +75,11 @@ def classes(
     head = "quantity", "value (95 % interval)", "one answer for all"
     sections = [Section("Summary", text, head, tuple(summary))]
     size = min(2.5 + 0.45 * len(classes), 9.0)
-    figure = plots.figure((size + 1.0, size))
+    figure, names = plots.figure((size + 1.0, size)), [shown_name(name) for name in classes]
+    style: Any = {"cmap": "Blues", "xticks_rotation": "vertical", "ax": figure.subplots()}
+    style["include_values"] = len(classes) <= _NUMBERED
     ConfusionMatrixDisplay.from_predictions(
-        y,
-        labels,
-        labels=classes,
-        display_labels=[shown_name(name) for name in classes],
-        include_values=len(classes) <= _NUMBERED,
-        ax=figure.subplots(),
-        cmap="Blues",
-        xticks_rotation="vertical",
+        y, labels, labels=classes, display_labels=names, **style
     )
     text = "Rows are true classes, columns are answers."
     sections.append(Section("Confusion", text, picture=picture_of(figure)))
@@ -104,12 +90,9 @@ def classes(
     columns = "class", "signals", "found (recall)", "right when answered (precision)"
     sections.append(Section("Classes", "With 95 % intervals.", columns, rows))
     if groups is not None:
-        parts = sorted((right[groups == g].mean(), g) for g in set(groups))[:LISTED]
-        sizes = [right[groups == g] for _, g in parts]
-        table = tuple(
-            (short(g), len(part), interval(int(part.sum()), len(part)))
-            for (_, g), part in zip(parts, sizes, strict=True)
-        )
+        of_groups = sorted((right[groups == g].mean(), g) for g in set(groups))[:LISTED]
+        parts = [(short(g), right[groups == g]) for _, g in of_groups]
+        table = tuple((g, len(part), interval(int(part.sum()), len(part))) for g, part in parts)
         head_of_groups = "group", "signals", "accuracy"
         sections.append(Section("Groups", "The least accuracy first.", head_of_groups, table))
     sections += _thresholds(known, y, chances, cost)
@@ -139,19 +122,12 @@ def _thresholds(
     rarest = rarest[: min(3, len(known) - 1)]
     if not rarest:
         return []
-    figure, rows = plots.figure((5.6, 4.4)), []
-    ax = figure.subplots()
+    ax, rows = plots.figure((5.6, 4.4)).subplots(), []
     for k, colour, _, line in looks(rarest):
         is_class = y == known[k]
         precision, recall, _ = precision_recall_curve(is_class, chances[:, k])
-        ax.step(
-            recall,
-            precision,
-            where="post",
-            color=colour,
-            linestyle=line,
-            label=shown_name(known[k]),
-        )
+        style = {"color": colour, "linestyle": line, "label": shown_name(known[k])}
+        ax.step(recall, precision, where="post", **style)
         ax.axhline(is_class.mean(), color=colour, linewidth=0.6)
         limits = np.unique(chances[:, k])
         best = limits[int(np.argmin([cost @ ((chances[:, k] >= t) != is_class) for t in limits]))]
@@ -161,43 +137,33 @@ def _thresholds(
             hits, paid = int((answered & is_class).sum()), cost @ (answered != is_class) / len(y)
             of_class = interval(hits, int(is_class.sum())), interval(hits, int(answered.sum()))
             rows.append((short(known[k]), f"{t:.3f}{least}", *of_class, f"{paid:.4g}"))
-    ax.set(
-        xlabel="found (recall)",
-        ylabel="right when answered (precision)",
-        xlim=(0, 1.02),
-        ylim=(0, 1.05),
-    )
+    ax.set(xlim=(0, 1.02), ylim=(0, 1.05))
+    ax.set(xlabel="found (recall)", ylabel="right when answered (precision)")
     ax.legend(fontsize="small", frameon=False)
     tidy(ax)
     text = "The rarest classes, if a class is answered from a probability on. A higher threshold "
     text += "finds fewer signals, and raises fewer false alarms. Thin lines: always answered. The "
     text += "cost is the mean of a signal; a wrong answer costs 1, or as given for its true class."
     head = "class", "threshold", "found (recall)", "right when answered (precision)", "cost"
-    return [Section("Thresholds", text, head, tuple(rows), picture_of(figure))]
+    return [Section("Thresholds", text, head, tuple(rows), picture_of(ax.figure))]
 
 
 def _withheld(right: np.ndarray, chance: np.ndarray) -> Section:
     """Return the accuracy over the share of signals that are answered, the surest first."""
     order, counts = np.argsort(-chance, kind="stable"), np.arange(1, len(right) + 1)
     accuracy = right[order].cumsum() / counts
-    figure = plots.figure((5.6, 4.0))
-    ax = figure.subplots()
+    ax = plots.figure((5.6, 4.0)).subplots()
     ax.plot(counts / len(right), accuracy, color=BLUE)
     ax.set(xlabel="share of signals answered", ylabel="accuracy of the answers", xlim=(0, 1.02))
     tidy(ax)
     rows = []
     for share in (1.0, 0.95, 0.9, 0.8, 0.5):
         m = max(1, round(share * len(right)))
-        rows.append(
-            (
-                f"{share:.0%}",
-                f"{chance[order[m - 1]]:.3f}",
-                interval(int(right[order[:m]].sum()), m),
-            )
-        )
+        accuracy_of_answered = interval(int(right[order[:m]].sum()), m)
+        rows.append((f"{share:.0%}", f"{chance[order[m - 1]]:.3f}", accuracy_of_answered))
     text = "If a person answers the signals of least probability, the model's other answers have:"
     head = "answered", "from the probability", "accuracy"
-    return Section("Abstention", text, head, tuple(rows), picture_of(figure))
+    return Section("Abstention", text, head, tuple(rows), picture_of(ax.figure))
 
 
 def _calibration(right: np.ndarray, chance: np.ndarray) -> Section:
@@ -208,12 +174,11 @@ def _calibration(right: np.ndarray, chance: np.ndarray) -> Section:
     shares = np.array([right[cases].mean() for cases in bins])
     counts = [(int(right[cases].sum()), len(cases)) for cases in bins]
     ends = np.array([binomtest(*pair).proportion_ci(method="wilson") for pair in counts])
-    figure = plots.figure((5.2, 4.4))
-    ax = figure.subplots()
+    ax = plots.figure((5.2, 4.4)).subplots()
     ax.plot([0, 1], [0, 1], "--", color="0.5")
     bars = np.abs(ends.T - shares)
     ax.errorbar(means, shares, bars, fmt="o", color=BLUE, capsize=3)
     ax.set(xlabel="probability of the answer", ylabel="share of right answers", xlim=(0, 1.02))
     tidy(ax)
     text = "Points near the dashed line: probabilities are calibrated. Bars are 95 % intervals."
-    return Section("Calibration", text, picture=picture_of(figure))
+    return Section("Calibration", text, picture=picture_of(ax.figure))

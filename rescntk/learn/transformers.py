@@ -193,7 +193,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
 
         Parameters and errors are as for `fit`.
         """
-        return self._fit_transform(self._read(X))
+        signals = self._read(X)
+        return self._transform(signals, self._fit(signals))
 
     def transform(self, X: Array) -> np.ndarray:
         """Return the kernel with each fitted signal, or the features, (m_cases, n_features).
@@ -222,15 +223,14 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         return read_signals(self, X, reset=True, n_channels=self._flat_channels)
 
     def _fit(self, signals: Any) -> Any:
+        """Fit, and return what spares `_transform` of the same signals some pairs, or None."""
         # A copy, so that later changes of the array do not change the fitted signals.
         self.signals_ = take(signals, np.arange(len(signals)))
+        return self.signals_
 
-    def _transform(self, signals: Any) -> np.ndarray:
-        return self.kernel_(signals, self.signals_, **self._options)
-
-    def _fit_transform(self, signals: Any) -> np.ndarray:
-        self._fit(signals)
-        return self._transform(self.signals_)  # half of the pairs
+    def _transform(self, signals: Any, fitted: Any = None) -> np.ndarray:
+        rows = signals if fitted is None else fitted  # the same object: half of the pairs
+        return self.kernel_(rows, self.signals_, **self._options)
 
     @property
     def _n_features_out(self) -> int:
@@ -293,7 +293,7 @@ class LandmarkFeatures(KernelMatrix):
     selection: str = "pivoted"
     random_state: int | np.random.RandomState | None = 0
 
-    def _fit(self, signals: Any) -> np.ndarray | None:
+    def _fit(self, signals: Any) -> Any:
         """Choose the landmarks; return the features of the signals where they come for free."""
         count = min(check_depth(self.n_landmarks, "n_landmarks"), len(signals))
         selection = check_choice(self.selection, "selection", ("pivoted", "uniform"))
@@ -312,9 +312,6 @@ class LandmarkFeatures(KernelMatrix):
         self.landmarks_, self.signals_ = self.map_.landmarks, self.map_.signals
         return factor
 
-    def _transform(self, signals: Any, features: np.ndarray | None = None) -> np.ndarray:
-        features = self.map_(signals) if features is None else features
+    def _transform(self, signals: Any, fitted: Any = None) -> np.ndarray:
+        features = self.map_(signals) if fitted is None else fitted
         return features.astype(self._options["dtype"], copy=False)
-
-    def _fit_transform(self, signals: Any) -> np.ndarray:
-        return self._transform(signals, self._fit(signals))

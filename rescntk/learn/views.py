@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .differences import first_differences, first_differences_adjoint
-from .mixing import ChannelMix
-from .spectra import (
+from .steps import (
+    ChannelMix,
     energy_of_bands,
+    first_differences,
+    first_differences_adjoint,
     hann_window,
     short_time_spectra,
     short_time_spectra_adjoint,

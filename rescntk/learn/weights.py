@@ -87,10 +87,7 @@ def _discounts(
 
 
 def weights_at(
-    weights: np.ndarray,
-    novelties: np.ndarray,
-    distances: np.ndarray,
-    passes: Sequence[FittedPass],
+    weights: np.ndarray, novelties: np.ndarray, distances: np.ndarray, passes: Sequence[FittedPass]
 ) -> np.ndarray:
     """Return the passes' weights at signals, (n_passes, n_cases); sums over passes are 1."""
     products = weights[:, None]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
+from ..progress import warn
 from ..validation import check_constant, check_depth, check_positive, check_shape, check_targets
 from .checks import powers_of_targets
 
@@ -35,7 +35,6 @@ def conjugate_gradients(
     K: Any,
     y: np.ndarray,
     ridge: float,
-    *,
     intercept: bool,
     preconditioner: Any,
     tolerance: float,
@@ -96,12 +95,11 @@ def conjugate_gradients(
     b = left.mean(axis=0) if intercept else np.zeros(Y.shape[1])
     residuals = np.linalg.norm(left - b, axis=0)
     if (history[-1] > tolerance).any() or (residuals > 10 * tolerance).any():
-        warnings.warn(
+        warn(
             f"conjugate gradients stopped after {len(history) - 1} iterations at a residual of "
             f"{residuals.max():.2g}, expected {tolerance:.2g}: a larger ridge, a preconditioner "
             f"of higher rank or more iterations help",
             scipy.linalg.LinAlgWarning,
-            stacklevel=4,  # the caller of solve, which is decorated
         )
     A, b = (np.ldexp(part, powers) for part in (A * unit, b * unit + mean))
     table = np.array(history)

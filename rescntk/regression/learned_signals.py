@@ -2,7 +2,6 @@ r"""Learned signals: a few signals S, and coefficients, that predict like all tr
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ import scipy.linalg
 import scipy.optimize
 
 from ..arrays import SignalList, rounding_unit
-from ..progress import progress_bar
+from ..progress import progress_bar, warn
 from ..validation import (
     check_batch,
     check_choice,
@@ -23,13 +22,7 @@ from ..validation import (
     check_shape,
     check_targets,
 )
-from .checks import (
-    check_gradients,
-    check_share,
-    in_range,
-    kernel_gradients,
-    powers_of_targets,
-)
+from .checks import check_gradients, check_share, in_range, kernel_gradients, powers_of_targets
 from .decomposition import check_case_weights
 from .pivoted_cholesky import pivoted_factor
 
@@ -137,10 +130,8 @@ def learn_signals(
     signals, n = check_batch(X, "X"), check_depth(n_signals, "n_signals")
     check_gradients(kernel, signals, options)
     y = check_targets(y, len(signals))
-    penalty, steps = (
-        check_positive(penalty, "penalty"),
-        check_depth(max_iterations, "max_iterations"),
-    )
+    penalty = check_positive(penalty, "penalty")
+    steps = check_depth(max_iterations, "max_iterations")
     least_gain = check_share(tolerance, "tolerance")
     seed = check_integer(random_state, "random_state", at_least=0)
     weights = check_case_weights(case_weights, len(signals))
@@ -159,23 +150,18 @@ def learn_signals(
                 raise StopIteration  # SciPy ends the search
 
         try:
-            losses.append(loss(loss.flat(chosen))[0] * loss.unit)
+            first, limits = loss.flat(chosen), {"maxiter": steps, "maxfun": 20 * steps}
+            losses.append(loss(first)[0] * loss.unit)
             scipy.optimize.minimize(
-                loss,
-                loss.flat(chosen),
-                jac=True,
-                method="L-BFGS-B",
-                callback=note,
-                options={"maxiter": steps, "maxfun": 20 * steps},
+                loss, first, jac=True, method="L-BFGS-B", callback=note, options=limits
             )
         except KeyboardInterrupt:
             if not losses:
                 raise
-            warnings.warn(
+            warn(
                 f"learn_signals was interrupted in iteration {len(losses)} of {steps}: the result "
                 f"is the best so far, of loss {np.ldexp(loss.least, 2 * power):.4g}",
                 InterruptionWarning,
-                stacklevel=3,  # the caller of learn_signals, which is decorated
             )
     best = list(loss.best) if isinstance(loss.best, SignalList) else loss.best
     coefficients = np.ldexp(loss.coefficients, power).reshape(n, *y.shape[1:])
@@ -272,10 +258,8 @@ def solve_restricted(
     values, vectors = np.linalg.eigh(own)
     root = np.sqrt(penalty * (np.maximum(values, 0.0) + ridge))[:, None] * vectors.T
     scale = np.sqrt(weights)
-    rows, targets = (
-        np.vstack([scale * K, root]),
-        np.vstack([scale * Y, np.zeros((len(own), Y.shape[1]))]),
-    )
+    rows = np.vstack([scale * K, root])
+    targets = np.vstack([scale * Y, np.zeros((len(own), Y.shape[1]))])
     Q, R = scipy.linalg.qr(rows, mode="economic")
     W = scipy.linalg.solve_triangular(R, Q.T @ targets)
     return W, float(((rows @ W - targets) ** 2).sum())

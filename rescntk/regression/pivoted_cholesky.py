@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import scipy.linalg
 
 from ..arrays import rounding_unit
 from ..engines.protocol import blocks
+from ..progress import warn
 from ..validation import (
     check_batch,
     check_depth,
@@ -96,10 +96,9 @@ def pivoted_cholesky(
     """
     low = pivoted_factor(kernel, X, rank, seed, options)
     if len(low.landmarks) < rank:
-        warnings.warn(
+        warn(
             f"pivoted_cholesky stopped at rank {len(low.landmarks)} of {rank}: the residual is a "
             f"rounding error (equal signals, or a kernel matrix of lower rank)",
-            stacklevel=2,
         )
     return low
 

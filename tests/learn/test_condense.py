@@ -88,7 +88,7 @@ def test_passes_of_little_weight_are_left_out(rng):
     small = full.condense(4, max_iterations=1)
     assert small.passes_["filter_size"].tolist() == [3, 5] and len(small._average.passes) == 2
     assert np.allclose(small.passes_["weight"], [2 / 3, 1 / 3]) and len(full._average.passes) == 3
-    assert small._average.passes[0].learned.dtype == np.int8
+    assert small._average.passes[0].training.whole.dtype == np.int8
     assert same_bits(small, reread(small)[0], X[30:])
 
 

@@ -39,8 +39,8 @@ def test_slopes_of_log_odds(rng, classes, monkeypatch):
     assert (distances > 1).any() and (distances < 1).any()
     targets, given = model.classes_[np.arange(6) % classes], []
     monkeypatch.setattr(
-        counterfactual, "nearest_signals", lambda average, answer, X, *_, **__: (
-            given.append((average, answer)), (X.copy(), np.zeros(len(X)))
+        counterfactual, "nearest_signals", lambda average, X, goal, *_: (
+            given.append((average, goal.answer)), (X.copy(), np.zeros(len(X)))
         )[1]
     )  # fmt: skip
     with warnings.catch_warnings():

@@ -12,16 +12,12 @@ from rescntk.learn.parameters import check_several
 from tests import tolerances
 from tests.learn.cases import waves
 
-REST = {"kinds": ("gpk", "ntk"), "depths": (2,), "alpha": 1.0}
+KERNELS = {"kind": ("gpk", "ntk"), "depth": (2,)}
 
 
 def plan(X, count=99, **given):
-    return passes.plan(
-        passes.PLAN[:count],
-        {name: v if isinstance(v, tuple) else (v,) for name, v in given.items()},
-        X,
-        **REST,
-    )
+    settings = {name: v if isinstance(v, tuple) else (v,) for name, v in given.items()}
+    return passes.plan(passes.PLAN[:count], KERNELS | settings, X, 1.0)
 
 
 @pytest.mark.parametrize("length", [1, 2, 24, 150, 1000])
@@ -105,10 +101,8 @@ def test_a_limit_in_seconds(rng, monkeypatch):
 )
 def test_many_signals_have_fewer_passes_over_shorter_signals(n, length, block):
     X = np.broadcast_to(0.0, (n, 1, length))
-    m, planned = (
-        base.count_landmarks(None, n),
-        partial(passes.plan, passes.PLAN[:10], {}, X, **REST),
-    )
+    m = base.count_landmarks(None, n)
+    planned = partial(passes.plan, passes.PLAN[:10], KERNELS, X, 1.0)
     kept = passes.affordable(planned, X, m, "default")
     work = [one.work(X, m) for one in kept]
     assert len(kept) >= 3 and (len(kept) == len(planned())) == (n == 10)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rescntk.learn import spectra, views
+from rescntk.learn import steps, views
 
 
 def test_shorten():
@@ -109,7 +109,7 @@ def test_offset_and_gain_of_each_signal_are_lost(rng):
 def test_short_time_spectra(length, rng):
     """Against sums of cosines and sines; blocks of 5 hide a tone from means, not from spectra."""
     X = rng.standard_normal((3, 2, length))
-    found = spectra.short_time_spectra(X, 5)
+    found = steps.short_time_spectra(X, 5)
     assert found.shape == (3, 12, 8)
     window = np.sin(np.pi * np.arange(10) / 10) ** 2
     for i, channel, k, start in ((0, 0, 0, 5), (1, 0, 2, 10), (2, 1, 5, 35)):
@@ -119,13 +119,11 @@ def test_short_time_spectra(length, rng):
         sums = part @ np.exp(-2j * np.pi * k * np.arange(10) / 10)
         expected = np.sqrt(abs(sums))
         np.testing.assert_allclose(found[i, 6 * channel + k, start // 5], expected, rtol=1e-10)
-    assert spectra.short_time_spectra(X, 1) is X
+    assert steps.short_time_spectra(X, 1) is X
     view = views.View(8, spectra=True).fit(X)
     np.testing.assert_allclose(np.mean(view(X) ** 2), 1)
     tone = np.sin(2 * np.pi * np.arange(40) / 5)[None, None]
-    assert (
-        abs(views.shorten(tone, 5)).max() < 1e-12 < spectra.short_time_spectra(tone, 5)[0, 2].min()
-    )
+    assert abs(views.shorten(tone, 5)).max() < 1e-12 < steps.short_time_spectra(tone, 5)[0, 2].min()
 
 
 def test_whole_spectra(rng):
@@ -133,7 +131,7 @@ def test_whole_spectra(rng):
     X = rng.standard_normal((3, 2, 21))
     angle = 2j * np.pi * np.outer(np.arange(21), np.arange(1, 11)) / 21
     expected = np.sqrt(np.abs(X @ np.exp(-angle)) / np.sqrt(21))
-    np.testing.assert_allclose(spectra.whole_spectra(X), expected, rtol=1e-10)
+    np.testing.assert_allclose(steps.whole_spectra(X), expected, rtol=1e-10)
     view = views.View(5, spectra="whole").fit(X)
     assert view(X).shape == (3, 2, 5) and not view.sees_levels
     np.testing.assert_allclose(view(X + 7), view(X), rtol=1e-10)
@@ -145,7 +143,7 @@ def test_whole_spectra(rng):
 def test_energy_of_bands(rng, length):
     """Parts of each frequency's energy by sums of cosines; a burst has its band's energy."""
     x = rng.standard_normal((2, length))
-    shares = spectra.energy_of_bands(x, 3)
+    shares = steps.energy_of_bands(x, 3)
     frequencies = np.arange(1, length // 2 + 1)
     assert shares.shape == (max(1, -(-len(frequencies) // 3)), length)
     np.testing.assert_allclose(shares.sum(axis=1), 1)
@@ -160,7 +158,7 @@ def test_energy_of_bands(rng, length):
         np.testing.assert_allclose(shares[0], centred.sum(axis=(0, 1)) / first.sum(), atol=1e-12)
     burst = np.zeros((1, 90))
     burst[0, 30:50] = np.sin(np.arange(20) * 2 * np.pi / 5)
-    inside = spectra.energy_of_bands(burst + 1e-3 * rng.standard_normal((1, 90)), 1)[17, 30:50]
+    inside = steps.energy_of_bands(burst + 1e-3 * rng.standard_normal((1, 90)), 1)[17, 30:50]
     assert inside.sum() > 0.99
 
 

@@ -1,10 +1,44 @@
-"""Spectra in the place of signals, short-time ones and whole ones, each with its adjoint."""
+"""Steps of a view: mixed channels, short-time and whole spectra, differences, with adjoints."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+
+
+class ChannelMix(NamedTuple):
+    """A matrix times standardized channels, as channels of deviation 1 and their weights.
+
+    Views standardize channels: the weights are put back after their last step.
+    """
+
+    mean: np.ndarray
+    """Subtrahend of each channel, (n_channels,)."""
+    matrix: np.ndarray
+    """(n_channels, n_channels)"""
+    weights: np.ndarray
+    """Deviations of the mixed channels before they were divided, (n_channels,): mean square 1."""
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return mixed channels of signals or images X of one length."""
+        pixels = X.reshape(*X.shape[:2], -1) - self.mean[:, None]
+        return (self.matrix @ pixels).reshape(X.shape)
+
+    def adjoint(self, slopes: np.ndarray) -> np.ndarray:
+        """Return derivatives by signals from derivatives by their mixed channels."""
+        pixels = slopes.reshape(*slopes.shape[:2], -1)
+        return (self.matrix.T @ pixels).reshape(slopes.shape)
+
+    def in_units(self, size: np.ndarray) -> ChannelMix:
+        """Return the mix with channels divided by their deviations, (n_channels,), or by 1 for 0.
+
+        The weights are these deviations, of mean square 1; 1 for a channel that is constant.
+        """
+        varies = size > 0
+        weights = np.where(varies, size / np.sqrt((size**2).mean() or 1.0), 1.0)
+        return ChannelMix(self.mean, self.matrix / np.where(varies, size, 1.0)[:, None], weights)
 
 
 def short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
@@ -105,3 +139,20 @@ def _root_slopes(spectrum: np.ndarray, by_root: np.ndarray) -> np.ndarray:
 def hann_window(block: int) -> np.ndarray:
     """Return the weights of the 2 · block points of a window, from 0 to 1 and back."""
     return np.hanning(2 * block + 1)[:-1]
+
+
+def first_differences(X: np.ndarray) -> np.ndarray:
+    """Return central differences along time, or along both axes of images, as channels."""
+    axes = range(2, X.ndim)
+    rises = [np.gradient(X, axis=k) if X.shape[k] > 1 else np.zeros(X.shape) for k in axes]
+    return np.concatenate(rises, axis=1)
+
+
+def first_differences_adjoint(slopes: np.ndarray, n_axes: int = 1) -> np.ndarray:
+    """Return derivatives by X from derivatives by central differences of X along each axis."""
+    gradient = np.zeros((len(slopes), slopes.shape[1] // n_axes, *slopes.shape[2:]))
+    for k, part in enumerate(np.split(slopes, n_axes, axis=1), start=2):
+        length = part.shape[k]
+        matrix = np.gradient(np.eye(length), axis=0) if length > 1 else np.zeros((1, 1))
+        gradient += np.moveaxis(np.moveaxis(part, k, -1) @ matrix, -1, k)
+    return gradient
