@@ -177,8 +177,13 @@ def gram(options: Namespace) -> None:
     output, suffix = options.output, options.output.suffix
     _check_output(options)
     kind = check_choice(options.kind, "kind", (*KINDS, "both"))
-    layers: Any = {"input_filter_size": options.input_filter_size, "alpha": options.alpha}
-    network = Network(options.depth, options.filter_size, skip=not options.no_skip, **layers)
+    network = Network(
+        options.depth,
+        options.filter_size,
+        input_filter_size=options.input_filter_size,
+        skip=not options.no_skip,
+        alpha=options.alpha,
+    )
     if options.others is None and options.others_array is not None:
         raise ValueError(
             "--others-array is given without OTHERS, expected OTHERS, a .npz file, too"

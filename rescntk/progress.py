@@ -8,6 +8,7 @@ The first units may wait for compilation: the time left is measured from their e
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import time
 import warnings
@@ -33,8 +34,7 @@ Chosen: engines report many times by then."""
 _LONG = 3600.0
 """Seconds of work left above which a warning is given: an hour, chosen by taste."""
 
-
-_PACKAGE = str(Path(__file__).parent)
+_PACKAGE = f"{Path(__file__).parent}{os.sep}"
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:

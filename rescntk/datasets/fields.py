@@ -67,9 +67,14 @@ def table_of(path: Path) -> tuple[Any, str]:
                 f"line {k} is {short(fields)}, with {line.count(separator) + 1} fields, expected "
                 f"{first.count(separator) + 1}"
             )
-    as_texts: Any = {"dtype": str, "keep_default_na": False, "skipinitialspace": True}
-    content = io.StringIO("\n".join(lines.values()))
-    table = pd.read_csv(content, sep=separator, header=None, **as_texts)
+    table = pd.read_csv(
+        io.StringIO("\n".join(lines.values())),
+        sep=separator,
+        header=None,
+        dtype=str,
+        keep_default_na=False,
+        skipinitialspace=True,
+    )
     return table.set_axis(list(lines)).apply(lambda column: column.str.strip()), separator
 
 

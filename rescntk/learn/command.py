@@ -107,10 +107,17 @@ def report(options: Namespace) -> None:
     if isinstance(model, ResidualKernelClassifier) and model.classes_.dtype.kind == "U":
         y = _texts(y)
     title = f"{options.model.name} on {options.signals.name}"
-    known: Any = {"cases": cases, "groups": groups}
-    known |= {"prevalence": options.prevalence, "costs": options.cost}
     with _whole(options.model):
-        page = write_report(model, X, y, title, **known)
+        page = write_report(
+            model,
+            X,
+            y,
+            title,
+            cases=cases,
+            groups=groups,
+            prevalence=options.prevalence,
+            costs=options.cost,
+        )
     with datasets.replacing(options.output) as file:
         file.write(page.encode())
     show(f"written: {options.output}, about {len(X)} signals")

@@ -109,9 +109,10 @@ def condensed(
         warnings.simplefilter("error", InterruptionWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)  # of KMeans, where signals are equal
         for seed, full in enumerate(fitted):
-            settings = count, labels_of, seed, max_iterations, average.options
             try:
-                passes.append(_condense_pass(full, *settings))
+                passes.append(
+                    _condense_pass(full, count, labels_of, seed, max_iterations, average.options)
+                )
             except InterruptionWarning:  # of `learn_signals`, which would go on
                 raise KeyboardInterrupt from None
             tick(parts[seed])
@@ -203,10 +204,20 @@ def _condense_pass(
         rows = np.concatenate([signals, between])
         goals = np.concatenate([targets, kernel(between, signals, **options) @ full.coefficients])
         importance = np.concatenate([weights, np.ones(len(first))])
-    search: dict[str, Any] = {"max_iterations": max_iterations, "tolerance": _TOLERANCE}
-    search |= {"penalty": penalty, "start": start, "random_state": seed}
-    search |= {"case_weights": importance} | options
-    whole, unit = rounded(learn_signals(kernel, rows, goals, count, **search).signals)
+    learned = learn_signals(
+        kernel,
+        rows,
+        goals,
+        count,
+        penalty=penalty,
+        start=start,
+        max_iterations=max_iterations,
+        tolerance=_TOLERANCE,
+        random_state=seed,
+        case_weights=importance,
+        **options,
+    )
+    whole, unit = rounded(learned.signals)
     S = restored(whole, unit)
     among_learned = kernel(S, **options)
     process = Process(among_learned, full.penalty, np.ones(count))

@@ -190,9 +190,18 @@ def fit_pass(
         novelties = variances / usual
         process = Process(K, penalty, weights)
     else:
-        settings: dict[str, Any] = {"intercept": True, "leave_one_out": True, "groups": groups}
-        settings |= options | {"case_weights": weights}
-        ridge = restricted_ridge(source, signals, Y, landmarks, penalties, **settings)
+        ridge = restricted_ridge(
+            source,
+            signals,
+            Y,
+            landmarks,
+            penalties,
+            intercept=True,
+            leave_one_out=True,
+            case_weights=weights,
+            groups=groups,
+            **options,
+        )
         residuals = cast(np.ndarray, ridge.errors if judged_by is None else judged_by)
         choice, error = least_error(residuals, cases.error_weights)
         penalty, rows = penalties[choice], cast(np.ndarray, ridge.rows)

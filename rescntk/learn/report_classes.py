@@ -76,10 +76,15 @@ def classes(
     sections = [Section("Summary", text, head, tuple(summary))]
     size = min(2.5 + 0.45 * len(classes), 9.0)
     figure, names = plots.figure((size + 1.0, size)), [shown_name(name) for name in classes]
-    style: Any = {"cmap": "Blues", "xticks_rotation": "vertical", "ax": figure.subplots()}
-    style["include_values"] = len(classes) <= _NUMBERED
     ConfusionMatrixDisplay.from_predictions(
-        y, labels, labels=classes, display_labels=names, **style
+        y,
+        labels,
+        labels=classes,
+        display_labels=names,
+        cmap="Blues",
+        xticks_rotation="vertical",
+        ax=figure.subplots(),
+        include_values=len(classes) <= _NUMBERED,
     )
     text = "Rows are true classes, columns are answers."
     sections.append(Section("Confusion", text, picture=picture_of(figure)))
