@@ -76,5 +76,7 @@ def test_transformers(rng):
     assert (matrix.fit_transform(X) == K).all()
     assert (matrix.transform(X[:3]) == kernel(X[:3], X)).all()
     for selection in ("pivoted", "uniform"):
-        F = LandmarkFeatures(kernel, 9, selection=selection).fit(X).transform(X)
+        features = LandmarkFeatures(kernel, 9, selection=selection).fit(X)
+        F = features.transform(X)
         np.testing.assert_allclose(F @ F.T, K, atol=1e-9)
+        assert (features.transform(features.signals_) == F[features.landmarks_]).all()

@@ -76,6 +76,14 @@ together, and show progress. Times are level within 3 % from 1 to 16 million; 40
 38 % more.
 """
 
+_FEW_PAIRS = {"float64": 2_000_000, "float32": 4_000_000}
+"""Pixel pairs times layers (or channels, if more) that the calling thread computes by itself.
+
+More leave other threads idle, and a call that is interrupted waits for them: 5 ms. Fewer pay for
+threads and their tasks, 1 to 2 ms. Two threads take 1.7 times as long as one for a third of these
+pairs, as long for these, and .8 times for twice as many (AMD EPYC, both precisions, GAP and trace).
+"""
+
 TASK_RESULTS = 400_000
 """Most pairs of cases times depths in a task, whose sums are held in four numbers a kernel.
 
@@ -151,10 +159,8 @@ class Plan:
         pairs = (rows if paired else rows.sum()) * offsets
         self.pixel_pairs = int(pairs.sum())
         threads = request.threads or numba.config.NUMBA_NUM_THREADS
-        # The calling thread computes a few ms of work, for which a call that is interrupted waits.
-        # Starting threads takes 0.3 ms, and 200 000 pairs of a layer take 0.6 ms.
-        most = TASK_PAIRS // (20 if threads > 1 or gradients else 2)
-        few = self.pixel_pairs * max(self.depth, n_channels) <= most
+        computed = self.pixel_pairs // (2 if self.symmetric else 1)
+        few = computed * max(self.depth, n_channels) <= _FEW_PAIRS[self.dtype.name]
         self.threads = parts or (1 if few else threads)
         self.workers = 0 if few else threads  # threads besides the caller's
 

@@ -36,7 +36,7 @@ def test_threads_follow_the_environment_and_the_caller():
         "rk.ResCGPK(1)(np.ones((1, 1, 1)))  # tries the engine\n"
         "pools = []; pool = n.ThreadPoolExecutor\n"
         "n.ThreadPoolExecutor = lambda k, **rest: pools.append(k) or pool(k, **rest)\n"
-        "X = np.ones((8, 1, 200)); k = rk.ResCGPK(2)\n"
+        "X = np.ones((8, 1, 400)); k = rk.ResCGPK(2)\n"
         "k(X); k(X, threads=5); k.diag(X, threads=2); k(X, threads=1); k(X[:, :, :9]); k(X)\n"
         "import numba; print(pools, numba.get_num_threads())"
     )
