@@ -3,10 +3,12 @@
 import os
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
-from harness import Row, make
+from harness import Row, fit_and_predict, make
 
 SETS = (
     "GunPoint",
@@ -200,13 +202,13 @@ def accuracy(method: str, name: str) -> list[Row]:
     """Return a row with the mean accuracy over the seeds, and the mean of the seconds."""
     X, y, Z, truth = signals(name)
     METHODS[method](0).fit(X, y).predict(Z)  # imported and compiled
-    accuracies, seconds = [], []
+    shares, all_seconds = [], []
     for seed in SEEDS.get(method, (0,)):
-        begin = time.perf_counter()
-        predicted = METHODS[method](seed).fit(X, y).predict(Z)
-        seconds.append(time.perf_counter() - begin)
-        accuracies.append(float(np.mean(predicted == truth)))
-    return [{"accuracy": float(np.mean(accuracies)), "seconds": float(np.mean(seconds))}]
+        make_one = partial(METHODS[method], seed)
+        _, predicted, seconds = fit_and_predict(make_one, X, y, Z, time.perf_counter)
+        shares.append(np.mean(predicted == truth))
+        all_seconds.append(seconds)
+    return [{"accuracy": float(np.mean(shares)), "seconds": float(np.mean(all_seconds))}]
 
 
 def noisy(method: str, name: str) -> list[Row]:
@@ -215,12 +217,12 @@ def noisy(method: str, name: str) -> list[Row]:
     Training signals have no noise. A channel's deviation is over all of them.
     """
     X, y, Z, truth = signals(name)
-    deviations, found = X.std(axis=(0, 2), keepdims=True), np.zeros(len(LEVELS))
+    deviations, shares = X.std(axis=(0, 2), keepdims=True), np.zeros(len(LEVELS))
     for seed in range(3):
         model = METHODS[method](seed).fit(X, y)
         noise = deviations * np.random.default_rng(seed).standard_normal(Z.shape)
-        found += [np.mean(model.predict(Z + level * noise) == truth) / 3 for level in LEVELS]
-    pairs = zip(LEVELS, found.tolist(), strict=True)
+        shares += [np.mean(model.predict(Z + level * noise) == truth) / 3 for level in LEVELS]
+    pairs = zip(LEVELS, shares.tolist(), strict=True)
     return [{"noise": level, "accuracy": share} for level, share in pairs]
 
 
@@ -241,11 +243,15 @@ def draw_signals(y: np.ndarray, size: int, draw: int) -> tuple[np.ndarray, np.nd
     return np.array(train), rng.permutation(rest)[:CURVE_TEST]
 
 
+def pooled(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return training and test signals together, and their labels or targets."""
+    X, y, Z, truth = signals(name)
+    return np.concatenate([X, Z]), np.concatenate([y, truth])
+
+
 def ceilings(name: str) -> dict[int, float]:
     """Return the share of test signals whose class was drawn, by size: nobody can be better."""
-    _, y, _, truth = signals(name)
-    y = np.concatenate([y, truth])
-    shares = {}
+    y, shares = pooled(name)[1], {}
     for size in CURVE_SIZES:
         drawn = [draw_signals(y, size, draw) for draw in range(CURVE_DRAWS)]
         shares[size] = float(np.mean([np.isin(y[test], y[train]).mean() for train, test in drawn]))
@@ -253,13 +259,10 @@ def ceilings(name: str) -> dict[int, float]:
 
 
 def curve(method: str, name: str) -> list[Row]:
-    X, y, Z, truth = signals(name)
-    X, y = np.concatenate([X, Z]), np.concatenate([y, truth])
-    rows = []
-    for size in CURVE_SIZES:
-        for number in range(CURVE_DRAWS):
-            train, test = draw_signals(y, size, number)
-            predicted = METHODS[method](number).fit(X[train], y[train]).predict(X[test])
-            share = float(np.mean(predicted == y[test]))
-            rows.append({"size": size, "draw": number, "accuracy": share})
+    (X, y), rows = pooled(name), []
+    for size, number in product(CURVE_SIZES, range(CURVE_DRAWS)):
+        train, test = draw_signals(y, size, number)
+        predicted = METHODS[method](number).fit(X[train], y[train]).predict(X[test])
+        share = float(np.mean(predicted == y[test]))
+        rows.append({"size": size, "draw": number, "accuracy": share})
     return rows
