@@ -64,9 +64,9 @@ def run(
     spent: Callable[[], float],
 ) -> list[Row]:
     """Measure new rows, then rows that failed, and return those that there was no time for."""
-    late, old = [], {row: r for row in rows for r in report["rows"] if row.of(r)}
+    late, old = [], gpu_report.by_row(report)
     new = [row for row in rows if row not in old]
-    for row in [*new, *(row for row in old if "error" in old[row])]:
+    for row in [*new, *(row for row in rows if "error" in old.get(row, ()))]:
         start = spent()
         alike = [r["wall"] for r in report["rows"] if (r["part"], r["who"]) == (row.part, row.who)]
         expected = 1.2 * max(alike, default=FIRST_SECONDS)
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         __doc__,
         arguments,
         limit={"type": float, "default": float("inf"), "help": "seconds, all in all"},
-        part={"action": "append", "choices": PARTS, "help": "only this (and this …)"},
+        part=harness.several(PARTS),
         jax_python={"default": sys.executable, "help": "a Python that has JAX"},
     )
     state = rk.engines.available()["cuda"]
