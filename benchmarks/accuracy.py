@@ -118,8 +118,8 @@ def measure(asked: Namespace, path: Path) -> None:
     for name, networks in NETWORKS.items():
         row = {dtype: searched(networks, dtype, *sizes) for dtype in ("float64", "float32")}
         report["networks"][name] = row
-        harness.save(path, report)
         harness.say(name, row)
+    harness.save(path, report)
 
 
 if __name__ == "__main__":

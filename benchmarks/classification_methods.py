@@ -101,8 +101,8 @@ def global_alignment(X: np.ndarray, Z: np.ndarray, scale: float) -> np.ndarray:
     """Return the normalized kernel of Cuturi (2011), its width in units of tslearn's rule."""
     points = np.random.default_rng(0).choice(Z.reshape(-1, Z.shape[2]), 1000)
     width = scale * np.median(make("scipy.spatial.distance.pdist", X=points)) * Z.shape[1] ** 0.5
-    K, *own = pairs(alignment_logarithm, lambda x: x / width, X, Z)
-    return np.exp(K - np.add.outer(*own) / 2)
+    K, *squares = pairs(alignment_logarithm, lambda x: x / width, X, Z)
+    return np.exp(K - np.add.outer(*squares) / 2)
 
 
 def alignment_logarithm(x: np.ndarray, z: np.ndarray) -> float:
@@ -135,8 +135,8 @@ def signature(X: np.ndarray, Z: np.ndarray, scale: float) -> np.ndarray:
         parts = np.ceil(np.linalg.norm(steps, axis=1) / COARSE).astype(int)
         return np.repeat(steps / parts[:, None], parts, axis=0)
 
-    K, *own = pairs(signature_kernel, path, X, Z)
-    return K / np.sqrt(np.multiply.outer(*own))
+    K, *squares = pairs(signature_kernel, path, X, Z)
+    return K / np.sqrt(np.multiply.outer(*squares))
 
 
 def signature_kernel(x: np.ndarray, z: np.ndarray) -> float:
@@ -157,10 +157,10 @@ def pairs(
     """Return a function, compiled, of all pairs of prepared signals, and of each with itself."""
     compiled = make("numba.njit", signature_or_function=function, cache=True)
     ready = [[prepare(x) for x in batch] for batch in (X, Z)]
-    K, own = np.empty((len(X), len(Z))), (np.array([compiled(x, x) for x in b]) for b in ready)
+    K, squares = np.empty((len(X), len(Z))), (np.array([compiled(x, x) for x in b]) for b in ready)
     for i, j in np.ndindex(K.shape):
         K[i, j] = K[j, i] if X is Z and j < i else compiled(ready[0][i], ready[1][j])
-    return K, *own
+    return K, *squares
 
 
 OURS, FAST = "rescntk", "rescntk, fast"
@@ -239,8 +239,8 @@ def draw_signals(y: np.ndarray, size: int, draw: int) -> tuple[np.ndarray, np.nd
         for queue in queues:
             if queue and len(train) < size:
                 train.append(queue.pop(0))
-    rest = np.setdiff1d(order, train)
-    return np.array(train), rng.permutation(rest)[:CURVE_TEST]
+    left = np.setdiff1d(order, train)
+    return np.array(train), rng.permutation(left)[:CURVE_TEST]
 
 
 def pooled(name: str) -> tuple[np.ndarray, np.ndarray]:

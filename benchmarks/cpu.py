@@ -43,14 +43,14 @@ Contestant = Callable[[Row], Row]  # answers a request as peers.py does
 
 def peers() -> dict[str, harness.Worker]:
     """Return the peer for each dtype. Its environment is made if it is not there."""
-    here = Path(__file__).parent
-    folder, python = here / ".peer", here / ".peer/bin/python"
+    scripts = Path(__file__).parent
+    folder, python = scripts / ".peer", scripts / ".peer/bin/python"
     if not (folder / "installed").exists():
         harness.say("making the peer's environment …")
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", *PEER], check=True)
         (folder / "installed").touch()
-    words = [python, here / "peers.py", "neural-tangents", "cpu"]
+    words = [python, scripts / "peers.py", "neural-tangents", "cpu"]
     environment = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
     return {dtype: harness.Worker(words, PEER_SECONDS, **environment) for dtype in DTYPES}
 
@@ -58,12 +58,12 @@ def peers() -> dict[str, harness.Worker]:
 def contestants(
     workers: dict[str, harness.Worker], engines: Sequence[str]
 ) -> dict[str, Contestant]:
-    found: dict[str, Contestant] = {
+    of_peers: dict[str, Contestant] = {
         f"peer {dtype}": partial(worker.ask, timeout=PEER_SECONDS)
         for dtype, worker in workers.items()
     }
     pairs = product(engines, DTYPES)
-    return found | {f"{e} {dtype}": partial(ours, e, trained=PARTS) for e, dtype in pairs}
+    return of_peers | {f"{e} {dtype}": partial(ours, e, trained=PARTS) for e, dtype in pairs}
 
 
 def ours(engine: str, r: Row, **trained: Any) -> Row:
@@ -87,15 +87,15 @@ def ask(who: Contestant, dtype: str, case: tuple, n: int, calls: int = 1, seed: 
 
 
 def best_batch(who: Contestant, dtype: str, case: tuple, batches: tuple[int, ...]) -> int:
-    found: dict[int, float] = {}
+    seconds: dict[int, float] = {}
     for n in batches:
-        if found and min(found.values()) * n**2 > LONGEST_CALL:
+        if seconds and min(seconds.values()) * n**2 > LONGEST_CALL:
             break
         try:
-            found[n] = min(ask(who, dtype, case, n, calls=2)["seconds"]) / n**2
+            seconds[n] = min(ask(who, dtype, case, n, calls=2)["seconds"]) / n**2
         except ChildProcessError:  # out of memory
             break
-    return min(found, key=found.__getitem__)
+    return min(seconds, key=seconds.__getitem__)
 
 
 def race(contestants: dict[str, Contestant], case: tuple, rounds: int) -> Row:
@@ -213,9 +213,9 @@ def gradient_run(who: str, dtype: str) -> Row:
         kernel.vjp(X[:1], Z[:1], weights[:1, :1], **options)  # compiles
     harness.forget_peak()
     before = harness.peak_megabytes()
-    found = calls[1]()
+    result = calls[1]()
     megabytes = harness.peak_megabytes() - before
-    gradient = found[1][0] if who == "jax" else found.X
+    gradient = result[1][0] if who == "jax" else result.X
     clocks = {k: partial(harness.processor_seconds, call) for k, call in enumerate(calls)}
     calls[0]()
     times = harness.interleaved(clocks, 3)

@@ -49,12 +49,12 @@ def judged(model: Any, Z: np.ndarray, truth: np.ndarray) -> Row:
     """Return the accuracy, with the weights of errors only in addition, and whether it warns."""
     from rescntk.learn import DriftWarning
 
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as warned_of:
         warnings.simplefilter("always")
         right = float(model.score(Z, truth))
     decisions = np.tensordot(model._average.weights, model._at(Z).decisions, 1)
     places = decisions.argmax(axis=1) if decisions.shape[1] > 1 else (decisions[:, 0] > 0) * 1
-    warned = any(issubclass(each.category, DriftWarning) for each in found)
+    warned = any(issubclass(each.category, DriftWarning) for each in warned_of)
     errors_only = float(np.mean(model.classes_[places] == truth))
     return {"accuracy": right, "errors only": errors_only, "warned": float(warned)}
 
@@ -69,8 +69,8 @@ def drift(quick: bool) -> Iterator[Row]:
         for k, plant in enumerate(simulated.PLANTS, 1)
     }
     problems |= {name: [signals(name)] for name in SETS}
-    names, methods = (("plant 1", SETS[0]), [FAST]) if quick else (problems, EFFORTS)
-    for name, method in itertools.product(names, methods):
+    names = ("plant 1", SETS[0]) if quick else problems
+    for name, method in itertools.product(names, EFFORTS):
         clean, moved = [], []
         for seed, problem in enumerate(problems[name]):
             model = fitted(method, *problem[:2])
@@ -125,9 +125,9 @@ def occlusion(quick: bool) -> Iterator[Row]:
         row |= {"right": float(np.mean(model.predict(Z) == truth))}
         whole = model.contributions(Z)[:, 0]
         for kind, parts in (("", whole - model.usual_contributions()[0]), ("whole: ", whole)):
-            place = np.abs(parts).argmax(axis=1) // width
+            window = np.abs(parts).argmax(axis=1) // width
             for label, k in (("costs most", 1), ("among three", 3)):
-                row[kind + label] = float(np.mean((order[:k] == place).any(axis=0)))
+                row[kind + label] = float(np.mean((order[:k] == window).any(axis=0)))
             sums = parts.reshape(len(Z), -1, width).sum(axis=2) * np.sign(decisions)[:, None]
             pairs = zip(sums, np.transpose(losses), strict=True)
             row[kind + "correlation"] = float(np.median([np.corrcoef(*p)[0, 1] for p in pairs]))

@@ -49,23 +49,23 @@ def cases() -> dict[str, Case]:
         "ResNet (Huang)": literature.huang_resnet(DEPTH, 0.5),
         "FFNet (Huang)": literature.huang_ffnet(DEPTH),
     }
-    found: dict[str, Case] = {name: (net, equal, HEADS, KINDS) for name, net in papers.items()}
-    found |= {name: (net, single, GAP, KINDS) for name, net in fully_connected.items()}
+    systems: dict[str, Case] = {name: (net, equal, HEADS, KINDS) for name, net in papers.items()}
+    systems |= {name: (net, single, GAP, KINDS) for name, net in fully_connected.items()}
     for skip, prefix in ((True, "skips"), (False, "no skips")):
         for activation in ("relu", "erf"):
             for q in (1, 3, 5):
                 network = rk.Network(DEPTH, q, skip=skip, activation=activation)
-                found[f"{prefix}, {activation}, q = {q}"] = network, equal, HEADS, KINDS
+                systems[f"{prefix}, {activation}, q = {q}"] = network, equal, HEADS, KINDS
         for frozen in (False, True):
             for part in PARTS:
                 trained = tuple(p for p in PARTS if (p == part) != frozen)
                 network = rk.Network(DEPTH, 3, skip=skip, trained=trained)
-                found[f"{prefix}, trained: {', '.join(trained)}"] = network, equal, GAP, NTK
+                systems[f"{prefix}, trained: {', '.join(trained)}"] = network, equal, GAP, NTK
     window = rk.Network(DEPTH, 3, outer_filter_size=7, input_filter_size=3, input_scale=0.7)
-    found["skips, input window 3, outer filter 7"] = window, equal, GAP, KINDS
+    systems["skips, input window 3, outer filter 7"] = window, equal, GAP, KINDS
     dilated = rk.Network(DEPTH, 3, dilation=(1, 2, 4))
-    found["skips, dilated, signals of 5, 3 and 8 pixels"] = dilated, (5, 3, 8), GAP, KINDS
-    return found
+    systems["skips, dilated, signals of 5, 3 and 8 pixels"] = dilated, (5, 3, 8), GAP, KINDS
+    return systems
 
 
 def measure(case: Case, seed: int, n: int) -> dict[str, Row]:
@@ -89,17 +89,19 @@ def measure(case: Case, seed: int, n: int) -> dict[str, Row]:
 def sample(case: Case, X: Any, key: Any, width: int, n: int) -> dict[Any, list[np.ndarray]]:
     """Return n kernels by head and kind; all of them share the weights below the readout."""
     network, lengths, heads, kinds = case
-    found: dict[Any, list[np.ndarray]] = {(h, k): [] for h in heads for k in kinds}
-    for own in jax.random.split(key, n):
-        trace = finite.init(own, network, CHANNELS, width, n_timepoints=lengths[0], dtype="float32")
+    kernels: dict[Any, list[np.ndarray]] = {(h, k): [] for h in heads for k in kinds}
+    for draw in jax.random.split(key, n):
+        trace = finite.init(
+            draw, network, CHANNELS, width, n_timepoints=lengths[0], dtype="float32"
+        )
         pixel = trace.replace(readout=finite.Layer(trace.readout.weights[0]), n_timepoints=None)
         for head in heads:
             params = trace if head == "trace" else pixel
             if "gpk" in kinds:
-                found[head, "gpk"].append(features_kernel(network, params, X, head))
+                kernels[head, "gpk"].append(features_kernel(network, params, X, head))
             if "ntk" in kinds:
-                found[head, "ntk"].append(finite.ntk(network, params, X, head=head))
-    return found
+                kernels[head, "ntk"].append(finite.ntk(network, params, X, head=head))
+    return kernels
 
 
 def result_of(table: finite.Concentration, n: int) -> Row:

@@ -74,18 +74,18 @@ def run(
         try:
             if expected > limit - start:
                 raise OutOfTime
-            found = measure(row, limit - start)
+            measured = measure(row, limit - start)
         except OutOfTime:
             print("  left for another run", flush=True)
             late.append(row)
             continue
         except Exception as error:
-            found = {"error": describe(error)}
+            measured = {"error": describe(error)}
         if row in old:
             report["rows"].remove(old[row])
-        report["rows"].append(row._asdict() | found | {"wall": spent() - start})
+        report["rows"].append(row._asdict() | measured | {"wall": spent() - start})
         keep()
-        print(f"  {found}", flush=True)
+        print(f"  {measured}", flush=True)
     return late
 
 
@@ -103,9 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     import cupy
 
     sizes, path = SMALL if options.quick else FULL, options.out / "gpu.json"
-    here = machine(cupy, sizes)
-    print(json.dumps(here), flush=True)
-    report = harness.begun(path, here, ("hardware", "engines_sha256", "sizes"))
+    this_machine = machine(cupy, sizes)
+    print(json.dumps(this_machine), flush=True)
+    report = harness.begun(path, this_machine, ("hardware", "engines_sha256", "sizes"))
     # -P: nothing here is to be taken for a module of JAX's.
     bench = Bench(cupy, sizes, [options.jax_python, "-P", str(HERE / "peers.py"), "jax", "gpu"])
 

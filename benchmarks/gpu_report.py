@@ -104,11 +104,11 @@ def by_row(report: dict[str, Any]) -> dict[Row, dict[str, Any]]:
 
 def verdicts(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return each bar, its value, and whether it is met: None for other sizes or another GPU."""
-    machine, known, judged = report["machine"], by_row(report), {}
+    machine, measured, judged = report["machine"], by_row(report), {}
     comparable = machine["sizes"] == "full" and HARDWARE in machine["hardware"]
 
     def look_up(row: Row, field: str) -> float:
-        return known.get(row, {}).get(field, math.nan)
+        return measured.get(row, {}).get(field, math.nan)
 
     for number, dtype in enumerate(DTYPES):
         layer, *grams = (row for row in plan(FULL) if (row.dtype, row.who) == (dtype, OURS))

@@ -145,8 +145,8 @@ def entry_costs(gram: Callable, batches: Sequence, rounds: int, head: str = "gap
     """Return nanoseconds of an entry, a pixel pair, in Grams of batches, (n_batches, rounds)."""
     sizes = [np.array([x[0].size for x in X]) for X in batches]
     pairs = [s.sum() ** 2 if head == "gap" else len(s) * s.sum() for s in sizes]
-    own = [(s ** (1 + (head == "gap"))).sum() for s in sizes]
-    entries = np.add(pairs, own)[:, None] / 2  # half of a symmetric Gram is computed
+    diagonal = [(s ** (1 + (head == "gap"))).sum() for s in sizes]
+    entries = np.add(pairs, diagonal)[:, None] / 2  # half of a symmetric Gram is computed
     gram = partial(gram, head=head)
     calls = {k: partial(processor_seconds, partial(gram, X)) for k, X in enumerate(batches)}
     return 1e9 * np.array([*interleaved(calls, rounds).values()]) / entries
@@ -198,12 +198,12 @@ class Worker:
             left = end - time.monotonic()
             if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
                 raise TimeoutError(f"no answer within {timeout:.0f} s")
-            some = self.process.stdout.read(2**16)
-            if not some:
+            part = self.process.stdout.read(2**16)
+            if not part:
                 self.errors.seek(0)
                 words = self.errors.read().decode(errors="replace").strip()[-500:]
                 raise RuntimeError(f"the worker ended with {self.process.wait()}: {words}")
-            line += some
+            line += part
         return json.loads(line)
 
     def ask(self, request: Row, timeout: float) -> Row:
@@ -247,11 +247,12 @@ def measure_parts(parts: Sequence[Callable[[bool], Iterable]]) -> tuple[Measure,
     def measure(asked: argparse.Namespace, path: Path) -> None:
         report = load(path, {"machines": {}})
         for part in asked.part or functions:
-            report["machines"][part], report[part] = machine(), []
+            rows = []
             for row in functions[part](asked.quick):
-                report[part].append(row)
-                save(path, report)
+                rows.append(row)
                 say(row)
+            report[part], report["machines"][part] = rows, machine()
+            save(path, report)  # never half of a part
         if lacking := set(functions) - set(report):
             sys.exit(f"{path} still lacks {', '.join(sorted(lacking))}: no page is written")
 

@@ -222,11 +222,11 @@ def picture(report: Row) -> Any:
     axes = drawn.subplots(2, 2, sharex=True, sharey=True)
     groups = pd.DataFrame(report["kernels"]).groupby(["kernel", "depth"])
     for ax, name in zip(axes.ravel(), FAMILIES, strict=True):
-        for place, depth in enumerate(DEPTHS):
+        for number, depth in enumerate(DEPTHS):
             if (name, depth) not in groups.groups:
                 continue
             rows = groups.get_group((name, depth))
-            points = rows["m"] * 1.04 ** (place - 1.5), rows["learned"], rows["deviation"]
+            points = rows["m"] * 1.04 ** (number - 1.5), rows["learned"], rows["deviation"]
             line = ax.errorbar(*points, marker="o", ms=3, capsize=2, label=f"{depth} layers")
             ax.axhline(rows["all"].iloc[0], color=line[0].get_color(), lw=0.8, ls=":")
         ax.set(title=name, xscale="log", xticks=SIZES, xticklabels=SIZES)

@@ -34,7 +34,7 @@ def tables(name: str) -> list[Table]:
     text = (ROOT / f"benchmarks/results/{name}.md").read_text("utf-8")
     blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.M)
     lines = [block.splitlines() for block in blocks]
-    return [Table(cells(first), [cells(line) for line in rest[1:]]) for first, *rest in lines]
+    return [Table(cells(first), [cells(line) for line in body[1:]]) for first, *body in lines]
 
 
 def values(name: str, column: str, *words: str) -> list[float]:
@@ -42,15 +42,15 @@ def values(name: str, column: str, *words: str) -> list[float]:
 
     Percents are shares of 1.
     """
-    found = []
+    numbers = []
     for header, rows in tables(name):
         for row in rows if column in header else ():
             if {*words} <= {*header, *row}:
                 text = row[header.index(column)]
                 number = float(re.search(r"-?\d+(\.\d+)?(e[-+]\d+)?", text)[0])
-                found.append(number / 100 if text.endswith("%") else number)
-    assert found, (name, column, words)
-    return found
+                numbers.append(number / 100 if text.endswith("%") else number)
+    assert numbers, (name, column, words)
+    return numbers
 
 
 def value(name: str, column: str, *words: str) -> float:
@@ -59,7 +59,7 @@ def value(name: str, column: str, *words: str) -> float:
     return number
 
 
-def told(name: str, pattern: str) -> float:
+def stated(name: str, pattern: str) -> float:
     """Return a number that a page of results has outside of tables: the group of a pattern."""
     return float(re.search(pattern, (ROOT / f"benchmarks/results/{name}.md").read_text("utf-8"))[1])
 
@@ -137,7 +137,7 @@ def sentences() -> dict[str, dict[str, list[float]]]:
         },
         "docs/guide/comparison.md": {
             "the default takes {:.0f} s of processor time, `effort=\"fast\"` {:.0f} s": [
-                told("ucr", rf"Processor seconds of all fits and predictions: {words}")
+                stated("ucr", rf"Processor seconds of all fits and predictions: {words}")
                 for words in (r"(\d+)", r"\d+, and (\d+)")
             ],
             "fitting and predicting all eight sets takes {:.0f} s, and {:.0f} s with "
@@ -166,7 +166,7 @@ def sentences() -> dict[str, dict[str, list[float]]]:
         },
         "docs/guide/drift.md": {
             "worst of these draws of a plant has an accuracy of {:.3f}": [
-                told("estimators", r"worst draw of a plant has ([\d.]+)\. A"),
+                stated("estimators", r"worst draw of a plant has ([\d.]+)\. A"),
             ],
             "is right on {:.0f} % of the signals, and MiniRocket on {:.0f} %": [
                 100 * noisy(0.1)[1], 100 * noisy(0.1)[2],
@@ -186,8 +186,8 @@ def sentences() -> dict[str, dict[str, list[float]]]:
             "lower limit is {:.1f}. At four times the signals they contain {:.0f} %, and the "
             "ends differ by a factor of {:.1f}": [
                 inside("**all eight**"), min(map(inside, eight)), max(map(inside, eight)),
-                told("forecast", r"was wrong: ([\d.]+)"),
-                inside("**all eight**", -1), told("forecast", r"and ([\d.]+) at 4 times"),
+                stated("forecast", r"was wrong: ([\d.]+)"),
+                inside("**all eight**", -1), stated("forecast", r"and ([\d.]+) at 4 times"),
             ],
             "the only set for regressors, has {:.0f} % and {:.0f} %": [
                 inside("Tecator, 1 − R²"), inside("Tecator, 1 − R²", -1),
@@ -201,14 +201,14 @@ def sentences() -> dict[str, dict[str, list[float]]]:
             "4 chosen signals are right for {:.0f} % of the test signals, 4 learned signals "
             "for {:.0f} %, all 67 for {:.0f} %. On JapaneseVowels 9 chosen signals are right "
             "for {:.0f} %, 9 learned signals for {:.0f} %, all 270 for {:.0f} %": [
-                100 * value("learned_signals", way, *row)
+                100 * value("learned_signals", kind, *row)
                 for row in (("ItalyPowerDemand", "4"), ("JapaneseVowels", "9"))
-                for way in ("chosen", "learned", "all")
+                for kind in ("chosen", "learned", "all")
             ],
             "10 learned images are right for {:.0f} % of the other 797, 10 chosen ones for "
             "{:.0f} %, all 1000 for {:.0f} %": [
-                100 * value("learned_signals", way, "digits", "10")
-                for way in ("learned", "chosen", "all")
+                100 * value("learned_signals", kind, "digits", "10")
+                for kind in ("learned", "chosen", "all")
             ],
             "100 learned landmarks take {:.0f} processor seconds and reach "
             "{:.1f} %, 300 chosen ones take {:.1f} and reach {:.1f} %, all 1000 take {:.1f} "
@@ -310,12 +310,12 @@ def sentences() -> dict[str, dict[str, list[float]]]:
             "ten cores {:.1f} hours": [hours(1e12 / 2) / 1000, hours(500e6) / 10],
             "two workers took {:.1f} % more processor time than `rescntk.gram` in memory, each "
             "with {:.0f} MB more than at rest. One process took {:.1f} % less": [
-                told("scale", rf"5000 signals: .*? {words}")
+                stated("scale", rf"5000 signals: .*? {words}")
                 for words in (r"\+([\d.]+) % on 2", r"with (\d+) MB", r"-([\d.]+) % stored")
             ],
             "in {:.0f} iterations with 500 landmarks as preconditioner, and in {:.0f} without": [
-                told("scale", r"10000 equations.*: (\d+) iterations"),
-                told("scale", r"10000 equations.*, (\d+) without"),
+                stated("scale", r"10000 equations.*: (\d+) iterations"),
+                stated("scale", r"10000 equations.*, (\d+) without"),
             ],
         },
     }  # fmt: skip
@@ -332,12 +332,12 @@ def pattern(sentence: str) -> re.Pattern[str]:
 def updated(page: str, text: str) -> str:
     """Return a page's text with today's numbers; a sentence that it lacks is an error."""
     for sentence, numbers in sentences().get(page, {}).items():
-        found = list(pattern(sentence).finditer(text))
-        assert len(found) == 1, f"{page} has {len(found)} times: {sentence}"
-        parts = list(found[0].groups())
+        matches = list(pattern(sentence).finditer(text))
+        assert len(matches) == 1, f"{page} has {len(matches)} times: {sentence}"
+        parts = list(matches[0].groups())
         fields = re.findall(r"\{.*?\}", sentence)
         parts[1::2] = [f.format(n) for f, n in zip(fields, numbers, strict=True)]
-        text = text[: found[0].start()] + "".join(parts) + text[found[0].end() :]
+        text = text[: matches[0].start()] + "".join(parts) + text[matches[0].end() :]
     return re.sub(r"(?:^\|.*\n)+", lambda block: _rows(block[0]), text, flags=re.M)
 
 
@@ -346,12 +346,12 @@ def _rows(block: str) -> str:
     first, rule, *lines = block.splitlines()
     header = cells(first)
     keys = [k for k, name in enumerate(header) if k == 0 or name in KEYS]
-    known: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    by_keys: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for path in (ROOT / "benchmarks/results").glob("*.md"):
         for row in (r for table in tables(path.stem) if table.header == header for r in table.rows):
-            known.setdefault(tuple(row[k] for k in keys), []).append(row)
-    if known:
-        wanted = [known[tuple(cells(line)[k] for k in keys)] for line in lines]
+            by_keys.setdefault(tuple(row[k] for k in keys), []).append(row)
+    if by_keys:
+        wanted = [by_keys[tuple(cells(line)[k] for k in keys)] for line in lines]
         assert all(len(rows) == 1 for rows in wanted), f"rows that {header} does not tell apart"
         lines = [f"| {' | '.join(row)} |" for (row,) in wanted]
     return "\n".join([first, rule, *lines]) + "\n"

@@ -32,22 +32,22 @@ CLASSIFIER += [(5000, 500), (10_000, 500)]
 
 def plan() -> list[Row]:
     """Return the measurements, from few signals to many."""
-    found: list[Row] = []
+    specs: list[Row] = []
     for n in LADDER:
         sizes = {"n": n, "n_test": TESTED}
         if n <= MINIROCKET:
-            found.append({"part": "minirocket", **sizes})
+            specs.append({"part": "minirocket", **sizes})
         sizes["kernel"], rank = KERNEL, min(LANDMARKS, n // 2)
-        found.append({"part": "landmarks", **sizes, "rank": rank})
+        specs.append({"part": "landmarks", **sizes, "rank": rank})
         if n <= FULL:
-            found.append({"part": "full", **sizes})
+            specs.append({"part": "full", **sizes})
     for n in (2000, 10_000):
         sizes = {"rank": LANDMARKS, "every": 4, "ridge": 1e-3, "block": 1024, "most": 300}
-        found.append({"part": "conjugate_gradients", "kernel": SHORT_KERNEL, "n": n, **sizes})
+        specs.append({"part": "conjugate_gradients", "kernel": SHORT_KERNEL, "n": n, **sizes})
     for n in (1000, 5000):
         sizes = {"d": 100, "depth": 1, "workers": 2, "block": 512}
-        found.append({"part": "overhead", "n": n, **sizes})
-    return sorted(found, key=lambda spec: spec["n"])
+        specs.append({"part": "overhead", "n": n, **sizes})
+    return sorted(specs, key=lambda spec: spec["n"])
 
 
 def quick_plan() -> list[Row]:

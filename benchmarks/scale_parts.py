@@ -169,13 +169,13 @@ def overhead(n: int, d: int, depth: int, workers: int, block: int) -> Row:
         store = partial(stored.gram, network=network, X=X, block=block)
         _, on_workers = timed(lambda: store(f"{folder}/W.zarr", client=client), clock)
         after = client.run(peak_megabytes)
-        _, here = timed(lambda: store(f"{folder}/H.zarr"), clock)
+        _, in_process = timed(lambda: store(f"{folder}/H.zarr"), clock)
         _, in_memory = timed(lambda: rk.gram(network, X, **DTYPE), clock)
     return {
         "seconds_in_memory": in_memory,
-        "seconds_stored_here": here,
+        "seconds_stored_here": in_process,
         "seconds_on_workers": on_workers,
-        "overhead_here": here / in_memory - 1,
+        "overhead_here": in_process / in_memory - 1,
         "overhead_on_workers": on_workers / in_memory - 1,
         "megabytes_of_workers": max(after.values()),
         "megabytes_of_workers_before": max(before.values()),

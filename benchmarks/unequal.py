@@ -70,12 +70,12 @@ def accuracies_of(name: str) -> list[Row]:
     """Return the accuracy of each method on a set: of ours in each version of the signals."""
     from aeon.datasets import load_classification
 
-    own = [load_classification(name, split=s, load_equal_length=False) for s in ("train", "test")]
+    parts = [load_classification(name, split=s, load_equal_length=False) for s in ("train", "test")]
     length = RESAMPLED[name]
-    resampled = [(np.stack([resample(x, length, axis=1) for x in X]), y) for X, y in own]
+    resampled = [(np.stack([resample(x, length, axis=1) for x in X]), y) for X, y in parts]
     X, y, Z, labels = signals(name)
     versions = {
-        "own lengths": own,
+        "own lengths": parts,
         "padded (aeon)": [(X, y), (Z, labels)],
         f"resampled to {length}": resampled,
     }
@@ -83,11 +83,11 @@ def accuracies_of(name: str) -> list[Row]:
     cases = [(f"rescntk, {version}", ours(), splits) for version, splits in versions.items()]
     aeon = "aeon.classification"
     cases += [
-        ("1-NN DTW", make(NEIGHBOUR, distance="dtw"), own),
-        ("RDST", make(f"{aeon}.shapelet_based.RDSTClassifier", random_state=0), own),
-        ("Catch22", make(f"{aeon}.feature_based.Catch22Classifier", random_state=0), own),
+        ("1-NN DTW", make(NEIGHBOUR, distance="dtw"), parts),
+        ("RDST", make(f"{aeon}.shapelet_based.RDSTClassifier", random_state=0), parts),
+        ("Catch22", make(f"{aeon}.feature_based.Catch22Classifier", random_state=0), parts),
     ]
-    ours().fit(own[0][0][::3], own[0][1][::3])  # loaded before any time is taken
+    ours().fit(parts[0][0][::3], parts[0][1][::3])  # loaded before any time is taken
     rows = []
     for method, model, ((X, y), (Z, labels)) in cases:
         _, predicted, seconds = harness.fit_and_predict(lambda model=model: model, X, y, Z)

@@ -35,12 +35,12 @@ def plaid(seed: int) -> tuple[Any, ...]:
     from rescntk import datasets
 
     folder = harness.package_folder("sktime") / "datasets/data/PLAID"
-    found: list[Any] = []
+    parts: list[Any] = []
     for split in ("TRAIN", "TEST"):
         X, y = datasets.read_labelled(folder / f"PLAID_{split}.ts")
         chosen = np.random.default_rng(seed).permutation(len(X))[:PART]
-        found += [[X[k] for k in chosen], np.asarray(y)[chosen]]
-    return tuple(found)
+        parts += [[X[k] for k in chosen], np.asarray(y)[chosen]]
+    return tuple(parts)
 
 
 def archive(name: str) -> tuple[Any, ...]:
