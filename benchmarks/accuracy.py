@@ -7,6 +7,8 @@ two signals at random, and keeps the change where the error has grown.
 """
 
 import sys
+from argparse import Namespace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,22 +36,18 @@ def network(q: int, alpha: float = 1.0, **fields: Any) -> rk.Network:
     return rk.Network(DEPTH, q, alpha=alpha, readout_scale=scale, **fields)
 
 
+def leaky(slope: float) -> list[rk.Network]:
+    fields: dict[str, Any] = {"negative_slope": slope, "c_v": 2 / (1 + slope**2)}
+    plain = network(5, skip=False, outer_filter_size=1, **fields)
+    return [network(3, **fields), network(3, 8, **fields), plain]
+
+
 NETWORKS = {
     "ReLU": [network(3), network(1, 0.05), network(3, 57), network(7, skip=False)],
     "ReLU, only the input trained": [
         network(q, a, trained=("input",)) for q, a in ((3, 1), (1, 57))
     ],
-    **{
-        f"leaky ReLU, slope {s}": [
-            network(q, alpha, negative_slope=s, c_v=2 / (1 + s**2), **fields)
-            for q, alpha, fields in (
-                (3, 1, {}),
-                (3, 8, {}),
-                (5, 1, {"skip": False, "outer_filter_size": 1}),
-            )
-        ]
-        for s in (0.5, 0.9, 0.99)
-    },
+    **{f"leaky ReLU, slope {slope}": leaky(slope) for slope in (0.5, 0.9, 0.99)},
 }
 
 
@@ -73,29 +71,23 @@ def search(net: rk.Network, family: str, dtype: str, seed: int, steps: int) -> l
     rng = np.random.default_rng(seed)
     X = getattr(difficult_signals, family)(CHANNELS, PIXELS, rng)
     X = X[rng.choice(len(X), 2, replace=False)].astype(dtype)
-    found = [error(net, X, dtype)]
+    errors = [error(net, X, dtype)]
     for _ in range(steps):
         change = 10.0 ** rng.uniform(-17, 0) * rng.standard_normal(X.shape)
         new = (X * (1 + change)).astype(dtype)
         reached = error(net, new, dtype)
-        if reached > found[-1]:
+        if reached > errors[-1]:
             X = new
-        found.append(max(reached, found[-1]))
-    return found
+        errors.append(max(reached, errors[-1]))
+    return errors
 
 
-def measure(networks: list[rk.Network], starts: int, steps: int) -> Row:
-    found: Row = {}
-    for dtype in ("float64", "float32"):
-        runs = [
-            search(net, family, dtype, seed, steps)
-            for net in networks
-            for family in FAMILIES
-            for seed in range(starts)
-        ]
-        first, last = np.array(runs)[:, [0, -1]].T
-        found[dtype] = {"median": float(np.median(first)), "largest": float(last.max())}
-    return found
+def searched(networks: list[rk.Network], dtype: str, starts: int, steps: int) -> Row:
+    """Return the median error of pairs of signals, and the largest after all searches."""
+    cases = product(networks, FAMILIES, range(starts))
+    runs = [search(net, family, dtype, seed, steps) for net, family, seed in cases]
+    first, last = np.array(runs)[:, [0, -1]].T
+    return {"median": float(np.median(first)), "largest": float(last.max())}
 
 
 def table(report: Row) -> str:
@@ -120,16 +112,15 @@ def table(report: Row) -> str:
     )  # fmt: skip
 
 
-def main() -> None:
-    options = harness.options(__doc__)
-    starts, steps = (1, 1) if options.quick else (STARTS, STEPS)
+def measure(asked: Namespace, path: Path) -> None:
+    sizes = (1, 1) if asked.quick else (STARTS, STEPS)
     report: Row = {"machine": harness.machine(), "networks": {}}
     for name, networks in NETWORKS.items():
-        report["networks"][name] = measure(networks, starts, steps)
-        harness.say(name, report["networks"][name])
-    harness.save(options.out / "accuracy.json", report)
-    harness.publish(options.out / "accuracy.md", table(report))
+        row = {dtype: searched(networks, dtype, *sizes) for dtype in ("float64", "float32")}
+        report["networks"][name] = row
+        harness.say(name, row)
+    harness.save(path, report)
 
 
 if __name__ == "__main__":
-    main()
+    harness.script(__doc__, "accuracy.json", measure, table)

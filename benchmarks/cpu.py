@@ -1,6 +1,6 @@
 """Engines for the CPU against neural-tangents, side by side in one run on the same inputs.
 
-    python benchmarks/cpu.py [--quick] [--part races|costs|real|gradients]
+    python benchmarks/cpu.py [--quick] [--part races|limits|sweeps|real|gradients]
 
 The peer lives in an environment of its own, which the script makes: neural-tangents does not run
 on later versions of JAX. For each case every contestant first looks for the batch at which it is
@@ -10,7 +10,7 @@ fastest per pair. Then all contestants take turns, and medians over the turns ar
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -20,6 +20,7 @@ import harness
 import limit
 import numba
 import numpy as np
+import pandas as pd
 from harness import Row
 from peers import plain_jax, signals
 
@@ -42,14 +43,14 @@ Contestant = Callable[[Row], Row]  # answers a request as peers.py does
 
 def peers() -> dict[str, harness.Worker]:
     """Return the peer for each dtype. Its environment is made if it is not there."""
-    here = Path(__file__).parent
-    folder, python = here / ".peer", here / ".peer/bin/python"
+    scripts = Path(__file__).parent
+    folder, python = scripts / ".peer", scripts / ".peer/bin/python"
     if not (folder / "installed").exists():
         harness.say("making the peer's environment …")
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", *PEER], check=True)
         (folder / "installed").touch()
-    words = [python, here / "peers.py", "neural-tangents", "cpu"]
+    words = [python, scripts / "peers.py", "neural-tangents", "cpu"]
     environment = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
     return {dtype: harness.Worker(words, PEER_SECONDS, **environment) for dtype in DTYPES}
 
@@ -57,12 +58,12 @@ def peers() -> dict[str, harness.Worker]:
 def contestants(
     workers: dict[str, harness.Worker], engines: Sequence[str]
 ) -> dict[str, Contestant]:
-    found: dict[str, Contestant] = {
+    of_peers: dict[str, Contestant] = {
         f"peer {dtype}": partial(worker.ask, timeout=PEER_SECONDS)
         for dtype, worker in workers.items()
     }
     pairs = product(engines, DTYPES)
-    return found | {f"{e} {dtype}": partial(ours, e, trained=PARTS) for e, dtype in pairs}
+    return of_peers | {f"{e} {dtype}": partial(ours, e, trained=PARTS) for e, dtype in pairs}
 
 
 def ours(engine: str, r: Row, **trained: Any) -> Row:
@@ -86,15 +87,15 @@ def ask(who: Contestant, dtype: str, case: tuple, n: int, calls: int = 1, seed: 
 
 
 def best_batch(who: Contestant, dtype: str, case: tuple, batches: tuple[int, ...]) -> int:
-    found: dict[int, float] = {}
+    seconds: dict[int, float] = {}
     for n in batches:
-        if found and min(found.values()) * n**2 > LONGEST_CALL:
+        if seconds and min(seconds.values()) * n**2 > LONGEST_CALL:
             break
         try:
-            found[n] = min(ask(who, dtype, case, n, calls=2)["seconds"]) / n**2
+            seconds[n] = min(ask(who, dtype, case, n, calls=2)["seconds"]) / n**2
         except ChildProcessError:  # out of memory
             break
-    return min(found, key=found.__getitem__)
+    return min(seconds, key=seconds.__getitem__)
 
 
 def race(contestants: dict[str, Contestant], case: tuple, rounds: int) -> Row:
@@ -146,36 +147,35 @@ def nanoseconds(dtype: str, **sizes: Any) -> float:
     return 1e9 * min(ours("numba", s | request)["seconds"]) / entries
 
 
-def costs(quick: bool) -> Row:
-    """Return costs of an entry beside the limit, medians of 7 rounds, and the sweeps."""
-    report: Row = {"limits": [], "sweeps": []}
+def limits(quick: bool) -> Iterator[Row]:
+    """Yield costs of an entry beside the limit, medians of 7 rounds."""
     for dtype, (head, n) in product(DTYPES, (("gap", 40), ("trace", 512))):
         spent = partial(nanoseconds, dtype, head=head, n=n)
         least = partial(limit.nanoseconds, dtype, numba.config.NUMBA_NUM_THREADS)
-        ns = harness.interleaved({"spent": spent, "least": least}, 1 if quick else 7)
-        times, medians = harness.median_ratio(*ns.values()), map(np.median, ns.values())
-        row = zip(("ns", "limit", "times the limit"), (*medians, times), strict=True)
-        report["limits"].append(
-            {"dtype": dtype, "head": head} | {name: f"{value:.2f}" for name, value in row}
-        )
+        ns = harness.interleaved({"ns": spent, "limit": least}, 1 if quick else 7)
+        row = {name: f"{np.median(values):.2f}" for name, values in ns.items()}
+        times = f"{harness.median_ratio(*ns.values()):.2f}"
+        yield {"dtype": dtype, "head": head, **row, "times the limit": times}
+
+
+def sweeps(quick: bool) -> Iterator[Row]:
+    """Yield costs of an entry at any size."""
     for dtype, (name, sizes) in product(DTYPES, SWEEPS.items()):
         for size in sizes[:2] if quick else sizes:
             row = {"dtype": dtype, "sweep": name, **(BASE | size)}
-            report["sweeps"].append(row | {"ns": nanoseconds(dtype, **size)})
-    return report
+            yield row | {"ns": nanoseconds(dtype, **size)}
 
 
-def real(quick: bool) -> list[Row]:
-    """Return costs of an entry of real signals, raw, in entries of random ones of their shape."""
-    X, rows = load_labelled("GunPoint")[0], []
+def real(quick: bool) -> Iterator[Row]:
+    """Yield costs of an entry of real signals, raw, in entries of random ones of their shape."""
+    X = load_labelled("GunPoint")[0]
     random = np.random.default_rng(0).standard_normal(X.shape)
     networks = [(1, 0.0), (9, 0.0), *((3, bias) for bias in (0.0, 1e-6, 0.01, 1.0, 1e3))]
     for dtype, (q, bias) in product(DTYPES, networks):
         gram = partial(rk.gram, rk.Network(DEPTH, q, bias=bias), dtype=dtype, threads=1)
         ns = harness.entry_costs(gram, (X, random), 1 if quick else 7)
         ratio = f"{harness.median_ratio(*ns):.2f}"
-        rows.append({"dtype": dtype, "q": q, "bias": f"{bias:g}", "ratio": ratio})
-    return rows
+        yield {"dtype": dtype, "q": q, "bias": f"{bias:g}", "ratio": ratio}
 
 
 # -- gradients: against automatic differentiation of the formula in JAX
@@ -213,9 +213,9 @@ def gradient_run(who: str, dtype: str) -> Row:
         kernel.vjp(X[:1], Z[:1], weights[:1, :1], **options)  # compiles
     harness.forget_peak()
     before = harness.peak_megabytes()
-    found = calls[1]()
+    result = calls[1]()
     megabytes = harness.peak_megabytes() - before
-    gradient = found[1][0] if who == "jax" else found.X
+    gradient = result[1][0] if who == "jax" else result.X
     clocks = {k: partial(harness.processor_seconds, call) for k, call in enumerate(calls)}
     calls[0]()
     times = harness.interleaved(clocks, 3)
@@ -224,32 +224,23 @@ def gradient_run(who: str, dtype: str) -> Row:
     return {"value": of_value, "both": of_both, "MB": megabytes, "corner": corner}
 
 
-def gradients(quick: bool) -> list[Row]:
-    """Return medians over rounds in which the contestants take turns, each in a new process."""
-    rows = []
+def gradients(quick: bool) -> Iterator[Row]:
+    """Yield medians over rounds in which the contestants take turns, each in a new process."""
     for dtype in DTYPES:
-        runs = {
-            who: partial(harness.apart, gradient_run, {"who": who, "dtype": dtype})
-            for who in ("numba", "jax")
-        }
-        found = harness.interleaved(runs, 1 if quick else 3)
-        first = np.array(found["jax"][0]["corner"])
-        for who, rounds in found.items():
-            value, both, megabytes = (
-                float(np.median([run[name] for run in rounds])) for name in ("value", "both", "MB")
-            )
-            times = harness.median_ratio(
-                [run["both"] for run in found["jax"]], [run["both"] for run in rounds]
-            )
-            difference = np.abs(np.subtract(rounds[0]["corner"], first)).max() / np.abs(first).max()
-            rows.append({
+        calls = {who: partial(harness.apart, gradient_run, who, dtype) for who in ("numba", "jax")}
+        runs = harness.interleaved(calls, 1 if quick else 3)
+        tables = {who: pd.DataFrame(rounds) for who, rounds in runs.items()}
+        expected = np.array(runs["jax"][0]["corner"])
+        for who, rounds in tables.items():
+            value, both, megabytes = rounds[["value", "both", "MB"]].median()
+            times = (tables["jax"]["both"] / rounds["both"]).median()
+            difference = np.abs(rounds["corner"][0] - expected).max() / np.abs(expected).max()
+            yield {
                 "dtype": dtype, "": who, "value, ms": f"{1e3 * value:.4g}",
                 "with gradient, ms": f"{1e3 * both:.4g}", "of the value": f"{both / value:.2f}",
                 "JAX takes": f"{times:.1f}", "MB": f"{megabytes:.0f}",
                 "difference": f"{difference:.0e}",
-            })  # fmt: skip
-            harness.say(rows[-1])
-    return rows
+            }  # fmt: skip
 
 
 HEADS = {"gap": "-", "trace": "--"}  # and how lines look
@@ -260,7 +251,7 @@ def draw(report: Row) -> Any:
     from rescntk import plots
     from rescntk.plots import style
 
-    figure, costs = plots.figure((9.0, 6.8)), report["costs"]
+    figure = plots.figure((9.0, 6.8))
     axes = figure.subplots(2, 2, sharey=True)
     names = {"d": "length d", "n": "signals n", "depth": "depth", "filter_size": "filter size q"}
     for ax, (sweep, label) in zip(axes.flat, names.items(), strict=True):
@@ -268,14 +259,14 @@ def draw(report: Row) -> Any:
         for (dtype, colour, marker, _), (head, line) in product(colours, HEADS.items()):
             points = [
                 (p[sweep], p["ns"])
-                for p in costs["sweeps"]
+                for p in report["sweeps"]
                 if (p["dtype"], p["sweep"], p["head"]) == (dtype, sweep, head)
             ]
             if points:
                 ax.plot(*zip(*points, strict=True), line, color=colour, marker=marker,
                         markersize=4, label=f"{head}, {dtype}")  # fmt: skip
         for dtype, colour, *_ in colours:
-            ns = next(float(row["limit"]) for row in costs["limits"] if row["dtype"] == dtype)
+            ns = next(float(row["limit"]) for row in report["limits"] if row["dtype"] == dtype)
             ax.axhline(ns, linestyle=":", color=colour, label=f"limit, {dtype}")
         ax.set(xscale="log", yscale="log", xlabel=label)
         ax.xaxis.set(major_formatter="{x:g}", minor_formatter="")
@@ -286,7 +277,7 @@ def draw(report: Row) -> Any:
     handles = axes[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=4, fontsize="small", frameon=False)
     base = ", ".join(f"{key} = {value}" for key, value in BASE.items() if key != "head")
-    cores = report["machines"]["costs"]["cores"]
+    cores = report["machines"]["sweeps"]["cores"]
     title = f"Time of a pixel pair and layer: GPK and NTK in one call, {cores} cores"
     figure.suptitle(f"{title}\nWhere the axis does not say otherwise, {base}", fontsize="medium")
     return figure
@@ -316,19 +307,19 @@ def race_table(races: Sequence[Row], engines: Sequence[str]) -> list[str]:
 
 
 def table(report: Row) -> str:
-    m, of_costs = (report["machines"][part] for part in ("races", "costs"))
+    m, of_costs = (report["machines"][part] for part in ("races", "limits"))
     engines = dict.fromkeys(who.split()[0] for who in report["races"][0]["batch"])
     return harness.page(
         "# Speed on the CPU against neural-tangents",
         f"GPK and NTK of a ResNet, depth {DEPTH}, {CHANNELS} channels, per pair of `gram(X, Z)`. "
-        f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}; "
+        f"{harness.described(m)}; "
         f"neural-tangents 0.6.5 on JAX 0.4.35. Medians of {ROUNDS} interleaved rounds, each at "
         "its best batch.",
         "Columns: microseconds; gain: how many times faster than the baseline's better time.",
         race_table(report["races"], [name for name in engines if name != "peer"]),
         f"{of_costs['processor']}, {of_costs['cores']} cores. Nanoseconds per pixel pair and "
         "layer of numba, all threads together, d = 100, q = 3; the picture has other sizes:",
-        harness.rows_table(report["costs"]["limits"], left=(0, 1)),
+        harness.rows_table(report["limits"], left=(0, 1)),
         "Entries of the 50 training signals of GunPoint, raw, in entries of random signals of "
         f"their shape, with the same bias; GAP, depth {DEPTH}, one thread, processor time:",
         harness.rows_table(report["real"], left=(0,)),
@@ -340,19 +331,13 @@ def table(report: Row) -> str:
     )
 
 
-def races(quick: bool) -> list[Row]:
+def races(quick: bool) -> Iterator[Row]:
     engines = [name for name, state in rk.engines.available().items() if state is True]
-    all_of_them, rows = contestants(peers(), engines), []
+    all_of_them = contestants(peers(), engines)
     for case in CASES[:1] if quick else CASES:
-        rows.append(race(all_of_them, case, 2 if quick else ROUNDS))
-        harness.say(rows[-1])
-    return rows
-
-
-def main() -> None:
-    path, report = harness.measured(__doc__, "cpu.json", races, costs, real, gradients)
-    harness.publish(path, table(report), draw(report))
+        yield race(all_of_them, case, 2 if quick else ROUNDS)
 
 
 if __name__ == "__main__":
-    main()
+    measure, option = harness.measure_parts((races, limits, sweeps, real, gradients))
+    harness.script(__doc__, "cpu.json", measure, table, draw, **option)

@@ -11,13 +11,15 @@ one signal. All take half an hour of a core.
 
 import itertools
 import os
-import time
+import pickle
 import warnings
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import harness
 import numpy as np
+import pandas as pd
 import simulated
 from classification_methods import FAST, OUR_CLASSIFIER, OURS, SETS, signals
 from harness import Row
@@ -47,18 +49,18 @@ def judged(model: Any, Z: np.ndarray, truth: np.ndarray) -> Row:
     """Return the accuracy, with the weights of errors only in addition, and whether it warns."""
     from rescntk.learn import DriftWarning
 
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as warned_of:
         warnings.simplefilter("always")
         right = float(model.score(Z, truth))
     decisions = np.tensordot(model._average.weights, model._at(Z).decisions, 1)
     places = decisions.argmax(axis=1) if decisions.shape[1] > 1 else (decisions[:, 0] > 0) * 1
-    warned = any(issubclass(each.category, DriftWarning) for each in found)
+    warned = any(issubclass(each.category, DriftWarning) for each in warned_of)
     errors_only = float(np.mean(model.classes_[places] == truth))
     return {"accuracy": right, "errors only": errors_only, "warned": float(warned)}
 
 
-def drift(quick: bool) -> list[Row]:
-    """Return accuracies without and with drift, means over the draws."""
+def drift(quick: bool) -> Iterator[Row]:
+    """Yield accuracies without and with drift, means over the draws."""
     problems: dict[str, list[simulated.Problem]] = {
         f"plant {k}": [
             simulated.drawn(partial(simulated.steps, plant=plant), seed, 100, 200)
@@ -67,54 +69,45 @@ def drift(quick: bool) -> list[Row]:
         for k, plant in enumerate(simulated.PLANTS, 1)
     }
     problems |= {name: [signals(name)] for name in SETS}
-    rows = []
-    for name in ("plant 1", SETS[0]) if quick else problems:
-        for method in [*EFFORTS][: 1 if quick else None]:
-            clean, moved = [], []
-            for seed, problem in enumerate(problems[name]):
-                model = fitted(method, *problem[:2])
-                clean.append(judged(model, *problem[2:]))
-                for k in range(DIRECTIONS):
-                    shifted = simulated.drifted(problem, DIRECTIONS * seed + k)
-                    moved.append(judged(model, *shifted[2:]))
-            rows.append({"problem": name, "method": method, "clean": clean, "drift": moved})
-            harness.say(name, method)
-    return rows
+    names = ("plant 1", SETS[0]) if quick else problems
+    for name, method in itertools.product(names, EFFORTS):
+        clean, moved = [], []
+        for seed, problem in enumerate(problems[name]):
+            model = fitted(method, *problem[:2])
+            clean.append(judged(model, *problem[2:]))
+            for k in range(DIRECTIONS):
+                shifted = simulated.drifted(problem, DIRECTIONS * seed + k)
+                moved.append(judged(model, *shifted[2:]))
+        yield {"problem": name, "method": method, "clean": clean, "drift": moved}
 
 
-def bursts(quick: bool) -> list[Row]:
-    """Return, for each draw, shares of new signals that are right, and "on the burst".
+def bursts(quick: bool) -> Iterator[Row]:
+    """Yield, for each draw, shares of new signals that are right, and "on the burst".
 
     The largest contribution to the answer, by magnitude, less the usual one, is on the burst.
     """
-    rows = []
-    for name, burst in simulated.BURSTS.items():
-        for method in EFFORTS:
-            for seed in range(1 if quick else SEEDS):
-                rng = np.random.default_rng(seed)
-                X, y, places = simulated.bursts(rng, 100, burst)
-                model = fitted(method, X[:60], y[:60])
-                parts = model.contributions(X[60:]) - model.usual_contributions()
-                answers = model.predict(X[60:])
-                outputs = answers if parts.shape[1] > 1 else np.zeros(40, int)
-                largest = np.abs(parts[np.arange(40), outputs]).argmax(axis=1) - places[60:]
-                hits, right = (largest >= 0) & (largest < burst.width), answers == y[60:]
-                by_class = [float(hits[y[60:] == k].mean()) for k in np.unique(y)]
-                row = {"signals": name, "method": method, "seed": seed, "right": right.mean()}
-                rows.append(row | {"on the burst": hits.mean(), "by class": by_class})
-        if quick:
-            break
-        harness.say(name)
-    return rows
+    names, seeds = ([*simulated.BURSTS], range(SEEDS))
+    cases = itertools.product(names[:1] if quick else names, EFFORTS, seeds[: 1 if quick else None])
+    for name, method, seed in cases:
+        burst, rng = simulated.BURSTS[name], np.random.default_rng(seed)
+        X, y, places = simulated.bursts(rng, 100, burst)
+        model = fitted(method, X[:60], y[:60])
+        parts = model.contributions(X[60:]) - model.usual_contributions()
+        answers = model.predict(X[60:])
+        outputs = answers if parts.shape[1] > 1 else np.zeros(40, int)
+        largest = np.abs(parts[np.arange(40), outputs]).argmax(axis=1) - places[60:]
+        hits, right = (largest >= 0) & (largest < burst.width), answers == y[60:]
+        by_class = [float(hits[y[60:] == k].mean()) for k in np.unique(y)]
+        row = {"signals": name, "method": method, "seed": seed, "right": right.mean()}
+        yield row | {"on the burst": hits.mean(), "by class": by_class}
 
 
-def occlusion(quick: bool) -> list[Row]:
-    """Return how often the loss of the window of the largest contribution costs most.
+def occlusion(quick: bool) -> Iterator[Row]:
+    """Yield how often the loss of the window of the largest contribution costs most.
 
     Contributions are less the usual ones, or whole. Correlations, over the windows of a signal, are
     of a window's sum of contributions for the class answered, and its loss.
     """
-    rows = []
     for name, method in itertools.product(WINDOWS, EFFORTS):
         width, (X, y, Z, truth) = WINDOWS[name], signals(name)
         Z, truth = Z[: 6 if quick else 60], truth[: 6 if quick else 60]
@@ -132,96 +125,88 @@ def occlusion(quick: bool) -> list[Row]:
         row |= {"right": float(np.mean(model.predict(Z) == truth))}
         whole = model.contributions(Z)[:, 0]
         for kind, parts in (("", whole - model.usual_contributions()[0]), ("whole: ", whole)):
-            place = np.abs(parts).argmax(axis=1) // width
+            window = np.abs(parts).argmax(axis=1) // width
             for label, k in (("costs most", 1), ("among three", 3)):
-                row[kind + label] = float(np.mean((order[:k] == place).any(axis=0)))
+                row[kind + label] = float(np.mean((order[:k] == window).any(axis=0)))
             sums = parts.reshape(len(Z), -1, width).sum(axis=2) * np.sign(decisions)[:, None]
             pairs = zip(sums, np.transpose(losses), strict=True)
             row[kind + "correlation"] = float(np.median([np.corrcoef(*p)[0, 1] for p in pairs]))
-        rows.append(row)
-    return rows
+        yield row
 
 
-def latency(quick: bool) -> list[Row]:
-    """Return milliseconds of a prediction of one signal of 60 points, and the model's megabytes."""
-    import pickle
+def latency(quick: bool) -> Iterator[Row]:
+    """Yield milliseconds of a prediction of one signal of 60 points, and the model's megabytes."""
 
     def drawn(n: int) -> tuple[np.ndarray, np.ndarray]:
         X, y = rng.standard_normal((n, 1, 60)), np.arange(n) % 2
         X[y == 1, 0] += np.sin(np.arange(60) / 4)
         return X, y
 
-    rng, rows = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
     new = drawn(20)[0]
     for n in SIZES[: 1 if quick else None]:
-        model, taken = fitted(FAST, *drawn(n)), []
+        model = fitted(FAST, *drawn(n))
         model.predict(new[:1])
-        for k in range(3 if quick else 100):
-            start = time.process_time()
-            model.predict(new[k % 20 : k % 20 + 1])
-            taken.append(1e3 * (time.process_time() - start))
+        calls = (
+            partial(model.predict, new[k % 20 : k % 20 + 1]) for k in range(3 if quick else 100)
+        )
+        ms = 1e3 * float(np.median([harness.processor_seconds(call) for call in calls]))
         size = len(pickle.dumps(model)) / 1e6
-        row = {"training signals": n, "ms": float(np.median(taken)), "MB": size}
-        rows.append(row | {"load": os.getloadavg()[0]})
-    return rows
+        yield {"training signals": n, "ms": ms, "MB": size, "load": os.getloadavg()[0]}
 
 
 # -- tables
 
 
-def mean(rows: list[Row], name: str) -> float:
-    return float(np.mean([row[name] for row in rows]))
-
-
 def drift_parts(rows: list[Row]) -> list[Any]:
     """Return a table, and what it does not show."""
+    cases = pd.DataFrame(
+        {"problem": row["problem"], "method": row["method"], "drift": when} | case
+        for row in rows
+        for when in ("clean", "drift")
+        for case in row[when]
+    )
+    means = cases.groupby(["problem", "method", "drift"], sort=False).mean().unstack([1, 2])
     columns = [
-        (method, *column)
+        (what, method, when)
         for method in EFFORTS
-        for column in (("clean", "accuracy"), ("drift", "accuracy"), ("drift", "errors only"))
+        for what, when in (("accuracy", "clean"), ("accuracy", "drift"), ("errors only", "drift"))
     ]
-
-    def values(name: str, *more: tuple[str, str, str]) -> list[float]:
-        own = {row["method"]: row for row in rows if row["problem"] == name}
-        return [mean(own[method][when], what) for method, when, what in (*columns, *more)]
-
-    unguarded = [(method, "clean", "errors only") for method in EFFORTS]
-    names = list(dict.fromkeys(row["problem"] for row in rows))
-    found = {name: values(name) for name in names}
-    eight = [values(name, *unguarded) for name in names if name in SETS]
-    *of_columns, fast, ours = np.mean(eight, axis=0)
-    found["**eight sets**"] = of_columns
-    plants = [each for row in rows if row["problem"] not in SETS for each in row["drift"]]
-    parts = [row["clean"][0]["warned"] for row in rows if row["problem"] in SETS]
-    moved = [each["warned"] for row in rows for each in row["drift"]]
+    of_sets = means.index.isin(SETS)
+    average = means[of_sets].mean()
+    fast, ours = (average["errors only", method, "clean"] for method in EFFORTS)
+    lines = [*means[columns].iterrows(), ("**eight sets**", average[columns])]
+    moved, real = cases["drift"] == "drift", cases["problem"].isin(SETS)
+    parts, worst = cases[real & ~moved]["warned"], cases[moved & ~real]["accuracy"].min()
     heads = {"accuracy": "", "errors only": ", weights by errors"}
     return [
         harness.table(
-            ("signals", *(f"{m}: {when}{heads[what]}" for m, when, what in columns)),
-            [(name, *(f"{x:.3f}" for x in numbers)) for name, numbers in found.items()],
+            ("signals", *(f"{m}: {when}{heads[what]}" for what, m, when in columns)),
+            [(name, *harness.decimals(numbers)) for name, numbers in lines],
         ),
         "Accuracies. With drift, the level of each channel moves by half a deviation, up or down: "
         f"{DIRECTIONS} draws of directions. Plants: benchmarks/simulated.py, eight sensors, 100 "
         f"training and 200 new signals, {DRAWS} draws. Eight sets: their test parts. “Weights by "
         "errors”: passes keep the weights of their leave-one-out errors at all signals. With such "
         f"weights the eight sets have {fast:.3f} (fast) and {ours:.3f} without drift.",
-        f"The worst draw of a plant has {min(each['accuracy'] for each in plants):.3f}. A warning "
-        f"of drift was given for {sum(parts):.0f} of {len(parts)} test parts without drift, and "
-        f"for {np.mean(moved):.0%} of the batches with drift.",
+        f"The worst draw of a plant has {worst:.3f}. A warning "
+        f"of drift was given for {parts.sum():.0f} of {len(parts)} test parts without drift, and "
+        f"for {cases[moved]['warned'].mean():.0%} of the batches with drift.",
     ]
 
 
 def burst_table(rows: list[Row]) -> list[str]:
-    parts, lines = ("right", "on the burst", "worst draw"), []
-    for name in dict.fromkeys(row["signals"] for row in rows):
-        cells: list[str] = []
-        for method in EFFORTS:
-            own = [row for row in rows if (row["signals"], row["method"]) == (name, method)]
-            least = min(row["on the burst"] for row in own)
-            cells += [f"{x:.3f}" for x in (*(mean(own, part) for part in parts[:2]), least)]
-        lines.append((name, *cells))
-    header = ("bursts in noise", *(f"{method}: {part}" for method in EFFORTS for part in parts))
-    return harness.table(header, lines)
+    groups = pd.DataFrame(rows).groupby(["signals", "method"], sort=False)
+    columns = {
+        "right": groups["right"].mean(),
+        "on the burst": groups["on the burst"].mean(),
+        "worst draw": groups["on the burst"].min(),
+    }
+    shares = pd.concat(columns, axis=1).unstack()[[(x, m) for m in EFFORTS for x in columns]]
+    header = ("bursts in noise", *(f"{method}: {part}" for part, method in shares))
+    return harness.table(
+        header, [(name, *harness.decimals(row)) for name, row in shares.iterrows()]
+    )
 
 
 def occlusion_row(row: Row) -> Row:
@@ -264,10 +249,6 @@ def text(report: Row) -> str:
     )  # fmt: skip
 
 
-def main() -> None:
-    path, report = harness.measured(__doc__, "estimators.json", drift, bursts, occlusion, latency)
-    harness.publish(path, text(report))
-
-
 if __name__ == "__main__":
-    main()
+    measure, option = harness.measure_parts((drift, bursts, occlusion, latency))
+    harness.script(__doc__, "estimators.json", measure, text, **option)

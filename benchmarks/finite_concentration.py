@@ -11,11 +11,14 @@ over samples is within 3 standard errors of the kernel. A few of some hundred ro
 They are repeated with another seed and four times the samples, which has to pass.
 """
 
+from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import harness
 import jax
 import numpy as np
+import pandas as pd
 from harness import Row
 
 import rescntk as rk
@@ -46,23 +49,23 @@ def cases() -> dict[str, Case]:
         "ResNet (Huang)": literature.huang_resnet(DEPTH, 0.5),
         "FFNet (Huang)": literature.huang_ffnet(DEPTH),
     }
-    found: dict[str, Case] = {name: (net, equal, HEADS, KINDS) for name, net in papers.items()}
-    found |= {name: (net, single, GAP, KINDS) for name, net in fully_connected.items()}
+    systems: dict[str, Case] = {name: (net, equal, HEADS, KINDS) for name, net in papers.items()}
+    systems |= {name: (net, single, GAP, KINDS) for name, net in fully_connected.items()}
     for skip, prefix in ((True, "skips"), (False, "no skips")):
         for activation in ("relu", "erf"):
             for q in (1, 3, 5):
                 network = rk.Network(DEPTH, q, skip=skip, activation=activation)
-                found[f"{prefix}, {activation}, q = {q}"] = network, equal, HEADS, KINDS
+                systems[f"{prefix}, {activation}, q = {q}"] = network, equal, HEADS, KINDS
         for frozen in (False, True):
             for part in PARTS:
                 trained = tuple(p for p in PARTS if (p == part) != frozen)
                 network = rk.Network(DEPTH, 3, skip=skip, trained=trained)
-                found[f"{prefix}, trained: {', '.join(trained)}"] = network, equal, GAP, NTK
+                systems[f"{prefix}, trained: {', '.join(trained)}"] = network, equal, GAP, NTK
     window = rk.Network(DEPTH, 3, outer_filter_size=7, input_filter_size=3, input_scale=0.7)
-    found["skips, input window 3, outer filter 7"] = window, equal, GAP, KINDS
+    systems["skips, input window 3, outer filter 7"] = window, equal, GAP, KINDS
     dilated = rk.Network(DEPTH, 3, dilation=(1, 2, 4))
-    found["skips, dilated, signals of 5, 3 and 8 pixels"] = dilated, (5, 3, 8), GAP, KINDS
-    return found
+    systems["skips, dilated, signals of 5, 3 and 8 pixels"] = dilated, (5, 3, 8), GAP, KINDS
+    return systems
 
 
 def measure(case: Case, seed: int, n: int) -> dict[str, Row]:
@@ -86,17 +89,19 @@ def measure(case: Case, seed: int, n: int) -> dict[str, Row]:
 def sample(case: Case, X: Any, key: Any, width: int, n: int) -> dict[Any, list[np.ndarray]]:
     """Return n kernels by head and kind; all of them share the weights below the readout."""
     network, lengths, heads, kinds = case
-    found: dict[Any, list[np.ndarray]] = {(h, k): [] for h in heads for k in kinds}
-    for own in jax.random.split(key, n):
-        trace = finite.init(own, network, CHANNELS, width, n_timepoints=lengths[0], dtype="float32")
+    kernels: dict[Any, list[np.ndarray]] = {(h, k): [] for h in heads for k in kinds}
+    for draw in jax.random.split(key, n):
+        trace = finite.init(
+            draw, network, CHANNELS, width, n_timepoints=lengths[0], dtype="float32"
+        )
         pixel = trace.replace(readout=finite.Layer(trace.readout.weights[0]), n_timepoints=None)
         for head in heads:
             params = trace if head == "trace" else pixel
             if "gpk" in kinds:
-                found[head, "gpk"].append(features_kernel(network, params, X, head))
+                kernels[head, "gpk"].append(features_kernel(network, params, X, head))
             if "ntk" in kinds:
-                found[head, "ntk"].append(finite.ntk(network, params, X, head=head))
-    return found
+                kernels[head, "ntk"].append(finite.ntk(network, params, X, head=head))
+    return kernels
 
 
 def result_of(table: finite.Concentration, n: int) -> Row:
@@ -122,10 +127,11 @@ def table(results: dict[str, dict[str, Row]]) -> str:
     measured = {
         f"{name}; {row}": entry for name in cases() for row, entry in results.get(name, {}).items()
     }
-    first = [entry["first"] for entry in measured.values()]
-    final = [entry.get("repeated", entry["first"]) for entry in measured.values()]
-    deviation = np.sqrt(np.mean([row["rms_deviation"] ** 2 for row in first]))
-    slope = np.sqrt(np.mean([((row["slope"] + 0.5) / row["slope_error"]) ** 2 for row in first]))
+    first = pd.DataFrame([entry["first"] for entry in measured.values()])
+    final = pd.DataFrame([[*entry.values()][-1] for entry in measured.values()])
+    deviation = np.sqrt((first["rms_deviation"] ** 2).mean())
+    slope = np.sqrt((((first["slope"] + 0.5) / first["slope_error"]) ** 2).mean())
+    met, met_at_last = (int(rows.apply(passes, axis=1).sum()) for rows in (first, final))
     cells = [
         (
             f"{'↻ ' if label == 'repeated' else ''}{name}",
@@ -141,9 +147,9 @@ def table(results: dict[str, dict[str, Row]]) -> str:
         f"Written by `python benchmarks/finite_concentration.py`. Widths {WIDTHS}, {SAMPLES} "
         f"networks of each, {SIGNALS} signals of {CHANNELS} channels and {LENGTH} pixels (1 pixel "
         f"for fully connected systems), depth {DEPTH}.",
-        f"- Rows that meet the bar at once: {sum(map(passes, first))} of {len(first)}.\n"
+        f"- Rows that meet the bar at once: {met} of {len(first)}.\n"
         f"- After repeating the others with another seed and {4 * SAMPLES} networks: "
-        f"{sum(map(passes, final))} of {len(final)}.\n"
+        f"{met_at_last} of {len(final)}.\n"
         f"- Root mean square of all deviations, in standard errors: {deviation:.2f} "
         "(expected: 1.02, that of Student's t with 47 degrees of freedom).\n"
         f"- Root mean square of the slopes' distances from −1/2, in standard errors: "
@@ -154,26 +160,22 @@ def table(results: dict[str, dict[str, Row]]) -> str:
     )
 
 
-def main() -> None:
-    options = harness.options(__doc__)
-    path, samples = options.out / "finite_concentration.json", 4 if options.quick else SAMPLES
-    results = harness.load(path, {})
+def measure_all(asked: Namespace, path: Path) -> None:
+    samples, results = 4 if asked.quick else SAMPLES, harness.load(path, {})
     # Compiling takes longer than sampling at these widths.
     jax.config.update("jax_disable_most_optimizations", True)
     for seed, (name, case) in enumerate(cases().items()):
-        if name in results or (options.quick and seed):
+        if name in results or (asked.quick and seed):
             continue
         rows = {row: {"first": first} for row, first in measure(case, seed, samples).items()}
         missed = [row for row, entry in rows.items() if not passes(entry["first"])]
-        if missed:
-            again = measure(case, 10_000 + seed, 4 * samples)
-            for row in missed:
-                rows[row]["repeated"] = again[row]
+        again = measure(case, 10_000 + seed, 4 * samples) if missed else {}
+        for row in missed:
+            rows[row]["repeated"] = again[row]
         results[name] = rows
         harness.save(path, results)
         harness.say(f"{name}: {len(rows) - len(missed)} of {len(rows)} at once")
-    harness.publish(path, table(results))
 
 
 if __name__ == "__main__":
-    main()
+    harness.script(__doc__, "finite_concentration.json", measure_all, table)

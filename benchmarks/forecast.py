@@ -9,13 +9,15 @@ regressor. Rows that the file has are kept.
 """
 
 import warnings
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import harness
 import numpy as np
-from classification_methods import SETS, signals
-from harness import Row, page, read, table, write
+import pandas as pd
+from classification_methods import SETS, pooled
+from harness import Row
 
 SIZES, DRAWS, TIMES = (16, 24, 48, 96), 8, (2, 4)
 MOST_TESTED = 150  # signals at which errors are measured
@@ -46,19 +48,16 @@ def fitted(X: np.ndarray, y: np.ndarray) -> Any:
 
 def compare(name: str, size: int, number: int) -> list[Row]:
     """Return a row for each number of times the signals: forecast, interval, measured error."""
-    parts = signals(name)
-    X, y = np.concatenate([parts[0], parts[2]]), np.concatenate([parts[1], parts[3]])
+    X, y = pooled(name)
     rng = np.random.default_rng([size, number])
     order = draw(y, size, rng)
-    if order is None:
+    times = [k for k in TIMES if len(y) - k * size >= LEAST_TESTED]
+    if order is None or not times:
         return []
     inside, others = order[:size], order[size:]
-    times = [k for k in TIMES if len(y) - k * size >= LEAST_TESTED]
-    if not times:
-        return []
-    found = fitted(X[inside], y[inside]).forecast([k * size for k in times])
+    forecasts = fitted(X[inside], y[inside]).forecast([k * size for k in times])
     rows = []
-    for row, k in zip(found, times, strict=True):
+    for row, k in zip(forecasts, times, strict=True):
         errors = []
         for _ in range(2):
             more = rng.permutation(others)
@@ -70,50 +69,45 @@ def compare(name: str, size: int, number: int) -> list[Row]:
                 score = 1 - (1 - score) * y[test].var() / y.var()
             errors.append(1 - score)
         rows.append(
-            {"set": name, "size": size, "draw": number, "times": k, "today": found.error}
+            {"times": k, "today": forecasts.error}
             | {"forecast": row.error, "lower": row.lower, "upper": row.upper}
             | {"measured": float(np.mean(errors))}
         )
     return rows
 
 
-def report(rows: list[Row]) -> str:
+def line(name: str, rows: pd.DataFrame) -> list[str]:
+    """Return a row of the table: means at each number of times the signals."""
+    cells = [name]
+    for k in TIMES:
+        of_times = rows[rows["times"] == k]
+        if of_times.empty:
+            cells += ["–"] * 5
+            continue
+        covered = of_times["measured"].between(of_times["lower"], of_times["upper"])
+        means = of_times[["today", "forecast", "measured"]].mean()
+        cells += [f"{len(of_times)}", *harness.decimals(means), f"{covered.mean():.0%}"]
+    return cells
+
+
+def report(rows: pd.DataFrame) -> str:
     """Return the page: how many intervals cover what was measured, and how wide they are."""
-
-    def line(name: str, own: list[Row]) -> list[str]:
-        cells = [name]
-        for k in TIMES:
-            some = [row for row in own if row["times"] == k]
-            if not some:
-                cells += ["–"] * 5
-                continue
-            today, guess, low, high, true = (
-                np.array([row[column] for row in some], dtype=float)
-                for column in ("today", "forecast", "lower", "upper", "measured")
-            )
-            inside = (low <= true) & (true <= high)
-            cells += [f"{len(some)}", f"{today.mean():.3f}", f"{guess.mean():.3f}"]
-            cells += [f"{true.mean():.3f}", f"{inside.mean():.0%}"]
-        return cells
-
     header = ["set"]
     for k in TIMES:
         header += [f"draws, {k} ×", "left out today", "forecast", "measured", "inside"]
-    classes = [row for row in rows if row["set"] in SETS]
-    names = dict.fromkeys(row["set"] for row in classes)
-    lines = [line(name, [row for row in rows if row["set"] == name]) for name in names]
+    of_classes = rows["set"].isin(SETS)
+    classes = rows[of_classes]
+    lines = [line(name, of_set) for name, of_set in classes.groupby("set", sort=False)]
     lines.append(line("**all eight**", classes))
-    by_size = [line(f"{n} signals", [r for r in classes if r["size"] == n]) for n in SIZES]
-    other = [row for row in rows if row["set"] not in SETS]
-    lines += by_size + ([line("Tecator, 1 − R²", other)] if other else [])
-    widths = []
-    for k in TIMES:
-        some = [row for row in classes if row["times"] == k and row["lower"] > 0]
-        ratio = [row["upper"] / row["lower"] for row in some]
-        widths.append(f"{np.median(ratio):.1f} at {k} times the signals")
-    return page(
+    lines += [line(f"{n} signals", classes[classes["size"] == n]) for n in SIZES]
+    if not of_classes.all():
+        lines.append(line("Tecator, 1 − R²", rows[~of_classes]))
+    wrong = classes[classes["lower"] > 0]
+    ratios = (wrong["upper"] / wrong["lower"]).groupby(wrong["times"]).median()
+    widths = [f"{ratios[k]:.1f} at {k} times the signals" for k in TIMES]
+    return harness.page(
         "# Forecasts and measured errors",
-        table(header, lines),
+        harness.table(header, lines),
         f"Means over draws of {', '.join(map(str, SIZES))} signals: share of wrong answers, and "
         "how often the 80 % interval covers the measured error. Upper over lower ends of "
         f"intervals, in the median where a signal was wrong: {' and '.join(widths)}. Measured "
@@ -122,20 +116,11 @@ def report(rows: list[Row]) -> str:
     )
 
 
-def main() -> None:
-    options = harness.options(__doc__)
-    path: Path = options.out / "forecast.csv"
-    rows = read(path)
-    for name in (*SETS, "Tecator")[: 2 if options.quick else None]:
-        for size in SIZES[: 1 if options.quick else None]:
-            for number in range(1 if options.quick else DRAWS):
-                key = {"set": name, "size": size, "draw": number}
-                if not any(key.items() <= row.items() for row in rows):
-                    rows += compare(name, size, number)
-                    write(path, rows)
-        harness.say(name)
-    harness.publish(path, report(rows))
+def measure(asked: Namespace, path: Path) -> None:
+    sets, few = (*SETS, "Tecator")[: 2 if asked.quick else None], 1 if asked.quick else None
+    keys = harness.grid(set=sets, size=SIZES[:few], draw=range(DRAWS)[:few])
+    harness.gather(path, keys, compare)
 
 
 if __name__ == "__main__":
-    main()
+    harness.script(__doc__, "forecast.csv", measure, report)

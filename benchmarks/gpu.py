@@ -64,9 +64,9 @@ def run(
     spent: Callable[[], float],
 ) -> list[Row]:
     """Measure new rows, then rows that failed, and return those that there was no time for."""
-    late, old = [], {row: r for row in rows for r in report["rows"] if row.of(r)}
+    late, old = [], gpu_report.by_row(report)
     new = [row for row in rows if row not in old]
-    for row in [*new, *(row for row in old if "error" in old[row])]:
+    for row in [*new, *(row for row in rows if "error" in old.get(row, ()))]:
         start = spent()
         alike = [r["wall"] for r in report["rows"] if (r["part"], r["who"]) == (row.part, row.who)]
         expected = 1.2 * max(alike, default=FIRST_SECONDS)
@@ -74,18 +74,18 @@ def run(
         try:
             if expected > limit - start:
                 raise OutOfTime
-            found = measure(row, limit - start)
+            measured = measure(row, limit - start)
         except OutOfTime:
             print("  left for another run", flush=True)
             late.append(row)
             continue
         except Exception as error:
-            found = {"error": describe(error)}
+            measured = {"error": describe(error)}
         if row in old:
             report["rows"].remove(old[row])
-        report["rows"].append(row._asdict() | found | {"wall": spent() - start})
+        report["rows"].append(row._asdict() | measured | {"wall": spent() - start})
         keep()
-        print(f"  {found}", flush=True)
+        print(f"  {measured}", flush=True)
     return late
 
 
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         __doc__,
         arguments,
         limit={"type": float, "default": float("inf"), "help": "seconds, all in all"},
-        part={"action": "append", "choices": PARTS, "help": "only this (and this …)"},
+        part=harness.several(PARTS),
         jax_python={"default": sys.executable, "help": "a Python that has JAX"},
     )
     state = rk.engines.available()["cuda"]
@@ -103,9 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     import cupy
 
     sizes, path = SMALL if options.quick else FULL, options.out / "gpu.json"
-    here = machine(cupy, sizes)
-    print(json.dumps(here), flush=True)
-    report = harness.begun(path, here, ("hardware", "engines_sha256", "sizes"))
+    this_machine = machine(cupy, sizes)
+    print(json.dumps(this_machine), flush=True)
+    report = harness.begun(path, this_machine, ("hardware", "engines_sha256", "sizes"))
     # -P: nothing here is to be taken for a module of JAX's.
     bench = Bench(cupy, sizes, [options.jax_python, "-P", str(HERE / "peers.py"), "jax", "gpu"])
 

@@ -106,8 +106,8 @@ def slots(dtype: str, capability: str, d: int, q: int) -> dict[str, float]:
     launch = LaunchPlan(request, CHANNELS, d)
     with tempfile.TemporaryDirectory() as folder:
         cubin, _ = nvrtc.compile_kernels([launch.name], f"sm_{capability}")
-        found = nvrtc.disassemble(cubin, Path(folder))
-        return nvrtc.mean_slots(found, launch.pixels, dtype, DEPTH)
+        instructions = nvrtc.disassemble(cubin, Path(folder))
+        return nvrtc.mean_slots(instructions, launch.pixels, dtype, DEPTH)
 
 
 def climb(batches: Sequence[int], measure: Callable[[int], float]) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class Bench:
                 rounds.append([self.seconds(lambda: self.ours(row, X, Z, L)) for L in depths])  # noqa: B023
         whole = statistics.median(shallow for shallow, _ in rounds)
         alone = 1e12 * statistics.median(deep - shallow for shallow, deep in rounds) / row.entries
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "seconds": whole,
             "rounds": rounds,
             "entries": row.entries,
@@ -215,15 +215,17 @@ class Bench:
             "picoseconds_of_layers_alone": alone,
         }
         try:  # whatever ails NVIDIA's tools, the times stand
-            found["clock_mhz"] = clock.mhz
-            found["slots"] = slots(row.dtype, device.compute_capability, row.d, row.q)
+            result["clock_mhz"] = clock.mhz
+            result["slots"] = slots(row.dtype, device.compute_capability, row.d, row.q)
             threads = device.attributes["MultiProcessorCount"] * THREADS_PER_CLOCK
             # No issue slot is left empty.
-            found["bound_picoseconds"] = 1e6 * max(found["slots"].values()) / (threads * clock.mhz)
-            found["share_of_bound"] = found["bound_picoseconds"] / alone
+            result["bound_picoseconds"] = (
+                1e6 * max(result["slots"].values()) / (threads * clock.mhz)
+            )
+            result["share_of_bound"] = result["bound_picoseconds"] / alone
         except Exception as error:
-            found["missing"] = describe(error)
-        return found
+            result["missing"] = describe(error)
+        return result
 
     # -- peers
 
@@ -246,25 +248,25 @@ class Bench:
                     raise ArithmeticError(f"differs from our kernels by {checked[0]:.1e}")
             return statistics.median(times)
 
-        found = climb(self.sizes.batch_sizes(row.d), measure)
-        found["difference"] = checked[0]
+        climbed = climb(self.sizes.batch_sizes(row.d), measure)
+        climbed["difference"] = checked[0]
         if self.worker is not None:
-            found["jax"] = self.worker.version
-        return found
+            climbed["jax"] = self.worker.version
+        return climbed
 
     def by_reference(self, row: Row, n: int, left: float) -> tuple[list[float], list[np.ndarray]]:
         X, Z = self.signals(row, n)
-        network, found = rk.Network(DEPTH, row.q), []
+        network, kernels = rk.Network(DEPTH, row.q), []
 
         def call() -> None:
-            found[:] = rk.gram(network, X, Z, engine="reference", dtype=row.dtype)
+            kernels[:] = rk.gram(network, X, Z, engine="reference", dtype=row.dtype)
 
         # The engine's own tiles fit a processor's cache; a GPU would do nothing but launch.
         entries = max((n * row.d) ** 2, reference._TILE_ENTRIES)
         with mock.patch.multiple(reference, _TILE_ENTRIES=entries, _TABLE_BYTES=2**33):
             call()
             times = self.times_of(call)
-        return times, [self.cupy.asnumpy(K[:2, :2]) for K in found]
+        return times, [self.cupy.asnumpy(K[:2, :2]) for K in kernels]
 
     def by_jax(self, row: Row, n: int, left: float) -> tuple[list[float], list[np.ndarray]]:
         timeout = min(left, PEER_SECONDS)

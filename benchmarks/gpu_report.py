@@ -3,6 +3,8 @@
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 DTYPES, DEPTH, CHANNELS = ("float32", "float64"), 9, 4
 PARTS = ("layer", "large", "sweep", "grams", "peers")
 OURS, REFERENCE, JAX = "rescntk", "reference on CuPy", "JAX"
@@ -37,9 +39,6 @@ class Row(NamedTuple):
     @property
     def entries(self) -> float:
         return self.pairs * self.d**2 * DEPTH
-
-    def of(self, found: dict[str, Any]) -> bool:
-        return self._asdict().items() <= found.items()
 
 
 class Sizes(NamedTuple):
@@ -98,40 +97,39 @@ def plan(sizes: Sizes) -> list[Row]:
     ]
 
 
-def look_up(report: dict[str, Any], row: Row, field: str) -> float:
-    """Return a number of a row; NaN if it is missing."""
-    found = next((r for r in report["rows"] if row.of(r)), {})
-    return float(found.get(field, math.nan))
-
-
-def lowest(values: list[float]) -> float:
-    return math.nan if any(map(math.isnan, values)) else min(values)
+def by_row(report: dict[str, Any]) -> dict[Row, dict[str, Any]]:
+    """Return what was measured, or failed, for each row."""
+    return {Row(*(x[name] for name in Row._fields)): x for x in report["rows"]}
 
 
 def verdicts(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return each bar, its value, and whether it is met: None for other sizes or another GPU."""
-    machine, judged = report["machine"], {}
+    machine, measured, judged = report["machine"], by_row(report), {}
     comparable = machine["sizes"] == "full" and HARDWARE in machine["hardware"]
+
+    def look_up(row: Row, field: str) -> float:
+        return measured.get(row, {}).get(field, math.nan)
+
     for number, dtype in enumerate(DTYPES):
         layer, *grams = (row for row in plan(FULL) if (row.dtype, row.who) == (dtype, OURS))
         times = []
         for row in grams:
             peers = [Row("peers", who, dtype, None, row.d, row.q) for who in PEERS]
-            best = lowest([look_up(report, peer, "seconds_of_a_pair") for peer in peers])
-            times.append(best * row.pairs / look_up(report, row, "seconds"))
+            best = np.min([look_up(peer, "seconds_of_a_pair") for peer in peers])
+            times.append(best * row.pairs / look_up(row, "seconds"))
         values = (
-            look_up(report, layer, "picoseconds"),
-            look_up(report, layer, "share_of_bound"),
-            lowest(times),
-            look_up(report, grams[0], "seconds"),
+            look_up(layer, "picoseconds"),
+            look_up(layer, "share_of_bound"),
+            float(np.min(times)),  # NaN if one is missing
+            look_up(grams[0], "seconds"),
         )
         for (name, bar), value in zip(BARS.items(), values, strict=True):
             met = value <= bar[number] if bar[2] == "at most" else value >= bar[number]
-            known = not math.isnan(value)
+            missing = math.isnan(value)
             judged[f"{name}, {dtype}"] = {
                 "bar": f"{bar[2]} {bar[number]:g}",
-                "value": value if known else None,
-                "met": met if known and comparable else None,
+                "value": None if missing else value,
+                "met": None if missing or not comparable else bool(met),
             }
     return judged
 

@@ -4,9 +4,7 @@ As a program, with a function's dotted name and its arguments, it is the other p
 """
 
 import argparse
-import ast
-import csv
-import importlib
+import importlib.util
 import json
 import os
 import platform
@@ -18,10 +16,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 RESULTS = Path(__file__).parent / "results"
 Row = dict[str, Any]
@@ -38,16 +38,49 @@ def options(
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: benchmarks/results")
     for name, about in more.items():
         parser.add_argument(f"--{name.replace('_', '-')}", **about)
-    found = parser.parse_args(arguments)
-    found.out = found.out or (Path(tempfile.mkdtemp()) if found.quick else RESULTS)
-    found.out.mkdir(parents=True, exist_ok=True)
-    return found
+    asked = parser.parse_args(arguments)
+    asked.out = asked.out or (Path(tempfile.mkdtemp()) if asked.quick else RESULTS)
+    asked.out.mkdir(parents=True, exist_ok=True)
+    return asked
 
 
-def make(path: str, /, **options: Any) -> Any:
+Measure = Callable[[argparse.Namespace, Path], Any]
+"""Measures what a file of results lacks, with the options of a script."""
+
+
+def script(
+    doc: str | None,
+    file: str,
+    measure: Measure,
+    page: Callable[[Any], str],
+    picture: Callable[[Any], Any] | None = None,
+    arguments: Sequence[str] | None = None,
+    **more: Row,
+) -> None:
+    """Measure, unless --page is given, and write the page of the results that the file has."""
+    only = {"action": "store_true", "help": "measure nothing, write the page of saved results"}
+    asked = options(doc, arguments, page=only, **more)
+    path = asked.out / file
+    if not asked.page:
+        measure(asked, path)
+    results = load(path)
+    publish(path, page(results), picture and picture(results))
+
+
+def several(names: Iterable[str]) -> Row:
+    """Return an option that names parts of a script, as add_argument takes it."""
+    return {"action": "append", "choices": names, "help": "only this (and this …)"}
+
+
+def make(path: str, /, *arguments: Any, **options: Any) -> Any:
     """Call a function or a class by its dotted name, which is imported now."""
     module, name = path.rsplit(".", 1)
-    return getattr(importlib.import_module(module), name)(**options)
+    return getattr(importlib.import_module(module), name)(*arguments, **options)
+
+
+def package_folder(name: str) -> Path:
+    """Return the folder of a package without importing it."""
+    return Path(importlib.util.find_spec(name).submodule_search_locations[0])
 
 
 def machine() -> Row:
@@ -66,13 +99,37 @@ def machine() -> Row:
     }
 
 
+def described(machine: Row) -> str:
+    """Return the processor and the versions of a machine for a page."""
+    words = "{processor}, {cores} cores; Python {python}, NumPy {numpy}"
+    return words.format(**machine)
+
+
 # -- measuring
 
 
+def timed(call: Callable[[], Any], clock: Callable = time.process_time) -> tuple[Any, float]:
+    """Return a call's result and its seconds, of the processor or of another clock."""
+    start = clock()
+    result = call()
+    return result, clock() - start
+
+
+def fit_and_predict(
+    make_one: Callable[[], Any], X: Any, y: Any, Z: Any, clock: Callable = time.process_time
+) -> tuple[Any, np.ndarray, float]:
+    """Return a new model, fitted, what it predicts, and the seconds of all three."""
+
+    def run() -> tuple[Any, np.ndarray]:
+        model = make_one().fit(X, y)
+        return model, model.predict(Z)
+
+    (model, predicted), seconds = timed(run, clock)
+    return model, predicted, seconds
+
+
 def processor_seconds(call: Callable[[], Any]) -> float:
-    start = time.process_time()
-    call()
-    return time.process_time() - start
+    return timed(call)[1]
 
 
 def interleaved(calls: dict[Any, Callable[[], float]], rounds: int) -> dict[Any, list[float]]:
@@ -88,8 +145,8 @@ def entry_costs(gram: Callable, batches: Sequence, rounds: int, head: str = "gap
     """Return nanoseconds of an entry, a pixel pair, in Grams of batches, (n_batches, rounds)."""
     sizes = [np.array([x[0].size for x in X]) for X in batches]
     pairs = [s.sum() ** 2 if head == "gap" else len(s) * s.sum() for s in sizes]
-    own = [(s ** (1 + (head == "gap"))).sum() for s in sizes]
-    entries = np.add(pairs, own)[:, None] / 2  # half of a symmetric Gram is computed
+    diagonal = [(s ** (1 + (head == "gap"))).sum() for s in sizes]
+    entries = np.add(pairs, diagonal)[:, None] / 2  # half of a symmetric Gram is computed
     gram = partial(gram, head=head)
     calls = {k: partial(processor_seconds, partial(gram, X)) for k, X in enumerate(batches)}
     return 1e9 * np.array([*interleaved(calls, rounds).values()]) / entries
@@ -110,7 +167,7 @@ def forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def apart(function: Callable[..., Any], arguments: Row) -> Any:
+def apart(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a benchmark's function in a process of its own; its result is what JSON can hold."""
     name = f"{Path(function.__code__.co_filename).stem}.{function.__name__}"
     command = [sys.executable, __file__, name, json.dumps(arguments)]
@@ -141,12 +198,12 @@ class Worker:
             left = end - time.monotonic()
             if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
                 raise TimeoutError(f"no answer within {timeout:.0f} s")
-            some = self.process.stdout.read(2**16)
-            if not some:
+            part = self.process.stdout.read(2**16)
+            if not part:
                 self.errors.seek(0)
                 words = self.errors.read().decode(errors="replace").strip()[-500:]
                 raise RuntimeError(f"the worker ended with {self.process.wait()}: {words}")
-            line += some
+            line += part
         return json.loads(line)
 
     def ask(self, request: Row, timeout: float) -> Row:
@@ -170,9 +227,11 @@ def say(*words: Any) -> None:
 # -- files
 
 
-def load(path: Path, empty: Any) -> Any:
-    """Return what a JSON file has, `empty` if there is no such file."""
-    return json.loads(path.read_text()) if path.exists() else empty
+def load(path: Path, empty: Any = None) -> Any:
+    """Return what a file of results has: a table of a CSV file. `empty` stands for no file."""
+    if path.suffix == ".csv":
+        return read(path)
+    return json.loads(path.read_text()) if path.exists() or empty is None else empty
 
 
 def save(path: Path, report: Any) -> None:
@@ -181,20 +240,23 @@ def save(path: Path, report: Any) -> None:
     new.replace(path)  # never half a file
 
 
-def measured(doc: str | None, name: str, *parts: Callable[[bool], Any]) -> tuple[Path, Row]:
-    """Measure all parts of a report, or the parts named by --part; return its file and itself."""
+def measure_parts(parts: Sequence[Callable[[bool], Iterable]]) -> tuple[Measure, Row]:
+    """Return what measures the rows of all parts, or of parts named by --part, and the option."""
     functions = {part.__name__: part for part in parts}
-    several = {"action": "append", "choices": functions, "help": "only this (and this …)"}
-    asked = options(doc, part=several)
-    path = asked.out / name
-    report = load(path, {"machines": {}})
-    for part in asked.part or functions:
-        report[part] = functions[part](asked.quick)
-        report["machines"][part] = machine()
-        save(path, report)
-    if lacking := set(functions) - set(report):
-        sys.exit(f"{path} still lacks {', '.join(sorted(lacking))}: no page is written")
-    return path, report
+
+    def measure(asked: argparse.Namespace, path: Path) -> None:
+        report = load(path, {"machines": {}})
+        for part in asked.part or functions:
+            rows = []
+            for row in functions[part](asked.quick):
+                rows.append(row)
+                say(row)
+            report[part], report["machines"][part] = rows, machine()
+            save(path, report)  # never half of a part
+        if lacking := set(functions) - set(report):
+            sys.exit(f"{path} still lacks {', '.join(sorted(lacking))}: no page is written")
+
+    return measure, {"part": several(functions)}
 
 
 def begun(path: Path, machine: Row, same: Sequence[str]) -> Row:
@@ -217,29 +279,29 @@ def resume(
             save(path, report)
 
 
-def read(path: Path) -> list[Row]:
-    """Return the rows of a CSV file, none if there is no such file; empty cells are None."""
-    if not path.exists():
-        return []
-    with open(path, newline="", encoding="utf-8") as file:
-        return [{name: _parsed(x) for name, x in row.items()} for row in csv.DictReader(file)]
+def read(path: Path) -> pd.DataFrame:
+    """Return the rows of a CSV file, none if there is no such file."""
+    return pd.read_csv(path) if path.exists() else pd.DataFrame()
 
 
-def _parsed(text: str) -> Any:
-    try:
-        return ast.literal_eval(text) if text else None
-    except (SyntaxError, ValueError):
-        return text
+def grid(**values: Iterable) -> list[Row]:
+    """Return all combinations of values, the last name's values in turn."""
+    return [dict(zip(values, case, strict=True)) for case in product(*values.values())]
 
 
-def write(path: Path, rows: list[Row]) -> None:
-    """Write rows of the same columns as CSV; numbers have six digits."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, tuple(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            digits = {k: f"{x:.6g}" if isinstance(x, float) else x for k, x in row.items()}
-            writer.writerow(digits)
+def gather(path: Path, keys: Iterable[Row], measure: Callable[..., list[Row]]) -> None:
+    """Measure the rows of keys that a CSV file lacks; write all after each key, with six digits.
+
+    `measure` takes the values of a key and returns rows without it.
+    """
+    rows = read(path)
+    for key in keys:
+        if any(key.items() <= row.items() for row in rows.to_dict("records")):
+            continue
+        new = [key | row for row in measure(*key.values())]
+        say(*new)
+        rows = pd.concat([rows, pd.DataFrame(new)], ignore_index=True)
+        rows.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
 
 
 def publish(path: Path, text: str, picture: Any = None) -> None:
@@ -253,10 +315,11 @@ def publish(path: Path, text: str, picture: Any = None) -> None:
 # -- tables
 
 
-def table(header: Sequence[str], rows: Iterable[Iterable[Any]], left: Sequence[int] = (0,)) -> list:
+def table(header: Iterable[Any], rows: Iterable[Iterable[Any]], left: Sequence[int] = (0,)) -> list:
     """Return the lines of a Markdown table; numbers are to the right, columns `left` are not."""
-    rule = "".join("---|" if k in left else "--:|" for k in range(len(header)))
-    first, *others = (f"| {' | '.join(map(str, cells))} |" for cells in (header, *rows))
+    names = list(header)
+    first, *others = (f"| {' | '.join(map(str, cells))} |" for cells in (names, *rows))
+    rule = "".join("---|" if k in left else "--:|" for k in range(len(names)))
     return [first, f"|{rule}", *others]
 
 
@@ -267,25 +330,28 @@ def rows_table(rows: Sequence[Row], left: Sequence[int]) -> list:
 
 def page(*parts: str | Sequence[str]) -> str:
     """Return Markdown with a blank line between its parts: words, or lines of a table or list."""
-    words = (part if isinstance(part, str) else "\n".join(part) for part in parts)
+    words = (part.strip() if isinstance(part, str) else "\n".join(part) for part in parts)
     return "\n\n".join(filter(None, words)) + "\n"
 
 
-def bold(values: Sequence[float | None], texts: Sequence[str]) -> list[str]:
+def decimals(values: Iterable[float], digits: int = 3) -> list[str]:
+    """Return texts of numbers; a dash where a number is missing."""
+    return ["–" if np.isnan(value) else f"{value:.{digits}f}" for value in values]
+
+
+def with_errors(groups: Any) -> pd.Series:
+    """Return texts of means and standard errors of grouped values."""
+    return groups.agg(lambda values: f"{values.mean():.3f} ± {values.sem():.3f}")
+
+
+def bold(values: Iterable[float], texts: Iterable[str] | None = None, digits: int = 3) -> list[str]:
     """Return the texts, in bold where a value is the largest to three digits."""
-    best = max(round(value, 3) for value in values if value is not None)
-    return [
-        text if value is None or round(value, 3) != best else f"**{text}**"
-        for value, text in zip(values, texts, strict=True)
-    ]
-
-
-def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """Return a mean and its standard error, NaN for a single value."""
-    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return float(np.mean(values)), float(error)
+    rounded = np.array([round(float(value), 3) for value in values])
+    texts = decimals(values, digits) if texts is None else texts
+    pairs = zip(texts, rounded == np.nanmax(rounded), strict=True)
+    return [f"**{text}**" if best else text for text, best in pairs]
 
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
-    print(json.dumps(make(sys.argv[1], **json.loads(sys.argv[2]))))
+    print(json.dumps(make(sys.argv[1], *json.loads(sys.argv[2]))))

@@ -5,7 +5,7 @@
 Results of parts that do not run stay as images.json has them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import cpu
 import harness
 import numpy as np
+import pandas as pd
 from classification_methods import OUR_CLASSIFIER, RadialSVM, draw_signals, on_flat
 from harness import Row, make
 from scale_parts import ridge
@@ -53,8 +54,8 @@ METHODS: dict[str, Callable[[int], Any]] = {
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
     """Return all images, (1797, 1, 8, 8), and their digits. Their mean square is 1."""
-    found = make("sklearn.datasets.load_digits")
-    return found.images[:, None] / np.sqrt(np.mean(found.images**2)), found.target
+    digits = make("sklearn.datasets.load_digits")
+    return digits.images[:, None] / np.sqrt(np.mean(digits.images**2)), digits.target
 
 
 def by_kernel(K: np.ndarray, y: np.ndarray, train: np.ndarray) -> np.ndarray:
@@ -63,35 +64,31 @@ def by_kernel(K: np.ndarray, y: np.ndarray, train: np.ndarray) -> np.ndarray:
     return (K[-TEST:, train] @ coefficients + intercepts).argmax(axis=1)
 
 
-def curves(quick: bool) -> list[Row]:
-    """Return the accuracies of all methods on the test images, draw by draw."""
+def curves(quick: bool) -> Iterator[Row]:
+    """Yield the accuracies of all methods on the test images, draw by draw."""
     X, y = (part[-600:] if quick else part for part in digits())
     matrices: dict[str, np.ndarray] = {}
     for head, skip in product(("trace", "gap"), (False, True)):
-        found = rk.gram(NETWORK.replace(skip=skip), X, head=head, normalized=True)._asdict()
-        matrices |= {f"{'Res' * skip}C{kind.upper()}, {head}": K for kind, K in found.items()}
-    rows: list[Row] = []
+        grams = rk.gram(NETWORK.replace(skip=skip), X, head=head, normalized=True)._asdict()
+        matrices |= {f"{'Res' * skip}C{kind.upper()}, {head}": K for kind, K in grams.items()}
     for size, draw in [(size, k) for size, draws in DRAWS.items() for k in range(draws)]:
         if quick and size > 10:
             break
         train, _ = draw_signals(y[:-TEST], size, draw)
-        found = {name: by_kernel(K, y, train) for name, K in matrices.items()}
+        answers = {name: by_kernel(K, y, train) for name, K in matrices.items()}
         for name, model in METHODS.items():
-            found[name] = model(draw).fit(X[train], y[train]).predict(X[-TEST:])
-        shares = {name: float(np.mean(digits == y[-TEST:])) for name, digits in found.items()}
-        rows += [
-            {"method": m, "size": size, "draw": draw, "accuracy": s} for m, s in shares.items()
-        ]
-        harness.say(size, draw, shares)
-    return rows
+            answers[name] = model(draw).fit(X[train], y[train]).predict(X[-TEST:])
+        for name, predicted in answers.items():
+            share = float(np.mean(predicted == y[-TEST:]))
+            yield {"method": name, "size": size, "draw": draw, "accuracy": share}
 
 
 # -- costs
 
 
-def entries(quick: bool) -> list[Row]:
-    """Return nanoseconds of an entry of images, of signals, and the median of their ratios."""
-    rows, rng = [], np.random.default_rng(0)
+def entries(quick: bool) -> Iterator[Row]:
+    """Yield nanoseconds of an entry of images, of signals, and the median of their ratios."""
+    rng = np.random.default_rng(0)
     for head, side, q, most in COSTS:
         of_pair = side ** (2 if head == "trace" else 4)
         n = 4 if quick else round(np.sqrt(2 * ENTRIES / of_pair))
@@ -100,53 +97,50 @@ def entries(quick: bool) -> list[Row]:
             gram = partial(rk.gram, rk.Network(5, q), dtype=dtype, threads=1)
             ns = harness.entry_costs(gram, (X, X.reshape(n, 4, -1)), 7, head)
             image, signal = (f"{x:.1f}" for x in np.median(ns, axis=1))
-            ratio, of = f"{harness.median_ratio(*ns):.2f}", f"{side} × {side}"
-            row = {"head": head, "image": of, "filter": q, "dtype": dtype, "image, ns": image}
-            rows.append(row | {"signal, ns": signal, "ratio": ratio, "most": most})
-    return rows
+            yield {
+                "head": head, "image": f"{side} × {side}", "filter": q, "dtype": dtype,
+                "image, ns": image, "signal, ns": signal,
+                "ratio": f"{harness.median_ratio(*ns):.2f}", "most": most,
+            }  # fmt: skip
 
 
-def peers(quick: bool) -> list[Row]:
-    contestants, cases = cpu.contestants(cpu.peers(), ["numba"]), RACES[: 1 if quick else None]
-    return [cpu.race(contestants, case, 2 if quick else 5) for case in cases]
+def peers(quick: bool) -> Iterator[Row]:
+    contestants = cpu.contestants(cpu.peers(), ["numba"])
+    for case in RACES[: 1 if quick else None]:
+        yield cpu.race(contestants, case, 2 if quick else 5)
 
 
-def large(quick: bool) -> list[Row]:
-    """Return core hours of the 1.25e9 pairs of 50 000 images, from the pairs of two batches."""
-    rows, n = [], 8 if quick else 512
+def large(quick: bool) -> Iterator[Row]:
+    """Yield core hours of the 1.25e9 pairs of 50 000 images, from the pairs of two batches."""
+    n = 8 if quick else 512
     X, Z = np.random.default_rng(0).standard_normal((2, n, 3, 32, 32))
     for dtype in DTYPES:
         gram = partial(rk.gram, rk.Network(5), X, Z, head="trace", dtype=dtype, threads=1)
         us = 1e6 * min(harness.processor_seconds(gram) for _ in range(7)) / n**2
         hours = us * 50_000 * 50_001 / 2 / 3.6e9
-        rows.append({"dtype": dtype, "µs of a pair": f"{us:.2f}", "core hours": f"{hours:.1f}"})
-    return rows
+        yield {"dtype": dtype, "µs of a pair": f"{us:.2f}", "core hours": f"{hours:.1f}"}
 
 
 # -- the report
 
 
 def text(report: dict[str, Any]) -> str:
-    m, found = report["machines"]["curves"], dict[str, dict[int, list[float]]]()
-    for row in report["curves"]:
-        found.setdefault(row["method"], {}).setdefault(row["size"], []).append(row["accuracy"])
-    cells = []
-    for name, of_sizes in found.items():
-        pairs = map(harness.mean_and_error, of_sizes.values())
-        cells.append((name, *(f"{mean:.3f} ± {error:.3f}" for mean, error in pairs)))
+    rows = pd.DataFrame(report["curves"])
+    groups = rows.groupby(["method", "size"], sort=False)["accuracy"]
+    curves = harness.with_errors(groups).unstack().loc[rows["method"].unique()]
     costs, hours = (
         harness.rows_table(report[part], left=(0, 1, 3)) for part in ("entries", "large")
     )
     above = sum(float(row["ratio"]) > row["most"] for row in report["entries"])
     return harness.page(
         "# Images",
-        f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}. "
+        f"{harness.described(report['machines']['curves'])}. "
         "Other work of the machine changes times: look at ratios.",
         f"Accuracies on the last {TEST} of scikit-learn's digits (8 × 8), by the number of images "
         f"that train, drawn from all others; means of {', '.join(map(str, DRAWS.values()))} draws "
         f"± standard errors. Kernels: normalized, depth {NETWORK.depth}, filters of "
         f"{NETWORK.filter_size}, ridge regression. SVM: C and γ by cross-validation.",
-        harness.table(("method", *next(iter(found.values()))), cells),
+        harness.table(("method", *curves), curves.itertuples()),
         "Costs are of GPK and NTK of a ResNet of depth 5. Nanoseconds of processor time for an "
         "entry, a pixel pair, of images and of signals with as many pixels; 4 channels, one "
         "thread, medians of 7 interleaved rounds. Most: what was asked of the ratio, before it was "
@@ -160,10 +154,6 @@ def text(report: dict[str, Any]) -> str:
     )
 
 
-def main() -> None:
-    path, report = harness.measured(__doc__, "images.json", curves, entries, peers, large)
-    harness.publish(path, text(report))
-
-
 if __name__ == "__main__":
-    main()
+    measure, option = harness.measure_parts((curves, entries, peers, large))
+    harness.script(__doc__, "images.json", measure, text, **option)

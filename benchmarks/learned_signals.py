@@ -6,20 +6,22 @@ Results of parts that do not run stay as learned_signals.json has them. Seconds 
 """
 
 import pickle
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from typing import Any
 
 import harness
 import numpy as np
+import pandas as pd
 from classification_methods import SETS
+from classification_methods import signals as official
 from harness import Row
 from images import digits
 
 import rescntk as rk
-from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+from rescntk.regression.learned_signals import of_each_label
 
 KERNEL = rk.ResCNTK(4, normalized=True)
 CASES = (
@@ -47,7 +49,7 @@ def parts_of(name: str) -> tuple[np.ndarray, ...]:
     if name == "digits":
         X, y = digits()
         return X[:1000], y[:1000], X[1000:], y[1000:]
-    (X, y), (Z, expected) = load_labelled(name), load_labelled(name, "test")
+    X, y, Z, expected = official(name)
     if X.shape[2] > 200:  # as the passes of the estimators do
         block = -(-X.shape[2] // 48)
         X, Z = (np.add.reduceat(x, range(0, x.shape[2], block), axis=2) / block for x in (X, Z))
@@ -66,73 +68,68 @@ def accuracy(decisions: np.ndarray, classes: np.ndarray, expected: np.ndarray) -
     return float(np.mean(classes[decisions.argmax(axis=1)] == expected))
 
 
+def learn(
+    kernel: rk.Kernel, X: np.ndarray, Y: np.ndarray, Z: np.ndarray, m: int, **options: Any
+) -> tuple[np.ndarray, float]:
+    """Return decisions at Z of m learned signals, and the processor seconds of learning."""
+    options = {"penalty": PENALTY, "max_iterations": ITERATIONS} | options
+    learned, seconds = harness.timed(
+        lambda: rk.regression.learn_signals(kernel, X, Y, m, **options)
+    )
+    numbers = {"dtype": options["dtype"]} if "dtype" in options else {}
+    return kernel(Z, learned.signals, **numbers) @ learned.coefficients, seconds
+
+
+def restrict(X: np.ndarray, Y: np.ndarray, landmarks: Any) -> rk.regression.RestrictedRidge:
+    return rk.regression.restricted_ridge(KERNEL, X, Y, landmarks, PENALTY, **OPTIONS)
+
+
 def signals(quick: bool) -> Iterator[Row]:
     """Yield accuracies with m signals: chosen of each class, pivoted, learned; and with all."""
     for name, m, draws in CASES[:1] if quick else CASES:
         X, y, Z, expected = parts_of(name)
         classes, Y = targets(y)
-        across = KERNEL(Z, X, **OPTIONS)
         right = partial(accuracy, classes=classes, expected=expected)
-
-        full = across @ rk.regression.solve(KERNEL(X, **OPTIONS).astype(np.float64), Y, PENALTY)
-        found: dict[str, list[float]] = {"chosen": [], "pivoted": [], "learned": [], "seconds": []}
+        K, runs = KERNEL(X, **OPTIONS).astype(np.float64), []
+        full = KERNEL(Z, X, **OPTIONS) @ rk.regression.solve(K, Y, PENALTY)
         for seed in range(1 if quick else draws):
-            rng = np.random.default_rng(seed)
-            places = rk.regression.learned_signals.of_each_label(y, m, rng)
+            chosen = of_each_label(y, m, np.random.default_rng(seed))
             pivots = rk.regression.pivoted_cholesky(KERNEL, X, m, seed=seed, **OPTIONS).landmarks
-            for way, landmarks in (("chosen", places), ("pivoted", pivots)):
-                ridge = rk.regression.restricted_ridge(KERNEL, X, Y, landmarks, PENALTY, **OPTIONS)
-                found[way].append(right(ridge.predict(Z)))
-            start = time.process_time()
-            learned = rk.regression.learn_signals(
-                KERNEL, X, Y, m, penalty=PENALTY, random_state=seed,
-                max_iterations=5 if quick else ITERATIONS, **OPTIONS,
-            )  # fmt: skip
-            found["seconds"].append(time.process_time() - start)
-            decisions = KERNEL(Z, learned.signals, **OPTIONS) @ learned.coefficients
-            found["learned"].append(right(decisions))
-        row = {key: float(np.mean(values)) for key, values in found.items()}
-        spread = float(np.ptp(found["learned"]))
-        yield {
-            "set": name,
-            "n": len(X),
-            "m": m,
-            "draws": draws,
-            "all": right(full),
-            **row,
-            "spread": spread,
-        }
+            options = {"random_state": seed, "max_iterations": 5 if quick else ITERATIONS}
+            decisions, seconds = learn(KERNEL, X, Y, Z, m, **options, **OPTIONS)
+            runs.append({
+                "chosen": right(restrict(X, Y, chosen).predict(Z)),
+                "pivoted": right(restrict(X, Y, pivots).predict(Z)),
+                "learned": right(decisions),
+                "seconds": seconds,
+            })  # fmt: skip
+        table = pd.DataFrame(runs)
+        row = {"set": name, "n": len(X), "m": m, "draws": draws, "all": right(full)}
+        yield row | table.mean().to_dict() | {"spread": float(np.ptp(table["learned"]))}
 
 
 def landmarks(quick: bool) -> Iterator[Row]:
     """Yield accuracies on digits, and times of a fit, with chosen and with learned landmarks."""
     X, y, Z, expected = parts_of("digits")
     classes, Y = targets(y)
-    for way, m in LANDMARKS[:1] if quick else LANDMARKS:
-        start = time.process_time()
-        if way == "learned":
-            found: Any = rk.regression.learn_signals(
-                KERNEL, X, Y, m, penalty=PENALTY, max_iterations=ITERATIONS, **OPTIONS
-            )
-            seconds = time.process_time() - start
-            decisions = KERNEL(Z, found.signals, **OPTIONS) @ found.coefficients
+    for kind, m in LANDMARKS[:1] if quick else LANDMARKS:
+        if kind == "learned":
+            decisions, seconds = learn(KERNEL, X, Y, Z, m, **OPTIONS)
         else:
-            places = rk.regression.learned_signals.of_each_label(y, m, np.random.default_rng(0))
-            found = rk.regression.restricted_ridge(KERNEL, X, Y, places, PENALTY, **OPTIONS)
-            seconds, decisions = time.process_time() - start, found.predict(Z)
-        yield {
-            "landmarks": way, "m": m, "seconds": seconds,
-            "accuracy": accuracy(decisions, classes, expected),
-        }  # fmt: skip
+            ridge, seconds = harness.timed(
+                lambda m=m: restrict(X, Y, of_each_label(y, m, np.random.default_rng(0)))
+            )
+            decisions = ridge.predict(Z)
+        row = {"landmarks": kind, "m": m, "seconds": seconds}
+        yield row | {"accuracy": accuracy(decisions, classes, expected)}
 
 
 def model_parts() -> Iterator[tuple[str, tuple[np.ndarray, ...]]]:
     """Yield names, training signals, labels, test signals and labels of condensed models."""
     for name in SETS:
-        yield name, (*load_labelled(name), *load_labelled(name, "test"))
-    yield "JapaneseVowels, parts exchanged", (
-        *load_labelled("JapaneseVowels", "test"), *load_labelled("JapaneseVowels"),
-    )  # fmt: skip
+        yield name, official(name)
+    X, y, Z, expected = official("JapaneseVowels")
+    yield "JapaneseVowels, parts exchanged", (Z, expected, X, y)
     yield "simulated, 4 × 510", simulated(500, 200)
 
 
@@ -150,9 +147,10 @@ def models(quick: bool) -> Iterator[Row]:
     """Yield accuracies of full and condensed models, and ratios of time and file."""
     for name, (X, y, Z, expected) in list(model_parts())[: 1 if quick else None]:
         full = ResidualKernelClassifier(effort="fast").fit(X, y)
-        m, start = max(2 * len(full.classes_), -(-len(X) // 10)), time.process_time()
-        small = full.condense(m, max_iterations=2 if quick else 30)
-        seconds = time.process_time() - start
+        m = max(2 * len(full.classes_), -(-len(X) // 10))
+        small, seconds = harness.timed(
+            lambda full=full, m=m: full.condense(m, max_iterations=2 if quick else 30)
+        )
         times = [_seconds(model, Z[:50]) for model in (full, small)]
         sizes = [len(pickle.dumps(model)) for model in (full, small)]
         yield {
@@ -164,11 +162,7 @@ def models(quick: bool) -> Iterator[Row]:
 
 def _seconds(model: Any, X: np.ndarray) -> float:
     """Return the processor time of a prediction, the median of five after a first."""
-    times = []
-    for _ in range(6):
-        start = time.process_time()
-        model.predict(X)
-        times.append(time.process_time() - start)
+    times = [harness.processor_seconds(partial(model.predict, X)) for _ in range(6)]
     return float(np.median(times[1:]))
 
 
@@ -178,31 +172,27 @@ def changes(quick: bool) -> Iterator[Row]:
     A regressor is to predict the upper or lower quartile of the targets, whichever is farther.
     """
     for name in CHANGED[:1] if quick else CHANGED:
-        (X, y), (Z, _) = load_labelled(name), load_labelled(name, "test")
+        X, y, Z, _ = official(name)
         Z = Z[:: len(Z) // (2 if quick else 12)][:12]
         numbers = name == CHANGED[-1]
-        if numbers:
-            y = y.astype(float)
-        model: Any = (ResidualKernelRegressor if numbers else ResidualKernelClassifier)(
-            effort="fast"
-        ).fit(X, y)
+        kind: Any = ResidualKernelRegressor if numbers else ResidualKernelClassifier
+        model = kind(effort="fast").fit(X, y)
         before, wanted, have = model.predict(Z), (), y != model.predict(Z)[:, None]
         if numbers:
             low, middle, high = np.quantile(y, (0.25, 0.5, 0.75))
             rising = (before < middle)[:, None]
             wanted = (np.where(rising[:, 0], high, low),)
             have = np.where(rising, y >= high, y <= low)
-        start = time.process_time()
-        found = model.counterfactual(Z, *wanted, max_iterations=3 if quick else 25)
-        seconds = time.process_time() - start
+        ask = partial(model.counterfactual, Z, *wanted, max_iterations=3 if quick else 25)
+        changed, seconds = harness.timed(ask)
         scale = X.std(axis=(0, 2))[:, None]
         nearest = [
             np.sqrt((((X[others] - z) / scale) ** 2).sum(axis=(1, 2)).min())
             for z, others in zip(Z, have, strict=True)
         ]
         yield {
-            "set": name, "cases": len(Z), "found": float(found.found.mean()),
-            "distance": float(np.nanmedian(found.distances / nearest)), "seconds": seconds,
+            "set": name, "cases": len(Z), "found": float(changed.found.mean()),
+            "distance": float(np.nanmedian(changed.distances / nearest)), "seconds": seconds,
         }  # fmt: skip
 
 
@@ -210,39 +200,35 @@ def kernels(quick: bool) -> Iterator[Row]:
     """Yield accuracies on ItalyPowerDemand with m learned signals, by kernel and depth."""
     X, y, Z, expected = parts_of("ItalyPowerDemand")
     classes, Y = targets(y)
-    right = partial(accuracy, classes=classes, expected=expected)
-    for name, family in FAMILIES.items():
-        for depth in DEPTHS[:1] if quick else DEPTHS:
-            kernel = family(depth, normalized=True)
-            K, across = kernel(X), kernel(Z, X)
-            full = right(across @ rk.regression.solve(K, Y, OF_KERNELS))
-            for m in SIZES[:1] if quick else SIZES:
-                found = []
-                for seed in range(2 if quick else DRAWS):
-                    learned = rk.regression.learn_signals(
-                        kernel, X, Y, m, penalty=OF_KERNELS, random_state=seed,
-                        max_iterations=2 if quick else ITERATIONS,
-                    )  # fmt: skip
-                    found.append(right(kernel(Z, learned.signals) @ learned.coefficients))
-                yield {
-                    "kernel": name, "depth": depth, "m": m, "all": full,
-                    "learned": float(np.mean(found)), "deviation": float(np.std(found, ddof=1)),
-                }  # fmt: skip
+    options = {"penalty": OF_KERNELS, "max_iterations": 2 if quick else ITERATIONS}
+    few = 1 if quick else None
+    for (name, family), depth in product(FAMILIES.items(), DEPTHS[:few]):
+        kernel = family(depth, normalized=True)
+        full = kernel(Z, X) @ rk.regression.solve(kernel(X), Y, OF_KERNELS)
+        for m in SIZES[:few]:
+            shares = []
+            for seed in range(2 if quick else DRAWS):
+                decisions, _ = learn(kernel, X, Y, Z, m, random_state=seed, **options)
+                shares.append(accuracy(decisions, classes, expected))
+            yield {
+                "kernel": name, "depth": depth, "m": m, "all": accuracy(full, classes, expected),
+                "learned": float(np.mean(shares)), "deviation": float(np.std(shares, ddof=1)),
+            }  # fmt: skip
 
 
-def picture(rows: list[Row]) -> Any:
+def picture(report: Row) -> Any:
     """Return a figure of the accuracies of `kernels`: a panel for each, a curve for each depth."""
     drawn = rk.plots.figure((8.4, 5.2))
     axes = drawn.subplots(2, 2, sharex=True, sharey=True)
+    groups = pd.DataFrame(report["kernels"]).groupby(["kernel", "depth"])
     for ax, name in zip(axes.ravel(), FAMILIES, strict=True):
-        for place, depth in enumerate(DEPTHS):
-            some = [row for row in rows if (row["kernel"], row["depth"]) == (name, depth)]
-            if not some:
+        for number, depth in enumerate(DEPTHS):
+            if (name, depth) not in groups.groups:
                 continue
-            sizes = np.array([row["m"] for row in some]) * 1.04 ** (place - 1.5)
-            values = [[row[key] for row in some] for key in ("learned", "deviation")]
-            line = ax.errorbar(sizes, *values, marker="o", ms=3, capsize=2, label=f"{depth} layers")
-            ax.axhline(some[0]["all"], color=line[0].get_color(), lw=0.8, ls=":")
+            rows = groups.get_group((name, depth))
+            points = rows["m"] * 1.04 ** (number - 1.5), rows["learned"], rows["deviation"]
+            line = ax.errorbar(*points, marker="o", ms=3, capsize=2, label=f"{depth} layers")
+            ax.axhline(rows["all"].iloc[0], color=line[0].get_color(), lw=0.8, ls=":")
         ax.set(title=name, xscale="log", xticks=SIZES, xticklabels=SIZES)
         ax.minorticks_off()
     for ax in axes[:, 0]:
@@ -251,15 +237,6 @@ def picture(rows: list[Row]) -> Any:
         ax.set_xlabel("learned signals m")
     axes[0, 0].legend()
     return drawn
-
-
-PARTS: dict[str, Callable[[bool], Iterator[Row]]] = {
-    "signals": signals,
-    "landmarks": landmarks,
-    "models": models,
-    "changes": changes,
-    "kernels": kernels,
-}
 
 
 HEADERS = {
@@ -292,36 +269,20 @@ HEADERS = {
 
 
 def text(report: Row) -> str:
-    """Return the page of the parts that have been measured."""
-    machine = report["machine"]
+    """Return the page of the results."""
     parts: list[Any] = [
         "# Learned signals",
-        f"{machine['processor']}, {machine['cores']} cores; Python {machine['python']}, NumPy "
-        f"{machine['numpy']}. Seconds are processor time.",
+        f"{harness.described(report['machines']['signals'])}. Seconds are processor time.",
     ]
-    for part in PARTS:
+    for part, header in HEADERS.items():
         rows = [
             {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in row.items()}
-            for row in report.get(part, ())
+            for row in report[part]
         ]
-        parts += [HEADERS[part], harness.rows_table(rows, left=(0,))] if rows else []
+        parts += [header, harness.rows_table(rows, left=(0,))]
     return harness.page(*parts)
 
 
-def main() -> None:
-    several = {"action": "append", "choices": PARTS, "help": "only this (and this …)"}
-    options = harness.options(__doc__, part=several)
-    path = options.out / "learned_signals.json"
-    report = harness.load(path, {}) | {"machine": harness.machine()}
-    for part in options.part or PARTS:
-        report[part] = []
-        for row in PARTS[part](options.quick):
-            report[part].append(row)
-            harness.save(path, report)
-            harness.say(row)
-    rows = report.get("kernels")
-    harness.publish(path, text(report), picture(rows) if rows else None)
-
-
 if __name__ == "__main__":
-    main()
+    measure, option = harness.measure_parts((signals, landmarks, models, changes, kernels))
+    harness.script(__doc__, "learned_signals.json", measure, text, picture, **option)

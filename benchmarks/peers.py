@@ -65,11 +65,11 @@ def plain_jax(head: str, depth: int, q: int) -> Kernels:
 
     def diagonals(x: Any) -> Any:
         """Variances of all layers' pre-activations."""
-        variance, found = (x * x).sum(axis=-2) / x.shape[-2], []
+        variance, variances = (x * x).sum(axis=-2) / x.shape[-2], []
         for layer in range(depth):
-            found.append(window(variance) if layer else variance)
-            variance = variance + window(found[-1])
-        return jnp.stack(found)
+            variances.append(window(variance) if layer else variance)
+            variance = variance + window(variances[-1])
+        return jnp.stack(variances)
 
     def activated(of_x: Any, of_z: Any, covariance: Any, tangent: Any) -> tuple[Any, Any]:
         size = jnp.sqrt(of_x[:, None] * of_z[None, :])
@@ -119,9 +119,9 @@ def main(name: str, platform: str) -> None:
     warnings.filterwarnings("ignore")
     import jax
 
-    found = jax.default_backend()
-    if found != platform:
-        sys.exit(f"JAX {jax.__version__} runs on {found!r} here, expected {platform!r}")
+    backend = jax.default_backend()
+    if backend != platform:
+        sys.exit(f"JAX {jax.__version__} runs on {backend!r} here, expected {platform!r}")
     print(json.dumps({"ready": jax.__version__}), flush=True)
     for line in sys.stdin:
         try:

@@ -47,11 +47,11 @@ def cases() -> dict[str, Callable[[], object]]:
 
 
 def main() -> None:
-    options, grams = harness.options(__doc__), cases()
+    asked, grams = harness.options(__doc__), cases()
     for call in grams.values():
         call()  # compiled code is loaded
-    timed = {name: partial(harness.processor_seconds, call) for name, call in grams.items()}
-    seconds = harness.interleaved(timed, 1 if options.quick else ROUNDS)
+    clocks = {name: partial(harness.processor_seconds, call) for name, call in grams.items()}
+    seconds = harness.interleaved(clocks, 1 if asked.quick else ROUNDS)
     medians = {name: float(np.median(taken)) for name, taken in seconds.items()}
     unit = next(iter(medians.values()))
     text = harness.page(
@@ -61,7 +61,7 @@ def main() -> None:
         f"interleaved rounds, one thread.",
         harness.table(("Gram", "time"), [(k, f"{x / unit:.2g}") for k, x in medians.items()]),
     )
-    harness.publish(options.out / "ratios.md", text)
+    harness.publish(asked.out / "ratios.md", text)
 
 
 if __name__ == "__main__":

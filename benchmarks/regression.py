@@ -6,14 +6,16 @@ One setting for all sets. They have official splits, and five random splits in t
 because test sets of 33 to 61 signals give large standard errors.
 """
 
-import time
+from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import harness
 import numpy as np
-from classification import gather
-from classification_methods import on_flat, signals
+import pandas as pd
+from classification_methods import on_flat, pooled, signals
 from harness import Row, make
 
 SETS = ("Covid3Month", "CardanoSentiment", "Tecator")
@@ -58,14 +60,11 @@ def measure(method: str, name: str) -> list[Row]:
     """Return R², seconds and shares inside of each split; split 0 is the official one."""
     from sklearn.metrics import r2_score
 
-    X, y, Z, targets = signals(name)
-    of_splits, rows = splits(len(y) + len(targets), len(y), DRAWS), []
-    X, y = np.concatenate([X, Z]), np.concatenate([y, targets])
+    (X, y), rows = pooled(name), []
+    of_splits = splits(len(y), len(signals(name)[1]), DRAWS)
     for number, (train, test) in enumerate(of_splits):
-        start = time.process_time()
-        model = METHODS[method]().fit(X[train], y[train])
-        predicted = model.predict(X[test])
-        seconds = time.process_time() - start
+        given = X[train], y[train], X[test]
+        model, predicted, seconds = harness.fit_and_predict(METHODS[method], *given)
         row = {"split": number, "r2": float(r2_score(y[test], predicted)), "seconds": seconds}
         rows.append(row | dict.fromkeys(INSIDE))
         for title, share in INSIDE.items() if method in OURS else ():
@@ -74,33 +73,34 @@ def measure(method: str, name: str) -> list[Row]:
     return rows
 
 
-def report(rows: list[Row]) -> str:
-    official, random, inside = [], [], []
-    for s in SETS:
-        found = {m: [r for r in rows if (r["method"], r["set"]) == (m, s)] for m in METHODS}
-        r2 = [[row["r2"] for row in own] for own in found.values()]
-        first = [values[0] for values in r2]
-        official.append((f"{s}, official", *harness.bold(first, [f"{x:.3f}" for x in first])))
-        means, errors = zip(*(harness.mean_and_error(values[1:]) for values in r2), strict=True)
-        texts = [f"{mean:.3f} ± {error:.3f}" for mean, error in zip(means, errors, strict=True)]
-        random.append((f"{s}, random splits", *harness.bold(means, texts)))
-        shares = [np.mean([row[x] for row in found[m]]) for m in OURS for x in INSIDE]
-        inside.append((s, *(f"{100 * share:.0f} %" for share in shares)))
+def report(rows: pd.DataFrame) -> str:
+    def of(part: pd.DataFrame) -> Any:
+        return part.groupby(["set", "method"])["r2"]
+
+    official, random = rows[rows["split"] == 0], rows[rows["split"] > 0]
+    firsts, means = (of(part).mean().unstack()[[*METHODS]] for part in (official, random))
+    texts = harness.with_errors(of(random)).unstack()[[*METHODS]]
+    sets = [name for name in SETS if name in firsts.index]
+    inside = rows.groupby(["set", "method"])[[*INSIDE]].mean().stack()
+    cells = [(f"{s}, official", *harness.bold(firsts.loc[s])) for s in sets]
+    cells += [(f"{s}, random splits", *harness.bold(means.loc[s], texts.loc[s])) for s in sets]
+    shares = [
+        (s, *(f"{100 * inside[s, m, title]:.0f} %" for m in OURS for title in INSIDE)) for s in sets
+    ]
     return harness.page(
         "# Regression",
-        harness.table(("R²", *METHODS), official + random),
+        harness.table(("R²", *METHODS), cells),
         f"Random splits: means over {DRAWS} splits, ± standard errors.",
-        harness.table(("intervals", *(f"{m}: {x}" for m in OURS for x in INSIDE)), inside),
+        harness.table(("intervals", *(f"{m}: {x}" for m in OURS for x in INSIDE)), shares),
         "Inside: share of the test targets in intervals for this coverage, mean of all splits.",
     )
 
 
-def main() -> None:
-    options = harness.options(__doc__)
-    path = options.out / "regression.csv"
-    rows = gather(path, measure, list(METHODS), SETS[: 1 if options.quick else None])
-    harness.publish(path, report(rows))
+def measure_all(asked: Namespace, path: Path) -> None:
+    sets = SETS[: 1 if asked.quick else None]
+    keys = [{"method": method, "set": name} for name in sets for method in METHODS]
+    harness.gather(path, keys, partial(harness.apart, measure))
 
 
 if __name__ == "__main__":
-    main()
+    harness.script(__doc__, "regression.csv", measure_all, report)

@@ -3,12 +3,12 @@
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from classification_methods import METHODS
-from harness import Row, peak_megabytes
+from harness import Row, peak_megabytes, timed
 
 import rescntk as rk
 from rescntk import regression
@@ -22,9 +22,6 @@ LENGTH = 128  # time points of a signal
 NOISE = 2.0
 """Standard deviation of the noise of `cylinder_bell_funnel`, whose events have a height of 6 ± 1;
 Saito's is 1. Chosen so that the accuracy still rises from 5 000 signals to 50 000."""
-
-clock = time.process_time
-"""Processor seconds of all threads; other work on the machine hardly counts."""
 
 
 def cylinder_bell_funnel(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -74,14 +71,15 @@ def landmarks(kernel: list[Any], n: int, rank: int, n_test: int) -> Row:
     k = kernel_of(*kernel)
     X, y, Z, truth = problem(n, n_test)
     k(X[:2], X[:2], **DTYPE)  # compiled before the clock runs
-    start = clock()
-    low = regression.pivoted_cholesky(k, X, rank, **DTYPE)
-    found = regression.restricted_ridge(
-        k, X, targets(y), low, RIDGES, intercept=True, leave_one_out=True, **DTYPE
-    )
-    seconds = clock() - start
-    best = int((found.errors**2).mean(axis=(1, 2)).argmin())
-    decisions = found.features(Z) @ found.weights[best] + found.intercepts[best]
+
+    def fit() -> Any:
+        low = regression.pivoted_cholesky(k, X, rank, **DTYPE)
+        options = {"intercept": True, "leave_one_out": True, **DTYPE}
+        return regression.restricted_ridge(k, X, targets(y), low, RIDGES, **options)
+
+    fitted, seconds = timed(fit)
+    best = int((fitted.errors**2).mean(axis=(1, 2)).argmin())
+    decisions = fitted.features(Z) @ fitted.weights[best] + fitted.intercepts[best]
     return {"seconds": seconds} | outcome(decisions.argmax(axis=1), truth)
 
 
@@ -90,20 +88,15 @@ def full(kernel: list[Any], n: int, n_test: int) -> Row:
     k = kernel_of(*kernel)
     X, y, Z, truth = problem(n, n_test)
     k(X[:2], X[:2])
-    start = clock()
-    beta, b = ridge(k(X), y)
-    seconds = clock() - start
+    (beta, b), seconds = timed(lambda: ridge(k(X), y))
     decisions = k(Z, X, **DTYPE) @ beta + b
     return {"seconds": seconds} | outcome(decisions.argmax(axis=1), truth)
 
 
 def minirocket(n: int, n_test: int) -> Row:
     X, y, Z, truth = problem(n, n_test)
-    model = METHODS["MiniRocket"]
-    model(0).fit(X[:50], y[:50])  # compiled before the clock runs
-    start = clock()
-    fitted = model(0).fit(X, y)
-    seconds = clock() - start
+    METHODS["MiniRocket"](0).fit(X[:50], y[:50])  # compiled before the clock runs
+    fitted, seconds = timed(lambda: METHODS["MiniRocket"](0).fit(X, y))
     return {"seconds": seconds} | outcome(fitted.predict(Z), truth)
 
 
@@ -114,12 +107,10 @@ def classifier(n: int, landmarks: int | str, n_test: int = 1000) -> Row:
     X, y, Z, truth = problem(n, n_test)
     X, Z = X[:, :, :100], Z[:, :, :100]
     ResidualKernelClassifier(effort="fast").fit(X[:20], y[:20]).predict(Z[:20])  # compiled
-    start = clock()
-    model = ResidualKernelClassifier(effort="fast", landmarks=landmarks).fit(X, y)
-    fitted = clock()
-    predicted = model.predict(Z)
-    seconds = {"fit_seconds": fitted - start, "predict_seconds": clock() - fitted}
-    return seconds | outcome(predicted, truth)
+    model = ResidualKernelClassifier(effort="fast", landmarks=landmarks)
+    _, fit = timed(lambda: model.fit(X, y))
+    predicted, predict = timed(lambda: model.predict(Z))
+    return {"fit_seconds": fit, "predict_seconds": predict} | outcome(predicted, truth)
 
 
 def conjugate_gradients(
@@ -135,20 +126,17 @@ def conjugate_gradients(
     described = {"kinds": (k.kind,), "normalized": True, "block": block}
     options = {"intercept": True, "max_iterations": most}
     with tempfile.TemporaryDirectory() as folder:
-        start = clock()
-        K = stored.gram(f"{folder}/K.zarr", k.network, X, **described)
-        computed = clock()
-        low = regression.pivoted_cholesky(k, X, rank, **DTYPE)
-        chosen = clock()
-        fast = regression.solve(K, targets(y), ridge, preconditioner=low, **options)
-        solved = clock()
+        K, of_gram = timed(lambda: stored.gram(f"{folder}/K.zarr", k.network, X, **described))
+        low, of_landmarks = timed(lambda: regression.pivoted_cholesky(k, X, rank, **DTYPE))
+        solve = partial(regression.solve, K, targets(y), ridge, **options)
+        fast, of_iterations = timed(lambda: solve(preconditioner=low))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it may need more than `most` iterations
-            slow = regression.solve(K, targets(y), ridge, **options)
+            slow = solve()
     return {
-        "seconds_of_the_gram": computed - start,
-        "seconds_of_landmarks": chosen - computed,
-        "seconds_of_iterations": solved - chosen,
+        "seconds_of_the_gram": of_gram,
+        "seconds_of_landmarks": of_landmarks,
+        "seconds_of_iterations": of_iterations,
         "iterations": fast.iterations,
         "residual": float(np.max(fast.residuals)),
         "iterations_without": slow.iterations,
@@ -166,10 +154,9 @@ def overhead(n: int, d: int, depth: int, workers: int, block: int) -> Row:
     X = rng.standard_normal((n, 4, d))
     rk.gram(network, X[:2], **DTYPE)
 
-    def seconds(work: Callable[[], object]) -> float:
-        start = clock() + sum(client.run(clock).values())
-        work()
-        return clock() + sum(client.run(clock).values()) - start
+    def clock() -> float:
+        """Return processor seconds of this process and of the workers."""
+        return time.process_time() + sum(client.run(time.process_time).values())
 
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -179,17 +166,16 @@ def overhead(n: int, d: int, depth: int, workers: int, block: int) -> Row:
         compile_first = rng.standard_normal((workers * 2, 4, d))
         stored.gram(f"{folder}/first.zarr", network, compile_first, block=1, client=client)
         before = client.run(peak_megabytes)
-        on_workers = seconds(
-            lambda: stored.gram(f"{folder}/W.zarr", network, X, block=block, client=client)
-        )
+        store = partial(stored.gram, network=network, X=X, block=block)
+        _, on_workers = timed(lambda: store(f"{folder}/W.zarr", client=client), clock)
         after = client.run(peak_megabytes)
-        here = seconds(lambda: stored.gram(f"{folder}/H.zarr", network, X, block=block))
-        in_memory = seconds(lambda: rk.gram(network, X, **DTYPE))
+        _, in_process = timed(lambda: store(f"{folder}/H.zarr"), clock)
+        _, in_memory = timed(lambda: rk.gram(network, X, **DTYPE), clock)
     return {
         "seconds_in_memory": in_memory,
-        "seconds_stored_here": here,
+        "seconds_stored_here": in_process,
         "seconds_on_workers": on_workers,
-        "overhead_here": here / in_memory - 1,
+        "overhead_here": in_process / in_memory - 1,
         "overhead_on_workers": on_workers / in_memory - 1,
         "megabytes_of_workers": max(after.values()),
         "megabytes_of_workers_before": max(before.values()),

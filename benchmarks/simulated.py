@@ -36,10 +36,10 @@ def bearing(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         period, turn = (0, 40, 26)[label], rng.random()
         start, size = rng.uniform(0, 40), rng.uniform(1.0, 2.0)
         while label and start < 400:
-            place, loud = int(start), size
+            start_point, loud = int(start), size
             if label == 2:
                 loud *= 1 + 0.6 * np.sin(2 * np.pi * (start / 130 + turn))
-            part = x[place : place + 40]
+            part = x[start_point : start_point + 40]
             part += loud * ring[: len(part)]
             start += period * (1 + 0.02 * rng.standard_normal())
     return X[:, None], labels
@@ -54,8 +54,8 @@ def beats(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         wide = rng.uniform(1.3, 2.0) if ectopic else rng.uniform(0.9, 1.15)
         waves = [(34, 5, 0.0 if ectopic else 0.15), (56, 2 * wide, -0.2), (60, 2.5 * wide, 1.0)]
         waves += [(65, 2.5 * wide, -0.25), (92, 8, rng.uniform(0.15, 0.35))]
-        for place, width, height in waves:
-            x += size * height * np.exp(-((time - place - shift) ** 2) / (2 * width**2))
+        for centre, width, height in waves:
+            x += size * height * np.exp(-((time - centre - shift) ** 2) / (2 * width**2))
     order = rng.permutation(n)
     return X[order, None], labels[order]
 
@@ -112,9 +112,10 @@ PLANTS = (
 
 def steps(rng: np.random.Generator, n: int, plant: Plant) -> tuple[np.ndarray, np.ndarray]:
     """Eight sensors after a step of a plant's set point, 60 points: normal, or four faults."""
-    time, labels, own = np.arange(60), np.arange(n) % 5, np.random.default_rng([5, plant.sensors])
-    levels = 10 * own.standard_normal(8)
-    gains = own.uniform(0.6, 1.4, 8) * own.choice([-1, 1], 8) * np.ones((n, 8))
+    time, labels = np.arange(60), np.arange(n) % 5
+    of_sensors = np.random.default_rng([5, plant.sensors])
+    levels = 10 * of_sensors.standard_normal(8)
+    gains = of_sensors.uniform(0.6, 1.4, 8) * of_sensors.choice([-1, 1], 8) * np.ones((n, 8))
     X = plant.noise * coloured(rng, (n, 8, 60), 0.5) + 0.05 * rng.standard_normal((n, 8, 1))
     since = np.maximum(time - rng.integers(10, 16, n)[:, None], 0.0)
     delays = 5 * rng.uniform(0.9, 1.1, (n, 1)) * np.ones(8)
@@ -166,14 +167,14 @@ def bursts(
     fade = np.hanning(burst.width) if burst.faded else np.ones(burst.width)
     across = np.linspace(-1, 1, burst.width)
     bumps = np.array([0.75 * (np.abs(across) < 0.6), np.exp(-8 * across**2)])
-    for x, label, place in zip(X, labels, places, strict=True):
+    for x, label, begin in zip(X, labels, places, strict=True):
         start = rng.uniform(0, 2 * np.pi) * burst.phase
         shape = (
             bumps[label]
             if not burst.periods
             else fade * np.sin(2 * np.pi * time / burst.periods[label] + start)
         )
-        x[place : place + burst.width] += burst.height * shape
+        x[begin : begin + burst.width] += burst.height * shape
     return X[:, None], labels, places
 
 
@@ -183,10 +184,10 @@ def sensors(
     """Noise of 40 sensors, classes, and three sensors whose waves of a size differ with them."""
     y, X = np.arange(n) % 2, rng.standard_normal((n, 40, 64))
     places = rng.permutation(40)[:3]
-    for case, place in np.ndindex(n, 3):
+    for case, sensor in np.ndindex(n, 3):
         start, phase = rng.integers(44), rng.uniform(0, 6)
         wave = np.sin((0.7 if y[case] else 1.1) * np.arange(20) + phase)
-        X[case, places[place], start : start + 20] += size * wave
+        X[case, places[sensor], start : start + 20] += size * wave
     return X, y, places
 
 

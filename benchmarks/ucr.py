@@ -9,9 +9,8 @@ run after every choice was fixed; "used before" had a part in earlier choices. S
 training signals. Our classifier has its defaults and one thread. Rows that the file has are kept.
 """
 
-import csv
-import time
 import warnings
+from argparse import Namespace
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 import harness
 import numpy as np
+import pandas as pd
 from classification_methods import FAST, OUR_CLASSIFIER, OURS
 from harness import Row, make
 from sklearn.metrics import log_loss
@@ -37,15 +37,16 @@ SPLITS = 10
 SHOWN = ("HC2", "RDST", "MR-Hydra", "QUANT", "MiniROCKET", "InceptionTime", "1NN-DTW")
 """Peers with a column, from the most accurate ones to the most common ones."""
 
+NAMES = (OURS, FAST, *SHOWN)
+ABOUT = ["splits", "part", "n_train", "n_test", "length", "classes"]
+"""Columns of ucr_peers.csv beside the set and the methods."""
+
 Problem = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def peers() -> list[dict[str, Any]]:
-    """Return the rows of ucr_peers.csv: set, part, numbers, and the accuracy of each method."""
-    with open(Path(__file__).with_name("ucr_peers.csv"), newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    texts = ("splits", "set", "part")
-    return [{k: v if k in texts else float(v) for k, v in row.items()} for row in rows]
+def peers() -> pd.DataFrame:
+    """Return ucr_peers.csv: set, part, numbers, and the accuracy of each method."""
+    return pd.read_csv(Path(__file__).with_name("ucr_peers.csv"))
 
 
 def signals(name: str, seed: int) -> Problem:
@@ -66,11 +67,9 @@ def use(
     effort: str, X: np.ndarray, y: np.ndarray, Z: np.ndarray
 ) -> tuple[Any, np.ndarray, tuple[float, float]]:
     """Return a fitted classifier, probabilities at Z, and seconds of fitting and predicting."""
-    start = time.process_time()
-    model = make(OUR_CLASSIFIER, effort=effort, n_jobs=1).fit(X, y)
-    fitted = time.process_time()
-    chances = model.predict_proba(Z)
-    return model, chances, (fitted - start, time.process_time() - fitted)
+    model, fit = harness.timed(lambda: make(OUR_CLASSIFIER, effort=effort, n_jobs=1).fit(X, y))
+    chances, predict = harness.timed(lambda: model.predict_proba(Z))
+    return model, chances, (fit, predict)
 
 
 def measure(name: str, seed: int) -> list[Row]:
@@ -82,12 +81,10 @@ def measure(name: str, seed: int) -> list[Row]:
         use(effort, X[few], y[few], Z[:2])  # compiles
         model, chances, seconds = use(effort, X, y, Z)
         predicted = model.classes_[chances.argmax(axis=1)]
-        row = {"method": method, "set": name, "seed": seed}
-        row |= {"accuracy": float(np.mean(predicted == truth))}
+        row = {"method": method, "accuracy": float(np.mean(predicted == truth))}
         row |= {"log_loss": float(log_loss(truth, chances, labels=model.classes_))}
         row |= {"left_out": model.best_score_, "blocked": model.blocked_score_}
         rows.append(row | {"fit_seconds": seconds[0], "predict_seconds": seconds[1]})
-        harness.say(rows[-1])
     return rows
 
 
@@ -104,128 +101,105 @@ def table(rows: list[Row]) -> str:
         "choose": "Passes and weights were chosen on these sets, test signals included.",
         "used before": "Earlier passes were chosen, or looked at, on these sets.",
     }
-    published = peers()
     for part in PARTS:
-        official = [p for p in published if p["part"] == part and p["splits"] == "official"]
-        of_part = [p for p in official if p["n_train"] <= MOST and _has(rows, p["set"], 0)]
-        if not of_part:
-            continue
-        sections += [f"## Part “{part}”", about[part], _means(rows, of_part)]
-        sections += [_each(rows, of_part), _resamples(rows, published, part)]
+        official = beside_peers(rows, part)
+        if len(official):
+            ours = rows[(rows["seed"] == 0) & rows["set"].isin(official.index)]
+            sections += [f"## Part “{part}”", about[part], *_means(official, ours)]
+            sections += [_each(official, ours), *_resamples(beside_peers(rows, part, SPLITS))]
     sections += [
         "## Ranks on sets for testing",
         "![Mean ranks of nine methods; a line joins methods that do not differ](ucr.png)",
         "Mean ranks among the nine methods above, of official splits. A line joins methods without "
         "a significant difference (Wilcoxon's signed ranks, Holm's correction, 5 %).",
     ]
-    return harness.page(*(part.strip() if isinstance(part, str) else part for part in sections))
+    return harness.page(*sections)
 
 
-def methods_of(row: dict[str, Any]) -> list[str]:
-    return [name for name in row if name not in ("splits", "set", "part", "n_train", "n_test",
-                                                 "length", "classes")]  # fmt: skip
+def beside_peers(rows: pd.DataFrame, part: str, splits: int = 1) -> pd.DataFrame:
+    """Return the sets of a part, measured on all these splits, with our accuracies and the peers'.
+
+    A single split is the official one; of more splits, accuracies are means.
+    """
+    published = peers().set_index("set")
+    published = published[published["n_train"] <= MOST]
+    kind = "official" if splits == 1 else "mean of 30"
+    published = published[(published["part"] == part) & (published["splits"] == kind)]
+    measured = rows[rows["set"].isin(rows["set"][rows["seed"] == splits - 1])]
+    measured = measured[measured["seed"] < splits].groupby(["set", "method"])["accuracy"].mean()
+    return published.join(measured.unstack(), how="inner")
 
 
-def _has(rows: list[Row], name: str, seed: int) -> bool:
-    return any(row["set"] == name and row["seed"] == seed for row in rows)
-
-
-def _ours(rows: list[Row], name: str, field: str, seeds: Sequence[int] = (0,)) -> list[float]:
-    """Return the mean of a field of each of our efforts over splits."""
-    return [
-        float(np.mean([r[field] for r in rows
-                       if (r["set"], r["method"]) == (name, m) and r["seed"] in seeds]))
-        for m in (OURS, FAST)
-    ]  # fmt: skip
-
-
-def _means(rows: list[Row], official: list[dict[str, Any]]) -> str:
+def _means(official: pd.DataFrame, ours: pd.DataFrame) -> tuple[list[str], str]:
     """Return means over sets by their number of training signals, with ranks and times."""
-    every, lines = methods_of(official[0]), []
+    every, lines = official.columns.drop([*ABOUT, OURS, FAST]), []
     groups = {f"n ≤ {FEW}": (0, FEW), f"{FEW} < n ≤ {MOST}": (FEW, MOST), "all": (0, MOST)}
     for label, (least, most) in groups.items():
-        sets = [p for p in official if least < p["n_train"] <= most]
-        if not sets:
+        sets = official[(official["n_train"] > least) & (official["n_train"] <= most)]
+        if sets.empty:
             continue
-        ours = np.mean([_ours(rows, p["set"], "accuracy") for p in sets], axis=0)
-        means = {m: float(np.mean([p[m] for p in sets])) for m in every}
-        values = [*ours, *(means[m] for m in SHOWN)]
-        ranks = [1 + sum(v > x for v in means.values()) + sum(v == x for v in means.values()) / 2
-                 for x in ours]  # fmt: skip
-        texts = harness.bold(values, [f"{v:.4f}" for v in values])
-        lines.append((f"{label} ({len(sets)} sets)", *texts, f"{ranks[0]:g}", f"{ranks[1]:g}"))
-    names = (OURS, FAST, *SHOWN, "rank", "rank, fast")
-    seconds = [
-        sum(sum(_ours(rows, p["set"], field)[k] for field in ("fit_seconds", "predict_seconds"))
-            for p in official)
-        for k in (0, 1)
-    ]  # fmt: skip
-    losses = np.mean([_ours(rows, p["set"], "log_loss") for p in official], axis=0)
-    return harness.page(
-        harness.table(("mean accuracy", *names), lines),
+        means = sets[[*NAMES, *every.drop([*SHOWN])]].mean()
+        ranks = [1 + sum(means[every] > x) + sum(means[every] == x) / 2 for x in means[:2]]
+        texts = harness.bold(means[[*NAMES]], digits=4)
+        lines.append((f"{label} ({len(sets)} sets)", *texts, *(f"{rank:g}" for rank in ranks)))
+    columns = ours.groupby("method")
+    seconds = columns[["fit_seconds", "predict_seconds"]].sum().sum(axis=1)
+    losses = columns["log_loss"].mean()
+    return (
+        harness.table(("mean accuracy", *NAMES, "rank", "rank, fast"), lines),
         f"Ranks are among {1 + len(every)} methods. Processor seconds of all fits and predictions: "
-        f"{seconds[0]:.0f}, and {seconds[1]:.0f} with effort “fast”. Mean log loss: "
-        f"{losses[0]:.3f} and {losses[1]:.3f}.",
+        f"{seconds[OURS]:.0f}, and {seconds[FAST]:.0f} with effort “fast”. Mean log loss: "
+        f"{losses[OURS]:.3f} and {losses[FAST]:.3f}.",
     )
 
 
-def _each(rows: list[Row], official: list[dict[str, Any]]) -> list[str]:
-    lines = []
-    for p in official:
-        values = [*_ours(rows, p["set"], "accuracy"), *(p[m] for m in SHOWN)]
-        scores = [_ours(rows, p["set"], field)[0] for field in ("left_out", "blocked")]
-        cells = (*harness.bold(values, [f"{v:.3f}" for v in values]), *(f"{s:.3f}" for s in scores))
-        lines.append((p["set"], f"{p['n_train']:.0f}", f"{p['length']:.0f}", *cells))
-    corner = ("set", "n", "points", OURS, FAST, *SHOWN, "left out", "blocks left out")
-    return harness.table(corner, lines)
+def _each(official: pd.DataFrame, ours: pd.DataFrame) -> list[str]:
+    scores = ours[ours["method"] == OURS].set_index("set")[["left_out", "blocked"]]
+    lines = [
+        (name, f"{row['n_train']:.0f}", f"{row['length']:.0f}", *harness.bold(row[[*NAMES]]),
+         *harness.decimals(scores.loc[name]))
+        for name, row in official.iterrows()
+    ]  # fmt: skip
+    return harness.table(("set", "n", "points", *NAMES, "left out", "blocks left out"), lines)
 
 
-def _resamples(rows: list[Row], published: list[dict[str, Any]], part: str) -> str:
+def _resamples(resampled: pd.DataFrame) -> Sequence[Any]:
     """Return the table of means over resamples of small sets, or nothing without resamples."""
-    lines = []
-    for p in published:
-        if p["part"] == part and p["splits"] == "mean of 30" and _has(rows, p["set"], SPLITS - 1):
-            values = [*_ours(rows, p["set"], "accuracy", range(SPLITS)), *(p[m] for m in SHOWN)]
-            lines.append((p["set"], values))
-    if not lines:
-        return ""
-    means = ("**mean**", np.mean([values for _, values in lines], axis=0).tolist())
-    cells = [(name, *harness.bold(v, [f"{x:.4f}" for x in v])) for name, v in [*lines, means]]
-    return harness.page(
+    if resampled.empty:
+        return ()
+    values = resampled[[*NAMES]]
+    lines = [*values.iterrows(), ("**mean**", values.mean())]
+    return (
         f"Means over {SPLITS} splits of ours, over 30 of the peers:",
-        harness.table(("set", OURS, FAST, *SHOWN), cells),
+        harness.table(
+            ("set", *NAMES), [(name, *harness.bold(row, digits=4)) for name, row in lines]
+        ),
     )
 
 
-def draw(rows: list[Row]) -> Any:
+def draw(rows: pd.DataFrame) -> Any:
     """Return the critical-difference picture of the sets for testing."""
-    sets = [p for p in peers() if p["part"] == "test" and p["splits"] == "official"
-            and _has(rows, p["set"], 0)]  # fmt: skip
-    if not sets:
+    scores = beside_peers(rows, "test")[[*NAMES]]
+    if scores.empty:
         return None
-    scores = [[*_ours(rows, p["set"], "accuracy"), *(p[m] for m in SHOWN)] for p in sets]
     path = "aeon.visualisation.plot_critical_difference"
-    labels = [OURS, FAST, *SHOWN]
     options = {"alpha": 0.05, "width": 8, "textspace": 2.3}
-    figure, _ = make(path, scores=np.array(scores), labels=labels, **options)
+    figure, _ = make(path, scores=scores.to_numpy(), labels=[*NAMES], **options)
     return figure
 
 
-def main() -> None:
-    options = harness.options(__doc__, part={"choices": PARTS, "help": "only this part"})
+def measure_all(asked: Namespace, path: Path) -> None:
     warnings.filterwarnings("ignore")
-    path = options.out / "ucr.csv"
-    rows = harness.read(path)
-    sets = [p for p in peers() if p["splits"] == "official" and p["n_train"] <= MOST
-            and options.part in (None, p["part"])]  # fmt: skip
-    for p in sets[: 1 if options.quick else None]:
-        for seed in range(SPLITS if p["n_train"] <= FEW and not options.quick else 1):
-            if not _has(rows, p["set"], seed):
-                rows += measure(p["set"], seed)
-                harness.write(path, rows)
-    rows = harness.read(path)
-    harness.publish(path, table(rows), draw(rows))
+    sets = peers().query(f"splits == 'official' and n_train <= {MOST}")
+    sets = sets[sets["part"].isin([asked.part] if asked.part else PARTS)]
+    keys = [
+        {"set": p["set"], "seed": seed}
+        for _, p in sets.iterrows()
+        for seed in range(SPLITS if p["n_train"] <= FEW else 1)
+    ]
+    harness.gather(path, keys[: 1 if asked.quick else None], measure)
 
 
 if __name__ == "__main__":
-    main()
+    only = {"choices": PARTS, "help": "only this part"}
+    harness.script(__doc__, "ucr.csv", measure_all, table, draw, part=only)

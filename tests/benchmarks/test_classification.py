@@ -1,5 +1,6 @@
 """The classification benchmark: equal signals for all methods, fair seconds, kernels of others."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,7 +30,7 @@ def test_draws_are_disjoint_balanced_and_reproducible():
 def test_no_method_can_be_right_more_often_than_the_ceiling(monkeypatch):
     # With eight classes of ten, five training signals show five: 45 of the 75 others are of these.
     y = np.repeat(np.arange(8), 5)
-    monkeypatch.setattr(classification_methods, "signals", lambda name: (None, y, None, y))
+    monkeypatch.setattr(classification_methods, "signals", lambda name: (y, y, y, y))
     found = classification_methods.ceilings("eight classes")
     assert found == {5: pytest.approx(0.6), 10: 1.0, 20: 1.0, 50: 1.0}
 
@@ -47,14 +48,15 @@ def test_noise_has_the_deviations_of_the_training_signals(monkeypatch):
         assert Z.std(axis=(0, 2)) == pytest.approx([level, 9 * level], rel=0.1)
 
 
-def test_seconds_and_rows_that_are_kept(tmp_path, monkeypatch):
+def test_seconds_and_rows_that_are_kept(tmp_path):
     pytest.importorskip("aeon")
-    given = classification.accuracy, ["ridge, flat"], ("GunPoint", "ACSF1")
-    rows = classification.gather(tmp_path / "results.csv", *given)
-    assert [row["set"] for row in rows] == ["GunPoint", "ACSF1"] and rows[0]["seconds"] > 0
-    monkeypatch.setattr(harness, "apart", None)  # what is in the file is kept
-    again = classification.gather(tmp_path / "results.csv", *given)
-    assert [(row["set"], [*row]) for row in again] == [(row["set"], [*row]) for row in rows]
+    keys = [{"method": "ridge, flat", "set": name} for name in ("GunPoint", "ACSF1")]
+    path, measure = tmp_path / "results.csv", partial(harness.apart, classification.accuracy)
+    harness.gather(path, keys, measure)
+    rows = harness.read(path)
+    assert list(rows["set"]) == ["GunPoint", "ACSF1"] and rows["seconds"][0] > 0
+    harness.gather(path, keys, None)  # what is in the file is kept
+    assert harness.read(path).equals(rows)
 
 
 def test_the_kernels_of_other_people():

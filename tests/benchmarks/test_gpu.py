@@ -118,8 +118,10 @@ def test_every_part_runs(benchmark, capsys, monkeypatch):
     monkeypatch.setattr(compiler, "compiled", lambda *key: names.append(key[1]) or original(*key))
     report = benchmark()
     assert not [row for row in report["rows"] if "error" in row or "missing" in row]
+    measured = gpu_report.by_row(report)
+    assert len(measured) == len(report["rows"])
     for row in gpu_report.plan(SMALL):
-        (found,) = (r for r in report["rows"] if row.of(r))
+        found = measured[row]
         if row.part == "layer":
             assert found["clock_mhz"] == 1980.0
             assert found["bound_picoseconds"] == pytest.approx(1e12 * 49 / (132 * 128 * 1.98e9))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -20,15 +21,15 @@ import finite_concentration
 import forecast
 import harness
 import images
+import learned_signals
 import quoted
 import ratios
 import regression
-import scale_report
+import scale
 import ucr
 import unequal
 import unseen
-from classification_methods import CURVE_SETS
-from harness import RESULTS, read
+from harness import RESULTS
 
 pytestmark = pytest.mark.slow
 
@@ -37,16 +38,17 @@ PAGES = {
     "accuracy.json": accuracy.table,
     "channels.csv": channels.report,
     "classification.csv": classification_report.table,
-    "classification_curves.csv": lambda rows: classification_report.curve_table(rows, CURVE_SETS),
+    "classification_curves.csv": classification_report.curve_table,
     "classification_noise.csv": classification_report.noise_tables,
     "cpu.json": cpu.table,
     "estimators.json": estimators.text,
     "finite_concentration.json": finite_concentration.table,
     "forecast.csv": forecast.report,
     "images.json": images.text,
-    "many_signals.json": scale_report.thousands,
+    "learned_signals.json": learned_signals.text,
+    "many_signals.json": scale.thousands,
     "regression.csv": regression.report,
-    "scale.json": scale_report.text,
+    "scale.json": scale.text,
     "ucr.csv": ucr.table,
     "unequal.json": unequal.tables,
     "unseen.csv": unseen.table,
@@ -57,8 +59,16 @@ PAGES = {
 def test_results_give_their_page(name, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)  # of the machine that measured
     path = RESULTS / name
-    results = json.loads(path.read_text()) if path.suffix == ".json" else read(path)
-    assert PAGES[name](results) == path.with_suffix(".md").read_text(encoding="utf-8")
+    assert PAGES[name](harness.load(path)) == path.with_suffix(".md").read_text(encoding="utf-8")
+
+
+def test_a_page_is_written_without_measuring(tmp_path):
+    for name in ("accuracy.json", "unseen.csv"):
+        shutil.copy(RESULTS / name, tmp_path)
+        arguments = ["--page", "--out", str(tmp_path)]
+        harness.script("", name, None, PAGES[name], arguments=arguments)
+        page = (RESULTS / name).with_suffix(".md").name
+        assert (tmp_path / page).read_bytes() == (RESULTS / page).read_bytes()
 
 
 @pytest.mark.parametrize("page", quoted.pages())

@@ -4,6 +4,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("sklearn")
@@ -98,13 +99,13 @@ def test_methods_for_signals_of_different_lengths(rng):
 
 
 def test_the_page_has_a_line_for_each_set():
-    rows = [
+    rows = pd.DataFrame(
         {"method": m, "set": name, "seed": s, "train": 5, "test": 6, "accuracy": 0.5 + s / 10}
         | {"seconds": 1.0}
         for name in ("Chinatown", unseen.RARE)
         for m in ("a", "b")
         for s in (0, 1)
-    ]
+    )
     page = unseen.table(rows)
     assert "| Chinatown | real | 5 | 6 | **0.550 ± 0.050** | **0.550 ± 0.050** |" in page
     assert "| beats, 1 : 50 | simulated | 5 | 6 |" in page
