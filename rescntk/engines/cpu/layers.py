@@ -167,12 +167,8 @@ def write_squares(
                     sum4 = add_square(sum4, units[unit4 + channel * step4], other)
                 add_block(memory, out, lost, sum1, first == 0)
                 add_block(memory, out + length, lost + vector, sum2, first == 0)
-                add_block(
-                    memory, out + 2 * length, places.distance_scratch + 2 * vector, sum3, first == 0
-                )
-                add_block(
-                    memory, out + 3 * length, places.distance_scratch + 3 * vector, sum4, first == 0
-                )
+                add_block(memory, out + 2 * length, lost + 2 * vector, sum3, first == 0)
+                add_block(memory, out + 3 * length, lost + 3 * vector, sum4, first == 0)
 
 
 @compiled
