@@ -95,7 +95,7 @@ def sentences() -> dict[str, dict[str, list[float]]]:
         return value("cpu", dtype, head, "100", "3", "numba")
 
     def real(dtype: str, q: int = 3) -> float:
-        return value("cpu", "ratio", dtype, str(q), "0")  # without biases
+        return value("cpu", "kernels", dtype, str(q), "0")  # without biases
 
     def noisy(level: float) -> list[float]:
         return [value(noise, m, f"noise {level:g}", "**mean**") for m in methods]
