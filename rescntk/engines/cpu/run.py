@@ -171,8 +171,7 @@ class NumbaRun:
             values, first = self.values, (left.cases.start, right.cases.start)
         length = number if len(lengths) > 1 else slice(None)  # else the same for all cases
         pairs = self._pixel_pairs(lengths, right.lengths)[length]
-        cancelled = np.minimum(left.of_signals("cancelled")[:, None], right.of_signals("cancelled"))
-        most = self.scaling.allowed_doubt(pairs, cancelled)
+        most = self.allowed_doubt(left, right, pairs)
         results = self.results(left, right, group_rows, most, values, first)
         for part, cases in zip(segments, lefts, strict=True):
             rights = right.rows(np.arange(m), offsets, group_rows, part.start, plan=plan)
@@ -189,6 +188,11 @@ class NumbaRun:
         needed = np.eye(n, dtype=bool) if only_diagonal else np.tri(m, n, shift, dtype=bool).T
         self.repeat(kernels, results.doubt, most, pairs, needed, left=left, right=right)
         return kernels, needed
+
+    def allowed_doubt(self, left: SignalBlock, right: SignalBlock, pairs: Any) -> Any:
+        """Return the sums of E² over `pairs` that kernels may have, (left case, right case)."""
+        cancelled = np.minimum(left.of_signals("cancelled")[:, None], right.of_signals("cancelled"))
+        return self.scaling.allowed_doubt(pairs, cancelled)
 
     def repeat(
         self, kernels: np.ndarray, doubt: np.ndarray, most: Any, pairs: Any, needed: np.ndarray,
