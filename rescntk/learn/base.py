@@ -92,7 +92,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                     "groups has one label among signals of positive weight, expected at least two: "
                     "each group is left out in turn"
                 )
-        return take(signals, kept), y[kept], weights, groups
+        if len(kept) < len(y):
+            signals = take(signals, kept)
+        return signals, y[kept], weights, groups
 
     def _fit_average(self, cases: DistinctCases, penalties: Sequence[float] = ()) -> LeftOut:
         """Fit the average to cases, and return its decisions at the cases left out.

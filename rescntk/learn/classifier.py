@@ -216,8 +216,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         kept = np.array([by_label.get(label, 1.0) > 0 for label in y.tolist()])
         if not kept.any():
             raise ValueError(f"class_weight is {self.class_weight!r}, expected weights above 0")
-        signals, y, weights = take(signals, np.flatnonzero(kept)), y[kept], weights[kept]
-        groups = None if groups is None else groups[kept]
+        if not kept.all():
+            signals, y, weights = take(signals, np.flatnonzero(kept)), y[kept], weights[kept]
+            groups = None if groups is None else groups[kept]
         self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
