@@ -167,10 +167,7 @@ def sweeps(quick: bool) -> Iterator[Row]:
 
 
 def real(quick: bool) -> Iterator[Row]:
-    """Yield costs of an entry of real signals, raw, in entries of random ones of their shape.
-
-    Gradients are of the first signals; with unequal weights each pair goes back.
-    """
+    """Yield costs of an entry of real signals, raw, in entries of random ones of their shape."""
     X = load_labelled("GunPoint")[0]
     random = np.random.default_rng(0).standard_normal(X.shape)
     networks = [(1, 0.0), (9, 0.0), *((3, bias) for bias in (0.0, 1e-6, 0.01, 1.0, 1e3))]
@@ -179,12 +176,13 @@ def real(quick: bool) -> Iterator[Row]:
         gram = partial(rk.gram, network, dtype=dtype, threads=1)
         back = partial(weighted_gradients, network, dtype)
         firsts = X[:WITH_GRADIENTS], random[:WITH_GRADIENTS]
-        ratios = [
-            harness.median_ratio(*harness.entry_costs(call, batches, 1 if quick else rounds))
-            for call, batches, rounds in ((gram, (X, random), 7), (back, firsts, 3))
-        ]
-        shown = dict(zip(("kernels", "gradients"), (f"{x:.2f}" for x in ratios), strict=True))
-        yield {"dtype": dtype, "q": q, "bias": f"{bias:g}"} | shown
+        kernels = harness.entry_costs(gram, (X, random), 1 if quick else 7)
+        gradients = harness.entry_costs(back, firsts, 1 if quick else 3)
+        yield {
+            "dtype": dtype, "q": q, "bias": f"{bias:g}",
+            "kernels": f"{harness.median_ratio(*kernels):.2f}",
+            "gradients": f"{harness.median_ratio(*gradients):.2f}",
+        }  # fmt: skip
 
 
 def weighted_gradients(network: rk.Network, dtype: str, X: np.ndarray, head: str) -> Any:

@@ -63,7 +63,7 @@ _EXPORTED = (
 """Settings of a pass that `predict.py` needs."""
 
 
-class LearnedSignals(Training):
+class RoundedSignals(Training):
     """Learned signals of a pass' view, of `rounded`, in place of training signals."""
 
     def __init__(self, whole: Signals, unit: np.ndarray) -> None:
@@ -123,7 +123,7 @@ def condensed(
 def export(model: Any, path: str | Path) -> None:
     """Write a condensed model, and `predict.py` beside it: ``export`` of an estimator."""
     target, average = Path(path), model._fitted
-    if not all(isinstance(fitted.training, LearnedSignals) for fitted in average.passes):
+    if not all(isinstance(fitted.training, RoundedSignals) for fitted in average.passes):
         raise ValueError("the model has its training signals, expected model.condense(n).export")
     if isinstance(model.n_timepoints_, tuple):
         raise ValueError("the model is of images, expected a model of signals")
@@ -232,7 +232,7 @@ def _condense_pass(
     variance = variance + np.average(changes, axis=0, weights=weights)
     return replace(
         full,
-        training=LearnedSignals(whole, unit),
+        training=RoundedSignals(whole, unit),
         coefficients=coefficients,
         process=process,
         variance_scale=variance / usual,

@@ -250,7 +250,15 @@ def find_cases(
     groups, targets = None if groups is None else groups[first], targets[first]
     blocks = _blocks_of_file(first, targets[:, 0] if classes else None, groups)
     weights = sums / sums.mean()
-    return DistinctCases(take(X, first), targets, weights, weights, places, blocks, groups)
+    return DistinctCases(
+        signals=take(X, first),
+        targets=targets,
+        weights=weights,
+        error_weights=weights,
+        places=places,
+        blocks=blocks,
+        groups=groups,
+    )
 
 
 def _blocks_of_file(

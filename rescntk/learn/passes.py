@@ -174,7 +174,7 @@ class Pass:
         if arrays and isinstance(X, np.ndarray):  # views of a list may have one length
             matrices = gram_again(*batches)
         else:
-            matrices = gram(self.network, batches[0], batches[1], **self._kernels, **options)
+            matrices = gram(self.network, *batches, **self._kernels | options)
         return np.asarray(mean_of_kernels(matrices))
 
     def prepare(self, Z: Signals, **options: Any) -> PreparedSignals:

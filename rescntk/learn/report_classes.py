@@ -75,12 +75,12 @@ def classes(
     head = "quantity", "value (95 % interval)", "one answer for all"
     sections = [Section("Summary", text, head, tuple(summary))]
     size = min(2.5 + 0.45 * len(classes), 9.0)
-    figure, names = plots.figure((size + 1.0, size)), [shown_name(name) for name in classes]
+    figure = plots.figure((size + 1.0, size))
     ConfusionMatrixDisplay.from_predictions(
         y,
         labels,
         labels=classes,
-        display_labels=names,
+        display_labels=[shown_name(name) for name in classes],
         cmap="Blues",
         xticks_rotation="vertical",
         ax=figure.subplots(),
@@ -131,8 +131,14 @@ def _thresholds(
     for k, colour, _, line in looks(rarest):
         is_class = y == known[k]
         precision, recall, _ = precision_recall_curve(is_class, chances[:, k])
-        style = {"color": colour, "linestyle": line, "label": shown_name(known[k])}
-        ax.step(recall, precision, where="post", **style)
+        ax.step(
+            recall,
+            precision,
+            where="post",
+            color=colour,
+            linestyle=line,
+            label=shown_name(known[k]),
+        )
         ax.axhline(is_class.mean(), color=colour, linewidth=0.6)
         limits = np.unique(chances[:, k])
         best = limits[int(np.argmin([cost @ ((chances[:, k] >= t) != is_class) for t in limits]))]
@@ -142,8 +148,12 @@ def _thresholds(
             hits, paid = int((answered & is_class).sum()), cost @ (answered != is_class) / len(y)
             of_class = interval(hits, int(is_class.sum())), interval(hits, int(answered.sum()))
             rows.append((short(known[k]), f"{t:.3f}{least}", *of_class, f"{paid:.4g}"))
-    ax.set(xlim=(0, 1.02), ylim=(0, 1.05))
-    ax.set(xlabel="found (recall)", ylabel="right when answered (precision)")
+    ax.set(
+        xlabel="found (recall)",
+        ylabel="right when answered (precision)",
+        xlim=(0, 1.02),
+        ylim=(0, 1.05),
+    )
     ax.legend(fontsize="small", frameon=False)
     tidy(ax)
     text = "The rarest classes, if a class is answered from a probability on. A higher threshold "

@@ -309,8 +309,8 @@ class LandmarkFeatures(KernelMatrix):
             total = chosen.residual + float((factor**2).sum())
             self.residual_ = chosen.residual / total if total > 0 else 0.0
         self.map_: LandmarkMap = landmark_map(self.kernel_, signals, chosen, **self._options)
-        self.landmarks_, chosen = self.map_.landmarks, self.map_.signals
-        self.signals_: Signals = chosen if isinstance(chosen, np.ndarray) else list(chosen)
+        self.landmarks_, landmarks = self.map_.landmarks, self.map_.signals
+        self.signals_: Signals = landmarks if isinstance(landmarks, np.ndarray) else list(landmarks)
         return factor
 
     def _transform(self, signals: Any, fitted: Any = None) -> np.ndarray:

@@ -35,6 +35,7 @@ def conjugate_gradients(
     K: Any,
     y: np.ndarray,
     ridge: float,
+    *,
     intercept: bool,
     preconditioner: Any,
     tolerance: float,

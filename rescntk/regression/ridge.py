@@ -106,7 +106,13 @@ def solve(
                 "array without a preconditioner, or use restricted_ridge"
             )
         return conjugate_gradients(
-            K, y, ridge, intercept, preconditioner, tolerance, max_iterations
+            K,
+            y,
+            ridge,
+            intercept=intercept,
+            preconditioner=preconditioner,
+            tolerance=tolerance,
+            max_iterations=max_iterations,
         )
     K, eps = check_symmetric(K, "K"), rounding_unit(K)
     y, ridge = check_targets(y, len(K)), check_constant(ridge, "ridge")

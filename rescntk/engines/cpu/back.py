@@ -181,7 +181,7 @@ def back_layer(
             Sigma = through + kappa + times_slope_of(lost, phi, layer)
             numbers = back_biases(
                 numbers, group, row, at, start, Sigma, turned=turned, layer=layer, tape=tape,
-                ntk=ntk
+                ntk=ntk,
             )  # fmt: skip
             store(memory, tape.numbers + row, numbers)
             store(memory, tape.Sigma + group.start + at, Sigma)

@@ -67,13 +67,13 @@ def sum_pixels(
         if row + sums.per_vector <= group.rows:
             sum_rows(
                 group, pixels, row, grids, place, number, sums=sums, padded=padded, one=one,
-                like=vector
+                like=vector,
             )  # fmt: skip
             row += sums.per_vector
         else:
             sum_rows(
                 group, pixels, row, grids, place, number, sums=sums, padded=padded, one=one,
-                like=line
+                like=line,
             )  # fmt: skip
             row += sums.per_line
 

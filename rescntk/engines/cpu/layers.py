@@ -305,7 +305,7 @@ def correlate_input(
         distance = box(memory, squares, at)
         w, v, doubtful = correlate_distance(
             group, group.start + at, distance, h, root1, root2, inverse=inverse,
-            layer=constants.layers[1]
+            layer=constants.layers[1],
         )  # fmt: skip
     elif known_w >= 0:
         w, v = load(memory, known_w + at), load(memory, known_v + at)
@@ -346,7 +346,7 @@ def first_layer(
             out = group.start + at
             w, v, roots, h, some = correlate_input(
                 group, left, right_input, squares, pixel, at, constants=constants, masses=masses,
-                known_w=known_w, known_v=known_v
+                known_w=known_w, known_v=known_v,
             )  # fmt: skip
             doubtful |= some
             g = 2.0 * (roots[0] * roots[1])
@@ -375,7 +375,7 @@ def first_layer(
             half_g, rho = root1 * root2, layer.one - w
             K_value, k0 = write_branch(
                 group, out, K + out, features, h, half_g, w=w, v=v, constants=constants,
-                layer=layer, masses=masses
+                layer=layer, masses=masses,
             )  # fmt: skip
             tangent = add_bias_tangent(tangent, group, at, layer)
             tangent = tangent_g(tangent, half_g, rho, layer)
@@ -417,7 +417,7 @@ def hidden_layer(
             if masses is None:
                 distance = add_bias_distance(box(memory, distances, at), group, at, layer)
                 w, v, some = correlate_distance(
-                    group, out, distance, h, root1, root2, inverse=inverse, layer=layer
+                    group, out, distance, h, root1, root2, inverse=inverse, layer=layer,
                 )  # fmt: skip
                 doubtful |= some
             else:
@@ -430,7 +430,7 @@ def hidden_layer(
             A_g = features
             K_value, k0 = write_branch(
                 group, out, K + out, features, h, half_g, w=w, v=v, constants=constants,
-                layer=layer, masses=masses
+                layer=layer, masses=masses,
             )  # fmt: skip
             if ntk:
                 tangent = box(memory, tangents, at)

@@ -240,7 +240,7 @@ def compute_pairs(
         if has_biases(constants.layers[0]):
             write_biases(whole, rows, -1, results, whole.d)
         pass_layers(
-            whole, rows, left, lefts, 0, constants, results=results, tape=None, sides=sides
+            whole, rows, left, lefts, 0, constants, results=results, tape=None, sides=sides,
         )  # fmt: skip
 
 
@@ -265,7 +265,7 @@ def compute(
     if pairs is not None:
         compute_pairs(
             left, right, lefts, pairs, rights, addresses(whole), constants=constants,
-            results=results
+            results=results,
         )  # fmt: skip
         return
     layers, group_rows = len(constants.layers), whole.rows
@@ -295,5 +295,5 @@ def compute(
                     write_biases(group, rows, case, results, group.d)
                 pass_layers(
                     group, rows, left, lefts, case, constants, results=results, tape=None,
-                    sides=None
+                    sides=None,
                 )  # fmt: skip

@@ -208,8 +208,8 @@ def box(memory: Numbers, taps: Taps, at: int) -> Vector:
 def box_register(memory: Numbers, taps: Taps, at: int) -> Vector:
     """Return the same at one register of pixels.
 
-    Merges have some fourteen numbers at hand. Vectors of `load` find no room in the registers for
-    so many: kernels in deficits took 1.16 times as long with them.
+    Merges have some fourteen numbers at hand. As vectors of `load` these would not fit in the
+    registers: kernels in deficits took 1.16 times as long.
     """
     return add_taps(load_register(memory, taps.first + at), memory, taps, at)
 

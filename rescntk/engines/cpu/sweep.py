@@ -149,7 +149,7 @@ def sweep_strip(
             write_angles(strip, left, right, constants.nearly_opposite)
             doubtful = sweep_layer(
                 group, left, right, 1, constants, with_tangent, through_memory=through_memory,
-                enters=True
+                enters=True,
             )  # fmt: skip
         else:
             group = addresses(shortened(group, layer.inner_step * (inner.size // 2)))
@@ -157,7 +157,7 @@ def sweep_strip(
                 write_boxes(group, inner, layer.inner_step, with_tangent)
             doubtful |= sweep_layer(
                 group, left, right, number, constants, with_tangent, through_memory=through_memory,
-                enters=None
+                enters=None,
             )  # fmt: skip
         group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
         if through_memory is not None and number < len(layers) - 1:
