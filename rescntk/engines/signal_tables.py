@@ -155,17 +155,15 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
     if scaling.adds_mean and scaling.shares:
         factor = math.sqrt(scaling.input_scale) / (window.n_taps * scaling.d)
         mean_parts = factor * circular_sum(X.swapaxes(0, 1), *window).swapaxes(0, 1)
-    if windows:
-        if window.size > 1:
-            lines = X.reshape(len(X), -1, window.width, X.shape[2])
-            for axis in range(1, 1 + window.n_axes):
-                taps = [xp.roll(lines, -tap, axis=axis) for tap in window.taps]
-                lines = xp.concatenate(taps)
-            X = lines.reshape(len(lines), *X.shape[1:])
-        energy = _energy(X)
-    else:
-        energy = circular_sum(_energy(X), *window)
+    energy = circular_sum(_energy(X), *window)  # the same bits with and without windows
+    if not windows:
         X = X[:0]
+    elif window.size > 1:
+        lines = X.reshape(len(X), -1, window.width, X.shape[2])
+        for axis in range(1, 1 + window.n_axes):
+            taps = [xp.roll(lines, -tap, axis=axis) for tap in window.taps]
+            lines = xp.concatenate(taps)
+        X = lines.reshape(len(lines), *X.shape[1:])
     if not net.homogeneous:
         _check_size(scaling, energy * (scaling.input_scale / window.n_taps))
     norm = xp.sqrt(energy)
