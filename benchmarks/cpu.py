@@ -336,8 +336,7 @@ def table(report: Row) -> str:
         harness.rows_table(report["limits"], left=(0, 1)),
         "Kernels of the 50 training signals of GunPoint, raw, and gradients of the first "
         f"{WITH_GRADIENTS}, in times of random signals of their shape, with the same bias; GAP, "
-        f"depth {DEPTH}, one thread, processor time. Gradients of pairs that lose digits go "
-        "through the reference engine:",
+        f"depth {DEPTH}, one thread, processor time:",
         harness.rows_table(report["real"], left=(0,)),
         f"Gradients of a weighted sum of tangent kernels in {WITH_GRADIENTS} signals on each side, "
         f"GAP, d = 100, q = 3, depth {DEPTH}, one thread of numba, against jax.grad through the "

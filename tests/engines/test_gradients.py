@@ -298,33 +298,20 @@ def test_signals_of_different_lengths_are_repeated_ones(name, option, rng):
     agree(own.X, [x + z for x, z in zip(sides.X, sides.Z, strict=True)])
 
 
-@needs_numba
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_smooth_signals_stay_in_compiled_loops(dtype, rng, monkeypatch):
-    """The reference engine takes 30 times as long for pairs that lose digits."""
-    from rescntk.engines.cpu import gradient_run
-
+def test_pairs_that_lose_digits_are_exact(rng):
+    """Of smooth signals, and of long windows with few values."""
     t, phases = np.arange(60) / 60, rng.random((6, 1, 1, 5))
     waves = np.sin(2 * np.pi * (t[:, None] * np.arange(1, 6) + phases)) / np.arange(1, 6)
-    X, W = (rng.standard_normal((6, 1, 1, 5)) * waves).sum(axis=3), rng.standard_normal((6, 6))
-    exact = rk.ResCNTK(5).vjp(X, weights=W, engine="reference")
-    monkeypatch.setattr(gradient_run.reference, "vjp", None)  # a call fails
-    gradients = rk.ResCNTK(5).vjp(X, weights=W, engine="numba", dtype=dtype)
-    error = np.abs(gradients.X - exact.X).max() / np.abs(exact.X).max()
-    assert error <= tolerances.GRADIENT[dtype]
-
-
-def test_doubtful_pairs_are_exact(rng):
-    """Long windows of few values: the compiled engine sends such pairs to the reference engine."""
-    X = np.repeat(rng.standard_normal((6, 1, 8)), 6, axis=2) + 1e-7 * rng.standard_normal(
-        (6, 1, 48)
-    )
-    kernel, W = rk.ResCNTK(4), rng.standard_normal((6, 6))
-    exact = kernel.vjp(X, weights=W, engine="reference")
-    for option in OPTIONS:
-        found = kernel.vjp(X, weights=W, **option)
-        error = np.abs(found.X - exact.X).max() / np.abs(exact.X).max()
-        assert error <= 10.0 * tolerances.GRADIENT[option["dtype"]], option
+    smooth = (rng.standard_normal((6, 1, 1, 5)) * waves).sum(axis=3)
+    steps = np.repeat(rng.standard_normal((6, 1, 8)), 6, axis=2)
+    steps = steps + 1e-7 * rng.standard_normal(steps.shape)
+    W = rng.standard_normal((6, 6))
+    for kernel, X in product((rk.ResCNTK(5), rk.ResCNTK(4, bias=0.1)), (smooth, steps)):
+        exact = kernel.vjp(X, weights=W, engine="reference")
+        for option in OPTIONS:
+            found = kernel.vjp(X, weights=W, **option)
+            error = np.abs(found.X - exact.X).max() / np.abs(exact.X).max()
+            assert error <= 10.0 * tolerances.GRADIENT[option["dtype"]], (kernel, option)
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -349,29 +336,61 @@ VARIED = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", VARIED)
-def test_the_kernel_has_the_bits_of_its_own_call(name, kind, rng):
-    """Of every head, precision and batch, with doubtful pairs, near copies and multiples.
-
-    Kinds are normalized in turns, and precisions change with the batch.
-    """
+def varied_batches(rng):
+    """Return signals, lists and images with near copies and multiples, each (X, Z or None)."""
     X, Z = rng.standard_normal((6, 2, 20)), rng.standard_normal((4, 2, 20))
     X[3], X[4] = X[2] + 1e-9 * X[1], 2.0 * X[2]
     Z[:2] = X[2:4] + 1e-8
     lists = [[rng.standard_normal((2, d)) for d in each] for each in ((5, 9, 9, 1, 12), (3, 9, 20))]
     images = rng.standard_normal((4, 2, 5, 6))
-    batches = (X, Z), (X, None), (X, X), (X[:1], Z), (images, None), lists, (lists[0], None)
-    network = rk.Network(**VARIED[name])
+    return (X, Z), (X, None), (X, X), (X[:1], Z), (images, None), lists, (lists[0], None)
+
+
+def varied_calls(name, kind, rng):
+    """Yield kernels of all heads, batches and weights; kernels are normalized in turns."""
+    network, batches = rk.Network(**VARIED[name]), varied_batches(rng)
     for (i, head), (k, (left, right)) in product(enumerate(HEADS), enumerate(batches)):
         if isinstance(left, list) and head != "gap":
             continue
         normalized = (i + k + KINDS.index(kind)) % 2 == 1
-        kernel = rk.Kernel(network, kind, head, normalized)
-        W = np.ones((len(left), len(left if right is None else right)))
-        for option in OPTIONS[(i + k // 2) % 2 :: 2]:
+        W = rng.standard_normal((len(left), len(left if right is None else right)))
+        yield i + k // 2, rk.Kernel(network, kind, head, normalized), (left, right, W)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", VARIED)
+def test_the_kernel_has_the_bits_of_its_own_call(name, kind, rng):
+    """Of every head, precision and batch, with doubtful pairs; precisions change with the batch."""
+    for turn, kernel, (left, right, W) in varied_calls(name, kind, rng):
+        for option in OPTIONS[turn % 2 :: 2]:
             K = kernel.vjp(left, right, W, **option).K
             assert (K == kernel(left, right, **option)).all(), (kernel, option)
+
+
+@needs_numba
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", VARIED)
+def test_pairs_go_forth_in_deficits(name, kind, rng, monkeypatch):
+    """All pairs take the loops of pairs that lose digits in distances."""
+    from rescntk.engines.cpu import gradient_run
+
+    limits = gradient_run.LIMITS["float64"]._replace(doubt=-1.0)
+    monkeypatch.setitem(gradient_run.LIMITS, "float64", limits)
+    bar = 0.1 * tolerances.GRADIENT["float64"]
+    for _, kernel, batch in varied_calls(name, kind, rng):
+        found, exact = (kernel.vjp(*batch, engine=engine) for engine in ("numba", "reference"))
+        sides = (
+            [(found.X, exact.X)] if batch[1] is None else [(found.X, exact.X), (found.Z, exact.Z)]
+        )
+        for gradients, expected in sides:
+            gradients, expected = (
+                np.hstack([np.ravel(g) for g in e]) for e in (gradients, expected)
+            )
+            error = np.abs(gradients - expected).max() / np.abs(expected).max()
+            assert error <= bar, (kernel, batch)
+        for number in ("alpha", "bias"):
+            error = abs(getattr(found, number) - getattr(exact, number))
+            assert error <= bar * np.abs(batch[2] * exact.K).sum(), (kernel, number)
 
 
 def test_refusals(rng):

@@ -24,13 +24,11 @@ from ..layer import (
     times_slope_adjoint,
     times_slope_of,
 )
-from .arguments import PADDING, Constants, FlatTables, Results, RowGroup, RowPlaces, Taps
-from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_stamp
-from .groups import gather_rows, resized, rows_of_group, shortened, skipped, write_biases
-from .layers import keeps_root_errors, write_squares
-from .references import addresses, reference
-from .rows import all_doubtful, gather_right, pass_layers
-from .substitutes import has_biases, only_with
+from .arguments import Constants, FlatTables, RowGroup, RowPlaces, Taps
+from .compilation import compiled, inlined_by_llvm
+from .groups import keeps_root_errors, shortened, skipped
+from .references import addresses
+from .substitutes import only_with
 from .sums import add_taps, add_window, around, moving_sum
 from .tape import (
     COSECANT,
@@ -41,8 +39,6 @@ from .tape import (
     Tape,
     W,
     add_line,
-    back_vectors,
-    keep_correlations,
 )
 from .vectors import (
     Numbers,
@@ -73,12 +69,18 @@ def box_line(memory: Numbers, taps: Taps, at: int) -> Vector:
 
 @inlined_by_llvm
 def line_roots(
-    memory: Numbers, left: FlatTables, table: int, right: int, length: int
+    memory: Numbers, left: FlatTables | None, table: int, right: int, length: int
 ) -> tuple[Vector, Vector, Vector, Vector, Vector]:
     """Return √(q1/2), √(q2/2), their difference, √(2/q1) and √(2/q2) (`layers.load_roots`).
 
-    `table` is the pixel's place in the left tables, `right` the place in the right ones.
+    `table` is the pixel's place in the left tables, `right` the place in the right ones. Without
+    left tables, `right` is the place of the `ROOTS` that deficits keep.
     """
+    if left is None:
+        root1, root2 = load_line(memory, right), load_line(memory, right + length)
+        inverse1 = where_less(0.0, root1, 1.0 / root1, 0.0)
+        inverse2 = where_less(0.0, root2, 1.0 / root2, 0.0)
+        return root1, root2, load_line(memory, right + 2 * length), inverse1, inverse2
     root2, inverse2 = load_line(memory, right), load_line(memory, right + length)
     root1 = repeat_like(left.half_root[table], root2)
     inverse1 = repeat_like(_ROOT2 * left.inverse[table], root2)
@@ -122,18 +124,19 @@ only_with(
 
 @compiled
 def back_layer(
-    group: RowGroup, left: FlatTables, table: int, right_root: int, features: Taps, tangents: Taps,
-    ones: Taps, start: float, n_taps: int, kept: int, right: int, layer: Any, tape: Tape,
-    ntk: bool, last: bool, is_first: bool, out: Any, target: int, pixel: int, period: int,
+    group: RowGroup, left: FlatTables | None, table: int, roots: int, features: Taps,
+    tangents: Taps, ones: Taps, start: float, n_taps: int, kept: int, right: int, layer: Any,
+    tape: Tape, ntk: bool, last: bool, is_first: bool, out: Any, target: int, pixel: int,
+    period: int,
 ) -> None:  # fmt: skip
     """Compute the adjoints of a layer's steps, before its inner filter.
 
     `features` and `tangents` are the taps of φ = box(F̄) and of box(Ā). In the `last` layer F̄ and Ā
     are 0, without the part that has come unchanged: it is `start` at the `Tape.pixels`, whose taps
-    are `ones`. Where these are all pixels, the outer filter adds up `n_taps`. `table` is the place
-    of the left case's table of the layer, `right` of the layer's sums over left cases, and `target`
-    of sums over rows in `out.left`. Rows begin at the `pixel` of the left signal, which has
-    `period` pixels.
+    are `ones`. Where these are all pixels, the outer filter adds up `n_taps`. `table` and `roots`
+    are the places of the layer's roots (`line_roots`), `right` of its sums over left cases, and
+    `target` of sums over rows in `out.left`. Rows begin at the `pixel` of the left signal, which
+    has `period` pixels. Without left tables, left signals have sums as right ones have.
     """
     align_stack()
     memory, length, rows = group.memory, group.length, group.rows
@@ -145,7 +148,7 @@ def back_layer(
             at = j * rows + row
             here = kept + at
             root1, root2, difference, inverse1, inverse2 = line_roots(
-                memory, left, table + j, right_root + at, length
+                memory, left, table + j, roots + at, length
             )
             w, v = kept_correlation(load_line(memory, here + W * length))
             lost = load_line(memory, here + LOST * length)
@@ -159,7 +162,9 @@ def back_layer(
                 if ntk:
                     beta = beta + box_line(memory, tangents, at)
             K = g * (bend + times_slope_of(lost, 1.0 - w, layer))
-            distance = layer.half_factor * (difference * difference + g) - K
+            # c (z + g (1 − κ1))/2; φ grows like 1/θ, and a difference of g and K loses θ².
+            deficit = g * (times_slope_of(lost, w, layer) + (lost - bend))
+            distance = layer.half_factor * (difference * difference) + deficit
             numbers = load_line(memory, tape.numbers + row) - phi * distance
             if ntk:
                 A_g = load_line(memory, here + TANGENT * length)
@@ -188,38 +193,26 @@ def back_layer(
             slope, along = through - lost * phi, curved + w * kappa
             of_left = correlate_adjoint(slope, along, kappa, difference, root2, inverse1)
             of_right = correlate_adjoint(slope, along, kappa, 0.0 - difference, root1, inverse2)
-            total = total + load_line(memory, tape.left_weights + row) * of_left
-            of_right = load_line(memory, tape.right_weights + row) * of_right
-            store(memory, right + at, load_line(memory, right + at) + of_right)
-        out.left[target + around(pixel + j, period)] += 0.5 * sum_numbers(total)
-
-
-@compiled
-def write_weights(
-    group: RowGroup, rows: RowPlaces, case: int, kind: int, tape: Tape, gradients: RowGradients
-) -> bool:
-    """Write the weights of each row, 0 for repeated rows; return whether any is not 0."""
-    some, memory = False, group.memory
-    for row in range(group.rows):
-        left = right = 0.0
-        if row < rows.number:
-            right_case = rows.each[row].case
-            left = gradients.left_weights[kind, case, right_case]
-            right = gradients.right_weights[kind, case, right_case]
-        some |= left != 0.0 or right != 0.0
-        memory[tape.left_weights + row], memory[tape.right_weights + row] = left, right
-    return some
+            of_left = load_line(memory, tape.left_weights + row) * of_left
+            if left is None:
+                add_line(memory, right + (tape.left - tape.right) + at, of_left)
+            else:
+                total = total + of_left
+            add_line(memory, right + at, load_line(memory, tape.right_weights + row) * of_right)
+        if left is not None:
+            out.left[target + around(pixel + j, period)] += 0.5 * sum_numbers(total)
 
 
 @compiled
 def back_input(
-    group: RowGroup, left: FlatTables, table: int, right_input: int, squares: Taps, features: Taps,
+    group: RowGroup, left: FlatTables | None, table: int, roots: int, squares: Taps, features: Taps,
     first: int, margin: int, tape: Tape, ntk: bool, out: Any,
 ) -> None:  # fmt: skip
     """Add the derivatives by squares of pixels, and the `BY_INPUT` factors.
 
-    The taps `squares` sum to twice the derivatives by squares, `features` to F̄⁰. The left case's
-    first pixel is at `first` in `out`.
+    The taps `squares` sum to twice the derivatives by squares, `features` to F̄⁰. `table` and
+    `roots` are the places of the input's roots (`line_roots`). The left case's first pixel is at
+    `first` in `out`.
     """
     align_stack()
     memory, rows, length = group.memory, group.rows, group.length
@@ -230,20 +223,22 @@ def back_input(
             F, more = box_line(memory, features, at), 0.5 * box_line(memory, squares, at)
             own_weights = load_line(memory, tape.left_weights + row)
             weights = load_line(memory, tape.right_weights + row)
-            out.left[pixel] += sum_numbers(own_weights * more)
-            right, place = tape.right + at, tape.by_input + at
-            store(memory, right, load_line(memory, right) + weights * more)
-            a, other_a = F, F
+            if left is None:
+                add_line(memory, tape.left + at, own_weights * more)
+            else:
+                out.left[pixel] += sum_numbers(own_weights * more)
+            add_line(memory, tape.right + at, weights * more)
+            place, a, other_a = tape.by_input + at, F, F
             if tape.turns:
                 root1, root2, difference, _, _ = line_roots(
-                    memory, left, table + j, right_input + at, length
+                    memory, left, table + j, roots + at, length
                 )
                 kappa = 0.0 * F
                 w, v = kept_correlation(load_line(memory, tape.kept + W * length + at))
                 if ntk:
                     kappa = load_line(memory, tape.kappa + at)
-                roots = _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * difference
-                a, b, other_a, other_b = input_adjoint(F, kappa, w, v, roots)
+                both = _ROOT2 * root1, _ROOT2 * root2, _ROOT2 * difference
+                a, b, other_a, other_b = input_adjoint(F, kappa, w, v, both)
                 add_line(memory, place + length, own_weights * b)
                 add_line(memory, place + 3 * length, weights * other_b)
             add_line(memory, place, own_weights * a)
@@ -272,12 +267,13 @@ def begin_back(whole: RowGroup, central: RowGroup, tape: Tape) -> None:
 
 @compiled
 def pass_back(
-    whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
+    whole: RowGroup, rows: RowPlaces, left: FlatTables | None, lefts: np.ndarray, case: int,
     constants: Constants, tape: Tape, kind: int, gradients: RowGradients, out: Any,
 ) -> None:  # fmt: skip
     """Take the rows of a group back through all layers, and add up the derivatives of a kind.
 
-    Open rows become longer with each filter, as they have become shorter on the way forth.
+    Open rows become longer with each filter, as they have become shorter on the way forth. Without
+    left tables, each row has its own pair, and the tape keeps its roots.
     """
     layers, inner, outer = constants.layers, constants.inner, constants.outer
     ntk = gradients.ntk[kind]
@@ -301,10 +297,13 @@ def pass_back(
             tangents = moving_sum(group, tape.tangent, outer, step, room, None)
         if not tape.everywhere:
             ones = moving_sum(group, tape.pixels, outer, step, tape.room, None)
+        kept = tape.kept + (number - 1) * tape.per_layer * length + skip
+        roots = kept + KEPT * length
+        if left is not None:
+            roots = places.right_layers + 3 * number * length + skip
         back_layer(
-            group, left, table + number * lefts[case].pixels + skipped(group),
-            places.right_layers + 3 * number * length + skip, features, tangents, ones=ones,
-            start=start, n_taps=outer.n_taps, kept=tape.kept + (number - 1) * KEPT * length + skip,
+            group, left, table + number * lefts[case].pixels + skipped(group), roots, features,
+            tangents, ones=ones, start=start, n_taps=outer.n_taps, kept=kept,
             right=tape.right + number * length + skip, layer=layer, tape=tape, ntk=ntk,
             last=number == depth, is_first=number == 1, out=out,
             target=number * out.n_left + out.begins[case], pixel=skipped(group) - constants.margin,
@@ -338,90 +337,10 @@ def pass_back(
     squares = moving_sum(whole, tape.tangent, tape.input, 1, tape.room, None)
     room = tape.room + tape.input.pieces * length
     taps = moving_sum(whole, tape.features, tape.input, 1, room, None)
+    roots = tape.input_roots
+    if left is not None:
+        roots = places.right_layers
     back_input(
-        whole, left, table, places.right_layers, squares, taps, first=out.begins[case],
+        whole, left, table, roots, squares, taps, first=out.begins[case],
         margin=constants.margin, tape=tape, ntk=ntk, out=out,
     )  # fmt: skip
-
-
-@compiled
-def add_right(
-    group: RowGroup, rows: RowPlaces, depth: int, tables: int, tape: Tape, out: Any
-) -> None:
-    """Add the sums of a group to the right tables, and make them 0."""
-    memory = group.memory
-    for row in range(rows.number):
-        place = rows.each[row]
-        line, pixel, begin = place.offset, 0, place.begin - out.first_right
-        for j in range(group.d):
-            source = (line * rows.line + place.across + pixel) * rows.stride + begin
-            at = tape.right + j * group.rows + row
-            for table in range(tables):
-                factor = 0.5 if 0 < table <= depth else 1.0
-                out.right[table * out.n_right + source] += factor * memory[at]
-                at += group.length
-            pixel += 1
-            if pixel == group.width:
-                line, pixel = line + 1, 0
-                if line == place.period:
-                    line = 0
-    for at in range(tables * group.length):
-        memory[tape.right + at] = 0.0
-
-
-@compiled_on_disk
-def derive(
-    left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces, diagonal_shift: int,
-    whole: RowGroup, constants: Constants, results: Results, tape: Tape, gradients: RowGradients,
-    stamp: str = source_stamp(),
-) -> None:  # fmt: skip
-    """Compute derivatives of a weighted sum of kernels of left cases with right cases.
-
-    The other arguments are as for `rows.compute`.
-    """
-    layers, group_rows = len(constants.layers), whole.rows
-    per_table = (len(right.inverse) - PADDING) // layers
-    out = addresses(gradients)
-    gradients = reference(gradients)
-    left, right = addresses(left), addresses(right)
-    whole, constants, results = addresses(whole), addresses(constants), reference(results)
-    tape = addresses(tape)
-    together, n_tables = whole.places.left_cases, layers + gradients.n_channels
-    for first in range(0, rights.number, group_rows):
-        if constants.stop[0]:
-            return
-        rows = addresses(rows_of_group(rights, first, group_rows))
-        gather_right(whole, right, rows, layers, per_table)
-        for table in range(2 * gradients.n_channels):
-            place, first_number = tape.right_pixels + table * whole.length, table * out.n_right
-            gather_rows(whole, place, out.right_pixels, first_number - out.first_right, rows)
-        last = min(len(lefts), rows.each[group_rows - 1].case + diagonal_shift + 1)
-        for case in range(last):
-            if constants.stop[0]:
-                return
-            group = addresses(resized(whole, lefts[case].pixels, whole.start))
-            if not tape.turns and together > 1 and case % together == 0:
-                write_squares(group, left.units, lefts, case, last - 1)
-            if all_doubtful(rows, case, results):
-                continue
-            if has_biases(constants.layers[0]):
-                write_biases(group, rows, case, results, group.d)
-            passed = False
-            for kind in range(len(gradients.ntk)):
-                if not write_weights(whole, rows, case, kind, tape, gradients):
-                    continue
-                if not passed and tape.turns:
-                    keep_correlations(group, case, constants, tape, out)
-                if not passed:
-                    pass_layers(
-                        group, rows, left, lefts, case, constants, results=results, tape=tape,
-                        sides=None,
-                    )  # fmt: skip
-                pass_back(
-                    group, rows, left, lefts, case, constants, tape=tape, kind=kind,
-                    gradients=gradients, out=out,
-                )  # fmt: skip
-                passed = True
-            if passed:
-                back_vectors(group, layers, out.begins[case], constants.margin, tape, out)
-        add_right(whole, rows, layers - 1, n_tables, tape, out)

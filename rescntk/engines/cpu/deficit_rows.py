@@ -93,9 +93,9 @@ def gather_window(
         if number > 1:
             scratch = places.distance_scratch
             gather_masses(whole, scratch, tables.inner_pieces, first, inner.pieces, side)
-            if has_biases(layer):
-                biases = place_of_biases(whole, constants)
-                gather_masses(whole, biases, tables.biases, 2 * number - 2, 1, side)
+        if has_biases(layer):
+            biases = place_of_biases(whole, constants)
+            gather_masses(whole, biases, tables.biases, 2 * number - 2, 1, side)
     return masses_of(group, sides, layer.one + layer.one, constants)
 
 

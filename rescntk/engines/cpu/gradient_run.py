@@ -1,7 +1,7 @@
 """Derivatives of weighted sums of kernels in the engine "numba" (engines/derivatives.py).
 
 Tasks depend on the shapes alone, and their sums are added in order: results have the same bits for
-any number of threads. Pairs that lose digits in distances go through the reference engine.
+any number of threads. Pairs that lose digits in distances go through deficits, in float64.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import Batch
-from .. import derivatives as reference
 from ..derivatives import Derivatives, Signals, WeightedPairs
 from ..doubt import MOST_E
 from ..geometry import first_places
 from ..masses import exact_unit_vectors
 from ..protocol import Request, Tick, blocks, check_stop, silent, stop_flag
+from ..scaling import Scaling
 from . import remove_damaged_files
 from .arguments import PADDING, RowGroup
-from .back import derive
 from .engine import run_tasks
+from .gradient_rows import derive
 from .plan import Plan, TaskCases
 from .run import NumbaRun
 from .sums import filter_sum
 from .tables import NumbaSignals, SignalBlock
-from .tape import BY_INPUT, KEPT, RowGradients, Tape
+from .tape import BY_INPUT, KEPT, ROOTS, RowGradients, Tape
 from .vectors import LINE_BYTES
 
 remove_damaged_files(derive)
@@ -45,7 +45,7 @@ _NOISE = 4.0
 
 
 class Limits(NamedTuple):
-    """Limits of the pairs of signals that compiled loops derive. Pairs above go another way."""
+    """Limits of the pairs of signals that go through distances. Pairs above go in deficits."""
 
     doubt: float
     """The sum of E² (doubt.py) over pixel pairs, over the root of their number.
@@ -72,10 +72,6 @@ times as much, errors on normalized kernels of smooth signals reach 1e-10.
 FOR_FLOAT32 = Limits(1.4e10, 1e-22, also_kernels=False)
 """The limits of float64 for derivatives that float32 asks for: errors stay below some 1e-6."""
 
-_PAIRS_AT_ONCE = 4096
-"""Pairs that go through the reference engine together. More take more memory."""
-
-
 _OWN_PAIRS = 64
 """Signals whose kernels with themselves go back together. More look at more pairs without weights;
 fewer make more calls, at 2 ms of Python each. Chosen by reasoning."""
@@ -99,18 +95,22 @@ def rows_of_group(plan: Plan, total: int, pixels: int) -> int:
     return max(1, -(-plan.group_rows(total, pixels) // line)) * line
 
 
-def with_tape(plan: Plan, group: RowGroup, share: float, near: float) -> tuple[RowGroup, Tape]:
-    """Return the group with memory for the tape, and its places there.
-
-    `share` is the linear network's λ, and `near` as in `Limits`.
-    """
+def with_tape(
+    plan: Plan, group: RowGroup, scaling: Scaling, near: float, in_deficits: bool = False
+) -> tuple[RowGroup, Tape]:  # fmt: skip
+    """Return the group with memory for the tape, and its places there; `near` as in `Limits`."""
     item, request = plan.dtype.itemsize, plan.request
     line, network = LINE_BYTES // item, request.network
     input_filter = filter_sum(network.input_filter_size, 1 if plan.width == 1 else 2)
-    rings = dict.fromkeys(Tape._fields[: Tape._fields.index("single")], 1) | {
-        "right": plan.depth + 1 + plan.n_channels,
-        "right_pixels": 2 * plan.n_channels,
-        "kept": KEPT * plan.depth,
+    tables, vectors = plan.depth + 1 + plan.n_channels, 2 * plan.n_channels
+    per_layer = KEPT + in_deficits * ROOTS
+    rings = dict.fromkeys(Tape._fields[: Tape._fields.index("per_layer")], 1) | {
+        "right": tables,
+        "left": in_deficits * tables,
+        "right_pixels": vectors,
+        "left_pixels": in_deficits * vectors,
+        "input_roots": in_deficits * ROOTS,
+        "kept": per_layer * plan.depth,
         "by_input": BY_INPUT,
         "room": 2 * max(1, input_filter.pieces, plan.outer.pieces),
     }
@@ -119,16 +119,18 @@ def with_tape(plan: Plan, group: RowGroup, share: float, near: float) -> tuple[R
     memory = np.zeros(size + line, plan.dtype)
     memory = memory[-memory.ctypes.data % LINE_BYTES // item :][:size]
     one_pixel = request.head == "equivariant"
+    noise = _NOISE * float(np.finfo(plan.dtype).eps)
     return group._replace(memory=memory), Tape(
         **dict(zip(rings, places, strict=True)),
+        per_layer=per_layer,
         single=filter_sum(1),
         input=input_filter,
         everywhere=plan.closed_rows and not one_pixel,
         one_pixel=one_pixel,
         readout=network.parts.readout,
         turns=turns(request),
-        share=share,
-        noise=_NOISE * float(np.finfo(plan.dtype).eps),
+        share=scaling.activation.constants.get("linear_share", 0.0),
+        noise=scaling.tied**2 if in_deficits else noise,
         near=near,
         most_doubt=MOST_E[plan.dtype.name],
     )
@@ -152,14 +154,14 @@ class GradientRun(NumbaRun):
         of_lefts = self._vectors(pairs.lefts)
         same = pairs.rights is pairs.lefts
         self._of_sides = [of_lefts, of_lefts if same else self._vectors(pairs.rights)]
-        self._share = self.scaling.activation.constants.get("linear_share", 0.0)
+        self.repeats = plan.request.dtype == "float64"
 
     def derive(self, rows: SignalBlock, columns: SignalBlock, task: TaskCases) -> tuple[Any, ...]:
         """Return a task's sums of derivatives.
 
         For the sides of X and of Z the cases and derivatives, (L + 1 + channels, pixels); then
         `Signals.by_numbers`, (2, case of X); then whether the sums lack a pair's derivatives, (case
-        of X, case of Z).
+        of X, case of Z): float32 leaves doubtful pairs out, float64 computes them in deficits.
         """
         plan = self.plan
         if plan.symmetric and rows.contains(task.columns):
@@ -179,56 +181,107 @@ class GradientRun(NumbaRun):
         pixels = d + 2 * plan.margin
         group_rows = rows_of_group(plan, int(right.offsets.sum()), pixels)
         group, tape = with_tape(
-            plan, plan.row_group(pixels, group_rows), self._share, self.limits.near
+            plan, plan.row_group(pixels, group_rows), self.scaling, self.limits.near
         )
         rights = right.rows(np.arange(m), right.offsets, group_rows, 0)
         terms = 1 if tape.one_pixel else pairs
         most = self._most_doubt(left, right, pairs, terms)
         weights = [np.where(needed, each / terms, 0.0) for each in weights]
-        layout, first_right = self._right_layout(right), int(rights.each["begin"][0])
-        left_pixels, right_pixels = (
-            np.ascontiguousarray(side[:, signals.places(block.cases)])
+        vectors = [
+            side[:, signals.places(block.cases)]
             for side, signals, block in zip(vectors, sides, (left, right), strict=True)
-        )
-        right_pixels = np.append(right_pixels[:, layout], np.zeros((1, PADDING), plan.dtype))
-        tables, n_left = plan.depth + 1 + plan.n_channels, left_pixels.shape[1]
-        doubtful = np.zeros((n, m), bool)
+        ]
+        layout, doubtful, certain = self._right_layout(right), np.zeros((n, m), bool), weights
         while True:  # the second time without doubtful pairs
             results = self.results(left, right, group_rows, most, self._no_values, (0, 0))
-            gradients = RowGradients(
-                left_weights=weights[0],
-                right_weights=weights[1],
-                ntk=np.array([kind == "ntk" for kind in plan.request.kinds]),
-                left=np.zeros((tables, n_left)),
-                right=np.zeros((tables, len(layout))),
-                by_numbers=np.zeros((len(weights[0]), 2, n, m)),
-                left_pixels=left_pixels,
-                right_pixels=right_pixels,
-                begins=first_places(left.lengths),
-                n_channels=plan.n_channels,
-                n_left=n_left,
-                n_right=len(layout),
-                first_right=first_right,
-            )
+            sums = self._sums(certain, [vectors[0], vectors[1][:, layout]], (0, _first(right)))
             derive(
                 left.packed("left"), right.packed("right"), lefts, rights, shift, group,
                 constants=self.constants._replace(stop=stop_flag()), results=results, tape=tape,
-                gradients=gradients,
+                gradients=sums._replace(begins=first_places(left.lengths)),
             )  # fmt: skip
             check_stop()
-            weighted = ((weights[0] != 0.0) | (weights[1] != 0.0)).any(axis=0)
+            weighted = ((certain[0] != 0.0) | (certain[1] != 0.0)).any(axis=0)
             doubted = (results.doubt > most) & weighted
             if not doubted.any():
                 break
             doubtful |= doubted
-            weights = [np.where(doubtful, 0.0, each) for each in weights]
-        of_right = [np.bincount(layout, sums, right.lengths.sum()) for sums in gradients.right]
-        of_sides = [(left.cases, gradients.left), (right.cases, np.stack(of_right))]
-        numbers = weights[task.swapped][:, None] * gradients.by_numbers
+            certain = [np.where(doubtful, 0.0, each) for each in weights]
+        found = sums.left, _by_pixels(sums.right, layout), np.where(doubtful, 0.0, sums.by_numbers)
+        if self.repeats and doubtful.any():
+            self._add_in_deficits(left, right, doubtful, weights, vectors, found)
+            doubtful[:] = False
+        of_sides = [(left.cases, found[0]), (right.cases, found[1])]
+        numbers = weights[task.swapped][:, None] * found[2]
         numbers = numbers.sum(axis=0).sum(axis=1 + (not task.swapped))
         if task.swapped:
             return of_sides[::-1], numbers, doubtful.T
         return of_sides, numbers, doubtful
+
+    def _sums(
+        self, weights: list[np.ndarray], vectors: list[np.ndarray], firsts: tuple[int, int]
+    ) -> RowGradients:
+        """Return sums, 0 at first, of pairs with `weights` by either side.
+
+        `vectors` are of both sides, and `firsts` the places of the first ones in the rows' tables.
+        """
+        plan, (n_left, n_right) = self.plan, (side.shape[1] for side in vectors)
+        tables = plan.depth + 1 + plan.n_channels
+        padding = np.zeros(PADDING, plan.dtype)
+        left_pixels, right_pixels = (np.append(side, padding) for side in vectors)
+        return RowGradients(
+            left_weights=weights[0],
+            right_weights=weights[1],
+            ntk=np.array([kind == "ntk" for kind in plan.request.kinds]),
+            left=np.zeros((tables, n_left)),
+            right=np.zeros((tables, n_right)),
+            by_numbers=np.zeros((len(weights[0]), 2, *weights[0].shape[1:])),
+            left_pixels=left_pixels,
+            right_pixels=right_pixels,
+            begins=np.zeros(1, np.int64),
+            first_left=firsts[0],
+            n_channels=plan.n_channels,
+            n_left=n_left,
+            n_right=n_right,
+            first_right=firsts[1],
+        )
+
+    def _add_in_deficits(
+        self, left: SignalBlock, right: SignalBlock, doubtful: np.ndarray,
+        weights: list[np.ndarray], vectors: list[np.ndarray], found: tuple[np.ndarray, ...],
+    ) -> None:  # fmt: skip
+        """Add the derivatives of doubtful pairs, (left case, right case), to a task's sums.
+
+        These are by the left and by the right pixels, and by the numbers of each pair.
+        """
+        plan, lefts, rights = self.plan, *np.nonzero(doubtful)
+        layouts = [self._right_layout(block) for block in (left, right)]
+        firsts = _first(left), _first(right)
+        for some in plan.repeats(left.lengths[lefts], right.lengths[rights]):
+            i, k = lefts[some], rights[some]
+            offsets, d = plan.offsets(right.lengths[k]), int(left.lengths[i[0]])
+            pixels = d + 2 * plan.margin
+            group_rows = plan.group_rows_of_deficits(int(offsets.sum()), pixels)
+            group, tape = with_tape(
+                plan, plan.row_group(pixels, group_rows, in_deficits=True), self.scaling, 0.0,
+                in_deficits=True,
+            )  # fmt: skip
+            sums = self._sums(
+                [np.ascontiguousarray(each[:, None, i, k]) for each in weights],
+                [side[:, layout] for side, layout in zip(vectors, layouts, strict=True)], firsts,
+            )  # fmt: skip
+            derive(
+                left.packed("exact masses"), right.packed("exact masses"),
+                left.left_cases(slice(0, plan.longest), plan)[i[:1]],
+                right.rows(k, offsets, group_rows, 0), 0, group,
+                constants=self.constants_of_deficits._replace(stop=stop_flag()),
+                results=self.results_of_pairs(left, right, i, k, group_rows), tape=tape,
+                gradients=sums, pairs=left.rows(i, offsets, group_rows, 0, right=False),
+            )  # fmt: skip
+            check_stop()
+            for whole, part, layout in zip(found, (sums.left, sums.right), layouts, strict=False):
+                whole += _by_pixels(part, layout)
+            found[2][:, :, i, k] = sums.by_numbers[:, :, 0]
 
     def _most_doubt(
         self, left: SignalBlock, right: SignalBlock, pairs: np.ndarray, terms: Any
@@ -314,26 +367,29 @@ def _add_doubtful(
     sums: Derivatives, request: Request, sides: tuple[NumbaSignals, NumbaSignals],
     pairs: WeightedPairs, doubtful: np.ndarray,
 ) -> None:  # fmt: skip
-    """Add the derivatives of doubtful pairs: float32's from float64, float64's from the reference.
+    """Add the derivatives of pairs that float32 leaves out, from float64.
 
     Signals are numbered by their places in order.
     """
     (rows, columns), (lefts, rights) = sides, np.nonzero(doubtful)
-    weights, request64 = np.where(doubtful, pairs.weights, 0.0), replace(request, dtype="float64")
-
-    def add(derive: Any, i: np.ndarray, k: np.ndarray, weights: Any, **how: Any) -> None:
-        own = pairs.roots and [(one[i], other[k]) for one, other in pairs.roots]
-        more = derive(request64, rows.some(i), columns.some(k), weights, own, silent, **how)
-        sums.add(more, rows.order[i], columns.order[k])
-
-    if request.dtype == "float32" and len(lefts):
-        i, k = np.unique(lefts), np.unique(rights)
-        of_pairs = [of_kind[np.ix_(i, k)] for of_kind in weights]
-        add(vjp, i, k, of_pairs, every=False, limits=FOR_FLOAT32)
+    if len(lefts) == 0:
         return
-    lengths = rows.lengths[lefts], columns.lengths[rights]
-    for both in np.unique(lengths, axis=1).T:  # pairs of the same two lengths
-        of_lengths = np.flatnonzero((np.stack(lengths, axis=1) == both).all(axis=1))
-        for part in blocks(0, len(of_lengths), _PAIRS_AT_ONCE):
-            i, k = lefts[of_lengths[part]], rights[of_lengths[part]]
-            add(reference.vjp, i, k, weights[:, i, k])
+    i, k = np.unique(lefts), np.unique(rights)
+    weights = [of_kind[np.ix_(i, k)] for of_kind in np.where(doubtful, pairs.weights, 0.0)]
+    own = pairs.roots and [(one[i], other[k]) for one, other in pairs.roots]
+    more = vjp(
+        replace(request, dtype="float64"), rows.some(i), columns.some(k), weights, own, silent,
+        every=False, limits=FOR_FLOAT32,
+    )  # fmt: skip
+    sums.add(more, rows.order[i], columns.order[k])
+
+
+def _first(block: SignalBlock) -> int:
+    """Return where the first case begins in right tables."""
+    one = np.ones(1, np.int64)
+    return int(block.rows(0 * one, one, 1, 0).each["begin"][0])
+
+
+def _by_pixels(sums: np.ndarray, layout: np.ndarray) -> np.ndarray:
+    """Return the sums of right tables at each pixel (`GradientRun._right_layout`)."""
+    return np.stack([np.bincount(layout, of_table) for of_table in sums])

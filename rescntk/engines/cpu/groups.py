@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from .arguments import Results, RowGroup, RowPlaces
 from .compilation import compiled
-from .vectors import Numbers, load_line, repeat_like, store
+from .vectors import LINE_BYTES, Numbers, load_line, repeat_like, store
 
 
 @compiled
@@ -41,6 +41,12 @@ def shortened(group: RowGroup, pixels: int) -> RowGroup:
 def skipped(group: RowGroup) -> int:
     """Return the pixels by which a row has become shorter at either end (`shortened`)."""
     return group.start // group.rows - group.halo
+
+
+@compiled
+def keeps_root_errors(numbers: Numbers) -> bool:
+    """Return whether tables have what rounding took from √(q/2): in float32."""
+    return numbers.per_line == LINE_BYTES // 4
 
 
 @compiled

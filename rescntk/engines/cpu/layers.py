@@ -13,11 +13,11 @@ import numpy as np
 from ..layer import branch_distance, correlate, dual, tangent_branch, tangent_g, times_slope
 from .arguments import Constants, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm
+from .groups import keeps_root_errors
 from .substitutes import add_bias_distance, add_bias_tangent, correlate_with_biases, has_biases
-from .sums import Masses, add_compensated, box
-from .tape import TANGENT, Tape, W, keep_branch
+from .sums import Masses, add_compensated, box, write_window
+from .tape import KEPT, TANGENT, Tape, W, doubt_near, keep_branch, keep_roots
 from .vectors import (
-    LINE_BYTES,
     Numbers,
     Vector,
     align_stack,
@@ -202,12 +202,6 @@ def pixel_loops(left: LeftPixels, group: RowGroup) -> tuple[int, int]:
     return -(-group.d // left.pixels), left.pixels * group.rows
 
 
-@compiled
-def keeps_root_errors(numbers: Numbers) -> bool:
-    """Return whether tables have what rounding took from √(q/2): in float32."""
-    return numbers.per_line == LINE_BYTES // 4
-
-
 @inlined_by_llvm
 def load_roots(
     group: RowGroup, left: LeftPixels, root: int, right: int, pixel: int, at: int,
@@ -217,11 +211,11 @@ def load_roots(
     memory, step, length, pixels = group.memory, left.step, group.length, left.pixels
     root2, inverse2 = load(memory, right + at), load(memory, right + length + at)
     root1 = left_vector(left.roots, root, pixel, at, pixels, root2)
-    if masses is not None and masses.low > 0:
-        root1 = root1 + load(memory, root + masses.low + at)
-        root2 = root2 + load(memory, right + masses.low + at)
-    inverse = inverse2 * left_vector(left.inverses, root + step, pixel, at, pixels, root2)
     h = root1 - root2
+    if masses is not None and masses.low > 0:
+        low1, low2 = load(memory, root + masses.low + at), load(memory, right + masses.low + at)
+        root1, root2, h = root1 + low1, root2 + low2, h + (low1 - low2)
+    inverse = inverse2 * left_vector(left.inverses, root + step, pixel, at, pixels, root2)
     if keeps_root_errors(memory):
         lost = left_vector(left.lost, root + 2 * step, pixel, at, pixels, root2)
         h = h + (lost - load(memory, right + 2 * length + at))
@@ -252,20 +246,6 @@ def size_of_terms(
     if keeps_root_errors(memory):
         return distance
     return fabs(h) * (root1 + root2) + distance
-
-
-@inlined_by_llvm
-def doubt_near(memory: Numbers, place: int, w: Vector, v: Vector, tape: Tape) -> bool:
-    """Add E where κ̄ is large and √q1 − √q2 has rounding errors; return whether there is any."""
-    doubtful = False
-    if not keeps_root_errors(memory):
-        near = where_less(w, v, w, v)
-        if any_negative(near - tape.near):
-            E = where_less(near, tape.near, tape.most_doubt, 0.0)
-            E = where_less(0.0, near, E, 0.0)
-            doubtful = any_negative(0.0 - E)
-            store(memory, place, load_like(memory, place, E) + E)
-    return doubtful
 
 
 @inlined_by_llvm
@@ -331,14 +311,14 @@ def first_layer(
     `squares` are as in `correlate_input`. `right_input` and `right_root` are the places of √(q/2)
     of the right cases, of the input and of layer 1; 1/√q and the roots' lost parts follow. A `tape`
     keeps layer 1 at the place `kept`; where it `turns`, w and v of the input are there already
-    (`keep_correlations`). Returns whether some pixel pairs are doubtful.
+    (`keep_correlations`), but for `masses`. Returns whether some pixel pairs are doubtful.
     """
     align_stack()
     memory, places, layer = group.memory, group.places, constants.layers[1]
     K = places.features if constants.summed else places.K
     stretches, length = pixel_loops(left, group)
     doubtful, known_w, known_v = False, -1, -1
-    if tape is not None and tape.turns:
+    if masses is None and tape is not None and tape.turns:
         known_w, known_v = kept + W * group.length, kept + TANGENT * group.length
     for stretch in range(stretches):
         pixel = stretch * left.pixels
@@ -365,12 +345,22 @@ def first_layer(
                 store(memory, places.tangent + out, features)
             else:
                 store(memory, places.tangent + out, tangent)
+            if tape is not None and masses is not None:
+                place = tape.input_roots + kept - tape.kept + at
+                keep_roots(memory, place, group.length, roots[0], roots[1], difference=h)
             root1, root2, h, inverse = load_roots(
                 group, left, left.root, right_root, pixel, at, masses=masses
             )
-            both = roots, (root1, root2)
-            w, v = correlate_with_biases((w, v), group, at, both, inverse, layer)
-            if has_biases(layer) and tape is not None:
+            if masses is None:
+                both = roots, (root1, root2)
+                w, v = correlate_with_biases((w, v), group, at, both, inverse, layer)
+            elif has_biases(layer):
+                state, merged = places.distance + group.start, places.branch_distance + group.start
+                pixels, stop = Taps(state, state, state, True), at + memory.per_vector
+                write_window(memory, pixels, merged, at, stop, masses=masses, layer=layer)
+                w = correlate(load(memory, merged + at), inverse)
+                v = correlate(load(memory, merged + masses.opposite + at), inverse)
+            if has_biases(layer) and tape is not None and masses is None:
                 doubtful |= doubt_near(memory, places.doubt + out, w, v, tape)
             half_g, rho = root1 * root2, layer.one - w
             K_value, k0 = write_branch(
@@ -380,9 +370,14 @@ def first_layer(
             tangent = add_bias_tangent(tangent, group, at, layer)
             tangent = tangent_g(tangent, half_g, rho, layer)
             if tape is not None:
+                terms = features
+                if masses is not None:
+                    terms = half_g + half_g
+                    place = kept + KEPT * group.length + at
+                    keep_roots(memory, place, group.length, root1, root2, difference=h)
                 keep_branch(
                     memory, kept + at, group.length, w=w, v=v, k0=k0, half_g=half_g, A_g=tangent,
-                    terms=features, layer=layer, tape=tape,
+                    terms=terms, layer=layer, tape=tape,
                 )  # fmt: skip
             tangent = tangent_branch(times_slope(k0, w, v, layer, tangent), K_value, layer)
             store(memory, places.tangent_branch + out, tangent)
@@ -424,7 +419,7 @@ def hidden_layer(
                 w = correlate(load(memory, distances.first + at), inverse)
                 v = correlate(load(memory, distances.first + masses.opposite + at), inverse)
             half_g, rho = root1 * root2, 1.0 - w
-            if tape is not None:
+            if tape is not None and masses is None:
                 doubtful |= doubt_near(memory, places.doubt + out, w, v, tape)
             features = load(memory, K + out)
             A_g = features
@@ -441,8 +436,12 @@ def hidden_layer(
                 A_g = tangent_g(tangent, half_g, rho, layer)
                 tangent = tangent_branch(times_slope(k0, w, v, layer, A_g), K_value, layer)
                 store(memory, places.tangent_branch + out, tangent)
-            if tape is not None and masses is None:
-                terms = size_of_terms(memory, distance, h, root1, root2)
+            if tape is not None:
+                if masses is None:
+                    terms = size_of_terms(memory, distance, h, root1, root2)
+                else:
+                    terms, place = half_g + half_g, kept + KEPT * group.length + at
+                    keep_roots(memory, place, group.length, root1, root2, difference=h)
                 keep_branch(
                     memory, kept + at, group.length, w=w, v=v, k0=k0, half_g=half_g, A_g=A_g,
                     terms=terms, layer=layer, tape=tape,

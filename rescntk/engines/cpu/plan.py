@@ -126,6 +126,7 @@ class Plan:
         self.longest = int(max(self.rows[0], self.columns[0]))
         self.depth, self.n_depths = request.depths[-1], len(request.depths)
         self.dtype, gradients = np.dtype(request.dtype), parts > 0
+        self.gradients = gradients
         self.swept = is_swept(request, n_channels) and not gradients
         self._group_bytes = _GRADIENT_GROUP_BYTES if gradients else _GROUP_BYTES
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
@@ -347,11 +348,11 @@ class Plan:
         return rows if few else whole  # of many rows, the last group repeats few
 
     def group_rows_of_deficits(self, total: int, pixels: int) -> int:
-        """Return the same for the recursion of deficits."""
+        """Return the same for the recursion of deficits; of derivatives, rows fill lines."""
         line = LINE_BYTES // self.dtype.itemsize
-        rows = 2 * _GROUP_BYTES // (pixels * self.dtype.itemsize)
+        rows = 2 * self._group_bytes // (pixels * self.dtype.itemsize)
         rows = max(1, rows // line) * line  # pixels begin on cache lines
-        return min(rows, total)
+        return min(rows, -(-total // line) * line if self.gradients else total)
 
     @property
     def _numbers_in_group(self) -> int:

@@ -21,9 +21,17 @@ from .arguments import (
     Taps,
 )
 from .compilation import compiled, compiled_on_disk, source_stamp
-from .deficit_rows import gather_branch, gather_masses, gather_window, mass_pixels, side_of
+from .deficit_rows import (
+    MassSide,
+    gather_branch,
+    gather_masses,
+    gather_window,
+    mass_pixels,
+    side_of,
+)
 from .groups import (
     gather_tables,
+    keeps_root_errors,
     repeat_over_rows,
     resized,
     rows_of_group,
@@ -32,11 +40,11 @@ from .groups import (
     write_biases,
 )
 from .heads import find_grids, take_doubts, write_results
-from .layers import first_layer, hidden_layer, keeps_root_errors, write_own_squares, write_squares
+from .layers import first_layer, hidden_layer, write_own_squares, write_squares
 from .references import addresses, reference
 from .substitutes import has_biases
 from .sums import add_branch, add_branch_deficit, moving_sum, write_box, write_window
-from .tape import KEPT, Tape
+from .tape import Tape
 
 
 @compiled
@@ -83,11 +91,11 @@ def pass_layers(
     """
     layers, inner, outer = constants.layers, constants.inner, constants.outer
     memory, places, length, depth = whole.memory, whole.places, whole.length, len(layers) - 1
-    boxed, doubtful, squares, first_kept = 0, False, places.squares, 0
+    boxed, doubtful, squares, first_kept, per_layer = 0, False, places.squares, 0, 0
     state, after, branch = places.distance, places.other_distance, places.branch_distance
     scratch = places.distance_scratch
     if tape is not None:
-        first_kept = tape.kept
+        first_kept, per_layer = tape.kept, tape.per_layer
     if sides is not None:
         for side in sides:
             gather_masses(whole, state, side.tables.features, 0, 1, side)
@@ -105,7 +113,7 @@ def pass_layers(
         if number > 1:
             group = addresses(shortened(group, step * (inner.size // 2)))
         skip = skipped(group) * group.rows
-        kept = first_kept + (number - 1) * KEPT * length + skip
+        kept = first_kept + (number - 1) * per_layer * length + skip
         if sides is None:
             masses = None
             pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, number))
@@ -127,7 +135,7 @@ def pass_layers(
             taps = moving_sum(group, state, inner, step, scratch, masses)
             if sides is not None:
                 merged = branch + group.start
-                write_window(memory, taps, merged, group.size, masses, layer)
+                write_window(memory, taps, merged, 0, group.size, masses=masses, layer=layer)
                 taps = Taps(merged, merged, merged, True)
             tangents = box_tangent(group, constants, step, taps)
             doubtful |= hidden_layer(
@@ -213,32 +221,55 @@ def gather_right(
 
 
 @compiled
+def gather_pairs(
+    whole: RowGroup, left: FlatTables, right: FlatTables, own: RowPlaces, rows: RowPlaces,
+    per_table: tuple[int, int], split: bool, constants: Constants, results: Results,
+) -> tuple[MassSide, MassSide]:  # fmt: skip
+    """Copy what deficits of pairs read before their layers, and return both sides.
+
+    `own` are the rows of left cases, and `per_table` the numbers of a table of either side.
+    """
+    places, (of_left, of_right) = whole.places, per_table
+    units = 2 * places.channels if split else places.channels
+    gather_tables(whole, places.left_units, 1, left.units, units, own, per_table=of_left)
+    gather_tables(whole, places.right_units, 1, right.units, units, rows, per_table=of_right)
+    if has_biases(constants.layers[0]):
+        write_biases(whole, rows, -1, results, whole.d)
+    return (
+        side_of(whole, left, own, of_left, 0, split),
+        side_of(whole, right, rows, of_right, 1, split),
+    )
+
+
+@compiled
+def numbers_of_pairs(
+    left: FlatTables, right: FlatTables, constants: Constants
+) -> tuple[tuple[int, int], bool]:
+    """Return the numbers of a table of either side, and whether masses are `Split`."""
+    layers, split = len(constants.layers), len(left.half_root) > len(left.inverse)
+    of_left = (len(left.inverse) - PADDING) // layers
+    return (of_left, (len(right.inverse) - PADDING) // layers), split
+
+
+@compiled
 def compute_pairs(
     left: FlatTables, right: FlatTables, lefts: np.ndarray, pairs: RowPlaces, rights: RowPlaces,
     whole: RowGroup, constants: Any, results: Results,
 ) -> None:  # fmt: skip
     """Compute kernels of pairs in deficits (`compute`)."""
-    layers, split = len(constants.layers), len(left.half_root) > len(left.inverse)
-    of_left = (len(left.inverse) - PADDING) // layers
-    of_right = (len(right.inverse) - PADDING) // layers
+    per_table, split = numbers_of_pairs(left, right, constants)
     left, right = addresses(left), addresses(right)
     constants, results = addresses(constants), reference(results)
-    places, group_rows = whole.places, whole.rows
-    units = 2 * places.channels if split else places.channels
-    for first in range(0, rights.number, group_rows):
+    for first in range(0, rights.number, whole.rows):
         if constants.stop[0]:
             return
-        rows = addresses(rows_of_group(rights, first, group_rows))
-        own = addresses(rows_of_group(pairs, first, group_rows))
-        gather_tables(whole, places.left_units, 1, left.units, units, own, per_table=of_left)
-        gather_tables(whole, places.right_units, 1, right.units, units, rows, per_table=of_right)
-        sides = (
-            side_of(whole, left, own, of_left, 0, split),
-            side_of(whole, right, rows, of_right, 1, split),
-        )
+        rows = addresses(rows_of_group(rights, first, whole.rows))
+        own = addresses(rows_of_group(pairs, first, whole.rows))
+        sides = gather_pairs(
+            whole, left, right, own, rows, per_table, split=split, constants=constants,
+            results=results,
+        )  # fmt: skip
         find_grids(rows, 0, results)
-        if has_biases(constants.layers[0]):
-            write_biases(whole, rows, -1, results, whole.d)
         pass_layers(
             whole, rows, left, lefts, 0, constants, results=results, tape=None, sides=sides,
         )  # fmt: skip

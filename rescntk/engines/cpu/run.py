@@ -228,23 +228,12 @@ class NumbaRun:
         group_rows = self.plan.group_rows_of_deficits(
             int(offsets.sum()), segments[0].stop + margins
         )
-        values, unread = self._no_values, np.zeros((1, len(rows)))
+        values = self._no_values
         if self.direct:
             shape = len(self.kinds), self.plan.n_depths, 1, len(rows), d
             values = np.empty((*shape, self.values.shape[-1]), self.plan.dtype)
-        if self.plan.biased:
-            bounds = (
-                left.of_signals("bounds")[..., rows] * right.of_signals("bounds")[..., columns]
-            )[..., None, :]
-            grids = self._grids(bounds, left_length, lengths)
-        else:
-            grids = self._grids_of_lengths(left_length, lengths)
-        results = self._arrays(1, grids, d, group_rows, unread)._replace(values=values)
-        if self.plan.biased:
-            results = results._replace(
-                left_bias=left.of_signals("bias")[rows],
-                right_bias=right.of_signals("bias")[columns],
-            )
+        results = self.results_of_pairs(left, right, rows, columns, group_rows)
+        results = results._replace(values=values)
         for part in segments:
             pairs = left.rows(rows, offsets, group_rows, part.start, right=False)
             rights = right.rows(columns, offsets, group_rows, part.start)
@@ -260,6 +249,28 @@ class NumbaRun:
         counts = self._pixel_pairs(left_length, lengths)
         means = left.means_or_parts[:, None, rows], right.of_signals("means")[:, None, columns]
         return self._kernels(results, counts, *means)[:, :, 0]
+
+    def results_of_pairs(
+        self, left: SignalBlock, right: SignalBlock, rows: np.ndarray, columns: np.ndarray,
+        group_rows: int,
+    ) -> Results:  # fmt: skip
+        """Return arrays of pairs, in the place of right cases, whose left cases have one length."""
+        lengths, left_length = right.lengths[columns], left.lengths[rows[:1]]
+        if self.plan.biased:
+            bounds = (
+                left.of_signals("bounds")[..., rows] * right.of_signals("bounds")[..., columns]
+            )[..., None, :]
+            grids = self._grids(bounds, left_length, lengths)
+        else:
+            grids = self._grids_of_lengths(left_length, lengths)
+        unread = np.zeros((1, len(rows)))
+        results = self._arrays(1, grids, int(left_length[0]), group_rows, unread)
+        if self.plan.biased:
+            results = results._replace(
+                left_bias=left.of_signals("bias")[rows],
+                right_bias=right.of_signals("bias")[columns],
+            )
+        return results
 
     def results(
         self, left: SignalBlock, right: SignalBlock, rows: int, most_doubt: np.ndarray,

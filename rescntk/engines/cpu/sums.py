@@ -172,29 +172,35 @@ def write_box(
         for at in range(0, size, memory.per_vector):
             store(memory, out + at, box(memory, taps, at))
     elif masses.low > 0:
-        merge_boxes(memory, taps, out, size, masses, split=True, biased=False)
+        merge_boxes(memory, taps, out, 0, size, masses=masses, split=True, biased=False)
     else:
-        merge_boxes(memory, taps, out, size, masses, split=False, biased=False)
+        merge_boxes(memory, taps, out, 0, size, masses=masses, split=False, biased=False)
 
 
 @compiled
 def write_window(
-    memory: Numbers, taps: Taps, out: int, size: int, masses: Masses, layer: Any
+    memory: Numbers, taps: Taps, out: int, begin: int, end: int, masses: Masses, layer: Any
 ) -> None:  # fmt: skip
-    """Write u and u⁺ of an inner filter's windows and of a layer's biases, merged."""
-    if not has_biases(layer):
-        write_box(memory, taps, out, size, masses)
-    elif masses.low > 0:
-        merge_boxes(memory, taps, out, size, masses, split=True, biased=True)
+    """Write u and u⁺ of an inner filter's windows and of a layer's biases, merged.
+
+    These are the windows from the place `begin` to the place `end` after `out`.
+    """
+    if masses.low > 0:
+        merge_boxes(
+            memory, taps, out, begin, end, masses=masses, split=True, biased=has_biases(layer)
+        )
     else:
-        merge_boxes(memory, taps, out, size, masses, split=False, biased=True)
+        merge_boxes(
+            memory, taps, out, begin, end, masses=masses, split=False, biased=has_biases(layer)
+        )
 
 
 @inlined_by_llvm
 def merge_boxes(
-    memory: Numbers, taps: Taps, out: int, size: int, masses: Masses, split: bool, biased: bool
+    memory: Numbers, taps: Taps, out: int, begin: int, end: int, masses: Masses, split: bool,
+    biased: bool,
 ) -> None:  # fmt: skip
-    for at in range(0, size, memory.per_register):
+    for at in range(begin, end, memory.per_register):
         merge_box(memory, taps, at, out + at, masses, split, biased=biased)
 
 

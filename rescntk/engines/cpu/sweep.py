@@ -27,9 +27,15 @@ from .arguments import (
     SideTables,
 )
 from .compilation import compiled, compiled_on_disk, inlined_by_llvm, source_stamp
-from .groups import first_place, resized, rows_of_group, shortened, write_biases
+from .groups import (
+    first_place,
+    keeps_root_errors,
+    resized,
+    rows_of_group,
+    shortened,
+    write_biases,
+)
 from .heads import find_grids, take_doubts, write_sums
-from .layers import keeps_root_errors
 from .references import addresses, reference
 from .rows import all_doubtful
 from .substitutes import has_biases

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..layer import lost_slope
-from .arguments import Constants, FilterSum, RowGroup
+from .arguments import Constants, FilterSum, FlatTables, RowGroup
 from .compilation import compiled, inlined_by_llvm
+from .groups import keeps_root_errors
 from .sums import around
 from .vectors import (
     Numbers,
@@ -16,6 +17,7 @@ from .vectors import (
     align_stack,
     any_negative,
     inverse_root,
+    load_like,
     load_line,
     repeat_like,
     store,
@@ -30,6 +32,10 @@ of w and A_g of layer 1.
 """
 
 W, LOST, COSECANT, TANGENT = range(KEPT)
+
+ROOTS = 3
+"""Quantities that deficits keep besides, where tables lose digits: √(q1/2), √(q2/2) and their
+difference."""
 
 BY_INPUT = 4
 """Factors of the input's vectors in derivatives (`layer.input_adjoint`), a, b, a' and b', times the
@@ -52,13 +58,17 @@ class Tape(NamedTuple):
     left_weights: int
     right_weights: int  # the weights of each row.
     right: int  # sums over left cases for the L + 1 + channels right tables, at each pixel pair.
+    left: int  # the same for left tables, where each row has its own pair.
     right_pixels: int  # two numbers for each channel: the right cases' vectors.
+    left_pixels: int  # the left cases' vectors, where each row has its own pair.
     kappa: int  # κ̄ of layer 1.
     numbers: int
     biases: int  # derivatives by log α² and log β at fixed variances, sums over each row's pixels.
-    kept: int  # the `KEPT` quantities of layer 1, 2, ….
+    input_roots: int  # the `ROOTS` of the input, if they are kept.
+    kept: int  # the `KEPT` quantities of layer 1, 2, …, then `ROOTS` if they are kept.
     by_input: int  # the `BY_INPUT` factors.
     room: int  # scratch of two moving sums over the input filter, and of `pixels`.
+    per_layer: int  # quantities that are kept of a layer.
     single: FilterSum  # of one tap.
     input: FilterSum  # of the input filter.
     everywhere: bool  # whether the result is the sum over all pixels of rows that close.
@@ -72,14 +82,38 @@ class Tape(NamedTuple):
 
 
 @inlined_by_llvm
+def keep_roots(
+    memory: Numbers, place: int, length: int, root1: Vector, root2: Vector, difference: Vector
+) -> None:  # fmt: skip
+    """Keep the `ROOTS` of windows."""
+    store(memory, place, root1)
+    store(memory, place + length, root2)
+    store(memory, place + 2 * length, difference)
+
+
+@inlined_by_llvm
+def doubt_near(memory: Numbers, place: int, w: Vector, v: Vector, tape: Tape) -> bool:
+    """Add E where κ̄ is large and √q1 − √q2 has rounding errors; return whether there is any."""
+    doubtful = False
+    if not keeps_root_errors(memory):
+        near = where_less(w, v, w, v)
+        if any_negative(near - tape.near):
+            E = where_less(near, tape.near, tape.most_doubt, 0.0)
+            E = where_less(0.0, near, E, 0.0)
+            doubtful = any_negative(0.0 - E)
+            store(memory, place, load_like(memory, place, E) + E)
+    return doubtful
+
+
+@inlined_by_llvm
 def keep_branch(
     memory: Numbers, here: int, length: int, w: Vector, v: Vector, k0: Vector, half_g: Vector,
     A_g: Vector, terms: Vector, layer: Any, tape: Tape,
 ) -> None:  # fmt: skip
     """Keep what the way back needs of a layer, `here` and in the places `length` apart.
 
-    `terms` are the size of the terms of which D − z is the difference, 0 if w is without them.
-    Where w is below their `noise`, windows count as proportional.
+    `terms` are the size of the terms of which D − z is the difference, 0 if w is without them; or
+    g, in deficits. Where g w is below their `noise`, windows count as proportional.
     """
     store(memory, here + W * length, where_less(w, v, w, 0.0 - (v + layer.tiny)))
     lost = lost_slope(k0, w, v, layer, tape.share)
@@ -108,6 +142,7 @@ class RowGradients(NamedTuple):
 
     right_pixels: np.ndarray
     begins: np.ndarray  # (left case,): the place of its first pixel.
+    first_left: int  # as `first_right`, where left arrays are laid out as right ones.
     n_channels: int
     n_left: int  # pixels of all left cases
     n_right: int  # numbers of a right table
@@ -160,11 +195,13 @@ def add_line(memory: Numbers, at: int, term: Vector) -> None:
 
 @compiled
 def back_vectors(
-    group: RowGroup, tables: int, first: int, margin: int, tape: Tape, out: Any
-) -> None:
+    group: RowGroup, left: FlatTables | None, tables: int, first: int, margin: int, tape: Tape,
+    out: Any,
+) -> None:  # fmt: skip
     """Add the derivatives by pixels at fixed variances, and make the `BY_INPUT` factors 0.
 
     They are −(a δ + b û) by the left and a' δ + b' û by the right pixels (`layer.input_adjoint`).
+    Without `left` tables, each row has its own pair: the left vectors are in the tape too.
     """
     align_stack()
     memory, rows, length, n_left = group.memory, group.rows, group.length, out.n_left
@@ -177,10 +214,14 @@ def back_vectors(
         place, shift, turned = tables * n_left + x, 0, sum_numbers(along)
         for _ in range(out.n_channels):
             total = 0.0 * along
-            unit = repeat_like(out.left_pixels[x], along)
-            rest = repeat_like(out.left_pixels[x + n_left], along)
+            if left is not None:
+                unit = repeat_like(out.left_pixels[x], along)
+                rest = repeat_like(out.left_pixels[x + n_left], along)
             for at in range(begin, begin + rows, memory.per_line):
                 factors, z = tape.by_input + at, tape.right_pixels + 2 * shift + at
+                if left is None:
+                    own = tape.left_pixels + 2 * shift + at
+                    unit, rest = load_line(memory, own), load_line(memory, own + length)
                 delta = unit - load_line(memory, z)
                 if exact:
                     kept = load_line(memory, tape.kept + W * length + at)
@@ -189,11 +230,16 @@ def back_vectors(
                         sign = where_less(kept, 0.0, -1.0, sign)
                     delta = unit - sign * load_line(memory, z)
                     delta = delta + (rest - sign * load_line(memory, z + length))
-                total = total + load_line(memory, factors) * delta
+                by_left = load_line(memory, factors) * delta
+                if left is None:
+                    by_left = by_left + load_line(memory, factors + length) * unit
+                    add_line(memory, tape.left + tables * length + shift + at, 0.0 - by_left)
+                total = total + by_left
                 more = load_line(memory, factors + 2 * length) * delta
                 more = more + load_line(memory, factors + 3 * length) * unit
                 add_line(memory, tape.right + tables * length + shift + at, more)
-            out.left[place] -= sum_numbers(total) + out.left_pixels[x] * turned
+            if left is not None:
+                out.left[place] -= sum_numbers(total) + out.left_pixels[x] * turned
             x, shift, place = x + 2 * n_left, shift + length, place + n_left
     for at in range(0, BY_INPUT * length, memory.per_line):
         store(memory, tape.by_input + at, 0.0 * load_line(memory, tape.by_input + at))
