@@ -65,7 +65,7 @@ class Tape(NamedTuple):
     numbers: int
     biases: int  # derivatives by log α² and log β at fixed variances, sums over each row's pixels.
     input_roots: int  # the `ROOTS` of the input, if they are kept.
-    kept: int  # the `KEPT` quantities of layer 1, 2, …, then `ROOTS` if they are kept.
+    kept: int  # of layer 1, 2, …: its `KEPT` quantities, then its `ROOTS` if they are kept.
     by_input: int  # the `BY_INPUT` factors.
     room: int  # scratch of two moving sums over the input filter, and of `pixels`.
     per_layer: int  # quantities that are kept of a layer.
