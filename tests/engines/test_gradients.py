@@ -298,20 +298,24 @@ def test_signals_of_different_lengths_are_repeated_ones(name, option, rng):
     agree(own.X, [x + z for x, z in zip(sides.X, sides.Z, strict=True)])
 
 
-def test_pairs_that_lose_digits_are_exact(rng):
-    """Of smooth signals, and of long windows with few values."""
+def test_pairs_that_lose_digits_are_exact(rng, monkeypatch):
+    """Of smooth signals, and of long windows with few values, in compiled loops."""
     t, phases = np.arange(60) / 60, rng.random((6, 1, 1, 5))
     waves = np.sin(2 * np.pi * (t[:, None] * np.arange(1, 6) + phases)) / np.arange(1, 6)
     smooth = (rng.standard_normal((6, 1, 1, 5)) * waves).sum(axis=3)
     steps = np.repeat(rng.standard_normal((6, 1, 8)), 6, axis=2)
     steps = steps + 1e-7 * rng.standard_normal(steps.shape)
     W = rng.standard_normal((6, 6))
-    for kernel, X in product((rk.ResCNTK(5), rk.ResCNTK(4, bias=0.1)), (smooth, steps)):
+    kernels, signals = (rk.ResCNTK(5), rk.ResCNTK(4, bias=0.1)), ((smooth, 1.0), (steps, 10.0))
+    for kernel, (X, units) in product(kernels, signals):
         exact = kernel.vjp(X, weights=W, engine="reference")
         for option in OPTIONS:
-            found = kernel.vjp(X, weights=W, **option)
+            with monkeypatch.context() as patch:
+                if option["engine"] == "numba":  # which takes 30 times as long in the reference
+                    patch.setattr("rescntk.engines.derivatives.vjp", None)  # a call fails
+                found = kernel.vjp(X, weights=W, **option)
             error = np.abs(found.X - exact.X).max() / np.abs(exact.X).max()
-            assert error <= 10.0 * tolerances.GRADIENT[option["dtype"]], (kernel, option)
+            assert error <= units * tolerances.GRADIENT[option["dtype"]], (kernel, option)
 
 
 @pytest.mark.parametrize("head", HEADS)

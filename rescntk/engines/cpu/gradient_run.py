@@ -154,7 +154,6 @@ class GradientRun(NumbaRun):
         of_lefts = self._vectors(pairs.lefts)
         same = pairs.rights is pairs.lefts
         self._of_sides = [of_lefts, of_lefts if same else self._vectors(pairs.rights)]
-        self.repeats = plan.request.dtype == "float64"
 
     def derive(self, rows: SignalBlock, columns: SignalBlock, task: TaskCases) -> tuple[Any, ...]:
         """Return a task's sums of derivatives.
@@ -192,9 +191,10 @@ class GradientRun(NumbaRun):
             for side, signals, block in zip(vectors, sides, (left, right), strict=True)
         ]
         layout, doubtful, certain = self._right_layout(right), np.zeros((n, m), bool), weights
+        placed = [vectors[0], vectors[1][:, layout]]
         while True:  # the second time without doubtful pairs
             results = self.results(left, right, group_rows, most, self._no_values, (0, 0))
-            sums = self._sums(certain, [vectors[0], vectors[1][:, layout]], (0, _first(right)))
+            sums = self._sums(certain, placed, (0, _first(right)))
             derive(
                 left.packed("left"), right.packed("right"), lefts, rights, shift, group,
                 constants=self.constants._replace(stop=stop_flag()), results=results, tape=tape,
@@ -208,7 +208,7 @@ class GradientRun(NumbaRun):
             doubtful |= doubted
             certain = [np.where(doubtful, 0.0, each) for each in weights]
         found = sums.left, _by_pixels(sums.right, layout), np.where(doubtful, 0.0, sums.by_numbers)
-        if self.repeats and doubtful.any():
+        if plan.dtype == np.float64 and doubtful.any():
             self._add_in_deficits(left, right, doubtful, weights, vectors, found)
             doubtful[:] = False
         of_sides = [(left.cases, found[0]), (right.cases, found[1])]
@@ -256,6 +256,7 @@ class GradientRun(NumbaRun):
         """
         plan, lefts, rights = self.plan, *np.nonzero(doubtful)
         layouts = [self._right_layout(block) for block in (left, right)]
+        placed = [side[:, layout] for side, layout in zip(vectors, layouts, strict=True)]
         firsts = _first(left), _first(right)
         for some in plan.repeats(left.lengths[lefts], right.lengths[rights]):
             i, k = lefts[some], rights[some]
@@ -266,10 +267,8 @@ class GradientRun(NumbaRun):
                 plan, plan.row_group(pixels, group_rows, in_deficits=True), self.scaling, 0.0,
                 in_deficits=True,
             )  # fmt: skip
-            sums = self._sums(
-                [np.ascontiguousarray(each[:, None, i, k]) for each in weights],
-                [side[:, layout] for side, layout in zip(vectors, layouts, strict=True)], firsts,
-            )  # fmt: skip
+            of_pairs = [np.ascontiguousarray(each[:, None, i, k]) for each in weights]
+            sums = self._sums(of_pairs, placed, firsts)
             derive(
                 left.packed("exact masses"), right.packed("exact masses"),
                 left.left_cases(slice(0, plan.longest), plan)[i[:1]],
