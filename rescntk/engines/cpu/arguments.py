@@ -124,8 +124,8 @@ class Results(NamedTuple):
     """Arrays that the loops write to, and how they sum; float64 but for `values`."""
 
     sums: np.ndarray
-    """(grid, kind, depth, left case, right case): the parts of sums over pixels on each grid
-    (exact_sum.py), 0 at first. For the head "equivariant" the first part is the kernel."""
+    """(level, grid, kind, depth, left case, right case): sums over pixels on each grid
+    (exact_sum.py), 0 at first. For the head "equivariant" the first grid has the kernel."""
 
     shares: np.ndarray
     """(kind, depth, left case, right case, j, grid): sums over rows at each pixel, 0 at first."""
@@ -138,7 +138,11 @@ class Results(NamedTuple):
     first_left: int  # where the first left case stands in `values`.
     first_right: int  # where the first right case stands in `values`.
     first_pixel: int  # where the first pixel of a row stands in `shares` and `values`.
-    doubt: np.ndarray  # (left case, right case): weighted sums of E² over doubtful pixel pairs.
+
+    doubt: np.ndarray
+    """(level, left case, right case): weighted sums of E² over doubtful pixel pairs."""
+
+    levels: np.ndarray  # (left case, row): the row's level of doubt (`doubt.LARGE_DOUBTS`).
 
     grids: np.ndarray  # (grid, 2, depth, left length, right case), of F and A (`exact_sum.grids`).
     weights: np.ndarray  # weights of the E of a row's pixels (`doubt.pixel_weights`), or more.
@@ -146,7 +150,9 @@ class Results(NamedTuple):
     left_bias: np.ndarray
     right_bias: np.ndarray  # β of the left and of the right cases, or of the signals of each pair.
     row_grids: np.ndarray  # (2, depth, grid, rows and more): the grids of each row of a group.
-    row_sums: np.ndarray  # (grid, rows and more), of two grids at least: scratch space.
+    row_sums: np.ndarray  # the same shape: the sums of each row of a group.
+    row_doubts: np.ndarray
+    row_levels: np.ndarray  # (rows and more,), the doubt of each row, and its level.
 
 
 class Places(NamedTuple):

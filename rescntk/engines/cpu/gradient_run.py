@@ -202,7 +202,7 @@ class GradientRun(NumbaRun):
             )  # fmt: skip
             check_stop()
             weighted = ((certain[0] != 0.0) | (certain[1] != 0.0)).any(axis=0)
-            doubted = (results.doubt > most) & weighted
+            doubted = (results.doubt[0] > most) & weighted
             if not doubted.any():
                 break
             doubtful |= doubted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..doubt import LARGE_DOUBTS
 from .arguments import Constants, Results, RowGroup, RowPlaces
 from .compilation import compiled
 from .references import addresses
@@ -24,7 +25,7 @@ def sum_rows(
 ) -> None:  # fmt: skip
     """Add all pixels of some rows on each of `number` grids.
 
-    The grids begin at the place `place` of `grids`, and sums at the beginning of `sums`. Both are
+    The grids begin at the place `place` of `grids`, and sums at the same place of `sums`. Both are
     (grid, row), and `padded` is the number of rows. Rows are summed from `row` on, one for each
     number of the float64 vector `like`. `one` is 1: products by it let units of products take half
     of the additions, 0.15 instead of 0.24 ns a pixel pair.
@@ -49,9 +50,9 @@ def sum_rows(
                 lower = lower + ((one * (value - part) + fine) - fine)
                 more_lower = more_lower + ((one * (other - other_part) + fine) - fine)
         upper, lower = upper + more_upper, lower + more_lower
-        store(sums, first * padded + row, upper)
+        store(sums, place + first * padded + row, upper)
         if second > first:
-            store(sums, second * padded + row, lower)
+            store(sums, place + second * padded + row, lower)
 
 
 @compiled
@@ -86,7 +87,7 @@ def write_shares(
     """Add the rows of each right case at each pixel, on each grid, to `results.shares`."""
     _, depths, lefts, rights, d, _ = results.shares.shape
     _, _, number, padded = results.row_grids.shape
-    grids, sums = addresses((results.row_grids, results.row_sums))
+    grids, marks = addresses((results.row_grids, results.row_doubts))
     out, table = addresses(results.shares), (kind * depths + slot) * number * padded
     first = 0
     while first < rows.number:
@@ -95,15 +96,15 @@ def write_shares(
             stop += 1
         place = ((stored * depths + slot) * lefts + case) * rights + rows.each[first].case
         place = (place * d + results.first_pixel) * number
-        begin = first - first % sums.per_line
-        for row in range(begin, stop + sums.per_line):  # whether rows are of the right case
-            sums[padded + row] = 1.0 if first <= row < stop else 0.0
+        begin = first - first % marks.per_line
+        for row in range(begin, stop + marks.per_line):  # whether rows are of the right case
+            marks[row] = 1.0 if first <= row < stop else 0.0
         for j in range(group.d):
             for grid in range(number):
-                line = 0.0 * load_line(sums, 0)
-                for row in range(begin, stop, sums.per_line):
+                line = 0.0 * load_line(marks, 0)
+                for row in range(begin, stop, marks.per_line):
                     value = load_like(group.memory, pixels + j * group.rows + row, line)
-                    part = value = where_less(0.0, load_line(sums, padded + row), value, 0.0)
+                    part = value = where_less(0.0, load_line(marks, row), value, 0.0)
                     for before in range(grid + 1):
                         constant = load_line(grids, table + before * padded + row)
                         part = (value + constant) - constant
@@ -145,9 +146,15 @@ def find_grids(rows: RowPlaces, length: int, results: Results) -> None:
 
 
 @compiled
-def take_doubts(group: RowGroup, rows: RowPlaces, case: int, results: Results) -> None:
-    """Add the weighted sums over each row of E² to `results.doubt`."""
-    sums = addresses(results.row_sums)
+def take_doubts(
+    group: RowGroup, rows: RowPlaces, case: int, first: int, results: Results
+) -> None:  # fmt: skip
+    """Add the weighted sums over each row of E² to `results.doubt`.
+
+    `first` is the number of the group's first row. Where `results` have levels, a row has the
+    level of its doubt (`LARGE_DOUBTS`).
+    """
+    sums, levels = addresses(results.row_doubts), len(results.doubt)
     for row in range(0, group.rows, sums.per_line):
         total = 0.0 * load_line(sums, 0)
         for j in range(group.d):
@@ -156,7 +163,33 @@ def take_doubts(group: RowGroup, rows: RowPlaces, case: int, results: Results) -
             total = total + E * E
         store(sums, row, total)
     for row in range(rows.number):
-        results.doubt[case, rows.each[row].case] += sums[row]
+        right, level = rows.each[row].case, 0
+        if levels > 1:
+            share = results.most_doubt[case, right] / rows.each[row].period
+            for large in LARGE_DOUBTS:
+                if sums[row] > large * share:
+                    level += 1
+            results.levels[case, first + row] = level
+        results.doubt[level, case, right] += sums[row]
+        results.row_levels[row] = level
+
+
+@compiled
+def add_sums(rows: RowPlaces, case: int, gpk: bool, results: Results) -> None:
+    """Add the sums of a group's rows to `results.sums`, of which GPKs come first, if any."""
+    _, grids, kinds, depths, _, _ = results.sums.shape
+    for stored in range(kinds):
+        kind = stored if gpk else 1
+        for slot in range(depths):
+            for grid in range(grids):
+                for row in range(rows.number):
+                    level, right = results.row_levels[row], rows.each[row].case
+                    results.sums[level, grid, stored, slot, case, right] += results.row_sums[
+                        kind, slot, grid, row
+                    ]
+    if len(results.doubt) > 1:
+        for row in range(rows.number):
+            results.row_levels[row] = 0
 
 
 @compiled
@@ -188,19 +221,16 @@ def kernel_of_kind(
 
 @compiled
 def write_sums(
-    group: RowGroup, rows: RowPlaces, case: int, slot: int, constants: Constants,
-    results: Results, layer: Any,
+    group: RowGroup, rows: RowPlaces, slot: int, constants: Constants, results: Results, layer: Any
 ) -> None:  # fmt: skip
-    """Add the sums over pixels of both kernels of one left case with the rows of a group."""
+    """Write the sums over pixels of both kernels of a group's rows to `results.row_sums`."""
     for kind in range(2):
         if constants.gpk if kind == 0 else constants.ntk:
             pixels, factor = kernel_of_kind(group, kind, constants, layer)
-            stored = kind if constants.gpk else 0
             sum_pixels(group, pixels, results, kind, slot, layer.one)
             for grid in range(len(results.grids)):
                 for row in range(rows.number):
-                    part = factor * results.row_sums[grid, row]
-                    results.sums[grid, stored, slot, case, rows.each[row].case] += part
+                    results.row_sums[kind, slot, grid, row] *= factor
 
 
 @compiled
@@ -210,7 +240,7 @@ def write_results(
 ) -> None:  # fmt: skip
     """Write both kernels of one left case with the right cases of a group, after a layer."""
     if constants.head == MEAN:
-        write_sums(group, rows, case, slot, constants, results, layer=layer)
+        write_sums(group, rows, slot, constants, results, layer=layer)
         return
     for kind in range(2):
         if not (constants.gpk if kind == 0 else constants.ntk):
@@ -219,7 +249,7 @@ def write_results(
         stored = kind if constants.gpk else 0
         if constants.head == PIXEL_1:
             for row in range(rows.number):
-                results.sums[0, stored, slot, case, rows.each[row].case] = group.memory[
+                results.sums[0, 0, stored, slot, case, rows.each[row].case] = group.memory[
                     pixels + row
                 ]
         elif constants.head == SHARES and results.values.size == 0:

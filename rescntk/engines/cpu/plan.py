@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+from ..doubt import LARGE_DOUBTS
 from ..geometry import longest_reach, receptive_reach
 from ..kept import once
 from ..protocol import Request, blocks, cut
@@ -88,7 +89,8 @@ TASK_RESULTS = 400_000
 """Most pairs of cases times depths in a task, whose sums are held in four numbers a kernel.
 
 A pixel's share counts half: it has two numbers. More take more memory: 26 MB for each thread with
-both kernels. Fewer make tables of right cases more often. Chosen by reasoning.
+both kernels, and three times as much where rows of GAP have levels of doubt. Fewer make tables of
+right cases more often. Chosen by reasoning.
 """
 
 
@@ -130,6 +132,7 @@ class Plan:
         self.swept = is_swept(request, n_channels) and not gradients
         self._group_bytes = _GRADIENT_GROUP_BYTES if gradients else _GROUP_BYTES
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
+        self.levels = 1 + len(LARGE_DOUBTS) if self.swept and self.all_offsets and closed else 1
         sums = request.shares and self.all_offsets  # at each pixel
         self.results_of_pair = self.n_depths * (-(-self.longest // 2) if sums else 1)
         self.width, n_axes = request.width, 1 if request.width == 1 else 2

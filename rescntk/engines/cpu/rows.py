@@ -39,7 +39,7 @@ from .groups import (
     skipped,
     write_biases,
 )
-from .heads import find_grids, take_doubts, write_results
+from .heads import MEAN, add_sums, find_grids, take_doubts, write_results
 from .layers import first_layer, hidden_layer, write_own_squares, write_squares
 from .references import addresses, reference
 from .substitutes import has_biases
@@ -152,9 +152,11 @@ def pass_layers(
                 state, after = after, state
         add_kernels(group, central, rows, case, constants, results, layer=layer)
     if doubtful:
-        take_doubts(central, rows, case, results)
+        take_doubts(central, rows, case, 0, results)
         for at in range(whole.size):
             memory[places.doubt + whole.start + at] = 0.0
+    if constants.head == MEAN:
+        add_sums(rows, case, constants.gpk, results)
 
 
 @compiled
@@ -197,10 +199,13 @@ def add_kernels(
 
 @compiled
 def all_doubtful(rows: RowPlaces, case: int, results: Results) -> bool:
-    """Return whether all pairs of a left case with a group have more doubt than allowed."""
+    """Return whether all pairs of a left case with a group have more doubt than allowed.
+
+    Rows that are kept apart do not count.
+    """
     for row in range(rows.number):
         right = rows.each[row].case
-        if not results.doubt[case, right] > results.most_doubt[case, right]:
+        if not results.doubt[0, case, right] > results.most_doubt[case, right]:
             return False
     return True
 

@@ -12,7 +12,7 @@ from ...arrays import Array
 from ...validation import KINDS
 from .. import exact_sum
 from ..doubt import pixel_weights
-from ..geometry import on_ring
+from ..geometry import first_places, numbered, on_ring
 from ..kept import once, with_object
 from ..layer import NEARLY_OPPOSITE
 from ..protocol import ScaledKernel, check_stop, stop_flag
@@ -180,14 +180,13 @@ class NumbaRun:
                 only_diagonal, group, self.constants._replace(margin=plan.margin),
                 self._of_segment(results, part),
             )  # fmt: skip
-        if self.direct:
-            kernels = self.values[:, :, left.cases, right.cases]
-        else:
-            means = left.means_or_parts[:, :, None], right.of_signals("means")[:, None]
-            kernels = self._kernels(results, pairs, *means)
         needed = np.eye(n, dtype=bool) if only_diagonal else np.tri(m, n, shift, dtype=bool).T
-        self.repeat(kernels, results.doubt, most, pairs, needed, left=left, right=right)
-        return kernels, needed
+        values = self.values[:, :, left.cases, right.cases]
+        self.repeat(results, values, pairs, needed, left, right)
+        if self.direct:
+            return values, needed
+        means = left.means_or_parts[:, :, None], right.of_signals("means")[:, None]
+        return self._kernels(results, pairs, *means), needed
 
     def allowed_doubt(self, left: SignalBlock, right: SignalBlock, pairs: Any) -> Any:
         """Return the sums of E² over `pairs` that kernels may have, (left case, right case)."""
@@ -195,48 +194,58 @@ class NumbaRun:
         return self.scaling.allowed_doubt(pairs, cancelled)
 
     def repeat(
-        self, kernels: np.ndarray, doubt: np.ndarray, most: Any, pairs: Any, needed: np.ndarray,
+        self, results: Results, values: np.ndarray, pairs: np.ndarray, needed: np.ndarray,
         left: SignalBlock, right: SignalBlock,
     ) -> None:  # fmt: skip
-        """Compute the kernels of doubtful pairs that are `needed` again, in deficits."""
-        parallel = doubt > self.scaling.most_parallel(pairs)
-        doubtful = doubt > most
+        """Compute the doubtful rows of pairs that are `needed` again, in deficits.
+
+        The rows of the highest levels are doubtful, until the rows below have an allowed doubt.
+        """
+        doubt = results.doubt.cumsum(axis=0)
+        parallel = doubt[-1] > self.scaling.most_parallel(pairs)
+        doubtful = doubt[-1] > results.most_doubt
+        kept = len(doubt) - (doubt > results.most_doubt).sum(axis=0)  # levels that are not repeated
         repeats = ("masses", doubtful & ~parallel), ("split masses", parallel)
+        firsts = first_places(right.offsets)
         for masses, some_pairs in repeats if (doubtful | parallel).any() else ():
             rows, columns = np.nonzero(some_pairs & needed)
             for some in self.plan.repeats(left.lengths[rows], right.lengths[columns]):
                 here, there = rows[some], columns[some]
-                repeated = self.in_deficits(left, right, here, there, masses)
-                own: Any = map(slice, repeated.shape[3:])  # shares of shorter signals are fewer
-                kernels[:, :, here, there, *own] = repeated
+                case, offset = numbered(right.offsets[there])
+                levels = results.levels[here[case], firsts[there[case]] + offset]
+                again = np.flatnonzero(levels >= kept[here, there][case])
+                repeated = self.in_deficits(left, right, here, there, masses, again)
+                if repeated.sums.size:
+                    for level, sums in enumerate(results.sums):
+                        first_pass = np.where(level < kept[here, there], sums[..., here, there], 0)
+                        sums[..., here, there] = first_pass
+                    results.sums[0][..., here, there] += repeated.sums[0, ..., 0, :]
+                of_pixels = (results.shares, repeated.shares), (values, repeated.values)
+                for of_all, of_pairs in of_pixels:
+                    if of_pairs.size:  # shorter signals have fewer pixels
+                        of_all[:, :, here, there, : of_pairs.shape[4]] = of_pairs[:, :, 0]
 
     def in_deficits(
-        self,
-        left: SignalBlock,
-        right: SignalBlock,
-        rows: np.ndarray,
-        columns: np.ndarray,
-        masses: str,
-    ) -> np.ndarray:
-        """Return the kernels of pairs, (kind, depth, pair, …); the left cases have one length.
+        self, left: SignalBlock, right: SignalBlock, rows: np.ndarray, columns: np.ndarray,
+        masses: str, some: np.ndarray,
+    ) -> Results:  # fmt: skip
+        """Return the results of `some` rows of pairs; the left cases have one length.
 
         `masses` is the layout of tables (`SignalBlock.packed`).
         """
-        lengths, left_length = right.lengths[columns], left.lengths[rows[:1]]
-        offsets, d = self.plan.offsets(lengths), int(left_length[0])
+        if self.plan.symmetric and left.contains(right.cases):  # the tables of masses are there
+            columns, right = columns + right.cases.start - left.cases.start, left
+        offsets, d = right.offsets[columns], int(left.lengths[rows[0]])
         segments, margins = self.plan.segments(d), 2 * self.plan.margin
-        group_rows = self.plan.group_rows_of_deficits(
-            int(offsets.sum()), segments[0].stop + margins
-        )
-        values = self._no_values
+        group_rows = self.plan.group_rows_of_deficits(len(some), segments[0].stop + margins)
+        results = self.results_of_pairs(left, right, rows, columns, group_rows)
         if self.direct:
             shape = len(self.kinds), self.plan.n_depths, 1, len(rows), d
             values = np.empty((*shape, self.values.shape[-1]), self.plan.dtype)
-        results = self.results_of_pairs(left, right, rows, columns, group_rows)
-        results = results._replace(values=values)
+            results = results._replace(values=values)
         for part in segments:
-            pairs = left.rows(rows, offsets, group_rows, part.start, right=False)
-            rights = right.rows(columns, offsets, group_rows, part.start)
+            pairs = left.rows(rows, offsets, group_rows, part.start, right=False, some=some)
+            rights = right.rows(columns, offsets, group_rows, part.start, some=some)
             pixels_of_row = part.stop - part.start + margins
             _compute(
                 compute, (pairs,), left.packed(masses), right.packed(masses),
@@ -244,11 +253,7 @@ class NumbaRun:
                 self.plan.row_group(pixels_of_row, group_rows, in_deficits=True),
                 self.constants_of_deficits, self._of_segment(results, part),
             )  # fmt: skip
-        if self.direct:
-            return values[:, :, 0]
-        counts = self._pixel_pairs(left_length, lengths)
-        means = left.means_or_parts[:, None, rows], right.of_signals("means")[:, None, columns]
-        return self._kernels(results, counts, *means)[:, :, 0]
+        return results
 
     def results_of_pairs(
         self, left: SignalBlock, right: SignalBlock, rows: np.ndarray, columns: np.ndarray,
@@ -292,7 +297,11 @@ class NumbaRun:
         else:
             lengths, places = _different(right.lengths)
             grids = self._grids_of_lengths(self.left_lengths(left), lengths)[..., places]
-        results = self._arrays(len(left), grids, int(left.lengths[0]), rows, most_doubt)
+        rights = int(right.offsets.sum())
+        results = self._arrays(
+            len(left), grids, int(left.lengths[0]), rows, most_doubt, levels=self.plan.levels,
+            rights=rights,
+        )  # fmt: skip
         results = results._replace(values=values, first_left=first[0], first_right=first[1])
         if self.plan.biased:
             results = results._replace(
@@ -301,9 +310,13 @@ class NumbaRun:
         return results
 
     def _arrays(
-        self, n: int, grids: np.ndarray, longest: int, rows: int, most_doubt: np.ndarray
-    ) -> Results:
-        """Return arrays for `n` left cases; `longest` is the length of the first one."""
+        self, n: int, grids: np.ndarray, longest: int, rows: int, most_doubt: np.ndarray,
+        levels: int = 1, rights: int = 0,
+    ) -> Results:  # fmt: skip
+        """Return arrays for `n` left cases; `longest` is the length of the first one.
+
+        `rows` are the rows of a group, `rights` all rows.
+        """
         depths, m = self.plan.n_depths, grids.shape[-1]
         shape = (len(self.kinds), depths, n, m)
         shares = np.zeros((0,) * 6)
@@ -313,20 +326,23 @@ class NumbaRun:
             shape = (0,) * 4
         padded = rows + LINE_BYTES
         return Results(
-            sums=np.zeros((len(grids), *shape)),
+            sums=np.zeros((levels, len(grids), *shape)),
             shares=shares,
             values=self._no_values,
             first_left=0,
             first_right=0,
             first_pixel=0,
-            doubt=np.zeros((n, m)),
+            doubt=np.zeros((levels, n, m)),
+            levels=np.zeros((n, rights), np.int8),
             grids=np.ascontiguousarray(grids),
             weights=self._weights,
             most_doubt=most_doubt,
             left_bias=self._weights[:0],
             right_bias=self._weights[:0],
             row_grids=np.zeros((2, depths, len(grids), padded)),
-            row_sums=np.zeros((max(2, len(grids)), padded)),  # shares mark rows in the second
+            row_sums=np.zeros((2, depths, len(grids), padded)),
+            row_doubts=np.zeros(padded),
+            row_levels=np.zeros(padded, np.int64),
         )
 
     def left_lengths(self, left: SignalBlock) -> np.ndarray:
@@ -369,7 +385,7 @@ class NumbaRun:
         `left` and `right` are the means of the signals, (channel, …): F⁰ averages to x̄ · z̄ over
         pixel pairs, where the mean is added. For shares, `left` are the parts of the means.
         """
-        sums = results.sums
+        sums = results.sums.sum(axis=0)
         if self.request.head == "equivariant":
             return sums[0]
         if self.shares:

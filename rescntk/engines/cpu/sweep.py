@@ -35,7 +35,7 @@ from .groups import (
     shortened,
     write_biases,
 )
-from .heads import find_grids, take_doubts, write_sums
+from .heads import add_sums, find_grids, take_doubts, write_sums
 from .references import addresses, reference
 from .rows import all_doubtful
 from .substitutes import has_biases
@@ -140,10 +140,13 @@ def write_boxes(strip: RowGroup, inner: FilterSum, step: int, with_tangent: Any)
 
 @compiled
 def sweep_strip(
-    strip: RowGroup, rows: RowPlaces, left: SideTables, right: SideTables, case: int,
+    strip: RowGroup, rows: RowPlaces, left: SideTables, right: SideTables, case: int, first: int,
     constants: Constants, results: Results, with_tangent: Any, through_memory: Any,
 ) -> None:  # fmt: skip
-    """Take one left case with a strip through all layers, and write the results."""
+    """Take one left case with a strip through all layers, and add the results.
+
+    `first` is the number of the strip's first row among all rows.
+    """
     memory, places, layers, doubtful = strip.memory, strip.places, constants.layers, False
     inner, outer, group = constants.inner, constants.outer, strip
     central = addresses(shortened(strip, constants.margin))
@@ -171,11 +174,12 @@ def sweep_strip(
             if with_tangent is not None:
                 add_branch(group, places.tangent, places.K, outer, layer)
         if layer.slot >= 0:
-            write_sums(central, rows, case, layer.slot, constants, results, layer=layer)
+            write_sums(central, rows, layer.slot, constants, results, layer=layer)
     if doubtful:
-        take_doubts(central, rows, case, results)
+        take_doubts(central, rows, case, first, results)
         for at in range(strip.d * strip.rows):
             memory[places.doubt + strip.start + at] = 0.0
+    add_sums(rows, case, constants.gpk, results)
 
 
 @compiled_on_disk
@@ -212,6 +216,6 @@ def sweep(
                     if has_biases(constants.layers[0]):
                         write_biases(strip, rows, case, results, 1)
                     sweep_strip(
-                        strip, rows, side, others, case, constants, results=results,
-                        with_tangent=with_tangent, through_memory=through_memory,
+                        strip, rows, side, others, case, first, constants=constants,
+                        results=results, with_tangent=with_tangent, through_memory=through_memory,
                     )  # fmt: skip

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from threading import RLock
+from typing import Any
 
 import numpy as np
 
@@ -207,13 +208,14 @@ class SignalBlock:
 
     def rows(
         self, cases: np.ndarray, counts: np.ndarray, group_rows: int, start: int,
-        right: bool = True, plan: Plan | None = None,
+        right: bool = True, plan: Plan | None = None, some: Any = slice(None),
     ) -> RowPlaces:  # fmt: skip
         """Return rows of some cases, `counts` for each, in the right tables or in tables of masses.
 
-        Rows begin at the pixel `start`, and those on the left side have the offset 0.
+        Rows begin at the pixel `start`, and those on the left side have the offset 0. Of all rows,
+        only `some` are returned.
         """
-        row_case, offset = numbered(counts)
+        row_case, offset = (each[some] for each in numbered(counts))
         number = len(row_case)
         filled = np.minimum(np.arange(-(-number // group_rows) * group_rows), number - 1)
         row_case, offset = row_case[filled], offset[filled] * right

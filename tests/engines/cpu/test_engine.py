@@ -50,16 +50,21 @@ def test_errors_of_different_pixels_cancel(dtype, rng, monkeypatch):
     X = np.sin(2 * np.pi * (np.arange(150) / 75 + shifts)) + levels[..., :1] + 1e-3 * noise
     repeated, in_deficits = [], NumbaRun.in_deficits
     monkeypatch.setattr(
-        NumbaRun, "in_deficits", lambda *args: repeated.append(len(args[3])) or in_deficits(*args)
+        NumbaRun,
+        "in_deficits",
+        lambda *args: repeated.append((len(args[3]), len(args[-1]))) or in_deficits(*args),
     )
     gram = partial(rk.gram, rk.Network(5), X[:8], X[8:], dtype=dtype, engine="numba")
-    kernels, few = gram(), sum(repeated)
+    kernels, few = gram(), len(repeated)
     monkeypatch.setattr(signal_tables, "cancelled", lambda roots, gap: np.ones(roots.shape[1]))
-    gram()
-    assert 2 * few < sum(repeated) - few
+    with_some_rows = gram()
+    pairs, rows = np.sum(repeated[few:], axis=0)
+    assert 2 * sum(number for number, _ in repeated[:few]) < pairs
+    assert rows < 0.5 * 150 * pairs  # rows of a doubtful pair that have little doubt stay
     with all_pairs_in_deficits():
-        for K, other in zip(kernels, gram(), strict=True):
-            assert np.abs(K / other - 1).max() <= tolerances.KERNEL[dtype]
+        for *ours, other in zip(kernels, with_some_rows, gram(), strict=True):
+            for K in ours:
+                assert np.abs(K / other - 1).max() <= tolerances.KERNEL[dtype]
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 17, 64, 150])
