@@ -385,7 +385,7 @@ class NumbaRun:
         `left` and `right` are the means of the signals, (channel, …): F⁰ averages to x̄ · z̄ over
         pixel pairs, where the mean is added. For shares, `left` are the parts of the means.
         """
-        sums = results.sums.sum(axis=0)
+        sums = sum(results.sums[1:], results.sums[0])
         if self.request.head == "equivariant":
             return sums[0]
         if self.shares:
