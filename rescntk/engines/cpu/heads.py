@@ -21,9 +21,9 @@ CODES = {"equivariant": PIXEL_1, "trace": MEAN, "gap": MEAN, "pixels": PIXELS}
 @compiled
 def sum_rows(
     group: RowGroup, pixels: int, row: int, grids: Numbers, place: int, number: int,
-    sums: Numbers, padded: int, one: float, like: Vector,
+    sums: Numbers, padded: int, factor: float, one: float, like: Vector,
 ) -> None:  # fmt: skip
-    """Add all pixels of some rows on each of `number` grids.
+    """Write `factor` times the sums over all pixels of some rows on each of `number` grids.
 
     The grids begin at the place `place` of `grids`, and sums at the same place of `sums`. Both are
     (grid, row), and `padded` is the number of rows. Rows are summed from `row` on, one for each
@@ -49,7 +49,7 @@ def sum_rows(
             if second > first:
                 lower = lower + ((one * (value - part) + fine) - fine)
                 more_lower = more_lower + ((one * (other - other_part) + fine) - fine)
-        upper, lower = upper + more_upper, lower + more_lower
+        upper, lower = factor * (upper + more_upper), factor * (lower + more_lower)
         store(sums, place + first * padded + row, upper)
         if second > first:
             store(sums, place + second * padded + row, lower)
@@ -57,9 +57,9 @@ def sum_rows(
 
 @compiled
 def sum_pixels(
-    group: RowGroup, pixels: int, results: Results, kind: int, slot: int, one: float
+    group: RowGroup, pixels: int, results: Results, kind: int, slot: int, factor: float, one: float
 ) -> None:  # fmt: skip
-    """Add all pixels of each row on each grid (exact_sum.split), into `results.row_sums`."""
+    """Write `factor` times the sums of each row on each grid (exact_sum.split) to `row_sums`."""
     _, depths, number, padded = results.row_grids.shape
     grids, sums = addresses((results.row_grids, results.row_sums))
     place, row = (kind * depths + slot) * number * padded, 0
@@ -67,14 +67,14 @@ def sum_pixels(
     while row < group.rows:
         if row + sums.per_vector <= group.rows:
             sum_rows(
-                group, pixels, row, grids, place, number, sums=sums, padded=padded, one=one,
-                like=vector,
+                group, pixels, row, grids, place, number, sums=sums, padded=padded, factor=factor,
+                one=one, like=vector,
             )  # fmt: skip
             row += sums.per_vector
         else:
             sum_rows(
-                group, pixels, row, grids, place, number, sums=sums, padded=padded, one=one,
-                like=line,
+                group, pixels, row, grids, place, number, sums=sums, padded=padded, factor=factor,
+                one=one, like=line,
             )  # fmt: skip
             row += sums.per_line
 
@@ -175,21 +175,27 @@ def take_doubts(
 
 
 @compiled
-def add_sums(rows: RowPlaces, case: int, gpk: bool, results: Results) -> None:
-    """Add the sums of a group's rows to `results.sums`, of which GPKs come first, if any."""
-    _, grids, kinds, depths, _, _ = results.sums.shape
+def add_sums(
+    rows: RowPlaces, case: int, gpk: bool, doubtful: bool, results: Results
+) -> None:  # fmt: skip
+    """Add the sums of a group's rows to `results.sums`, of which GPKs come first, if any.
+
+    Rows that are not `doubtful` have the level 0.
+    """
+    _, grids, kinds, depths, lefts, rights = results.sums.shape
+    of_level, of_row = grids * kinds * depths * lefts * rights, results.row_sums.shape[3]
+    out, sums, places = addresses((results.sums, results.row_sums, results.row_levels))
+    for row in range(rows.number):
+        level = places[row] if doubtful else 0
+        places[row] = level * of_level + case * rights + rows.each[row].case
     for stored in range(kinds):
         kind = stored if gpk else 1
         for slot in range(depths):
             for grid in range(grids):
+                whole = ((grid * kinds + stored) * depths + slot) * lefts * rights
+                line = ((kind * depths + slot) * grids + grid) * of_row
                 for row in range(rows.number):
-                    level, right = results.row_levels[row], rows.each[row].case
-                    results.sums[level, grid, stored, slot, case, right] += results.row_sums[
-                        kind, slot, grid, row
-                    ]
-    if len(results.doubt) > 1:
-        for row in range(rows.number):
-            results.row_levels[row] = 0
+                    out[whole + places[row]] += sums[line + row]
 
 
 @compiled
@@ -221,16 +227,13 @@ def kernel_of_kind(
 
 @compiled
 def write_sums(
-    group: RowGroup, rows: RowPlaces, slot: int, constants: Constants, results: Results, layer: Any
+    group: RowGroup, slot: int, constants: Constants, results: Results, layer: Any
 ) -> None:  # fmt: skip
     """Write the sums over pixels of both kernels of a group's rows to `results.row_sums`."""
     for kind in range(2):
         if constants.gpk if kind == 0 else constants.ntk:
             pixels, factor = kernel_of_kind(group, kind, constants, layer)
-            sum_pixels(group, pixels, results, kind, slot, layer.one)
-            for grid in range(len(results.grids)):
-                for row in range(rows.number):
-                    results.row_sums[kind, slot, grid, row] *= factor
+            sum_pixels(group, pixels, results, kind, slot, factor=1.0 * factor, one=layer.one)
 
 
 @compiled
@@ -240,7 +243,7 @@ def write_results(
 ) -> None:  # fmt: skip
     """Write both kernels of one left case with the right cases of a group, after a layer."""
     if constants.head == MEAN:
-        write_sums(group, rows, slot, constants, results, layer=layer)
+        write_sums(group, slot, constants, results, layer=layer)
         return
     for kind in range(2):
         if not (constants.gpk if kind == 0 else constants.ntk):

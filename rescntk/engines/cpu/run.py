@@ -199,26 +199,34 @@ class NumbaRun:
     ) -> None:  # fmt: skip
         """Compute the doubtful rows of pairs that are `needed` again, in deficits.
 
-        The rows of the highest levels are doubtful, until the rows below have an allowed doubt.
+        The first levels are kept, as many as have an allowed doubt together; all rows of the
+        others are doubtful.
         """
-        doubt = results.doubt.cumsum(axis=0)
-        parallel = doubt[-1] > self.scaling.most_parallel(pairs)
-        doubtful = doubt[-1] > results.most_doubt
-        kept = len(doubt) - (doubt > results.most_doubt).sum(axis=0)  # levels that are not repeated
-        repeats = ("masses", doubtful & ~parallel), ("split masses", parallel)
+        doubtful = sum(results.doubt[1:], results.doubt[0]) > results.most_doubt
+        rows, columns = np.nonzero(doubtful & needed)
+        if not len(rows):
+            return
+        doubt = results.doubt[:, rows, columns].cumsum(axis=0)
+        kept = np.count_nonzero(doubt <= results.most_doubt[rows, columns], axis=0)
+        most_parallel = np.broadcast_to(self.scaling.most_parallel(pairs), doubtful.shape)
+        parallel = doubt[-1] > most_parallel[rows, columns]
         firsts = first_places(right.offsets)
-        for masses, some_pairs in repeats if (doubtful | parallel).any() else ():
-            rows, columns = np.nonzero(some_pairs & needed)
-            for some in self.plan.repeats(left.lengths[rows], right.lengths[columns]):
-                here, there = rows[some], columns[some]
+        for masses, of_masses in (("masses", ~parallel), ("split masses", parallel)):
+            which = np.flatnonzero(of_masses)
+            for some in self.plan.repeats(left.lengths[rows[which]], right.lengths[columns[which]]):
+                here, there, first_levels = (
+                    rows[which[some]],
+                    columns[which[some]],
+                    kept[which[some]],
+                )
                 case, offset = numbered(right.offsets[there])
                 levels = results.levels[here[case], firsts[there[case]] + offset]
-                again = np.flatnonzero(levels >= kept[here, there][case])
+                again = np.flatnonzero(levels >= first_levels[case])
                 repeated = self.in_deficits(left, right, here, there, masses, again)
                 if repeated.sums.size:
                     for level, sums in enumerate(results.sums):
-                        first_pass = np.where(level < kept[here, there], sums[..., here, there], 0)
-                        sums[..., here, there] = first_pass
+                        dropped = level >= first_levels
+                        sums[..., here[dropped], there[dropped]] = 0.0
                     results.sums[0][..., here, there] += repeated.sums[0, ..., 0, :]
                 of_pixels = (results.shares, repeated.shares), (values, repeated.values)
                 for of_all, of_pairs in of_pixels:

@@ -174,12 +174,12 @@ def sweep_strip(
             if with_tangent is not None:
                 add_branch(group, places.tangent, places.K, outer, layer)
         if layer.slot >= 0:
-            write_sums(central, rows, layer.slot, constants, results, layer=layer)
+            write_sums(central, layer.slot, constants, results, layer=layer)
     if doubtful:
         take_doubts(central, rows, case, first, results)
         for at in range(strip.d * strip.rows):
             memory[places.doubt + strip.start + at] = 0.0
-    add_sums(rows, case, constants.gpk, results)
+    add_sums(rows, case, constants.gpk, doubtful, results)
 
 
 @compiled_on_disk

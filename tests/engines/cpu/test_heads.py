@@ -19,7 +19,7 @@ from tests import tolerances
 @njit(**OPTIONS)
 def on_grids(memory, d, rows, results):
     group = resized(RowGroup(addresses(memory), 0, 0, d, rows, 0, 0, 0, True, 1), d, 0)
-    sum_pixels(group, 0, results, 0, 0, 1.0)
+    sum_pixels(group, 0, results, 0, 0, 1.0, 1.0)
 
 
 def row_sums(terms, grids):
