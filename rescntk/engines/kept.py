@@ -74,10 +74,7 @@ def once_a_layer(method: Callable[[Any, int], T]) -> Callable[[Any, int], T]:
     def result(self: Any, layer: int) -> T:
         known = self.__dict__.setdefault(name, {})
         if layer not in known:
-            value = method(self, layer)
-            if layer > _DEPTH:
-                return value
-            known[layer] = value
+            known[layer] = method(self, layer)
         return cast(T, known[layer])
 
     return result
