@@ -13,6 +13,7 @@ from rescntk.derivative import alpha_derivative
 from rescntk.engines import reference
 from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
+from tests.difficult_signals import SIGNALS, UNEVEN
 from tests.engine_names import CPU, needs_numba, takes
 from tests.engines.bodies.deficits import all_pairs_in_deficits
 from tests.oracles import definition
@@ -193,6 +194,15 @@ def follows_the_bitwise_rules(engine, network, X, kind, dtype):
         assert (of_array == K[np.ix_(same, same)]).all()
         assert (kernel(x[None], X, **options)[0] == K[i]).all()
         assert (kernel(X, x[None], **options)[:, 0] == K[i]).all()
+
+
+@needs_numba
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("make", [*SIGNALS, *UNEVEN])
+def test_bitwise_rules_of_pairs_that_lose_digits(make, dtype, rng):
+    """Deficits repeat rows of two signals of one length, and whole pairs of other signals."""
+    X = make(1, 19, rng)
+    follows_the_bitwise_rules("numba", rk.Network(3), [*X, X[0][:, 1:], X[1][:, :4]], "ntk", dtype)
 
 
 @needs_numba

@@ -151,8 +151,8 @@ def take_doubts(
 ) -> None:  # fmt: skip
     """Add the weighted sums over each row of E² to `results.doubt`.
 
-    `first` is the number of the group's first row. Where `results` have levels, a row has the
-    level of its doubt (`LARGE_DOUBTS`).
+    `first` is the number of the group's first row. Where `results` have levels, a row of two
+    signals of one length has the level of its doubt (`LARGE_DOUBTS`); other rows are no rings.
     """
     sums, levels = addresses(results.row_doubts), len(results.doubt)
     for row in range(0, group.rows, sums.per_line):
@@ -163,11 +163,10 @@ def take_doubts(
             total = total + E * E
         store(sums, row, total)
     for row in range(rows.number):
-        right, level = rows.each[row].case, 0
-        if levels > 1:
-            share = results.most_doubt[case, right] / rows.each[row].period
+        right, level, length = rows.each[row].case, 0, rows.each[row].period
+        if levels > 1 and length == group.d:
             for large in LARGE_DOUBTS:
-                if sums[row] > large * share:
+                if sums[row] * length > large * results.most_doubt[case, right]:
                     level += 1
             results.levels[case, first + row] = level
         results.doubt[level, case, right] += sums[row]

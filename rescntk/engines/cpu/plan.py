@@ -132,7 +132,7 @@ class Plan:
         self.swept = is_swept(request, n_channels) and not gradients
         self._group_bytes = _GRADIENT_GROUP_BYTES if gradients else _GROUP_BYTES
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
-        self.levels = 1 + len(LARGE_DOUBTS) if self.swept and self.all_offsets and closed else 1
+        self.levels = 1 + len(LARGE_DOUBTS) if self.swept and self.all_offsets else 1
         sums = request.shares and self.all_offsets  # at each pixel
         self.results_of_pair = self.n_depths * (-(-self.longest // 2) if sums else 1)
         self.width, n_axes = request.width, 1 if request.width == 1 else 2
