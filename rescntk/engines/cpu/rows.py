@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..doubt import WHOLLY_DOUBTFUL
 from .arguments import (
     PADDING,
     Constants,
@@ -199,13 +200,16 @@ def add_kernels(
 
 @compiled
 def all_doubtful(rows: RowPlaces, case: int, results: Results) -> bool:
-    """Return whether all pairs of a left case with a group have more doubt than allowed.
+    """Return whether all pairs of a left case with a group are repeated wholly (`NumbaRun.repeat`).
 
-    Rows that are kept apart do not count.
+    Their other rows need not be computed.
     """
     for row in range(rows.number):
-        right = rows.each[row].case
-        if not results.doubt[0, case, right] > results.most_doubt[case, right]:
+        right, total = rows.each[row].case, 0.0
+        for level in range(len(results.doubt)):
+            total += results.doubt[level, case, right]
+        most = results.most_doubt[case, right]
+        if not (results.doubt[0, case, right] > most or total > WHOLLY_DOUBTFUL * most):
             return False
     return True
 

@@ -11,7 +11,7 @@ import numpy as np
 from ...arrays import Array
 from ...validation import KINDS
 from .. import exact_sum
-from ..doubt import pixel_weights
+from ..doubt import WHOLLY_DOUBTFUL, pixel_weights
 from ..geometry import first_places, numbered, on_ring
 from ..kept import once, with_object
 from ..layer import NEARLY_OPPOSITE
@@ -200,25 +200,26 @@ class NumbaRun:
         """Compute the doubtful rows of pairs that are `needed` again, in deficits.
 
         The first levels are kept, as many as have an allowed doubt together; all rows of the
-        others are doubtful.
+        others are doubtful. Of a pair that is wholly doubtful no level is kept.
         """
         doubtful = sum(results.doubt[1:], results.doubt[0]) > results.most_doubt
         rows, columns = np.nonzero(doubtful & needed)
         if not len(rows):
             return
-        doubt = results.doubt[:, rows, columns].cumsum(axis=0)
-        kept = np.count_nonzero(doubt <= results.most_doubt[rows, columns], axis=0)
+        doubt, most = (
+            results.doubt[:, rows, columns].cumsum(axis=0),
+            results.most_doubt[rows, columns],
+        )
+        kept = (doubt <= most).sum(axis=0) * (doubt[-1] <= WHOLLY_DOUBTFUL * most)
         most_parallel = np.broadcast_to(self.scaling.most_parallel(pairs), doubtful.shape)
         parallel = doubt[-1] > most_parallel[rows, columns]
         firsts = first_places(right.offsets)
         for masses, of_masses in (("masses", ~parallel), ("split masses", parallel)):
-            which = np.flatnonzero(of_masses)
-            for some in self.plan.repeats(left.lengths[rows[which]], right.lengths[columns[which]]):
-                here, there, first_levels = (
-                    rows[which[some]],
-                    columns[which[some]],
-                    kept[which[some]],
-                )
+            places = np.flatnonzero(of_masses)
+            lengths = left.lengths[rows[places]], right.lengths[columns[places]]
+            for some in self.plan.repeats(*lengths):
+                numbers = places[some]
+                here, there, first_levels = rows[numbers], columns[numbers], kept[numbers]
                 case, offset = numbered(right.offsets[there])
                 levels = results.levels[here[case], firsts[there[case]] + offset]
                 again = np.flatnonzero(levels >= first_levels[case])
