@@ -206,10 +206,8 @@ class NumbaRun:
         rows, columns = np.nonzero(doubtful & needed)
         if not len(rows):
             return
-        doubt, most = (
-            results.doubt[:, rows, columns].cumsum(axis=0),
-            results.most_doubt[rows, columns],
-        )
+        doubt = results.doubt[:, rows, columns].cumsum(axis=0)
+        most = results.most_doubt[rows, columns]
         kept = (doubt <= most).sum(axis=0) * (doubt[-1] <= WHOLLY_DOUBTFUL * most)
         most_parallel = np.broadcast_to(self.scaling.most_parallel(pairs), doubtful.shape)
         parallel = doubt[-1] > most_parallel[rows, columns]
