@@ -304,6 +304,17 @@ class Scaling:
         """Return the same sum above which a kernel takes root masses with twice the digits."""
         return (MOST_PARALLEL * MOST_E[self.dtype.name]) ** 2 * self._counted(pixel_pairs)
 
+    def leaving_doubt(self, allowed: Any, pixel_pairs: Any) -> Any:
+        """Return the same sum above which the rest of a pair is left out.
+
+        More rows would not change how it is computed again: whether its root masses have twice the
+        digits depends on all its rows, for its bits are its own.
+        """
+        sums = self.request_head in ("trace", "gap")
+        if sums and self.depth - 1 <= MOST_PARALLEL:
+            return allowed
+        return np.maximum(allowed, self.most_parallel(pixel_pairs))
+
     def _counted(self, pixel_pairs: Any) -> Any:
         return pixel_pairs if self.request_head in ("trace", "gap") else 1
 

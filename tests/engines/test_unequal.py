@@ -206,6 +206,22 @@ def test_bitwise_rules_of_pairs_that_lose_digits(make, dtype, rng):
 
 
 @needs_numba
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_parallel_windows_have_the_same_bits_beside_any_pairs(dtype, rng):
+    """Whether all windows are parallel is known from all rows, also where a strip leaves pairs."""
+    x = 1.02 ** np.arange(203) * rng.standard_normal((2, 1))
+    z, other = 0.7 * x, rng.standard_normal((2, 203))
+    for depth in (11, 12, 14):
+
+        def kernels(*Z, depth=depth):
+            options = {"engine": "numba", "dtype": dtype}
+            return np.array(rk.gram(rk.Network(depth), x[None], np.array(Z), **options))[:, 0]
+
+        for Z, place in (((z, other), 0), ((other, z), 1), ((other, z, other), 1)):
+            assert (kernels(*Z)[:, place] == kernels(z)[:, 0]).all()
+
+
+@needs_numba
 def test_sums_of_three_grids_among_sums_of_two(rng):
     """More than 2^16 pixel pairs take a third grid, beside pairs that take two."""
     X = [rng.standard_normal((1, d)) for d in (300, 215, 4)]

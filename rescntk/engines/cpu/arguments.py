@@ -147,6 +147,7 @@ class Results(NamedTuple):
     grids: np.ndarray  # (grid, 2, depth, left length, right case), of F and A (`exact_sum.grids`).
     weights: np.ndarray  # weights of the E of a row's pixels (`doubt.pixel_weights`), or more.
     most_doubt: np.ndarray  # (left case, right case). Pairs with more are computed again.
+    leaving_doubt: np.ndarray  # the same shape. Pairs with more are left before their last row.
     left_bias: np.ndarray
     right_bias: np.ndarray  # β of the left and of the right cases, or of the signals of each pair.
     row_grids: np.ndarray  # (2, depth, grid, rows and more): the grids of each row of a group.

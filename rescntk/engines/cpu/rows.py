@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..doubt import WHOLLY_DOUBTFUL
 from .arguments import (
     PADDING,
     Constants,
@@ -200,16 +199,12 @@ def add_kernels(
 
 @compiled
 def all_doubtful(rows: RowPlaces, case: int, results: Results) -> bool:
-    """Return whether all pairs of a left case with a group are repeated wholly (`NumbaRun.repeat`).
-
-    Their other rows need not be computed.
-    """
+    """Return whether all pairs of a left case with a group have more doubt than `leaving_doubt`."""
     for row in range(rows.number):
         right, total = rows.each[row].case, 0.0
         for level in range(len(results.doubt)):
             total += results.doubt[level, case, right]
-        most = results.most_doubt[case, right]
-        if not (results.doubt[0, case, right] > most or total > WHOLLY_DOUBTFUL * most):
+        if not total > results.leaving_doubt[case, right]:
             return False
     return True
 
@@ -294,8 +289,8 @@ def compute(
 
     Left case i with right case k is needed where i ≤ k + `diagonal_shift`; with `only_diagonal`,
     where i = k. Left cases come with the longest first, which has the rows of `whole`. Pairs
-    whose `results.doubt` exceeds `most_doubt` may be incomplete. All may be if `constants.stop` is
-    set while the loops run: they then end within a layer of a group.
+    whose `results.doubt` exceeds `leaving_doubt` may be incomplete. All may be if
+    `constants.stop` is set while the loops run: they then end within a layer of a group.
 
     With `pairs`, kernels come from deficits, and each row has its own pair; `pairs` are the left
     cases' rows. Both sides' tables are laid out as right ones. The arrays of `results` have one

@@ -173,6 +173,8 @@ class NumbaRun:
         pairs = self._pixel_pairs(lengths, right.lengths)[length]
         most = self.allowed_doubt(left, right, pairs)
         results = self.results(left, right, group_rows, most, values, first)
+        leaving = most if plan.levels == 1 else WHOLLY_DOUBTFUL * most
+        results = results._replace(leaving_doubt=self.scaling.leaving_doubt(leaving, pairs))
         for part, cases in zip(segments, lefts, strict=True):
             rights = right.rows(np.arange(m), offsets, group_rows, part.start, plan=plan)
             _compute(
@@ -344,6 +346,7 @@ class NumbaRun:
             grids=np.ascontiguousarray(grids),
             weights=self._weights,
             most_doubt=most_doubt,
+            leaving_doubt=most_doubt,
             left_bias=self._weights[:0],
             right_bias=self._weights[:0],
             row_grids=np.zeros((2, depths, len(grids), padded)),
