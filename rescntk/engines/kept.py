@@ -19,7 +19,7 @@ takes less memory: the constants of a layer take 1.5 kB, 30 MB in all at most.
 """
 
 _DEPTH = 300
-"""The largest layer whose constants are kept. A larger number takes more memory."""
+"""The largest depth of networks whose constants are kept. A larger number takes more memory."""
 
 
 def between_calls(make: Callable[[Request, int, int], T]) -> Callable[[Request, int, int], T]:
