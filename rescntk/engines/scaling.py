@@ -307,16 +307,19 @@ class Scaling:
     def leaving_doubt(self, allowed: Any, pixel_pairs: Any) -> Any:
         """Return the same sum above which the rest of a pair is left out.
 
-        More rows would not change how it is computed again: whether its root masses have twice the
-        digits depends on all its rows, for its bits are its own.
+        The digits of its root masses depend on the doubt of all rows. So the pair is left only
+        where further rows cannot change them. Pairs beside it then do not change its bits.
         """
-        sums = self.request_head in ("trace", "gap")
-        if sums and self.depth - 1 <= MOST_PARALLEL:
+        if self._sums_pixels and self.depth - 1 <= MOST_PARALLEL:
             return allowed
         return np.maximum(allowed, self.most_parallel(pixel_pairs))
 
     def _counted(self, pixel_pairs: Any) -> Any:
-        return pixel_pairs if self.request_head in ("trace", "gap") else 1
+        return pixel_pairs if self._sums_pixels else 1
+
+    @property
+    def _sums_pixels(self) -> bool:
+        return self.request_head in ("trace", "gap")
 
     @property
     def growth_bits(self) -> float:

@@ -208,7 +208,7 @@ def test_bitwise_rules_of_pairs_that_lose_digits(make, dtype, rng):
 @needs_numba
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_parallel_windows_have_the_same_bits_beside_any_pairs(dtype, rng):
-    """Whether all windows are parallel is known from all rows, also where a strip leaves pairs."""
+    """The pairs beside a pair do not decide how many digits its root masses have."""
     x = 1.02 ** np.arange(103) * rng.standard_normal((2, 1))
     z, other = 0.7 * x, rng.standard_normal((2, 103))
     for depth in (11, 30, 36):

@@ -153,7 +153,7 @@ class Results(NamedTuple):
     row_grids: np.ndarray  # (2, depth, grid, rows and more): the grids of each row of a group.
     row_sums: np.ndarray  # the same shape: the sums of each row of a group.
     row_doubts: np.ndarray
-    row_levels: np.ndarray  # (rows and more,): the doubt of each row; its level, then its place.
+    row_places: np.ndarray  # (rows and more,): the doubt of each row; where `sums` has its pair.
 
 
 class Places(NamedTuple):

@@ -170,22 +170,21 @@ def take_doubts(
                     level += 1
             results.levels[case, first + row] = level
         results.doubt[level, case, right] += sums[row]
-        results.row_levels[row] = level
 
 
 @compiled
 def add_sums(
-    rows: RowPlaces, case: int, gpk: bool, doubtful: bool, results: Results
+    rows: RowPlaces, case: int, first: int, gpk: bool, results: Results
 ) -> None:  # fmt: skip
     """Add the sums of a group's rows to `results.sums`, of which GPKs come first, if any.
 
-    Rows that are not `doubtful` have the level 0.
+    `first` is the number of the group's first row.
     """
-    _, grids, kinds, depths, lefts, rights = results.sums.shape
+    levels, grids, kinds, depths, lefts, rights = results.sums.shape
     of_level, of_row = grids * kinds * depths * lefts * rights, results.row_sums.shape[3]
-    out, sums, places = addresses((results.sums, results.row_sums, results.row_levels))
+    out, sums, places = addresses((results.sums, results.row_sums, results.row_places))
     for row in range(rows.number):
-        level = places[row] if doubtful else 0
+        level = results.levels[case, first + row] if levels > 1 else 0
         places[row] = level * of_level + case * rights + rows.each[row].case
     for stored in range(kinds):
         kind = stored if gpk else 1

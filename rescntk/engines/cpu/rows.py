@@ -156,7 +156,7 @@ def pass_layers(
         for at in range(whole.size):
             memory[places.doubt + whole.start + at] = 0.0
     if constants.head == MEAN:
-        add_sums(rows, case, constants.gpk, doubtful, results)
+        add_sums(rows, case, 0, constants.gpk, results)
 
 
 @compiled

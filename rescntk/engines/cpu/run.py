@@ -201,8 +201,8 @@ class NumbaRun:
     ) -> None:  # fmt: skip
         """Compute the doubtful rows of pairs that are `needed` again, in deficits.
 
-        The first levels are kept, as many as have an allowed doubt together; all rows of the
-        others are doubtful. Of a pair that is wholly doubtful no level is kept.
+        A pair keeps its first levels while their doubts together are allowed. All rows of its
+        other levels are doubtful. A pair that is wholly doubtful keeps no level.
         """
         doubtful = sum(results.doubt[1:], results.doubt[0]) > results.most_doubt
         rows, columns = np.nonzero(doubtful & needed)
@@ -352,7 +352,7 @@ class NumbaRun:
             row_grids=np.zeros((2, depths, len(grids), padded)),
             row_sums=np.zeros((2, depths, len(grids), padded)),
             row_doubts=np.zeros(padded),
-            row_levels=np.zeros(padded, np.int64),
+            row_places=np.zeros(padded, np.int64),
         )
 
     def left_lengths(self, left: SignalBlock) -> np.ndarray:

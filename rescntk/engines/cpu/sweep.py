@@ -179,7 +179,7 @@ def sweep_strip(
         take_doubts(central, rows, case, first, results)
         for at in range(strip.d * strip.rows):
             memory[places.doubt + strip.start + at] = 0.0
-    add_sums(rows, case, constants.gpk, doubtful, results)
+    add_sums(rows, case, first, constants.gpk, results)
 
 
 @compiled_on_disk
