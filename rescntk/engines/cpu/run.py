@@ -213,21 +213,21 @@ class NumbaRun:
         kept = (doubt <= most).sum(axis=0) * (doubt[-1] <= WHOLLY_DOUBTFUL * most)
         most_parallel = np.broadcast_to(self.scaling.most_parallel(pairs), doubtful.shape)
         parallel = doubt[-1] > most_parallel[rows, columns]
+        for level, sums in enumerate(results.sums if results.sums.size else ()):
+            dropped = level >= kept
+            sums[..., rows[dropped], columns[dropped]] = 0.0
         firsts = first_places(right.offsets)
         for masses, of_masses in (("masses", ~parallel), ("split masses", parallel)):
             places = np.flatnonzero(of_masses)
             lengths = left.lengths[rows[places]], right.lengths[columns[places]]
             for some in self.plan.repeats(*lengths):
                 numbers = places[some]
-                here, there, first_levels = rows[numbers], columns[numbers], kept[numbers]
+                here, there = rows[numbers], columns[numbers]
                 case, offset = numbered(right.offsets[there])
                 levels = results.levels[here[case], firsts[there[case]] + offset]
-                again = np.flatnonzero(levels >= first_levels[case])
+                again = np.flatnonzero(levels >= kept[numbers][case])
                 repeated = self.in_deficits(left, right, here, there, masses, again)
                 if repeated.sums.size:
-                    for level, sums in enumerate(results.sums):
-                        dropped = level >= first_levels
-                        sums[..., here[dropped], there[dropped]] = 0.0
                     results.sums[0][..., here, there] += repeated.sums[0, ..., 0, :]
                 of_pixels = (results.shares, repeated.shares), (values, repeated.values)
                 for of_all, of_pairs in of_pixels:
