@@ -13,6 +13,7 @@ code that were cut short. Each failure becomes a reason, and damaged files are r
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import sys
@@ -28,6 +29,7 @@ import numpy as np
 from ...network import Network
 from ...validation import KINDS
 from ..protocol import Request, silent
+from ..variances import RESCALE_BITS
 
 MOST_CHANNELS = 16
 """Most numbers of an input's window in the sweep, which adds up their squares without compensation.
@@ -102,22 +104,27 @@ def parts_of(request: Request, n_channels: int) -> list[Request]:
 def sample(request: Request, n_channels: int) -> Request:
     """Return a request of one layer for which numba compiles the same loops.
 
-    It has the fields of layers that loops leave out where networks do not have them.
+    It has the fields of layers that loops leave out where networks do not have them. The sweep
+    leaves out factors of sums that are 1 in all layers. They are 0 without skip connections, and
+    powers of two where values grow by more than 2^`RESCALE_BITS`.
     """
     net, loops = request.network, loops_of(request, n_channels)
     kinds = KINDS if loops == "general" else ("ntk",) if "ntk" in request.kinds else ("gpk",)
-    parts = tuple(net.trained)
-    return _sample(loops, kinds, request.dtype, parts, net.bias > 0, net.negative_slope != 0)
+    skip = net.skip and request.depths[-1] * math.log2(net.growth) < RESCALE_BITS
+    return _sample(
+        loops, kinds, request.dtype, tuple(net.trained), net.bias > 0, net.negative_slope != 0,
+        skip=loops == "general" or skip,
+    )  # fmt: skip
 
 
 @cache  # each call of a kernel asks
 def _sample(
     loops: str, kinds: tuple[str, ...], dtype: str, trained: tuple[str, ...], biased: bool,
-    leaks: bool,
+    leaks: bool, skip: bool,
 ) -> Request:  # fmt: skip
     network = Network(
         1, 3 if loops == "registers" else 1, trained=trained, bias=float(biased),
-        negative_slope=0.5 * leaks,
+        negative_slope=0.5 * leaks, skip=skip,
     )  # fmt: skip
     return Request(network, "equivariant" if loops == "general" else "trace", kinds, (1,), dtype)
 

@@ -86,6 +86,8 @@ class NumbaRun:
         left_out = []
         if swept and not (net.parts.inner_minus_readout and "ntk" in self.kinds):
             left_out.append("twice_inner_minus_readout")
+        if swept and (shared["sum_scale"][1:] == 1.0).all():
+            left_out.append("sum_scale")
         names = [name for name in shared.dtype.names or () if name not in left_out]
         same = [(name, shared.dtype[name]) for name in names]
         layers = np.zeros(len(shared), np.dtype([*same, *whole], align=True))

@@ -61,6 +61,11 @@ def has_biases(layer: Any) -> bool:
     return True
 
 
+def add_to_sum(total: Any, state: Any, layer: Any) -> Any:
+    """Return `total` plus `sum_scale` times a state; loops leave out a scale that is 1."""
+    return layer.sum_scale * state + total
+
+
 def add_bias_distance(distance: Any, group: Any, at: Any, layer: Any) -> Any:
     """Add the biases' part to a vector of box(D), at the pixel pairs `at`."""
     place = group.places.biases + group.length + at
@@ -95,6 +100,7 @@ only_with(
     "twice_inner_minus_readout", steps.tangent_g_adjoint,
     lambda turned, layer: layer.outer_plus_readout * turned,
 )  # fmt: skip
+only_with("sum_scale", add_to_sum, lambda total, state, layer: state + total)
 only_with("bias_window", has_biases, lambda layer: False)
 only_with("bias_window", add_bias_distance, lambda distance, group, at, layer: distance)
 only_with("bias_window", add_bias_tangent, lambda tangent, group, at, layer: tangent)

@@ -24,7 +24,7 @@ from .arguments import Constants, RowGroup, SideTables
 from .compilation import compiled, inlined_by_llvm
 from .groups import skipped
 from .layers import add_doubt, keeps_root_errors, may_be_doubtful
-from .substitutes import add_bias_distance, add_bias_tangent, correlate_with_biases
+from .substitutes import add_bias_distance, add_bias_tangent, add_to_sum, correlate_with_biases
 from .vectors import (
     Numbers,
     Vector,
@@ -311,13 +311,13 @@ def pass_pixel(
     D, T = branch_distance(before.z, branch.deficit, layer), state.T
     total = branch.K
     if enters is None:
-        total = layer.sum_scale * load_register(memory, at.K + place) + total
+        total = add_to_sum(total, load_register(memory, at.K + place), layer)
     store(memory, at.K + place, total)
     if with_tangent is not None:
         T = tangent_branch(before.turned, branch.K, layer)
         total = T
         if enters is None:
-            total = layer.sum_scale * load_register(memory, at.T + place) + total
+            total = add_to_sum(total, load_register(memory, at.T + place), layer)
         store(memory, at.T + place, total)
     if through_memory is not None or (begins and 0 <= j < KEPT):
         store(memory, at.kept_D + place, D)
@@ -336,10 +336,10 @@ def write_windows(
 ) -> None:
     """Add the sums over both filters' windows of a branch to box(D) and box(A) at a pixel."""
     memory, place = at.memory, pixel * at.rows
-    D = layer.sum_scale * load_register(memory, at.D + place) + D_box
+    D = add_to_sum(D_box, load_register(memory, at.D + place), layer)
     store(memory, at.D + place, D)
     if with_tangent is not None:
-        A = layer.sum_scale * load_register(memory, at.A + place) + T_box
+        A = add_to_sum(T_box, load_register(memory, at.A + place), layer)
         store(memory, at.A + place, A)
 
 

@@ -3,10 +3,16 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.engines import cpu
 from rescntk.engines.cpu import compilation, rows, sweep
+from rescntk.engines.cpu.plan import Plan
+from rescntk.engines.cpu.run import NumbaRun
+from rescntk.engines.cpu.tables import NumbaSignals
+from rescntk.engines.protocol import Request
 from tests.engine_names import needs_numba
 from tests.processes import run
 
@@ -70,6 +76,29 @@ def test_loops_take_one_signal_and_many_as_one_type(rng):
             rk.ResCNTK(2, head=head)(rng.standard_normal((n, 2, 9)), engine="numba")
     for loops in (rows.compute, sweep.sweep):
         assert "readonly" not in str(loops.signatures)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        rk.Network(31),
+        rk.Network(32),
+        rk.Network(32, bias=0.1),
+        rk.Network(40, skip=False),
+        rk.Network(3, alpha=1e9),
+        rk.Network(3, 5, negative_slope=0.2, trained=("inner",)),
+    ],
+)
+def test_the_trial_of_a_network_compiles_the_loops_of_all_depths(network):
+    """The layers of both have the same fields: numba compiles loops for each set of fields."""
+
+    def fields(request):
+        signals = NumbaSignals(np.ones((1, 2, 9)))
+        plan = Plan(request, 2, True, signals.lengths, signals.lengths)
+        return NumbaRun(plan, 1, 1).constants.layers.dtype
+
+    request = Request(network, "gap", ("ntk",), (network.depth,))
+    assert fields(request) == fields(cpu.sample(request, 2))
 
 
 def python_path(folder):
