@@ -126,13 +126,13 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         least = least_penalty(cases.weights, options["dtype"])
         with threadpool_limits(threads, "blas"):
             self._fitted, left_out = fit_average(
-                in_time(passes, X, m, limit, report, options, 1 + len(of_folds)),
+                in_time(passes, X, m, limit, report, options, n_fits=1 + len(of_folds)),
                 cases,
                 checked.get("penalty") or (least, *penalties),
-                folds,
-                landmarks,
-                options | {"progress": bool(self.verbose)},
-                channels,
+                folds=folds,
+                landmarks=landmarks,
+                options=options | {"progress": bool(self.verbose)},
+                channels=channels,
             )
         unit = np.eye(len(X[0]))
         self.channel_metric_ = unit if channels is None else channels.transform

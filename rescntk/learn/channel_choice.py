@@ -148,7 +148,7 @@ class _Judge:
         seen = self.signals.view.fit(X, weights)(X)
         batch = seen if isinstance(seen, np.ndarray) else SignalList(seen)
         return next_metric(
-            self.signals, batch, Y, start, _IDENTITY, _GRADIENTS, 0, self.options,
+            self.signals, batch, Y, start, _IDENTITY, _GRADIENTS, seed=0, options=self.options,
             case_weights=weights, signs=True,
         )[0]  # fmt: skip
 

@@ -126,7 +126,9 @@ def report(
         truth = check_targets(truth, n)
         sections, worst = _values(model, truth, answers, of_groups)
     else:
-        sections, worst = classes(model, truth, answers, chances, of_groups, prevalence, costs)
+        sections, worst = classes(
+            model, truth, answers, chances, of_groups, prevalence=prevalence, costs=costs
+        )
     sections.append(_shares(model, signals, truth, answers, worst, shown))
     sections += [_novel(signals, answers[2], shown), _drift(model, signals), *_channels(model)]
     sections += [_training(model), _passes(model), *_forecast(model)]

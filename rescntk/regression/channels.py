@@ -107,7 +107,9 @@ def channel_metric(
     with progress_bar(progress, total, "gradient", name="channel_metric") as tick:
         S = unit
         for _ in range(n_steps):
-            S, M = next_metric(kernel, signals, Y, S, share, n_cases, seed, options, tick)
+            S, M = next_metric(
+                kernel, signals, Y, S, share, n_cases, seed=seed, options=options, tick=tick
+            )
             if not M.any():
                 raise ValueError("kernel has gradients of 0 at X, expected signals that change it")
     return ChannelMetric(S, M.diagonal().copy())
@@ -135,7 +137,7 @@ def next_metric(
         combinations = combinations * np.sqrt(case_weights[chosen])[:, None]
     products = np.zeros((len(S), len(S)))
     for rows in combinations @ coefficients.T:
-        products += _gradient_products(kernel, Z, chosen, rows, centres, options, tick)
+        products += _gradient_products(kernel, Z, chosen, rows, centres, options=options, tick=tick)
     M = S.T @ products @ S
     if not (trace := np.trace(M)) > 0.0:
         return S, M

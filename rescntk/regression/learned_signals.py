@@ -136,11 +136,11 @@ def learn_signals(
     least_gain = check_share(tolerance, "tolerance")
     seed = check_integer(random_state, "random_state", at_least=0)
     weights = check_case_weights(case_weights, len(signals))
-    chosen = _start(kernel, signals, y, n, start, seed, options)
+    chosen = _start(kernel, signals, y, n, start, seed=seed, options=options)
     # Squares of huge targets leave the range of float64; powers of two change no digit.
     power = int(powers_of_targets(y).max())
     Y = np.ldexp(y, -power).reshape(len(y), -1)
-    loss = _Loss(kernel, signals, Y, weights, penalty, chosen, options)
+    loss = _Loss(kernel, signals, Y, weights, penalty, chosen, options=options)
     losses: list[float] = []
     with progress_bar(progress, steps, "iteration", name="learn_signals") as tick:
 
