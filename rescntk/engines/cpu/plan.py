@@ -45,7 +45,7 @@ _GRADIENT_GROUP_BYTES = 9600
 """The same for derivatives: four quantities are kept of each layer.
 
 With fewer bytes loops spend their time starting; with more the kept layers leave the second-level
-cache. With caches of 48 KiB and 1 MiB, 24 × 24 signals of d = 100 take .92 of the time of 6.4 kB
+cache. With caches of 32 KiB and 1 MiB, 24 × 24 signals of d = 100 take .92 of the time of 6.4 kB
 at depths 2 and 5, .95 at depth 10; at d = 400 the two are equal, 12.8 and 25.6 kB are no faster.
 """
 
