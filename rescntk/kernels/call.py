@@ -136,6 +136,8 @@ class KernelCall:
         signals = self.X
         if isinstance(self.X, SignalList) and self.Z is not None:
             signals = SignalList([*self.X, *self.Z])
+        if gradients and library(signals) is not np:
+            raise ValueError("X is a CuPy array, expected a NumPy array: gradients need the CPU")
         self.engine = engines.choose(engine, self.request, signals, gradients)
         self.sides: list[Any] = [self.X, self.Z]
         if self._kept is not None:

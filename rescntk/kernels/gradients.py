@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..activations import activation_of
-from ..arrays import Array, SignalList, library
+from ..arrays import Array, SignalList
 from ..engines.derivatives import Derivatives
 from ..engines.near import near_pairs
 from ..engines.protocol import Request, Tick, blocks
@@ -139,8 +139,6 @@ def mean_gradients(
         network, X, batch, head=head, kinds=kinds, depths=depths, engine=engine, dtype=dtype,
         threads=threads, progress=progress, gradients=True,
     )  # fmt: skip
-    if library(call.X) is not np:
-        raise ValueError("X is a CuPy array, expected a NumPy array: gradients need the CPU")
     given_Z = call.X if call.Z is None and batch is not None else call.Z
     with np.errstate(over="ignore", invalid="ignore"):  # infinite results are reported
         weighted_sum = _WeightedSum(call, given_Z, normalized, fixed_Z)

@@ -5,8 +5,9 @@ the registers of its thread, rows stay there (`short_rows`), several rows in a w
 filters that reach beyond a neighbouring segment, and dilated filters, whose steps change from layer
 to layer, go through shared memory (`long_rows`).
 
-All constants of size stand here. They come from reasoning, and from counts of registers and
-instructions in kernels compiled for sm_90; none was timed on a device.
+All constants of size stand here. They come from counts of registers and instructions in kernels
+compiled for sm_90, and where it is said from times on an H200: picoseconds (ps) of a pixel pair and
+layer of GAP's GPK and NTK, filters of 3, depth 9.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ WARP, WARPS = 32, 4
 """Threads of a warp, by NVIDIA's hardware, and warps of a block of `short_rows`. Larger blocks
 leave more registers unused: a block starts only when all of its registers are free."""
 
-MOST_PIXELS = {"float32": 12, "float64": 8}
-"""Most pixels of a segment of `short_rows`. One more lengthens the rows that stay in registers by
-32 pixels, but a state beyond 255 registers would spill to local memory."""
+MOST_PIXELS = {"float32": (12, 32), "float64": (8, 16)}
+"""Most pixels of a segment of `short_rows`, and of a segment whose row fits no other way. One more
+lengthens the rows that stay in registers by 32 pixels, and more of a state beyond 255 registers
+spills to local memory, of the longest some 170 bytes a thread. On an H200, float32 takes 3.1 ps
+with 12 pixels, 3.8 with 32, and 6.9 to 8.5 in `long_rows`; float64 takes 7.3 ps with 8 pixels, 8.6
+with 16, 11.5 with 20, and 12 to 15 in `long_rows`."""
 
 FEW_PIXELS, CROWDED = {"float32": 12, "float64": 5}, 1.15
 """Most pixels of a segment that is not crowded, and the factor on the cost of a segment that is: it
@@ -47,10 +51,18 @@ LONG_PIXELS = 5
 """Pixels of a segment of `long_rows`. Odd, so that 32 threads read from 32 different banks of the
 shared memory (CUDA C++ Programming Guide). More share more of a window's sum but take registers."""
 
-LONG_THREADS, LONG_REGISTERS, REGISTERS = 256, {"float32": 120, "float64": 192}, 65536
-"""Most threads of a block of `long_rows`, registers of a thread (more if dilated), and registers of
-a multiprocessor. More threads wait for each other longer at barriers, and have
-fewer than 255 registers each. Larger numbers of registers choose smaller blocks."""
+LONG_THREADS = 256
+"""Most threads of a block of `long_rows` that has several pairs. More threads wait for each other
+longer at barriers, and have fewer than 255 registers each."""
+
+LONG_WARPS = {"float32": (1, 2, 4), "float64": (1, 2, 4, 8)}
+"""Warps of a block of `long_rows` that has one pair. Numbers between leave schedulers, which have
+every fourth warp, with unequal work. On an H200, d = 4096, float32: 8.2 ps with 4 warps, 10.0 with
+7, 10.2 with 8; d = 2048, float64: 13.4 ps with 4 warps, 18.9 with 5."""
+
+LONG_REGISTERS, REGISTERS = {"float32": 120, "float64": 192}, 65536
+"""Registers of a thread of `long_rows` (more if dilated), and of a multiprocessor. Larger numbers
+choose smaller blocks."""
 
 LONGEST_FILTER, LONGEST_DILATED_FILTER = 15, 9
 """Longest filters, in pixels, whose window sums are unrolled; a kernel's name has 0 for longer
@@ -163,9 +175,7 @@ class LaunchPlan:
                     f"bytes of shared memory, expected at most {device.shared_bytes} on this "
                     "device; ask for fewer kinds, dtype='float32' or engine='reference'"
                 )
-            pairs, self.threads = _long_block(
-                self.segments, row_bytes, device.shared_bytes, LONG_REGISTERS[dtype]
-            )
+            pairs, self.threads = _long_block(self.segments, row_bytes, device.shared_bytes, dtype)
             self.shared_bytes = pairs * row_bytes
             cuts = self.threads, pairs > 1, dilated
         # A block's rectangle of pairs of cases, as square as possible.
@@ -238,19 +248,22 @@ def cut_for_registers(d: int, half: int, dtype: str) -> tuple[int, int] | None:
     """Return the cheapest cut of a row into (segments, pixels), or None if none fits registers.
 
     `half` is the halo, half of the longest filter. The cost of a pixel pair is estimated as
-    ISSUE_SLOTS of all threads of a warp, divided by the pixels that the warp has.
+    ISSUE_SLOTS of all threads of a warp, divided by the pixels that the warp has. Of segments that
+    are longer than usual, the shortest come first.
     """
     per_pixel, per_halo, rest = ISSUE_SLOTS[dtype]
-    costs: dict[tuple[int, int], float] = {}
+    usual, most = MOST_PIXELS[dtype]
+    costs: dict[tuple[int, int], tuple[int, float]] = {}
     for segments in range(1, min(WARP, d) + 1):
         pixels = -(-d // segments)
         has_short_segments = d % segments > 0
-        if pixels > MOST_PIXELS[dtype] or half > pixels - has_short_segments:
+        if pixels > most or half > pixels - has_short_segments:
             continue
         halo = per_halo * half * (1 + 0.5 * has_short_segments)
         useful = d * (WARP // segments)
         cost = WARP * (per_pixel * pixels + halo + rest) / useful
-        costs[segments, pixels] = cost * (CROWDED if pixels > FEW_PIXELS[dtype] else 1.0)
+        crowded = CROWDED if pixels > FEW_PIXELS[dtype] else 1.0
+        costs[segments, pixels] = max(usual, pixels), cost * crowded
     return min(costs, key=costs.__getitem__, default=None)
 
 
@@ -265,20 +278,20 @@ def _teams_per_pair(teams: int, offsets: int) -> int:
     return next(shared for shared in choices if busy(shared) >= least)
 
 
-def _long_block(segments: int, row_bytes: int, shared: int, registers: int) -> tuple[int, int]:
+def _long_block(segments: int, row_bytes: int, shared: int, dtype: str) -> tuple[int, int]:
     """Return the pairs and threads of a block of `long_rows` that keep most threads busy.
 
     Registers and shared memory limit the blocks of a multiprocessor. Several pairs
     have a thread for each segment; the threads of one pair may have several segments. Where
     choices are level, the block has the size of `short_rows`' blocks.
     """
-    choices = [(1, threads) for threads in range(WARP, LONG_THREADS + 1, WARP)]
+    choices = [(1, WARP * warps) for warps in LONG_WARPS[dtype]]
     for pairs in range(2, min(shared // row_bytes, LONG_THREADS // segments) + 1):
         choices.append((pairs, WARP * -(-pairs * segments // WARP)))
 
     def busy(choice: tuple[int, int]) -> float:
         pairs, threads = choice
-        blocks = min(REGISTERS // (registers * threads), shared // (pairs * row_bytes))
+        blocks = min(REGISTERS // (LONG_REGISTERS[dtype] * threads), shared // (pairs * row_bytes))
         return blocks * pairs * segments / -(-pairs * segments // threads)
 
     least = (1 - IDLE_TOLERANCE) * max(map(busy, choices))

@@ -187,14 +187,15 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
     add_doubt(job, cases, doubt[threadIdx.x]);
 }
 
-// Blocks of a multiprocessor that the compiler keeps registers for: 12 warps. The longest rows would
-// have 8, for fewer address computations; longer filters would have spills.
-template <class real, int Q1, int Q2, int THREADS>
-constexpr int BLOCKS = sizeof(real) == 4 && Q1 < 9 && Q2 < 9 ? 12 * 32 / THREADS : 1;
+// Blocks of a multiprocessor that the compiler keeps registers for: 12 warps. Segments of 16 pixels
+// and more have 8, as on an H200 at 16 either takes as long; longer filters would have spills.
+template <class real, int P, int Q1, int Q2, int THREADS>
+constexpr int BLOCKS
+    = sizeof(real) == 4 && Q1 < 9 && Q2 < 9 ? (P < 16 ? 12 : 8) * 32 / THREADS : 1;
 
 template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, bool SUMMED, bool INNER_DIFFERS,
     int SEGMENTS, bool EVEN, int THREADS>
-__global__ void __launch_bounds__(THREADS, BLOCKS<real, Q1, Q2, THREADS>)
+__global__ void __launch_bounds__(THREADS, BLOCKS<real, P, Q1, Q2, THREADS>)
     short_rows(const Job<real> job)
 {
     through_registers<Network<real, P, Q1, Q2, GPK, NTK, SUMMED, INNER_DIFFERS>, SEGMENTS, EVEN,

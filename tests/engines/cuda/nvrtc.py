@@ -64,9 +64,14 @@ def compile_kernels(names, architecture, source=None):
 
 
 def resources(log):
-    """Return each kernel's registers, and its bytes of local memory, from a log."""
-    patterns = r"Used (\d+) registers", r"(\d+) bytes stack frame"
-    return tuple([int(number) for number in re.findall(pattern, log)] for pattern in patterns)
+    """Return each kernel's name, pixels, bytes of a number, registers, bytes of local memory."""
+    pattern = (
+        r"properties for _Z\d+(\w+_rows)I([fd])Li(\d+)E.*?(\d+) bytes stack.*?Used (\d+) registers"
+    )
+    return [
+        (name, int(pixels), 4 if real == "f" else 8, int(registers), int(local))
+        for name, real, pixels, local, registers in re.findall(pattern, log, re.DOTALL)
+    ]
 
 
 def disassemble(cubin, folder):

@@ -102,11 +102,11 @@ def test_deep_and_difficult(device, rng):
     ("d", "inner", "outer"),
     [
         (2, 3, 5), (17, 7, 9), (33, 15, 11), (12, 31, 3), (40, 17, 33), (64, 3, 3),
-        (200, 3, 3), (256, 9, 9), (385, 3, 3), (70, 9, 9),
+        (200, 3, 3), (256, 9, 9), (385, 3, 3), (450, 9, 9), (1000, 3, 3), (1100, 3, 3), (70, 9, 9),
     ],
 )  # fmt: skip
 def test_lengths_and_filters(device, d, inner, outer, dtype, rng):
-    """Segments and warps that fit badly; filters above 15 and d = 385 take shared memory."""
+    """Segments and warps that fit badly; long filters and rows take shared memory."""
     network = rk.Network(3, inner, outer_filter_size=outer)
     head = "trace" if d > 100 else "gap"
     X, Z = rng.standard_normal((2, 2, d)), rng.standard_normal((3, 2, d))

@@ -23,6 +23,8 @@ KERNELS = [
     (128, (3, 3), BOTH, "gap", "float32"),
     (128, (3, 3), BOTH, "gap", "float64"),
     (192, (11, 11), BOTH, "gap", "float64"),
+    (1024, (15, 15), BOTH, "pixels", "float32", "inner differs"),
+    (512, (15, 15), BOTH, "pixels", "float64", "inner differs"),
     (384, (15, 15), BOTH, "pixels", "float32", "inner differs"),
     (256, (15, 15), BOTH, "gap", "float64", "inner differs"),
     (1000, (3, 31), BOTH, "gap", "float64", "inner differs"),
@@ -52,10 +54,14 @@ def in_registers(architecture, *kernels):
     launches = [plan(architecture, *kernel) for kernel in kernels]
     names = {launch.name for launch in launches}
     cubin, log = nvrtc.compile_kernels(names, architecture)
-    registers, local = nvrtc.resources(log)
-    assert len(registers) == len(names)
-    assert not any(local), kernels
-    return cubin, launches[-1], registers
+    used = nvrtc.resources(log)
+    assert len(used) == len(names)
+    for kernel, pixels, itemsize, _, local in used:
+        usual, _ = launch_plan.MOST_PIXELS["float32" if itemsize == 4 else "float64"]
+        # The longest segments spill at most half of the state's six numbers of each pixel.
+        longer = kernel == "short_rows" and pixels > usual
+        assert local <= (6 * pixels * itemsize // 2 if longer else 0), kernels
+    return cubin, launches[-1], [registers for *_, registers, _ in used]
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -104,7 +110,7 @@ def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path, monkeypatch
 )
 def test_rows_in_shared_memory(special, dtype, bar, tmp_path):
     """Slots from box(D) to the branches, and registers, which the plan knows; no calls."""
-    kernel = (1024, (3, 3), BOTH, "gap", dtype, *special)
+    kernel = (2048, (3, 3), BOTH, "gap", dtype, *special)
     cubin, launch, (registers,) = in_registers("sm_90", kernel)
     found = nvrtc.disassemble(cubin, tmp_path)
     layer = nvrtc.shortest_round(*found, nvrtc.ROOTS[dtype])

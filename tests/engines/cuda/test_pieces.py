@@ -62,16 +62,27 @@ def kind_of(even, pixels, size):
     return (even * 100 + pixels) * 100 + size
 
 
+def cuts():
+    """Yield lengths of rows, halos, cuts into (segments, pixels), and whether a cut is even.
+
+    Of rows up to 384 pixels long every length.
+    """
+    for d in [*range(1, 385), *range(385, 1025, 27), 1024]:
+        for half in range(8):
+            for dtype in launch_plan.MOST_PIXELS:
+                if cut := launch_plan.cut_for_registers(d, half, dtype):
+                    yield d, half, cut, d % cut[0] == 0
+
+
 @pytest.fixture(scope="module")
 def driver(folder):
     """Return pieces of rows.h and short_rows.cu, compiled for the host."""
     teams = [
         f"    case {kind_of(even, pixels, size)}: return host::run(1, 32, 32, 0, "
-        f"through_a_team<{str(bool(even)).lower()}, {pixels}, {size}>);"
-        for even in (0, 1)
-        for pixels in range(1, 13)
-        for size in range(1, 16, 2)
-        if size // 2 <= pixels - (not even)
+        f"through_a_team<{str(even).lower()}, {pixels}, {size}>);"
+        for even, pixels, size in sorted(
+            {(even, P, 2 * half + 1) for _, half, (_, P), even in cuts()}
+        )
     ]
     text = emulated.on_the_host(compiler.source()) + DRIVER.replace("TEAMS", "\n".join(teams))
     return emulated.build(text, folder)
@@ -87,21 +98,18 @@ def test_halos_of_every_segment_layout(driver, rng):
     The longer of two filters chooses; the other filter has the same segments.
     """
     seen = set()
-    for d in range(1, 385):
-        row = rng.integers(-(2**40), 2**40, d).astype(np.float64)
-        for half in range(8):
-            for dtype in launch_plan.MOST_PIXELS:
-                cut = launch_plan.cut_for_registers(d, half, dtype)
-                kind = kind_of(d % cut[0] == 0, cut[1], 2 * half + 1) if cut else None
-                # Every kind for some lengths, every length for some kinds.
-                if cut is None or (kind in seen and (d + half) % 4):
-                    continue
-                seen.add(kind)
-                out = np.full((32 // cut[0], d), np.nan)
-                assert driver.team_windows(kind, d, cut[0], at(row), at(out)) == 0, "threads parted"
-                taps = np.arange(d)[:, None] + np.arange(-half, half + 1)
-                assert (out == row[taps % d].sum(axis=1)).all(), (d, half, cut)
-    assert len(seen) > 80
+    rows = rng.integers(-(2**40), 2**40, (1025, 1024)).astype(np.float64)
+    for d, half, cut, even in cuts():
+        kind = kind_of(even, cut[1], 2 * half + 1)
+        # Every kind for some lengths, every length for some kinds.
+        if kind in seen and (d + half) % 4:
+            continue
+        seen.add(kind)
+        row, out = rows[d, :d], np.full((32 // cut[0], d), np.nan)
+        assert driver.team_windows(kind, d, cut[0], at(row), at(out)) == 0, "threads parted"
+        taps = np.arange(d)[:, None] + np.arange(-half, half + 1)
+        assert (out == row[taps % d].sum(axis=1)).all(), (d, half, cut)
+    assert len(seen) > 200
 
 
 @pytest.mark.parametrize("head", [1, 2])

@@ -67,11 +67,12 @@ def test_every_launch_covers_every_row(dtype, head):
             pairs = launch.pairs_high * launch.pairs_wide
             # Whatever fits 32 segments is in registers.
             longest = max(filters)
-            fits = longest <= min(d, 9) and d <= 32 * launch_plan.MOST_PIXELS[dtype]
+            most = launch_plan.MOST_PIXELS[dtype][1]
+            fits = longest <= min(d, 9) and d <= 32 * most
             assert short(launch) or not fits
             if short(launch):
                 assert launch.segments <= 32
-                assert launch.pixels <= launch_plan.MOST_PIXELS[dtype]
+                assert launch.pixels <= most
                 assert longest // 2 <= counts.min()  # a halo comes from the next segment
                 teams = launch.threads // 32 * (32 // launch.segments)
                 assert launch.teams_per_pair * pairs <= teams
@@ -81,7 +82,8 @@ def test_every_launch_covers_every_row(dtype, head):
                 assert launch.shared_bytes <= H200.shared_bytes
                 # A pair's threads get all of its segments at once, or the whole block works for it.
                 assert launch.segments <= launch.threads // pairs or pairs == 1
-                assert useful_warps(launch, dtype) >= {"float32": 12, "float64": 5}[dtype]
+                # On an H200, two blocks of 4 warps are faster than two of 7.
+                assert useful_warps(launch, dtype) >= {"float32": 6, "float64": 5}[dtype]
             threads, registers = busy(launch, d, launch.offsets)
             if short(launch):
                 shares.append(threads * registers)
