@@ -106,10 +106,10 @@ build/gpu/%.log: $(SOURCES) | $(if $(GIVEN),,$(VENV)/$(CUDA).stamp)
 	  status=$$?; cat $@.new; test $$status = 0 && mv $@.new $@
 
 # Rows that take longer than the limit allows are left for the next run.
-# OPTIONS='--limit 540 --part sweep' finds the best threads of a block.
+# OPTIONS='--limit 540 --part sweep' finds the best threads of a block. Results are in build/gpu.
 OPTIONS ?= --limit 540
 benchmark-gpu: $(if $(GIVEN),,$(VENV)/jax-$(CUDA).stamp)
-	$(BIN)/python benchmarks/gpu.py $(OPTIONS)
+	$(BIN)/python benchmarks/gpu.py --out build/gpu $(OPTIONS)
 
 # Run the notebooks and keep their outputs.
 notebooks: $(VENV)/test.stamp

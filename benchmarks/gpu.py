@@ -16,6 +16,7 @@ Every row, or its error, is written to gpu.json at once; the next run goes on fr
 repeats rows that failed. With a limit, a row is not begun if it is likely to take longer.
 """
 
+import argparse
 import datetime
 import hashlib
 import json
@@ -89,25 +90,19 @@ def run(
     return late
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    options = harness.options(
-        __doc__,
-        arguments,
-        limit={"type": float, "default": float("inf"), "help": "seconds, all in all"},
-        part=harness.several(PARTS),
-        jax_python={"default": sys.executable, "help": "a Python that has JAX"},
-    )
+def measure(asked: argparse.Namespace, path: Path) -> None:
+    """Measure what the file lacks, in the time that was given."""
     state = rk.engines.available()["cuda"]
     if state is not True:
         sys.exit(f"not measured: {state}")
     import cupy
 
-    sizes, path = SMALL if options.quick else FULL, options.out / "gpu.json"
+    sizes = SMALL if asked.quick else FULL
     this_machine = machine(cupy, sizes)
     print(json.dumps(this_machine), flush=True)
     report = harness.begun(path, this_machine, ("hardware", "engines_sha256", "sizes"))
     # -P: nothing here is to be taken for a module of JAX's.
-    bench = Bench(cupy, sizes, [options.jax_python, "-P", str(HERE / "peers.py"), "jax", "gpu"])
+    bench = Bench(cupy, sizes, [asked.jax_python, "-P", str(HERE / "peers.py"), "jax", "gpu"])
 
     def keep() -> None:
         harness.save(path, report)
@@ -119,14 +114,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     try:
         late = run(
-            [row for row in plan(sizes) if row.part in (options.part or PARTS)],
-            report, bench, keep, options.limit, lambda: time.monotonic() - BEGUN,
+            [row for row in plan(sizes) if row.part in (asked.part or PARTS)],
+            report, bench, keep, asked.limit, lambda: time.monotonic() - BEGUN,
         )  # fmt: skip
     finally:
         bench.close()
-    print(gpu_report.table(report))
     if late:
         print(f"left for another run: {len(late)} rows")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    harness.script(
+        __doc__, "gpu.json", measure, gpu_report.page, arguments=arguments,
+        limit={"type": float, "default": float("inf"), "help": "seconds, all in all"},
+        part=harness.several(PARTS),
+        jax_python={"default": sys.executable, "help": "a Python that has JAX"},
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Rows of benchmarks/gpu.py and their order, and the bars."""
+"""Rows of benchmarks/gpu.py and their order, the bars, and the page."""
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
+import harness
 import numpy as np
 
 DTYPES, DEPTH, CHANNELS = ("float32", "float64"), 9, 4
@@ -134,14 +136,56 @@ def verdicts(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return judged
 
 
-def table(report: dict[str, Any]) -> str:
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None or math.isnan(value) else format(value, form)
+
+
+def page(report: dict[str, Any]) -> str:
+    """Return the report's page: bars, Grams beside peers, and blocks of other sizes."""
+    machine, measured = report["machine"], by_row(report)
     words = {True: "met", False: "missed", None: "not judged"}
-    lines = [f"{report['machine']['hardware']}:"]
-    for name, verdict in verdicts(report).items():
-        value = "–" if verdict["value"] is None else f"{verdict['value']:.3g}"
-        lines.append(f"  {name}: {value}, {verdict['bar']}: {words[verdict['met']]}")
+    judged = [
+        (name, _number(each["value"], ".3g"), each["bar"], words[each["met"]])
+        for name, each in verdicts(report).items()
+    ]  # fmt: skip
+
+    def cells(n: int, d: int, q: int) -> list[str]:
+        """Return seconds, picoseconds, and the peers' times for a pair over ours."""
+        seconds, picoseconds = [], []
+        ratios: dict[str, list[str]] = {peer: [] for peer in PEERS}
+        for row in (Row("grams", OURS, dtype, n, d, q) for dtype in DTYPES):
+            took = measured.get(row, {}).get("seconds", math.nan)
+            seconds.append(_number(took, ".3f"))
+            picoseconds.append(_number(1e12 * took / row.entries, ".2f"))
+            for peer in PEERS:
+                theirs = measured.get(Row("peers", peer, row.dtype, None, d, q), {})
+                ratio = theirs.get("seconds_of_a_pair", math.nan) * row.pairs / took
+                ratios[peer].append(_number(ratio, ".1f"))
+        return [*seconds, *picoseconds, *itertools.chain(*ratios.values())]
+
+    shapes = {(row.n, row.d, row.q) for row in measured if row.part == "grams"}
+    header = ("seconds", "ps", *(f"{peer} takes" for peer in PEERS))
     swept = [row for row in report["rows"] if row["part"] == "sweep" and "seconds" in row]
-    for row in sorted(swept, key=lambda r: (r["dtype"], r["d"], r["seconds"])):
-        ps = 1e12 * row["seconds"] / row["entries"]
-        lines.append(f"  {row['dtype']}, d = {row['d']}: {row['who']}, {ps:.3g} ps")
-    return "\n".join(lines)
+    swept.sort(key=lambda row: (row["dtype"], row["d"], row["seconds"]))
+    lines = [
+        "# Speed on a GPU", "",
+        f"GPK and NTK of a ResNet, GAP, depth {DEPTH}, {CHANNELS} channels. {machine['hardware']}, "
+        f"CuPy {machine['cupy']}, {machine['date']}. Picoseconds (ps) are of a pixel pair and "
+        "layer.", "",
+        *harness.table(("measure", "value", "bar", ""), judged, (0, 3)), "",
+        "Symmetric Grams from CuPy's arrays to CuPy's. Peers' times for a pair at their best "
+        "batch, divided by ours: the reference engine on CuPy arrays, and JAX, where measured.",
+        "",
+        *harness.table(
+            ("n", "d", "q", *(f"{name} {dtype}" for name in header for dtype in DTYPES)),
+            ((*shape, *cells(*shape)) for shape in sorted(shapes)),
+            (),
+        ), "",
+        "Blocks of other threads; 0: as the plan has them.", "",
+        *harness.table(
+            ("dtype", "d", "threads", "ps"),
+            ((row["dtype"], row["d"], row["who"].split()[0],
+              f"{1e12 * row['seconds'] / row['entries']:.2f}") for row in swept),
+        ),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"

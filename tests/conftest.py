@@ -18,7 +18,8 @@ settings.register_profile(
     derandomize=True,
     deadline=None,
     max_examples=16,
-    suppress_health_check=[HealthCheck.too_slow],
+    # An engine takes a quarter of the networks that are drawn: examples are sought as long.
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 # pytest --hypothesis-profile=stress: new examples every time, and many of them.
 settings.register_profile(

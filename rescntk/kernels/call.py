@@ -341,8 +341,8 @@ class KernelCall:
         result = values
         if not self.in_place or values.dtype != self.dtype:
             result = xp.empty((len(self.order), *shape), dtype=self.dtype)
-        # Each piece costs a device several launches of a kernel: it gets at most about 64 pieces.
-        most = _PIECE if xp is np else max(_PIECE, math.prod(shape) // 64)
+        # A piece costs a device some 15 launches: it gets larger pieces, at most about 64.
+        most = _PIECE if xp is np else max(64 * _PIECE, math.prod(shape) // 64)
         for k, t in enumerate(self.order):
             for piece in _cut(shape, most):
                 new = result[k][piece]

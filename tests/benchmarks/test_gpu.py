@@ -133,7 +133,7 @@ def test_every_part_runs(benchmark, capsys, monkeypatch):
     said = capsys.readouterr().out
     swept = {name.partition("<")[0] for name in names if ", 64" in name}
     assert swept == {"short_rows", "long_rows"}
-    assert "not judged" in said and "float64, d = 26: 64 threads, " in said
+    assert "not judged" in said and "| float64 | 26 | 64 |" in said
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import cpu
 import estimators
 import finite_concentration
 import forecast
+import gpu_report
 import harness
 import images
 import learned_signals
@@ -44,6 +45,7 @@ PAGES = {
     "estimators.json": estimators.text,
     "finite_concentration.json": finite_concentration.table,
     "forecast.csv": forecast.report,
+    "gpu.json": gpu_report.page,
     "images.json": images.text,
     "learned_signals.json": learned_signals.text,
     "many_signals.json": scale.thousands,
