@@ -14,7 +14,7 @@ import rescntk as rk
 from rescntk.validation import DTYPES, HEADS
 from tests import tolerances
 from tests.covering import pairs_meet
-from tests.engines.cuda import emulated
+from tests.engines.cuda import emulated, test_doubt
 
 
 def to_numpy(cupy, array):
@@ -189,6 +189,13 @@ def test_every_length_and_filter_on_a_device(d, dtype, rng):
             theirs = rk.gram(network, Z[:2], Z, head=head, engine="reference", dtype=dtype)
             for A, B in zip(ours, theirs, strict=True):
                 assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("family", test_doubt.MOST_DOUBTFUL)
+@pytest.mark.parametrize("head", HEADS)
+def test_doubtful_pairs_on_a_device(family, head, rng):
+    test_doubt.test_properties_of_doubtful_pairs(device(), family, head, rng)
 
 
 def test_cupy_is_not_imported_for_numpys_arrays(monkeypatch, rng):

@@ -12,7 +12,7 @@
 
 // The sum of E / DOUBTFUL of a segment's pixel pairs, times the pixels' weights. `scale` is
 // 1 / (DOUBTFUL · mean variance). Below the a of `tied`, E is large unless q1 = q2. No E exceeds
-// MOST_E or 2^23 / DOUBTFUL, so that single precision adds up E of 12 pixel pairs exactly. Pixel
+// MOST_E or 2^23 / DOUBTFUL, so that single precision adds up E of 16 pixel pairs exactly. Pixel
 // pairs with g = 0 have no angle and count nothing.
 template <int N, class real>
 HD double doubt_of(
@@ -33,14 +33,18 @@ HD double doubt_of(
         // NaN stays NaN and is not a doubt: a computation from deficits would hide the fault.
         E[k] = floorf(found > most ? most : found);
     }
+    double sum = 0.0;
     if (!weights) {
-        float sum = 0.0f;  // exact: at most 12 whole numbers up to 2^20
 #pragma unroll
-        for (int k = 0; k < N; ++k)
-            sum += E[k];
+        for (int first = 0; first < N; first += 16) {
+            float part = 0.0f;  // exact: at most 16 whole numbers up to 2^20
+#pragma unroll
+            for (int k = first; k < N && k < first + 16; ++k)
+                part += E[k];
+            sum += part;
+        }
         return sum;
     }
-    double sum = 0.0;
 #pragma unroll
     for (int k = 0; k < N; ++k)
         sum += E[k] > 0.0f ? weights[k] * E[k] : 0.0;
