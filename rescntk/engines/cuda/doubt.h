@@ -33,18 +33,15 @@ HD double doubt_of(
         // NaN stays NaN and is not a doubt: a computation from deficits would hide the fault.
         E[k] = floorf(found > most ? most : found);
     }
-    double sum = 0.0;
     if (!weights) {
+        static_assert(N <= 16, "sums of whole numbers up to 2^20 are exact");
+        float sum = 0.0f;
 #pragma unroll
-        for (int first = 0; first < N; first += 16) {
-            float part = 0.0f;  // exact: at most 16 whole numbers up to 2^20
-#pragma unroll
-            for (int k = first; k < N && k < first + 16; ++k)
-                part += E[k];
-            sum += part;
-        }
+        for (int k = 0; k < N; ++k)
+            sum += E[k];
         return sum;
     }
+    double sum = 0.0;
 #pragma unroll
     for (int k = 0; k < N; ++k)
         sum += E[k] > 0.0f ? weights[k] * E[k] : 0.0;

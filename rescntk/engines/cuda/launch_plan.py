@@ -34,7 +34,7 @@ leave more registers unused: a block starts only when all of its registers are f
 MOST_PIXELS = {"float32": (12, 32), "float64": (8, 16)}
 """Most pixels of a segment of `short_rows`, and of a segment whose row fits no other way. One more
 lengthens the rows that stay in registers by 32 pixels, and more of a state beyond 255 registers
-spills to local memory, of the longest some 170 bytes a thread. On an H200, float32 takes 3.1 ps
+spills to local memory, of the longest some 120 bytes a thread. On an H200, float32 takes 3.1 ps
 with 12 pixels, 3.8 with 32, and 6.9 to 8.5 in `long_rows`; float64 takes 7.3 ps with 8 pixels, 8.6
 with 16, 11.5 with 20, and 12 to 15 in `long_rows`."""
 

@@ -246,9 +246,10 @@ __device__ __forceinline__ void next_layer(
     bool short_segment, bool valid, const real (&distance)[P], const real (&tangent)[P],
     Branches<P, real> &branches, double &doubt)
 {
-    // Many pixels go through in two parts: g, h and w take registers beside the state. Parts have
+    // Many pixels go through in equal parts: g, h and w take registers beside the state. Parts have
     // at most 48 bytes of each (12 float32, 6 float64): a larger number spills.
-    constexpr int most = 48 / sizeof(real), part = P > most ? (P + 1) / 2 : P;
+    constexpr int most = 48 / sizeof(real), parts = (P + most - 1) / most;
+    constexpr int part = (P + parts - 1) / parts;
     const real doubt_weight = valid ? job.layers[layer].doubt_weight : real(0);
 #pragma unroll
     for (int first = 0; first < P; first += part) {

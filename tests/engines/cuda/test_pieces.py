@@ -37,15 +37,6 @@ TEAMS
     return -1;
 }
 
-// The sum of E of the longest segment: 1 of the first pixel pair, the largest E of the others.
-extern "C" double sum_of_doubts()
-{
-    float g[32], h[32], w[32];
-    for (int k = 0; k < 32; ++k)
-        g[k] = 1.0f, h[k] = k ? 1e9f : 0.0f, w[k] = 1.0f;
-    return doubt_of(g, h, w, 1.0f, 0.0f, nullptr);
-}
-
 // Where a segment of a row begins to read and to write, in numbers.
 extern "C" void addresses(long long row, long long column, long long rows, long long columns,
     int depth, int features, int d, int segments, int segment, int offset, int slots, int head,
@@ -119,13 +110,6 @@ def test_halos_of_every_segment_layout(driver, rng):
         taps = np.arange(d)[:, None] + np.arange(-half, half + 1)
         assert (out == row[taps % d].sum(axis=1)).all(), (d, half, cut)
     assert len(seen) > 200
-
-
-def test_sums_of_doubts_are_exact(driver):
-    """Sums that were not would depend on the order of pixels."""
-    driver.sum_of_doubts.restype = ctypes.c_double
-    assert max(most for _, most in launch_plan.MOST_PIXELS.values()) == 32
-    assert driver.sum_of_doubts() == 31 * 2**20 + 1
 
 
 @pytest.mark.parametrize("head", [1, 2])
