@@ -90,23 +90,23 @@ class AdjointRecursion(DeficitRecursion):
         """Return |û ± v̂|²/2 with twice the digits of unit vectors."""
 
         def square(k: int) -> Any:
-            term = combine(self.left.axes(one[k]), self.right.axes(other[k]))
-            rest = combine(self.left.axes(lost[k]), self.right.axes(other_lost[k]))
-            return (term + rest) * (term + rest)
+            term = combine(self.left.axes(left[k]), self.right.axes(right[k]))
+            lost = combine(self.left.axes(left_lost[k]), self.right.axes(right_lost[k]))
+            return (term + lost) * (term + lost)
 
-        (one, other), (lost, other_lost) = self._unit_vectors, self._rests
-        return 0.5 * pairwise(square(k) for k in range(len(one)))
+        (left, right), (left_lost, right_lost) = self._unit_vectors, self._rests
+        return 0.5 * pairwise(square(k) for k in range(len(left)))
 
     def _correlate_unit_vectors(self) -> tuple[Array, Array]:
         """Return w and v of the input's windows, of which single pixels are the parts."""
         w, v = super()._correlate_unit_vectors()
         if self.scaling.input_filter.size == 1:
             return w, v
-        one, other = (
+        left_root, right_root = (
             self._root(side, masses).rounded
             for side, masses in zip((self.left, self.right), self._masses, strict=True)
         )
-        g = 2.0 * one * other
+        g = 2.0 * left_root * right_root
         window = self._merged(Parts(g * w, g * v, *self._masses), self.scaling.input_filter)
         self._masses = [window.left, window.right]
         inverse = self.left.layer(0).inverse * self.right.layer(0).inverse
@@ -115,19 +115,19 @@ class AdjointRecursion(DeficitRecursion):
     def _correlate(self, layer: int, left: Pixels, right: Pixels, w: Array, v: Array) -> DualInput:
         """Return the correlations; windows without variance have ρ = 0, the mean over all ρ."""
         pair = super()._correlate(layer, left, right, w, v)
-        some = pair.half_g > 0
-        if not some.all():
+        has_variance = pair.half_g > 0
+        if not has_variance.all():
             one = pair.half_g.dtype.type(1.0)
-            w, v = (self.xp.where(some, each, one) for each in (pair.w, pair.v))
+            w, v = (self.xp.where(has_variance, each, one) for each in (pair.w, pair.v))
             pair = pair._replace(w=w, v=v)
         self._at = left, right, self._roots(self._window.left, self._window.right)
         return pair
 
     def _roots(self, left: Masses, right: Masses) -> tuple[Any, Any, Any]:
         """Return √q of both sides and their difference, which has all its digits."""
-        one, other = self._root(self.left, left), self._root(self.right, right)
-        difference = (one.high - other.high) + (one.low - other.low)
-        return _ROOT2 * one.rounded, _ROOT2 * other.rounded, _ROOT2 * difference
+        left_root, right_root = self._root(self.left, left), self._root(self.right, right)
+        difference = (left_root.high - right_root.high) + (left_root.low - right_root.low)
+        return _ROOT2 * left_root.rounded, _ROOT2 * right_root.rounded, _ROOT2 * difference
 
     def _add_branch(
         self, layer: int, pair: DualInput, branch: DualResult, tangent_g: Array | None
@@ -157,8 +157,8 @@ class AdjointRecursion(DeficitRecursion):
             yield number, *of_sides
             if self.biased:
                 bias = constants.bias_window * (2.0 * self._bias_distance * -Sigma)
-                rest = 2.0 * self.network.parts.readout * constants.bias_window
-                bias = bias + rest * self._bias_product * turned
+                readout_bias = 2.0 * self.network.parts.readout * constants.bias_window
+                bias = bias + readout_bias * self._bias_product * turned
                 self.by_bias = self.by_bias + self._over_pixels(bias)
             features = add(features, self._box_adjoint(Sigma, inner), constants.skip_scale)
             tangent = add(tangent, self._box_adjoint(turned, inner), constants.skip_scale)

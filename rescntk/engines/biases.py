@@ -67,9 +67,10 @@ def add_to_results(
     """Add the biases of F and of A to finished results, as `Scaling.scaled` takes them."""
     more = {"pixels": 2}.get(scaling.request_head, int(scaling.shares))
     xp = array_module(left)
-    one, other = (xp.divide(scaling.network.bias, scale) for scale in (left, right))
+    beta_x, beta_z = (xp.divide(scaling.network.bias, scale) for scale in (left, right))
     for kind, value in values.items():
-        product = one * other if value.ndim == 2 else one[:, None] * other  # of pairs, or a matrix
+        of_pairs = value.ndim == 2
+        product = beta_x * beta_z if of_pairs else beta_x[:, None] * beta_z
         product = product[(..., *[None] * more)]
         if scaling.shares:  # a part at each pixel of the left signal
             pixels = xp.broadcast_to(xp.asarray(lengths), left.shape)[:, None, None]

@@ -120,10 +120,10 @@ def step_on_ring(step: int, length: int) -> int:
 
 def shifted(pixels: Array, shift: int, seam: Seam | None = None) -> Array:
     """Return the pixel `shift` places on (back, where negative) at each pixel of axis 0."""
-    turns, rest = divmod(shift, len(pixels))
+    turns, within = divmod(shift, len(pixels))
     before: Array = pixels
     after: Array = pixels
     if seam is not None:
         before, after = (pixels.take(seam.after(turns + k), axis=seam.axis) for k in (0, 1))
-    moved: Array = array_module(pixels).concatenate([before[rest:], after[:rest]])
+    moved: Array = array_module(pixels).concatenate([before[within:], after[:within]])
     return moved

@@ -128,7 +128,7 @@ class DeficitRecursion(Recursion):
     def _merge(self, first: Parts, second: Parts) -> Parts:
         """Return two parts as one, with N = (a b' − a' b)² / (A B + a b + a' b')."""
         left, right = (
-            [mass + other for mass, other in zip(*sides, strict=True)]
+            [mass + added for mass, added in zip(*sides, strict=True)]
             for sides in ((first.left, second.left), (first.right, second.right))
         )
         of_left, of_right = partial(self._root, self.left), partial(self._root, self.right)
@@ -138,19 +138,19 @@ class DeficitRecursion(Recursion):
         total = A.rounded * B.rounded + (a.rounded * b.rounded + a2.rounded * b2.rounded)
         total = total + np.finfo(total.dtype).tiny  # where both parts are 0, N is 0
         N = difference * (2.0 * difference) / total  # roots are divided by √2, hence the 2
-        deficit, opposite = (u + other + N for u, other in zip(first[:2], second[:2], strict=True))
+        deficit, opposite = (u1 + u2 + N for u1, u2 in zip(first[:2], second[:2], strict=True))
         return Parts(deficit, opposite, left, right)
 
     def _with_bias(self, parts: Parts, layer: int, name: str) -> Parts:
         """Merge parts with a layer's biases of a `name` (`Scaling.biases`): their deficit is 0."""
         factor = self.scaling.biases[layer][name]
         left, right = ([mass.times(factor) for mass in side] for side in self._biases)
-        one, other = (
+        left_root, right_root = (
             self._root(side, masses).rounded
             for side, masses in ((self.left, left), (self.right, right))
         )
         none = self.xp.zeros_like(parts.deficit)
-        return self._merge(parts, Parts(none, none + 4.0 * one * other, left, right))
+        return self._merge(parts, Parts(none, none + 4.0 * left_root * right_root, left, right))
 
     def _root(self, side: Side, masses: Masses) -> Split:
         """Return √(mass/2) with the axes of the tile."""

@@ -119,9 +119,9 @@ class Signals:
 
     def vectors(self, places: slice) -> tuple[np.ndarray, np.ndarray]:
         """Return pixels times `root` as a sum of two numbers, (channels, pixels)."""
-        pixels, (root, rest) = self.pixels[:, places], self.root[:, places]
+        pixels, (root, root_lost) = self.pixels[:, places], self.root[:, places]
         product, error = two_product(pixels, root)
-        return product, error + pixels * rest
+        return product, error + pixels * root_lost
 
     def add(
         self, cases: slice, by_variances: np.ndarray, by_pixels: np.ndarray, by_numbers: Any = 0.0
@@ -153,8 +153,8 @@ class Signals:
         d = scaling.d
 
         def apart(table: Any) -> np.ndarray:  # (…, pixels) as (…, d, cases)
-            own = table[:, self.places(cases)]
-            return own.reshape(len(own), -1, d).swapaxes(-1, -2)
+            of_cases = table[:, self.places(cases)]
+            return of_cases.reshape(len(of_cases), -1, d).swapaxes(-1, -2)
 
         (features,), branches, biases = apart(self.variance), [], []
         for layer in range(1, scaling.depth + 1):
@@ -220,7 +220,7 @@ class WeightedPairs:
             ordered = [np.triu(w) + np.tril(w, -1).T for w in ordered]
         self.weights, self.roots, self._powers = np.stack(ordered), None, [0, 0]
         if roots is not None:
-            self.roots = [(one[left], other[right]) for one, other in roots]
+            self.roots = [(of_left[left], of_right[right]) for of_left, of_right in roots]
             product = np.array([x * z if pair else x[:, None] * z for x, z in self.roots])
             known = product > 0
             factor = np.where(known, self.weights / np.where(known, product, 1.0), 0.0)
@@ -229,8 +229,8 @@ class WeightedPairs:
         # K(x, z) is s_x s_z k(x/s_x, z/s_z): the s_x of the derivative by x cancels.
         scales = self.rights.scale, self.lefts.scale
         self._powers = [int(np.frexp(scale)[1].max()) for scale in scales]
-        one, other = (np.ldexp(s, -p) for s, p in zip(scales, self._powers, strict=True))
-        self.factors = [self.weights * one, self.weights * (other if pair else other[:, None])]
+        s_z, s_x = (np.ldexp(s, -p) for s, p in zip(scales, self._powers, strict=True))
+        self.factors = [self.weights * s_z, self.weights * (s_x if pair else s_x[:, None])]
 
     def leave_out(self, pairs: np.ndarray) -> None:
         """Set the factors of some pairs to 0."""

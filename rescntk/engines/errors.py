@@ -126,10 +126,10 @@ def check_pooled(values: Mapping[str, Array], bounds: Array, depths: tuple[int, 
     The mean over pixel pairs has the error eps times the bound on its terms (docs/theory/erf.md).
     `values` are K(x, x) of each kind, (depth, 1, case); `bounds` are `SignalTables.bounds`.
     """
-    for kind, own in values.items():
-        xp = array_module(own)
+    for kind, kernels in values.items():
+        xp = array_module(kernels)
         largest = bounds[KINDS.index(kind)] ** 2
-        shares = xp.where(largest > 0, own[:, 0] / xp.where(largest > 0, largest, 1.0), 1.0)
+        shares = xp.where(largest > 0, kernels[:, 0] / xp.where(largest > 0, largest, 1.0), 1.0)
         for depth, share in zip(depths, shares.min(axis=1).tolist(), strict=True):
             if not share >= MOST_LOST:
                 raise ValueError(

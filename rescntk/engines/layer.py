@@ -145,17 +145,17 @@ def tangent_g_adjoint(turned: Any, layer: Any) -> Any:
 
 
 def correlate_adjoint(
-    slope: Any, along: Any, kappa: Any, difference: Any, other: Any, inverse: Any
+    slope: Any, along: Any, kappa: Any, difference: Any, other_root: Any, inverse: Any
 ) -> Any:
     """Return 2 q̄ of one side at fixed D, (q1 + q2)/2 − D being Σ.
 
     `slope` is (o + i) Ā_g − c (1 − κ0)/2 ⊙ φ and `kappa` κ̄. `along` is K̄ ∂K/∂g + w κ̄, with
-    ∂K/∂g = c sin θ/(2π). `difference` is √q − √q', `other` √q' and `inverse` 1/√q, with q' of the
-    other side. ::
+    ∂K/∂g = c sin θ/(2π). `difference` is √q − √q', `other_root` √q' and `inverse` 1/√q, with q' of
+    the other side. ::
 
         2 q̄ = slope + (√q' along + (√q − √q') κ̄) / √q
     """
-    return slope + inverse * (other * along + difference * kappa)
+    return slope + inverse * (other_root * along + difference * kappa)
 
 
 def input_adjoint(
@@ -168,9 +168,9 @@ def input_adjoint(
     themselves: it turns their unit vectors. `roots` are |x|, |z| and |x| − |z|. No term grows like
     1/θ.
     """
-    root, other, difference = roots
-    turn, other_turn = kappa * other, kappa * root
-    along, across = features * difference, features * other
+    root, other_root, difference = roots
+    turn, other_turn = kappa * other_root, kappa * root
+    along, across = features * difference, features * other_root
     opposite = along + 2.0 * across  # v̂ = δ − û
     a, other_a = across + turn, across + other_turn * (1.0 - w)
     b = where_less(w, v, along - turn * w, opposite + turn * v)

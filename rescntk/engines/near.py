@@ -46,22 +46,22 @@ class _Layer(NamedTuple):
 class ChangeRecursion(AdjointRecursion):
     """The recursion on pairs (x, z), with the changes from pairs (x, x) to it.
 
-    `own` is the recursion on (x, x), on the same rows. `x` and `change` = z − x are (channels,
+    `to_self` is the recursion on (x, x), on the same rows. `x` and `change` = z − x are (channels,
     pixels).
     """
 
     def __init__(
-        self, *arguments: Any, own: AdjointRecursion, x: Array, change: Array, **inputs: Any
+        self, *arguments: Any, to_self: AdjointRecursion, x: Array, change: Array, **inputs: Any
     ) -> None:
         super().__init__(*arguments, **inputs)
-        self._own, self._x, self._change = own, x, change
-        for recursion in (own, self):
+        self._to_self, self._x, self._change = to_self, x, change
+        for recursion in (to_self, self):
             for _ in recursion.kernels():  # which keep their layers
                 pass
         self._product: Any = 0.0  # β_x²
         self._product_change: Any = 0.0  # β_x (β_z − β_x)
         if self.biased:
-            beta, beta2 = (each._root(each.right, each._biases[1]) for each in (own, self))
+            beta, beta2 = (each._root(each.right, each._biases[1]) for each in (to_self, self))
             self._product = 2.0 * beta.rounded * beta.rounded
             self._product_change = 2.0 * beta.rounded * _difference(beta2, beta)
         products = (self.left.axes(a) * self.right.axes(b) for a, b in zip(x, change, strict=True))
@@ -87,19 +87,22 @@ class ChangeRecursion(AdjointRecursion):
 
     def _changed(self, number: int, window: Array) -> _Layer:
         """Return the quantities of a layer; `window` is the change of Σ."""
-        one, two = self._own.passed[number - 1], self.passed[number - 1]
+        one, two = self._to_self.passed[number - 1], self.passed[number - 1]
         half, share = self.constants[number].half_factor, self.linear_share
         root, root2, _ = one.roots
-        right = self._root(self.right, two.right_masses)
-        change = math.sqrt(2.0) * _difference(right, self._root(self._own.right, one.right_masses))
+        right, right2 = (
+            recursion._root(recursion.right, passed.right_masses)
+            for recursion, passed in ((self._to_self, one), (self, two))
+        )
+        change = math.sqrt(2.0) * _difference(right2, right)
         turned = _turned(one.pair, two.pair, window, root * change, root * two.roots[1])
-        (theta, rest), (_, rest2), theta_change, cosine_change, sine_change = turned
+        (theta, supplement), (_, supplement2), theta_change, cosine_change, sine_change = turned
         sine, cosine = np.sqrt(one.pair.w * one.pair.v), 1.0 - one.pair.w
         sine2, cosine2 = np.sqrt(two.pair.w * two.pair.v), 1.0 - two.pair.w
         curved = (1.0 - share) / math.pi
-        kappa = curved * (sine + rest * cosine) + share * cosine
-        kappa2 = curved * (sine2 + rest2 * cosine2) + share * cosine2
-        kappa_change = sine_change + rest * cosine_change - theta_change * cosine2
+        kappa = curved * (sine + supplement * cosine) + share * cosine
+        kappa2 = curved * (sine2 + supplement2 * cosine2) + share * cosine2
+        kappa_change = sine_change + supplement * cosine_change - theta_change * cosine2
         kappa_change = curved * kappa_change + share * cosine_change
         return _Layer(
             root=root, root2=root2, root2_change=change, theta=theta, theta_change=theta_change,
@@ -107,23 +110,23 @@ class ChangeRecursion(AdjointRecursion):
             K_change=half * root * (change * kappa2 + root2 * kappa_change),
         )  # fmt: skip
 
-    def add_to(self, own: _Totals, change: _Totals) -> None:
+    def add_to(self, of_self: _Totals, change: _Totals) -> None:
         """Add the derivatives of K(x, x) by its first signal, and δ: `changes_back`."""
         pixels = (self.rows.case * self.rows.left + np.arange(self.rows.left)[:, None]).ravel()
 
         def add_up(total: np.ndarray, terms: Array) -> None:
             total += np.bincount(pixels, terms[:, 0, :, 0].ravel(), len(total))
 
-        for layer, *terms in self._changes_back(own, change):
-            for totals, of_layer in zip((own, change), terms, strict=True):
+        for layer, *terms in self._changes_back(of_self, change):
+            for totals, of_layer in zip((of_self, change), terms, strict=True):
                 add_up(totals.by_variances[layer], of_layer)
         features, features_change = self.input[:2]
         for channel, (x, x_change) in enumerate(zip(self._x, self._change, strict=True)):
             z, z_change = self.right.axes(x + x_change), self.right.axes(x_change)
-            add_up(own.by_pixels[channel], features * self.right.axes(x))
+            add_up(of_self.by_pixels[channel], features * self.right.axes(x))
             add_up(change.by_pixels[channel], features_change * z + features * z_change)
 
-    def _changes_back(self, own: _Totals, change: _Totals) -> Iterator[tuple[int, Any, Any]]:
+    def _changes_back(self, of_self: _Totals, change: _Totals) -> Iterator[tuple[int, Any, Any]]:
         """Yield the derivatives by q1 of layers L … 1 at fixed Σ: of K(x, x), and their changes.
 
         Those by F⁰ are `input` at the end. `numbers` of both totals get their part.
@@ -144,7 +147,7 @@ class ChangeRecursion(AdjointRecursion):
             of_change = layer.root2_change * (g + g_change) + layer.root2 * g_change
             inverse = 0.5 * curved / self.xp.where(layer.root > 0, layer.root, np.inf)
             yield number, inverse * layer.root2 * g, inverse * of_change
-            own.numbers[0] += self._of_pairs(phi * layer.K)
+            of_self.numbers[0] += self._of_pairs(phi * layer.K)
             change.numbers[0] += self._of_pairs(phi_change * layer.K + phi2 * layer.K_change)
             if self.biased:
                 for adjoint, more, factor, of_alpha in (
@@ -152,7 +155,7 @@ class ChangeRecursion(AdjointRecursion):
                     (Sigma, Sigma_change, constants.bias_window, 0.0),
                 ):
                     part = factor * self._of_pairs(self._product * adjoint)
-                    own.numbers[:] += np.outer([of_alpha, 2.0], part)
+                    of_self.numbers[:] += np.outer([of_alpha, 2.0], part)
                     part = self._product * more + self._product_change * (adjoint + more)
                     change.numbers[:] += np.outer([of_alpha, 2.0], factor * self._of_pairs(part))
             features = add(features, self._box_adjoint(Sigma, inner), constants.skip_scale)
@@ -170,9 +173,9 @@ class ChangeRecursion(AdjointRecursion):
         return np.asarray(self.rows.total(np.broadcast_to(total, shape))[0])
 
 
-def _difference(one: Split, other: Split) -> Any:
-    """Return one − other of nearly equal numbers, with the digits that rounding would take."""
-    return (one.high - other.high) + (one.low - other.low)
+def _difference(left: Split, right: Split) -> Any:
+    """Return left − right of nearly equal numbers, with the digits that rounding would take."""
+    return (left.high - right.high) + (left.low - right.low)
 
 
 def _turned(one: Any, two: Any, Sigma: Any, grown: Any, size: Any) -> tuple[Any, ...]:
@@ -185,7 +188,7 @@ def _turned(one: Any, two: Any, Sigma: Any, grown: Any, size: Any) -> tuple[Any,
     roots: list[Any] = [[np.sqrt(each) for each in pair[:2]] for pair in (one, two)]
     angles: list[Any] = [(2.0 * np.arctan2(w, v), 2.0 * np.arctan2(v, w)) for w, v in roots]
     acute = one.w < one.v
-    angle, angle2 = (np.where(acute, theta, rest) for theta, rest in angles)
+    angle, angle2 = (np.where(acute, theta, supplement) for theta, supplement in angles)
     sign, middle = np.where(acute, 1.0, -1.0), 0.5 * (angle + angle2)
     sine = size * np.sin(middle)
     known = sine > 0
@@ -238,21 +241,21 @@ class _NearRun(GradientRun):
             for side in (one, two)
         )
         scaling, kernels = to_self.scaling, np.zeros(n)
-        own, changed = (_Totals.zeros(scaling.depth, x.shape, n) for _ in range(2))
+        of_self, changed = (_Totals.zeros(scaling.depth, x.shape, n) for _ in range(2))
         for block in to_self.blocks:
             rows = to_self.rows if len(to_self.blocks) == 1 else to_self.rows.some(block)
             recursion = ChangeRecursion(
                 self.request, scaling, *to_other.sides(rows), rows, x=x, change=change,
-                inputs=(one.inputs, two.inputs), own=AdjointRecursion(
+                inputs=(one.inputs, two.inputs), to_self=AdjointRecursion(
                     self.request, scaling, *to_self.sides(rows), rows,
                     inputs=(one.inputs, one.inputs),
                 ),
             )  # fmt: skip
             kernels += recursion.change_of_kernels()
-            recursion.add_to(own, changed)
+            recursion.add_to(of_self, changed)
         if scaling.adds_mean:
             factor = scaling.input_filter.n_taps * math.ldexp(1.0, -scaling.exponents[-1])
-            own.by_means[:] = factor * one.signals.means[:, some]
+            of_self.by_means[:] = factor * one.signals.means[:, some]
             changed.by_means[:] = factor * mean(
                 np, change.reshape(len(x), n, -1).transpose(2, 0, 1)
             )
@@ -260,14 +263,14 @@ class _NearRun(GradientRun):
         squared = one.root * one.root / scaling.correction(scaling.depth)
         ratio = np.divide(kernels, squared, out=np.zeros(n), where=squared > 0)
 
-        def weighted(of_own: np.ndarray, of_change: np.ndarray) -> np.ndarray:
+        def weighted(of_self: np.ndarray, of_change: np.ndarray) -> np.ndarray:
             ratios, weights = (
-                np.repeat(each, of_own.shape[1] // n)
+                np.repeat(each, of_self.shape[1] // n)
                 for each in (ratio, self.pairs.factors[0][0][some])
             )
-            return np.asarray(weights * (of_change - ratios * of_own))
+            return np.asarray(weights * (of_change - ratios * of_self))
 
-        of_variances, of_pixels, of_means, numbers = map(weighted, own, changed)
+        of_variances, of_pixels, of_means, numbers = map(weighted, of_self, changed)
         one.signals.add(some, of_variances, of_pixels, 0.5 * numbers)  # half by either side
         one.signals.by_means[:, some] += of_means
 

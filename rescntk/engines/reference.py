@@ -223,7 +223,7 @@ class ReferenceGram:
                 left_part = partial(self.left.part, left, rows)
                 right_part = partial(self.right.part, right, columns)
                 cases = self._cut(rows, columns)
-                yield [(some, rest, left_part(some), right_part(rest)) for some, rest in cases]
+                yield [(i, k, left_part(i), right_part(k)) for i, k in cases]
 
     def _table_blocks(self, side: ReferenceSignals) -> Iterator[slice]:
         """Yield blocks of signals whose tables take at most `_TABLE_BYTES`."""
@@ -260,10 +260,10 @@ class ReferenceGram:
         for length in np.unique(self.left.lengths[lefts]):
             of_length = np.flatnonzero(self.left.lengths[lefts] == length)
             of_length = of_length[np.argsort(rights[of_length], kind="stable")]
-            own, other = lefts[of_length], rights[of_length]
-            entries = self._pixel_pairs(int(own[0]), self.right.lengths[other])
+            left_cases, right_cases = lefts[of_length], rights[of_length]
+            entries = self._pixel_pairs(int(left_cases[0]), self.right.lengths[right_cases])
             for some in cut(entries, self.tile_entries):
-                yield own[some], other[some]
+                yield left_cases[some], right_cases[some]
 
     # -- a tile
 
@@ -274,11 +274,11 @@ class ReferenceGram:
         cases: tuple[slice, slice, SignalTables, SignalTables],
     ) -> int:
         """Compute one tile of `values` and `doubtful`, and return its number of pairs of cases."""
-        some, other, left, right = cases
-        rows, columns = self.left.order[some], self.right.order[other]
-        tile = self._tile(some.start, left, right, self.right.lengths[other], paired=False)
+        i, k, left, right = cases
+        rows, columns = self.left.order[i], self.right.order[k]
+        tile = self._tile(i.start, left, right, self.right.lengths[k], paired=False)
         out = self.results(len(rows), len(columns))
-        doubtful[some, other] = self._on_host(tile.compute(out))
+        doubtful[i, k] = self._on_host(tile.compute(out))
         self._write(values, out, rows[:, None], columns)
         return len(rows) * len(columns)
 

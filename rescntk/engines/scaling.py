@@ -98,9 +98,9 @@ class Scaling:
 
     def of_length(self, d: int) -> Scaling:
         """Return the constants for signals of another length; the layers keep their constants."""
-        other = copy(self)
-        other._set_length(d)
-        return other
+        changed = copy(self)
+        changed._set_length(d)
+        return changed
 
     # -- the filters, of signals or of images
 

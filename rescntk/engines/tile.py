@@ -111,8 +111,8 @@ class Tile:
         if not self.paired:
             return Side(self.left, apart, lambda table: table[..., None]), right
         first = self.xp.asarray(rows.case) * rows.left
-        own = cache(lambda: first + self.xp.arange(rows.left)[:, None])
-        return Side(self.left, gathered(own), right.cases), right
+        left_pixels = cache(lambda: first + self.xp.arange(rows.left)[:, None])
+        return Side(self.left, gathered(left_pixels), right.cases), right
 
     def _add_mean(self, out: dict[str, Array], sides: tuple[Side, Side]) -> None:
         """Add the means of F⁰, x̄ · z̄, to kernels of which only the branches were averaged.
@@ -124,7 +124,7 @@ class Tile:
         if shares:  # a row of each pair has its left pixels
             side = self.sides(Rows.of(self.rows.left, self.rows.rights, all_offsets=False))[0]
             left = [side.axes(part)[..., 0] for part in side.tables.mean_parts]
-        linear = exact_sum.pairwise(one * other for one, other in zip(left, right, strict=True))
+        linear = exact_sum.pairwise(a * b for a, b in zip(left, right, strict=True))
         if shares:
             linear = self.xp.moveaxis(linear, 0, -1)
         self.scaling.add_mean(out, linear)
@@ -132,9 +132,9 @@ class Tile:
     def _scatter(self, kernel: Array, rows: Rows, out: Array) -> None:
         """Write rows (j, left, row, 1) to pixel pairs (left, right, j, j')."""
         xp, case = self.xp, self.xp.asarray(rows.case)
-        other = rows.pixels(xp) - xp.asarray(first_places(rows.rights)[rows.case])
+        right_pixel = rows.pixels(xp) - xp.asarray(first_places(rows.rights)[rows.case])
         pixel = xp.arange(rows.left)[:, None]
-        out[:, case, pixel, other] = kernel[..., 0].transpose(1, 0, 2)
+        out[:, case, pixel, right_pixel] = kernel[..., 0].transpose(1, 0, 2)
 
 
 class _Mean:

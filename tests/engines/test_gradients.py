@@ -268,6 +268,7 @@ LISTS = {
 }
 
 
+@pytest.mark.usefixtures("general_loops")
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("name", LISTS)
 def test_signals_of_different_lengths_are_repeated_ones(name, option, rng):
@@ -298,6 +299,7 @@ def test_signals_of_different_lengths_are_repeated_ones(name, option, rng):
     agree(own.X, [x + z for x, z in zip(sides.X, sides.Z, strict=True)])
 
 
+@pytest.mark.usefixtures("general_loops")
 def test_pairs_that_lose_digits_are_exact(rng, monkeypatch):
     """Of smooth signals, and of long windows with few values, in compiled loops."""
     t, phases = np.arange(60) / 60, rng.random((6, 1, 1, 5))

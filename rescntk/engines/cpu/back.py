@@ -146,13 +146,13 @@ def back_layer(
         total = repeat_like(0.0, load_line(memory, tape.numbers))
         for row in range(0, rows, memory.per_line):
             at = j * rows + row
-            here = kept + at
+            kept_at = kept + at
             root1, root2, difference, inverse1, inverse2 = line_roots(
                 memory, left, table + j, roots + at, length
             )
-            w, v = kept_correlation(load_line(memory, here + W * length))
-            lost = load_line(memory, here + LOST * length)
-            cosecant = load_line(memory, here + COSECANT * length)
+            w, v = kept_correlation(load_line(memory, kept_at + W * length))
+            lost = load_line(memory, kept_at + LOST * length)
+            cosecant = load_line(memory, kept_at + COSECANT * length)
             bend = curvature * (w * v * cosecant)  # c (1 − λ) sin θ/(2π)
             phi, g, beta = 0.0 * w, 2.0 * (root1 * root2), n_taps * start + 0.0 * w
             if not tape.everywhere:
@@ -167,7 +167,7 @@ def back_layer(
             distance = layer.half_factor * (difference * difference) + deficit
             numbers = load_line(memory, tape.numbers + row) - phi * distance
             if ntk:
-                A_g = load_line(memory, here + TANGENT * length)
+                A_g = load_line(memory, kept_at + TANGENT * length)
                 kappa = beta * times_slope_adjoint(A_g, inverse1 * inverse2, cosecant, half)
                 if tape.turns and is_first:
                     store(memory, tape.kappa + at, kappa)

@@ -4,8 +4,8 @@ Of LLVM's fast-math liberties only "contract" is taken: a·b + c in one rounding
 more accurate, and leaves alone NaN, infinity and the order of sums.
 
 numba keeps a compiled function on disk until the function's own file changes. It ignores changes
-in the functions that are called. Therefore only `rows.compute` is kept on disk, and the contents
-of all source files are part of its key (`source_stamp`).
+in the functions that are called. Therefore only functions that Python calls are kept on disk
+(`compiled_on_disk`), and the contents of all source files are part of their keys (`source_stamp`).
 
 vectors.py and references.py add types with numba's low-level interface for extensions, which numba
 documents.
@@ -53,7 +53,7 @@ def _shortcuts() -> dict[str, Any]:
         """Code of a function that only compiled functions call, as LLVM takes it from numba.
 
         numba would optimize each function together with all that it calls, and make machine code
-        of both; then once more in the callers. Here this is done once, for `rows.compute`.
+        of both; then once more in the callers. Here this is done once, for what Python calls.
         """
 
         codegen: Any = SimpleNamespace(set_env=lambda name, environment: None)
@@ -69,8 +69,8 @@ def _shortcuts() -> dict[str, Any]:
     unused = {"InlineClosureLikes", "InlineInlinables", "InlineOverloads", "NopythonRewrites"}
 
     class PartCompiler(Compiler):
-        def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
-            super().__init__(typing, target, Part(target.codegen(), "part"), *rest)
+        def __init__(self, typing: Any, target: Any, library: Any, *options: Any) -> None:
+            super().__init__(typing, target, Part(target.codegen(), "part"), *options)
 
         def define_pipelines(self) -> Any:
             (pipeline,) = super().define_pipelines()

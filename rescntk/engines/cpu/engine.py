@@ -37,8 +37,8 @@ def gram(
     rows = _ordered(X)
     request, *deeper = parts_of(request, rows.n_channels)
     if deeper:
-        other = None if Z is None else _ordered(Z).batch
-        return _joined(gram, [request, *deeper], rows.batch, other, tick)
+        right = None if Z is None else _ordered(Z).batch
+        return _joined(gram, [request, *deeper], rows.batch, right, tick)
     columns = rows if Z is None else _ordered(Z)
     plan = _plan(request, rows, columns)
     if swapped := _is_faster_swapped(plan, len(rows.order), len(columns.order)):
@@ -132,7 +132,7 @@ def _joined(
 def _longer_first(X: SignalList, Z: SignalList) -> tuple[SignalList, SignalList]:
     """Return the longer and the shorter signals of pairs, whose kernels are the same."""
     pairs = [(x, z) if x.shape[1] >= z.shape[1] else (z, x) for x, z in zip(X, Z, strict=True)]
-    return SignalList([longer for longer, _ in pairs]), SignalList([other for _, other in pairs])
+    return SignalList([long for long, _ in pairs]), SignalList([short for _, short in pairs])
 
 
 def _ordered(X: Batch | NumbaSignals) -> NumbaSignals:

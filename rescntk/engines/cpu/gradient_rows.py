@@ -89,14 +89,15 @@ def derive_pairs(
         if constants.stop[0]:
             return
         rows = addresses(rows_of_group(rights, first, whole.rows))
-        own = addresses(rows_of_group(pairs, first, whole.rows))
+        left_rows = addresses(rows_of_group(pairs, first, whole.rows))
         sides = gather_pairs(
-            whole, left, right, own, rows, per_table, split=split, constants=constants,
+            whole, left, right, left_rows, rows, per_table, split=split, constants=constants,
             results=results,
         )  # fmt: skip
         gather_vectors(
-            whole, tape.left_pixels, out.left_pixels, vectors, out.n_left, out.first_left, rows=own
-        )
+            whole, tape.left_pixels, out.left_pixels, vectors, out.n_left, out.first_left,
+            rows=left_rows,
+        )  # fmt: skip
         gather_vectors(
             whole, tape.right_pixels, out.right_pixels, vectors, out.n_right, out.first_right,
             rows=rows,
@@ -119,7 +120,7 @@ def derive_pairs(
             continue
         back_vectors(whole, None, layers, 0, constants.margin, tape, out=out)
         add_sums(
-            whole, tape.left, own, layers - 1, n_tables, out.left, n=out.n_left,
+            whole, tape.left, left_rows, layers - 1, n_tables, out.left, n=out.n_left,
             first=out.first_left,
         )  # fmt: skip
         add_sums(

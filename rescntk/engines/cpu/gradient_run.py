@@ -324,7 +324,7 @@ def vjp(
     rows = NumbaSignals(X)
     columns = rows if Z is None else NumbaSignals(Z)
     if request.head == "gap" and rows.closed and columns.closed and len(X) < len(columns.order):
-        swapped = [w.T for w in weights], roots and [own[::-1] for own in roots]
+        swapped = [w.T for w in weights], roots and [of_kind[::-1] for of_kind in roots]
         # This way tables have fewer right rows.
         sums = vjp(request, columns.batch, X, *swapped, tick, every=every, limits=limits)
         return sums._replace(sides=sums.sides[::-1])
@@ -355,8 +355,9 @@ def vjp_paired(request: Request, X: Any, weights: Sequence[np.ndarray]) -> Deriv
     gradients: list[np.ndarray] = []
     numbers = np.zeros(2)
     for some in blocks(0, len(X), _OWN_PAIRS):
-        ones, own = np.ones(len(X[some])), [np.diag(each[some]) for each in weights]
-        sums = vjp(request, X[some], None, own, [(ones, ones)] * len(own), silent, every=False)
+        ones = np.ones(len(X[some]))
+        diagonals, roots = [np.diag(each[some]) for each in weights], [(ones, ones)] * len(weights)
+        sums = vjp(request, X[some], None, diagonals, roots, silent, every=False)
         gradients += sums.sides[0]
         numbers += sums.numbers
     return Derivatives([gradients], numbers)
@@ -375,9 +376,9 @@ def _add_doubtful(
         return
     i, k = np.unique(lefts), np.unique(rights)
     weights = [of_kind[np.ix_(i, k)] for of_kind in np.where(doubtful, pairs.weights, 0.0)]
-    own = pairs.roots and [(one[i], other[k]) for one, other in pairs.roots]
+    roots = pairs.roots and [(left[i], right[k]) for left, right in pairs.roots]
     more = vjp(
-        replace(request, dtype="float64"), rows.some(i), columns.some(k), weights, own, silent,
+        replace(request, dtype="float64"), rows.some(i), columns.some(k), weights, roots, silent,
         every=False, limits=FOR_FLOAT32,
     )  # fmt: skip
     sums.add(more, rows.order[i], columns.order[k])

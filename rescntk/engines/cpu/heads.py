@@ -37,18 +37,18 @@ def sum_rows(
         upper = lower = more_upper = more_lower = 0.0 * like
         for j in range(0, group.d, 2):  # two sums side by side do not wait for each other
             value = load_like(group.memory, pixels + j * group.rows + row, like)
-            other = 0.0 * like
+            next_value = 0.0 * like
             if j + 1 < group.d:
-                other = load_like(group.memory, pixels + (j + 1) * group.rows + row, like)
+                next_value = load_like(group.memory, pixels + (j + 1) * group.rows + row, like)
             for before in range(first):
                 grid = load_like(grids, place + before * padded + row, like)
                 value = value - ((value + grid) - grid)
-                other = other - ((other + grid) - grid)
-            part, other_part = (one * value + coarse) - coarse, (one * other + coarse) - coarse
-            upper, more_upper = one * part + upper, one * other_part + more_upper
+                next_value = next_value - ((next_value + grid) - grid)
+            part, next_part = (one * value + coarse) - coarse, (one * next_value + coarse) - coarse
+            upper, more_upper = one * part + upper, one * next_part + more_upper
             if second > first:
                 lower = lower + ((one * (value - part) + fine) - fine)
-                more_lower = more_lower + ((one * (other - other_part) + fine) - fine)
+                more_lower = more_lower + ((one * (next_value - next_part) + fine) - fine)
         upper, lower = factor * (upper + more_upper), factor * (lower + more_lower)
         store(sums, place + first * padded + row, upper)
         if second > first:
@@ -124,13 +124,13 @@ def write_values(
     for row in range(rows.number):
         right = results.first_right + rows.each[row].case
         for j in range(group.d):
-            other = 0
+            right_pixel = 0
             if has_pixels:
                 pixel = (j % group.width + rows.each[row].across) % group.width
                 line = (j // group.width + rows.each[row].offset) * group.width % group.d
-                other = line + pixel
+                right_pixel = line + pixel
             value = group.memory[pixels + j * group.rows + row]
-            results.values[stored, slot, left, right, results.first_pixel + j, other] = value
+            results.values[stored, slot, left, right, results.first_pixel + j, right_pixel] = value
 
 
 @compiled

@@ -102,13 +102,14 @@ def half_square(
     for first in range(0, channels, CHANNELS):
         part = 0.0 * total
         for channel in range(first, min(first + CHANNELS, channels)):
-            other = load(memory, right + channel * group.length)
+            right_vector = load(memory, right + channel * group.length)
             unit = left.unit + channel * left.unit_step
-            term = left_vector(left.units, unit, pixel, at, left.pixels, other) + sign * other
+            term = left_vector(left.units, unit, pixel, at, left.pixels, right_vector)
+            term = term + sign * right_vector
             if split:
-                rest = load(memory, right + (channels + channel) * group.length)
+                right_lost = load(memory, right + (channels + channel) * group.length)
                 unit += channels * left.unit_step
-                term = term + (load(left.units, unit + at) + sign * rest)
+                term = term + (load(left.units, unit + at) + sign * right_lost)
             part = part + term * term
         if first == 0:
             total = part
@@ -160,11 +161,11 @@ def write_squares(
             for first in range(0, channels, CHANNELS):
                 sum1 = sum2 = sum3 = sum4 = 0.0 * load(memory, right)
                 for channel in range(first, min(first + CHANNELS, channels)):
-                    other = load(memory, right + channel * length)
-                    sum1 = add_square(sum1, units[unit1 + channel * step1], other)
-                    sum2 = add_square(sum2, units[unit2 + channel * step2], other)
-                    sum3 = add_square(sum3, units[unit3 + channel * step3], other)
-                    sum4 = add_square(sum4, units[unit4 + channel * step4], other)
+                    right_vector = load(memory, right + channel * length)
+                    sum1 = add_square(sum1, units[unit1 + channel * step1], right_vector)
+                    sum2 = add_square(sum2, units[unit2 + channel * step2], right_vector)
+                    sum3 = add_square(sum3, units[unit3 + channel * step3], right_vector)
+                    sum4 = add_square(sum4, units[unit4 + channel * step4], right_vector)
                 add_block(memory, out, lost, sum1, first == 0)
                 add_block(memory, out + length, lost + vector, sum2, first == 0)
                 add_block(memory, out + 2 * length, lost + 2 * vector, sum3, first == 0)
@@ -172,8 +173,8 @@ def write_squares(
 
 
 @compiled
-def add_square(total: Vector, unit: float, other: Vector) -> Vector:
-    term = repeat_like(unit, other) - other
+def add_square(total: Vector, unit: float, right: Vector) -> Vector:
+    term = repeat_like(unit, right) - right
     return total + term * term
 
 

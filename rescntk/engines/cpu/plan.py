@@ -257,9 +257,9 @@ class Plan:
         """Yield the tasks of two blocks of signals, by their places among all signals."""
         for rows in self._similar(self.rows, left):
             first = max(rows.start, right.start) if self.symmetric else right.start
-            rest = slice(first, right.stop)
+            right_cases = slice(first, right.stop)
             whole = self.symmetric or self.closed  # no right case is longer
-            for columns in [rest] if whole else self._similar(self.columns, rest):
+            for columns in [right_cases] if whole else self._similar(self.columns, right_cases):
                 longer = self.rows[rows.start] >= self.columns[columns.start]
                 if longer or self.request.shares:  # shares are of the pixels of X
                     for some in self._cut(self.rows[rows], self.columns, columns):

@@ -226,21 +226,21 @@ def gather_right(
 
 @compiled
 def gather_pairs(
-    whole: RowGroup, left: FlatTables, right: FlatTables, own: RowPlaces, rows: RowPlaces,
+    whole: RowGroup, left: FlatTables, right: FlatTables, left_rows: RowPlaces, rows: RowPlaces,
     per_table: tuple[int, int], split: bool, constants: Constants, results: Results,
 ) -> tuple[MassSide, MassSide]:  # fmt: skip
     """Copy what deficits of pairs read before their layers, and return both sides.
 
-    `own` are the rows of left cases, and `per_table` the numbers of a table of either side.
+    `left_rows` are the rows of left cases, and `per_table` the numbers of a table of either side.
     """
     places, (of_left, of_right) = whole.places, per_table
     units = 2 * places.channels if split else places.channels
-    gather_tables(whole, places.left_units, 1, left.units, units, own, per_table=of_left)
+    gather_tables(whole, places.left_units, 1, left.units, units, left_rows, per_table=of_left)
     gather_tables(whole, places.right_units, 1, right.units, units, rows, per_table=of_right)
     if has_biases(constants.layers[0]):
         write_biases(whole, rows, -1, results, whole.d)
     return (
-        side_of(whole, left, own, of_left, 0, split),
+        side_of(whole, left, left_rows, of_left, 0, split),
         side_of(whole, right, rows, of_right, 1, split),
     )
 
@@ -268,9 +268,9 @@ def compute_pairs(
         if constants.stop[0]:
             return
         rows = addresses(rows_of_group(rights, first, whole.rows))
-        own = addresses(rows_of_group(pairs, first, whole.rows))
+        left_rows = addresses(rows_of_group(pairs, first, whole.rows))
         sides = gather_pairs(
-            whole, left, right, own, rows, per_table, split=split, constants=constants,
+            whole, left, right, left_rows, rows, per_table, split=split, constants=constants,
             results=results,
         )  # fmt: skip
         find_grids(rows, 0, results)

@@ -224,17 +224,17 @@ class NumbaRun:
             lengths = left.lengths[rows[places]], right.lengths[columns[places]]
             for some in self.plan.repeats(*lengths):
                 numbers = places[some]
-                here, there = rows[numbers], columns[numbers]
-                case, offset = numbered(right.offsets[there])
-                levels = results.levels[here[case], firsts[there[case]] + offset]
+                i, k = rows[numbers], columns[numbers]
+                case, offset = numbered(right.offsets[k])
+                levels = results.levels[i[case], firsts[k[case]] + offset]
                 again = np.flatnonzero(levels >= kept[numbers][case])
-                repeated = self.in_deficits(left, right, here, there, masses, again)
+                repeated = self.in_deficits(left, right, i, k, masses, again)
                 if repeated.sums.size:
-                    results.sums[0][..., here, there] += repeated.sums[0, ..., 0, :]
+                    results.sums[0][..., i, k] += repeated.sums[0, ..., 0, :]
                 of_pixels = (results.shares, repeated.shares), (values, repeated.values)
                 for of_all, of_pairs in of_pixels:
                     if of_pairs.size:  # shorter signals have fewer pixels
-                        of_all[:, :, here, there, : of_pairs.shape[4]] = of_pairs[:, :, 0]
+                        of_all[:, :, i, k, : of_pairs.shape[4]] = of_pairs[:, :, 0]
 
     def in_deficits(
         self, left: SignalBlock, right: SignalBlock, rows: np.ndarray, columns: np.ndarray,

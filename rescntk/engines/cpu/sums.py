@@ -312,7 +312,7 @@ def squares_beside_taps(
 
 @inlined_by_llvm
 def squared_cross(
-    memory: Numbers, at: int, other: int, masses: Masses, scale: Vector, split: bool
+    memory: Numbers, at: int, after: int, masses: Masses, scale: Vector, split: bool
 ) -> Vector:  # fmt: skip
     """Return the square of (a b' − a' b) times `scale`, of the parts at two places.
 
@@ -320,10 +320,10 @@ def squared_cross(
     """
     left, right, low = masses.left, masses.right, masses.low
     a, b = load_register(memory, at + left), load_register(memory, at + right)
-    c, d = load_register(memory, other + left), load_register(memory, other + right)
+    c, d = load_register(memory, after + left), load_register(memory, after + right)
     if split:
         e, f = load_register(memory, at + left + low), load_register(memory, at + right + low)
-        g, h = load_register(memory, other + left + low), load_register(memory, other + right + low)
+        g, h = load_register(memory, after + left + low), load_register(memory, after + right + low)
         part = cross(Split(a, e), Split(b, f), Split(c, g), Split(d, h)) * scale
     else:
         part = (rounded_product(a, d) - rounded_product(c, b)) * scale
@@ -401,9 +401,9 @@ def merge_branch(
         squares = squares + (half * crossed + skip * identity)
     N = 2.0 * total * squares
     store(memory, new, skip * load_register(memory, old) + box_register(memory, taps, at) + N)
-    there = masses.opposite
-    opposite = skip * load_register(memory, old + there)
-    opposite = opposite + box_register(memory, taps, there + at) + N
+    to_opposite = masses.opposite
+    opposite = skip * load_register(memory, old + to_opposite)
+    opposite = opposite + box_register(memory, taps, to_opposite + at) + N
     if has_biases(layer):
         opposite = opposite + 4.0 * bias
-    store(memory, new + there, opposite)
+    store(memory, new + to_opposite, opposite)

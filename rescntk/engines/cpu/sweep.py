@@ -63,8 +63,8 @@ def copy_table(
     source, turn = place.offset, place.period
     begin, places = table + place.begin - row, places_like(load_register(memory, out))
     for at in range(out, out + (strip.d + AHEAD) * strip.rows, strip.rows):
-        other = load_register(values, begin + source * rows.stride)
-        store(memory, at, where_less(places, row, load_register(memory, at), other))
+        copied = load_register(values, begin + source * rows.stride)
+        store(memory, at, where_less(places, row, load_register(memory, at), copied))
         source += 1
         if source == turn:
             source = 0

@@ -143,8 +143,8 @@ def add_channels(
         if first:
             total = repeat_like(0.0, total)
         for k in range(number):
-            other = load_register(units2, place + k * step2)
-            term = repeat_like(units1[unit + k * step1], other) - other
+            right_vector = load_register(units2, place + k * step2)
+            term = repeat_like(units1[unit + k * step1], right_vector) - right_vector
             total = total + term * term
         store(memory, at, total)
         unit, place = unit + 1, place + step
@@ -156,8 +156,8 @@ def squared_sum(left: SideTables, right: SideTables, pixel: int, channels: int) 
     unit, place = left.unit + pixel, right.unit + pixel * right.pixel
     total = repeat_like(0.0, load_register(right.units, place))
     for _ in range(channels):
-        other = load_register(right.units, place)
-        term = repeat_like(left.units[unit], other) + other
+        right_vector = load_register(right.units, place)
+        term = repeat_like(left.units[unit], right_vector) + right_vector
         total = total + term * term
         unit, place = unit + left.unit_step, place + right.unit_step
     return total
@@ -409,10 +409,10 @@ def close_rows(
     if strip.closed and enters is not None:  # pixels beyond the last one were read at other places
         first = load_register(memory, at.kept_input)
         second = load_register(memory, at.kept_input + 1 % d * rows)
-        last, other = state.entry.sums, state.entry.more
+        last, before_last = state.entry.sums, state.entry.more
         if d == 1:
-            other = first
-        store(memory, at.D + (d - 1) * rows, other + (last + first))
+            before_last = first
+        store(memory, at.D + (d - 1) * rows, before_last + (last + first))
         store(memory, at.D, last + (first + second))
         for pixel in range(d - 1, d + 1):
             before, middle, after = (pixel + d - 1) % d, pixel % d, (pixel + 1) % d

@@ -380,9 +380,9 @@ def pieces(mass: Mass, size: int, step: int = 1, width: int = 1) -> list[Mass]:
         along = number < window.line_steps
         single = 0 if along else window.line_steps  # the place of single taps, or of whole lines
         places = (number, 0), (taps[0] or single, taps[1]), (taps[2] or single, taps[3])
-        last, one, other = (
+        last, second, third = (
             sums[place].shifted(tap * step * (1 if along else width), width if along else None)
             for place, tap in places
         )
-        sums.append(last + (one + other))
+        sums.append(last + (second + third))
     return sums[1:]

@@ -107,23 +107,23 @@ def doubt_near(memory: Numbers, place: int, w: Vector, v: Vector, tape: Tape) ->
 
 @inlined_by_llvm
 def keep_branch(
-    memory: Numbers, here: int, length: int, w: Vector, v: Vector, k0: Vector, half_g: Vector,
+    memory: Numbers, kept_at: int, length: int, w: Vector, v: Vector, k0: Vector, half_g: Vector,
     A_g: Vector, terms: Vector, layer: Any, tape: Tape,
 ) -> None:  # fmt: skip
-    """Keep what the way back needs of a layer, `here` and in the places `length` apart.
+    """Keep what the way back needs of a layer, at `kept_at` and in the places `length` apart.
 
     `terms` are the size of the terms of which D − z is the difference, 0 if w is without them; or
     g, in deficits. Where g w is below their `noise`, windows count as proportional.
     """
-    store(memory, here + W * length, where_less(w, v, w, 0.0 - (v + layer.tiny)))
+    store(memory, kept_at + W * length, where_less(w, v, w, 0.0 - (v + layer.tiny)))
     lost = lost_slope(k0, w, v, layer, tape.share)
     # Windows without variance have ρ = 0, the mean over all ρ.
     lost = where_less(0.0, half_g, lost, 0.5 * layer.half_factor * (1.0 - tape.share))
-    store(memory, here + LOST * length, lost)
+    store(memory, kept_at + LOST * length, lost)
     size = 2.0 * half_g * where_less(w, v, w, v)
     cosecant = where_less(tape.noise * terms, size, inverse_root(w * v), 0.0)
-    store(memory, here + COSECANT * length, cosecant)
-    store(memory, here + TANGENT * length, A_g)
+    store(memory, kept_at + COSECANT * length, cosecant)
+    store(memory, kept_at + TANGENT * length, A_g)
 
 
 class RowGradients(NamedTuple):
@@ -160,8 +160,8 @@ def half_square_line(
         x, z = first + 2 * channel * n_left, tape.right_pixels + 2 * channel * length + at
         term = repeat_like(out.left_pixels[x], total) - sign * load_line(memory, z)
         if exact:
-            rest = repeat_like(out.left_pixels[x + n_left], total)
-            term = term + (rest - sign * load_line(memory, z + length))
+            left_lost = repeat_like(out.left_pixels[x + n_left], total)
+            term = term + (left_lost - sign * load_line(memory, z + length))
         total = total + term * term
     return 0.5 * total
 
@@ -181,8 +181,8 @@ def keep_correlations(
                 w = half_square_line(group, at, first, 1.0, True, tape, out=out)
             v = 2.0 - w
             if any_negative(constants.nearly_opposite - w):
-                other = half_square_line(group, at, first, -1.0, True, tape, out=out)
-                v = where_less(constants.nearly_opposite, w, other, v)
+                opposite = half_square_line(group, at, first, -1.0, True, tape, out=out)
+                v = where_less(constants.nearly_opposite, w, opposite, v)
             store(memory, tape.kept + W * length + at, w)
             store(memory, tape.kept + TANGENT * length + at, v)
 
@@ -216,12 +216,12 @@ def back_vectors(
             total = 0.0 * along
             if left is not None:
                 unit = repeat_like(out.left_pixels[x], along)
-                rest = repeat_like(out.left_pixels[x + n_left], along)
+                lost = repeat_like(out.left_pixels[x + n_left], along)
             for at in range(begin, begin + rows, memory.per_line):
                 factors, z = tape.by_input + at, tape.right_pixels + 2 * shift + at
                 if left is None:
-                    own = tape.left_pixels + 2 * shift + at
-                    unit, rest = load_line(memory, own), load_line(memory, own + length)
+                    left_at = tape.left_pixels + 2 * shift + at
+                    unit, lost = load_line(memory, left_at), load_line(memory, left_at + length)
                 delta = unit - load_line(memory, z)
                 if exact:
                     kept = load_line(memory, tape.kept + W * length + at)
@@ -229,7 +229,7 @@ def back_vectors(
                     if tape.turns:
                         sign = where_less(kept, 0.0, -1.0, sign)
                     delta = unit - sign * load_line(memory, z)
-                    delta = delta + (rest - sign * load_line(memory, z + length))
+                    delta = delta + (lost - sign * load_line(memory, z + length))
                 by_left = load_line(memory, factors) * delta
                 if left is None:
                     by_left = by_left + load_line(memory, factors + length) * unit

@@ -219,8 +219,8 @@ def inverse_root(typing: Any, a: Any) -> Any:
         half, flags = builder.fmul(a, every(a.type, 0.5)), ("contract",)
         for _ in range(steps):
             square = builder.fmul(builder.fmul(half, root, flags), root, flags)
-            rest = builder.fsub(every(a.type, 0.5), square, flags)
-            root = builder.fadd(root, builder.fmul(root, rest, flags), flags)
+            remainder = builder.fsub(every(a.type, 0.5), square, flags)
+            root = builder.fadd(root, builder.fmul(root, remainder, flags), flags)
         return root
 
     return _elementwise(build, a)

@@ -251,7 +251,7 @@ def cut_for_registers(d: int, half: int, dtype: str) -> tuple[int, int] | None:
     ISSUE_SLOTS of all threads of a warp, divided by the pixels that the warp has. Of segments that
     are longer than usual, the shortest come first.
     """
-    per_pixel, per_halo, rest = ISSUE_SLOTS[dtype]
+    per_pixel, per_halo, per_row = ISSUE_SLOTS[dtype]
     usual, most = MOST_PIXELS[dtype]
     costs: dict[tuple[int, int], tuple[int, float]] = {}
     for segments in range(1, min(WARP, d) + 1):
@@ -261,7 +261,7 @@ def cut_for_registers(d: int, half: int, dtype: str) -> tuple[int, int] | None:
             continue
         halo = per_halo * half * (1 + 0.5 * has_short_segments)
         useful = d * (WARP // segments)
-        cost = WARP * (per_pixel * pixels + halo + rest) / useful
+        cost = WARP * (per_pixel * pixels + halo + per_row) / useful
         crowded = CROWDED if pixels > FEW_PIXELS[dtype] else 1.0
         costs[segments, pixels] = max(usual, pixels), cost * crowded
     return min(costs, key=costs.__getitem__, default=None)
