@@ -306,8 +306,7 @@ class NumbaRun:
             grids = with_object(self.scaling, place, lambda: self._grids_of_lengths(*one))
             grids = grids.repeat(len(right), axis=-1)  # a view's type would be compiled anew
         else:
-            lengths, places = _different(right.lengths)
-            grids = self._grids_of_lengths(self.left_lengths(left), lengths)[..., places]
+            grids = self._grids_of_lengths(self.left_lengths(left), right.lengths)
         rights = int(right.offsets.sum())
         results = self._arrays(
             len(left), grids, int(left.lengths[0]), rows, most_doubt, levels=self.plan.levels,
@@ -365,11 +364,13 @@ class NumbaRun:
 
     def _grids_of_lengths(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the grids for signals of these lengths, which share their bounds."""
+        lengths, places = _different(right)
 
         def bound(lengths: np.ndarray) -> np.ndarray:  # (2, depth, length)
             return np.stack([self.plan.scaling(d).common_bounds for d in lengths.tolist()], axis=-1)
 
-        return self._grids(bound(left)[..., None] * bound(right)[..., None, :], left, right)
+        bounds = bound(left)[..., None] * bound(lengths)[..., None, :]
+        return self._grids(bounds, left, lengths)[..., places]
 
     def _grids(self, bounds: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the grids of sums, (grid, 2, depth, left, right), of kernels below `bounds`.
