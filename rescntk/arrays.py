@@ -54,8 +54,8 @@ def rounded_product(a: Any, b: Any) -> Any:
 def rounding_unit(values: Any) -> float:
     """Return eps of the dtype of `values`, at least the eps of float64; ask before casting."""
     dtype = np.asarray(values).dtype
-    own = float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
-    return max(own, float(np.finfo(np.float64).eps))
+    eps = float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
+    return max(eps, float(np.finfo(np.float64).eps))
 
 
 def resolution(eigenvalues: np.ndarray, eps: float) -> float:

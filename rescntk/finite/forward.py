@@ -213,7 +213,7 @@ def as_batch(X: Any, name: str, dtype: Any) -> Batch:
     places = tuple(np.flatnonzero(lengths == length) for length in np.unique(lengths))
     stack: Any = jnp.stack if traced else np.stack
     with np.errstate(over="ignore"):
-        return Batch(tuple(stack([X[k] for k in own]).astype(dtype) for own in places), places)
+        return Batch(tuple(stack([X[k] for k in run]).astype(dtype) for run in places), places)
 
 
 def check_range(values: Any, what: str) -> Any:

@@ -130,7 +130,7 @@ def train(
     check_layers(network, params, batch, network.depth, size)
     chosen = tuple(check_choice(name, "record", RECORDS) for name in record)
     every = -(-steps // 50) if every is None else check_depth(every, "every")
-    numbers = sum(own.n_cases for own in sets.values()) * (params.n_outputs or 1)
+    numbers = sum(batch.n_cases for batch in sets.values()) * (params.n_outputs or 1)
     records = (-(-steps // every) + 1) * numbers if "outputs" in chosen else 0
     drawn = 2 * 4 * (size or 0)  # places of signals, in one pass after another and then in a row
     check_free_memory(
@@ -253,7 +253,7 @@ def draw_batches(key: jax.Array, n_cases: int, size: int | None, steps: int) -> 
         return np.empty((steps, 0), np.int32)
     passes = -(-steps * size // n_cases)  # epochs
     permute = partial(jax.random.permutation, x=n_cases)
-    orders = [np.asarray(permute(own)) for own in jax.random.split(key, passes)]
+    orders = [np.asarray(permute(subkey)) for subkey in jax.random.split(key, passes)]
     return np.concatenate(orders)[: steps * size].reshape(steps, size)
 
 

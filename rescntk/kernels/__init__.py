@@ -101,9 +101,9 @@ class Kernel:
         MemoryError
             If the matrix takes more memory than this machine has free.
         """
-        own: Any = {"head": self.head, "kinds": (self.kind,), "normalized": self.normalized}
+        kernels: Any = {"head": self.head, "kinds": (self.kind,), "normalized": self.normalized}
         call: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
-        return gram(self.network, X, Z, **own, **call)[0]
+        return gram(self.network, X, Z, **kernels, **call)[0]
 
     def prepare(
         self,
@@ -144,8 +144,8 @@ class Kernel:
         True
         """
         options: Any = {"engine": engine, "dtype": dtype}
-        own: Any = {"head": self.head, "kinds": (self.kind,), "normalized": self.normalized}
-        signals = prepare(self.network, Z, **own, **options, threads=threads)
+        kernels: Any = {"head": self.head, "kinds": (self.kind,), "normalized": self.normalized}
+        signals = prepare(self.network, Z, **kernels, **options, threads=threads)
         return PreparedKernel(self, signals, options)
 
     def diag(
@@ -215,8 +215,8 @@ class Kernel:
         scaled = call.paired(call.X, call.Z, call.progress)
         if not self.normalized:
             return call.unscale(scaled, kind, scaled.left, scaled.right)[0]
-        own, other = (each.values[kind] for each in diagonals or [scaled, scaled])
-        return call.normalize(scaled, kind, own, other)[0]
+        left, right = (each.values[kind] for each in diagonals or [scaled, scaled])
+        return call.normalize(scaled, kind, left, right)[0]
 
     vjp = vjp
 

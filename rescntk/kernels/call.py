@@ -267,10 +267,10 @@ class KernelCall:
                 kernels[kind] = self.unscale(scaled, kind, left, right)
                 continue
             if diagonals:
-                own, other = (diagonals[k].values[kind] for k in (0, -1))
+                of_X, of_Z = (diagonals[k].values[kind] for k in (0, -1))
             else:  # a copy: values are normalized in place
-                own = other = scaled.values[kind].diagonal(axis1=1, axis2=2).copy()
-            kernels[kind] = self.normalize(scaled, kind, own, other)
+                of_X = of_Z = scaled.values[kind].diagonal(axis1=1, axis2=2).copy()
+            kernels[kind] = self.normalize(scaled, kind, of_X, of_Z)
         return kernels
 
     def unscale(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
@@ -306,22 +306,22 @@ class KernelCall:
 
         return self._results(scaled, kind, scale, "; normalized=True has no such limit")
 
-    def normalize(self, scaled: ScaledKernel, kind: str, own: Array, other: Array) -> Array:
+    def normalize(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
         """Return the normalized kernels of one kind, (depths, cases, cases, …), or of pairs.
 
-        `own` and `other` are the kernels K(x,x) and K(z,z) without their scales, (depths, cases).
+        `left` and `right` are the kernels K(x,x) and K(z,z) without their scales, (depths, cases).
         """
 
         def correlate(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
             if values.ndim == 1:  # of pairs, (depths, cases)
-                one, two = own[t][piece][:, None], other[t][piece][:, None]
-                out[...] = correlation(values[:, None, None], one, two)[:, 0, 0]
+                x, z = left[t][piece][:, None], right[t][piece][:, None]
+                out[...] = correlation(values[:, None, None], x, z)[:, 0, 0]
                 return
             rows, columns = (*piece, slice(None))[:2]  # shares have the axis (j,) behind
-            out[...] = correlation(values.T, other[t][columns], own[t][rows]).T
+            out[...] = correlation(values.T, right[t][columns], left[t][rows]).T
 
-        xp = array_module(own)
-        finite = xp.isfinite(own).all() & xp.isfinite(other).all()
+        xp = array_module(left)
+        finite = xp.isfinite(left).all() & xp.isfinite(right).all()
         return self._results(scaled, kind, correlate, finite=finite)
 
     def _results(
@@ -371,22 +371,22 @@ def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
         if per_row <= most:
             yield (rows,)
         else:
-            yield from ((rows, *rest) for rest in _cut(shape[1:], most))
+            yield from ((rows, *inner) for inner in _cut(shape[1:], most))
 
 
-def correlation(K: ArrayT, own: Array, other: Array) -> ArrayT:
+def correlation(K: ArrayT, left: Array, right: Array) -> ArrayT:
     """Return the normalized kernel K(x,z)/√(K(x,x) K(z,z)), and 0 where K(x,x) K(z,z) ≤ 0.
 
-    `K` is finite, (..., n, m); `own` and `other` are K(x,x), (..., n), and K(z,z), (..., m).
+    `K` is finite, (..., n, m); `left` and `right` are K(x,x), (..., n), and K(z,z), (..., m).
     Rounding may have made a zero slightly negative.
     """
     xp = array_module(K)
     # K(x,x) K(z,z) may overflow where its root does not: powers of 4 are multiplied last.
-    own, own_powers = _mantissas(own, xp)
-    other, other_powers = _mantissas(other, xp)
-    product = own[..., :, None] * other[..., None, :]
+    left, left_powers = _mantissas(left, xp)
+    right, right_powers = _mantissas(right, xp)
+    product = left[..., :, None] * right[..., None, :]
     root = xp.sqrt(xp.where(product > 0, product, 1.0))
-    root = xp.ldexp(root, own_powers[..., :, None] + other_powers[..., None, :])
+    root = xp.ldexp(root, left_powers[..., :, None] + right_powers[..., None, :])
     return xp.where(product > 0, K / root, 0.0)
 
 

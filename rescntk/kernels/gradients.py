@@ -109,8 +109,8 @@ def signal_gradients(
     kernel: Any, X: Any, Z: Any, weights: Any, fixed_Z: bool = False, **options: Any
 ) -> tuple[Any, Any]:
     """Return the derivatives by X and by Z, as `vjp`, in less time: without the kernel matrix."""
-    own = {"head": kernel.head, "kinds": (kernel.kind,), "normalized": kernel.normalized}
-    options = own | {"fixed_Z": fixed_Z, "with_K": False} | options
+    kernels = {"head": kernel.head, "kinds": (kernel.kind,), "normalized": kernel.normalized}
+    options = kernels | {"fixed_Z": fixed_Z, "with_K": False} | options
     return mean_gradients(kernel.network, X, Z, weights, **options)[1:3]
 
 
@@ -206,16 +206,16 @@ class _WeightedSum:
         call, weights, roots, by_kernels = self.call, list[Any](), list[Any](), list[Any]()
         if self.Z is None:  # K̂(x, x) is constant, and K̂ symmetric
             W = np.triu(W, 1) + np.tril(W, -1).T
-        for kind, (K, *own) in zip(request.kinds, kernels, strict=True):
+        for kind, (K, *diagonals) in zip(request.kinds, kernels, strict=True):
             weights.append(np.where(self._near(kind, K), 0.0, W))
-            roots.append([np.sqrt(np.maximum(own[k], 0.0)) for k in (0, -1)])
+            roots.append([np.sqrt(np.maximum(diagonals[k], 0.0)) for k in (0, -1)])
             terms = -0.5 * weights[-1] * K
             by_logs = [terms.sum(axis=1), terms.sum(axis=0)]
             if self.Z is None:
                 by_logs[0] = by_logs[0] + by_logs[1]
             by_kernels.append([
-                np.divide(by_log, K_own, out=np.zeros_like(by_log), where=K_own > 0)
-                for by_log, K_own in zip(by_logs, (own[0], own[-1]), strict=True)
+                np.divide(by_log, diagonal, out=np.zeros_like(by_log), where=diagonal > 0)
+                for by_log, diagonal in zip(by_logs, (diagonals[0], diagonals[-1]), strict=True)
             ])  # fmt: skip
         sums = self.engine.vjp(request, call.X, self.Z, weights, roots, tick)
         for k, batch in enumerate([call.X] if self.Z is None or self.fixed_Z else [call.X, self.Z]):
@@ -256,8 +256,8 @@ class _WeightedSum:
             for part in blocks(0, len(of_length), _NEAR_AT_ONCE):
                 i, k = lefts[of_length[part]], rights[of_length[part]]
                 left, right = np.stack(list(call.X[i])), np.stack(list(Z[k]))
-                own = roots[0][i], roots[1][k]
-                sums.add(near_pairs(request, left, right, W[i, k], own), i, k)
+                near_roots = roots[0][i], roots[1][k]
+                sums.add(near_pairs(request, left, right, W[i, k], near_roots), i, k)
 
     def gradients(self, K: Any, sums: Derivatives, given: tuple[Any, Any]) -> Gradients:
         """Return the results; `given` are X and Z as they were given."""

@@ -168,7 +168,7 @@ def gram_shares(
         diagonals = [each.values for each in call.diagonals()]
     scaled = call.gram()
     if normalized:
-        own, other = diagonals
-        return [call.normalize(scaled, kind, own[kind], other[kind]) for kind in call.kinds]
+        of_X, of_Z = diagonals
+        return [call.normalize(scaled, kind, of_X[kind], of_Z[kind]) for kind in call.kinds]
     left, right = scaled.left[:, None, None], scaled.right[None, :, None]
     return [call.unscale(scaled, kind, left, right) for kind in call.kinds]

@@ -47,7 +47,7 @@ class PreparedSignals:
             return False
         batch: Any = self.batch
         pairs = [(X, batch)] if hasattr(X, "ndim") else zip(X, batch, strict=True)
-        return all(bool(np.array_equal(one, other)) for one, other in pairs)
+        return all(bool(np.array_equal(given, kept)) for given, kept in pairs)
 
     def check_call(self, request: Request, dtype: str) -> None:
         """Raise a ValueError if a call asks for other kernels than were prepared."""

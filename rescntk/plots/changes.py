@@ -119,9 +119,9 @@ def counterfactual(model: Any, X: Any, target: Any = None, **options: Any) -> An
             points = np.arange(x.shape[1])
             ax.plot(points, x[channel], color=_GREY, linewidth=1.4, label="signal")
             if changed.found[k]:
-                other = np.atleast_2d(changed.signals[k])[channel]
-                ax.fill_between(points, x[channel], other, color=VERMILION, alpha=0.2, linewidth=0)
-                ax.plot(points, other, color=VERMILION, linewidth=1.4, label="changed signal")
+                values = np.atleast_2d(changed.signals[k])[channel]
+                ax.fill_between(points, x[channel], values, color=VERMILION, alpha=0.2, linewidth=0)
+                ax.plot(points, values, color=VERMILION, linewidth=1.4, label="changed signal")
             tidy(ax)
         old, new = np.ravel(before[k])[0], changed.targets[k]
         names = [shown_name(v) if is_classifier else f"{v:.3g}" for v in (old, new)]

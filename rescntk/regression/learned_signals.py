@@ -203,13 +203,13 @@ class _Loss:
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])[:-1]
         most = np.finfo(np.float64).max
         parts = np.split(np.clip(vector * self.size, -most, most), ends)
-        found = [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
-        return SignalList(found) if isinstance(self.best, SignalList) else np.array(found)
+        signals = [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        return SignalList(signals) if isinstance(self.best, SignalList) else np.array(signals)
 
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         S = self.signals(vector)
         matrix = self.kernel(S, **self.options)
-        own, solved = np.asarray(matrix, np.float64), list[Any]()
+        B, solved = np.asarray(matrix, np.float64), list[Any]()
         if not self.ridge:
             self.ridge = rounding_ridge(matrix)
             if not self.ridge:
@@ -221,7 +221,7 @@ class _Loss:
         def slopes(K: Any) -> np.ndarray:  # of the loss by K(S, X)
             shape = len(S), len(self.X)
             K = np.ascontiguousarray(check_shape(K, "kernel(X, Z)", shape).T, np.float64)
-            solved[:] = solve_restricted(K, own, self.Y, self.weights, self.penalty, self.ridge)
+            solved[:] = solve_restricted(K, B, self.Y, self.weights, self.penalty, self.ridge)
             errors = self.weights * (K @ solved[0] - self.Y)
             return np.asarray(2.0 * solved[0] @ errors.T)
 
@@ -246,19 +246,19 @@ def rounding_ridge(matrix: Any) -> float:
 
 
 def solve_restricted(
-    K: np.ndarray, own: np.ndarray, Y: np.ndarray, weights: Any, penalty: float, ridge: float
+    K: np.ndarray, B: np.ndarray, Y: np.ndarray, weights: Any, penalty: float, ridge: float
 ) -> tuple[np.ndarray, float]:
     r"""Return W of least :math:`\|K W - Y\|_w^2 + \lambda \operatorname{tr} W^\top (B + δI) W`.
 
-    And the value there. `own` is B = K(S, S), (m, m); `weights` are w, (n, 1), `ridge` is δ. A
+    And the value there. `B` is K(S, S), (m, m); `weights` are w, (n, 1), `ridge` is δ. A
     QR factorization of rows of K and of the root of B takes the place of their squares, which have
     twice their condition number. Eigenvalues of B below 0 are rounding errors, and count as 0.
     """
-    values, vectors = np.linalg.eigh(own)
+    values, vectors = np.linalg.eigh(B)
     root = np.sqrt(penalty * (np.maximum(values, 0.0) + ridge))[:, None] * vectors.T
     scale = np.sqrt(weights)
     rows = np.vstack([scale * K, root])
-    targets = np.vstack([scale * Y, np.zeros((len(own), Y.shape[1]))])
+    targets = np.vstack([scale * Y, np.zeros((len(B), Y.shape[1]))])
     Q, R = scipy.linalg.qr(rows, mode="economic")
     W = scipy.linalg.solve_triangular(R, Q.T @ targets)
     return W, float(((rows @ W - targets) ** 2).sum())

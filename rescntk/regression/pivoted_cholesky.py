@@ -149,8 +149,8 @@ def pivoted_factor(
             others = np.setdiff1d(np.arange(part.start, part.stop), places)
             if len(others):
                 columns[others] = kernel_matrix(kernel, X[others], X[accepted], **options)
-            rest = columns[part] - factor[part, :rank_so_far] @ before
-            columns[part] = scipy.linalg.solve_triangular(lower, rest.T, lower=True).T
+            residual = columns[part] - factor[part, :rank_so_far] @ before
+            columns[part] = scipy.linalg.solve_triangular(lower, residual.T, lower=True).T
         landmarks[new] = accepted
         diagonal = np.maximum(diagonal - (factor[:, new] ** 2).sum(axis=1), 0.0)
         diagonal[accepted] = 0.0

@@ -220,13 +220,13 @@ def _counted_ends(network: Network, d: int, base: float, each: float) -> np.ndar
             walks = step(layer, walks)
         return base * walks[:, 0] + each * walks[:, 1]
     n = network.depth - 1
-    (first, first_branch), (other, other_branch) = step(1, walks).T, step(2, walks).T
-    others = _power(other, n)
-    branches = _convolve(first_branch, others)
+    (first, first_branch), (later, later_branch) = step(1, walks).T, step(2, walks).T
+    all_later = _power(later, n)
+    branches = _convolve(first_branch, all_later)
     if n and each:
         # A walk's number of branches is a sum over layers of 1 (branch) or 0 (skip).
-        branches += n * _convolve(other_branch, _convolve(first, _power(other, n - 1)))
-    return base * _convolve(first, others) + each * branches
+        branches += n * _convolve(later_branch, _convolve(first, _power(later, n - 1)))
+    return base * _convolve(first, all_later) + each * branches
 
 
 def _convolve(a: np.ndarray, b: np.ndarray) -> np.ndarray:

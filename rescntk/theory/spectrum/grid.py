@@ -140,10 +140,10 @@ class KernelOnGrid:
         self._fill(kernel, block, [values])
         return values
 
-    def _kernel(self, own: float, delta: np.ndarray, *epsilon: np.ndarray) -> np.ndarray:
-        """Return the kernel of δ and ε, whose tangent kernel on the diagonal is `own`."""
+    def _kernel(self, diagonal: float, delta: np.ndarray, *epsilon: np.ndarray) -> np.ndarray:
+        """Return the kernel of δ and ε, whose tangent kernel on the diagonal is `diagonal`."""
         features = 1.0 - delta
-        return (own - epsilon[0]) + self._parts.readout * features if epsilon else features
+        return (diagonal - epsilon[0]) + self._parts.readout * features if epsilon else features
 
     def _fill(self, function: Callable[..., Arrays], block: Block, out: list[np.ndarray]) -> None:
         """Write ``function`` of the layer's branch to `out`, for a block and piece by piece."""
