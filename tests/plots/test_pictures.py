@@ -36,7 +36,12 @@ KERNELS = {
     "ResNet": Kernel(literature.tirer_resnet(3, 0.1), "ntk", "trace"),
     "Gaussian": smoothness.gaussian_kernel,
 }
-SHAPES = {name: circle.kernel_shape(kernel, 256) for name, kernel in KERNELS.items()}
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    """Each kernel's values around the circle."""
+    return {name: circle.kernel_shape(kernel, 256) for name, kernel in KERNELS.items()}
 
 
 def lines(ax):
@@ -186,13 +191,15 @@ def test_nothing_to_draw():
         plots.limit_distances()
 
 
-FOUND = conditioning.compare(multisphere.sample(3, 2, 3, rng=0), (1, 2))
-
-
 @pytest.mark.parametrize(
     ("draw", "says"),
     [
-        (lambda: plots.condition_numbers(FOUND, 3), "^ax is 3, expected matplotlib Axes, or None"),
+        (
+            lambda: plots.condition_numbers(
+                conditioning.compare(multisphere.sample(3, 2, 3, rng=0), (1, 2)), 3
+            ),
+            "^ax is 3, expected matplotlib Axes, or None",
+        ),
         (lambda: plots.condition_numbers(3), "comparison is 3, expected a result of conditioning"),
         (lambda: plots.gram_matrix([[1.0]], [1], "ax"), "ax is 'ax', expected matplotlib Axes"),
         (lambda: plots.gram_matrix([[1.0]], 1), r"labels has shape \(\), expected \(n,\)"),
@@ -289,20 +296,20 @@ def test_receptive_fields(d, logarithmic):
     assert [text.get_text() for text in plain.get_legend().get_texts()] == list(networks)
 
 
-def test_functions_on_circle():
+def test_functions_on_circle(shapes):
     targets = smoothness.target(ANGLES)
-    ax = pictures.functions_on_circle(SHAPES, ANGLES + 2 * np.pi, targets)
-    for line, values in zip(on_circle(ax, 3), SHAPES.values(), strict=True):
+    ax = pictures.functions_on_circle(shapes, ANGLES + 2 * np.pi, targets)
+    for line, values in zip(on_circle(ax, 3), shapes.values(), strict=True):
         assert (line.get_ydata()[:-1] == values).all()
     dots = ax.get_lines()[3]
     np.testing.assert_allclose(dots.get_xdata(), ANGLES / np.pi, atol=1e-12)
     assert (dots.get_ydata() == targets).all()
 
 
-def test_pictures_of_the_notebook_smoothness():
+def test_pictures_of_the_notebook_smoothness(shapes):
     ax = plots.figure((4, 3)).subplots()
-    pictures.kernel_shapes(SHAPES, ax)
-    for line, values in zip(on_circle(ax, 3), SHAPES.values(), strict=True):
+    pictures.kernel_shapes(shapes, ax)
+    for line, values in zip(on_circle(ax, 3), shapes.values(), strict=True):
         assert (line.get_ydata()[:-1] == values / values.max()).all()
         assert line.get_xdata()[128] == 0 and line.get_ydata()[128] == 1
     targets, ax = smoothness.target(ANGLES), plots.figure((4, 3)).subplots()
@@ -317,9 +324,9 @@ def test_pictures_of_the_notebook_smoothness():
         assert line.get_label().startswith(said)
     assert ax.get_lines()[2].get_label().endswith("μ = 1")
     assert "·$10^{-" in ax.get_lines()[0].get_label()
-    ax = pictures.kernel_spectra(SHAPES, last=60)
+    ax = pictures.kernel_spectra(shapes, last=60)
     first, second, gaussian = lines(ax).values()
-    for line, values in zip((first, second, gaussian), SHAPES.values(), strict=True):
+    for line, values in zip((first, second, gaussian), shapes.values(), strict=True):
         assert (line.get_ydata() == circle.magnitudes(values)[line.get_xdata()]).all()
     assert first.get_xdata()[-1] == 60 and gaussian.get_xdata()[-1] == smoothness.CUTOFF
     assert ax.get_xscale() == ax.get_yscale() == "log"
