@@ -99,9 +99,9 @@ def _integrate(
     def unpack(state: np.ndarray) -> tuple[np.ndarray, ...]:
         return state[: q.size].reshape(q.shape), *state[q.size :].reshape(-1, *D.shape)
 
-    # Without filters, parallel pixels stay parallel. Roundings would make them differ.
+    # Without filters ReLU leaves parallel pixels parallel. Roundings would make them differ.
     tied = np.zeros(D.shape, dtype=bool)
-    if network.filter_size == network.outer_filter_size == 1:
+    if network.homogeneous and network.filter_size == network.outer_filter_size == 1:
         q1, q2 = q[left], q[right]
         slack = 64 * np.finfo(np.float64).eps * (q1 + q2)
         tied = D - 0.5 * (np.sqrt(q1) - np.sqrt(q2)) ** 2 <= slack
