@@ -40,6 +40,15 @@ DEFAULT_DEPTHS = tuple(2**k for k in range(3, 15))
 TOLERANCE = 0.05
 """Longest error bar that tells an exponent, relative to it."""
 
+DOUBTED, WRONG = 0.1, 0.5
+"""The errors of some pair's predicted limit, in last distances, above which no prediction agrees,
+and above which it is contradicted.
+
+The distance is over all pairs: it may fall as predicted where the limit of one pair is wrong.
+Raising the numbers overlooks more wrong limits, lowering them leaves more right predictions open.
+Chosen; no right prediction among 1080 (nine draws of tests/theory/test_depth_cases.py) has an error
+of its limits beyond its error bar."""
+
 HIGHER_ORDERS = (1.5, 2.0)
 """Multiples of a predicted exponent that contradict nothing. For some signals the constant of a
 law is 0, and the next order leads: the power 3/2 or 2 of the law's."""
@@ -201,9 +210,13 @@ def judge(
     exponent = fits.fit_exponent(L, distance, noise, used.correction, used.log_power, left)
     verdict = _verdict(exponent, used.exponent)
     reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}"
+    share = _wrong_limits(used, L, values - limit, noise, left)
     if math.isinf(left):
         least = max(used.onset, depths[-1])
         reason = f"the law sets in deeper than this ladder, at depth {least:.1e} or more"
+    elif share > DOUBTED and verdict != CONTRADICTS:
+        verdict = CONTRADICTS if share > WRONG else OPEN
+        reason += f"; the limit of some pair is wrong by {share * distance[-1]:.1e} at least"
     elif verdict == OPEN and abs(exponent.value - used.exponent) > exponent.bar:
         reason += ": of a higher order, the constant of the law may be 0 for these signals"
     return Report(table, used, exponent, verdict, reason, **settings)
@@ -220,6 +233,22 @@ def _verdict(fit: Estimate, predicted: float) -> str:
     if not any(close) and math.isfinite(fit.bar):
         return CONTRADICTS
     return AGREES if close[0] and fit.bar <= TOLERANCE * fit.value else OPEN
+
+
+def _wrong_limits(
+    used: Prediction, L: np.ndarray, apart: np.ndarray, noise: np.ndarray, left: float
+) -> float:
+    """Return the largest error of a pair's predicted limit, less its error bar, in last distances.
+
+    `apart` are kernels less their predicted limits, (n_depths, n_pairs): without the terms of the
+    law they are errors of the limits. `left` is as in `fits.fit_exponent`.
+    """
+    orders = (used.exponent + k * used.correction for k in range(3))
+    removed = [order for order in orders for _ in range(1 + used.log_power)]
+    pairs = (fits.extrapolate(L, of_pair, noise, removed) for of_pair in apart.T)
+    wrong = max(abs(limit) - fits.STANDARD_ERRORS * error for limit, error in pairs)
+    distance = max(float(_root_mean_square(apart[-1])), _EPS)
+    return wrong / distance - fits.STANDARD_ERRORS * left
 
 
 def _left_over(used: Prediction, L: np.ndarray, distance: np.ndarray) -> float:

@@ -95,7 +95,13 @@ def test_gamma_six_tenths_and_gamma_one_half():
 
 
 @pytest.mark.parametrize(
-    ("off", "verdict"), [(0.01, depth.CONTRADICTS), (1e-3, depth.OPEN), (-3e-5, depth.OPEN)]
+    ("off", "verdict"),
+    [
+        (0.01, depth.CONTRADICTS),
+        (1e-3, depth.CONTRADICTS),
+        (-3e-5, depth.CONTRADICTS),
+        (1e-5, depth.OPEN),
+    ],
 )
 def test_one_wrong_entry_is_found(off, verdict):
     """A single pair of ten, of distances of 5e-5 at the deepest network: no law agrees."""

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from rescntk.theory import depth
@@ -107,6 +107,9 @@ def test_what_does_not_converge_has_no_exponent(wild):
     st.integers(9, 17),
     st.booleans(),
 )
+@example(1.125, 0.0, 1e-6, 13, False)
+@example(1.8125, 0.0, 1e-6, 14, True)
+@example(1.838, -0.54, 1e-6, 10, True)
 def test_limits_are_never_judged_wrongly(p, b, left, last, alone):
     """limit + left + u L^-p (1 + b u L^-p), left over in one pair or in all."""
     rest = left * (np.arange(10) == 3) if alone else left
