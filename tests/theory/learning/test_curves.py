@@ -83,7 +83,7 @@ def test_a_large_pool_has_the_curve_of_its_eigenvalues():
         assert (abs(ratio - 1) <= 4 * np.array([2, 4, 20]) / N).all(), name
 
 
-@given(st.integers(3, 60), st.integers(1, 100), st.floats(0, 2))
+@given(st.integers(3, 60), st.integers(1, 100), st.floats(0, 2, allow_subnormal=False))
 def test_linear_kernel_of_gaussian_data(p, n, noise):
     """Hastie et al. 2022: E = 1 − γ + σ²/(1 − γ) for γ = n/p < 1, and σ² n/(n − p) beyond."""
     row = learning.curve([1 / p], [1.0], (n,), noise=noise, multiplicities=[p]).rows[0]
