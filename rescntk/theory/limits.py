@@ -232,7 +232,8 @@ def _one_layer(network: Network, gamma: float, kind: str, X: np.ndarray, head: s
     limit, unit = _normalized(K), 0.5 * network.c_v * network.c_w * network.activation_gain
     at_once, later = roots(network, kind, X, head, limit, K.diagonal() / unit)
     power, gain = 2.0 * gamma - 1.0, network.branch_gain
-    exponent, correction = _rate(network, gamma, half=at_once > 0)
+    first = _first_layer_differs(network, kind, X, head, K)
+    exponent, correction = _rate(gamma, half=at_once > 0, first=first)
     sizes = network.filter_size, network.outer_filter_size, network.input_filter_size, X.shape[1]
     if network.is_relu and max(sizes) == 1 and not at_once:
         # Pixels are ±1 times one vector: only opposite pixels change, and K has (1 + u)^(3/2).
@@ -248,13 +249,27 @@ def _one_layer(network: Network, gamma: float, kind: str, X: np.ndarray, head: s
     )
 
 
-def _rate(network: Network, gamma: float, half: bool, pairs: bool = True) -> tuple[float, float]:
-    """Return p and q of a distance whose parts fall like L^(1−2γ), or its root, and like 1/L."""
-    power = (gamma - 0.5) * (1.0 if half else 2.0)
-    # The first layer sees single pixels, all others windows: an error of O(1/L).
-    first = 1.0 if pairs and network.filter_size > 1 else math.inf
-    apart = abs(power - first)  # of the two errors; where they are one power, there is none
-    return min(power, first), min(power, apart or 1.0, 1.0)
+def _first_layer_differs(
+    network: Network, kind: str, X: np.ndarray, head: str, K: np.ndarray
+) -> bool:
+    """Return whether the first layer, which sees single pixels, moves the kernel K of all others.
+
+    It does not where windows are single pixels: of one time point, or of equal ones.
+    """
+    first = one_layer(network.replace(filter_size=1), X, kind, head)
+    ratios = first.diagonal() / K.diagonal()
+    moved = first - 0.5 * np.add.outer(ratios, ratios) * K  # normalized, to first order
+    return bool((np.abs(moved) > 64.0 * _EPS * np.abs(first).max()).any())
+
+
+def _rate(gamma: float, half: bool, first: bool) -> tuple[float, float]:
+    """Return p and q of a distance whose parts fall like L^(1−2γ), or its root, and like 1/L.
+
+    The `first` layer sees single pixels, all others windows: an error of O(1/L) where they differ.
+    """
+    power, of_first = (gamma - 0.5) * (1.0 if half else 2.0), 1.0 if first else math.inf
+    apart = abs(power - of_first)  # of the two errors; where they are one power, there is none
+    return min(power, of_first), min(power, apart or 1.0, 1.0)
 
 
 def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head: str) -> Prediction:
@@ -287,7 +302,7 @@ def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head:
         return Prediction(undefined=f"{note}, and {zeros.undefined}")
     limit[np.ix_(zero, zero)] = zeros.limit
     half = not zero.all() or zeros.exponent == 0.5 * power
-    p, q = _rate(network, gamma, half, pairs=zero.sum() > 1)
+    p, q = _rate(gamma, half, first=zero.sum() > 1 and network.filter_size > 1)
     source, onset = f"{source}; {note}, where one layer is the limit", max(onset, zeros.onset)
     least = float(ratio[zero].min())
 

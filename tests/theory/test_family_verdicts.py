@@ -197,6 +197,14 @@ def test_signals_that_nearly_agree_refute_nothing(kind, noise):
         assert "the law sets in deeper" in report.reason
 
 
+@pytest.mark.parametrize("size", [1, 5])
+def test_where_windows_are_pixels_the_first_layer_moves_nothing(size, rng):
+    """Signals of one time point, and of an input filter as long as they: no error of 1/L."""
+    family = Family(rk.Network(1, input_filter_size=size, trained=("inner", "outer")), 1.5)
+    report = depth.check(family, rng.standard_normal((3, 3, size)), depths=SHORT)
+    assert (report.prediction.exponent, report.verdict) == (2.0, depth.AGREES)
+
+
 def test_opposite_signals_with_a_frozen_readout():
     """κ0 has its square root at u = −1: γ − ½ instead of 2γ − 1."""
     Z = multisphere.sample(4, 3, 1, rng=0)
