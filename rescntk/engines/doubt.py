@@ -142,17 +142,17 @@ def cancelled(roots: Array, gap: bool) -> Array:
     return factor * xp.minimum(flat / FLAT, 1.0)
 
 
-def pixel_weights(scaling: Scaling) -> np.ndarray:
+def pixel_weights(scaling: Scaling, first: int = 2) -> np.ndarray:
     """Return the weights of the E of pixels, (d,), in multiples of 2^-10.
 
-    They are 1, and for the equivariant head the largest share, over all layers, that K at the
-    pixel has in the kernel at pixel 1. Sums stay exact (`MOST_E`).
+    They are 1, and for the equivariant head the largest share, over all layers from the `first` on,
+    that K at the pixel has in the kernel at pixel 1. Sums stay exact (`MOST_E`).
     """
     if not scaling.equivariant:
         return np.ones(scaling.d)
     share, reach, weights = scaling.network.branch_share, np.zeros(scaling.d), np.zeros(scaling.d)
     reach[0] = 1.0  # the share of F; `weights` are the largest shares of K
-    for layer in range(scaling.depth, 1, -1):
+    for layer in range(scaling.depth, first - 1, -1):
         branch = circular_mean(reach, *scaling.outer_filter(layer))
         weights = np.maximum(weights, branch)
         reach = (1 - share) * reach + share * circular_mean(branch, *scaling.inner_filter(layer))

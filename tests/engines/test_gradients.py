@@ -85,11 +85,33 @@ ALIKE = [name for name, (x, z, _) in PAIRS.items() if x.shape == z.shape == (2, 
 
 @pytest.mark.usefixtures("general_loops")
 @pytest.mark.parametrize(
-    "names", [ALIKE, *([name] for name in PAIRS if name not in ALIKE)], ids=str
+    ("window", "names"),
+    [(3, ALIKE), *((1, names) for names in (ALIKE, *([n] for n in PAIRS if n not in ALIKE)))],
+    ids=str,
 )
-def test_near_and_equal_windows(names, rng):
+def test_near_and_equal_windows(window, names, rng):
+    """Of the input filter too: layer 1 then has the windows of rounded vectors."""
     pairs = pairs_of_signals(rng)
-    assert_exact(rk.Network(2, alpha=0.7), *(pairs[name] for name in names))
+    network = rk.Network(2, alpha=0.7, input_filter_size=window)
+    assert_exact(network, *(pairs[name] for name in names))
+
+
+@pytest.mark.usefixtures("general_loops")
+@pytest.mark.parametrize("constants", [{"input_filter_size": 3}, {"bias": 0.2}], ids=str)
+def test_near_copies_of_one_pixel(constants, rng):
+    """Opposite numbers, of a constant normalized kernel; and copies that float32 cannot tell."""
+    x = rng.standard_normal((2, 2, 1))
+    X, Z = np.concatenate([x[:1], x[1:]]), np.concatenate([-3.0 * x[:1], x[1:] * (1 + 1e-9)])
+    Z[1, 0] += 1e-10
+    for kind, head, normalized in product(KINDS, HEADS, (False, True)):
+        kernel = rk.Kernel(rk.Network(1, **constants), kind, head, normalized)
+        exact = kernel.vjp(X, Z, np.eye(2), engine="reference")
+        for option in OPTIONS:
+            found = kernel.vjp(X, Z, np.eye(2), **option)
+            size = max(np.abs(exact.X).max(), 0.1 * np.abs(exact.K / X[:, 0]).max())
+            bar = tolerances.GRADIENT[option["dtype"]] * size
+            assert np.abs(found.X - exact.X).max() <= bar, (kernel, option)
+            assert np.abs(found.Z - exact.Z).max() <= bar, (kernel, option)
 
 
 DISTANCES = {"near": 1e-3, "nearer": 1e-6, "nearest": 1e-8, "near multiples": 1e-6}

@@ -361,9 +361,9 @@ def first_layer(
                 write_window(memory, pixels, merged, at, stop, masses=masses, layer=layer)
                 w = correlate(load(memory, merged + at), inverse)
                 v = correlate(load(memory, merged + masses.opposite + at), inverse)
-            if has_biases(layer) and tape is not None and masses is None:
-                doubtful |= doubt_near(memory, places.doubt + out, w, v, tape)
             half_g, rho = root1 * root2, layer.one - w
+            if tape is not None and masses is None:
+                doubtful |= doubt_near(group, out, w, v, half_g, tape.near_first, tape)
             K_value, k0 = write_branch(
                 group, out, K + out, features, h, half_g, w=w, v=v, constants=constants,
                 layer=layer, masses=masses,
@@ -420,8 +420,8 @@ def hidden_layer(
                 w = correlate(load(memory, distances.first + at), inverse)
                 v = correlate(load(memory, distances.first + masses.opposite + at), inverse)
             half_g, rho = root1 * root2, 1.0 - w
-            if tape is not None and masses is None:
-                doubtful |= doubt_near(memory, places.doubt + out, w, v, tape)
+            if tape is not None and masses is None and not keeps_root_errors(memory):
+                doubtful |= doubt_near(group, out, w, v, half_g, tape.near, tape)
             features = load(memory, K + out)
             A_g = features
             K_value, k0 = write_branch(

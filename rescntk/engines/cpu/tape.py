@@ -16,10 +16,12 @@ from .vectors import (
     Vector,
     align_stack,
     any_negative,
+    floor,
     inverse_root,
     load_like,
     load_line,
     repeat_like,
+    sqrt,
     store,
     sum_numbers,
     where_less,
@@ -78,6 +80,8 @@ class Tape(NamedTuple):
     share: float  # of the linear network, λ.
     noise: float  # rounding units that the w of proportional windows may be.
     near: float  # pairs with windows of smaller min(w, v), that is not 0, are doubtful.
+    near_first: float  # the same of layer 1, whose windows have the w of rounded vectors.
+    soft: float  # in float32, E² of these is this over √min(w, v).
     most_doubt: float  # the E of these.
 
 
@@ -92,16 +96,23 @@ def keep_roots(
 
 
 @inlined_by_llvm
-def doubt_near(memory: Numbers, place: int, w: Vector, v: Vector, tape: Tape) -> bool:
-    """Add E where κ̄ is large and √q1 − √q2 has rounding errors; return whether there is any."""
-    doubtful = False
-    if not keeps_root_errors(memory):
-        near = where_less(w, v, w, v)
-        if any_negative(near - tape.near):
-            E = where_less(near, tape.near, tape.most_doubt, 0.0)
-            E = where_less(0.0, near, E, 0.0)
-            doubtful = any_negative(0.0 - E)
-            store(memory, place, load_like(memory, place, E) + E)
+def doubt_near(
+    group: RowGroup, out: int, w: Vector, v: Vector, half_g: Vector, least: float, tape: Tape
+) -> bool:  # fmt: skip
+    """Add E where κ̄ is large, min(w, v) below `least`; return whether there is any.
+
+    Windows of min(w, v) = 0 agree. In float32 they may differ in digits that are lost.
+    """
+    memory, place = group.memory, group.places.doubt + out
+    doubtful, near = False, where_less(w, v, w, v)
+    if any_negative(near - least):
+        E, known = repeat_like(tape.most_doubt, near), near
+        if keeps_root_errors(memory):
+            E, known = floor(sqrt(tape.soft / sqrt(near))), half_g
+            E = where_less(E, tape.most_doubt, E, tape.most_doubt)
+        E = where_less(near, least, where_less(0.0, known, E, 0.0), 0.0)
+        doubtful = any_negative(0.0 - E)
+        store(memory, place, load_like(memory, place, E) + E)
     return doubtful
 
 
