@@ -121,6 +121,8 @@ def step_on_ring(step: int, length: int) -> int:
 def shifted(pixels: Array, shift: int, seam: Seam | None = None) -> Array:
     """Return the pixel `shift` places on (back, where negative) at each pixel of axis 0."""
     turns, within = divmod(shift, len(pixels))
+    if seam is None and within == 0:
+        return pixels
     before: Array = pixels
     after: Array = pixels
     if seam is not None:

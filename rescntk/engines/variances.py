@@ -40,31 +40,33 @@ def variances(
     `bias`, (cases,), is the square of each signal's bias. A, and F without F⁰, are right only
     if `with_tangent` is true. Their cost is the cost of Σ and F together.
     """
-    xp, net = array_module(variance), scaling.network
-    parts = net.parts
-    features, tangent = variance, parts.initial * variance
-    branches = tangent_branches = xp.zeros_like(variance)
+    xp, parts = array_module(variance), scaling.network.parts
+    both = parts.outer_plus_readout
+    kinds = 1 + with_tangent  # F, and A beside it: one call sums both over windows
 
-    def add_bias(pixels: Array, layer: int, name: str, times: float = 1.0) -> Array:
-        return pixels if bias is None else pixels + times * scaling.biases[layer][name] * bias
+    def beside(features: Array, factor: float) -> Array:
+        return xp.stack([features, factor * features][:kinds], axis=-2)
 
-    yield Variances(features, features, tangent, branches, tangent_branches)
+    state = beside(variance, parts.initial)
+    branches = xp.zeros_like(state)
+    yield Variances(variance, state[:, 0], state[:, -1], branches[:, 0], branches[:, -1])
     for layer in range(1, scaling.depth + 1):
-        inner, outer = scaling.inner_filter(layer), scaling.outer_filter(layer)
-        window = add_bias(circular_sum(features, *inner), layer, "bias_window")
+        sums = circular_sum(state, *scaling.inner_filter(layer))
+        if bias is not None:
+            sums = sums + scaling.biases[layer]["bias_window"] * beside(bias, parts.readout)
+        window = sums[:, 0]
         K, K_dot = scaling.activation.diagonal(
             xp, window, scaling.unit(layer), scaling.factor(layer)
         )
-        skip_scale = scaling.step(layer) * net.skip
-        branch = add_bias(circular_sum(K, *outer), layer, "bias_branch")
-        features = skip_scale * features + branch
+        branch = K[:, None]
+        if with_tangent:
+            tangent_g = parts.inner_minus_readout * window + sums[:, 1]
+            branch = xp.stack([K, both * K + K_dot * tangent_g], axis=1)
+        branch = circular_sum(branch, *scaling.outer_filter(layer))
+        if bias is not None:
+            branch = branch + scaling.biases[layer]["bias_branch"] * beside(bias, both)
+        skip_scale = scaling.step(layer) * scaling.network.skip
+        state = skip_scale * state + branch
         if with_tangent:
             branches = skip_scale * branches + branch
-            tangent_g = parts.inner_minus_readout * window + circular_sum(tangent, *inner)
-            tangent_g = add_bias(tangent_g, layer, "bias_window", parts.readout)
-            both = parts.outer_plus_readout
-            branch = circular_sum(both * K + K_dot * tangent_g, *outer)
-            branch = add_bias(branch, layer, "bias_branch", both)
-            tangent = skip_scale * tangent + branch
-            tangent_branches = skip_scale * tangent_branches + branch
-        yield Variances(window, features, tangent, branches, tangent_branches)
+        yield Variances(window, state[:, 0], state[:, -1], branches[:, 0], branches[:, -1])
