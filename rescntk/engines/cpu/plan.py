@@ -25,7 +25,7 @@ from ..geometry import longest_reach, receptive_reach
 from ..kept import once
 from ..protocol import Request, blocks, cut
 from ..scaling import Scaling, scaling_of
-from . import is_swept, sums_in_registers
+from . import gains_by_sweeping, is_swept, sums_in_registers
 from .arguments import Places, RowGroup
 from .layers import CHANNELS, LEFT_CASES
 from .sums import filter_sum
@@ -135,6 +135,8 @@ class Plan:
         self.dtype, gradients = np.dtype(request.dtype), parts > 0
         self.gradients = gradients
         self.swept = is_swept(request, n_channels) and not gradients
+        # Without names that change nothing loops take .95 of the time; each choice is compiled.
+        self.few_names = self.swept or not (gradients or gains_by_sweeping())
         self._group_bytes = _GRADIENT_GROUP_BYTES if gradients else _GROUP_BYTES
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
         self.levels = 1 + len(LARGE_DOUBTS) if self.swept and self.all_offsets else 1

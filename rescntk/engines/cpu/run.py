@@ -48,8 +48,8 @@ class NumbaRun:
         self.constants = Constants(
             with_object(
                 self.scaling,
-                ("layers", plan.ring, plan.longest, plan.swept, *self.kinds),
-                lambda: self._layers(plan.swept),
+                ("layers", plan.ring, plan.longest, plan.swept, plan.few_names, *self.kinds),
+                lambda: self._layers(plan.few_names),
             ),
             *coefficients_in(request.dtype),
             plan.inner,
@@ -79,14 +79,14 @@ class NumbaRun:
         windows = filter_sum(1)  # windows are channels
         return self.constants._replace(layers=self._layers(), window=windows, swept=False)
 
-    def _layers(self, swept: bool = False) -> np.ndarray:
-        """Return the constants of the layers, without names that compiled loops then leave out."""
+    def _layers(self, few: bool = False) -> np.ndarray:
+        """Return the constants of the layers; with `few`, without names that change nothing."""
         net, shared, depths = self.request.network, self.scaling.constants, self.request.depths
         whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
         left_out = []
-        if swept and not (net.parts.inner_minus_readout and "ntk" in self.kinds):
+        if few and not (net.parts.inner_minus_readout and "ntk" in self.kinds):
             left_out.append("twice_inner_minus_readout")
-        if swept and (shared["sum_scale"][1:] == 1.0).all():
+        if few and self.plan.swept and (shared["sum_scale"][1:] == 1.0).all():
             left_out.append("sum_scale")
         names = [name for name in shared.dtype.names or () if name not in left_out]
         same = [(name, shared.dtype[name]) for name in names]
