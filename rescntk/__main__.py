@@ -191,6 +191,12 @@ def gram(options: Namespace) -> None:
     tables = {"X": _read(options, options.signals, options.array)}
     if options.others is not None:
         tables["Z"] = _read(options, options.others, options.others_array)
+        given, known = tables["Z"].channels, tables["X"].channels
+        if given and known and given != known:
+            raise ValueError(
+                f"{options.others.name} has the channels {', '.join(given)}, expected the channels "
+                f"of {options.signals.name}: {', '.join(known)}, in this order"
+            )
     labels = {name: read.y.tolist() for name, read in tables.items() if read.y is not None}
     default = "float32" if suffix == ".zarr" else "float64"
     call: dict[str, Any] = {

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -249,6 +250,10 @@ def test_workers(stored):
         ("-o K.npy --dtype half", "dtype is 'half', expected one of 'float64'"),
         ("-o K.npy --others-array Z", "--others-array is given without OTHERS, expected OTHERS"),
         ("Z.npz -o K.npy", r"the arrays ['Z', 'other']: name one of them (as --array NAME)"),
+        (
+            "c.csv -o K.npy",
+            "c.csv has the channels a, c, expected the channels of ab.csv: a, b, in",
+        ),
         ("one.npy -o K.npy", "Z has shape (3, 1, 8), expected 2 channels"),
         ("-o no/K.zarr", "expected a folder that is there"),
         ("-o K.zarr --engine cuda", "engine='cuda' cannot compute"),
@@ -264,9 +269,11 @@ def test_messages(arguments, message, capsys):
         pytest.importorskip("zarr")
         pytest.importorskip("distributed")
     np.save("one.npy", Z[:, :1])
-    assert run("X.npy", arguments) == 2
+    for name, channel in (("ab.csv", "b"), ("c.csv", "c")):
+        Path(name).write_text(f"a_0,a_1,{channel}_0,{channel}_1\n1,2,3,5\n")
+    assert run("ab.csv" if "csv" in arguments else "X.npy", arguments) == 2
     assert message in said(capsys)
-    assert sorted(os.listdir()) == ["X.npy", "Z.npz", "one.npy"]
+    assert sorted(os.listdir()) == ["X.npy", "Z.npz", "ab.csv", "c.csv", "one.npy"]
 
 
 def test_without_the_extra_stored(monkeypatch, capsys):

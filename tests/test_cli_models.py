@@ -2,6 +2,7 @@
 
 import csv
 import os
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -75,11 +76,14 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
     assert float(first.split(",")[0]) == pytest.approx(-float(first.split(",")[1]))
     digits = np.arange(20) % 2
     texts = digits.astype(str)
-    for fitted, known in ((digits, texts), *((texts, digits.astype(t)) for t in (int, float, "S"))):
+    kinds = digits, texts, digits.astype(float), digits.astype(float).astype(str)
+    for fitted, known in (*product(kinds, kinds), (texts, digits.astype("S"))):
         joblib.dump(ResidualKernelClassifier(effort="fast").fit(X, fitted), "D.joblib")
         np.save("digits.npy", known)
         assert run("predict D.joblib X.npy --labels digits.npy") == 0
         assert "score 1.000 on 20 signals" in capsys.readouterr().err
+        assert run("report D.joblib X.npy digits.npy -o D.html --overwrite") == 0
+        assert "1.000 (0.839 to 1.000)" in Path("D.html").read_text()
 
     whole = Path("M.joblib").read_bytes()
     Path("cut.joblib").write_bytes(whole[:1000])

@@ -167,6 +167,7 @@ def test_wide_tables_of_several_channels(tmp_path):
     ("table", "signals"),
     [
         ("x_0,y_0,x_1,y_1,id\n1,5,2,6,a", [[1, 2], [5, 6]]),
+        ("c10_0,c1_0,c10_1,c1_1,id\n5,1,6,2,a", [[1, 2], [5, 6]]),
         ("id,0 s (y),1 s (y),0 s (x),1 s (x)\na,5,6,1,2", [[1, 2], [5, 6]]),
         (",id,4000,3998\n0,a,1,2", [[1, 2]]),  # with the index of pandas
         ("id;5,5;6;\na;1;2;", [[1, 2]]),

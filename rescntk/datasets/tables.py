@@ -299,9 +299,10 @@ def _places(
     if not are_times.all():
         parts = texts.str.extract(_TIME_COLUMN)
         counts, unknown = parts[1].to_numpy(float), texts[parts[1].isna()].tolist()
-        groups = sorted(parts.groupby([0, 2]).indices.items())
-        channels = [places for _, places in groups]
-        of_channels = ["".join(key).strip("_- ") for key, _ in groups]
+        indices = parts.groupby([0, 2]).indices
+        named = sorted(("".join(key).strip("_- "), key) for key in indices)
+        channels = [indices[key] for _, key in named]
+        of_channels = [name for name, _ in named]
     n_times = max(map(len, channels), default=0)
     unknown += [times[places[0]] for places in channels if len(places) < n_times]
     if times and not unknown and ("case" in roles or "channel" not in roles):

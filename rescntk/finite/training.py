@@ -24,6 +24,7 @@ from ..validation import (
     check_free_memory,
     check_positive,
     check_shape,
+    is_sequence,
 )
 from .forward import Batch, check_layers, check_range, fitting_batch, outputs_of_lengths
 from .tangent import ntk_of_batches
@@ -128,7 +129,8 @@ def train(
     targets = check_shape(y, "y", f"{shape}, as params has outputs", lambda s: s == shape)
     size = _check_batch_size(batch_size, batch)
     check_layers(network, params, batch, network.depth, size)
-    chosen = tuple(check_choice(name, "record", RECORDS) for name in record)
+    names = record if is_sequence(record) else (record,)
+    chosen = tuple(check_choice(name, "record", RECORDS) for name in names)
     every = -(-steps // 50) if every is None else check_depth(every, "every")
     numbers = sum(batch.n_cases for batch in sets.values()) * (params.n_outputs or 1)
     records = (-(-steps // every) + 1) * numbers if "outputs" in chosen else 0

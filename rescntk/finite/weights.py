@@ -319,4 +319,7 @@ def as_key(key: Any) -> jax.Array:
                 f"key is an array {key.shape} of {key.dtype}, expected one key of jax.random"
             )
         return key
-    return jax.random.key(check_integer(key, "key"))
+    seed = check_integer(key, "key")
+    if abs(seed) >= 2**63:
+        raise ValueError(f"key is {key!r}, expected an integer of 64 bits")
+    return jax.random.key(seed)

@@ -185,6 +185,14 @@ class KernelCall:
                 f"only {' and '.join(net.trained)}, expected a gain of at least {least:.2g}: "
                 f"{self.dtype.name} does not resolve this tangent kernel for smaller gains"
             )
+        falls = net.bias and net.growth < 1.0 and tuple(net.trained) == ("input",)
+        if "ntk" in self.kinds and falls and deepest * math.log(net.growth) < math.log(least):
+            most = int(math.log(least) / math.log(net.growth))
+            raise ValueError(
+                f"network has biases, trains the input alone, and has {deepest} layers, expected "
+                f"at most {most}: each multiplies its tangent kernel by at most {net.growth:.3g}, "
+                f"and {self.dtype.name} does not resolve smaller ones"
+            )
 
     def check_memory(self) -> None:
         """Raise a MemoryError if the Gram matrix exceeds the free memory of this machine."""

@@ -77,7 +77,7 @@ def describe_signals(X: Batch) -> dict[str, Any]:
     if isinstance(X, SignalList):
         flat = describe_signals(np.concatenate([signal.ravel() for signal in X]))
         return flat | {"shape": [len(X), X.n_channels, X.lengths.tolist()]}
-    data = np.ascontiguousarray(X, dtype="<f8").data
+    data = (np.ascontiguousarray(X, dtype="<f8") + 0.0).data  # 0.0 for -0.0
     return {"shape": list(X.shape), "sha256": hashlib.sha256(data).hexdigest()}
 
 

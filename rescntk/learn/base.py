@@ -81,7 +81,14 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             check_integer(self.verbose, "verbose", at_least=0)
         check_unmasked(y, "y", "or labels, one a case,")
         y = validate_data(self, y=y, **of_targets)
-        signals = read_signals(self, X, reset=True, n_channels=self.n_channels, images=True)
+        signals = read_signals(
+            self,
+            X,
+            reset=True,
+            n_channels=self.n_channels,
+            images=True,
+            sample_weight=sample_weight,
+        )
         if len(y) != len(signals):
             raise ValueError(f"y has {len(y)} values, expected {len(signals)}: one for each signal")
         kept, weights = positive_weights(sample_weight, len(y))

@@ -21,7 +21,7 @@ from ..validation import check_constant, check_positive
 from .base import ResidualKernelEstimator, squared_sum
 from .calibration import calibrate, margins, one_against_rest, trust
 from .counterfactual import Counterfactuals, Goal, changed_signals, each_case, log_odds
-from .inputs import atomic, find_cases
+from .inputs import atomic, find_cases, positive_weights
 from .parameters import ClassifierParameters
 from .views import take
 
@@ -298,7 +298,12 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             if unknown and any(label not in given for label in classes):
                 raise ValueError(f"class_weight has keys {unknown}, expected some of {classes}")
             name = "class_weight of {!r}".format
-            return {label: check_constant(value, name(label)) for label, value in given.items()}
+            checked = {key: check_constant(value, name(key)) for key, value in given.items()}
+            weights = np.array([checked.get(label, 1.0) for label in classes])
+            if weights.any():
+                positive_weights(weights, len(classes), "class_weight")
+                weights = np.ldexp(weights, -np.frexp(weights.max())[1])  # sums are finite
+            return dict(zip(classes, weights.tolist(), strict=True))
         if given is None or (isinstance(given, str) and given == "balanced"):
             return {}
         raise ValueError(f"class_weight is {given!r}, expected None, 'balanced' or a dict")

@@ -23,6 +23,7 @@ from .classifier import ResidualKernelClassifier
 from .inputs import check_channel_names
 from .regressor import ResidualKernelRegressor
 from .report import report as write_report
+from .report_classes import in_form_of
 
 _STANDARDIZE = {"true": True, "false": False}
 """Values of --standardize that are not texts."""
@@ -74,8 +75,9 @@ def predict(options: Namespace) -> None:
     ends = [f"_{k}" for k in range(1, n + 1)] if n > 1 else [""]
     message = None
     if y is not None:
-        if {y.dtype.kind, predicted.dtype.kind} & set("UO"):  # the text "1" is the label 1
-            y, predicted = _texts(y), _texts(predicted)
+        y = y if regression else in_form_of(model.classes_, y)
+        if {y.dtype.kind, predicted.dtype.kind} & set("UO"):  # some are no class of the model
+            y, predicted = y.astype(str), predicted.astype(str)
         message = f"score {score(y, predicted):.3f} on {len(X)} signals"
     header = [name + end for name in names for end in ends]
     text = io.StringIO()
@@ -104,8 +106,6 @@ def report(options: Namespace) -> None:
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in LABELS")
     groups = None if options.groups is None else _one_each(options.groups, None, "groups", len(X))
-    if isinstance(model, ResidualKernelClassifier) and model.classes_.dtype.kind == "U":
-        y = _texts(y)
     title = f"{options.model.name} on {options.signals.name}"
     with _whole(options.model):
         page = write_report(
@@ -198,9 +198,3 @@ def _one_each(path: Path, array: str | None, what: str, n: int) -> np.ndarray:
             f"{what.removesuffix('s')} for each signal"
         )
     return values
-
-
-def _texts(labels: np.ndarray) -> np.ndarray:
-    """Return labels as texts, whole numbers without a decimal point."""
-    values: list[Any] = labels.tolist()
-    return np.array([int(v) if isinstance(v, float) and v.is_integer() else v for v in values], str)

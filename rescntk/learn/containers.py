@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..validation import check_depth, check_signals, check_unmasked, is_sequence
-from .missing import IMPUTE, complete
+from .missing import IMPUTE, Levels, complete
 from .views import Signals
 
 RESIZE = "scipy.signal.resample, aeon's unequal_length.Resizer or sktime's TSInterpolator"
@@ -35,7 +35,7 @@ def as_signals(
     lists: bool,
     images: bool = False,
     missing: str | None = None,
-    levels: np.ndarray | None = None,
+    levels: Levels = None,
 ) -> Signals | None:
     """Return `X` as checked signals; None if it has fewer than three axes.
 
@@ -95,7 +95,7 @@ def split_channels(
     n_channels: int,
     name: str,
     missing: str | None = None,
-    levels: np.ndarray | None = None,
+    levels: Levels = None,
 ) -> np.ndarray:
     """Return flat signals, one channel after the other, as (n_cases, n_channels, n_timepoints)."""
     channels = check_depth(n_channels, "n_channels")
@@ -133,7 +133,15 @@ def _of_tables(X: Any, name: str) -> Any:
     each case, with whole signals in its cells. Or a list has a table for each case.
     """
     if isinstance(X, (list, tuple)) and any(_is_table(x) for x in X):
-        return [_values(x) if _is_table(x) else x for x in X]
+        first = names_of_channels(X)
+        for k, x in enumerate(X):
+            names = names_of_channels([x])
+            if names and first and names != first:
+                raise ValueError(
+                    f"{name}[{k}] has the channels {', '.join(names)}, expected the channels of "
+                    f"{name}[0]: {', '.join(first)}, in this order"
+                )
+        return [_values(x.sort_index()) if _is_table(x) else x for x in X]
     if not _is_table(X):
         return X
     levels = getattr(X.index, "nlevels", 1)

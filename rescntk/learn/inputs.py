@@ -6,7 +6,7 @@ import copy
 import hashlib
 import warnings
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -97,7 +97,13 @@ class SignalEstimator(BaseEstimator):
 
 
 def read_signals(
-    estimator: Any, X: Any, *, reset: bool, n_channels: int = 1, images: bool = False
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    n_channels: int = 1,
+    images: bool = False,
+    sample_weight: Any = None,
 ) -> Any:
     """Return `X` as signals, or raise a ValueError with a remedy.
 
@@ -105,10 +111,13 @@ def read_signals(
     other; or is a list of signals of different lengths; or, with `images`, has four axes; or is a
     table of pandas. Missing values are treated as ``estimator.missing`` says. With `reset`, in an
     `atomic` fit, the estimator remembers ``n_channels_`` and ``n_timepoints_``: None for different
-    lengths, (height, width) for images. Elsewhere signals must have this shape.
+    lengths, (height, width) for images. Elsewhere signals must have this shape. With `reset`, dead
+    channels get weighted means of the others.
     """
     missing = check_choice(estimator.missing, "missing", MISSING)
-    levels = None if reset else getattr(estimator, "channel_levels_", None)
+    levels: Any = partial(_levels, sample_weight=sample_weight)
+    if not reset:
+        levels = getattr(estimator, "channel_levels_", None)
     signals: Any = as_signals(X, "X", lists=True, images=images, missing=missing, levels=levels)
     if signals is None:
         options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": False}
@@ -135,7 +144,7 @@ def read_signals(
         sizes = [x.shape[-1] for x in signals]
         estimator._shortest, estimator._longest = min(sizes), max(sizes)
         if missing == INTERPOLATE:
-            estimator.channel_levels_ = channel_levels(signals, "X")
+            estimator.channel_levels_ = levels(signals, "X")
         estimator.channel_names_ = _channel_names(estimator, X, channels)
         if looks_transposed(signals):
             warn(
@@ -153,6 +162,11 @@ def read_signals(
     if not reset:
         check_channel_names(names_of_channels(X), estimator.channel_names_, "X")
     return signals
+
+
+def _levels(X: Signals, name: str, sample_weight: Any) -> np.ndarray:
+    kept, weights = positive_weights(sample_weight, len(X))
+    return channel_levels(take(X, kept), name, weights)
 
 
 def check_channel_names(given: list[str] | None, fitted: list[str] | None, what: str) -> None:
@@ -236,7 +250,8 @@ def find_cases(
 
     With `classes` the targets are labels, and each block of the file has a tenth of each class.
     """
-    contents = (repr((x.shape, x.dtype.str)).encode() + x.tobytes() for x in X)
+    values = (np.asarray(x, dtype=np.float64) + 0.0 for x in X)  # 0.0 for -0.0
+    contents = (repr(x.shape).encode() + x.tobytes() for x in values)
     digests = np.array([hashlib.blake2b(data, digest_size=16).digest() for data in contents])
     # Among equal signals the targets decide, so that no unit of the targets changes the order.
     rows = np.column_stack([np.unique(digests, return_inverse=True)[1], targets])
@@ -283,22 +298,24 @@ def _blocks_of_file(
     return blocks
 
 
-def positive_weights(sample_weight: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+def positive_weights(
+    sample_weight: Any, n: int, name: str = "sample_weight"
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the places of n signals that have positive weight, and weights: 1 by default."""
     if sample_weight is None:
         return np.arange(n), np.ones(n)
-    weights = check_shape(sample_weight, "sample_weight", f"({n},)", lambda s: s == (n,))
+    weights = check_shape(sample_weight, name, f"({n},)", lambda s: s == (n,))
     least, most = weights.min(), weights.max()
     if least < 0 or most == 0:
         raise ValueError(
-            f"sample_weight has values from {least:.3g} to {most:.3g}, expected numbers of at "
+            f"{name} has values from {least:.3g} to {most:.3g}, expected numbers of at "
             f"least 0, and not all zero"
         )
     kept = np.flatnonzero(weights)
     least = weights[kept].min()
     if most / _RANGE > least:
         raise ValueError(
-            f"sample_weight has values from {least:.3g} to {most:.3g} above 0, expected a ratio "
-            f"of at most {_RANGE:.0e} (a weight of 0 leaves a signal out)"
+            f"{name} has values from {least:.3g} to {most:.3g} above 0, expected a ratio of at "
+            f"most {_RANGE:.0e} (a weight of 0 leaves a signal out)"
         )
     return kept, weights[kept]

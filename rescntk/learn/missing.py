@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from .views import Signals, moderate_exponent
 
 S = TypeVar("S", bound=Signals)
+Levels = Callable[[Any, str], np.ndarray] | np.ndarray | None
 
 INTERPOLATE = "interpolate"
 """Value of `missing` that fills missing values in."""
@@ -23,15 +25,16 @@ OPTION = "missing='interpolate' (rescntk fit --missing interpolate) fills them i
 """The option that fills missing values in, for messages."""
 
 
-def complete(X: S, name: str, missing: str | None = None, levels: np.ndarray | None = None) -> S:
+def complete(X: S, name: str, missing: str | None = None, levels: Levels = None) -> S:
     """Return signals without NaN, or raise a ValueError that names the first place without a value.
 
     With `missing` "interpolate", values are interpolated between the nearest time points of the
     channel that have values, linearly in the number of the time point; before the first and after
     the last of these points values are constant. A channel of a signal without any value is dead:
-    it gets its level, of `levels` (n_channels,) or by default of the other signals. Images are
-    refused, and so is infinity. Without `missing` messages do not name the option. Signals that are
-    not of floats are returned as given.
+    it gets its level, of `levels` (n_channels,), of a function of signals and their name, or by
+    default of the other signals (`channel_levels`). Images are refused, and so is infinity.
+    Without `missing` messages do not name the option. Signals that are not of floats are returned
+    as given.
     """
     incomplete, gaps = [], 0
     for case, x in enumerate(X if any(x.dtype.kind == "f" for x in X) else ()):
@@ -57,8 +60,9 @@ def complete(X: S, name: str, missing: str | None = None, levels: np.ndarray | N
             f"finite numbers: {option}fill them in first ({IMPUTE})"
         )
     filled: Any = X.copy() if isinstance(X, np.ndarray) else list(X)
-    if levels is None and any(bad.all(axis=1).any() for _, bad in incomplete):
-        levels = channel_levels(X, name)
+    if not isinstance(levels, np.ndarray):
+        dead = any(bad.all(axis=1).any() for _, bad in incomplete)
+        levels = (levels or channel_levels)(X, name) if dead else None
     for case, bad in incomplete:
         filled[case] = _interpolated(X[case], bad, levels)
     return filled
@@ -71,8 +75,11 @@ def _place(case: int, bad: np.ndarray) -> str:
     return f"case {case}, channel {channel}, {where}"
 
 
-def channel_levels(X: Signals, name: str) -> np.ndarray:
-    """Return the mean of each channel's values, (n_channels,), or raise a ValueError for none."""
+def channel_levels(X: Signals, name: str, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return the mean of each channel's values, (n_channels,), or raise a ValueError for none.
+
+    The `weights` are of signals, (n_cases,).
+    """
     exponent = moderate_exponent([np.nan_to_num(x) for x in X])
     points = np.concatenate([np.ldexp(x, -exponent).reshape(len(x), -1) for x in X], axis=1)
     known = ~np.isnan(points)
@@ -82,7 +89,10 @@ def channel_levels(X: Signals, name: str) -> np.ndarray:
             f"{name} has no value in channel {empty[0]} of any case, expected at least one: leave "
             f"out the channel"
         )
-    return np.ldexp(np.mean(points, axis=1, where=known), exponent)
+    shares = np.repeat(np.ones(len(X)) if weights is None else weights, [x[0].size for x in X])
+    levels = np.sum(points * shares, axis=1, where=known) / np.sum(shares * known, axis=1)
+    # Rounded to 40 bits: sums over copies of signals round otherwise than weights do.
+    return np.ldexp(np.round(np.ldexp(levels, 40)), exponent - 40)
 
 
 def _interpolated(x: np.ndarray, bad: np.ndarray, levels: np.ndarray | None) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,9 @@ def classes(
     """Return the sections about classes, and the wrong answers, the most certain first."""
     labels, chance, novelty = answers
     known = model.classes_
+    y = in_form_of(known, y)
     if y.dtype.kind != labels.dtype.kind and {y.dtype.kind, labels.dtype.kind} & set("UO"):
-        y, labels, known = (each.astype(str) for each in (y, labels, known))  # "1" is the label 1
+        y, labels, known = (each.astype(str) for each in (y, labels, known))
     right, n = labels == y, len(y)
     classes = np.union1d(known, y)
     counts, found, given = (
@@ -104,6 +106,32 @@ def classes(
     sections += [_calibration(right, chance), _withheld(right, chance)]
     wrong = np.flatnonzero(~right)
     return sections, wrong[np.argsort(-chance[wrong], kind="stable")]
+
+
+def in_form_of(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return labels as the classes write them: 1, 1.0, "1" and "1.0" are one label.
+
+    Labels that are no class stay; beside classes of another kind all labels are then texts.
+    """
+    of_class = {_plain(label): label for label in classes.tolist()}
+    if len(of_class) < len(classes):
+        return labels
+    plain = [_plain(label) for label in labels.tolist()]
+    if all(text in of_class for text in plain):
+        return np.array([of_class[text] for text in plain], dtype=classes.dtype)
+    if labels.dtype.kind not in "UO" and classes.dtype.kind not in "UO":
+        return labels
+    pairs = zip(plain, labels.tolist(), strict=True)
+    return np.array([str(of_class.get(text, label)) for text, label in pairs])
+
+
+def _plain(label: Any) -> str:
+    """Return a label as a text, whole numbers without a decimal point."""
+    with suppress(TypeError, ValueError, OverflowError):
+        number = float(label)
+        if number.is_integer() and abs(number) < 2**53:
+            return str(int(number))
+    return str(label)
 
 
 def _by_class(

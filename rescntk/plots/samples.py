@@ -63,6 +63,8 @@ def learning_curve(
             ax.errorbar(
                 dots.column("n"), _drawn(dots), bars, fmt=marker, elinewidth=1, label=label, **shown
             )
+    if not np.isfinite(ax.dataLim.intervaly).all():
+        ax.set(xlim=(1, 10), ylim=(0.1, 1))  # nothing is drawn, and axes need some numbers
     ax.set(xscale="log", yscale="log", xlabel="signals in training", ylabel="mean squared error")
     finish(ax, 2, title)
     return ax

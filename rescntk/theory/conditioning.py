@@ -156,8 +156,8 @@ def asymptotic_complement(
     layers = check_constant(network.depth, "depth")
     if network.branch_gain == 0:
         raise ValueError(
-            f"alpha is {network.alpha!r}, expected a positive number: without a residual branch "
-            "depth changes nothing"
+            f"alpha is {network.alpha!r}, expected a positive number, with a square above 0: "
+            "without a residual branch depth changes nothing"
         )
     s = network.growth / network.branch_gain if network.skip else 1.0
     return 4.5 * math.pi**2 * (s / layers) * (s / layers) / check_positive(pixels, "pixels")
@@ -195,6 +195,8 @@ def asymptotic_condition_number(
     if len(lengths) not in (1, n):
         raise ValueError(f"pixels has {len(lengths)} lengths, expected 1 or n = {n}")
     delta = asymptotic_complement(depth, alpha, skip)
+    if n == 1:
+        return 1.0
     if delta == 0:  # deeper than 1e161 layers
         return math.inf
     if (lengths == lengths[0]).all():

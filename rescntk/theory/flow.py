@@ -22,6 +22,10 @@ ERROR = 1e-11
 _TOLERANCE = 1e-13
 """Relative tolerance of a step of the integration: `ERROR` has room for some 100 steps."""
 
+_LARGEST = 1e70
+"""Largest amplitude of erf's signals; tiny ones are raised to its inverse. Raising it takes more.
+Chosen: fourth powers, of products of variances, stay within float64."""
+
 _BLOCK = 2**15
 """Pixel pairs that are integrated at once: some 20 arrays, 5 MB."""
 
@@ -61,9 +65,18 @@ def complements(
 
 
 def of_unit_energy(network: Network, X: np.ndarray) -> np.ndarray:
-    """Return signals times factors that normalized kernels do not see: none for erf."""
+    """Return signals times factors that normalized kernels do not see: for erf, of tiny signals.
+
+    The network erf is linear on tiny signals.
+    """
     if not network.homogeneous:
-        return X
+        peak = np.abs(X).max(axis=(1, 2), keepdims=True)
+        if peak.max() > _LARGEST:
+            raise OverflowError(
+                f"X has values up to {peak.max():.3g}, expected at most {_LARGEST:g}: the network "
+                f"{network.activation} squares variances"
+            )
+        return X * np.where(peak * _LARGEST < 1.0, 1.0 / _LARGEST / _or_one(peak), 1.0)
     X = X / _or_one(np.abs(X).max(axis=(1, 2), keepdims=True))
     return X / _or_one(np.sqrt((X**2).mean(axis=(1, 2), keepdims=True)))
 
@@ -116,7 +129,7 @@ def _integrate(
         variances, D = (c_w * circular_mean(part, *inner) for part in (q, D))
         q1, q2 = variances[left], variances[right]
         S = 0.5 * (q1 + q2) - D
-        g, z = np.sqrt(q1 * q2), 0.5 * (np.sqrt(q1) - np.sqrt(q2)) ** 2
+        g, z = np.sqrt(q1) * np.sqrt(q2), 0.5 * (np.sqrt(q1) - np.sqrt(q2)) ** 2
         w = np.divide(D - z, g, out=np.ones_like(D), where=g > 0)
         w = np.where(tied & (g > 0), 0.0, np.clip(w, 0.0, 2.0))
         given = pixels(q1), pixels(q2), DualInput(w, 2.0 - w, 0.5 * g, z, S.copy())

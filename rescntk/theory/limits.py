@@ -190,7 +190,7 @@ def one_layer(
            [2., 2.]])
     """
     check_one_dilation(network, BASIC_FIELDS)
-    window = network.inner_filter(2)
+    X, window = check_signals(X, "X"), network.inner_filter(2)
     scale = None if network.input_scale is None else network.input_scale / window.size
     layer = network.replace(depth=1, skip=False, input_scale=scale, readout_scale=1.0)
     return Kernel(layer, kind, head)(
@@ -204,7 +204,7 @@ def _normalized(K: np.ndarray) -> np.ndarray:
 
 def _depth_of(value: float, power: float) -> float:
     """Return the depth, at least 1 and within float64, whose power is `value`."""
-    return math.exp(min(max(math.log(value), 0.0) / power, 600.0))
+    return math.exp(min(math.log(max(value, 1.0)) / power, 600.0))
 
 
 def _flow(network: Network, kind: str, X: np.ndarray, head: str) -> Prediction:

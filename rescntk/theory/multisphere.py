@@ -18,7 +18,14 @@ from ..arrays import SignalList
 from ..engines.boxes import circular_mean
 from ..network import RELU_FIELDS, Network, check_network
 from ..progress import progress_bar
-from ..validation import check_batch, check_flag, check_integer, check_shape, check_signals
+from ..validation import (
+    check_batch,
+    check_flag,
+    check_integer,
+    check_shape,
+    check_signals,
+    is_sequence,
+)
 from .argument_checks import (
     Map,
     check_dot_products,
@@ -228,7 +235,8 @@ def gram_complements(
     True
     """
     check_kind(kind)
-    given, networks = networks, () if isinstance(networks, Network) else tuple(networks)
+    check_head(head)
+    given, networks = networks, tuple(networks) if is_sequence(networks) else ()
     if not networks:
         raise ValueError(f"networks is {given!r}, expected a list of at least one network")
     for network in networks:

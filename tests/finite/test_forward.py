@@ -136,6 +136,7 @@ def test_seeds_and_keys():
 def test_init_refuses():
     for change, message in (
         ({"key": "a"}, "key is 'a', expected an integer"),
+        ({"key": 2**63}, "key is 9.*, expected an integer of 64 bits"),
         ({"network": 3}, "network is 3, expected a rescntk.Network"),
         ({"width": 0}, "width is 0, expected an integer of at least 1"),
         ({"n_channels": 1.5}, "n_channels is 1.5, expected an integer"),

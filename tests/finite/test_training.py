@@ -170,6 +170,7 @@ def test_refusals(task):
         r"y has shape \(3, 2\), expected \(3,\)": {"y": np.ones((3, 2))},
         "batch_size is 4, expected at most 3": {"batch_size": 4},
         "record is 'weights', expected one of": {"record": ("weights",)},
+        "record is 3, expected one of": {"record": 3},
         "steps is 0": {"steps": 0},
         "key is an array .*, expected one key": {"key": jax.random.split(jax.random.key(0))},
         "expected None: batches are drawn from": {"X": [*X[:2], X[2, :, :2]], "batch_size": 1},

@@ -45,6 +45,7 @@ MODELS = [ResidualKernelClassifier, ResidualKernelRegressor]
         ({"class_weight": {0: -1, 1: 1}}, "class_weight of 0 is -1, expected a finite number"),
         ({"class_weight": {0: float("nan"), 1: 1}}, "class_weight of 0 is nan, expected a finite"),
         ({"class_weight": {0: 0, 1: 0}}, "class_weight is .* expected weights above 0"),
+        ({"class_weight": {0: 1e308, 1: 1}}, "class_weight has values from 1 to 1e.308 above 0"),
         ({"effort": "quick"}, "effort is 'quick', expected one of 'fast'"),
         ({"effort": -1.0}, "effort is -1.0, expected one of 'fast'"),
         ({"effort": None}, "effort is None, expected one of 'fast'"),

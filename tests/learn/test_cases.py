@@ -24,6 +24,11 @@ def test_cases_by_hand(rng):
     other = y[rows].copy()
     other[1] = 1  # the same signal with another target is another case
     assert len(find_cases(X[rows], other, weights).signals) == 5
+    whole = np.round(X)
+    for same in (whole + 0.0, whole.astype(int), whole.astype("f4")):  # of -0.0 too
+        assert (
+            len(find_cases(np.concatenate([whole, same]), np.tile(y, (2, 1)), np.ones(8))[0]) == 4
+        )
     ragged = find_cases([*X, X[0][:, :3], X[0]], np.zeros((6, 1)), np.ones(6))
     assert len(ragged.signals) == 5 and sorted(ragged.weights) == [5 / 6] * 4 + [10 / 6]
 

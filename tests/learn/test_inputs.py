@@ -137,6 +137,17 @@ def assert_close(found, expected):
         np.testing.assert_allclose(one, other, rtol=0, atol=tolerances.ROUTES)
 
 
+def test_the_level_of_a_dead_channel_follows_weights(X):
+    """The same to the last bit: a signal of weight 3 or three times, of weight 0 or not at all."""
+    X, times = X * np.arange(1, 9)[:, None, None], np.array([1, 3, 1, 2, 0, 1, 0, 1])
+    X[3, 1] = np.nan
+    model, many = ResidualKernelClassifier(missing="interpolate", **ONE), np.repeat(range(8), times)
+    repeated = clone(model).fit(X[many], y[many])
+    model.fit(X, y, sample_weight=times)
+    assert (model.channel_levels_ == repeated.channel_levels_).all()
+    assert (model.decision_function(X) == repeated.decision_function(X)).all()
+
+
 @pytest.mark.parametrize("power", [-1040, 0, 1023])
 def test_interpolation_of_any_size(power):
     x = np.ldexp([[np.nan, 1.0, np.nan, -1.5, np.nan]], power)
@@ -175,13 +186,16 @@ def test_tables_of_pandas(model, X):
     rows = pd.concat(frames, keys=names)
     backwards = rows.iloc[::-1].loc[names]  # times fall, cases are in order
     assert backwards.index[0] == ("case 9", 11)
-    for table in (nested, rows, backwards, rows.astype("Float64"), frames, tuple(frames)):
+    fall = [frame[::-1] for frame in frames]
+    for table in (nested, rows, backwards, rows.astype("Float64"), frames, tuple(fall)):
         assert (use(model.fit(table, y), table) == expected).all()
     short = rows.drop(index=[("case 9", 11)])
     lists = [X[0, :, :11], *X[1:]]
     for one, other in zip(use(model.fit(short, y), short), use(model, lists), strict=True):
         assert (one == other).all()
     twice, deep = pd.concat([rows, rows[:1]]), pd.concat([rows], keys=["all"])
+    mixed = [frames[0], frames[1][["b", "a"]], *frames[2:]]
+    refuse(model, mixed, r"^X\[1\] has the channels b, a, expected the channels of X\[0\]: a, b,")
     refuse(model, twice, r"^X has the row \(case 9, 0\) twice, expected one for a case and time")
     refuse(model, deep, "^X has rows of 3 indices, expected two: case and time")
     texts = rows.astype(object)

@@ -187,6 +187,8 @@ def test_limit_distances():
 
 
 def test_nothing_to_draw():
+    for arguments in (([1.0], [1.0], (1, 2)), ([1.0], [1.0], (1,), 0.1)):  # errors of 0, infinite
+        plots.learning_curve(learning.curve(*arguments)).figure.savefig(io.BytesIO())
     with pytest.raises(ValueError, match="reports is empty"):
         plots.limit_distances()
 

@@ -102,7 +102,7 @@ def test_the_asymptotic_law(alpha, skip):
     start = [1.0, 0.3, 1.5, 0.01]
     for depth in (500, 3000):
         complement = multisphere.normalized_gpk(start, depth, 3, alpha, skip, complement=True)
-        law = 1 / conditioning.asymptotic_condition_number(1, depth, alpha, skip)
+        law = conditioning.asymptotic_complement(depth, alpha, skip)
         assert (complement < law).all()
         assert np.abs(complement / law - 1).max() <= tolerances.asymptote(
             depth, slowdown, np.mean(start)
@@ -131,6 +131,7 @@ def test_asymptotes_of_any_size():
     law = conditioning.asymptotic_condition_number
     assert law(10**30, 100) == pytest.approx(1e25 * law(10**5, 100), rel=4 * EPS)
     assert law(5, 100, pixels=10**30) == pytest.approx(1e30 * law(5, 100), rel=4 * EPS)
+    assert law(1, 100) == law(1, 100, pixels=[5]) == 1.0  # of any matrix of one number
     assert law(5, 10**200) == np.inf and conditioning.asymptotic_complement(10**200) == 0
     for arguments in ((10**400, 100), (5, 10**400)):
         with pytest.raises(ValueError, match="^(n|depth) is 10+, expected a finite number"):

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -165,6 +166,25 @@ def test_predictions_that_are_undefined_say_why(rng):
         assert Family(network, gamma).predict("ntk", X).undefined.startswith(why)
 
 
+def test_erf_networks_are_linear_on_tiny_signals():
+    X, erf = multisphere.sample(2, 2, 3, rng=0), rk.Network(1, activation="erf")
+    for gamma, kind in product((0.5, 1.0), KINDS):
+        expected = Family(erf, gamma).predict(kind, 1e-12 * X).limit
+        for power in (-60, -100, -200, -310):
+            found = Family(erf, gamma).predict(kind, 10.0**power * X).limit
+            np.testing.assert_allclose(found, expected, rtol=0, atol=tolerances.FLOW)
+    with pytest.raises(OverflowError, match="X has values up to 1.41e.100, expected at most 1e.70"):
+        Family(erf, 0.5).predict("gpk", 1e100 * X)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.25, 0.5, 1.0])
+def test_equal_signals_stay_equal(gamma):
+    X = np.repeat(multisphere.sample(1, 2, 3, rng=0), 2, axis=0)
+    for kind in KINDS:
+        assert (np.abs(Family(rk.Network(1), gamma).predict(kind, X).limit - 1) < 1e-12).all()
+        assert Family(rk.Network(1), gamma).predict(kind, X[:1]).limit == pytest.approx(1)
+
+
 def test_refusals():
     X = multisphere.sample(3, 3, 4, rng=0)
     for make, says in (
@@ -179,6 +199,11 @@ def test_refusals():
         (lambda: families.cnn().predict("nngp", X), "kind is 'nngp'"),
         (lambda: families.cnn().predict("gpk", X, "mean"), "head is 'mean'"),
         (lambda: families.cnn().predict("gpk", X[0]), r"X has shape \(3, 4\)"),
+        (
+            lambda: limits.one_layer(rk.Network(1), X[..., None]),
+            "X has shape .* not images, are sup",
+        ),
+        (lambda: limits.one_layer(rk.Network(1), X[0]), r"X has shape \(3, 4\)"),
         (lambda: limits.Prediction(0.5, exponent=-1), "exponent is -1"),
         (lambda: limits.Prediction(0.5, exponent=0), "exponent is 0, expected a positive number"),
         (lambda: limits.Prediction(0.5, log_power=2), "log_power is 2"),
