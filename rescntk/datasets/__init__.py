@@ -60,6 +60,7 @@ def read_labelled(
     """Return the signals in a file as `read` does, and their labels, (n_cases,).
 
     Labels are classes or values in a ``.ts`` file, or labels in a ``.csv`` file, or else None.
+    Classes of a ``.ts`` file are in small letters, as aeon reads them.
 
     Parameters
     ----------
