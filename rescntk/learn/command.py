@@ -192,7 +192,7 @@ def _labelled(options: Namespace, regression: bool, model: Any = None) -> tuple[
 def _one_each(path: Path, array: str | None, what: str, n: int) -> np.ndarray:
     """Return the labels, or the groups, of n signals in a file."""
     values = datasets.read_labels(path, array)
-    if values.shape[:1] != (n,):
+    if values.shape[:1] != (n,) or values.ndim > 2:
         raise ValueError(
             f"{path.name} has {what} of shape {values.shape}, expected ({n},): a "
             f"{what.removesuffix('s')} for each signal"

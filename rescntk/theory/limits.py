@@ -59,7 +59,7 @@ class Prediction:
     def __post_init__(self) -> None:
         for name in ("exponent", "correction", "onset"):
             check_positive(getattr(self, name), name)
-        if self.log_power not in (0, 1):
+        if np.ndim(self.log_power) or self.log_power not in (0, 1):
             raise ValueError(f"log_power is {self.log_power!r}, expected 0 or 1")
         values = check_real(self.limit, "limit", "(n, n) or a number")
         if isinstance(self.limit, bool) or not (np.abs(values) <= 1.0 + 1e-8).all():

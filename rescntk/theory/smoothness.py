@@ -24,6 +24,7 @@ from ..validation import (
     check_free_memory,
     check_match,
     check_positive,
+    check_rectangular,
     check_signals,
 )
 from .argument_checks import Map, check_points, check_samples, check_vector
@@ -172,7 +173,7 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     """
     power, scale = _power_spectrum(values)
     limit = min((np.shape(values)[-1] - 1) // 2, _LAST)
-    last = np.asarray(cutoff)
+    last = check_rectangular(cutoff, "cutoff", f"integers from 0 to {limit}")
     if last.dtype.kind not in "iu" or last.size == 0 or last.min() < 0 or last.max() > limit:
         raise ValueError(
             f"cutoff is {cutoff!r}, expected integers from 0 to {limit} for values of "

@@ -5,12 +5,14 @@ import re
 import struct
 import sys
 from html.parser import HTMLParser
+from itertools import product
 
 import numpy as np
 import pytest
 
 from rescntk import learn
 from rescntk.datasets import load_labelled
+from rescntk.learn.report_classes import in_form_of
 from rescntk.progress import encodable
 
 pytestmark = pytest.mark.slow
@@ -120,6 +122,21 @@ def test_a_hundred_classes_of_a_signal_each(rng):
     model = learn.ResidualKernelClassifier(effort="fast").fit(X, y)
     text = learn.report(model, X[:100], y[:100])
     assert Page(text).cells.count("99") >= 1 and len(text) < 3e6
+
+
+def test_labels_in_the_form_of_the_classes():
+    """1, 1.0, True, "1" and "1.0" are one label; labels that are no class stay."""
+    digits = np.arange(4) % 2
+    kinds = [digits, digits > 0, digits.astype(float), digits.astype("S")]
+    kinds += [digits.astype(str), digits.astype(float).astype(str)]
+    for one, other in product(kinds, kinds):
+        classes = np.unique(one)
+        same = in_form_of(classes, other)
+        assert (same == one).all() and (same.dtype == one.dtype or one.dtype.kind in "biuf")
+    assert in_form_of(np.array([0.0, 1.0]), np.array(["1", "x"])).tolist() == ["1.0", "x"]
+    assert in_form_of(np.array(["1", "1.0"]), np.array([1])).tolist() == [1]
+    large = np.array([str(2**60), "0"])
+    assert in_form_of(large, np.array([str(2**60 + 1)])).tolist() == [str(2**60 + 1)]
 
 
 def test_any_label():
