@@ -251,7 +251,7 @@ def find_cases(
     With `classes` the targets are labels, and each block of the file has a tenth of each class.
     """
     values = (np.asarray(x, dtype=np.float64) + 0.0 for x in X)  # 0.0 for -0.0
-    contents = (repr(x.shape).encode() + x.tobytes() for x in values)
+    contents = (repr((x.shape, x.dtype.str)).encode() + x.tobytes() for x in values)
     digests = np.array([hashlib.blake2b(data, digest_size=16).digest() for data in contents])
     # Among equal signals the targets decide, so that no unit of the targets changes the order.
     rows = np.column_stack([np.unique(digests, return_inverse=True)[1], targets])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
@@ -14,7 +13,7 @@ from sklearn.metrics import r2_score
 from .. import plots
 from .._version import __version__
 from ..arrays import Array
-from ..plots.style import BLUE, VERMILION, shown_name, tidy
+from ..plots.style import BLUE, VERMILION, lines, shown_name, tidy
 from ..progress import encodable
 from ..validation import check_targets
 from .calibration import NOVEL
@@ -251,7 +250,7 @@ def _shares(
         truth = f"class {shown_name(y[case])}" if of_classes else f"target {numbers(y[case])}"
         words = f"case {shown_name(names[case])} of {truth}; {ax.get_title()}"
         ax.set_title("")
-        ax.set_title(textwrap.fill(words, _WIDTH), fontsize="small", loc="left")
+        ax.set_title(lines(words, _WIDTH), fontsize="small", loc="left")
     return Section(title, text, head, rows, picture_of(panels[0].figure), wide=True)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..validation import check_integer
-from .style import BLUE, COLOURS, VERMILION, check_drawn, figure, shown_name, tidy
+from .style import BLUE, COLOURS, TITLE, VERMILION, check_drawn, figure, lines, shown_name, tidy
 
 _GREY = "#8C8C8C"
 
@@ -65,7 +65,7 @@ def learned_signals(learned: Any, classes: Any = None, columns: int = 3) -> Any:
         words = f"weight {weight:.2f}".replace("-", "−")
         if names is not None:
             words = f"for class {names[top[k]]}, weight {abs(weight):.2f}"
-        ax.set_title(words, fontsize="small")
+        ax.set_title(lines(words, TITLE * 2 // 5), fontsize="small")
         _draw(ax, signals[k], COLOURS[top[k] % len(COLOURS)])
         ax.set_xlabel("time point" if place + width >= len(signals) else None)
         ax.set_ylabel("value" if place % width == 0 else None)
@@ -107,6 +107,7 @@ def counterfactual(model: Any, X: Any, target: Any = None, **options: Any) -> An
         raise ValueError("X has images, expected signals: model.counterfactual changes images")
     expected = "a fitted ResidualKernelClassifier or ResidualKernelRegressor"
     check_drawn(model, "model", expected, "counterfactual")
+    X = getattr(model, "_read_again", lambda signals: signals)(X)  # also of tables
     arguments = (X,) if target is None else (X, target)
     changed, before = model.counterfactual(*arguments, **options), model.predict(X)
     signals = [np.atleast_2d(np.asarray(x)) for x in X]
@@ -124,12 +125,14 @@ def counterfactual(model: Any, X: Any, target: Any = None, **options: Any) -> An
                 ax.plot(points, values, color=VERMILION, linewidth=1.4, label="changed signal")
             tidy(ax)
         old, new = np.ravel(before[k])[0], changed.targets[k]
-        names = [shown_name(v) if is_classifier else f"{v:.3g}" for v in (old, new)]
+        shown = shown_name if is_classifier else lambda v: f"{v:.3g}".replace("-", "−")
+        names = [shown(v) for v in (old, new)]
         words = f"{'class ' * is_classifier}{' → '.join(names)}"
         end = f"distance {changed.distances[k]:.2g}" if changed.found[k] else "none found"
         if is_classifier and changed.found[k]:
             end = f"probability {changed.answers[k]:.2f}, {end}"
-        row[0].set_title(f"{words}: {end}".replace("-", "−"), fontsize="small", loc="left")
+        title = lines(f"{words}: {end.replace('-', '−')}", TITLE * 2 // 3 * n_channels)
+        row[0].set_title(title, fontsize="small", loc="left")
     for ax in panels[-1]:
         ax.set_xlabel("time point")
     panels[0, -1].legend(fontsize="small", frameon=False)

@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 
 from ..validation import check_flag, check_integer
-from .style import BLUE, VERMILION, axes, check_drawn, check_named, figure, shown_name, tidy
+from .style import (
+    BLUE,
+    TITLE,
+    VERMILION,
+    axes,
+    check_drawn,
+    check_named,
+    figure,
+    lines,
+    shown_name,
+    tidy,
+)
 
 _MEASURED = ("weight", "error", "seconds", "penalty")
 """Columns that are not settings of a pass."""
@@ -56,7 +67,7 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
         ax.axhline(end - 0.5, color="white", linewidth=0.6)
         ax.axvline(end - 0.5, color="white", linewidth=0.6)
     middles = ends - counts / 2 - 0.5
-    ax.set_xticks(middles, names)
+    ax.set_xticks(middles, names, rotation=90 if sum(map(len, names)) > TITLE // 2 else 0)
     ax.set_yticks(middles, names)
     ax.set(xlabel="class", ylabel="class")
     ax.tick_params(length=0)
@@ -204,13 +215,18 @@ def contributions(
     check_drawn(model, "model", expected, "contributions")
     if output is not None:
         output = check_integer(output, "output")
+    X = getattr(model, "_read_again", lambda signals: signals)(X)  # also of tables
     all_shares, intercepts = model.contributions(X), model.intercept_
     if output is not None and not -len(intercepts) <= output < len(intercepts):
         raise ValueError(f"output is {output!r}, expected an integer below {len(intercepts)}")
     classes = getattr(model, "classes_", None)
     names = None if classes is None else [shown_name(label) for label in classes]
-    if y is not None and len(y := np.asarray(y)) != len(all_shares):
-        raise ValueError(f"y has {len(y)} rows, expected {len(all_shares)}: one for each signal")
+    if y is not None:
+        y, n, targets = np.asarray(y), len(all_shares), 1 if names is not None else len(intercepts)
+        if y.shape not in [(n, targets), *[(n,)] * (targets == 1)]:
+            shape = f"({n}, {targets})" if targets > 1 else f"({n},)"
+            raise ValueError(f"y has shape {y.shape}, expected {shape}: one for each signal")
+        y = y.reshape(n, targets)
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
     centre = None
     if check_flag(usual, "usual"):
@@ -246,20 +262,22 @@ def contributions(
         start = intercepts[k] if abs(intercepts[k]) > 5e-4 * abs(decision[k]) else 0.0
         name = "intercept" if centre is None else "usual"
         terms = f"{decision[k]:.3g} = contributions {shares[k].sum():.3g} + {name} {start:.3g}"
-        words = f"{titles[-1 if single else k]} {terms}".replace("-", "−")
+        words = f"{titles[-1 if single else k]} {terms.replace('-', '−')}"
         if names is not None:
             best = int(decision[0] > 0) if single else int(decision.argmax())
             words = f"predicted {names[best]}: {words}"
         if y is not None:
-            truth = shown_name(y[case]) if names is not None else f"{np.atleast_1d(y[case])[k]:.3g}"
+            truth = (
+                f"{y[case, k]:.3g}".replace("-", "−") if names is None else shown_name(y[case, 0])
+            )
             words = f"true {truth}, {words}"
-        ax.set_title(words, fontsize="small")
+        ax.set_title(lines(words, TITLE), fontsize="small")
         tidy(ax)
     panels[-1].set_xlabel("time point")
     label = f"contribution to the {'prediction' if names is None else 'decision'}"
     label += "" if centre is None else ", less the usual"
     if names is not None and single:
-        label += f"\nblue: class {names[0]}, orange: class {names[1]}"
+        label += "\n" + lines(f"blue: class {names[0]}, orange: class {names[1]}", 17 * len(panels))
     bar = {"fraction": 0.04, "aspect": 15 * len(panels)}
     panels[0].figure.colorbar(segments, ax=list(panels), label=label, **bar)
     return panels

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..validation import check_choice
-from .style import BLUE, VERMILION, axes, check_drawn, check_named, finish, looks
+from .style import BLUE, VERMILION, axes, check_drawn, check_named, finish, looks, shown_name
 
 if TYPE_CHECKING:
     from ..learn.forecast import Forecast
@@ -53,10 +53,10 @@ def learning_curve(
         if curve is not None and not getattr(curve, "draws", 0):
             raise ValueError(f"measured is {curve!r}, expected a result of learning.measure")
     ax = axes(ax)
-    for (name, curve), colour, marker, line in looks(lines.items()):
-        shown = {"color": colour, "markerfacecolor": "none", "markersize": 5}
+    for (key, curve), colour, marker, line in looks(lines.items()):
+        name, shown = shown_name(key), {"color": colour, "markerfacecolor": "none", "markersize": 5}
         ax.plot(curve.column("n"), _drawn(curve), color=colour, linestyle=line, label=name)
-        dots = points.get(name)
+        dots = points.get(key)
         if dots is not None:
             bars = 2 * dots.column("standard_error")
             label = f"{name}, measured" if len(lines) > 1 else "measured"

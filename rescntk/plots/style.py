@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import cycle
 from typing import Any
@@ -75,6 +76,10 @@ def name_ends(ax: Any, names: Iterable[tuple[Any, Any, str, str]], gap: float) -
             ax.annotate("", (1.05, place), end, "axes fraction", "data", arrowprops=line)
 
 
+TITLE = 92
+"""Most characters of a line above a panel of 7 inches. Raising it cuts titles at the edges."""
+
+
 def shown_name(name: Any) -> str:
     r"""Return the name of a class or a file for a picture: one short line, and no formula.
 
@@ -85,6 +90,11 @@ def shown_name(name: Any) -> str:
     if len(text) > first + last + 1:
         text = f"{text[:first].rstrip()}…{text[-last:].lstrip()}"
     return text.replace("$", r"\$")
+
+
+def lines(words: str, width: int) -> str:
+    """Return words in lines of at most `width` characters, where words are no longer."""
+    return textwrap.fill(words, width, break_on_hyphens=False)
 
 
 def axes(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:

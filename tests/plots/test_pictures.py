@@ -118,8 +118,10 @@ def test_contributions():
     assert (
         panels[0].get_title().startswith(f"true b, predicted {'ab'[int(shares[0, 0].sum() > 0)]}: ")
     )
-    with pytest.raises(ValueError, match="y has 1 rows, expected 2"):
+    with pytest.raises(ValueError, match=r"y has shape \(1,\), expected \(2,\)"):
         plots.contributions(model, X, y=["b"])
+    with pytest.raises(ValueError, match=r"y has shape \(\), expected \(2,\)"):
+        plots.contributions(model, X, y="ba")
     model.usual_contributions = lambda: 3 * np.mean(shares[:, :1], axis=0)
     for usual, factor in ((True, 3), (False, 0)):
         (ax, _) = plots.contributions(model, X, usual=usual)
@@ -130,6 +132,8 @@ def test_contributions():
         assert total.replace("-", "−") in ax.get_title()
     with pytest.raises(ValueError, match="(?s)usual is .*, expected True or False"):
         plots.contributions(model, X, usual=X)
+    model._read_again = {"a table": X}.get
+    assert len(plots.contributions(model, "a table")) == 2
     colours = panels[0].figure.axes[-1]
     label = "contribution to the decision\nblue: class a, orange: class b"
     assert colours.get_ylabel() == label
