@@ -10,7 +10,9 @@ import numpy as np
 from .views import Signals, moderate_exponent
 
 S = TypeVar("S", bound=Signals)
+
 Levels = Callable[[Any, str], np.ndarray] | np.ndarray | None
+"""The levels of channels, or a function of signals and their name that returns them."""
 
 INTERPOLATE = "interpolate"
 """Value of `missing` that fills missing values in."""

@@ -97,7 +97,7 @@ def eigenvalues(
         Nodes a pixel: more than `max_frequency`; for "angles" more than π/4 times
         (`max_frequency` + C0 − 2). The default has relative errors of at most 1e-4 by "angles",
         for ReLU and α = 1. Small α and large variances of erf have errors of up to .1, which
-        `return_error` estimates within a factor of about 2.
+        `return_error` estimates within a factor of 3.
     return_error : bool, default False
         Return a `Spectrum`: eigenvalues and errors. Twice the work.
     max_memory, max_points : float, default 4e9 and 1e11
