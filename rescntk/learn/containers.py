@@ -104,9 +104,8 @@ def split_channels(
             f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = "
             f"{channels}: one channel after the other"
         )
-    return check_signals(
-        complete(flat.reshape(len(flat), channels, -1), name, missing, levels), name
-    )
+    signals = flat.reshape(len(flat), channels, flat.shape[1] // channels)
+    return check_signals(complete(signals, name, missing, levels), name)
 
 
 def looks_transposed(X: Signals) -> bool:

@@ -96,6 +96,8 @@ class SignalKernel(SklearnKernel):
         >>> SignalKernel.of(rk.ResCGPK(depth=5), n_channels=3)
         SignalKernel(depth=5, kind='gpk', normalized=False, n_channels=3)
         """
+        if not isinstance(kernel, Kernel):
+            raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
         known = frozenset(field.name for field in fields(cls))
         check_network(kernel.network, known)
         values = vars(kernel.network) | vars(kernel)

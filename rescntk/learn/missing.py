@@ -33,8 +33,8 @@ def complete(X: S, name: str, missing: str | None = None, levels: Levels = None)
     With `missing` "interpolate", values are interpolated between the nearest time points of the
     channel that have values, linearly in the number of the time point; before the first and after
     the last of these points values are constant. A channel of a signal without any value is dead:
-    it gets its level, of `levels` (n_channels,), of a function of signals and their name, or by
-    default of the other signals (`channel_levels`). Images are refused, and so is infinity.
+    it gets its level, by default of the other signals (`channel_levels`). Images are refused, and
+    so is infinity.
     Without `missing` messages do not name the option. Signals that are not of floats are returned
     as given.
     """

@@ -139,6 +139,11 @@ def test_refusals(X):
     for call, message in (
         (lambda: SignalKernel(n_channels=5)(flat(X)), "multiple of n_channels = 5"),
         (lambda: SignalKernel(n_channels=0)(flat(X)), "n_channels is 0"),
+        (
+            lambda: SignalKernel(n_channels=1)(flat(X)[:0]),
+            r"X has shape \(0, 1, 18\) with an empty axis",
+        ),
+        (lambda: SignalKernel.of(3), "kernel is 3, expected a rescntk.Kernel"),
         (lambda: SignalKernel(0)(X), "depth is 0, expected an integer of at least 1"),
         (lambda: SignalKernel()(X[0, 0]), "X has shape"),
         (lambda: SignalKernel()(X, X[:2], eval_gradient=True), "eval_gradient without it"),
