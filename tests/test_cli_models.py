@@ -224,7 +224,7 @@ def test_report(files, capsys, monkeypatch):
         ("M.joblib X.npy y.txt -o R.html", "R.html, which exists, expected a new name"),
         ("M.joblib X.npy y.txt -o R.pdf", "expected a name that ends in .html"),
         ("X.npy M.joblib y.txt -o N.html", "model is X.npy, expected a .joblib file"),
-        ("M.joblib X.npy X.npy -o N.html", "y has shape (40, 1, 16), expected (40,)"),
+        ("M.joblib X.npy X.npy -o N.html", "labels of shape (40, 1, 16), expected (40,)"),
     ):
         assert run(f"report {wrong}") == 2
         assert message in capsys.readouterr().err
