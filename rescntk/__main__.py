@@ -22,6 +22,7 @@ import numpy as np
 
 from . import datasets, kernels, plots
 from .arrays import images_as_signals
+from .datasets import fields
 from .engines import available
 from .kernels.description import describe
 from .network import Network
@@ -191,12 +192,8 @@ def gram(options: Namespace) -> None:
     tables = {"X": _read(options, options.signals, options.array)}
     if options.others is not None:
         tables["Z"] = _read(options, options.others, options.others_array)
-        given, known = tables["Z"].channels, tables["X"].channels
-        if given and known and given != known:
-            raise ValueError(
-                f"{options.others.name} has the channels {', '.join(given)}, expected the channels "
-                f"of {options.signals.name}: {', '.join(known)}, in this order"
-            )
+        both = options.others.name, options.signals.name
+        fields.check_channels(tables["Z"].channels, tables["X"].channels, *both)
     labels = {name: read.y.tolist() for name, read in tables.items() if read.y is not None}
     default = "float32" if suffix == ".zarr" else "float64"
     call: dict[str, Any] = {

@@ -122,6 +122,17 @@ def short(words: Iterable[str]) -> str:
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
 
 
+def check_channels(
+    given: list[str] | None, expected: list[str] | None, what: str, owner: str
+) -> None:  # fmt: skip
+    """Raise a ValueError for channels with other names, or in another order, than the owner's."""
+    if given and expected and given != expected:
+        raise ValueError(
+            f"{what} has the channels {', '.join(given)}, expected the channels of {owner}: "
+            f"{', '.join(expected)}, in this order"
+        )
+
+
 def number(text: str) -> float:
     """Return the decimal number that a text is, or NaN for any other text."""
     return float(text) if _NUMBER.fullmatch(text.strip()) else math.nan

@@ -145,8 +145,8 @@ def cancelled(roots: Array, gap: bool) -> Array:
 def pixel_weights(scaling: Scaling, first: int = 2) -> np.ndarray:
     """Return the weights of the E of pixels, (d,), in multiples of 2^-10.
 
-    They are 1, and for the equivariant head the largest share, over all layers from the `first` on,
-    that K at the pixel has in the kernel at pixel 1. Sums stay exact (`MOST_E`).
+    They are 1, but for the equivariant head: K at a pixel has a share in the kernel at pixel 1. The
+    weight is the largest share of the layers from the `first` on. Sums stay exact (`MOST_E`).
     """
     if not scaling.equivariant:
         return np.ones(scaling.d)

@@ -185,7 +185,7 @@ class KernelCall:
                 f"only {' and '.join(net.trained)}, expected a gain of at least {least:.2g}: "
                 f"{self.dtype.name} does not resolve this tangent kernel for smaller gains"
             )
-        falls = net.bias and net.growth < 1.0 and tuple(net.trained) == ("input",)
+        falls = net.bias and net.growth < 1.0 and net.trained == ("input",)
         if "ntk" in self.kinds and falls and deepest * math.log(net.growth) < math.log(least):
             most = int(math.log(least) / math.log(net.growth))
             raise ValueError(

@@ -23,7 +23,7 @@ from .calibration import calibrate, margins, one_against_rest, trust
 from .counterfactual import Counterfactuals, Goal, changed_signals, each_case, log_odds
 from .inputs import atomic, find_cases, positive_weights
 from .parameters import ClassifierParameters
-from .views import take
+from .views import moderate_exponent, take
 
 _RARE = 0.05
 """Share of all signals that a class holds, below which a warning is given where another class has
@@ -291,7 +291,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         return self
 
     def _checked_class_weight(self, classes: list[Any]) -> dict[Any, float]:
-        """Return the weights of the classes that are given one by one."""
+        """Return the weight of each class, if some are given one by one."""
         given = self.class_weight
         if isinstance(given, Mapping):
             unknown = [key for key in given if key not in classes]  # a fold may lack a class
@@ -302,7 +302,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             weights = np.array([checked.get(label, 1.0) for label in classes])
             if weights.any():
                 positive_weights(weights, len(classes), "class_weight")
-                weights = np.ldexp(weights, -np.frexp(weights.max())[1])  # sums are finite
+                weights = np.ldexp(weights, -moderate_exponent(weights))  # sums are finite
             return dict(zip(classes, weights.tolist(), strict=True))
         if given is None or (isinstance(given, str) and given == "balanced"):
             return {}

@@ -20,7 +20,6 @@ from ..datasets import fields
 from ..parsers import columns_of
 from ..progress import say, show
 from .classifier import ResidualKernelClassifier
-from .inputs import check_channel_names
 from .regressor import ResidualKernelRegressor
 from .report import report as write_report
 from .report_classes import in_form_of
@@ -185,7 +184,8 @@ def _labelled(options: Namespace, regression: bool, model: Any = None) -> tuple[
         if not np.isfinite(y).all():
             wrong = str(texts[~np.isfinite(y)][0])
             raise ValueError(f"labels are texts, expected numeric targets: {wrong[:80]!r}")
-    check_channel_names(table.channels, getattr(model, "channel_names_", None), "the table")
+    known = getattr(model, "channel_names_", None)
+    fields.check_channels(table.channels, known, "the table", "fit")
     return table.X, y, table.cases, table.channels, dates
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..datasets.fields import check_channels
 from ..validation import check_depth, check_signals, check_unmasked, is_sequence
 from .missing import IMPUTE, Levels, complete
 from .views import Signals
@@ -134,12 +135,7 @@ def _of_tables(X: Any, name: str) -> Any:
     if isinstance(X, (list, tuple)) and any(_is_table(x) for x in X):
         first = names_of_channels(X)
         for k, x in enumerate(X):
-            names = names_of_channels([x])
-            if names and first and names != first:
-                raise ValueError(
-                    f"{name}[{k}] has the channels {', '.join(names)}, expected the channels of "
-                    f"{name}[0]: {', '.join(first)}, in this order"
-                )
+            check_channels(names_of_channels([x]), first, f"{name}[{k}]", f"{name}[0]")
         return [_values(x.sort_index()) if _is_table(x) else x for x in X]
     if not _is_table(X):
         return X

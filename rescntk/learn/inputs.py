@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from .._version import __version__
+from ..datasets.fields import check_channels
 from ..progress import warn
 from ..validation import check_choice, check_shape, is_sequence
 from .containers import (
@@ -160,22 +161,13 @@ def read_signals(
             f"{_remedy(estimator, X, channels, length)}"
         )
     if not reset:
-        check_channel_names(names_of_channels(X), estimator.channel_names_, "X")
+        check_channels(names_of_channels(X), estimator.channel_names_, "X", "fit")
     return signals
 
 
 def _levels(X: Signals, name: str, sample_weight: Any) -> np.ndarray:
     kept, weights = positive_weights(sample_weight, len(X))
     return channel_levels(take(X, kept), name, weights)
-
-
-def check_channel_names(given: list[str] | None, fitted: list[str] | None, what: str) -> None:
-    """Raise a ValueError for channels with other names, or in another order, than in fit."""
-    if given and fitted and given != fitted:
-        raise ValueError(
-            f"{what} has the channels {', '.join(given)}, expected the channels of fit: "
-            f"{', '.join(fitted)}, in this order"
-        )
 
 
 def _channel_names(estimator: Any, X: Any, n_channels: int) -> list[str] | None:

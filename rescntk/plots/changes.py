@@ -7,7 +7,19 @@ from typing import Any
 import numpy as np
 
 from ..validation import check_integer
-from .style import BLUE, COLOURS, TITLE, VERMILION, check_drawn, figure, lines, shown_name, tidy
+from .style import (
+    BLUE,
+    COLOURS,
+    TITLE,
+    VERMILION,
+    check_drawn,
+    figure,
+    lines,
+    read_by,
+    shown_answer,
+    shown_name,
+    tidy,
+)
 
 _GREY = "#8C8C8C"
 
@@ -107,7 +119,7 @@ def counterfactual(model: Any, X: Any, target: Any = None, **options: Any) -> An
         raise ValueError("X has images, expected signals: model.counterfactual changes images")
     expected = "a fitted ResidualKernelClassifier or ResidualKernelRegressor"
     check_drawn(model, "model", expected, "counterfactual")
-    X = getattr(model, "_read_again", lambda signals: signals)(X)  # also of tables
+    X = read_by(model, X)
     arguments = (X,) if target is None else (X, target)
     changed, before = model.counterfactual(*arguments, **options), model.predict(X)
     signals = [np.atleast_2d(np.asarray(x)) for x in X]
@@ -125,8 +137,7 @@ def counterfactual(model: Any, X: Any, target: Any = None, **options: Any) -> An
                 ax.plot(points, values, color=VERMILION, linewidth=1.4, label="changed signal")
             tidy(ax)
         old, new = np.ravel(before[k])[0], changed.targets[k]
-        shown = shown_name if is_classifier else lambda v: f"{v:.3g}".replace("-", "−")
-        names = [shown(v) for v in (old, new)]
+        names = [shown_answer(answer, is_classifier) for answer in (old, new)]
         words = f"{'class ' * is_classifier}{' → '.join(names)}"
         end = f"distance {changed.distances[k]:.2g}" if changed.found[k] else "none found"
         if is_classifier and changed.found[k]:

@@ -17,6 +17,8 @@ from .style import (
     check_named,
     figure,
     lines,
+    read_by,
+    shown_answer,
     shown_name,
     tidy,
 )
@@ -215,7 +217,7 @@ def contributions(
     check_drawn(model, "model", expected, "contributions")
     if output is not None:
         output = check_integer(output, "output")
-    X = getattr(model, "_read_again", lambda signals: signals)(X)  # also of tables
+    X = read_by(model, X)
     all_shares, intercepts = model.contributions(X), model.intercept_
     if output is not None and not -len(intercepts) <= output < len(intercepts):
         raise ValueError(f"output is {output!r}, expected an integer below {len(intercepts)}")
@@ -267,9 +269,7 @@ def contributions(
             best = int(decision[0] > 0) if single else int(decision.argmax())
             words = f"predicted {names[best]}: {words}"
         if y is not None:
-            truth = (
-                f"{y[case, k]:.3g}".replace("-", "−") if names is None else shown_name(y[case, 0])
-            )
+            truth = shown_answer(y[case, k if names is None else 0], names is not None)
             words = f"true {truth}, {words}"
         ax.set_title(lines(words, TITLE), fontsize="small")
         tidy(ax)

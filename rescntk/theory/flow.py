@@ -67,7 +67,7 @@ def complements(
 def of_unit_energy(network: Network, X: np.ndarray) -> np.ndarray:
     """Return signals times factors that normalized kernels do not see: for erf, of tiny signals.
 
-    The network erf is linear on tiny signals.
+    A network with the activation erf is linear on tiny signals.
     """
     if not network.homogeneous:
         peak = np.abs(X).max(axis=(1, 2), keepdims=True)
@@ -129,7 +129,8 @@ def _integrate(
         variances, D = (c_w * circular_mean(part, *inner) for part in (q, D))
         q1, q2 = variances[left], variances[right]
         S = 0.5 * (q1 + q2) - D
-        g, z = np.sqrt(q1) * np.sqrt(q2), 0.5 * (np.sqrt(q1) - np.sqrt(q2)) ** 2
+        root1, root2 = np.sqrt(q1), np.sqrt(q2)
+        g, z = root1 * root2, 0.5 * (root1 - root2) ** 2
         w = np.divide(D - z, g, out=np.ones_like(D), where=g > 0)
         w = np.where(tied & (g > 0), 0.0, np.clip(w, 0.0, 2.0))
         given = pixels(q1), pixels(q2), DualInput(w, 2.0 - w, 0.5 * g, z, S.copy())

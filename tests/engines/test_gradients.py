@@ -100,8 +100,8 @@ def test_near_and_equal_windows(window, names, rng):
 @pytest.mark.parametrize("constants", [{"input_filter_size": 3}, {"bias": 0.2}], ids=str)
 def test_near_copies_of_one_pixel(constants, rng):
     """Opposite numbers, of a constant normalized kernel; and copies that float32 cannot tell."""
-    x = rng.standard_normal((2, 2, 1))
-    X, Z = np.concatenate([x[:1], x[1:]]), np.concatenate([-3.0 * x[:1], x[1:] * (1 + 1e-9)])
+    X = rng.standard_normal((2, 2, 1))
+    Z = np.concatenate([-3.0 * X[:1], X[1:] * (1 + 1e-9)])
     Z[1, 0] += 1e-10
     for kind, head, normalized in product(KINDS, HEADS, (False, True)):
         kernel = rk.Kernel(rk.Network(1, **constants), kind, head, normalized)

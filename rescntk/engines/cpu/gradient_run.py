@@ -128,7 +128,8 @@ def with_tape(
     memory = memory[-memory.ctypes.data % LINE_BYTES // item :][:size]
     one_pixel = request.head == "equivariant"
     soft = limits.doubt / (limits.first * math.sqrt(1 if one_pixel else plan.pairs_of_longest))
-    windows = "ntk" in request.kinds and not turns(request)
+    turned = turns(request)
+    windows = "ntk" in request.kinds and not turned
     noise = _NOISE * float(np.finfo(plan.dtype).eps)
     return group._replace(memory=memory), Tape(
         **dict(zip(rings, places, strict=True)),
@@ -138,7 +139,7 @@ def with_tape(
         everywhere=plan.closed_rows and not one_pixel,
         one_pixel=one_pixel,
         readout=network.parts.readout,
-        turns=turns(request),
+        turns=turned,
         share=scaling.activation.constants.get("linear_share", 0.0),
         noise=scaling.tied**2 if in_deficits else noise,
         near=limits.near,
