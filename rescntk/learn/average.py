@@ -18,7 +18,7 @@ from .drift import UsualSignals, usual_line, usual_signals
 from .fitted_pass import FittedPass, Training, fit_pass, least_error
 from .inputs import DistinctCases
 from .passes import Pass
-from .views import Signals, channel_deviations, take
+from .views import Signals, standard_scale, take
 from .weights import weigh, weights_at, weights_at_slopes
 
 _EXAMPLES = 40
@@ -71,7 +71,7 @@ class Average:
     """(n_passes,): positive; their sum is 1."""
     usual: UsualSignals
     channel_scale: np.ndarray
-    """Standard deviation of each channel of the training signals, (n_channels,)."""
+    """Standard deviation of each channel of the training signals, or 1 for 0, (n_channels,)."""
     mean_target: np.ndarray
     """(n_outputs,)"""
     places: np.ndarray | slice
@@ -227,11 +227,12 @@ def fit_average(
     blocked = cases.targets - _left_out(*parts, cases.blocks, of_blocks)
     kept = np.flatnonzero(weights)
     used = [passes[k] for k in kept]
+    deviation = standard_scale(X, cases.weights)[1]
     average = Average(
         passes=used,
         weights=weights[kept],
         usual=usual,
-        channel_scale=channel_deviations(X, cases.weights),
+        channel_scale=np.where(deviation > 0, deviation, 1.0),
         mean_target=np.average(cases.targets, axis=0, weights=cases.weights),
         places=cases.places if landmarks is None else slice(None),
         counts=(len(cases.places), len(cases.weights)),

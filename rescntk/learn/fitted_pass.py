@@ -116,7 +116,7 @@ class FittedPass:
         """Return derivatives by X from derivatives by `matrix`, (m_cases, n_signals)."""
         view, points = self.source.view, cast(Any, self.source.view(X))
         slopes = self.source.vjp(points, self.signals, weights=by_matrix, fixed_Z=True, **options)
-        return cast(np.ndarray, view.adjoint(X, np.asarray(slopes.X, np.float64)))
+        return view.adjoint(X, np.asarray(slopes.X, np.float64))
 
     def variance(self, novelties: np.ndarray) -> np.ndarray:
         """Return the variance of new observations, (m_cases, n_outputs), from the `novelty`."""
@@ -172,7 +172,8 @@ def fit_pass(
     source = replace(source, view=source.view.fit(cases.signals, cases.weights))
     signals: Any = source.view(cases.signals)
     Y, weights, groups = cases.targets, cases.weights, cases.groups
-    novelties, kept = np.ones(len(Y)), cast("np.ndarray | slice", slice(None))
+    novelties = np.ones(len(Y))
+    kept: np.ndarray | slice = slice(None)
     judged = np.arange(len(Y))  # cases that tell which novelty is usual
     if landmarks is None:
         K = source(signals, **options)

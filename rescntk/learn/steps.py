@@ -45,10 +45,8 @@ def short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
     """Return roots of short-time spectra, (n_cases, n_channels · (block + 1), n_blocks).
 
     The spectrum of a block has the magnitudes of its Fourier transform in a Hann window of twice
-    its length, by channel and rising frequency. Blocks of 1 leave the signals unchanged.
+    its length, by channel and rising frequency.
     """
-    if block == 1:
-        return X
     roots = np.sqrt(np.abs(_windowed_transforms(X, block)))
     return roots.transpose(0, 1, 3, 2).reshape(len(X), -1, roots.shape[2])
 
@@ -70,8 +68,6 @@ def short_time_spectra_adjoint(X: np.ndarray, slopes: np.ndarray, block: int) ->
 
     A magnitude of 0 has a kink, and slope 0.
     """
-    if block == 1:
-        return slopes
     (n, c, length), spectrum = X.shape, _windowed_transforms(X, block)
     n_blocks, before = spectrum.shape[2], block // 2
     by_root = slopes.reshape(n, c, block + 1, n_blocks).transpose(0, 1, 3, 2)

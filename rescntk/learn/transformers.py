@@ -25,7 +25,7 @@ from ..validation import check_choice, check_depth, check_flag
 from .containers import as_signals
 from .inputs import SignalEstimator, atomic, read_signals
 from .kernel import SignalKernel
-from .views import Signals, each, moderate_exponent, standard_scale, take
+from .views import Signals, each, standard_scale, take
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -71,12 +71,9 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
         with_mean = check_flag(self.with_mean, "with_mean")
         with_std = check_flag(self.with_std, "with_std")
         signals = read_signals(self, X, reset=True)
-        exponent = moderate_exponent(signals)
-        moderate = each(lambda Z: np.ldexp(Z, -exponent), signals)
-        mean, deviation = standard_scale(moderate, np.ones(len(signals)))
-        varies = with_std & (deviation > 0)
-        self.mean_ = np.ldexp(mean if with_mean else np.zeros(len(mean)), exponent)
-        self.scale_ = np.where(varies, np.ldexp(deviation, exponent), 1.0)
+        mean, deviation = standard_scale(signals, np.ones(len(signals)))
+        self.mean_ = mean if with_mean else np.zeros(len(mean))
+        self.scale_ = np.where(with_std & (deviation > 0), deviation, 1.0)
         return self
 
     def transform(self, X: Array) -> Signals:

@@ -93,11 +93,14 @@ def standard_scale(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np
     They are over all cases, with weights, and time points. A constant channel has deviation 0.
     """
     points, weights = _weighted_points(X, case_weights)
+    exponent = moderate_exponent(points)
+    points = np.ldexp(points, -exponent)
     mean = np.average(points, axis=1, weights=weights)
     deviation = np.sqrt(np.average((points - mean[:, None]) ** 2, axis=1, weights=weights))
     # The deviation of a constant channel is a rounding error of its mean.
     rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(points).max(axis=1)
-    return mean, np.where(deviation > rounding, deviation, 0.0)
+    deviation = np.where(deviation > rounding, deviation, 0.0)
+    return np.ldexp(mean, exponent), np.ldexp(deviation, exponent)
 
 
 def _scale_of_points(X: np.ndarray, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -109,13 +112,6 @@ def _scale_of_points(X: np.ndarray, case_weights: np.ndarray) -> tuple[np.ndarra
     # The deviation of equal signals is a rounding error of their mean.
     rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(X).max()
     return mean, np.where(scale > rounding, scale, 1.0)
-
-
-def channel_deviations(X: Signals, case_weights: np.ndarray) -> np.ndarray:
-    """Return the standard deviation of each channel, (n_channels,), 1 for a constant channel."""
-    exponent = moderate_exponent(X)
-    deviation = standard_scale(each(lambda x: np.ldexp(x, -exponent), X), case_weights)[1]
-    return np.where(deviation > 0, np.ldexp(deviation, exponent), 1.0)
 
 
 @dataclass(frozen=True)
@@ -218,24 +214,11 @@ class View:
             )
         return views
 
-    def adjoint(self, X: Signals, slopes: Signals) -> Signals:
+    def adjoint(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         """Return derivatives by signals X from derivatives by the view's signals, ``view(X)``.
 
         Each step has its adjoint beside it, with its name.
         """
-        if isinstance(X, np.ndarray):
-            return self._adjoint(X, np.asarray(slopes))
-        pairs = zip(X, slopes, strict=True)
-        return [self._adjoint(x[None], of_x[None])[0] for x, of_x in pairs]
-
-    def _mix_weights(self, n_channels: int) -> np.ndarray:
-        """Return the weight of the mixed channel that each of the view's channels is made of."""
-        if self.mix is None:
-            return np.ones(n_channels)
-        count = n_channels // len(self.mix.weights)
-        return (np.repeat if self._short_time else np.tile)(self.mix.weights, count)
-
-    def _adjoint(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         X = self._mixed(X)
         each_signal = _standardized(X) if self.standardize == EACH else X
         c, n_axes = len(self.mean), X.ndim - 2
@@ -283,6 +266,13 @@ class View:
         inside = (place >= 0) & (place < 2 * self.block)
         weights = np.where(inside, hann_window(self.block)[place * inside], 0.0)
         return shares @ (weights / weights.sum(axis=1, keepdims=True))
+
+    def _mix_weights(self, n_channels: int) -> np.ndarray:
+        """Return the weight of the mixed channel that each of the view's channels is made of."""
+        if self.mix is None:
+            return np.ones(n_channels)
+        count = n_channels // len(self.mix.weights)
+        return (np.repeat if self._short_time else np.tile)(self.mix.weights, count)
 
     def _prepare(self, X: np.ndarray) -> np.ndarray:
         X = self._with_differences(self._scaled(X))

@@ -119,7 +119,6 @@ def test_short_time_spectra(length, rng):
         sums = part @ np.exp(-2j * np.pi * k * np.arange(10) / 10)
         expected = np.sqrt(abs(sums))
         np.testing.assert_allclose(found[i, 6 * channel + k, start // 5], expected, rtol=1e-10)
-    assert steps.short_time_spectra(X, 1) is X
     view = views.View(8, spectra=True).fit(X)
     np.testing.assert_allclose(np.mean(view(X) ** 2), 1)
     tone = np.sin(2 * np.pi * np.arange(40) / 5)[None, None]
@@ -204,8 +203,6 @@ def test_adjoint_has_the_derivatives_of_the_view(rng, settings, axes, metric):
     products = (found * step).sum(axis=tuple(range(1, X.ndim)))
     scale = np.abs(slopes).sum() * np.abs(view(X)).max()
     np.testing.assert_allclose(products, expected, atol=1e-8 * scale)
-    as_list = view.adjoint(list(X), list(slopes))
-    np.testing.assert_array_equal(np.array(as_list), view.adjoint(X, slopes))
 
 
 @pytest.mark.parametrize("standardize", [True, "each", "point"])
