@@ -24,23 +24,19 @@ from .passes import COMMON
 from .views import EACH, ONLY, POINT, WHOLE
 
 
-def _flag_or(*words: str) -> Callable[[Any, str], bool | str]:
-    """Return a check of values that are True, False or one of some words."""
-
-    def check(value: Any, name: str) -> bool | str:
-        if isinstance(value, str) and value in words:
-            return value
-        if isinstance(value, bool | np.bool_):
-            return bool(value)
-        others = " or ".join(map(repr, words))
-        raise ValueError(f"{name} is {value!r}, expected True, False or {others}")
-
-    return check
+def _flag_or(value: Any, name: str, words: tuple[str, ...]) -> bool | str:
+    """Return `value`, which is True, False or one of some words."""
+    if isinstance(value, str) and value in words:
+        return value
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    others = " or ".join(map(repr, words))
+    raise ValueError(f"{name} is {value!r}, expected True, False or {others}")
 
 
-def _values(check: Callable[[Any, str], Any], default: Any = None) -> Any:
-    """Return a field for one value or several; `check` is a function of a value and its name."""
-    return field(default=default, metadata={"check": check})
+def _values(check: Callable[..., Any], default: Any = None, **options: Any) -> Any:
+    """Return a field for one value or several, each checked with its name and the options."""
+    return field(default=default, metadata={"check": partial(check, **options)})
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -51,16 +47,16 @@ class EstimatorParameters:
     passes: Sequence[Mapping[str, Any]] | None = None
     max_length: int | Iterable[int] | None = _values(check_depth)
     block_statistics: bool | Iterable[bool] | None = _values(check_flag)
-    spectra: bool | str | Iterable[bool | str] | None = _values(_flag_or(WHOLE))
-    standardize: bool | str | Iterable[bool | str] | None = _values(_flag_or(EACH, POINT))
-    first_differences: bool | str | Iterable[bool | str] | None = _values(_flag_or(ONLY))
+    spectra: bool | str | Iterable[bool | str] | None = _values(_flag_or, words=(WHOLE,))
+    standardize: bool | str | Iterable[bool | str] | None = _values(_flag_or, words=(EACH, POINT))
+    first_differences: bool | str | Iterable[bool | str] | None = _values(_flag_or, words=(ONLY,))
     constant: bool | Iterable[bool] | None = _values(check_flag)
     time_scale: float | Iterable[float] | None = _values(check_constant)
     filter_size: int | Iterable[int] | None = _values(check_filter_size)
     input_filter_size: int | Iterable[int] | None = _values(check_filter_size)
     dilation: int | Iterable[int] | None = _values(check_depth)
-    head: str | Iterable[str] | None = _values(partial(check_choice, choices=HEADS))
-    kind: str | Iterable[str] = _values(partial(check_choice, choices=KINDS), KINDS)
+    head: str | Iterable[str] | None = _values(check_choice, choices=HEADS)
+    kind: str | Iterable[str] = _values(check_choice, KINDS, choices=KINDS)
     depth: int | Iterable[int] = _values(check_depth, 2)
     alpha: float = 1.0
     penalty: float | Iterable[float] | None = _values(check_positive)
