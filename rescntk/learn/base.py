@@ -319,7 +319,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         with suppress(ValueError):  # "equivariant" and "cuda" have no contributions
             known = self._fitted.passes[0].training.signals  # none of a condensed model
             usual = small._average.typical_shares(known, self._labels)
-            small._fitted.usual_shares = small._fitted.usual_shares if usual is None else usual
+            if usual is not None:
+                small._fitted.usual_shares = usual
         return small
 
     def export(self, path: str | Path) -> None:

@@ -424,8 +424,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return predicted classes, their probabilities and the `novelty`, by the same kernels."""
         decisions, novelties = self._decide(X, watch=True)
-        places = margins(decisions).argmax(axis=1)
-        chances = self._probabilities(decisions, novelties)
+        places, chances = self._labels(decisions), self._probabilities(decisions, novelties)
         return self.classes_[places], chances[np.arange(len(places)), places], novelties
 
     @staticmethod
