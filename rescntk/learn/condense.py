@@ -52,8 +52,10 @@ _TOLERANCE = 0.02
 sooner."""
 
 
-_SCALES = ("mean", "scale", "difference_scale", "point_mean", "point_scale")
-"""Arrays of a view that `predict.py` needs."""
+_ARRAYS = (
+    "mean", "scale", "difference_scale", "point_mean", "point_scale", "coefficients", "intercepts",
+)  # fmt: skip
+"""Arrays of a pass that `predict.py` needs."""
 
 _EXPORTED = (
     "block", "block_statistics", "constant", "exponent", "first_differences", "level", "spectra",
@@ -139,17 +141,15 @@ def export(model: Any, path: str | Path) -> None:
     settings |= {"shape": [model.n_channels_, model.n_timepoints_], "passes": rows}
     for number, fitted in enumerate(average.passes):
         source = fitted.source
-        values = vars(source.view) | vars(source.network) | vars(source)
-        values |= {"sees_levels": source.view.sees_levels, "line": fitted.line}
-        values |= {"penalty": fitted.penalty, "usual_variance": fitted.usual_variance}
+        values = vars(source.view) | vars(source.network) | vars(source) | vars(fitted)
+        values["sees_levels"] = source.view.sees_levels
         signals = fitted.signals
         batches = [signals] if isinstance(signals, np.ndarray) else [x[None] for x in signals]
         rows.append({name: values[name] for name in _EXPORTED} | {"n_batches": len(batches)})
         eigenvalues, vectors = np.linalg.eigh(fitted.process.matrix)
         root = vectors / np.sqrt(np.maximum(eigenvalues, 0.0) + fitted.penalty)
-        parts = {"root": root, "coefficients": fitted.coefficients}
+        parts = {"root": root} | {name: values[name] for name in _ARRAYS}
         parts |= {f"signals{k}": batch for k, batch in enumerate(batches)}
-        parts |= {"intercepts": fitted.intercepts} | {name: values[name] for name in _SCALES}
         if mix := source.view.mix:
             parts |= {"mix": mix.matrix, "mix_mean": mix.mean}
         arrays |= {f"{number}_{name}": part for name, part in parts.items()}

@@ -143,12 +143,15 @@ class UsualSignals:
         typical, distance = float(np.median(novelties)), float(np.median(self.distances(X)))
         if len(X) >= _BATCH and (typical > self.line or distance > 1):
             drift = self.compare(X)
-            causes = _listed(
-                "levels moved, in deviations", drift.moved, drift.offsets, "+.2g", names
-            )
-            causes += _listed(
-                "gains changed, by the factors", drift.scaled, drift.gains, ".2g", names
-            )
+            causes = []
+            for what, named, values, form in (
+                ("levels moved, in deviations", drift.moved, drift.offsets, "+.2g"),
+                ("gains changed, by the factors", drift.scaled, drift.gains, ".2g"),
+            ):
+                places = np.flatnonzero(named)
+                parts = [f"{values[c]:{form}} in channel {names[c]}" for c in places[:_NAMED]]
+                more = f" and {len(places) - _NAMED} more" * (len(places) > _NAMED)
+                causes += [f"{what}: {', '.join(parts)}{more}"] * bool(parts)
             usual = "95 % of the training signals"
             half = f"median distance from the mean level {distance:.2g} times that of {usual}"
             if typical > self.line:
@@ -234,13 +237,3 @@ def _mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         mean = np.where(known, values, 0.0).sum(axis=0) / count
         squares = np.where(known, values - mean, 0.0) ** 2
         return mean, np.sqrt(squares.sum(axis=0) / np.maximum(count - 1, 1) / count)
-
-
-def _listed(
-    what: str, named: np.ndarray, values: np.ndarray, form: str, names: Sequence[str]
-) -> list[str]:
-    """Return the channels that are named, with their values, as no or one part of a sentence."""
-    places = np.flatnonzero(named)
-    each = ", ".join(f"{values[c]:{form}} in channel {names[c]}" for c in places[:_NAMED])
-    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
-    return [f"{what}: {each}{more}"] if len(places) else []

@@ -276,7 +276,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
         X and errors are as for `predict`; `sample_weight` is (n_cases,).
         """
-        signals = self._read_again(X)
+        signals: Any = self._read_again(X)
         check_unmasked(y, "y", "or labels, one a case,")
         values = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         targets, exponents = _moderate_columns(values)

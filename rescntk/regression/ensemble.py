@@ -70,11 +70,8 @@ def ensemble(
     (True, True)
     """
     n = len(check_symmetric(theta_train, "theta_train"))
-
-    def of_new(shape: tuple[int, ...]) -> bool:
-        return len(shape) == 2 and shape[1] == n
-
-    theta_new = check_shape(theta_new, "theta_new", f"(m, {n})", of_new)
+    fits = f"(m, {n})", lambda s: len(s) == 2 and s[1] == n
+    theta_new = check_shape(theta_new, "theta_new", *fits)
     m, y = len(theta_new), check_targets(y, n)
     prior = check_symmetric(gpk_new_new, "gpk_new_new")
     cross = check_shape(gpk_new, "gpk_new", (m, n))
