@@ -9,6 +9,7 @@ from rescntk.learn.passes import Pass
 from rescntk.learn.views import View
 from rescntk.regression import channels
 from tests import tolerances
+from tests.learn.cases import bordered, refitted
 
 GPK = rk.ResCGPK(2, 3, normalized=True)
 REFERENCE = {"engine": "reference"}
@@ -26,24 +27,9 @@ def transformed(S, X):
 
 def ridge_by_refits(K, Y):
     """Return coefficients and least squared leave-one-out error; each error from a new fit."""
-    n, Y = len(K), Y.reshape(len(K), -1)
-
-    def fit(cases, penalty):
-        system = np.ones((len(cases) + 1, len(cases) + 1))
-        system[:-1, :-1] = K[np.ix_(cases, cases)] + penalty * np.eye(len(cases))
-        system[-1, -1] = 0.0
-        return np.linalg.solve(system, np.vstack([Y[cases], np.zeros((1, Y.shape[1]))]))
-
-    def squared_error(penalty):
-        total = 0.0
-        for k in range(n):
-            cases = np.delete(np.arange(n), k)
-            total += ((Y[k] - np.append(K[k, cases], 1.0) @ fit(cases, penalty)) ** 2).sum()
-        return total
-
-    penalties = channels.PENALTIES * np.trace(K) / n
-    errors = [squared_error(penalty) for penalty in penalties]
-    return fit(np.arange(n), penalties[np.argmin(errors)])[:-1], min(errors)
+    Y, penalties = Y.reshape(len(K), -1), channels.PENALTIES * np.trace(K) / len(K)
+    errors = [((refitted(K, Y, penalty) - Y) ** 2).sum() for penalty in penalties]
+    return bordered(K, Y, penalties[np.argmin(errors)])[0], min(errors)
 
 
 def slopes_by_differences(function, x, step=STEP):
@@ -206,7 +192,6 @@ def test_landmarks_that_span_all_signals_change_nothing(rng, monkeypatch):
     monkeypatch.setattr(channels, "_MOST_CENTRES", 20)
     close = tolerances.solution(40, CONDITION)
     of_landmarks = regression.channel_metric(GPK, X, Y)
-    print(np.abs(of_landmarks.transform - m.transform).max() / close)
     assert np.abs(of_landmarks.transform - m.transform).max() <= close
     assert np.abs(regression.channel_weights(GPK, X, Y) - weights).max() <= close
     X[:, 2] = 0.0
