@@ -22,7 +22,7 @@ from ..progress import say, show
 from .classifier import ResidualKernelClassifier
 from .regressor import ResidualKernelRegressor
 from .report import report as write_report
-from .report_classes import in_form_of
+from .report_sections import in_form_of
 
 _STANDARDIZE = {"true": True, "false": False}
 """Values of --standardize that are not texts."""

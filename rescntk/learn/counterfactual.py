@@ -105,10 +105,32 @@ def each_case(values: Any, name: str, n: int) -> np.ndarray:
 def changed_signals(
     average: Average, X: Signals, goal: Goal, *, max_iterations: int, progress: bool
 ) -> Counterfactuals:
-    """Return the nearest signals found to which the model of an average gives its targets."""
-    steps = check_depth(max_iterations, "max_iterations")
-    changed, distances = nearest_signals(average, X, goal, steps, progress)
-    answers, has_target = np.full(len(X), np.nan), np.isfinite(distances)
+    """Return the nearest signals found to which the model of an average gives its targets.
+
+    The search for a case starts near the nearest training signal that has the level. It starts at X
+    where no training signal has the level.
+    """
+    steps, n = check_depth(max_iterations, "max_iterations"), len(X)
+    starts, shapes = average.passes[0].training.signals, [np.shape(x) for x in X]
+    signals: list[Any] = [np.full(shape, np.nan) for shape in shapes]
+    distances, answers = np.full((2, n), np.nan)
+    with (
+        progress_bar(progress, len(set(shapes)) * steps, "step", name="counterfactual") as tick,
+        threadpool_limits(1, "blas"),
+        np.errstate(over="ignore", invalid="ignore"),  # of signals, or goals, out of reach
+    ):
+        for shape in dict.fromkeys(shapes):
+            cases = np.array([k for k in range(n) if shapes[k] == shape])
+            candidates = np.array([s for s in starts if np.shape(s) == shape]).reshape(-1, *shape)
+            search = _Search(average, np.array([X[k] for k in cases]), goal, cases)
+            search.start_near(candidates[:: -(-len(candidates) // _STARTS) or 1])
+            search.steps(steps, tick)
+            search.draw_near(_HALVINGS)
+            for row in np.flatnonzero(search.reached):
+                signals[cases[row]][...] = search.best[row]
+                distances[cases[row]] = search.best_distance[row]
+    changed = signals if isinstance(X, list) else np.array(signals)
+    has_target = np.isfinite(distances)
     rows = np.flatnonzero(has_target)
     if len(rows):
         with warnings.catch_warnings():
@@ -121,41 +143,10 @@ def changed_signals(
     answers[lost] = distances[lost] = np.nan
     if len(lost):
         warn(
-            f"no signal was found to which the model gives the target, for {len(lost)} of {len(X)} "
+            f"no signal was found to which the model gives the target, for {len(lost)} of {n} "
             f"cases: {', '.join(map(str, lost[:20]))}{', …' * (len(lost) > 20)}",
         )
     return Counterfactuals(changed, goal.targets, answers, distances, has_target)
-
-
-def nearest_signals(
-    average: Average, X: Signals, goal: Goal, max_iterations: int, progress: bool
-) -> tuple[Signals, np.ndarray]:
-    """Return the nearest signals found with f ≥ level, and their distances; NaN where none is.
-
-    The search for a case starts near the nearest training signal that has the level. It starts at X
-    where no training signal has the level.
-    """
-    n, starts = len(X), average.passes[0].training.signals
-    changed: list[Any] = [np.full(np.shape(x), np.nan) for x in X]
-    distances = np.full(n, np.nan)
-    shapes = [np.shape(x) for x in X]
-    total = len(set(shapes)) * max_iterations
-    with (
-        progress_bar(progress, total, "step", name="counterfactual") as tick,
-        threadpool_limits(1, "blas"),
-        np.errstate(over="ignore", invalid="ignore"),  # of signals, or goals, out of reach
-    ):
-        for shape in dict.fromkeys(shapes):
-            cases = np.array([k for k in range(n) if shapes[k] == shape])
-            candidates = np.array([s for s in starts if np.shape(s) == shape]).reshape(-1, *shape)
-            search = _Search(average, np.array([X[k] for k in cases]), goal, cases)
-            search.start_near(candidates[:: -(-len(candidates) // _STARTS) or 1])
-            search.steps(max_iterations, tick)
-            search.draw_near(_HALVINGS)
-            for row in np.flatnonzero(search.reached):
-                changed[cases[row]][...] = search.best[row]
-                distances[cases[row]] = search.best_distance[row]
-    return (changed if isinstance(X, list) else np.array(changed)), distances
 
 
 def log_odds(logits: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,8 +7,6 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
-from sklearn.metrics import r2_score
 
 from .. import plots
 from .._version import __version__
@@ -19,14 +17,14 @@ from ..validation import check_targets
 from .calibration import NOVEL
 from .classifier import ResidualKernelClassifier
 from .regressor import ResidualKernelRegressor
-from .report_classes import classes
-from .report_parts import (
+from .report_sections import (
     LISTED,
     Section,
     expected_score,
-    novelty_row,
     numbers,
     picture_of,
+    sections_of_classes,
+    sections_of_values,
     share_of,
     short,
 )
@@ -37,12 +35,6 @@ _SHOWN = 6
 
 _WIDTH = 80
 """Characters of a line above a signal. Raising it lets titles run under the colour bar."""
-
-_OFF = 0.01
-"""Chance below which a coverage is called off. Raising it calls more coverages off."""
-
-_COVERAGE = 0.9
-"""The coverage of the intervals that are drawn and checked."""
 
 
 def report(
@@ -123,9 +115,9 @@ def report(
         if prevalence or costs:
             raise ValueError("prevalence and costs are of classes, expected a classifier")
         truth = check_targets(truth, n)
-        sections, worst = _values(model, truth, answers, of_groups)
+        sections, worst = sections_of_values(model, truth, answers, of_groups)
     else:
-        sections, worst = classes(
+        sections, worst = sections_of_classes(
             model, truth, answers, chances, of_groups, prevalence=prevalence, costs=costs
         )
     sections.append(_shares(model, signals, truth, answers, worst, shown))
@@ -151,80 +143,6 @@ def _each(values: Any, name: str, n: int) -> np.ndarray:
     if texts.shape != (n,):
         raise ValueError(f"{name} has shape {texts.shape}, expected ({n},): one for each signal")
     return texts
-
-
-# -- a regressor
-
-
-def _values(
-    model: Any, y: np.ndarray, answers: tuple[np.ndarray, ...], groups: np.ndarray | None
-) -> tuple[list[Section], np.ndarray]:
-    """Return the sections about targets, and the signals of the largest errors first."""
-    predicted, deviation, novelty = answers
-    low, high = model._interval(predicted, deviation, _COVERAGE)
-    truth, mean, low, high, spread = (
-        np.asarray(each, dtype=np.float64).reshape(len(y), -1)
-        for each in (y, predicted, low, high, deviation)
-    )
-    (n, count), error = truth.shape, mean - truth
-    inside = (low <= truth) & (truth <= high)
-    rows, marks = [], list[str]()
-    columns = min(count, 3)
-    drawn = plots.figure((4.2 * columns + 0.8, 4.0 * -(-count // columns)))
-    panels = drawn.subplots(-(-count // columns), columns, squeeze=False).ravel()
-    for k, ax in enumerate(panels[:count]):
-        t, root = truth[:, k], np.sqrt(np.mean(error[:, k] ** 2))
-        uncertain = np.std(error[:, k] ** 2) / np.sqrt(n) / (2 * root) if root else 0.0
-        usual = np.sqrt(np.mean((t - model.target_mean_[k]) ** 2))
-        score = r2_score(t, mean[:, k]) if n > 1 else np.nan
-        covered = int(inside[:, k].sum())
-        chance = binomtest(covered, n, _COVERAGE).pvalue
-        mark = f" – off: chance {chance:.2g} if right" * bool(chance < _OFF)
-        marks.append(mark)
-        absolute = f"{np.abs(error[:, k]).mean():.4g}"
-        stated = f"{np.sqrt(np.mean(spread[:, k] ** 2)):.4g}"
-        values = share_of(score), f"{root:.4g} ± {uncertain:.2g}", f"{usual:.4g}", absolute, stated
-        rows.append((f"target {k + 1}", *values, f"{covered / n:.1%}{mark}"))
-        ends = [t.min(), t.max()]
-        ax.plot(ends, ends, "--", color="0.5")
-        bars = [mean[:, k] - low[:, k], high[:, k] - mean[:, k]]
-        style = {"fmt": "o", "color": BLUE, "markersize": 3, "elinewidth": 0.7, "alpha": 0.7}
-        ax.errorbar(t, mean[:, k], bars, **style)
-        ax.set(xlabel=f"target {k + 1}", ylabel="prediction")
-        tidy(ax)
-    for ax in panels[count:]:
-        ax.remove()
-    score = r2_score(truth, mean) if n > 1 else np.nan
-    flagged = f"off for {sum(map(bool, marks))} of {count} targets" if any(marks) else "not off"
-    summary = (
-        ("R²", share_of(score), f"{expected_score(model)} expected when fitted; the mean has 0"),
-        (f"targets inside the {_COVERAGE:.0%} intervals", f"{inside.mean():.1%}", flagged),
-        novelty_row(novelty),
-    )
-    text = "Errors are in each target's unit. The error of the mean is that of one answer for all: "
-    text += f"the mean of fit. A coverage is off if chance moves it as far from {_COVERAGE:.0%} "
-    text += f"less than once in {1 / _OFF:g} times."
-    head = "", "R²", "root mean squared error", "of the mean", "mean absolute", "stated", "covered"
-    bars_text = f"Bars are the {_COVERAGE:.0%} intervals; on the dashed line predictions are right."
-    sections = [
-        Section("Summary", "", ("quantity", "value", "note"), summary),
-        Section("Targets", text, head, tuple(rows)),
-        Section("Predictions", bars_text, picture=picture_of(drawn), wide=count > 1),
-    ]
-    if groups is not None:
-        errors = {g: np.sqrt(np.mean(error[groups == g] ** 2, axis=0)) for g in set(groups)}
-        largest = sorted(errors, key=lambda g: (-np.max(errors[g] / model.target_scale_), g))
-        table = tuple(
-            (short(g), int((groups == g).sum()), *(f"{value:.4g}" for value in errors[g]))
-            for g in largest[:LISTED]
-        )
-        names = "group", "signals", *(f"target {k + 1}" for k in range(count))
-        text = "Root mean squared errors, the largest first."
-        sections.append(Section("Groups", text, names, table))
-    return sections, np.argsort(-np.abs(error / np.maximum(spread, 1e-300)).max(axis=1))
-
-
-# -- both
 
 
 def _shares(

@@ -1,6 +1,5 @@
 """Changed signals: slopes against differences, and what the model answers to the signals found."""
 
-import warnings
 from contextlib import contextmanager
 from functools import partial
 
@@ -10,6 +9,7 @@ import pytest
 from rescntk.learn import (
     ResidualKernelClassifier,
     ResidualKernelRegressor,
+    classifier,
     condense,
     counterfactual,
 )
@@ -38,16 +38,11 @@ def test_slopes_of_log_odds(rng, classes, monkeypatch):
     distances = model._average.usual.distances(Z)
     assert (distances > 1).any() and (distances < 1).any()
     targets, given = model.classes_[np.arange(6) % classes], []
-    monkeypatch.setattr(
-        counterfactual, "nearest_signals", lambda average, X, goal, *_: (
-            given.append((average, goal.answer)), (X.copy(), np.zeros(len(X)))
-        )[1]
-    )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.counterfactual(Z, targets)
+    monkeypatch.setattr(classifier, "changed_signals", lambda *of, **_: given.append(of))
+    model.counterfactual(Z, targets)
     cases, way, step = np.arange(6), rng.standard_normal(Z.shape), 1e-5
-    average, answer = given[0][0], partial(given[0][1], cases=cases)
+    average, _, goal = given[0]
+    answer = partial(goal.answer, cases=cases)
     f, slopes = average.slopes(Z, answer)
     chances = model.predict_proba(Z)[cases, np.arange(6) % classes]
     assert np.allclose(f, np.log(chances) - np.log1p(-chances), rtol=1e-8)

@@ -12,7 +12,7 @@ import pytest
 
 from rescntk import learn
 from rescntk.datasets import load_labelled
-from rescntk.learn.report_classes import in_form_of
+from rescntk.learn.report_sections import in_form_of
 from rescntk.progress import encodable
 
 pytestmark = pytest.mark.slow

@@ -1,19 +1,24 @@
-"""The sections of a report about a classifier's answers."""
+"""Sections of a report about a model's answers, and how they write numbers, names and pictures."""
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
-from sklearn.metrics import ConfusionMatrixDisplay, precision_recall_curve
+from sklearn.metrics import ConfusionMatrixDisplay, precision_recall_curve, r2_score
 
 from .. import plots
 from ..plots.style import BLUE, looks, shown_name, tidy
 from ..validation import check_constant
-from .report_parts import LISTED, Section, expected_score, interval, novelty_row, picture_of, short
+from .calibration import NOVEL
+
+LISTED = 50
+"""Rows of a table of cases, groups or channels. Raising it makes the page longer."""
 
 _BINS = 20
 """Bins of a calibration curve. More bins show more detail, and have fewer signals each."""
@@ -25,8 +30,133 @@ _NUMBERED = 40
 """Most classes whose confusion matrix has numbers in its cells. Raising it takes time with its
 square, and numbers of more classes overlap."""
 
+_OFF = 0.01
+"""Chance below which a coverage is called off. Raising it calls more coverages off."""
 
-def classes(
+_COVERAGE = 0.9
+"""The coverage of the intervals that are drawn and checked."""
+
+
+class Section(NamedTuple):
+    """A part of the page: a heading, a text, and a table or a picture."""
+
+    title: str
+    text: str
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
+    picture: str = ""
+    """A PNG file in base64."""
+    wide: bool = False
+    """Whether a narrow screen scrolls the picture, and does not shrink it."""
+
+
+def picture_of(figure: Any) -> str:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", bbox_inches="tight")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def short(name: Any) -> str:
+    return shown_name(name).replace(r"\$", "$")
+
+
+def numbers(value: Any) -> str:
+    """Return a name, short, or one or several numbers."""
+    values = np.atleast_1d(value)
+    return ", ".join(f"{each:.4g}" if values.dtype.kind == "f" else short(each) for each in values)
+
+
+def interval(count: int, n: int) -> str:
+    """Return a share with its 95 % interval (Wilson 1927)."""
+    if not n:
+        return "–"
+    low, high = binomtest(count, n).proportion_ci(method="wilson")
+    return f"{count / n:.3f} ({low:.3f} to {high:.3f})"
+
+
+def share_of(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.3f}"
+
+
+def expected_score(model: Any) -> str:
+    return f"{model.best_score_:.3f} ± {model.best_score_error_:.3f}"
+
+
+def novelty_row(novelty: np.ndarray) -> tuple[str, str, str]:
+    unlike = np.mean(novelty > NOVEL)
+    note = f"1 is usual; {unlike:.0%} above {NOVEL:g}"
+    return "median novelty", f"{np.median(novelty):.2f}", note
+
+
+def sections_of_values(
+    model: Any, y: np.ndarray, answers: tuple[np.ndarray, ...], groups: np.ndarray | None
+) -> tuple[list[Section], np.ndarray]:
+    """Return the sections about targets, and the signals of the largest errors first."""
+    predicted, deviation, novelty = answers
+    low, high = model._interval(predicted, deviation, _COVERAGE)
+    truth, mean, low, high, spread = (
+        np.asarray(each, dtype=np.float64).reshape(len(y), -1)
+        for each in (y, predicted, low, high, deviation)
+    )
+    (n, count), error = truth.shape, mean - truth
+    inside = (low <= truth) & (truth <= high)
+    rows, marks = [], list[str]()
+    columns = min(count, 3)
+    drawn = plots.figure((4.2 * columns + 0.8, 4.0 * -(-count // columns)))
+    panels = drawn.subplots(-(-count // columns), columns, squeeze=False).ravel()
+    for k, ax in enumerate(panels[:count]):
+        t, root = truth[:, k], np.sqrt(np.mean(error[:, k] ** 2))
+        uncertain = np.std(error[:, k] ** 2) / np.sqrt(n) / (2 * root) if root else 0.0
+        usual = np.sqrt(np.mean((t - model.target_mean_[k]) ** 2))
+        score = r2_score(t, mean[:, k]) if n > 1 else np.nan
+        covered = int(inside[:, k].sum())
+        chance = binomtest(covered, n, _COVERAGE).pvalue
+        mark = f" – off: chance {chance:.2g} if right" * bool(chance < _OFF)
+        marks.append(mark)
+        absolute = f"{np.abs(error[:, k]).mean():.4g}"
+        stated = f"{np.sqrt(np.mean(spread[:, k] ** 2)):.4g}"
+        values = share_of(score), f"{root:.4g} ± {uncertain:.2g}", f"{usual:.4g}", absolute, stated
+        rows.append((f"target {k + 1}", *values, f"{covered / n:.1%}{mark}"))
+        ends = [t.min(), t.max()]
+        ax.plot(ends, ends, "--", color="0.5")
+        bars = [mean[:, k] - low[:, k], high[:, k] - mean[:, k]]
+        style = {"fmt": "o", "color": BLUE, "markersize": 3, "elinewidth": 0.7, "alpha": 0.7}
+        ax.errorbar(t, mean[:, k], bars, **style)
+        ax.set(xlabel=f"target {k + 1}", ylabel="prediction")
+        tidy(ax)
+    for ax in panels[count:]:
+        ax.remove()
+    score = r2_score(truth, mean) if n > 1 else np.nan
+    flagged = f"off for {sum(map(bool, marks))} of {count} targets" if any(marks) else "not off"
+    summary = (
+        ("R²", share_of(score), f"{expected_score(model)} expected when fitted; the mean has 0"),
+        (f"targets inside the {_COVERAGE:.0%} intervals", f"{inside.mean():.1%}", flagged),
+        novelty_row(novelty),
+    )
+    text = "Errors are in each target's unit. The error of the mean is that of one answer for all: "
+    text += f"the mean of fit. A coverage is off if chance moves it as far from {_COVERAGE:.0%} "
+    text += f"less than once in {1 / _OFF:g} times."
+    head = "", "R²", "root mean squared error", "of the mean", "mean absolute", "stated", "covered"
+    bars_text = f"Bars are the {_COVERAGE:.0%} intervals; on the dashed line predictions are right."
+    sections = [
+        Section("Summary", "", ("quantity", "value", "note"), summary),
+        Section("Targets", text, head, tuple(rows)),
+        Section("Predictions", bars_text, picture=picture_of(drawn), wide=count > 1),
+    ]
+    if groups is not None:
+        errors = {g: np.sqrt(np.mean(error[groups == g] ** 2, axis=0)) for g in set(groups)}
+        largest = sorted(errors, key=lambda g: (-np.max(errors[g] / model.target_scale_), g))
+        table = tuple(
+            (short(g), int((groups == g).sum()), *(f"{value:.4g}" for value in errors[g]))
+            for g in largest[:LISTED]
+        )
+        names = "group", "signals", *(f"target {k + 1}" for k in range(count))
+        text = "Root mean squared errors, the largest first."
+        sections.append(Section("Groups", text, names, table))
+    return sections, np.argsort(-np.abs(error / np.maximum(spread, 1e-300)).max(axis=1))
+
+
+def sections_of_classes(
     model: Any,
     y: np.ndarray,
     answers: tuple[np.ndarray, ...],
