@@ -66,14 +66,20 @@ _EXPORTED = (
 
 
 class RoundedSignals(Training):
-    """Learned signals of a pass' view, of `rounded`, in place of training signals."""
+    """Learned signals of a pass' view, as whole numbers (int8) of a unit of each signal."""
 
-    def __init__(self, whole: Signals, unit: np.ndarray) -> None:
+    def __init__(self, signals: Signals) -> None:
         super().__init__([])
-        self.whole, self.unit = whole, unit
+        unit = np.array([np.abs(x).max() for x in signals]) / np.iinfo(np.int8).max
+        self.unit = np.where(unit > 0, unit, 1.0)
+        pairs = zip(signals, self.unit, strict=True)
+        whole = [np.rint(x / of_signal).astype(np.int8) for x, of_signal in pairs]
+        self.whole = whole if isinstance(signals, list) else np.array(whole)
 
     def seen(self, view: View, kept: Any) -> Signals:
-        return restored(self.whole, self.unit)
+        """Return the signals in float64, which are of the view already."""
+        numbers = [x * unit for x, unit in zip(self.whole, self.unit, strict=True)]
+        return numbers if isinstance(self.whole, list) else np.array(numbers)
 
 
 def condensed(
@@ -217,8 +223,8 @@ def _condense_pass(
         case_weights=importance,
         **options,
     )
-    whole, unit = rounded(learned.signals)
-    S = restored(whole, unit)
+    rounded = RoundedSignals(learned.signals)
+    S = rounded.seen(full.source.view, slice(None))
     among_learned = kernel(S, **options)
     process = Process(among_learned, full.penalty, np.ones(count))
     of_rows, K = (kernel(part, S, **options).astype(np.float64) for part in (rows, signals))
@@ -232,7 +238,7 @@ def _condense_pass(
     variance = variance + np.average(changes, axis=0, weights=weights)
     return replace(
         full,
-        training=RoundedSignals(whole, unit),
+        training=rounded,
         coefficients=coefficients,
         process=process,
         variance_scale=variance / usual,
@@ -240,21 +246,6 @@ def _condense_pass(
         novelties=np.ones(0),
         line=usual_line(variances / usual, weights),
     )
-
-
-def rounded(signals: Signals) -> tuple[Signals, np.ndarray]:
-    """Return signals as whole numbers of their units, int8, and the units, (n_signals,)."""
-    unit = np.array([np.abs(x).max() for x in signals]) / np.iinfo(np.int8).max
-    unit = np.where(unit > 0, unit, 1.0)
-    pairs = zip(signals, unit, strict=True)
-    whole = [np.rint(x / of_signal).astype(np.int8) for x, of_signal in pairs]
-    return (whole if isinstance(signals, list) else np.array(whole)), unit
-
-
-def restored(whole: Signals, unit: np.ndarray) -> Signals:
-    """Return the signals that `rounded` has made whole numbers, in float64."""
-    numbers = [x * of_signal for x, of_signal in zip(whole, unit, strict=True)]
-    return numbers if isinstance(whole, list) else np.array(numbers)
 
 
 def _centres(signals: Signals, labels: np.ndarray, count: int, rng: np.random.Generator) -> Signals:

@@ -99,8 +99,7 @@ def test_rounding_keeps_the_sizes_of_signals(rng, lists):
     X = sizes[:, None, None] * rng.standard_normal((5, 2, 9))
     if lists:
         X = [x[:, : 9 - k] for k, x in enumerate(X)]
-    whole, unit = condense.rounded(X)
-    for x, found in zip(X, condense.restored(whole, unit), strict=True):
+    for x, found in zip(X, condense.RoundedSignals(X).seen(None, None), strict=True):
         largest = np.abs(x).max()
         assert np.abs(found - x).max() <= largest / 254 * (1 + 4 * tolerances.EPS["float64"])
         assert np.abs(found).max() == pytest.approx(largest, rel=1e-15)
