@@ -93,12 +93,13 @@ def standard_scale(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np
     They are over all cases, with weights, and time points. A constant channel has deviation 0.
     """
     points, weights = _weighted_points(X, case_weights)
-    exponent = moderate_exponent(points)
+    largest = np.abs(points).max(axis=1)
+    exponent = moderate_exponent(largest)
     points = np.ldexp(points, -exponent)
     mean = np.average(points, axis=1, weights=weights)
     deviation = np.sqrt(np.average((points - mean[:, None]) ** 2, axis=1, weights=weights))
     # The deviation of a constant channel is a rounding error of its mean.
-    rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(points).max(axis=1)
+    rounding = _ROUNDING * np.finfo(np.float64).eps * np.ldexp(largest, -exponent)
     deviation = np.where(deviation > rounding, deviation, 0.0)
     return np.ldexp(mean, exponent), np.ldexp(deviation, exponent)
 
