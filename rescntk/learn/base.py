@@ -371,15 +371,8 @@ def least_penalty(weights: np.ndarray, dtype: str) -> float:
 
 
 QUICK: dict[str, Any] = {
-    "effort": "fast",
+    "passes": [{"filter_size": 3}, {"filter_size": 3, "head": "trace"}],
     "depth": 1,
-    "filter_size": 3,
-    "input_filter_size": 1,
-    "first_differences": False,
-    "time_scale": 0.0,
-    "standardize": True,
-    "spectra": False,
-    "max_length": 128,
 }
 """Parameters of an average of two passes, for the checks of aeon and sktime themselves."""
 
