@@ -13,13 +13,7 @@ from rescntk.learn.inputs import InconsistentVersionWarning
 from rescntk.learn.process import Process
 from rescntk.validation import DTYPES
 from tests.covering import pairs_meet
-
-
-def noisy_waves(rng, n, length=24):
-    labels = np.arange(n) % 3
-    phases = rng.uniform(0, 6, (n, 1))
-    waves = np.sin(np.arange(length) * (0.3 + 0.1 * labels[:, None]) + phases)
-    return (waves + 0.3 * rng.standard_normal(waves.shape))[:, None], labels
+from tests.learn.cases import waves
 
 
 def reread(model):
@@ -33,7 +27,7 @@ def reread(model):
 
 
 def signals_of(form, rng):
-    X, y = noisy_waves(rng, 70)
+    X, y = waves(rng, 70, 3)
     if form == "lists":
         X = [x[:, : 10 + i % 15] for i, x in enumerate(X)]
     if form == "images":
@@ -69,7 +63,7 @@ def test_same_bits_after_reading(form, dtype, landmarks, rng):
 
 def test_size(rng):
     """A file has the signals once, and some 2.5 bytes for each pair of them and pass."""
-    X, y = noisy_waves(rng, 300)
+    X, y = waves(rng, 300, 3)
     model = ResidualKernelClassifier(effort="fast", n_jobs=1).fit(X, y)
     _, size = reread(model)
     pairs = len(model._average.passes) * 300 * 301 / 2
@@ -79,7 +73,7 @@ def test_size(rng):
 
 
 def test_tables_are_kept_and_follow_parameters(rng):
-    X, y = noisy_waves(rng, 40)
+    X, y = waves(rng, 40, 3)
     model = ResidualKernelClassifier(effort="fast").fit(X[:30], y[:30])
     single = model.predict_proba(X[30:])
     kept = [fitted.tables[1] for fitted in model._average.passes]
@@ -93,7 +87,7 @@ def test_tables_are_kept_and_follow_parameters(rng):
 
 
 def test_large_tables_are_dropped(rng, monkeypatch):
-    X, y = noisy_waves(rng, 40)
+    X, y = waves(rng, 40, 3)
     model = ResidualKernelClassifier(effort="fast").fit(X[:30], y[:30])
     expected = model.predict_proba(X[30:])
     model = pickle.loads(pickle.dumps(model))
