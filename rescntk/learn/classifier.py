@@ -407,16 +407,12 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             by_novelty = np.where(near[:, 0] < 1, -near[:, 0] / novelties, 0.0) * by_near
             return odds, slopes, by_novelty
 
-        def chances(Z: Any, cases: np.ndarray) -> np.ndarray:
-            return self.predict_proba(Z)[np.arange(len(cases)), places[cases]]
+        def check(Z: Any, cases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            chances = self.predict_proba(Z)[np.arange(len(cases)), places[cases]]
+            return chances, chances >= least
 
-        goal = Goal(
-            answer,
-            np.full(len(signals), np.log(least) - np.log1p(-least)),
-            self.classes_[places],
-            chances,
-            lambda answers, cases: answers >= least,
-        )
+        level = np.full(len(signals), np.log(least) - np.log1p(-least))
+        goal = Goal(answer, level, self.classes_[places], check)
         return changed_signals(
             self._average, signals, goal, max_iterations=max_iterations, progress=progress
         )

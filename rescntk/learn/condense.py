@@ -112,10 +112,9 @@ def condensed(
     with (
         progress_bar(check, 100, "part", name="condense") as tick,
         threadpool_limits(1, "blas"),
-        warnings.catch_warnings(),
+        warnings.catch_warnings(action="ignore", category=ConvergenceWarning),  # of equal signals
+        warnings.catch_warnings(action="error", category=InterruptionWarning),
     ):
-        warnings.simplefilter("error", InterruptionWarning)
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of KMeans, where signals are equal
         for seed, full in enumerate(fitted):
             try:
                 passes.append(

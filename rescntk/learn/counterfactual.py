@@ -88,10 +88,9 @@ class Goal(NamedTuple):
     """(n_cases,): c, the least f."""
     targets: np.ndarray
     """(n_cases,): the classes or values."""
-    answers: Callable[[Any, np.ndarray], np.ndarray]
-    """Function of changed signals and their places: the model's own answers."""
-    has: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    """Function of these answers and the places: which of them have the target."""
+    check: Callable[[Any, np.ndarray], tuple[np.ndarray, np.ndarray]]
+    """Function of changed signals and their places: the model's own answers, and which of them
+    have the target."""
 
 
 def each_case(values: Any, name: str, n: int) -> np.ndarray:
@@ -133,10 +132,9 @@ def changed_signals(
     has_target = np.isfinite(distances)
     rows = np.flatnonzero(has_target)
     if len(rows):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DriftWarning)  # changed signals are meant to differ
-            answers[rows] = goal.answers(take(changed, rows), rows)
-        has_target[rows] = goal.has(answers[rows], rows)
+        # Changed signals are meant to differ from the signals of fit.
+        with warnings.catch_warnings(action="ignore", category=DriftWarning):
+            answers[rows], has_target[rows] = goal.check(take(changed, rows), rows)
     lost = np.flatnonzero(~has_target)
     for case in lost:
         changed[case][...] = np.nan

@@ -198,8 +198,7 @@ class Pass:
     @property
     def _kernels(self) -> dict[str, Any]:
         """The arguments that name the kernels of the mean."""
-        names = {"head": self.head, "kinds": self.kinds, "depths": self.depths}
-        return names | {"normalized": True}
+        return {"head": self.head, "kinds": self.kinds, "depths": self.depths, "normalized": True}
 
     def settings(self) -> dict[str, Any]:
         """Return the settings in which the passes of a plan may differ, by name."""

@@ -213,13 +213,12 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
             slopes[:, column] = signs[cases]
             return signs[cases] * decisions[:, column], slopes, np.zeros(len(decisions))
 
-        def predictions(Z: Any, cases: np.ndarray) -> np.ndarray:
-            return np.asarray(self.predict(Z)).reshape(len(cases), -1)[:, column]
+        def check(Z: Any, cases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            predicted = np.asarray(self.predict(Z)).reshape(len(cases), -1)[:, column]
+            errors = np.abs(predicted - targets[cases])
+            return predicted, errors <= _EQUAL * self.target_scale_[column]
 
-        def has(answers: np.ndarray, cases: np.ndarray) -> np.ndarray:
-            return np.abs(answers - targets[cases]) <= _EQUAL * self.target_scale_[column]
-
-        goal = Goal(answer, signs * values, targets, predictions, has)
+        goal = Goal(answer, signs * values, targets, check)
         return changed_signals(
             self._average, signals, goal, max_iterations=max_iterations, progress=progress
         )

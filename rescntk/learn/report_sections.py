@@ -119,7 +119,7 @@ def sections_of_values(
         rows.append((f"target {k + 1}", *values, f"{covered / n:.1%}{mark}"))
         ends = [t.min(), t.max()]
         ax.plot(ends, ends, "--", color="0.5")
-        bars = [mean[:, k] - low[:, k], high[:, k] - mean[:, k]]
+        bars = np.array([mean[:, k] - low[:, k], high[:, k] - mean[:, k]])
         style = {"fmt": "o", "color": BLUE, "markersize": 3, "elinewidth": 0.7, "alpha": 0.7}
         ax.errorbar(t, mean[:, k], bars, **style)
         ax.set(xlabel=f"target {k + 1}", ylabel="prediction")

@@ -91,8 +91,7 @@ def test_class_weights_find_a_rare_class(rng):
     assert seen[0].filename == __file__
     assert plain.class_scores_[1] < 0.1 < plain.class_scores_[0]
     assert plain.balanced_score_ == pytest.approx(plain.class_scores_.mean())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model = ResidualKernelClassifier(class_weight="balanced", **options).fit(X, y)
     same = ResidualKernelClassifier(class_weight={"rare": 15.0, "common": 120 / 112}, **options)
     np.testing.assert_allclose(same.fit(X, y).offsets_, model.offsets_, rtol=0.1)
@@ -113,8 +112,7 @@ def test_weights_are_suggested_for_classes_below_five_percent(n_common, warned):
     y = np.repeat(["common", "rare"], [n_common, 4])
     X = np.sin(np.arange(8) * np.where(y == "rare", 1.5, 0.3)[:, None, None])
     X = X + 0.1 * np.random.default_rng(0).standard_normal(X.shape)
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as seen:
         model = ResidualKernelClassifier(**ONE).fit(X, y)
     said = "".join(str(warning.message) for warning in seen)
     assert ("less than 5% of the signals, or" in said and ": rare; class_weight=" in said) is warned

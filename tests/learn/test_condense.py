@@ -111,8 +111,7 @@ def test_equal_and_extreme_signals(rng, size):
     X, y = waves(rng, 20, 2)
     X = size * np.concatenate([X, np.broadcast_to(X[0], X.shape) * np.arange(1, 21)[:, None, None]])
     full = ResidualKernelClassifier(**FEW | {"standardize": "each"}).fit(X, np.r_[y, y * 0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert np.isfinite(full.condense(30, max_iterations=1).decision_function(X)).all()
 
 

@@ -74,8 +74,7 @@ def test_levels_that_drift(rng):
     """
     (X, y), (Z, truth) = process(rng, 100), process(rng, 100)
     model = ResidualKernelClassifier(effort="fast").fit(X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert model.score(Z, truth) > 0.93
     units, scores = X.std(axis=(0, 2)), []
     for signs in rng.choice([-1.0, 1.0], (3, 8)):
@@ -92,8 +91,7 @@ def test_levels_that_drift(rng):
     changed[:, 3] = 2 * changed[:, 3] - changed[:, 3].mean()
     with pytest.warns(DriftWarning, match=r"novelty .*by the factors: 2(\.\d)? in channel 3"):
         model.predict_proba(changed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model.predict(drifted[:19])  # too few to judge
         model.decision_function(drifted), model.novelty(drifted), model.contributions(drifted[:2])
 
@@ -103,14 +101,12 @@ def test_levels_of_a_batch(rng):
     X, Z = rng.standard_normal((60, 3, 24)), rng.standard_normal((20, 3, 24))
     X[::2, 0] += np.sin(np.arange(24) / 2)
     model = ResidualKernelClassifier(**ONE).fit(X, np.arange(60) % 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model.predict(Z)
     named = r"distance from the mean level \d\.\d times that of 95 % .* \+0\.\d+ in channel 0"
     with pytest.warns(DriftWarning, match=named):
         model.predict(Z + 0.4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model.predict(Z[:19] + 0.4)  # too few to judge
 
 
@@ -148,8 +144,7 @@ def test_dead_channels(form, rng):
         model.predict(dead)
     expected = "channel 1 is constant in 2 of 3 signals, and was not in fit; the guide's page "
     assert str(found[0].message).startswith(expected) and found[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model.predict(X)
 
 

@@ -20,8 +20,7 @@ def reread(model):
     file = io.BytesIO()
     joblib.dump(model, file)
     file.seek(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         again = joblib.load(file)
     return again, len(file.getvalue())
 

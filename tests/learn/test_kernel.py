@@ -173,8 +173,7 @@ def test_what_has_no_logarithm_is_not_learned(X):
 def test_flat_signals_without_a_number_of_channels_warn(X):
     with pytest.warns(UserWarning, match=r"X of shape \(12, 18\) is flat.*give n_channels"):
         K = SignalKernel(2)(flat(X))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert (SignalKernel(2, n_channels=1)(flat(X)) == K).all()
         assert not np.allclose(SignalKernel(2, n_channels=2)(flat(X)), K)
         SignalKernel(2)(X)

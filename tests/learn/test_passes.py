@@ -133,8 +133,7 @@ def test_changes_that_no_pass_sees_are_named(rng):
     with pytest.warns(UserWarning, match="100% of the signals' energy is at frequencies that"):
         ResidualKernelClassifier(spectra=False, **options).fit(X, y)
     for signals, given in ((X, {}), (slow, {"spectra": False})):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with warnings.catch_warnings(action="error"):
             ResidualKernelClassifier(**options | given).fit(signals, y)
 
 
