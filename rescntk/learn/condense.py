@@ -24,7 +24,7 @@ from ..regression.learned_signals import (
     rounding_ridge,
     solve_restricted,
 )
-from ..validation import check_flag, check_integer
+from ..validation import check_integer
 from .average import Average
 from .calibration import NOVEL
 from .drift import usual_line
@@ -100,7 +100,6 @@ def condensed(
     kept = np.sort(order[:enough])
     fitted = [average.passes[k] for k in kept]
     count = check_integer(n_signals, "n_signals", at_least=2)
-    check = check_flag(progress, "progress")
     least = min(len(full.coefficients) for full in fitted)
     if count >= least:
         raise ValueError(
@@ -110,7 +109,7 @@ def condensed(
     works = np.cumsum([_pixel_pairs(full) for full in fitted])
     parts = np.diff(np.rint(100 * works / works[-1]), prepend=0).astype(int).tolist()
     with (
-        progress_bar(check, 100, "part", name="condense") as tick,
+        progress_bar(progress, 100, "part", name="condense") as tick,
         threadpool_limits(1, "blas"),
         warnings.catch_warnings(action="ignore", category=ConvergenceWarning),  # of equal signals
         warnings.catch_warnings(action="error", category=InterruptionWarning),

@@ -92,11 +92,7 @@ def as_signals(
 
 
 def split_channels(
-    flat: np.ndarray,
-    n_channels: int,
-    name: str,
-    missing: str | None = None,
-    levels: Levels = None,
+    flat: np.ndarray, n_channels: int, name: str, missing: str | None = None, levels: Levels = None
 ) -> np.ndarray:
     """Return flat signals, one channel after the other, as (n_cases, n_channels, n_timepoints)."""
     channels = check_depth(n_channels, "n_channels")
