@@ -91,7 +91,8 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
         """Return `function` of each signal, (n_channels, n_timepoints), in the shape of `X`."""
         check_is_fitted(self)
         signals: Any = each(function, read_signals(self, X, reset=False))
-        axes = as_signals(X, "X", lists=True, missing=self.missing)
+        levels = getattr(self, "channel_levels_", None)
+        axes = as_signals(X, "X", lists=True, missing=self.missing, levels=levels)
         flat = isinstance(signals, np.ndarray) and axes is None
         return signals[:, 0] if flat else signals
 

@@ -127,6 +127,7 @@ def test_missing_values_are_interpolated(form, model, X, rng):
         gaps[:, 1] = np.nan
         with pytest.raises(ValueError, match="^X has no value in channel 1 of any case, expected"):
             model.fit(made(gaps), y)
+        assert np.isfinite(np.concatenate(use(model, made(gaps)), axis=None)).all()  # levels of fit
     assert model.__sklearn_tags__().input_tags.allow_nan
     with pytest.raises(ValueError, match="missing is 'drop', expected one of 'refuse', 'inter"):
         model.set_params(missing="drop").fit(X, y)
