@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -85,7 +86,12 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
 
     def inverse_transform(self, X: Array) -> Signals:
         """Return the signals whose standardized version is `X`, which is as for `transform`."""
-        return self._mapped(X, lambda Z: Z * self.scale_[:, None] + self.mean_[:, None])
+        check_is_fitted(self)
+        of_standardized = copy.copy(self)
+        if hasattr(self, "channel_levels_"):
+            of_standardized.channel_levels_ = (self.channel_levels_ - self.mean_) / self.scale_
+        scale, mean = self.scale_[:, None], self.mean_[:, None]
+        return of_standardized._mapped(X, lambda Z: Z * scale + mean)
 
     def _mapped(self, X: Array, function: Callable[[np.ndarray], np.ndarray]) -> Signals:
         """Return `function` of each signal, (n_channels, n_timepoints), in the shape of `X`."""

@@ -47,6 +47,16 @@ def test_scaler_near_the_ends_of_float64(power, rng):
     assert found.scale_[0] == np.ldexp(expected.scale_[0], power) and found.scale_[1] == 1
 
 
+def test_scaler_fills_dead_channels_with_levels_of_fit(rng):
+    X = 100 + rng.standard_normal((6, 2, 9))
+    scaler = SignalScaler(missing="interpolate").fit(X)
+    Z = scaler.transform(X)
+    Z[:, 1] = np.nan
+    back = scaler.inverse_transform(Z)
+    np.testing.assert_allclose(back[:, 0], X[:, 0])
+    np.testing.assert_allclose(back[:, 1], X[:, 1].mean())
+
+
 def test_columns_have_names(rng):
     pd = pytest.importorskip("pandas")
     X, index = rng.standard_normal((8, 2, 12)), [f"case {i}" for i in range(8)]
