@@ -241,7 +241,11 @@ def fit_average(
     novelties = np.array([fitted.novelties for fitted in used])
     at_cases = average.weighed(residuals[kept], novelties, distances)
     average.usual = replace(usual, line=usual_line(at_cases.novelty[judged], cases.weights[judged]))
-    table = [fitted.row() | {"weight": w} for fitted, w in zip(passes, weights, strict=True)]
+    table = [
+        fitted.source.settings()
+        | {"penalty": fitted.penalty, "seconds": fitted.seconds, "error": fitted.error, "weight": w}
+        for fitted, w in zip(passes, weights, strict=True)
+    ]
     return average, LeftOut(decisions, blocked, folds, at_cases, table)
 
 

@@ -73,11 +73,6 @@ class FittedPass:
     tables: tuple[Any, Any] | None = field(default=None, init=False, repr=False)
     """Options of the last kernel matrix, and its signals with the engine's tables; not in files."""
 
-    def row(self) -> dict[str, Any]:
-        """Return settings, penalty, error and seconds, by name."""
-        fitted = {"penalty": self.penalty, "seconds": self.seconds, "error": self.error}
-        return self.source.settings() | fitted
-
     @property
     def signals(self) -> Signals:
         """The training signals, landmarks or learned signals, in the view."""

@@ -278,19 +278,13 @@ def _passes(model: Any) -> Section:
     text = "The model is a mean over views of the signals, each with a network of its own. A view "
     text += "has the signals or their differences from one time to the next, or spectra: how much "
     text += "of each frequency there is. Blocks of time points are averaged to the points named."
-    pairs = zip(model._fitted.passes, model._fitted.weights, strict=True)
-    rows = tuple(
-        (f"{weight:.1%}", _in_words(fitted.source.describe()), f"{fitted.error:.3g}")
-        for fitted, weight in sorted(pairs, key=lambda pair: -pair[1])
-    )
-    return Section("Views", text, ("weight", "view", "leave-one-out squared error"), rows)
-
-
-def _in_words(view: str) -> str:
-    """Return a view's description with its head in plain words."""
-    settings, _, head = view.rpartition(", ")
     heads = {"gap": "patterns at any time", "trace": "patterns at their own times"}
-    return f"{settings}; {heads.get(head, 'patterns about the first time')}"
+    pairs, rows = zip(model._fitted.passes, model._fitted.weights, strict=True), []
+    for fitted, weight in sorted(pairs, key=lambda pair: -pair[1]):
+        settings, _, head = fitted.source.describe().rpartition(", ")
+        view = f"{settings}; {heads.get(head, 'patterns about the first time')}"
+        rows.append((f"{weight:.1%}", view, f"{fitted.error:.3g}"))
+    return Section("Views", text, ("weight", "view", "leave-one-out squared error"), tuple(rows))
 
 
 def _forecast(model: Any) -> list[Section]:
