@@ -53,9 +53,30 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     Parameters
     ----------
-    effort, passes, landmarks, random_state, engine, dtype, n_jobs, n_channels, missing
-    channel_metric, channel_names, verbose
-        As for `ResidualKernelClassifier`, with the same defaults.
+    effort : {"fast", "default", "thorough"} or float, default "default"
+        Number of views, or a limit for the time of `fit` in seconds.
+    passes : sequence of dict, optional
+        Views by hand, as ``{"head": "trace", "max_length": 512}``.
+    landmarks : int or "all", optional
+        Number of signals to which the solution is restricted; by default 500 of more than 1000.
+    random_state : int, RandomState or None, default 0
+        Seed of the landmarks, and of the ten folds of `best_score_`.
+    engine : str, default "auto"
+        As for calling a `rescntk.Kernel`.
+    dtype : str, default "float32"
+        As for calling a `rescntk.Kernel`.
+    n_jobs : int, optional
+        Number of threads, which does not change results; -1 is one for each core.
+    n_channels : int, default 1
+        Number of channels of flat arrays (n_cases, n_channels · n_timepoints).
+    missing : {"refuse", "interpolate"}, default "refuse"
+        Whether signals with missing values (NaN) are refused, or filled in along time.
+    channel_metric : {"auto", True, False}, default "auto"
+        Whether weights and combinations of channels are learned (docs/guide/channels.md).
+    channel_names : sequence of str, optional
+        Names of the channels, for messages and pictures.
+    verbose : int, default 0
+        Not 0: print how long the views will take, and a line after each.
 
     Attributes
     ----------
@@ -75,9 +96,30 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     Other Parameters
     ----------------
-    max_length, block_statistics, spectra, standardize, first_differences, constant, time_scale
-    filter_size, input_filter_size, dilation, head, kind, depth, alpha
-        As for `ResidualKernelClassifier`, with the same defaults.
+    max_length : int or sequence, optional
+        Longest signals that stay unchanged; longer ones are averaged over blocks.
+    block_statistics : bool or sequence, optional
+        Whether statistics of each block are appended as channels.
+    spectra : bool, "whole" or sequence, optional
+        Whether short-time spectra, or the whole signal's, take the place of the signals.
+    standardize : bool, "each", "point" or sequence, optional
+        Whether channels are standardized: over all signals, by each signal, by each time point.
+    first_differences : bool, "only" or sequence, optional
+        Whether first differences of each channel are appended, or take its place.
+    constant : bool or sequence, optional
+        Whether a constant channel is appended.
+    time_scale : float or sequence, optional
+        Scale of two channels with the time: 0 ignores when something happens.
+    filter_size, input_filter_size, dilation : int or sequence, optional
+        As for `rescntk.Network`.
+    head : {"equivariant", "trace", "gap"} or sequence, optional
+        As for `rescntk.Kernel`. Signals of different lengths have "gap" only.
+    kind : {"gpk", "ntk"} or sequence, default ("gpk", "ntk")
+        As for `rescntk.Kernel`. A view takes the mean of several kinds.
+    depth : int or sequence, default 2
+        Number of residual layers. A view takes the mean of several.
+    alpha : float, default 1.0
+        Weight α of the residual branches.
     penalty : float or sequence, optional
         Penalty of ridge regression, of several the one of least leave-one-out error. Defaults to
         a grid from the smallest stable value to 10.
