@@ -428,23 +428,3 @@ def _add_linear_part(parts: Any, w: Any, v: Any, layer: Any) -> Any:
 def _add_linear_slope(part: Any, whole: Any, layer: Any) -> Any:
     """Return a `part` of κ0 of opposite pixels with the share λ of the linear network."""
     return part + layer.linear_share * whole if layer.linear_share != 0.0 else part
-
-
-def one_minus_kappa1(w: np.ndarray) -> np.ndarray:
-    r"""Return :math:`1 - \kappa_1(1 - w)` with full relative accuracy down to w = 0.
-
-    Parameters
-    ----------
-    w : ndarray
-        Complements 1 − ρ of correlations, in [0, 2]. Near 0 the result, of the same shape, is
-        :math:`w - \frac{2\sqrt2}{3\pi} w^{3/2}`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from rescntk.activations import one_minus_kappa1
-    >>> one_minus_kappa1(np.array([0.0, 1.0, 2.0])).round(4)
-    array([0.    , 0.6817, 1.    ])
-    """
-    flat = np.asarray(w, dtype=np.float64).ravel()
-    return (flat - angle_and_kappa1_excess(np, flat, 2.0 - flat)[1]).reshape(np.shape(w))

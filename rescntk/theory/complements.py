@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..activations import angle_and_kappa1_excess, one_minus_kappa1
+from ..activations import angle_and_kappa1_excess
 from ..network import Network, TrainedParts
 
 Arrays = tuple[np.ndarray, ...]
@@ -23,11 +23,9 @@ Dual = Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]]
 
 
 def relu_dual(w: np.ndarray, slope: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return 1 − κ1 and 1 − κ0 (None unless `slope`) at correlation 1 − w."""
-    if not slope:
-        return one_minus_kappa1(w), None
+    """Return 1 − κ1 and 1 − κ0 (None unless `slope`) at correlation 1 − w, to their last digits."""
     angle, k1 = angle_and_kappa1_excess(np, w, 2.0 - w)
-    return w - k1, angle * (1.0 / math.pi)
+    return w - k1, angle * (1.0 / math.pi) if slope else None
 
 
 def arc_cosines(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
