@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from ..kernels.description import OPTIONS, RECURSION, network_of
 from .folder import Block, Folder
 
 
-def compute_block(path: Path, block: Block, threads: int | None) -> Block:
-    """Compute the missing values of a block, write its chunks, and return the block."""
+def compute_block(path: Path, block: Block, threads: int | None) -> None:
+    """Compute the missing values of a block, and write its chunks."""
     folder = Folder(path, writable=True, links_checked=True)
     description = folder.description
     check_version(path, description)
@@ -38,7 +38,6 @@ def compute_block(path: Path, block: Block, threads: int | None) -> Block:
             if is_diagonal and not is_square:
                 values[kind][..., columns, rows] = value.swapaxes(-1, -2)
     folder.write(block, values)
-    return block
 
 
 def missing_parts(values: dict[str, np.ndarray], mirrored: bool) -> list[tuple[slice, slice]]:
@@ -82,17 +81,18 @@ def check_client(client: Any) -> None:
     client.nthreads()  # raises if the scheduler is lost
 
 
-def finished(
-    client: Any, path: Path, blocks: Iterable[Block], threads: int | None
-) -> Generator[Block, None, None]:
-    """Compute blocks in this process, or on a client's workers; yield each when it is done.
+def compute(
+    client: Any, path: Path, blocks: list[Block], threads: int | None, tick: Callable[[int], None]
+) -> None:
+    """Compute blocks in this process, or on a client's workers; `tick` counts those that are done.
 
     Dask decides how many tasks a worker has at a time: a task has one thread, unless `threads`
     are given.
     """
     if client is None:
         for block in blocks:
-            yield compute_block(path, block, threads)
+            compute_block(path, block, threads)
+            tick(1)
         return
     from distributed import KilledWorker, as_completed
 
@@ -101,7 +101,8 @@ def finished(
     ]
     try:
         for task in as_completed(tasks):
-            yield task.result()
+            task.result()
+            tick(1)
     except KilledWorker as error:
         raise RuntimeError(
             f"a block has killed several workers, expected enough memory for one block each "

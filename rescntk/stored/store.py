@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -354,12 +354,8 @@ class StoredGram:
             folder.resize()
             blocks = folder.unfinished() if blocks is None else blocks
             bar = progress_bar(progress, len(blocks), "block", name=self.path.name, advice=advice)
-            with (
-                closing(jobs.finished(client, self.path, blocks, threads)) as finished,
-                bar as tick,
-            ):
-                for _ in finished:
-                    tick(1)
+            with bar as tick:
+                jobs.compute(client, self.path, blocks, threads, tick)
             if folder.description["growing"]:
                 folder.describe(growing=False)
         self._open(self.path)

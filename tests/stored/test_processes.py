@@ -162,20 +162,21 @@ def test_workers_compute_the_same_bits(tmp_path, cluster):
 
 
 def test_kill_of_a_worker(tmp_path, cluster, monkeypatch):
-    X, killed = signals(6 * BLOCK), []
+    X = signals(6 * BLOCK)
     worker, *_ = cluster.run(os.getpid).values()
 
-    def finish_and_kill(*arguments):
-        for count, block in enumerate(original(*arguments), start=1):
-            yield block
-            if count == 7 and not killed:
-                killed.append(worker)
+    def kill_after_seven(*arguments):
+        def count(blocks):
+            done.append(blocks)
+            if len(done) == 7:
                 os.kill(worker, signal.SIGKILL)
 
-    original = jobs.finished
-    monkeypatch.setattr(jobs, "finished", finish_and_kill)
+        original(*arguments[:-1], count)
+
+    original, done = jobs.compute, []
+    monkeypatch.setattr(jobs, "compute", kill_after_seven)
     assert_same(compute(tmp_path / "K.zarr", X, client=cluster), in_memory(X))
-    assert killed and (tmp_path / "K.zarr" / "lock").read_text() == ""
+    assert len(done) == 21 and (tmp_path / "K.zarr" / "lock").read_text() == ""
 
 
 def test_an_error_is_raised_as_in_memory(tmp_path, cluster):
