@@ -282,8 +282,6 @@ def slope_over_widths(rows: Iterable[ConcentrationRow]) -> tuple[float, float]:
     width, error, spread = np.array(list(rows), dtype=float).T
     if (error <= 0).any() or (spread <= 0).any():
         return float("nan"), float("nan")
-    weights = (error / spread) ** 2  # of log(error), whose standard error is spread / error
-    x = np.log(width)
-    x = x - (weights * x).sum() / weights.sum()
-    information = (weights * x**2).sum()
-    return float((weights * x * np.log(error)).sum() / information), float(information**-0.5)
+    weights = error / spread  # of log(error), whose standard error is spread / error
+    line, covariance = np.polyfit(np.log(width), np.log(error), 1, w=weights, cov="unscaled")
+    return float(line[0]), float(covariance[0, 0] ** 0.5)
