@@ -220,10 +220,10 @@ def check_symmetric(A: Any, name: str) -> np.ndarray:
     return matrix
 
 
-def check_targets(y: Any, n: int) -> np.ndarray:
+def check_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
     """Return targets `y` of n signals, (n,) or (n, n_targets), as a float64 array."""
     expected = f"({n},) or ({n}, n_targets)"
-    return check_shape(y, "y", expected, lambda s: len(s) in (1, 2) and s[0] == n)
+    return check_shape(y, name, expected, lambda s: len(s) in (1, 2) and s[0] == n)
 
 
 # ---------------------------------------------------------------- signals

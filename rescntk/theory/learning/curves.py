@@ -108,14 +108,9 @@ def curve(
     1       1.548     0.005559          0.9401   1.669  1.208
     2       1.248     0.006532           1.855  0.6911  1.342
     """
-
-    def fits(shape: tuple[int, ...]) -> bool:
-        return len(shape) in (1, 2) and shape[0] == n
-
     values = check_shape(eigenvalues, "eigenvalues", "(n_modes,)", lambda s: len(s) == 1)
     n = len(values)
-    expected = f"({n},) or ({n}, n_targets)"
-    squares = _mean_squares(check_shape(coefficients, "coefficients", expected, fits))
+    squares = _mean_squares(check_targets(coefficients, n, "coefficients"))
     counts = np.ones(n) if multiplicities is None else multiplicities
     counts = check_shape(counts, "multiplicities", (n,))
     for name, array in (("eigenvalues", values), ("multiplicities", counts)):
