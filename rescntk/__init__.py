@@ -9,21 +9,9 @@ from .kernels import CGPK, CNTK, Kernel, ResCGPK, ResCNTK, gram, pixel_pairs, pi
 from .network import Network
 
 __all__ = [
-    "CGPK",
-    "CNTK",
-    "Kernel",
-    "Network",
-    "ResCGPK",
-    "ResCNTK",
-    "__version__",
-    "engines",
-    "gram",
-    "literature",
-    "pixel_pairs",
-    "pixel_shares",
-    "regression",
-    "theory",
-]
+    "CGPK", "CNTK", "Kernel", "Network", "ResCGPK", "ResCNTK", "__version__", "engines", "gram",
+    "literature", "pixel_pairs", "pixel_shares", "regression", "theory",
+]  # fmt: skip
 
 _ON_USE = ("autodiff", "datasets", "derivative", "finite", "learn", "plots", "stored")
 """Modules imported when they are first used: some need packages that are extras."""
