@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .style import BLUE, COLOURS, MARKERS, VERMILION, axes, check_drawn, finish, name_ends, tidy
+from .style import BLUE, VERMILION, axes, check_drawn, finish, looks, name_ends, tidy
 
 if TYPE_CHECKING:
     from ..theory.conditioning import Comparison
     from ..theory.depth import Report
     from ..theory.fits import Estimate
-
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.2)))
 
 
 def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None = None) -> Any:
@@ -124,8 +121,8 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
         check_drawn(report, "a report", "a result of depth.check", "prediction", "reason")
     height = max(5.0, 0.8 * len(reports))
     ax = axes(ax, (8.4, height))
-    quantities, dashes, names = set(), cycle(_DASHES), []
-    for report, colour, marker in zip(reports, cycle(COLOURS), cycle(MARKERS)):
+    quantities, names = set(), []
+    for report, colour, marker, line in looks(reports):
         prediction, depth = report.prediction, report.column("depth")
         values, quantity = report.column("distance"), "distance from the predicted limit (rms)"
         if prediction.undefined:
@@ -140,7 +137,7 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
         if not prediction.undefined and len(last):
             power = depth**-prediction.exponent * np.log(depth) ** prediction.log_power
             law = np.where(np.isfinite(shown), power * (shown[last] / power[last]), np.nan)
-            ax.plot(depth, law, linestyle=next(dashes), color=colour, linewidth=1.2)
+            ax.plot(depth, law, linestyle=line, color=colour, linewidth=1.2)
             name += f"\npredicted {_mathtext(prediction.rate)}"
         names.append((depth[last], shown[last], name, colour))
     logarithmic = {"xscale": "log", "yscale": "log"}
