@@ -197,9 +197,7 @@ def test_report(files, capsys, monkeypatch):
     assert run("fit X.npy --labels y.txt -o M.joblib --effort fast") == 0
     calls, matrix = [], FittedPass.matrix
     monkeypatch.setattr(
-        FittedPass,
-        "matrix",
-        lambda *given: calls.append(len(given[1])) or matrix(*given),
+        FittedPass, "matrix", lambda *given: calls.append(len(given[1])) or matrix(*given)
     )
     capsys.readouterr()
     assert run("report M.joblib X.npy y.txt -o R.html") == 0

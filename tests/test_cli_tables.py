@@ -162,14 +162,8 @@ def test_a_model_describes_its_table_and_reads_tables_that_lack_columns(tmp_path
     [
         ("--label-column saison", "label_column is 'saison', expected one of the columns id, day,"),
         ("--label-column season --ignore tag", "ignore is 'tag', expected one of the columns id, "),
-        (
-            "--label-column season",
-            ": label_column, case, time and ignore may name 'id', 'day'",
-        ),
-        (
-            "--label-column season --time day",
-            "columns id, day, season, t0, t1, expected ",
-        ),
+        ("--label-column season", ": label_column, case, time and ignore may name 'id', 'day'"),
+        ("--label-column season --time day", "columns id, day, season, t0, t1, expected "),
         (
             "--label-column season --labels y.txt --ignore id,day",
             "--label-column is given with --labels, expected",

@@ -11,14 +11,7 @@ import rescntk as rk
 from rescntk import Kernel, literature, plots
 from rescntk.learn.counterfactual import Counterfactuals
 from rescntk.regression import LearnedSignals
-from rescntk.theory import (
-    conditioning,
-    depth,
-    learning,
-    locality,
-    multisphere,
-    smoothness,
-)
+from rescntk.theory import conditioning, depth, learning, locality, multisphere, smoothness
 from tests import families
 from tests.processes import run
 from tests.project.pages import ROOT

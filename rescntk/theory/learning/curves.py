@@ -132,12 +132,7 @@ def _mean_squares(coefficients: np.ndarray) -> np.ndarray:
 
 
 def _row(
-    values: np.ndarray,
-    counts: np.ndarray,
-    squares: np.ndarray,
-    n: int,
-    ridge: float,
-    noise: float,
+    values: np.ndarray, counts: np.ndarray, squares: np.ndarray, n: int, ridge: float, noise: float
 ) -> CurveRow:
     kappa = solve_kappa(values, counts, n, ridge)
     learned, unlearned = shares(values, kappa)
