@@ -1,7 +1,6 @@
 """Pictures draw the numbers, and lines can be told apart."""
 
 import io
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,10 +13,8 @@ from rescntk.regression import LearnedSignals
 from rescntk.theory import conditioning, depth, learning, locality, multisphere, smoothness
 from tests import families
 from tests.processes import run
-from tests.project.pages import ROOT
 
 pytest.importorskip("matplotlib")
-sys.path.insert(0, str(ROOT / "notebooks"))
 import circle
 import decay as decay_helper
 import smoothness_pictures as pictures

@@ -5,17 +5,14 @@ outputs have the notebooks' own. Numbers may differ in their last digit. The tag
 "machine-dependent" marks cells whose numbers follow the clock or rounding errors.
 """
 
-import sys
-
 import nbformat
 import pytest
 from jupyter_client import KernelManager
 
+import run
 from tests.project.pages import ROOT
 
 FOLDER = ROOT / "notebooks"
-sys.path.insert(0, str(FOLDER))
-import run  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

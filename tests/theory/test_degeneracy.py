@@ -1,17 +1,12 @@
 """Huang et al. 2020: limits and rates of infinite depth, and the regression that learns nothing."""
 
-import sys
-
 import numpy as np
 import pytest
 
+import degeneracy
 from rescntk.theory import smoothness
 from tests import tolerances
 from tests.oracles import papers
-from tests.project.pages import ROOT
-
-sys.path.insert(0, str(ROOT / "notebooks"))
-import degeneracy
 
 pytestmark = pytest.mark.slow
 

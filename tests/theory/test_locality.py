@@ -1,6 +1,5 @@
 """Effective receptive fields against definitions; responses to changed pixels; refusals."""
 
-import sys
 from itertools import product
 
 import numpy as np
@@ -9,16 +8,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import rescntk as rk
+import responses
 from rescntk import literature
 from rescntk.network import RELU_FIELDS
 from rescntk.theory import locality
 from tests import tolerances
 from tests.oracles import fields
-from tests.project.pages import ROOT
 from tests.strategies import kinds, networks, signals
-
-sys.path.insert(0, str(ROOT / "notebooks"))
-import responses
 
 pytestmark = pytest.mark.slow
 

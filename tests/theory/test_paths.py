@@ -1,17 +1,13 @@
 """Paths and their counts by walking all paths."""
 
 import itertools
-import sys
 
 import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.theory import locality
-from tests.project.pages import ROOT
-
-sys.path.insert(0, str(ROOT / "notebooks"))
 import theorem_5_2
+from rescntk.theory import locality
 
 
 def taps_of(network):

@@ -1,21 +1,17 @@
 """Smoothness on the circle: known transforms, and the orderings the papers claim."""
 
-import sys
 from itertools import product
 
 import mpmath
 import numpy as np
 import pytest
 
+import circle
 import rescntk as rk
 from rescntk import literature
 from rescntk.theory import smoothness
 from rescntk.theory.smoothness import _gaussian_coefficients as coefficients
 from tests import tolerances
-from tests.project.pages import ROOT
-
-sys.path.insert(0, str(ROOT / "notebooks"))
-import circle
 
 mp = mpmath.mp.clone()
 mp.dps = 50

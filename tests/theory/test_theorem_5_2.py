@@ -1,21 +1,17 @@
 """The notebooks' helper for theorem 5.2: fits against its inequality, kernels of appendix D."""
 
 import itertools
-import sys
 
 import numpy as np
 import pytest
 
 import rescntk as rk
+import theorem_5_2
 from rescntk import literature
 from rescntk.theory import locality, multisphere, spectrum
 from tests import tolerances
 from tests.oracles import papers
-from tests.project.pages import ROOT
 from tests.theory.test_paths import taps_of
-
-sys.path.insert(0, str(ROOT / "notebooks"))
-import theorem_5_2
 
 pytestmark = pytest.mark.slow
 

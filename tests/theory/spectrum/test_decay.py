@@ -1,21 +1,17 @@
 """Exponents of the decay against theorem 5.1 and the law of the singularities."""
 
 import itertools
-import sys
 
 import numpy as np
 import pytest
 
+import decay as helper
 import rescntk as rk
+from decay import decay_exponents
 from rescntk import literature
 from rescntk.theory import spectrum
 from rescntk.theory.spectrum.grid import windows
 from tests import tolerances
-from tests.project.pages import ROOT
-
-sys.path.insert(0, str(ROOT / "notebooks"))
-import decay as helper
-from decay import decay_exponents
 
 pytestmark = pytest.mark.slow
 

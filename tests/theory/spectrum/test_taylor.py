@@ -1,7 +1,6 @@
 """Taylor coefficients, and theorem 5.1's constants made of them, against kernels and spectra."""
 
 import math
-import sys
 from functools import partial
 from itertools import product
 
@@ -9,14 +8,11 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+import taylor
+import theorem_5_1
 from rescntk import literature
 from rescntk.theory import spectrum
 from tests import tolerances
-from tests.project.pages import ROOT
-
-sys.path.insert(0, str(ROOT / "notebooks"))
-import taylor
-import theorem_5_1
 from theorem_5_1 import moments, one_variable
 
 pytestmark = pytest.mark.slow
