@@ -199,6 +199,7 @@ SPHERE = multisphere.sample(2, 3, 4)
         (lambda: multisphere.gram_complements(5, SPHERE), "networks is 5, expected a list of at"),
         (lambda: multisphere.gram_complements([], SPHERE, head=T), "head is array"),
         (lambda: multisphere.dot_products(X + 1), "X of shape .* is not on the multi-sphere"),
+        (lambda: multisphere.dot_products(1e200 * X), "X of shape .* is not on .* is off by inf"),
         (lambda: multisphere.dot_products(SPHERE, SPHERE[..., :3]), r"Z has shape \(2, 3, 3\)"),
         (lambda: multisphere.normalized_gpk(T + 2, 3), "t has values from 2.0 to 2.0, expected"),
         (lambda: multisphere.normalized_gpk(T + np.nan, 3), "t of shape .* contains NaN"),

@@ -153,7 +153,8 @@ def contains(X: np.ndarray) -> bool:
 
 def _error(X: np.ndarray) -> float:
     """Return the largest | ‖x_j‖²/C0 − 1 | over the pixels of signals."""
-    return float(np.abs((X * X).mean(axis=1) - 1.0).max())
+    with np.errstate(over="ignore"):
+        return float(np.abs((X * X).mean(axis=1) - 1.0).max())
 
 
 def _check_on_sphere(X: Any, name: str) -> np.ndarray:
