@@ -211,6 +211,7 @@ def test_missing_values_in_files(tmp_path):
     ("rows", "says"),
     [
         ("0.0,0.1,0.2\n5,4,3", "line 1 rises evenly, 0.0, 0.1, 0.2, and may be a header"),
+        ("4000,3998,3996\n5,4,3", "line 1 falls evenly, 4000, 3998, 3996, and may be a header"),
         ("t0,t2,t1\n5,4,3", "columns t0, t2, t1, expected a row for each time"),
         ("t0,t1,class\n5,4,0", "columns t0, t1, class, expected a row"),
         ("id,0,1\n5,4,0", "columns id, 0, 1, expected a row"),

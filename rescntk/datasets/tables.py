@@ -322,9 +322,10 @@ def _is_signal(fields: list[str]) -> bool:
         whole = all(field.isdecimal() for field in fields)
         if whole and values[0] in (0, 1) and steps <= {1.0} and len(values) > 1:
             return False
-        if len(values) > 2 and len(steps) == 1 and steps.pop() > 0:
+        step = steps.pop() if len(steps) == 1 else 0.0
+        if len(values) > 2 and step != 0:
             raise ValueError(
-                f"line 1 rises evenly, {short(fields)}, and may be a header or a signal: name the "
-                f"columns t0, t1, …"
+                f"line 1 {'rises' if step > 0 else 'falls'} evenly, {short(fields)}, and may be a "
+                f"header or a signal: name the columns t0, t1, …"
             )
     return all(field.lower() in MISSING or math.isfinite(number(field)) for field in fields)
