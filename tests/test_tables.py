@@ -268,3 +268,6 @@ def test_labels_in_tables_are_read_strictly(tmp_path):
         (tmp_path / "y.csv").write_text(text)
         with pytest.raises(ValueError, match=says):
             datasets.read_labels(tmp_path / "y.csv")
+    np.save(tmp_path / "y.npy", np.array([b"\xff"]))
+    with pytest.raises(ValueError, match="y.npy is not a readable .npy file: 'utf-8' codec can't"):
+        datasets.read_labels(tmp_path / "y.npy")

@@ -210,7 +210,8 @@ def read_labels(path: str | Path, array: str | None = None) -> np.ndarray:
     _check_named(path, array)
     if path.suffix in (".npy", ".npz"):
         labels = _load(path, array)
-        return np.char.decode(labels, "utf-8") if labels.dtype.kind == "S" else labels
+        with readable(path):
+            return np.char.decode(labels, "utf-8") if labels.dtype.kind == "S" else labels
     with readable(path):
         return tables.read_labels(path)
 
