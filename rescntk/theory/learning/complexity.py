@@ -122,7 +122,7 @@ def sample_complexity(
         tail_most = tail_least * (1.0 + float((kept ** (1.0 - d / cycles)).sum()))
     outer = values.copy()
     outer[(slice(0, max(top - 1, 1)),) * d] = 0.0
-    edge = outer.max()
+    edge = float(outer.max())
     rows = []
     for place in chosen:
         value = float(values[place])
