@@ -20,7 +20,6 @@ def run(command):
 
 def test_fit_and_predict(tmp_path, monkeypatch, capsys):
     """Signals and labels from all kinds of files; what a model says is what the estimator says."""
-    pytest.importorskip("sklearn")
     import joblib
 
     from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor

@@ -72,6 +72,14 @@ def test_damaged_chunks_are_found_and_computed_again(path, computed):
     assert len(computed) == 6
     chunks = path / "ntk" / "c"
     (chunks / "1" / "1").unlink()
+    K = stored.open(path)
+    assert K.missing == [(1, 1)] and not K.complete and "1 blocks missing" in repr(K)
+    with pytest.raises(ValueError, match="1 missing blocks"):
+        K.matrix("ntk")
+    computed.clear()
+    assert_same(compute(path, X), in_memory(X))
+    assert computed == [(1, 1)]
+    (chunks / "1" / "1").unlink()
     data = bytearray((chunks / "0" / "2").read_bytes())
     data[len(data) // 3] ^= 4
     (chunks / "0" / "2").write_bytes(data)
@@ -96,19 +104,6 @@ def test_damaged_signals_are_refused_and_repaired(path, name, lists):
     assert before == {file: file.read_bytes() for file in path.rglob("*.*") if file.is_file()}
     compute(path, X[:-2], Z)
     assert_same(K.append(X[-2:], progress=False), in_memory(X, Z))
-
-
-def test_a_block_that_is_missing(path, computed):
-    X = signals(3 * BLOCK)
-    K = compute(path, X)
-    (path / "ntk" / "c" / "2" / "2").unlink()
-    K = stored.open(path)
-    assert K.missing == [(2, 2)] and not K.complete and "1 blocks missing" in repr(K)
-    with pytest.raises(ValueError, match="1 missing blocks"):
-        K.matrix("ntk")
-    computed.clear()
-    assert_same(compute(path, X), in_memory(X))
-    assert computed == [(2, 2)]
 
 
 def test_other_computations_are_refused_by_name(path):
