@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -256,7 +256,8 @@ def _first_layer_differs(
 
     It does not where windows are single pixels: of one time point, or of equal ones.
     """
-    first = one_layer(network.replace(filter_size=1), X, kind, head)
+    pixels = network.replace(filter_size=1, outer_filter_size=network.outer_filter_size)
+    first = one_layer(pixels, X, kind, head)
     ratios = first.diagonal() / K.diagonal()
     moved = first - 0.5 * np.add.outer(ratios, ratios) * K  # normalized, to first order
     return bool((np.abs(moved) > 64.0 * _EPS * np.abs(first).max()).any())
@@ -300,19 +301,21 @@ def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head:
     note = f"F⁰(x, x) is 0 for {zero.sum()} of the signals, X[{zero.argmax()}] first"
     if zeros.undefined:
         return Prediction(undefined=f"{note}, and {zeros.undefined}")
-    limit[np.ix_(zero, zero)] = zeros.limit
-    half = not zero.all() or zeros.exponent == 0.5 * power
-    p, q = _rate(gamma, half, first=zero.sum() > 1 and network.filter_size > 1)
     source, onset = f"{source}; {note}, where one layer is the limit", max(onset, zeros.onset)
     least = float(ratio[zero].min())
 
     def disturbed(depth: float) -> float:  # rounding errors of the mean are left in F⁰
         return zeros.unsettled(depth) + depth**power / least
 
-    leading = zeros.leading if zero.all() else None
+    if zero.all():
+        return replace(zeros, source=source, onset=onset, unsettled=disturbed)
+    limit[np.ix_(zero, zero)] = zeros.limit
+    K = one_layer(network, X[zero], kind, head)
+    first = _first_layer_differs(network, kind, X[zero], head, K)
+    p, q = _rate(gamma, half=True, first=first)
     return Prediction(
         limit=limit, exponent=p, source=source, correction=q, onset=onset, unsettled=disturbed,
-        error=error, leading=leading,
+        error=error,
     )  # fmt: skip
 
 

@@ -205,6 +205,16 @@ def test_where_windows_are_pixels_the_first_layer_moves_nothing(size, rng):
     assert (report.prediction.exponent, report.verdict) == (2.0, depth.AGREES)
 
 
+def test_the_first_layer_where_the_dot_product_is_0(rng):
+    """Windows of two pixels ±x have the pixels' covariances; a window sees beside a pixel of 0."""
+    X = rng.standard_normal((4, 3, 1)) * [[[1, -1]]]
+    mixed, first = X.copy(), rng.standard_normal((4, 2, 6)) * (np.arange(6) > 0)
+    mixed[0] += 1
+    for Z, head, exponent in ((X, "gap", 2.5), (mixed, "gap", 1.25), (first, "equivariant", 1.0)):
+        report = depth.check(families.resnet(1.75), Z, kind="gpk", head=head, depths=SHORT)
+        assert (report.prediction.exponent, report.verdict) == (exponent, depth.AGREES)
+
+
 def test_opposite_signals_with_a_frozen_readout():
     """κ0 has its square root at u = −1: γ − ½ instead of 2γ − 1."""
     Z = multisphere.sample(4, 3, 1, rng=0)
