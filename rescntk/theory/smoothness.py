@@ -121,7 +121,8 @@ def gaussian_kernel(X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
     X = check_signals(X, "X")
     Z = X if Z is None else check_signals(Z, "Z")
     check_match(X, Z)
-    return np.exp(-0.5 * np.stack([((Z - x) ** 2).sum(axis=(1, 2)) for x in X]))
+    with np.errstate(over="ignore"):
+        return np.exp(-0.5 * np.stack([((Z - x) ** 2).sum(axis=(1, 2)) for x in X]))
 
 
 def curvature(values: ArrayLike) -> float | np.ndarray:
