@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..validation import check_flag, check_integer
+from ..validation import check_flag, check_integer, check_real
 from .style import (
     BLUE,
     TITLE,
@@ -224,9 +224,10 @@ def contributions(
     classes = getattr(model, "classes_", None)
     names = None if classes is None else [shown_name(label) for label in classes]
     if y is not None:
-        y, n, targets = np.asarray(y), len(all_shares), 1 if names is not None else len(intercepts)
+        n, targets = len(all_shares), 1 if names is not None else len(intercepts)
+        shape = f"({n}, {targets})" if targets > 1 else f"({n},)"
+        y = np.asarray(y) if names is not None else check_real(y, "y", shape)
         if y.shape not in [(n, targets), *[(n,)] * (targets == 1)]:
-            shape = f"({n}, {targets})" if targets > 1 else f"({n},)"
             raise ValueError(f"y has shape {y.shape}, expected {shape}: one for each signal")
         y = y.reshape(n, targets)
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]

@@ -274,7 +274,7 @@ class StoredGram:
         kind = kinds[0] if kind is None and len(kinds) == 1 else kind
         depth = known[0] if depth is None and len(known) == 1 else depth
         check_choice(kind, "kind", kinds)
-        if depth not in known:
+        if isinstance(depth, bool) or depth not in known:
             raise ValueError(f"depth is {depth!r}, expected one of {known}")
         if count := len(self.missing):
             raise ValueError(f"{self.path} has {count} missing blocks, expected none: resume it")

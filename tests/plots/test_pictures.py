@@ -112,6 +112,9 @@ def test_contributions():
         plots.contributions(model, X, y=["b"])
     with pytest.raises(ValueError, match=r"y has shape \(\), expected \(2,\)"):
         plots.contributions(model, X, y="ba")
+    model.classes_ = None
+    with pytest.raises(ValueError, match=r"y has dtype <U1, expected real numbers \(2,\)"):
+        plots.contributions(model, X, y=["b", "a"])
     model.usual_contributions = lambda: 3 * np.mean(shares[:, :1], axis=0)
     for usual, factor in ((True, 3), (False, 0)):
         (ax, _) = plots.contributions(model, X, usual=usual)

@@ -299,8 +299,9 @@ def test_products_of_one_kind_and_depth(path, rng):
     assert f"shape=(5, {BLOCK + 4}), dtype=float" in repr(K.matrix("gpk", depth=3))
     with pytest.raises(ValueError, match="kind is None"):
         K @ v
-    with pytest.raises(ValueError, match=r"depth is None, expected one of \[1, 3\]"):
-        K.matrix("ntk")
+    for depth in (None, True, 2):
+        with pytest.raises(ValueError, match=rf"depth is {depth}, expected one of \[1, 3\]"):
+            K.matrix("ntk", depth)
     with pytest.raises(ValueError, match="v has shape"):
         K.matrix("ntk", 1) @ np.ones(4)
     matrix = K.matrix("gpk", 3)
