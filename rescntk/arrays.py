@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -66,26 +66,6 @@ def resolution(eigenvalues: np.ndarray, eps: float) -> float:
     return len(eigenvalues) * eps * float(np.abs(eigenvalues).max())
 
 
-class Run(NamedTuple):
-    """Signals of one length, which follow one another in `SignalList.order`."""
-
-    start: int
-    """The place of the first signal in the order."""
-
-    signals: Array
-    """(n_cases, n_channels, n_timepoints)."""
-
-    @property
-    def stop(self) -> int:
-        """The place after the last signal."""
-        return self.start + len(self.signals)
-
-    @property
-    def length(self) -> int:
-        """Number of time points d."""
-        return self.signals.shape[2]
-
-
 class SignalList(Sequence[Any]):
     """Signals of different lengths, checked: arrays (n_channels, n_timepoints_i) in float64.
 
@@ -139,14 +119,11 @@ class SignalList(Sequence[Any]):
         """(n_cases,), indices of the signals from the longest to the shortest."""
         return np.argsort(-self.lengths, kind="stable")
 
-    def runs(self) -> list[Run]:
-        """Return the signals in the order of `order`, equal lengths together in one array."""
+    def of_each_length(self) -> list[Array]:
+        """Return the signals of each length, (cases, channels, d), in the order of `order`."""
         order = self.order
         ends = np.flatnonzero(np.diff(self.lengths[order])) + 1
-        return [
-            Run(int(cases[0]), self.xp.stack([self._signals[order[k]] for k in cases]))
-            for cases in np.split(np.arange(len(order)), ends)
-        ]
+        return [self.xp.stack([self._signals[k] for k in cases]) for cases in np.split(order, ends)]
 
 
 Batch: TypeAlias = Array | SignalList

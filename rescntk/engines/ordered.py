@@ -51,5 +51,5 @@ class OrderedSignals:
         The longest come first.
         """
         some = self.some(cases)
-        arrays = [run.signals for run in some.runs()] if isinstance(some, SignalList) else [some]
+        arrays = some.of_each_length() if isinstance(some, SignalList) else [some]
         return [(scaling(signals.shape[2]), signals) for signals in arrays]
