@@ -35,27 +35,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..activations import Dual, dual, times_slope
 from ..arrays import rounded_product, where_less, within
-
-__all__ = [
-    "Dual",
-    "add",
-    "branch_distance",
-    "correlate",
-    "correlate_adjoint",
-    "dual",
-    "input_adjoint",
-    "lost_slope",
-    "merge_biases",
-    "tangent_branch",
-    "tangent_branch_adjoint",
-    "tangent_g",
-    "tangent_g_adjoint",
-    "times_slope",
-    "times_slope_adjoint",
-    "times_slope_of",
-]
 
 NEARLY_OPPOSITE = 1.99
 """The w = 1 − ρ above which v = 1 + ρ of the input comes from sums of unit vectors.

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..layer import branch_distance, correlate, dual, tangent_branch, tangent_g, times_slope
+from ...activations import dual, times_slope
+from ..layer import branch_distance, correlate, tangent_branch, tangent_g
 from .arguments import Constants, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm
 from .groups import keeps_root_errors

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import arrays
-from ...activations import _add_linear_part, _add_linear_slope, _kappas, _scaled_dual, arc
+from ... import activations, arrays
 from .. import layer as steps
 from .. import masses, polynomials
 from . import vectors
@@ -20,10 +19,11 @@ from .vectors import load_like
 
 _polynomial = inlined_by_llvm(polynomials.polynomial)
 for _function in (
-    _kappas, _scaled_dual, masses.cross, masses._rest, steps.dual, steps.times_slope,
-    steps.correlate, steps.tangent_branch, steps.branch_distance, steps.add, steps.merge_biases,
-    steps.lost_slope, steps.times_slope_adjoint, steps.times_slope_of,
-    steps.tangent_branch_adjoint, steps.correlate_adjoint, steps.input_adjoint,
+    activations._kappas, activations._scaled_dual, activations.dual, activations.times_slope,
+    masses.cross, masses._rest, steps.correlate, steps.tangent_branch, steps.branch_distance,
+    steps.add, steps.merge_biases, steps.lost_slope, steps.times_slope_adjoint,
+    steps.times_slope_of, steps.tangent_branch_adjoint, steps.correlate_adjoint,
+    steps.input_adjoint,
 ):  # fmt: skip
     standing_in(_function)(lambda *args, _function=_function: _function)
 
@@ -93,8 +93,8 @@ def correlate_with_biases(
     return steps.correlate(U, inverse), steps.correlate(opposite, inverse)
 
 
-only_with("linear_share", _add_linear_part, lambda parts, w, v, layer: parts)
-only_with("linear_share", _add_linear_slope, lambda part, whole, layer: part)
+only_with("linear_share", activations._add_linear_part, lambda parts, w, v, layer: parts)
+only_with("linear_share", activations._add_linear_slope, lambda part, whole, layer: part)
 only_with("twice_inner_minus_readout", steps.tangent_g, lambda tangent, g, rho, layer: tangent)
 only_with(
     "twice_inner_minus_readout", steps.tangent_g_adjoint,
@@ -109,7 +109,7 @@ only_with(
 )  # fmt: skip
 
 
-@standing_in(arc)
+@standing_in(activations.arc)
 def _choose_arc(a: Any, root: Any, coefficients: Any) -> Any:
     """Return √a p(a) and √a a r(a), in the precision of `a` (polynomials.py)."""
     p, r = (len(c) - 1 for c in coefficients_in(a.scalar.name))

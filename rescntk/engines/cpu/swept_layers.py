@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...activations import _kappas, _scaled_dual
-from ..layer import branch_distance, correlate, tangent_branch, tangent_g, times_slope
+from ...activations import _kappas, _scaled_dual, times_slope
+from ..layer import branch_distance, correlate, tangent_branch, tangent_g
 from .arguments import Constants, RowGroup, SideTables
 from .compilation import compiled, inlined_by_llvm
 from .groups import skipped
