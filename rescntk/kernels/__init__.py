@@ -214,7 +214,7 @@ class Kernel:
             diagonals = call.diagonals()
         scaled = call.paired(call.X, call.Z, call.progress)
         if not self.normalized:
-            return call.unscale(scaled, kind, scaled.left, scaled.right)[0]
+            return call.unscale(scaled, kind)[0]
         left, right = (each.values[kind] for each in diagonals or [scaled, scaled])
         return call.normalize(scaled, kind, left, right)[0]
 

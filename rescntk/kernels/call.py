@@ -269,10 +269,9 @@ class KernelCall:
         elif not diagonals:
             diagonals = self.diagonals()
         scaled = self.gram()
-        left, right = scaled.left[:, None], scaled.right[None, :]
         for kind in self.kinds:
             if not normalized:
-                kernels[kind] = self.unscale(scaled, kind, left, right)
+                kernels[kind] = self.unscale(scaled, kind)
                 continue
             if diagonals:
                 of_X, of_Z = (diagonals[k].values[kind] for k in (0, -1))
@@ -281,13 +280,12 @@ class KernelCall:
             kernels[kind] = self.normalize(scaled, kind, of_X, of_Z)
         return kernels
 
-    def unscale(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
-        """Return the kernels of one kind, (depths, ...), times their scale.
-
-        `left` and `right` are the scales of `scaled`, shaped to broadcast.
-        """
-        xp, shape = array_module(left), scaled.values[kind].shape[1:]
-        cases = (*shape[:2], *[1] * (len(shape) - 2))
+    def unscale(self, scaled: ScaledKernel, kind: str) -> Array:
+        """Return the kernels of one kind with their scale, (depths, cases, …) or of pairs."""
+        left, right, shape = scaled.left, scaled.right, scaled.values[kind].shape[1:]
+        xp, cases = array_module(left), (*shape[:2], *[1] * (len(shape) - 2))
+        if len(cases) > 1:  # else of pairs
+            left, right = left.reshape(-1, 1, *cases[2:]), right.reshape(1, -1, *cases[2:])
         (a, a_power), (b, b_power) = xp.frexp(left), xp.frexp(right)
         least = float(np.finfo(self.dtype).tiny)  # smaller numbers have fewer digits
 

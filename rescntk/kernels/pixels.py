@@ -59,10 +59,7 @@ def pixel_pairs(
         network, X, Z, head="pixels", kinds=(kind,), depths=None, engine=engine, dtype=dtype,
         threads=threads, progress=progress,
     )  # fmt: skip
-    call.check_memory()
-    scaled = call.gram()
-    left = scaled.left[:, None, None, None]
-    kernel = call.unscale(scaled, kind, left, scaled.right[None, :, None, None])[0]
+    kernel = call.results(normalized=False)[kind][0]
     return kernel.reshape(*kernel.shape[:2], *call.axes, *call.axes)
 
 
@@ -162,13 +159,4 @@ def gram_shares(
     """
     check_choice(head, "head", ("gap", "trace"))
     call = KernelCall(network, X, Z, head=head, kinds=kinds, depths=depths, **options, shares=True)
-    call.check_memory()
-    diagonals = []
-    if normalized or call.request.may_cancel:
-        diagonals = [each.values for each in call.diagonals()]
-    scaled = call.gram()
-    if normalized:
-        of_X, of_Z = diagonals
-        return [call.normalize(scaled, kind, of_X[kind], of_Z[kind]) for kind in call.kinds]
-    left, right = scaled.left[:, None, None], scaled.right[None, :, None]
-    return [call.unscale(scaled, kind, left, right) for kind in call.kinds]
+    return list(call.results(normalized).values())
