@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from ..arrays import ArrayT, Batch, SignalList
 from ..engines.protocol import Engine, Request, ScaledKernel
-from ..network import Network
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,12 +50,13 @@ class PreparedSignals:
 
     def check_call(self, request: Request, dtype: str) -> None:
         """Raise a ValueError if a call asks for other kernels than were prepared."""
-        kept, asked = self.request, request
-        phrase = _difference(kept.network, asked.network, "network ")
-        for name in ("head", "kinds", "depths"):
-            phrase = phrase or _unlike(name, getattr(kept, name), getattr(asked, name))
-        if phrase := phrase or _unlike("dtype", self.dtype, dtype):
-            raise ValueError(f"Z was prepared for other kernels than this call asks for: {phrase}")
+        expected = _kernels_of(request, dtype)
+        for name, value in _kernels_of(self.request, self.dtype).items():
+            if value != expected[name]:
+                raise ValueError(
+                    f"Z was prepared for other kernels than this call asks for: {name} is "
+                    f"{value!r}, expected {expected[name]!r}"
+                )
 
     def check_engine(self, engine: Engine) -> None:
         """Raise a ValueError if another engine computes a call."""
@@ -128,16 +128,8 @@ class PreparedKernel:
         return prepare, (list(batch) if isinstance(batch, SignalList) else batch,)
 
 
-def _difference(kept: Network, asked: Network, prefix: str) -> str:
-    """Return the phrase about the first field in which networks differ, "" if they are equal."""
-    for each in fields(kept) if kept is not asked else ():
-        if phrase := _unlike(
-            prefix + each.name, getattr(kept, each.name), getattr(asked, each.name)
-        ):
-            return phrase
-    return ""
-
-
-def _unlike(name: str, kept: Any, asked: Any) -> str:
-    """Return the phrase about two values that differ, "" if they are equal."""
-    return "" if kept == asked else f"{name} is {kept!r}, expected {asked!r}"
+def _kernels_of(request: Request, dtype: str) -> dict[str, Any]:
+    """Return all that kernels depend on besides the signals, by the names in messages."""
+    network = {f"network {name}": value for name, value in vars(request.network).items()}
+    kernels = {name: getattr(request, name) for name in ("head", "kinds", "depths")}
+    return network | kernels | {"dtype": dtype}
