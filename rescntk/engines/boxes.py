@@ -70,7 +70,7 @@ def circular_sum(
     d, step = len(pixels), step * width
     step = step if seam is not None else step_on_ring(step, d)
     if step * (size // 2) > d:  # a halo would be longer still
-        return merged(pixels, size, step, operator.add, partial(shifted, seam=seam))
+        return merged(pixels, Filter(size, step), operator.add, partial(shifted, seam=seam))
     piece: Array = with_halo(pixels, step * (size // 2), seam)
     total, reached, width = piece[:d], 1, 1
     while 2 * width <= size:
@@ -90,13 +90,16 @@ def across(pixels: Array, width: int, change: Callable[[Array], Array]) -> Array
     return changed
 
 
-def merged(
-    parts: T, size: int, step: int, merge: Callable[[T, T], T], shift: Callable[[T, int], T]
-) -> T:
+def merged(parts: T, taps: Filter, merge: Callable[[T, T], T], shift: Callable[..., T]) -> T:
     """Return the windows of `circular_sum` at each pixel, for parts that `merge` instead of adding.
 
-    `shift` returns the parts a number of pixels on. Parts merge in the order of `circular_sum`.
+    `shift` returns the parts a number of pixels on; along the lines of images, if it gets their
+    `width` too. On each axis, parts merge in the order of `circular_sum`.
     """
+    size, step, width = taps
+    if width > 1:
+        parts = merged(parts, Filter(size, step * width), merge, shift)
+        shift = partial(shift, width=width)
     window, piece, reached, width = parts, parts, 1, 1
     while 2 * width <= size:
         piece = merge(piece, shift(piece, width * step))
@@ -118,8 +121,13 @@ def step_on_ring(step: int, length: int) -> int:
     return (step - 1) % length + 1
 
 
-def shifted(pixels: Array, shift: int, seam: Seam | None = None) -> Array:
-    """Return the pixel `shift` places on (back, where negative) at each pixel of axis 0."""
+def shifted(pixels: Array, shift: int, seam: Seam | None = None, width: int | None = None) -> Array:
+    """Return the pixel `shift` places on (back, where negative) at each pixel of axis 0.
+
+    Places are along the lines of images, which are rings, if the `width` of these is given.
+    """
+    if width is not None:
+        return across(pixels, width, partial(shifted, shift=shift))
     turns, within = divmod(shift, len(pixels))
     if seam is None and within == 0:
         return pixels

@@ -26,7 +26,7 @@ import numpy as np
 from ..activations import DualInput, DualResult, Pixels
 from ..arrays import Array
 from ..network import Filter
-from .boxes import Seam, across, merged, shifted
+from .boxes import merged, shifted
 from .layer import correlate
 from .masses import ExactInput, Mass, Split, cross
 from .recursion import Recursion, Side
@@ -107,22 +107,12 @@ class DeficitRecursion(Recursion):
 
     def _merged(self, parts: Parts, taps: Filter) -> Parts:
         """Return the windows of a filter, centred at each pixel."""
-        size, step, width = taps
-        parts = merged(parts, size, step * width, self._merge, self._shifted)
-        if width == 1:
-            return parts
-        return merged(parts, size, step, self._merge, partial(self._shifted, width=width))
+        return merged(parts, taps, self._merge, self._shifted)
 
     def _shifted(self, parts: Parts, shift: int, width: int | None = None) -> Parts:
         """Return the parts `shift` pixels on; in lines of images, if `width` is given."""
-
-        def move(pixels: Array, seam: Seam | None = None) -> Array:
-            if width is None:
-                return shifted(pixels, shift, seam)
-            return across(pixels, width, partial(shifted, shift=shift))
-
         left, right = ([mass.shifted(shift, width) for mass in side] for side in parts[2:])
-        deficit, opposite = (move(u, self.seam) for u in parts[:2])
+        deficit, opposite = (shifted(u, shift, self.seam, width) for u in parts[:2])
         return Parts(deficit, opposite, left, right)
 
     def _merge(self, first: Parts, second: Parts) -> Parts:

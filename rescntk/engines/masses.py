@@ -9,16 +9,16 @@ numbers, and a root mass is a `Split`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays import Array, array_module, rounded_product
 from ..network import Filter
-from .boxes import across, merged, shifted
+from .boxes import merged, shifted
 from .scaling import Scaling
 from .signal_tables import read_input
 
@@ -68,24 +68,14 @@ class Mass:
         high, error = two_product(self.high, factor)
         return Mass(*_fast_two_sum(high, error + self.low * factor))
 
-    def changed(self, change: Callable[[Array], Array]) -> Mass:
-        """Return the masses after a `change` of their places."""
-        return Mass(change(self.high), change(self.low))
-
     def shifted(self, shift: int, width: int | None = None) -> Mass:
         """Return the mass `shift` pixels on; in lines of images, if `width` is given."""
-        move = partial(shifted, shift=shift)
-        if width is not None:
-            move = partial(across, width=width, change=move)
-        return self.changed(move)
+        high, low = (shifted(part, shift, width=width) for part in (self.high, self.low))
+        return Mass(high, low)
 
     def summed(self, taps: Filter) -> Mass:
         """Return the sums over the windows of a filter, centred at each pixel."""
-        size, step, width = taps
-        total = merged(self, size, step * width, operator.add, Mass.shifted)
-        if width == 1:
-            return total
-        return merged(total, size, step, operator.add, partial(Mass.shifted, width=width))
+        return merged(self, taps, operator.add, Mass.shifted)
 
     @property
     def rounded_root(self) -> Array:
