@@ -285,15 +285,12 @@ class GradientRun(ReferenceGram):
         self, request: Request, X: Batch, Z: Batch | None, weights: np.ndarray, roots: Any
     ) -> None:
         super().__init__(replace(request, dtype="float64"), X, Z)
+        self.tile_entries = max(1, min(self.tile_entries, _ENTRIES // request.depths[-1]))
         self.left.windows = self.right.windows = False
         sides = [self.left] if self.symmetric else [self.left, self.right]
         self.pairs = WeightedPairs(sides, self.scaling, [weights], roots and [roots])
         self.pair = weights.ndim == 1
         self.lefts, self.rights = self.pairs.lefts, self.pairs.rights
-
-    @property
-    def tile_entries(self) -> int:
-        return max(1, min(super().tile_entries, _ENTRIES // self.request.depths[-1]))
 
     def derive(
         self, left_cases: slice, right_cases: slice, left: SignalTables, right: SignalTables

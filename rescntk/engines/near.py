@@ -209,12 +209,6 @@ class _Totals(NamedTuple):
     by_means: np.ndarray
     numbers: np.ndarray  # (2, pairs)
 
-    @classmethod
-    def zeros(cls, depth: int, shape: tuple[int, ...], pairs: int) -> _Totals:
-        """Return zeros, for signals of `shape` (channels, pixels)."""
-        sizes = (depth + 1, shape[1]), shape, (shape[0], pairs), (2, pairs)
-        return cls(*map(np.zeros, sizes))
-
 
 class _Side(NamedTuple):
     """Some signals of X or of Z."""
@@ -241,7 +235,8 @@ class _NearRun(GradientRun):
             for side in (one, two)
         )
         scaling, kernels = to_self.scaling, np.zeros(n)
-        of_self, changed = (_Totals.zeros(scaling.depth, x.shape, n) for _ in range(2))
+        shapes = (scaling.depth + 1, x.shape[1]), x.shape, (len(x), n), (2, n)
+        of_self, changed = (_Totals(*map(np.zeros, shapes)) for _ in range(2))
         for block in to_self.blocks:
             rows = to_self.rows if len(to_self.blocks) == 1 else to_self.rows.some(block)
             recursion = ChangeRecursion(

@@ -164,21 +164,18 @@ class ReferenceSignals(OrderedSignals):
 class ReferenceGram:
     """The kernels of one request, cut into tiles.
 
-    Cases are numbered by their places among the sorted signals.
+    Cases are numbered by their places among the sorted signals. A tile has some `tile_entries`
+    pixel pairs.
     """
 
     def __init__(self, request: Request, X: Batch, Z: Batch | None) -> None:
+        self.tile_entries = _TILE_ENTRIES
         self.request, self.xp, self.symmetric = request, library(X), Z is None
         self._n_channels, self._longest = channels_and_length(X)
         self._scalings = {self._longest: scaling_of(request, self._n_channels, self._longest)}
         self.left = self.right = ReferenceSignals(X, self.scaling)
         if Z is not None:
             self.right = ReferenceSignals(Z, self.scaling)
-
-    @property
-    def tile_entries(self) -> int:
-        """Entries (pixel pairs) of a tile."""
-        return _TILE_ENTRIES
 
     def scaling(self, length: int) -> Scaling:
         """Return the constants of the layers for signals of a length."""
