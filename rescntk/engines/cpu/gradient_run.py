@@ -97,12 +97,6 @@ def plan_of(request: Request, rows: NumbaSignals, columns: NumbaSignals, every: 
     return Plan(request, rows.n_channels, closed, rows.lengths, columns.lengths, parts=parts)
 
 
-def rows_of_group(plan: Plan, total: int, pixels: int) -> int:
-    """Return the rows of a group: they fill lines, in which derivatives are added up."""
-    line = LINE_BYTES // plan.dtype.itemsize
-    return max(1, -(-plan.group_rows(total, pixels) // line)) * line
-
-
 def with_tape(
     plan: Plan, group: RowGroup, scaling: Scaling, limits: Limits, in_deficits: bool = False
 ) -> tuple[RowGroup, Tape]:  # fmt: skip
@@ -191,11 +185,14 @@ class GradientRun(NumbaRun):
         lefts, d = left.left_cases(slice(0, plan.longest), plan), int(left.lengths[0])
         pairs = self._pixel_pairs(self.left_lengths(left), right.lengths)[lefts["length"]]
         pixels = d + 2 * plan.margin
-        group_rows = rows_of_group(plan, int(right.offsets.sum()), pixels)
+        line = LINE_BYTES // plan.dtype.itemsize  # rows fill lines: derivatives are added up there
+        group_rows = -(-plan.group_rows(int(right.offsets.sum()), pixels) // line) * line
         group, tape = with_tape(plan, plan.row_group(pixels, group_rows), self.scaling, self.limits)
         rights = right.rows(np.arange(m), right.offsets, group_rows, 0)
         terms = 1 if tape.one_pixel else pairs
-        most = self._most_doubt(left, right, pairs, terms)
+        most = np.full(pairs.shape, self.limits.doubt * np.sqrt(terms))
+        if self.limits.also_kernels:
+            most = np.minimum(most, self.allowed_doubt(left, right, pairs))
         weights = [np.where(needed, each / terms, 0.0) for each in weights]
         vectors = [
             side[:, signals.places(block.cases)]
@@ -204,7 +201,7 @@ class GradientRun(NumbaRun):
         layout, doubtful, certain = self._right_layout(right), np.zeros((n, m), bool), weights
         placed = [vectors[0], vectors[1][:, layout]]
         while True:  # the second time without doubtful pairs
-            results = self.results(left, right, group_rows, most, self._no_values, (0, 0))
+            results = self.results(left, right, group_rows, most)
             sums = self._sums(certain, placed, (0, _first(right)))
             derive(
                 left.packed("left"), right.packed("right"), lefts, rights, shift, group,
@@ -292,15 +289,6 @@ class GradientRun(NumbaRun):
             for whole, part, layout in zip(found, (sums.left, sums.right), layouts, strict=False):
                 whole += _by_pixels(part, layout)
             found[2][:, :, i, k] = sums.by_numbers[:, :, 0]
-
-    def _most_doubt(
-        self, left: SignalBlock, right: SignalBlock, pairs: np.ndarray, terms: Any
-    ) -> np.ndarray:
-        """Return the sums of E² that pairs of signals may have, (left case, right case)."""
-        most = np.full(pairs.shape, self.limits.doubt * np.sqrt(terms))
-        if self.limits.also_kernels:
-            most = np.minimum(most, self.allowed_doubt(left, right, pairs))
-        return most
 
     def _right_layout(self, right: SignalBlock) -> np.ndarray:
         """Return the place of each number of a right table among all pixels of the right cases."""

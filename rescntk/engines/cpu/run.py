@@ -168,22 +168,21 @@ class NumbaRun:
         lefts = [left.left_cases(part, plan) for part in segments]
         number = lefts[0]["length"]
         lengths = self.left_lengths(left)
-        values, first = self._no_values, (0, 0)
-        if self.direct:
-            values, first = self.values, (left.cases.start, right.cases.start)
         length = number if len(lengths) > 1 else slice(None)  # else the same for all cases
         pairs = self._pixel_pairs(lengths, right.lengths)[length]
         most = self.allowed_doubt(left, right, pairs)
-        results = self.results(left, right, group_rows, most, values, first)
+        results = self.results(left, right, group_rows, most)
         leaving = most if plan.levels == 1 else WHOLLY_DOUBTFUL * most
         results = results._replace(leaving_doubt=self.scaling.leaving_doubt(leaving, pairs))
         for part, cases in zip(segments, lefts, strict=True):
             rights = right.rows(np.arange(m), offsets, group_rows, part.start, plan=plan)
-            _compute(
-                run, last, left.packed("left", plan), right.packed("right"), cases, rights, shift,
-                only_diagonal, group, self.constants._replace(margin=plan.margin),
-                self._of_segment(results, part),
+            run(
+                left.packed("left", plan), right.packed("right"), cases, rights, shift,
+                only_diagonal, group,
+                self.constants._replace(margin=plan.margin, stop=stop_flag()),
+                self._of_segment(results, part), *last,
             )  # fmt: skip
+            check_stop()
         needed = np.eye(n, dtype=bool) if only_diagonal else np.tri(m, n, shift, dtype=bool).T
         values = self.values[:, :, left.cases, right.cases]
         self.repeat(results, values, pairs, needed, left, right)
@@ -258,12 +257,14 @@ class NumbaRun:
             pairs = left.rows(rows, offsets, group_rows, part.start, right=False, some=some)
             rights = right.rows(columns, offsets, group_rows, part.start, some=some)
             pixels_of_row = part.stop - part.start + margins
-            _compute(
-                compute, (pairs,), left.packed(masses), right.packed(masses),
-                left.left_cases(part, self.plan), rights, 0, False,
+            compute(
+                left.packed(masses), right.packed(masses), left.left_cases(part, self.plan),
+                rights, 0, False,
                 self.plan.row_group(pixels_of_row, group_rows, in_deficits=True),
-                self.constants_of_deficits, self._of_segment(results, part),
+                self.constants_of_deficits._replace(stop=stop_flag()),
+                self._of_segment(results, part), pairs,
             )  # fmt: skip
+            check_stop()
         return results
 
     def results_of_pairs(
@@ -273,30 +274,18 @@ class NumbaRun:
         """Return arrays of pairs, in the place of right cases, whose left cases have one length."""
         lengths, left_length = right.lengths[columns], left.lengths[rows[:1]]
         if self.plan.biased:
-            bounds = (
-                left.of_signals("bounds")[..., rows] * right.of_signals("bounds")[..., columns]
-            )[..., None, :]
-            grids = self._grids(bounds, left_length, lengths)
+            bounds = left.of_signals("bounds")[..., rows] * right.of_signals("bounds")[..., columns]
+            grids = self._grids(bounds[..., None, :], left_length, lengths)
         else:
             grids = self._grids_of_lengths(left_length, lengths)
+        biases = left.of_signals("bias")[rows], right.of_signals("bias")[columns]
         unread = np.zeros((1, len(rows)))
-        results = self._arrays(1, grids, int(left_length[0]), group_rows, unread)
-        if self.plan.biased:
-            results = results._replace(
-                left_bias=left.of_signals("bias")[rows],
-                right_bias=right.of_signals("bias")[columns],
-            )
-        return results
+        return self._arrays(1, grids, int(left_length[0]), group_rows, unread, biases)
 
     def results(
-        self, left: SignalBlock, right: SignalBlock, rows: int, most_doubt: np.ndarray,
-        values: np.ndarray, first: tuple[int, int],
-    ) -> Results:  # fmt: skip
-        """Return arrays for all pairs of left and right cases.
-
-        `rows` are the rows of a group. `first` are the places of the first left and the first right
-        case in `values`.
-        """
+        self, left: SignalBlock, right: SignalBlock, rows: int, most_doubt: np.ndarray
+    ) -> Results:
+        """Return arrays for all pairs of left and right cases; a group has `rows` rows."""
         if self.plan.biased:
             bounds = left.of_signals("bounds")[..., None] * right.of_signals("bounds")[..., None, :]
             grids = self._grids(bounds, left.lengths, right.lengths)
@@ -307,25 +296,24 @@ class NumbaRun:
             grids = grids.repeat(len(right), axis=-1)  # a view's type would be compiled anew
         else:
             grids = self._grids_of_lengths(self.left_lengths(left), right.lengths)
-        rights = int(right.offsets.sum())
+        biases = left.of_signals("bias"), right.of_signals("bias")
         results = self._arrays(
-            len(left), grids, int(left.lengths[0]), rows, most_doubt, levels=self.plan.levels,
-            rights=rights,
+            len(left), grids, int(left.lengths[0]), rows, most_doubt, biases,
+            levels=self.plan.levels, rights=int(right.offsets.sum()),
         )  # fmt: skip
-        results = results._replace(values=values, first_left=first[0], first_right=first[1])
-        if self.plan.biased:
-            results = results._replace(
-                left_bias=left.of_signals("bias"), right_bias=right.of_signals("bias")
-            )
-        return results
+        if not self.direct:
+            return results
+        return results._replace(
+            values=self.values, first_left=left.cases.start, first_right=right.cases.start
+        )
 
     def _arrays(
         self, n: int, grids: np.ndarray, longest: int, rows: int, most_doubt: np.ndarray,
-        levels: int = 1, rights: int = 0,
+        biases: tuple[np.ndarray, np.ndarray], levels: int = 1, rights: int = 0,
     ) -> Results:  # fmt: skip
         """Return arrays for `n` left cases; `longest` is the length of the first one.
 
-        `rows` are the rows of a group, `rights` all rows.
+        `rows` are the rows of a group, `rights` all rows, and `biases` of the left and right cases.
         """
         depths, m = self.plan.n_depths, grids.shape[-1]
         shape = (len(self.kinds), depths, n, m)
@@ -348,8 +336,8 @@ class NumbaRun:
             weights=self._weights,
             most_doubt=most_doubt,
             leaving_doubt=most_doubt,
-            left_bias=self._weights[:0],
-            right_bias=self._weights[:0],
+            left_bias=biases[0],
+            right_bias=biases[1],
             row_grids=np.zeros((2, depths, len(grids), padded)),
             row_sums=np.zeros((2, depths, len(grids), padded)),
             row_doubts=np.zeros(padded),
@@ -437,13 +425,3 @@ def _different(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the different lengths, the longest first, and the place of each length among them."""
     falling, places = np.unique(-lengths, return_inverse=True)
     return -falling, places
-
-
-def _compute(run: Callable[..., None], last: tuple[Any, ...], *arguments: Any) -> None:
-    """Call a loop, whose last arguments are `last`, with the constants' flag of this thread.
-
-    The task ends if the flag was set.
-    """
-    *sides, constants, results = arguments
-    run(*sides, constants._replace(stop=stop_flag()), results, *last)
-    check_stop()
