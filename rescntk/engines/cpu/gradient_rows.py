@@ -12,10 +12,10 @@ import numpy as np
 from .arguments import PADDING, Constants, FlatTables, Results, RowGroup, RowPlaces
 from .back import pass_back
 from .compilation import compiled, compiled_on_disk, source_stamp
-from .groups import gather_rows, resized, rows_of_group, write_biases
+from .groups import gather_tables, resized, rows_of_group, write_biases
 from .layers import write_squares
 from .references import addresses, reference
-from .rows import all_doubtful, gather_pairs, gather_right, numbers_of_pairs, pass_layers
+from .rows import all_doubtful, gather_pairs, gather_right, pass_layers
 from .substitutes import has_biases
 from .tape import RowGradients, Tape, back_vectors, keep_correlations
 from .vectors import Numbers
@@ -36,15 +36,6 @@ def write_weights(
         some |= left != 0.0 or right != 0.0
         memory[tape.left_weights + row], memory[tape.right_weights + row] = left, right
     return some
-
-
-@compiled
-def gather_vectors(
-    group: RowGroup, ring: int, pixels: Numbers, tables: int, n: int, first: int, rows: RowPlaces
-) -> None:  # fmt: skip
-    """Copy tables of `n` numbers of the input's vectors, the first of which is number `first`."""
-    for table in range(tables):
-        gather_rows(group, ring + table * group.length, pixels, table * n - first, rows)
 
 
 @compiled
@@ -81,7 +72,8 @@ def derive_pairs(
     """Compute derivatives of pairs in deficits (`derive`)."""
     layers, vectors = len(constants.layers), 2 * gradients.n_channels
     n_tables = layers + gradients.n_channels
-    per_table, split = numbers_of_pairs(left, right, constants)
+    per_table = (len(left.inverse) - PADDING) // layers, (len(right.inverse) - PADDING) // layers
+    split = len(left.half_root) > len(left.inverse)
     out, gradients = addresses(gradients), reference(gradients)
     left, right, tape = addresses(left), addresses(right), addresses(tape)
     constants, results = addresses(constants), reference(results)
@@ -94,13 +86,13 @@ def derive_pairs(
             whole, left, right, left_rows, rows, per_table, split=split, constants=constants,
             results=results,
         )  # fmt: skip
-        gather_vectors(
-            whole, tape.left_pixels, out.left_pixels, vectors, out.n_left, out.first_left,
-            rows=left_rows,
+        gather_tables(
+            whole, tape.left_pixels, 1, out.left_pixels, vectors, left_rows, per_table=out.n_left,
+            begin=-out.first_left,
         )  # fmt: skip
-        gather_vectors(
-            whole, tape.right_pixels, out.right_pixels, vectors, out.n_right, out.first_right,
-            rows=rows,
+        gather_tables(
+            whole, tape.right_pixels, 1, out.right_pixels, vectors, rows, per_table=out.n_right,
+            begin=-out.first_right,
         )  # fmt: skip
         passed = False
         for kind in range(len(gradients.ntk)):
@@ -159,9 +151,9 @@ def derive(
             return
         rows = addresses(rows_of_group(rights, first, group_rows))
         gather_right(whole, right, rows, layers, per_table)
-        gather_vectors(
-            whole, tape.right_pixels, out.right_pixels, 2 * gradients.n_channels, out.n_right,
-            out.first_right, rows=rows,
+        gather_tables(
+            whole, tape.right_pixels, 1, out.right_pixels, 2 * gradients.n_channels, rows,
+            per_table=out.n_right, begin=-out.first_right,
         )  # fmt: skip
         last = min(len(lefts), rows.each[group_rows - 1].case + diagonal_shift + 1)
         for case in range(last):

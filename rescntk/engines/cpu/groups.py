@@ -120,12 +120,12 @@ def first_place(rows: RowPlaces, row: int) -> int:
 @compiled
 def gather_tables(
     group: RowGroup, out: int, step: int, values: Numbers, number: int, rows: RowPlaces,
-    per_table: int,
+    per_table: int, begin: int = 0,
 ) -> None:  # fmt: skip
-    """Copy `number` tables to the rows of a group, to places `step` quantities apart."""
+    """Copy `number` tables, from `begin` on, to the rows of a group, `step` quantities apart."""
     for table in range(number):
         place = out + table * step * group.length
-        gather_rows(group, place, values, table * per_table, rows)
+        gather_rows(group, place, values, begin + table * per_table, rows)
 
 
 @compiled

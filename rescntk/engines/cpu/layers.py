@@ -270,14 +270,14 @@ def write_branch(
 @inlined_by_llvm
 def correlate_input(
     group: RowGroup, left: LeftPixels, right_input: int, squares: Taps, pixel: int, at: int,
-    constants: Constants, masses: Masses | None, known_w: int, known_v: int,
+    constants: Constants, masses: Masses | None, known: int,
 ) -> tuple[Vector, Vector, tuple[Vector, Vector], Vector, bool]:  # fmt: skip
     """Return w, v, both √(q/2), their difference, and whether some pixel pairs are doubtful.
 
     w is half the squared distance of unit vectors, which is at `squares` for several cases. v is
     2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from the unit vectors too. With a
     `Constants.window`, D is the sum of `squares` over the window, and w = (D − z)/g as in other
-    layers. Where both are known, `known_w` and `known_v` are their places, else −1.
+    layers. Where `known` is not −1, w and v are kept there as of a layer (`tape.KEPT`).
     """
     memory, opposite, doubtful = group.memory, constants.nearly_opposite, False
     root1, root2, h, inverse = load_roots(
@@ -289,8 +289,9 @@ def correlate_input(
             group, group.start + at, distance, h, root1, root2, inverse=inverse,
             layer=constants.layers[1],
         )  # fmt: skip
-    elif known_w >= 0:
-        w, v = load(memory, known_w + at), load(memory, known_v + at)
+    elif known >= 0:
+        w = load(memory, known + W * group.length + at)
+        v = load(memory, known + TANGENT * group.length + at)
     else:
         split = masses is not None and masses.low > 0
         if group.places.left_cases > 1:
@@ -319,16 +320,16 @@ def first_layer(
     memory, places, layer = group.memory, group.places, constants.layers[1]
     K = places.features if constants.summed else places.K
     stretches, length = pixel_loops(left, group)
-    doubtful, known_w, known_v = False, -1, -1
+    doubtful, known = False, -1
     if masses is None and tape is not None and tape.turns:
-        known_w, known_v = kept + W * group.length, kept + TANGENT * group.length
+        known = kept
     for stretch in range(stretches):
         pixel = stretch * left.pixels
         for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
             out = group.start + at
             w, v, roots, h, some = correlate_input(
                 group, left, right_input, squares, pixel, at, constants=constants, masses=masses,
-                known_w=known_w, known_v=known_v,
+                known=known,
             )  # fmt: skip
             doubtful |= some
             g = 2.0 * (roots[0] * roots[1])

@@ -137,7 +137,10 @@ def pass_layers(
                 merged = branch + group.start
                 write_window(memory, taps, merged, 0, group.size, masses=masses, layer=layer)
                 taps = Taps(merged, merged, merged, True)
-            tangents = box_tangent(group, constants, step, taps)
+            tangents = taps
+            if constants.ntk:
+                room = places.tangent_scratch
+                tangents = moving_sum(group, places.tangent, inner, step, room, None)
             doubtful |= hidden_layer(
                 group, pixels, right_root, taps, tangents, constants, layer=layer, masses=masses,
                 tape=tape, kept=kept,
@@ -171,15 +174,6 @@ def box_linear(group: RowGroup, constants: Constants, step: int, boxed: int) -> 
     taps = moving_sum(group, places.linear, constants.inner, step, places.tangent_scratch, None)
     write_box(memory, taps, places.linear_box + group.start, group.size, None)
     return step
-
-
-@compiled
-def box_tangent(group: RowGroup, constants: Constants, step: int, unused: Taps) -> Taps:
-    """Return the taps of the sums of A over the inner filter's windows, or `unused` ones."""
-    if not constants.ntk:
-        return unused
-    places = group.places
-    return moving_sum(group, places.tangent, constants.inner, step, places.tangent_scratch, None)
 
 
 @compiled
@@ -245,40 +239,6 @@ def gather_pairs(
     )
 
 
-@compiled
-def numbers_of_pairs(
-    left: FlatTables, right: FlatTables, constants: Constants
-) -> tuple[tuple[int, int], bool]:
-    """Return the numbers of a table of either side, and whether masses are `Split`."""
-    layers, split = len(constants.layers), len(left.half_root) > len(left.inverse)
-    of_left = (len(left.inverse) - PADDING) // layers
-    return (of_left, (len(right.inverse) - PADDING) // layers), split
-
-
-@compiled
-def compute_pairs(
-    left: FlatTables, right: FlatTables, lefts: np.ndarray, pairs: RowPlaces, rights: RowPlaces,
-    whole: RowGroup, constants: Any, results: Results,
-) -> None:  # fmt: skip
-    """Compute kernels of pairs in deficits (`compute`)."""
-    per_table, split = numbers_of_pairs(left, right, constants)
-    left, right = addresses(left), addresses(right)
-    constants, results = addresses(constants), reference(results)
-    for first in range(0, rights.number, whole.rows):
-        if constants.stop[0]:
-            return
-        rows = addresses(rows_of_group(rights, first, whole.rows))
-        left_rows = addresses(rows_of_group(pairs, first, whole.rows))
-        sides = gather_pairs(
-            whole, left, right, left_rows, rows, per_table, split=split, constants=constants,
-            results=results,
-        )  # fmt: skip
-        find_grids(rows, 0, results)
-        pass_layers(
-            whole, rows, left, lefts, 0, constants, results=results, tape=None, sides=sides,
-        )  # fmt: skip
-
-
 @compiled_on_disk
 def compute(
     left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces,
@@ -297,14 +257,9 @@ def compute(
     left case, and the pairs in the place of right cases.
     `stamp` is not to be given: it makes the key on disk change with any of the source files.
     """
-    if pairs is not None:
-        compute_pairs(
-            left, right, lefts, pairs, rights, addresses(whole), constants=constants,
-            results=results,
-        )  # fmt: skip
-        return
     layers, group_rows = len(constants.layers), whole.rows
-    per_table = (len(right.inverse) - PADDING) // layers
+    per_table = (len(left.inverse) - PADDING) // layers, (len(right.inverse) - PADDING) // layers
+    split = len(left.half_root) > len(left.inverse)
     left, right = addresses(left), addresses(right)
     whole, constants, results = addresses(whole), addresses(constants), reference(results)
     together = whole.places.left_cases
@@ -312,7 +267,18 @@ def compute(
         if constants.stop[0]:
             return
         rows = addresses(rows_of_group(rights, first, group_rows))
-        gather_right(whole, right, rows, layers, per_table)
+        if pairs is not None:
+            left_rows = addresses(rows_of_group(pairs, first, group_rows))
+            sides = gather_pairs(
+                whole, left, right, left_rows, rows, per_table, split=split, constants=constants,
+                results=results,
+            )  # fmt: skip
+            find_grids(rows, 0, results)
+            pass_layers(
+                whole, rows, left, lefts, 0, constants, results=results, tape=None, sides=sides,
+            )  # fmt: skip
+            continue
+        gather_right(whole, right, rows, layers, per_table[1])
         last = min(len(lefts), rows.each[group_rows - 1].case + diagonal_shift + 1)
         least = rows.each[0].case if only_diagonal else 0
         left_length = -1
