@@ -53,8 +53,9 @@ class PreparedSignals:
         expected = _kernels_of(request, dtype)
         for name, value in _kernels_of(self.request, self.dtype).items():
             if value != expected[name]:
+                part = "network " if hasattr(request.network, name) else ""
                 raise ValueError(
-                    f"Z was prepared for other kernels than this call asks for: {name} is "
+                    f"Z was prepared for other kernels than this call asks for: {part}{name} is "
                     f"{value!r}, expected {expected[name]!r}"
                 )
 
@@ -129,7 +130,6 @@ class PreparedKernel:
 
 
 def _kernels_of(request: Request, dtype: str) -> dict[str, Any]:
-    """Return all that kernels depend on besides the signals, by the names in messages."""
-    network = {f"network {name}": value for name, value in vars(request.network).items()}
-    kernels = {name: getattr(request, name) for name in ("head", "kinds", "depths")}
-    return network | kernels | {"dtype": dtype}
+    """Return all that kernels depend on besides the signals, by name."""
+    kernels = {"head": request.head, "kinds": request.kinds, "depths": request.depths}
+    return vars(request.network) | kernels | {"dtype": dtype}
