@@ -171,8 +171,10 @@ def write_box(
     if masses is None:
         for at in range(0, size, memory.per_vector):
             store(memory, out + at, box(memory, taps, at))
+    elif masses.low > 0:
+        merge_boxes(memory, taps, out, 0, size, masses=masses, split=True, biased=False)
     else:
-        merge_boxes(memory, taps, out, 0, size, masses=masses, biased=False)
+        merge_boxes(memory, taps, out, 0, size, masses=masses, split=False, biased=False)
 
 
 @compiled
@@ -183,19 +185,23 @@ def write_window(
 
     These are the windows from the place `begin` to the place `end` after `out`.
     """
-    merge_boxes(memory, taps, out, begin, end, masses=masses, biased=has_biases(layer))
+    if masses.low > 0:
+        merge_boxes(
+            memory, taps, out, begin, end, masses=masses, split=True, biased=has_biases(layer)
+        )
+    else:
+        merge_boxes(
+            memory, taps, out, begin, end, masses=masses, split=False, biased=has_biases(layer)
+        )
 
 
 @inlined_by_llvm
 def merge_boxes(
-    memory: Numbers, taps: Taps, out: int, begin: int, end: int, masses: Masses, biased: bool
-) -> None:
-    if masses.low > 0:
-        for at in range(begin, end, memory.per_register):
-            merge_box(memory, taps, at, out + at, masses, True, biased=biased)
-    else:
-        for at in range(begin, end, memory.per_register):
-            merge_box(memory, taps, at, out + at, masses, False, biased=biased)
+    memory: Numbers, taps: Taps, out: int, begin: int, end: int, masses: Masses, split: bool,
+    biased: bool,
+) -> None:  # fmt: skip
+    for at in range(begin, end, memory.per_register):
+        merge_box(memory, taps, at, out + at, masses, split, biased=biased)
 
 
 @compiled
