@@ -68,9 +68,13 @@ def with_object(owner: Any, name: Hashable, make: Callable[[], T]) -> T:
 
 def once_a_layer(method: Callable[[Any, int], T]) -> Callable[[Any, int], T]:
     """Decorate a method of a layer: an object that is kept has its results at once."""
+    name = f"_{getattr(method, '__name__', '')}_of_layers"
 
     @wraps(method)
     def result(self: Any, layer: int) -> T:
-        return with_object(self, (method, layer), lambda: method(self, layer))
+        known = self.__dict__.setdefault(name, {})
+        if layer not in known:
+            known[layer] = method(self, layer)
+        return cast(T, known[layer])
 
     return result
