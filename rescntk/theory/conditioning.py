@@ -110,8 +110,9 @@ def bounds(A: np.ndarray) -> Bounds:
     least, most = smallest - epsilon, largest + epsilon
     # The same with the constant vector apart from all others (docs/theory/conditioning.md).
     spread = float(np.std(complements.sum(axis=1)))
-    most_apart = min(most, _largest_of(constant, mean_complement + epsilon, spread))
-    least_apart = max(least, -_largest_of(-constant, epsilon - mean_complement, spread))
+    top, bottom = mean_complement + epsilon, mean_complement - epsilon
+    most_apart = min(most, max(constant, top) + _outside(constant, top, spread))
+    least_apart = max(least, min(constant, bottom) - _outside(constant, bottom, spread))
     upper = most / least if least > 0 else math.inf
     equal_rows = most_apart / least_apart if least_apart > 0 else math.inf
     lower = 1.0
@@ -120,9 +121,13 @@ def bounds(A: np.ndarray) -> Bounds:
     return Bounds(b, epsilon, lower, upper, min(equal_rows, upper))
 
 
-def _largest_of(first: float, second: float, beside: float) -> float:
-    """Return the largest eigenvalue of a symmetric matrix (2, 2), `beside` off its diagonal."""
-    return 0.5 * (first + second) + math.hypot(0.5 * (first - second), beside)
+def _outside(first: float, second: float, beside: float) -> float:
+    """Return how far outside of its diagonal a symmetric matrix (2, 2) has its eigenvalues.
+
+    `first` and `second` are its diagonal, `beside` its other entry. No digits cancel.
+    """
+    half = 0.5 * abs(first - second)
+    return beside * (beside / (half + math.hypot(half, beside))) if beside else 0.0
 
 
 def asymptotic_complement(

@@ -27,6 +27,12 @@ def test_double_constant_matrices(n, b):
     assert found.epsilon <= 8 * n * EPS
 
 
+def test_the_improved_bound_keeps_its_digits():
+    """1 − 1e-9 off the diagonal: the improved bound is not below the others."""
+    found = conditioning.bounds(np.full((4, 4), 1 - 1e-9) + 1e-9 * np.eye(4))
+    assert abs(found.upper_equal_rows / found.lower - 1) <= 8 * EPS
+
+
 def near_constant(n, b, spread, seed, circulant=False):
     """Return a matrix with 1 on its diagonal and about b off it."""
     noise = np.random.default_rng(seed).uniform(-spread, spread, (n, n)) / n
