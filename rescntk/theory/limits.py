@@ -28,6 +28,9 @@ __all__ = ["Family", "Prediction", "one_layer"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
+_MOST_GAIN = 1e4
+"""Largest branch gain whose flow is integrated: the steps grow with it, to a minute or so."""
+
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
@@ -209,16 +212,27 @@ def _depth_of(value: float, power: float) -> float:
 
 def _flow(network: Network, kind: str, X: np.ndarray, head: str) -> Prediction:
     """Return the prediction for γ = ½: layers are steps of Euler's method."""
-    limit = 1.0 - flow.complements(network, kind, X, head)
-    energies = dot_product(network, X).diagonal()
+    gain = network.branch_gain
+    if gain > _MOST_GAIN:
+        text = f"the flow takes too many steps: α² c_v c_w/2 is {gain:.3g}, above {_MOST_GAIN:g}"
+        return Prediction(undefined=text)
+    limit = np.clip(1.0 - flow.complements(network, kind, X, head), -1.0, 1.0)
+    energies, error = dot_product(network, X).diagonal(), flow.ERROR
+    if head == "gap":  # a mean over pixel pairs has the rounding errors of its terms
+        pooled, terms = (
+            dot_product(network, X, h) + network.alpha**2 * one_layer(network, X, "gpk", h)
+            for h in (head, "trace")
+        )
+        share = pooled.diagonal() / np.maximum(terms.diagonal(), 1e-300)
+        error = max(error, 64.0 * _EPS / max(float(share.min()), _EPS))
     at_once, later = roots(network, kind, X, head, limit, energies)
     return Prediction(
         limit,
         1.0,
         source="the flow dF/dt = a² box K(box F) at time 1",
         correction=0.5 if at_once else 1.0,
-        unsettled=lambda depth: later(network.branch_gain / depth) / depth,
-        error=flow.ERROR,
+        unsettled=lambda depth: later(gain / depth) / depth,
+        error=error,
     )
 
 
@@ -279,7 +293,7 @@ def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head:
     errors, F0 = _mean_errors(X, head), dot_product(network, X, head)
     start, branch = F0.diagonal(), one_layer(network, X, "gpk", head).diagonal()
     zero = (errors >= 1.0) | (start == 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = network.alpha**2 * branch / start  # F⁰ leads once Lα² branch is less
     limit = _normalized(F0)
     limit[zero] = limit[:, zero] = 0.0
@@ -305,7 +319,7 @@ def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head:
     least = float(ratio[zero].min())
 
     def disturbed(depth: float) -> float:  # rounding errors of the mean are left in F⁰
-        return zeros.unsettled(depth) + depth**power / least
+        return zeros.unsettled(depth) + math.exp(min(power * math.log(depth), 600.0)) / least
 
     if zero.all():
         return replace(zeros, source=source, onset=onset, unsettled=disturbed)

@@ -215,6 +215,17 @@ def test_the_first_layer_where_the_dot_product_is_0(rng):
         assert (report.prediction.exponent, report.verdict) == (exponent, depth.AGREES)
 
 
+def test_branches_too_weak_or_too_strong_for_the_rest(rng):
+    """GAP's mean of 0 loses α² in roundings, L^199 leaves float64, and the flow takes hours."""
+    X = rng.standard_normal((3, 2, 4))
+    X -= X.mean(axis=2, keepdims=True)
+    weak = (1e-6, 0.5, depth.OPEN), (3e-8, 0.5, depth.OPEN), (1.0, 100.0, depth.OPEN)
+    for alpha, gamma, verdict in (*weak, (1e3, 0.5, depth.UNDEFINED)):
+        family = Family(rk.Network(1, alpha=alpha), gamma)
+        report = depth.check(family, X, kind="gpk", head="gap", depths=SHORT[:6])
+        assert report.verdict == verdict
+
+
 def test_opposite_signals_with_a_frozen_readout():
     """κ0 has its square root at u = −1: γ − ½ instead of 2γ − 1."""
     Z = multisphere.sample(4, 3, 1, rng=0)
