@@ -176,12 +176,15 @@ def _parsers(commands: Iterable[Command]) -> dict[str, Any]:
 
 def _by_class(text: str) -> dict[str, float]:
     try:
-        parts = (part.rpartition("=") for part in text.split(","))
-        return {name: float(value) for name, _, value in parts}
+        parts = [part.rpartition("=") for part in text.split(",")]
+        numbers = {name: float(value) for name, _, value in parts}
+        if len(numbers) == len(parts):
+            return numbers
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a list of classes with numbers, such as ill=0.1,well=0.9"
-        ) from None
+        pass
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is not a list of different classes with numbers, such as ill=0.1,well=0.9"
+    )
 
 
 def _depths(text: str) -> tuple[int, ...]:

@@ -233,6 +233,7 @@ def test_missing_values_in_files(tmp_path):
         ("t0;t1\n1,5;2.5", "numbers with commas and with points, 1,5, 2.5, expected one of them"),
         ("t0;t1\n1.234,5;2", "line 2 has '1.234,5' in column t0, expected a finite number"),
         ("t0;t1\n1,5", "line 2 is 1,5, with 1 fields, expected 2"),
+        ("t0\n\t\n1", "line 2 has '' in column t0, expected a finite number"),
         ("label,t0\na,1\n,2", "case in line 3 has the labels [], expected one a case, or none"),
     ],
 )
@@ -264,6 +265,8 @@ def test_labels_in_tables_are_read_strictly(tmp_path):
     for text, says in (
         ("name,kind\n5,a", "columns name, kind, expected a label a line, or a column label"),
         ("name,label\n5,a\n6", "line 3 is 6, with 1 fields, expected 2"),
+        ("name,label\n5,a\n6,", "line 3 has no label, expected a label in each line"),
+        ('a\n\t\nb\n""', "line 2 has no label, expected a label in each line"),
     ):
         (tmp_path / "y.csv").write_text(text)
         with pytest.raises(ValueError, match=says):

@@ -74,6 +74,7 @@ def table_of(path: Path) -> tuple[Any, str]:
         dtype=str,
         keep_default_na=False,
         skipinitialspace=True,
+        skip_blank_lines=False,  # such as a tab
     )
     return table.set_axis(list(lines)).apply(lambda column: column.str.strip()), separator
 

@@ -126,14 +126,16 @@ def read_labels(path: Path) -> np.ndarray:
         table, separator = table_of(path)
         table = table if separator == "," else with_points(table)
         header = table.iloc[0].tolist()
+        if len(header) > 1 and header.count("label") != 1:
+            raise ValueError(
+                f"it has the columns {short(header)}, expected a label a line, or a column label"
+            )
+        lines = table[header.index("label") if len(header) > 1 else 0].tolist()
+        if "" in lines[1:]:
+            line = table.index[lines.index("", 1)]
+            raise ValueError(f"line {line} has no label, expected a label in each line")
         if len(header) > 1:
-            if header.count("label") != 1:
-                raise ValueError(
-                    f"it has the columns {short(header)}, expected a label a line, or a column "
-                    f"label"
-                )
-            return np.array(table.iloc[1:, header.index("label")].tolist(), str)
-        lines = table[0].tolist()
+            return np.array(lines[1:], str)
     if len(lines) > 1 and _is_header(lines):
         lines = lines[1:]
     return np.array(lines)

@@ -99,6 +99,7 @@ def test_what_is_given(model):
         ({"prevalence": {"x": 1}}, "prevalence has 'x', expected some of 0, 1, 2"),
         ({"prevalence": {"0": 0}}, "prevalence has no share"),
         ({"costs": {"0": -1}}, "costs of '0' is -1"),
+        ({"costs": {"0": 1e308, "1": 1e308}}, "costs has 1e.308, expected at most 1e100"),
     ):
         with pytest.raises(ValueError, match=message):
             learn.report(model, X, y, **wrong)
