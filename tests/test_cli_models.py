@@ -225,3 +225,6 @@ def test_report(files, capsys, monkeypatch):
     ):
         assert run(f"report {wrong}") == 2
         assert message in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run("report M.joblib X.npy y.txt -o N.html --cost slow=1,slow=2")
+    assert "'slow=1,slow=2' is not a list of different classes" in capsys.readouterr().err

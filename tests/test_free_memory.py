@@ -72,6 +72,14 @@ HUGE = 10**14
             lambda: smoothness.interpolation(rk.ResCNTK(2), [0.0, 1.0], [1.0, 2.0], HUGE),
             f"n_samples is {HUGE}: 9 numbers",
         ),
+        (
+            lambda: rk.gram(rk.Network(1, input_filter_size=10**22 + 1), np.ones((1, 1, 4))),
+            "input_filter_size 10000000000000000000001: a window of layer 1",
+        ),
+        (
+            lambda: rk.gram(rk.Network(1, input_filter_size=10**9 + 1), np.ones((1, 1, 2, 2))),
+            "input_filter_size 1000000001: a window of layer 1",
+        ),
     ],
 )
 def test_sizes_larger_than_the_free_memory_are_refused(call, says):

@@ -133,6 +133,11 @@ class KernelCall:
         layer = 2 * 2 * self.length * np.dtype(working).itemsize + 8
         deepest = f"depth {ladder[-1]} for signals of {self.length} timepoints"
         check_free_memory((ladder[-1] + 1) * layer, deepest, "give a smaller depth")
+        # And a number for each tap of the input filter; without it, they would take hours.
+        taps = network.input_filter_size ** (1 if width == 1 else 2)
+        window = f"input_filter_size {network.input_filter_size}: a window of layer 1"
+        needed = taps * np.dtype(working).itemsize
+        check_free_memory(needed, window, "give a smaller input_filter_size")
         signals = self.X
         if isinstance(self.X, SignalList) and self.Z is not None:
             signals = SignalList([*self.X, *self.Z])

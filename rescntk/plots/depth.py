@@ -136,7 +136,8 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
         last = np.flatnonzero(np.isfinite(shown))[-1:]
         if not prediction.undefined and len(last):
             power = depth**-prediction.exponent * np.log(depth) ** prediction.log_power
-            law = np.where(np.isfinite(shown), power * (shown[last] / power[last]), np.nan)
+            scale = shown[last] / power[last] if power[last] > 0 else np.nan  # powers underflow
+            law = np.where(np.isfinite(shown), power * scale, np.nan)
             ax.plot(depth, law, linestyle=line, color=colour, linewidth=1.2)
             name += f"\npredicted {_mathtext(prediction.rate)}"
         names.append((depth[last], shown[last], name, colour))

@@ -186,6 +186,7 @@ def test_limit_distances():
 def test_nothing_to_draw():
     for arguments in (([1.0], [1.0], (1, 2)), ([1.0], [1.0], (1,), 0.1)):  # errors of 0, infinite
         plots.learning_curve(learning.curve(*arguments)).figure.savefig(io.BytesIO())
+    plots.limit_distances(depth.check(families.resnet(1000.0), depths=LADDER))  # powers are 0
     with pytest.raises(ValueError, match="reports is empty"):
         plots.limit_distances()
 
