@@ -127,7 +127,9 @@ class DeficitRecursion(Recursion):
         difference = cross(a, b, a2, b2)
         total = A.rounded * B.rounded + (a.rounded * b.rounded + a2.rounded * b2.rounded)
         total = total + np.finfo(total.dtype).tiny  # where both parts are 0, N is 0
-        N = difference * (2.0 * difference) / total  # roots are divided by √2, hence the 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            N = difference * (2.0 * difference) / total  # roots are divided by √2, hence the 2
+            N = self.xp.where(self.xp.isfinite(N), N, difference * (2.0 * difference / total))
         deficit, opposite = (u1 + u2 + N for u1, u2 in zip(first[:2], second[:2], strict=True))
         return Parts(deficit, opposite, left, right)
 

@@ -218,7 +218,8 @@ class Recursion:
         """Add the E of doubtful pixel pairs, whole numbers (doubt.py). a is min(w, v)."""
         xp, constants = self.xp, self.constants[layer]
         root = xp.sqrt(xp.minimum(w, v))
-        doubtful = (total > constants.doubtful * root - constants.tied) & (total * half_g > 0)
+        with np.errstate(over="ignore"):
+            doubtful = (total > constants.doubtful * root - constants.tied) & (total * half_g > 0)
         if not doubtful.any():
             return
         tied = constants.doubtful * root < constants.tied

@@ -35,6 +35,8 @@ RESCALE_BITS + _MOST_BITS = 122 is below 126.
 _CONSTANTS = (
     "factor",  # α² c_v c_w (1 + s²)/(q_outer q), times the layer's power of two: sums → E[σσ]
     "half_factor",
+    "power",  # the power of two next to `half_factor`: its square may leave the range.
+    "half_over_squared_power",  # `half_factor` / `power`²
     "skip_scale",  # the layer's power of two, by which D, A and F pass; 0 without skip connections.
     "sum_scale",  # `skip_scale` where K is summed over the layers without its filter, else 0.
     "twice_inner_minus_readout",  # 2 (i − r).
@@ -154,6 +156,8 @@ class Scaling:
             factor = self.factor(number) * self.unit(number) * self.activation.gain
             skip_scale = self.step(number) * net.skip
             layer["factor"], layer["half_factor"] = factor, 0.5 * factor
+            power = 2.0 ** round(math.log2(0.5 * factor)) if factor > 0 else 1.0
+            layer["power"], layer["half_over_squared_power"] = power, 0.5 * factor / power / power
             layer["skip_scale"] = skip_scale
             layer["sum_scale"] = skip_scale * self._sums_features
             if net.skip:

@@ -77,6 +77,12 @@ def test_weak_branches_are_right_or_refused(dtype, engine):
             ).max()
             <= 2 * tolerances.KERNEL[dtype]
         )
+    dark = X * (np.arange(X.shape[2]) > 0)  # pixel 1 has the branches alone
+    kernel = rk.Kernel(rk.Network(2, c_v=1e-10), "gpk", "equivariant", normalized=True)
+    expected = kernel(dark, engine="reference")
+    for c_v in (1e-20, 1e-24, *[1e-156] * (dtype == "float64")):
+        K = kernel.replace(c_v=c_v)(dark, engine=engine, dtype=dtype)
+        assert np.abs(K - expected).max() <= 2 * tolerances.KERNEL[dtype] + 1e-10
 
 
 def calls(signals, options):

@@ -392,7 +392,8 @@ def merge_branch(
     scale = 1.0 / total
     squares = skip * squares_beside_taps(memory, old, taps, at, masses, scale, split=split)
     if not taps.single:
-        squares = squares + half * squares_of_taps(memory, taps, at, masses, scale, split)
+        of_taps = squares_of_taps(memory, taps, at, masses, layer.power * scale, split)
+        squares = squares + layer.half_over_squared_power * of_taps
     squares = half * squares
     if has_biases(layer):
         place = masses.biases + at
