@@ -344,10 +344,7 @@ def first_layer(
                 store(memory, places.distance + masses.opposite + out, g * v)
             store(memory, places.linear + out, linear)
             store(memory, places.features + out, features)
-            if constants.skip:
-                store(memory, places.tangent + out, features)
-            else:
-                store(memory, places.tangent + out, tangent)
+            store(memory, places.tangent + out, features if constants.skip else tangent)
             if tape is not None and masses is not None:
                 place = tape.input_roots + kept - tape.kept + at
                 keep_roots(memory, place, group.length, roots[0], roots[1], difference=h)
