@@ -156,8 +156,6 @@ class Scaling:
             factor = self.factor(number) * self.unit(number) * self.activation.gain
             skip_scale = self.step(number) * net.skip
             layer["factor"], layer["half_factor"] = factor, 0.5 * factor
-            power = 2.0 ** round(math.log2(0.5 * factor)) if factor > 0 else 1.0
-            layer["power"], layer["half_over_squared_power"] = power, 0.5 * factor / power / power
             layer["skip_scale"] = skip_scale
             layer["sum_scale"] = skip_scale * self._sums_features
             if net.skip:
@@ -166,6 +164,9 @@ class Scaling:
                 layer["mean"] = self.mean_variances[number]
                 layer["doubtful"] = self.doubtful * self.mean_variances[number]
                 layer["tied"] = layer["doubtful"] * self.tied
+        half = layers["half_factor"].astype(np.float64)
+        layers["power"] = power = np.exp2(np.rint(np.log2(np.where(half > 0, half, 1.0))))
+        layers["half_over_squared_power"] = half / power / power
         layers["twice_inner_minus_readout"] = 2.0 * net.parts.inner_minus_readout
         for name, value in self.activation.constants.items():
             layers[name] = value
