@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, base
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, base, fitted_pass
 from rescntk.learn.classifier import calibrate
 from rescntk.learn.inputs import find_cases
 from tests import tolerances
@@ -87,6 +87,19 @@ def test_blocks_of_the_file_are_left_out(rng):
     with pytest.warns(UserWarning, match="the same answer for all signals has 0: the signals do"):
         noise.fit(X, rng.permutation(np.arange(40.0)))
     assert noise.blocked_score_ < 0.5
+
+
+def test_float32_clips_what_rounding_made_negative(rng):
+    """Signals that nearly coincide, in float32: eigenvalues below 0 do no harm."""
+    X = rng.standard_normal((6, 1, 8)).repeat(3, axis=0)
+    X = X + 3e-8 * rng.standard_normal(X.shape)
+    K = rk.ResCNTK(2, head="trace")(X, dtype="float32")
+    assert np.linalg.eigvalsh(K.astype(float)).min() < -1e-9
+    Y, penalty = rng.standard_normal((18, 1)), 1e-6
+    spectrum = fitted_pass.spectrum_of(K)
+    assert spectrum.eigenvalues.min() == 0.0
+    coefficients, _ = spectrum.with_intercept(Y, penalty)
+    assert np.linalg.norm(coefficients) <= 2 * np.linalg.norm(Y) / penalty
 
 
 def test_a_penalty_is_chosen_for_numbers_alone(rng):

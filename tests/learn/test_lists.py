@@ -64,6 +64,10 @@ def test_signals_of_one_channel_and_refusals(rng):
         ValueError, match=r"NaN \(first in case 4, channel 0, time point 0\).*fill them in"
     ):
         model.fit(broken, y)
+    with pytest.raises(ValueError, match=r"2 channels × 9 .*1 channel × any number of"):
+        model.predict(np.zeros((3, 2, 9)))
+    with pytest.raises(ValueError, match="head='gap'"):
+        ResidualKernelClassifier(**ONE | {"head": "trace"}).fit(X, y)
 
 
 def test_transformers(rng):
