@@ -273,10 +273,10 @@ def _by_class(
         raise ValueError(
             f"{name} has {unknown[0]!r:.80}, expected some of {', '.join(texts)[:200]}"
         )
-    numbers = [check_constant(values.get(c, default), f"{name} of {c!r:.80}") for c in texts]
-    if max(numbers) > 1e100:
-        raise ValueError(f"{name} has {max(numbers):.3g}, expected at most 1e100")  # sums overflow
-    return np.array(numbers)
+    checked = [check_constant(values.get(c, default), f"{name} of {c!r:.80}") for c in texts]
+    if max(checked) > 1e100:
+        raise ValueError(f"{name} has {max(checked):.3g}, expected at most 1e100")  # sums overflow
+    return np.array(checked)
 
 
 def _thresholds(

@@ -70,8 +70,8 @@ def ensemble(
     (True, True)
     """
     n = len(check_symmetric(theta_train, "theta_train"))
-    fits = f"(m, {n})", lambda s: len(s) == 2 and s[1] == n
-    theta_new = check_shape(theta_new, "theta_new", *fits)
+    of_new = f"(m, {n})"
+    theta_new = check_shape(theta_new, "theta_new", of_new, lambda s: len(s) == 2 and s[1] == n)
     m, y = len(theta_new), check_targets(y, n)
     prior = check_symmetric(gpk_new_new, "gpk_new_new")
     cross = check_shape(gpk_new, "gpk_new", (m, n))

@@ -223,11 +223,15 @@ def landmark_map(
 
     Parameters
     ----------
-    kernel, X, **options
-        As for `pivoted_cholesky`.
+    kernel : callable
+        A `Kernel`, or another function with matrices ``kernel(X)`` and ``kernel(X, Z)``.
+    X : ndarray, (n_cases, n_channels, n_timepoints)
+        Signals; or a list of arrays (n_channels, n_timepoints_i), if the kernel takes lists.
     landmarks : LowRank or array_like of int, (k,)
         Indices of the landmarks among X, all different; or the result of `pivoted_cholesky` with
         the same kernel and signals, whose factor is used.
+    **options
+        Options of each call of the kernel, such as ``dtype`` or ``threads``.
 
     Examples
     --------
