@@ -191,7 +191,9 @@ def _numbers(X: Any, name: str) -> np.ndarray:
         ) from None
 
 
-def check_channels(given: list[str] | None, expected: list[str] | None, what: str, owner: str) -> None:
+def check_channels(
+    given: list[str] | None, expected: list[str] | None, what: str, owner: str
+) -> None:
     """Raise a ValueError for channels with other names, or in another order, than the owner's."""
     if given and expected and given != expected:
         raise ValueError(
