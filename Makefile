@@ -18,28 +18,15 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/rescntk compare --out demo --overwrite
 	$(BIN)/python tools/demo.py demo
 
-# pytest has a worker for each core: threads of a worker, BLAS's or the compiled engine's, would only
+# pytest has a worker for each core: threads of a worker, BLAS's or the engine's, would only
 # wait for each other. Tests of threads name their number.
 check test test-gpu versions-%: export OPENBLAS_NUM_THREADS = 1
-check test test-gpu versions-%: export NUMBA_NUM_THREADS = 1
 check: lint
 	$(PYTEST) -m 'not slow'
 
 test: $(VENV)/test.stamp
-	$(MAKE) --no-print-directory --jobs 3 lint compile-float32 compile-float64
+	$(MAKE) --no-print-directory lint
 	$(PYTEST) --complete
-
-# Compile the loops that many tests need, before tests on several workers would each compile them: on
-# two cores in the time of the linters and a minute more. Signals that nearly agree need the loops of
-# deficits too.
-define COMPILE
-$(BIN)/python -c 'import rescntk as rk; \
-  X, Z, options = [[[1, 2, 5]]], [[[1, 2.01, 5]]], {"dtype": "$(1)"}; \
-  kernels = [rk.ResCNTK(3, q, negative_slope=slope) for q, slope in ((1, 0), (3, 0), (1, 0.3))]; \
-  [kernel(X, Z, **options) for kernel in (*kernels, kernels[0].replace(head="equivariant"))]'
-endef
-compile-%: $(VENV)/test.stamp
-	$(call COMPILE,$*)
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check

@@ -28,7 +28,6 @@ NEEDED = {
 
 # Packages of the extra "all". A test that needs a missing package skips itself.
 OPTIONAL = (
-    "numba",
     "matplotlib",
     "tqdm",
     "aeon",

@@ -65,11 +65,6 @@ class Request:
         summed = self.head in ("trace", "gap") and not self.shares
         return summed and not activation_of(self.network).odd
 
-    @property
-    def may_cancel(self) -> bool:
-        """True if the mean of "gap" over pixel pairs may cancel, because the activation is odd."""
-        return self.head == "gap" and activation_of(self.network).odd
-
     def result_bytes(self, pairs: int) -> int:
         """Return the bytes of the results of `pairs` pairs, when most of them are held.
 

@@ -1,277 +1,291 @@
-"""The recursion of the reference engine: one tile of pixel pairs through all layers.
+"""The recursion on arrays of pixel pairs: deficits of ReLU networks, covariances of erf networks.
 
-For each pixel pair the recursion carries three numbers. ::
+Each pixel pair (j, j') of two signals carries, with g = a b the product of both pixels' roots, ::
 
-    F                       covariance of the features, the Gaussian process kernel
-    D = (q1 + q2)/2 − F     half the squared distance of the features
-    A = T + r F             tangent kernel
+    U = g (1 − ρ),  U⁺ = g (1 + ρ)      deficits, sums of positive terms (merges.py)
+    F, A = T + r F                      the two kernels, without the part of the input F⁰
 
-A starts as (t + r) F. For an odd activation (erf), F → −F is a symmetry, and a fourth number is
-half the squared distance to the negated features: ::
+One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
 
-    D⁺ = (q1 + q2)/2 + F,   v = 1 + ρ = (box(D⁺) − z) / g
+    U, U⁺, A ← windows of the inner filter                                  "window", "bias"
+    A_g = A + (i − r) Σ,  K = g κ₁,  M = κ₀ A_g + (o + r) K                 "activation"
+    U, U⁺ = g (1 − κ₁), g (1 + κ₁)
+    U, U⁺, K, M ← windows of the outer filter                               "window", "bias"
+    U, U⁺ ← merged with those of the features; F, A ← keep F + share K, …   "skip"
 
-The four steps of a layer are those of layer.py; docs/theory/recursion.md derives them. Boxes are
-sums over windows: `Scaling` has the filters' constants. Without skip connections a layer's results
-replace the state. Without the NTK, A is absent.
+docs/theory/recursion.md derives it. A window moves both pixels of a pair together: on arrays
+(pairs, *pixels, *pixels') it rolls both axes; on the pairs (j, j) alone, (pairs, *pixels), one.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from functools import reduce
-from typing import Any, NamedTuple, TypeAlias
+from operator import add
+from typing import Any
 
 import numpy as np
 
-from ..activations import DualInput, DualResult, Pixels
+from ..activations import arc
 from ..arrays import Array, array_module
-from ..network import Filter
-from .boxes import circular_sum
-from .doubt import pixel_weights
-from .exact_sum import pairwise
-from .geometry import Rows
-from .layer import NEARLY_OPPOSITE, add, correlate, merge_biases, tangent_branch, tangent_g
+from .merges import Merge, Step, Steps
 from .protocol import Request, check_stop
-from .scaling import Scaling
-from .signal_tables import SignalTables
+from .tables import Input, Tables, column
 
-_CHANNELS = 16
-"""Channels whose squares are added up one after the other; beyond, pairs of sums are added.
-
-More channels lose more digits; fewer take more memory. Chosen by reasoning: 16 sums of positive
-terms lose at most 16 rounding units, and mostly two.
-"""
-
-Axes: TypeAlias = Callable[[Array], Array]
-"""Gives joined tables (…, pixels) the axes of a block of rows, (…, pixel j, left case, row, 1)."""
+_LINEAR_BITS = 100
+"""erf networks are linear on signals below 2^-100, where erf(u) is 2u/√π up to a relative error of
+u²: these are multiplied by a power of two."""
 
 
-class Side(NamedTuple):
-    """The joined tables of one side of a tile."""
-
-    tables: SignalTables
-    axes: Axes
-
-    cases: Callable[[Array], Array]
-    """Gives tables of signals the axes (left case, right case)."""
-
-    def layer(self, layer: int) -> Pixels:
-        """Return the tables of a layer; they broadcast to the tile's shape."""
-        half_root, inverse, *extra = map(self.axes, self.tables.layers[:, layer])
-        return Pixels(half_root, inverse, tuple(extra))
+_LARGEST = 1e153
+"""Variances of erf networks, which are squared, stay below this number."""
 
 
-class Recursion:
-    """The recursion on one block of rows, in distances.
+class Pairs:
+    """Pairs of signals of one network, from their tables, (pairs, rows, *pixels).
 
-    Attributes
-    ----------
-    features, distance, tangent : array
-        F, D and A after the last layer, stored divided by a power of two (`Scaling.step`). With
-        skip connections, F and A are without the part of F⁰.
-    opposite, covariance : array
-        D⁺ and F, with the part of F⁰, for odd activations.
+    `all_pairs` says whether all pixel pairs (j, j') are computed, or the pairs (j, j) alone.
     """
 
-    features: Array
-    distance: Array
-    tangent: Array
-    opposite: Array
-    covariance: Array
-
     def __init__(
-        self, request: Request, scaling: Scaling, left: Side, right: Side, rows: Rows
+        self, request: Request, steps: Steps, left: Tables, right: Tables, all_pairs: bool
     ) -> None:
-        self.request, self.network, self.scaling = request, request.network, scaling
-        self.left, self.right, self.rows = left, right, rows
-        self.xp = array_module(left.tables.scale)
-        self._unit_vectors = left.tables.unit_vectors, right.tables.unit_vectors
-        self.seam, self.odd = rows.seam(self.xp), scaling.activation.odd
-        self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
-        self.constants, self._initial = scaling.layers, request.network.parts.initial
-        self.biased = request.network.bias > 0.0
-        if self.biased:  # of the pixel pairs
-            biases = [side.cases(side.tables.bias) for side in (left, right)]
-            self._bias_product = rows.spread(biases[0] * biases[1]).astype(scaling.dtype)
-            difference = rows.spread(biases[0] - biases[1])
-            self._bias_distance = (0.5 * difference * difference).astype(scaling.dtype)
-            pairs = self.xp.broadcast_arrays(*biases)
-            self._bias_pair = tuple(rows.spread(bias).astype(scaling.dtype) for bias in pairs)
-        self._E: Array | float = 0.0  # of doubtful pixel pairs (doubt.py), summed over layers
-        self._doubt_weights = self.xp.asarray(pixel_weights(scaling)).reshape(-1, 1, 1, 1)
-        self._linear: Array | None = None  # F⁰, where it is kept apart from F and A
-        self._linear_box: tuple[tuple[Filter, float], Array] | None = None
+        self.request, self.steps, self.tables = request, steps, (left, right)
+        self.xp, self.all_pairs = array_module(left.rows), all_pairs
+        self.n_axes, self.T = left.rows.ndim - 2, left.rows.dtype.type
+        self.parts, self.with_ntk = request.network.parts, "ntk" in request.kinds
 
-    def kernels(self) -> Iterator[tuple[int, dict[str, Array]]]:
-        """Yield each depth asked for, and the kernels of each kind at every pixel pair."""
-        depths, kinds, scaling = self.request.depths, self.request.kinds, self.scaling
-        w, v = self._correlate_unit_vectors()
-        self._enter(w, v)
-        for layer in range(1, depths[-1] + 1):
-            check_stop()
-            left, right = self.left.layer(layer), self.right.layer(layer)
-            pair = self._correlate(layer, left, right, w, v)
-            unit, factor = scaling.unit(layer), scaling.factor(layer)
-            branch = scaling.activation.dual(left, right, pair, unit=unit, factor=factor)
-            tangent = self._tangent_g(layer, pair) if self.want_ntk else None
-            self._add_branch(layer, pair, branch, tangent)
-            if layer in depths:
-                yield layer, {kind: self._kernel(kind, layer) for kind in kinds}
+    def sides(self, row: int) -> tuple[Array, Array]:
+        """Return a row of both sides' tables; they broadcast to the pixel pairs."""
+        left, right = (each.rows[:, row] for each in self.tables)
+        if not self.all_pairs:
+            return left, right
+        ones = (None,) * self.n_axes
+        return left[(..., *ones)], right[(slice(None), *ones)]
 
-    def _kernel(self, kind: str, layer: int) -> Array:
-        """Return a kernel at each pixel pair; the head "gap" adds the mean of F⁰ by itself."""
-        kernel = self.features if kind == "gpk" else self.tangent
-        scale: Any = 1.0 if kind == "gpk" else self._initial
-        if self._linear is None or self.scaling.adds_mean:
+    def taps(self, values: Array, merge: Merge) -> list[Array]:
+        """Return the values at the taps of a merge, times the weight of each."""
+        check_stop()
+        axes = [1 + merge.axis, 1 + merge.axis + self.n_axes][: 1 + self.all_pairs]
+        weight = self.T(1.0 / merge.taps)
+        return [weight * self.xp.roll(values, [-k] * len(axes), axes) for k in merge.shifts]
+
+    def mean(self, values: Array, merge: Merge) -> Array:
+        """Return the means over the taps of a merge."""
+        return reduce(add, self.taps(values, merge))
+
+    def at_depth(self, F: Array, A: Array, kept: float, linear: Array) -> dict[str, Array]:
+        """Return both kernels with their head; they lack F⁰, `linear`, which has passed `kept`."""
+        of_kinds = {"gpk": (F, kept), "ntk": (A, kept * self.parts.initial)}
+        return {kind: self.head(*of_kinds[kind], linear) for kind in self.request.kinds}
+
+    def head(self, kernel: Array, power: float, linear: Array) -> Array:
+        """Return a kernel with its head, (pairs, …), to which `power` times F⁰ is added."""
+        request, n = self.request, len(kernel)
+        if request.head != "gap":
+            kernel = kernel + self.T(power) * linear
+        d = math.prod(kernel.shape[1 : 1 + self.n_axes])
+        kernel = kernel.reshape(n, d, -1)
+        if request.head == "pixels":
             return kernel
-        constants = self.constants[layer]
-        return (constants.linear_scale * constants.skip_scale * scale) * self._linear + kernel
+        if request.head == "equivariant":
+            return kernel[:, 0, 0]
+        at_pixels = kernel.mean(axis=2, dtype=np.float64)
+        if request.head == "gap":  # F⁰ averages to a product of means, which may be 0
+            left, right = (each.input.parts for each in self.tables)
+            for step in self.steps.input if request.shares else ():
+                rolled = [self.xp.roll(left, -k, 2 + step.merge.axis) for k in step.merge.shifts]
+                left = reduce(add, rolled) / step.merge.taps
+            means = right.reshape(n, right.shape[1], -1).mean(axis=2)
+            left = left.reshape(n, right.shape[1], -1)
+            left = left if request.shares else left.mean(axis=2)[..., None]
+            at_pixels = at_pixels if request.shares else at_pixels.mean(axis=1)[:, None]
+            at_pixels = at_pixels + power * (left * means[..., None]).sum(axis=1)
+            return at_pixels / d if request.shares else at_pixels[:, 0]
+        return at_pixels / d if request.shares else at_pixels.mean(axis=1)
 
-    # -- the input
 
-    def _enter(self, w: Array, v: Array) -> None:
-        """Set F, D, D⁺ and A of the input, from w and v of its pixels."""
-        left, right = (side.layer(0) for side in (self.left, self.right))
-        g, z = 2.0 * (left.half_root * right.half_root), self._root_difference(left, right) ** 2
-        g_w = g * w
-        self.features, self.distance = g - g_w, z + g_w
-        if self.odd:
-            self.covariance, self.opposite = self.features, z + g * v
-        if self.want_ntk:
-            self.tangent = self._initial * self.features
-        if self.network.skip:
-            self._linear, self.features = self.features, self.xp.zeros_like(self.features)
-            self.tangent = self.features
+class Deficits(Pairs):
+    """The recursion of a ReLU or leaky ReLU network."""
 
-    def _correlate_unit_vectors(self) -> tuple[Array, Array]:
-        """Return w = |û − v̂|²/2 and v = |û + v̂|²/2 of the input's pixels, without cancellation."""
-        w = self._half_square(operator.sub)
-        if float(w.max()) <= NEARLY_OPPOSITE:
-            return w, 2.0 - w
-        return w, self.xp.where(w <= NEARLY_OPPOSITE, 2.0 - w, self._half_square(operator.add))
+    def at_depths(self) -> Iterator[dict[str, Array]]:
+        """Yield the kernels with their head at each depth asked for."""
+        T, steps, parts = self.T, self.steps, self.parts
+        keep, share = T(steps.keep), T(steps.share)
+        features, linear = self.enter()
+        F = A = self.xp.zeros_like(linear)
+        kept = 1.0
+        for layer, of_layer in enumerate(steps.layers, start=1):
+            deficits = features
+            others = [A + T(parts.initial * kept) * linear] * self.with_ntk
+            for step in of_layer:
+                if step.kind == "activation":
+                    deficits, others = self.activate(step, deficits, others)
+                elif step.kind == "window":
+                    merge: Any = step.merge
+                    deficits = self.merged(step, [self.taps(u, merge) for u in deficits])
+                    others = [self.mean(each, merge) for each in others]
+                elif step.kind == "bias":
+                    product = self.bias(step)
+                    both = (0.0, 2.0 * product)  # U and U⁺ of equal biases
+                    deficits = self.merged(step, [*map(list, zip(deficits, both, strict=False))])
+                    powers = (1.0, parts.outer_plus_readout) if step.is_branch else (parts.readout,)
+                    others = [x + T(c) * product for x, c in zip(others, powers, strict=False)]
+                else:
+                    pairs = zip(features, deficits, strict=False)
+                    deficits = self.merged(step, [[keep * f, share * u] for f, u in pairs])
+            features = deficits
+            F, kept = keep * F + share * others[0], kept * steps.keep
+            if self.with_ntk:
+                A = keep * A + share * others[1]
+            if layer in self.request.depths:
+                yield self.at_depth(F, A, kept, linear)
 
-    def _half_square(self, combine: Callable[[Array, Array], Array]) -> Array:
-        """Return |û ± v̂|²/2, as `combine` adds or subtracts."""
-        left, right = self._unit_vectors
+    def enter(self) -> tuple[list[Array], Array]:
+        """Return the deficits of the input, U and U⁺, and F⁰."""
+        units = [self.sides(row) for row in range(self.steps.n_channels)]
+        a, b = self.sides(self.steps.n_channels)
+        deficits = [
+            a * b * (self.T(0.5) * reduce(add, [(u + sign * v) ** 2 for u, v in units]))
+            for sign in (-1, 1)
+        ]
+        for step in self.steps.input:
+            deficits = self.merged(step, [self.taps(u, step.merge) for u in deficits])
+            a, b = self.sides(step.row)
+        U, opposite = deficits
+        return deficits, self.xp.where(U < opposite, a * b - U, opposite - a * b)
 
-        def square(k: int) -> Array:
-            term = combine(self.left.axes(left[k]), self.right.axes(right[k]))
-            return term * term
+    def merged(self, step: Step, parts_of_each: list[list[Any]]) -> list[Array]:
+        """Return merged deficits, of the parts of each."""
+        profiles = [self.sides(row) for row in range(step.row + 1, step.row + step.n_rows)]
+        distance = reduce(add, [(p - q) ** 2 for p, q in profiles])
+        a, b = self.sides(step.row)
+        N = a * b * distance
+        return [reduce(add, parts) + N for parts in parts_of_each]
 
-        stop = len(left)
-        return 0.5 * pairwise(
-            reduce(operator.add, map(square, range(first, min(first + _CHANNELS, stop))))
-            for first in range(0, stop, _CHANNELS)
+    def activate(
+        self, step: Step, deficits: list[Array], others: list[Array]
+    ) -> tuple[list[Array], list[Array]]:
+        """Return the branch's deficits, and K and M, of pre-activations with deficits and A."""
+        xp, T, share = self.xp, self.T, self.steps.linear_share
+        (a, b), inverse = self.sides(step.root), self.sides(step.row)
+        g = a * b
+        w, *opposite = (xp.minimum(u * (inverse[0] * inverse[1]), T(2.0)) for u in deficits)
+        v = opposite[0] if opposite else T(2.0) - w
+        near, (k0, k1) = w < v, arc(xp.minimum(xp.minimum(w, v), T(1.0)), None)
+        less, lost = xp.where(near, w, T(1.0)) - k1, xp.where(near, k0, T(1.0) - k0)
+        more = T(2.0) - less  # less, more and lost are 1 − κ₁, 1 + κ₁ and 1 − κ₀
+        if share:
+            less, more = less + T(share) * (w - less), more + T(share) * (v - more)
+            lost = T(1.0 - share) * lost
+        K, branch = g - g * less, [g * less, g * more][: 1 + self.steps.has_opposite]
+        if not others:
+            return branch, [K]
+        A_g = others[0]
+        if c := self.parts.inner_minus_readout:
+            A_g = A_g + T(c) * (g * xp.where(near, T(1.0) - w, v - T(1.0)))
+        return branch, [K, A_g - lost * A_g + T(self.parts.outer_plus_readout) * K]
+
+    def bias(self, step: Step) -> Array:
+        """Return the product of both sides' biases, (pairs, 1, …)."""
+        root = self.steps.bias(step.layer) * (self.steps.branch_bias if step.is_branch else 1.0)
+        root *= self.request.network.bias
+        left, right = (root * each.input.bias for each in self.tables)
+        return column((left * right).astype(self.T), self.sides(step.row)[0])
+
+
+def variance_tables(steps: Steps, X: Array) -> Tables:
+    """Return the tables of an erf network: the variances of the pre-activations of each layer.
+
+    `X` are signals (n, channels, *pixels), which keep their sizes but for powers of two.
+    """
+    xp, net = array_module(X), steps.network
+    X = xp.ascontiguousarray(X, np.float64)
+    peak = xp.frexp(xp.abs(X).reshape(len(X), -1).max(axis=1))[1]
+    growth = steps.depth * math.log2(1.0 + net.alpha**2 * net.c_v * net.c_w)
+    scale = xp.ldexp(xp.ones(len(X)), xp.minimum(peak + _LINEAR_BITS + math.ceil(growth), 0))
+    input_scale = 1.0 / X.shape[1] if net.input_scale is None else net.input_scale
+    parts = X / column(scale, X) * math.sqrt(input_scale)
+    given = Input(parts, parts, parts, scale, 0.0 * scale)
+    largest = net.c_w * (
+        float((parts * parts).sum(axis=1).max()) + steps.depth * net.alpha**2 * net.c_v
+    )
+    if not largest < _LARGEST:
+        raise OverflowError(
+            f"the signals are too large for float64: a network whose activation is not homogeneous "
+            f"squares their variances, and these reach {largest:.3g}, expected less than {_LARGEST}"
         )
+    request, empty = Request(net, "trace", ("gpk",), (steps.depth,)), Tables(parts[:, :0], given)
+    pairs = Covariances(request, steps, empty, empty, False)
+    return Tables(xp.stack(list(pairs.variances()), axis=1), given)
 
-    # -- the steps of a layer
 
-    def _correlate(self, layer: int, left: Pixels, right: Pixels, w: Array, v: Array) -> DualInput:
-        """Return the correlations of the pre-activations; layer 1 has w and v of the input."""
-        window = self.scaling.inner_filter(layer)
-        half_g, difference = left.half_root * right.half_root, self._root_difference(left, right)
-        z = difference**2
-        if layer == 1 and self.biased:
-            w, v = self._merge_biases(left, right, w, v)
-        elif layer > 1:
-            distance, inverse = self._box(self.distance, window), left.inverse * right.inverse
-            if self.biased:
-                distance = distance + self.constants[layer].bias_distance * self._bias_distance
-            w = correlate(distance - z, inverse)
-            if self.odd:
-                v = correlate(self._box(self.opposite, window) - z, inverse)
-            else:
-                v = 2.0 - w
-                total = distance
-                if not self.scaling.keeps_root_errors:
-                    total = abs(difference) * (left.half_root + right.half_root) + distance
-                if self.scaling.mean_variances:  # the unit of doubt
-                    self._add_doubt(layer, total, w, v, half_g)
-        covariance = self._box(self.covariance, window) if self.odd else None
-        return DualInput(w, v, half_g, z, covariance)
+class Covariances(Pairs):
+    """The recursion of an erf network, in float64: F and T as they are.
 
-    def _merge_biases(self, left: Pixels, right: Pixels, w: Array, v: Array) -> tuple[Any, Any]:
-        """Return w and v of layer 1, from w and v of the input's pixels."""
-        roots = self.left.layer(0).half_root, self.right.layer(0).half_root
-        g, inverse = 2.0 * (roots[0] * roots[1]), left.inverse * right.inverse
-        windows = left.half_root, right.half_root
-        U, opposite = merge_biases(g * w, g * v, roots, windows, self._bias_pair, self.constants[1])
-        return correlate(U, inverse), correlate(opposite, inverse)
+    erf's slope has no root at ρ = ±1, so covariances keep the digits that kernels need. At x = z,
+    j = j' covariances and variances have the same bits. Where layers drive signals apart (large α),
+    errors of nearly equal signals grow as these do: by a factor a layer.
+    """
 
-    def _root_difference(self, left: Pixels, right: Pixels) -> Any:
-        """Return √(q1/2) − √(q2/2), in float32 with what rounding took from the roots."""
-        difference = left.half_root - right.half_root
-        if self.scaling.keeps_root_errors:
-            difference = difference + (left.extra[0] - right.extra[0])
-        return difference
+    def variances(self) -> Iterator[Array]:
+        """Yield the variances of the pre-activations of layers 1 … L, (n, *pixels)."""
+        net, linear = self.request.network, self.enter()
+        F, kept = 0.0 * linear, 1.0
+        for of_layer in self.steps.layers:
+            Sigma = self.window(F + kept * linear, of_layer, False) * net.c_w
+            yield Sigma
+            K = self.dual(Sigma, Sigma, Sigma)[0]
+            F, kept = net.skip * F + self.factor * self.window(K, of_layer, True), kept * net.skip
+
+    def at_depths(self) -> Iterator[dict[str, Array]]:
+        """Yield the kernels with their head at each depth asked for."""
+        net, parts, linear = self.request.network, self.parts, self.enter()
+        F, T = 0.0 * linear, parts.input * linear
+        kept = 1.0
+        for layer, of_layer in enumerate(self.steps.layers, start=1):
+            a, b = self.sides(layer - 1)
+            Sigma = self.window(F + kept * linear, of_layer, False) * net.c_w
+            K, slope = self.dual(Sigma, a, b)
+            if self.with_ntk:
+                T_g = net.c_w * self.window(T, of_layer, False) + parts.inner * Sigma
+                branch = self.window(slope * T_g + parts.outer * K, of_layer, True)
+                T = net.skip * T + self.factor * branch
+            F = net.skip * F + self.factor * self.window(K, of_layer, True)
+            kept *= net.skip
+            if layer in self.request.depths:
+                A = T + parts.readout * F - kept * parts.input * linear
+                yield self.at_depth(F, A, kept, linear)
 
     @property
-    def doubt(self) -> Array | float:
-        """The weighted sum of E² over pixels and offsets, (left case, right case), float64."""
-        if isinstance(self._E, float):
-            return 0.0
-        return self.rows.total(((self._doubt_weights * self._E) ** 2).sum(axis=0))
+    def factor(self) -> float:
+        """α² c_v, the factor on a branch."""
+        return self.request.network.alpha**2 * self.request.network.c_v
 
-    def _add_doubt(self, layer: int, total: Array, w: Array, v: Array, half_g: Array) -> None:
-        """Add the E of doubtful pixel pairs, whole numbers (doubt.py). a is min(w, v)."""
-        xp, constants = self.xp, self.constants[layer]
-        root = xp.sqrt(xp.minimum(w, v))
-        with np.errstate(over="ignore"):
-            doubtful = (total > constants.doubtful * root - constants.tied) & (total * half_g > 0)
-        if not doubtful.any():
-            return
-        tied = constants.doubtful * root < constants.tied
-        unknown = tied | (2.0 * half_g * (root * root) < constants.parallel * total)
-        E = total.astype(np.float64) / (constants.mean * xp.where(unknown, 1.0, root))
-        E = xp.minimum(xp.where(unknown, constants.most_E, E), constants.most_E)
-        self._E = self._E + xp.where(doubtful, xp.floor(E), 0.0)
+    def enter(self) -> Array:
+        """Return F⁰."""
+        left, right = (each.input.parts for each in self.tables)
+        if self.all_pairs:
+            ones = (None,) * self.n_axes
+            left, right = left[(..., *ones)], right[(slice(None), slice(None), *ones)]
+        linear = (left * right).sum(axis=1)
+        for step in self.steps.input:
+            linear = self.mean(linear, step.merge)
+        return linear
 
-    def _tangent_g(self, layer: int, pair: DualInput) -> Array:
-        """Return A_g = (i − r) Σ + box(A)."""
-        constants, window = self.constants[layer], self.scaling.inner_filter(layer)
-        tangent = self._box(self.tangent, window)
-        if self._linear is not None:
-            key = window, self._initial * constants.linear_scale
-            if self._linear_box is None or self._linear_box[0] != key:
-                self._linear_box = key, key[1] * self._box(self._linear, window)
-            tangent = self._linear_box[1] + tangent
-        if self.biased:
-            tangent = tangent + constants.bias_tangent * self._bias_product
-        if constants.twice_inner_minus_readout == 0.0:
-            return tangent
-        if self.odd:
-            return tangent_g(tangent, pair.covariance, 0.5, constants)
-        return tangent_g(tangent, pair.half_g, 1.0 - pair.w, constants)
+    def window(self, values: Array, of_layer: tuple[Step, ...], is_branch: bool) -> Array:
+        """Return means over the inner, or the outer filter of a layer."""
+        for step in of_layer:
+            if step.merge is not None and step.is_branch == is_branch:
+                values = self.mean(values, step.merge)
+        return values
 
-    def _add_branch(
-        self, layer: int, pair: DualInput, branch: DualResult, tangent_g: Array | None
-    ) -> None:
-        """Add boxes of the branch to F, D, D⁺ and A, where they are needed."""
-        depths = self.request.depths
-        if tangent_g is not None:
-            turned = branch.times_slope(tangent_g)
-            tangent = tangent_branch(turned, branch.K, self.constants[layer])
-            self.tangent = self._add(self.tangent, tangent, layer)
-        if layer < depths[-1]:
-            self._add_distance(layer, branch)
-        if self.want_gpk and (self.network.skip or layer in depths):
-            self.features = self._add(self.features, branch.K, layer)
+    def dual(self, S: Array, a: Array, b: Array) -> tuple[Array, Array]:
+        """Return E[σσ] and E[σ'σ'] of pre-activations of covariance S and variances a and b.
 
-    def _add_distance(self, layer: int, branch: DualResult) -> None:
-        """Add box(D_K) to D, of which the next layer is made."""
-        self.distance = self._add(self.distance, branch.branch_distance, layer)
-        if self.odd:
-            self.opposite = self._add(self.opposite, branch.opposite_distance, layer)
-            self.covariance = self._add(self.covariance, branch.K, layer)
-
-    def _add(self, state: Array, branch: Array, layer: int) -> Array:
-        """Return a state after a layer: its branch passes the outer filter."""
-        box = self._box(branch, self.scaling.outer_filter(layer))
-        return add(state, box, self.constants[layer].skip_scale) if self.network.skip else box
-
-    def _box(self, pixels: Array, window: Filter) -> Array:
-        """Return the sums over a filter's windows."""
-        check_stop()
-        return circular_sum(pixels, *window, self.seam)
+        (2/π) arctan(2S/√Δ) and (4/π)/√Δ with Δ = (1 + 2a)(1 + 2b) − 4S² (Williams 1997).
+        """
+        xp = self.xp
+        root = xp.sqrt(1.0 + 2.0 * (a + b) + 4.0 * xp.maximum(a * b - S * S, 0.0))
+        return (2.0 / math.pi) * xp.arctan(2.0 * S / root), (4.0 / math.pi) / root

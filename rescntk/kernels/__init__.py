@@ -209,7 +209,7 @@ class Kernel:
             dtype=dtype, threads=threads, progress=progress, paired=True,
         )  # fmt: skip
         diagonals = []
-        if call.Z is not None and (self.normalized or call.request.may_cancel):
+        if call.Z is not None and self.normalized:
             diagonals = call.diagonals()
         scaled = call.paired(call.X, call.Z, call.progress)
         if not self.normalized:

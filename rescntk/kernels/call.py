@@ -234,8 +234,7 @@ class KernelCall:
     def diagonals(self) -> list[ScaledKernel]:
         """Return the kernels of each signal of X, and of Z if there is one, with itself.
 
-        They normalize. They take less memory than a Gram matrix, and refuse kernels that are not
-        resolved (`Request.may_cancel`).
+        They normalize.
         """
         numbers = len(self.X) * self.length * (self.request.depths[-1] + 1)
         if self.sides[0] is self.X and not self.request.shares and numbers <= _FEW_NUMBERS:
@@ -265,7 +264,7 @@ class KernelCall:
         """Return the kernels by kind, (depths, n, m); `diagonals` may be known."""
         self.check_memory()
         kernels: dict[str, Array] = {}
-        if not (self.request.may_cancel or (normalized and self.Z is not None)):
+        if not normalized or self.Z is None:
             diagonals = ()
         elif not diagonals:
             diagonals = self.diagonals()

@@ -12,7 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .. import doubt, polynomials
+from .. import polynomials
+from . import doubt
 from .launch_plan import DeviceLimits
 
 FILES = (

@@ -27,16 +27,18 @@ import numpy as np
 
 from ...arrays import Array, array_module
 from ...validation import KINDS
-from ..doubt import DOUBTFUL, pixel_weights
-from ..exact_sum import pairwise, total
-from ..layer import NEARLY_OPPOSITE
+from .. import reference
 from ..protocol import Request, ScaledKernel, Tick, blocks, silent
-from ..reference import in_deficits
-from ..scaling import Scaling
-from ..signal_tables import signal_tables
 from . import compiler, selfcheck
+from .doubt import DOUBTFUL, pixel_weights
+from .exact_sum import pairwise, total
 from .launch_plan import WHOLE_SHARE, LaunchPlan, PairTile, layers_seen
+from .scaling import Scaling
+from .signal_tables import signal_tables
 from .structs import DeviceTables, address, layouts, pack
+
+NEARLY_OPPOSITE = 1.99
+"""The w beyond which v is computed from sums of unit vectors: 2 − w has lost digits there."""
 
 
 def takes(request: Request, d: int) -> bool:
@@ -222,7 +224,7 @@ class CudaRun:
             means = zip(left.means[rows], right.means[:, None], strict=True)
             self.scaling.add_mean(made, pairwise(x * z for x, z in means))
         if self.request.depths[-1] > 1:  # layer 1 is exact
-            self._repeat_doubtful(made, tile, signals, doubt)
+            self._repeat_doubtful(made, tile, signals, doubt, (left.scale, right.scale))
         for kind in self.request.kinds:
             kernel = made.pop(kind)
             for t, depth in enumerate(self.request.depths):
@@ -282,9 +284,10 @@ class CudaRun:
         return results, doubt
 
     def _repeat_doubtful(
-        self, made: dict[str, Array], tile: PairTile, signals: tuple[Array, Array], doubt: Array
-    ) -> None:
-        """Compute the tile's doubtful pairs again, from deficits; waits for the device."""
+        self, made: dict[str, Array], tile: PairTile, signals: tuple[Array, Array], doubt: Array,
+        scales: tuple[Array, Array],
+    ) -> None:  # fmt: skip
+        """Compute the tile's doubtful pairs again, by array code; waits for the device."""
         rows, columns = self.xp.nonzero(
             doubt > self.scaling.allowed_doubt(self.d * self.plan.offsets) / self.scaling.allowed_E
         )
@@ -297,8 +300,13 @@ class CudaRun:
             row, column = rows[some], columns[some]
             left = (tile.columns, column) if tile.paired else (tile.rows, row)
             X, Z = take(signals[0], *left), take(signals[1], tile.columns, column)
-            for kind, kernel in in_deficits(self.request, X, Z).items():
-                made[kind][:, row, column] = kernel
+            kernels = reference.paired(self.request, X, Z, silent)
+            sizes = kernels.left * kernels.right / (scales[0][left[1]] * scales[1][column])
+            for kind, values in kernels.values.items():
+                for t, depth in enumerate(self.request.depths):
+                    power = kernels.exponents[t] - self.scaling.exponent(depth)
+                    scale = sizes * 2.0**power / self.scaling.correction(depth)
+                    made[kind][t, row, column] = values[t] * scale
 
     def _mirror(self, values: Array, tile: PairTile, kernel: Array) -> Array:
         """Put a tile's transpose to its place, and return the tile; on the diagonal both in one.

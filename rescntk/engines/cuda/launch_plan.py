@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import exact_sum
-from ..geometry import on_ring
 from ..protocol import Request
+from . import exact_sum
 
 HEADS = {"equivariant": 0, "trace": 1, "gap": 1, "pixels": 2}
 """The kernels' `Head` of each head (rows.h)."""
@@ -145,7 +144,10 @@ class LaunchPlan:
         # True if layers beyond the first add (t + r) box(F⁰) to A_g.
         self.linear_box = net.skip and ntk and net.parts.initial != 0.0
         # Pixels from one tap to the next in layers 0 … L, the same for both filters of a layer.
-        windows = [on_ring(window, d) for window in net.replace(depth=depth).filters()]
+        windows = [
+            window._replace(step=(window.step - 1) % d + 1)
+            for window in net.replace(depth=depth).filters()
+        ]
         strides = [window.step if window.size > 1 else 1 for window in windows]
         self.steps = 1, *map(max, strides[::2], strides[1::2])
         dilated = max(self.steps) > 1

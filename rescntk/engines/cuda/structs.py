@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ...arrays import Array
-from ..signal_tables import SignalTables
 from .launch_plan import LaunchPlan
+from .signal_tables import SignalTables
 
 
 @functools.cache

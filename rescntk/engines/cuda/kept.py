@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache, wraps
 from typing import Any, Generic, TypeVar, cast
 
-from .protocol import Request
+from ..protocol import Request
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ..network import Network
+from ...network import Network
 
 DITHER = Fraction(3, 2)
 """The factor by which a layer without skip connections multiplies kernels besides; results lose it.

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ..arrays import Array
+from ...arrays import Array
 
 _NOTHING = 1.5 * 2.0**1000
 """A constant whose addition rounds terms to 0."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Array, array_module
-from .boxes import circular_mean
+from ...arrays import Array, array_module
+from ..boxes import circular_mean
 from .exact_sum import mean
 
 if TYPE_CHECKING:

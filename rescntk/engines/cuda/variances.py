@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..arrays import Array, array_module
-from .boxes import circular_sum
+from ...arrays import Array, array_module
+from ..boxes import circular_sum
 
 if TYPE_CHECKING:
     from .scaling import Scaling

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..arrays import Array, array_module
-from ..network import Network
+from ...arrays import Array, array_module
+from ...network import Network
 
 if TYPE_CHECKING:
     from .scaling import Scaling

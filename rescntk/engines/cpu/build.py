@@ -1,0 +1,115 @@
+"""Compile loops.cpp, one library for each instruction set: in setup.py, or by running this file.
+
+    python -m rescntk.engines.cpu.build              # beside the sources
+    python -m rescntk.engines.cpu.build sanitized    # with address and undefined-behaviour checks
+
+Only the standard library is used: setup.py runs this file where nothing else is installed. The
+environment: CXX is the compiler, by default the first of c++, g++ and clang++; CXXFLAGS are added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SOURCES = sorted([*HERE.glob("*.h"), *HERE.glob("*.cpp"), Path(__file__)])
+
+_AVX2 = ("-mavx2", "-mfma", "-mbmi", "-mbmi2")
+LEVELS = {
+    "x86_64": {
+        "2": ("-msse4.2", "-mpopcnt", "-DLEVELS"),
+        "3": _AVX2,
+        "4": (*_AVX2, *(f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl"))),
+    },
+    "aarch64": {"2": ("-DLEVELS",)},
+}
+"""Options of each level. rescntk_level() asks the processor for these features and no more."""
+
+OPTIONS = (
+    "-std=c++17", "-O2", "-shared", "-fPIC",
+    "-ffp-contract=off",  # a·b + c is fused where the text says so: all compilers round alike
+    "-fno-math-errno",  # else a root is a branch and a call
+    "-fno-trapping-math",  # comparisons may become masks
+    "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-Wall", "-Wextra",
+)  # fmt: skip
+SANITIZED = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined")
+
+
+def machine() -> str:
+    """Return the architecture to compile for."""
+    flags = os.environ.get("ARCHFLAGS", "").split()  # on macOS pip may name another machine's
+    name = flags[1] if flags[:1] == ["-arch"] and len(flags) == 2 else platform.machine()
+    return {"arm64": "aarch64", "amd64": "x86_64"}.get(name.lower(), name.lower())
+
+
+@cache
+def digest() -> str:
+    """Return what stands for the text of all sources."""
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in SOURCES)).hexdigest()[:16]
+
+
+def compiler() -> list[str]:
+    """Return the compiler's command, or raise OSError."""
+    if command := shlex.split(os.environ.get("CXX", "")):
+        if shutil.which(command[0]) is None:
+            raise OSError(f"the compiler CXX={os.environ['CXX']} was not found")
+        return command
+    for name in ("c++", "g++", "clang++"):
+        if path := shutil.which(name):
+            return [path]
+    raise OSError("no C++ compiler was found (c++, g++, clang++, or the one that CXX names)")
+
+
+def compiled(folder: Path, sanitized: bool = False) -> list[Path]:
+    """Compile what is not up to date into a folder and return the libraries, or raise OSError."""
+    if sys.platform not in ("linux", "darwin") or machine() not in LEVELS:
+        raise OSError(f"they are not written for {sys.platform} on {machine()}")
+    folder.mkdir(parents=True, exist_ok=True)
+    levels = {"asan": (*SANITIZED, *_AVX2)} if sanitized else LEVELS[machine()]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda level: _one(folder, level, levels[level]), levels))
+
+
+def _one(folder: Path, level: str, options: tuple[str, ...]) -> Path:
+    """Compile one library. It is renamed when it is whole: a loaded one is never written to."""
+    library, text, command = folder / f"loops-{level}.so", digest(), compiler()
+    if library.exists() and text.encode() in library.read_bytes():
+        return library
+    linux = ["-Wl,--as-needed"]  # no need of libstdc++, of which nothing is used
+    other = ["-arch", {"aarch64": "arm64"}.get(machine(), machine())]
+    beside = library.with_suffix(f".{os.getpid()}")
+    own = shlex.split(os.environ.get("CXXFLAGS", ""))
+    command += [*OPTIONS, *options, f'-DSOURCES="{text}"', *own]
+    command += linux if sys.platform == "linux" else other
+    try:
+        done = subprocess.run(
+            [*command, str(HERE / "loops.cpp"), "-o", str(beside)],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            lines = done.stdout.strip().splitlines() or [f"status {done.returncode}"]
+            line = next((line for line in lines if "error" in line), lines[0])
+            raise OSError(f"{command[0]} failed: {line[:150]}")
+        print(done.stdout, end="", file=sys.stderr)
+        beside.replace(library)
+    finally:
+        beside.unlink(missing_ok=True)
+    return library
+
+
+if __name__ == "__main__":
+    try:
+        for path in compiled(HERE, "sanitized" in sys.argv[1:]):
+            print(path)
+        (HERE / "missing.txt").unlink(missing_ok=True)
+    except OSError as reason:
+        sys.exit(f"rescntk: {reason}")

@@ -1,0 +1,81 @@
+// Vectors of lanes, as wide as one register of the instruction set that this file is compiled for.
+//
+// +, - and * are GCC's and Clang's own; all else are intrinsics, because GCC makes scalar code of loops over lanes.
+// The build forbids contraction: a*b + c is rounded once where the text says `fused`, by all compilers alike. SSE has
+// no fused product.
+#pragma once
+#define FORMULA static inline __attribute__((always_inline))
+#define HERE  // what a member function needs: __device__ in CUDA
+#define UNROLL _Pragma("GCC unroll 32")
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#define BYTES 64
+#define OF(name, of) _mm512_##name##_##of
+#define ROOT(of, a) OF(maskz_sqrt, of)(-1, a)
+#define FUSED(of, a, b, c) OF(fmadd, of)(a, b, c)
+#define SMALLER(of, a, b) OF(maskz_min, of)(-1, a, b)
+#define PICK(of, a, b, x, y) OF(mask_blend, of)(_mm512_cmp_##of##_mask(a, b, _CMP_LT_OQ), y, x)
+#define ANY_LESS(of, a, b) _mm512_cmp_##of##_mask(a, b, _CMP_LT_OQ) != 0
+typedef __m512d D;
+typedef __m512 S;
+#elif defined(__AVX2__) && defined(__FMA__)
+#include <immintrin.h>
+#define BYTES 32
+#define OF(name, of) _mm256_##name##_##of
+#define ROOT(of, a) OF(sqrt, of)(a)
+#define FUSED(of, a, b, c) OF(fmadd, of)(a, b, c)
+#define SMALLER(of, a, b) OF(min, of)(a, b)
+#define PICK(of, a, b, x, y) OF(blendv, of)(y, x, OF(cmp, of)(a, b, _CMP_LT_OQ))
+#define ANY_LESS(of, a, b) OF(movemask, of)(OF(cmp, of)(a, b, _CMP_LT_OQ)) != 0
+typedef __m256d D;
+typedef __m256 S;
+#elif defined(__SSE4_1__)
+#include <smmintrin.h>
+#define BYTES 16
+#define OF(name, of) _mm_##name##_##of
+#define ROOT(of, a) OF(sqrt, of)(a)
+#define FUSED(of, a, b, c) OF(add, of)(OF(mul, of)(a, b), c)
+#define SMALLER(of, a, b) OF(min, of)(a, b)
+#define PICK(of, a, b, x, y) OF(blendv, of)(y, x, OF(cmplt, of)(a, b))
+#define ANY_LESS(of, a, b) OF(movemask, of)(OF(cmplt, of)(a, b)) != 0
+typedef __m128d D;
+typedef __m128 S;
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#define BYTES 16
+#define pd f64  // the names of the intrinsics
+#define ps f32
+#define JOIN(name, of) name##_##of
+#define OF(name, of) JOIN(name, of)
+#define ROOT(of, a) OF(vsqrtq, of)(a)
+#define FUSED(of, a, b, c) OF(vfmaq, of)(c, a, b)
+#define SMALLER(of, a, b) OF(vminq, of)(a, b)
+#define PICK(of, a, b, x, y) OF(vbslq, of)(OF(vcltq, of)(a, b), x, y)
+#define ANY_LESS(of, a, b) vmaxvq_u32((uint32x4_t)OF(vcltq, of)(a, b)) != 0
+typedef float64x2_t D;
+typedef float32x4_t S;
+#else
+#error "no vectors are known for this target"
+#endif
+typedef double F64 __attribute__((vector_size(BYTES)));
+typedef float F32 __attribute__((vector_size(BYTES)));
+typedef double F64U __attribute__((vector_size(BYTES), aligned(8), may_alias));  // in arrays
+typedef float F32U __attribute__((vector_size(BYTES), aligned(4), may_alias));
+template <class V> struct RealOf;
+template <> struct RealOf<F64> { typedef double type; };
+template <> struct RealOf<F32> { typedef float type; };
+template <class R> struct Lanes;
+template <> struct Lanes<double> { typedef F64 V; typedef F64U U; enum { W = BYTES / 8 }; };
+template <> struct Lanes<float> { typedef F32 V; typedef F32U U; enum { W = BYTES / 4 }; };
+template <class V> FORMULA V every(typename RealOf<V>::type x) { return V{} + x; }
+FORMULA F64 root(F64 a) { return (F64)ROOT(pd, (D)a); }
+FORMULA F32 root(F32 a) { return (F32)ROOT(ps, (S)a); }
+FORMULA F64 fused(F64 a, F64 b, F64 c) { return (F64)FUSED(pd, (D)a, (D)b, (D)c); }
+FORMULA F32 fused(F32 a, F32 b, F32 c) { return (F32)FUSED(ps, (S)a, (S)b, (S)c); }
+FORMULA F64 smaller(F64 a, F64 b) { return (F64)SMALLER(pd, (D)a, (D)b); }
+FORMULA F32 smaller(F32 a, F32 b) { return (F32)SMALLER(ps, (S)a, (S)b); }
+FORMULA bool any_less(F64 a, F64 b) { return ANY_LESS(pd, (D)a, (D)b); }
+FORMULA bool any_less(F32 a, F32 b) { return ANY_LESS(ps, (S)a, (S)b); }
+// x where a < b, y elsewhere.
+FORMULA F64 pick(F64 a, F64 b, F64 x, F64 y) { return (F64)PICK(pd, (D)a, (D)b, (D)x, (D)y); }
+FORMULA F32 pick(F32 a, F32 b, F32 x, F32 y) { return (F32)PICK(ps, (S)a, (S)b, (S)x, (S)y); }

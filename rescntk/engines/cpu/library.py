@@ -1,0 +1,116 @@
+"""The compiled library of this processor's best instruction set, its records, and why there is none.
+
+RESCNTK_ISA in the environment takes another level: 2, 3 or 4 (build.py), or "asan".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import build
+
+HERE = Path(__file__).parent
+COMPILE = "python -m rescntk.engines.cpu.build"
+
+LANES = 16
+"""Right signals of a block, and numbers behind a doubled line of pixels."""
+
+HEADS = ("sums", "shares", "pixel 1", "pixels")
+"""What loops.cpp returns, in the order of its `Head`."""
+
+_P, _I, _D = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+
+
+def _record(name: str, fields: str) -> Any:
+    """Return a record of 8 bytes a field, as in loops.cpp; * marks addresses, . floats."""
+    kinds = {"*": _P, ".": _D}
+    pairs = [(f.strip("*."), kinds.get(f[-1], _I)) for f in fields.split()]
+    return type(name, (ctypes.Structure,), {"_fields_": pairs})
+
+
+Window = _record("Window", "taps step axis")
+Merge = _record("Merge", "row window")
+Layer = _record(
+    "Layer",
+    "inner n_inner inner_bias root inverse outer n_outer outer_bias skip features joined report "
+    "inner_product. outer_product.",
+)
+Side = _record("Side", "rows* begin* length* key* bias* means* parts*")
+
+
+class Job(ctypes.Structure):
+    """loops.cpp's Job."""
+
+    _fields_ = (
+        ("bytes", _I),
+        ("left", Side),
+        ("right", Side),
+        *_record(
+            "",
+            "first_left last_left first_right last_right cases columns extent head all_pairs "
+            "symmetric paired channels height width depth n_input n_merges n_windows has_opposite "
+            "with_ntk windows* merges* layers* keep. share. linear_share. initial. "
+            "inner_minus_readout. outer_plus_readout. readout. gpk* ntk* stop*",
+        )._fields_,
+    )
+
+
+class Missing(ImportError):
+    """There are no compiled loops here; the text is one line that says why."""
+
+
+def pointer(array: np.ndarray) -> int:
+    """Return the address of an array's numbers."""
+    return int(array.__array_interface__["data"][0])
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """Return the loaded library, or raise Missing."""
+    forced = os.environ.get("RESCNTK_ISA", "")
+    if not (HERE / f"loops-{forced or 2}.so").exists():
+        file = HERE / "missing.txt"
+        reason = file.read_text("utf-8").strip() if file.exists() else "they were never compiled"
+        if forced:
+            reason = f"there is no level {forced}, which RESCNTK_ISA asks for"
+        raise Missing(f"there are no compiled loops: {reason}; to compile: {COMPILE}")
+    best = _opened("2").rescntk_level() if forced != "asan" else 0
+    if best == 1 or (forced.isdigit() and int(forced) > best):
+        raise Missing(f"the processor has level {best}, expected {forced or 2} (RESCNTK_ISA)")
+    found = _opened(forced or str(best))
+    found.rescntk_sources.restype = ctypes.c_char_p
+    if found.rescntk_sources().decode() != build.digest():
+        raise Missing(f"the compiled loops are not of loops.cpp beside them; to compile: {COMPILE}")
+    for name in ("float64", "float32"):
+        run = getattr(found, f"rescntk_run_{name}")
+        run.argtypes, run.restype = (_P,), ctypes.c_int
+    return found
+
+
+def _opened(level: str) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(HERE / f"loops-{level}.so"))
+    except OSError as error:
+        raise Missing(f"the compiled loops do not load: {error}") from None
+
+
+def why_not() -> str | None:
+    """Return why the compiled loops do not work here, or None."""
+    try:
+        library()
+    except Missing as error:
+        return str(error)
+    return None
+
+
+def run(job: Job, dtype: str) -> None:
+    """Compute a job, or return early once its stop flag is set."""
+    result = getattr(library(), f"rescntk_run_{dtype}")(ctypes.byref(job))
+    if result > 1:
+        raise {2: MemoryError}.get(result, RuntimeError)(f"the compiled loops returned {result}")

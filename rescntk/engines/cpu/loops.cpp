@@ -1,0 +1,679 @@
+// The recursion of ReLU networks (engines/merges.py) on strips of pixel pairs.
+//
+// A strip is the pixel pairs (j, j') of all left pixels j, one after the other, and of W right pixels, its lanes. Where
+// all pixel pairs are wanted, lanes are neighbouring pixels j' of one right signal; else they are the pixels j' = j of W
+// right signals. Filters move both pixels of a pair, so that they stay in a strip. Strips of signals of one length close
+// to rings. Strips of two lengths are open: they begin and end further out, by the reach of all filters, and become
+// shorter with each filter.
+//
+// This file is compiled once for each instruction set (build.py). Nothing of C++'s run-time library is used.
+#include <initializer_list>
+#include <stdint.h>
+#include <stdlib.h>
+#include "formulas.h"
+
+// The fields of these records are in the order of library.py, 8 bytes each, so that no compiler pads them.
+
+struct Window {
+    int64_t taps, step, axis;          // axis 0 across lines, 1 along them
+};
+
+struct Merge {
+    int64_t row, window;               // the row of the root, before the profiles
+};
+
+struct Layer {                         // rows are numbered as in merges.Steps; -1: there is no such merge
+    int64_t inner, n_inner;            // the first merge of its windows before the activation, and their number
+    int64_t inner_bias, root, inverse; // of the pre-activations
+    int64_t outer, n_outer, outer_bias, skip;
+    int64_t features;                  // the root behind the layer
+    int64_t joined;                    // the merge that leads to the next pre-activations at once
+    int64_t report;                    // the place among the depths asked for
+    double inner_product, outer_product;  // of biases of two signals of size 1
+};
+
+struct Side {                          // the signals of one side
+    const void *rows;
+    const int64_t *begin;              // (n,), the place of each signal's table, or of each block of LANES signals
+    const int64_t *length;             // (n,), pixels
+    const int64_t *key;                // (n,): of two signals of one length, the one of smaller key is left
+    const double *bias;                // (n,), of a network of bias 1
+    const double *means;               // (n, channels), of the input's pixels
+    const double *parts;               // (n, channels, pixels), the input's pixels after the input filter
+};
+
+enum Head { SUMS, SHARES, PIXEL_1, PIXELS };
+
+struct Job {
+    int64_t bytes;                     // sizeof(Job): a library of another version refuses
+    Side left, right;
+    int64_t first_left, last_left, first_right, last_right;  // the cases of this call
+    int64_t cases, columns, extent;    // results are (depths, cases, columns), then `extent` numbers for each axis
+    int64_t head, all_pairs, symmetric, paired;
+    int64_t channels, height, width;   // height 0 for signals, which are lines
+    int64_t depth, n_input, n_merges, n_windows, has_opposite, with_ntk;
+    const Window *windows;
+    const Merge *merges;               // the first n_input are of the input filter
+    const Layer *layers;               // 1 ... depth
+    double keep, share, linear_share, initial, inner_minus_readout, outer_plus_readout, readout;
+    double *gpk, *ntk;                 // results, or null
+    const int64_t *stop;               // becomes 1 when the call is to end
+};
+
+namespace {
+enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, OTHER_VERSION = 3 };
+enum { LANES = 16 };                   // right signals of a block, and numbers behind a doubled line: the most lanes
+enum { FLUSH = 32 };                   // terms of a sum in the working precision, before they are added in float64
+
+#define INLINE inline __attribute__((always_inline))
+
+int64_t modulo(int64_t a, int64_t n) { return (a % n + n) % n; }
+int64_t reach(const Window &w) { return w.step * (w.taps / 2); }
+
+template <class R> struct Table { const R *rows; int64_t stride; };
+
+template <class R, bool OPPOSITE, bool NTK> struct Strips {
+    typedef typename Lanes<R>::V V;
+    typedef typename Lanes<R>::U Unaligned;
+    enum { W = Lanes<R>::W };
+    struct State { V *U, *O, *A; };    // the deficits U and U+ and the tangent kernel A
+    struct Sum {                       // of vectors: some terms in the working precision, all in float64
+        V part;
+        double total[W];
+        int64_t terms;
+        INLINE Sum() : part(V{}), total(), terms(0) {}
+        INLINE void operator+=(V term) { part = part + term; if (++terms % FLUSH == 0) flush(); }
+        INLINE void flush() { for (int k = 0; k < W; k++) total[k] += double(part[k]); part = V{}; }
+    };
+
+    const Job &job;
+    // The rows of a strip. `left_place` and `right_place`, (n,), are the places of their pixels in the tables; near_of
+    // each window, (taps, n), are the rows at its taps. Rows first ... last - 1 are the left signal itself. Rows from j
+    // to run_of a window[j] have places and taps that follow one another; the last of the runs is of places alone.
+    int64_t left_length, right_length, n, first, last, step;
+    bool closed;
+    int32_t *left_place, *right_place, **near_of, **run_of;
+    void *memory;
+    State features, one, other;
+    double *sums;                      // (2 kinds, depth + 1, points, lanes): of F0, then of each layer's K and M
+    int64_t points, lanes, valid;      // valid: the lanes that count
+    Table<R> x, z;
+    V biases;                          // the product of both sides' biases, of a network of bias 1
+
+    // The tables of both sides at rows that follow one another.
+    struct Rows {
+        const R *x, *z;
+        int64_t x_stride, z_stride, step;
+        INLINE R left(int64_t row, int64_t j) const { return x[row * x_stride + j]; }
+        INLINE V right(int64_t row, int64_t j) const { return *(const Unaligned *)(z + row * z_stride + j * step); }
+        INLINE V product(int64_t row, int64_t j) const { return left(row, j) * right(row, j); }
+        // a b times the squared distance of unit profiles, which tables have divided by the root of 2.
+        template <int PARTS> INLINE V distance(int64_t row, int64_t parts, int64_t j) const
+        {
+            V sum{};
+            UNROLL for (int64_t t = 1; t <= (PARTS ? PARTS : parts); t++) { const V e = left(row + t, j) - right(row + t, j); sum = fused(e, e, sum); }
+            return product(row, j) * sum;
+        }
+    };
+    INLINE Rows rows_from(int64_t j) const
+    {
+        return {x.rows + left_place[j] - j, z.rows + right_place[j] - j * step, x.stride, z.stride, step};
+    }
+    // Call body(rows, j, end) for each run of a window's rows.
+    template <class Body> INLINE void runs(int64_t window, int64_t begin, int64_t end, Body body) const
+    {
+        for (int64_t j = begin, stop; j < end; j = stop) {
+            stop = run_of[window][j] < end ? run_of[window][j] : end;
+            body(rows_from(j), j, stop);
+        }
+    }
+
+    INLINE explicit Strips(const Job &job) : job(job), left_length(0), right_length(0), memory(nullptr) {}
+    static INLINE V number(double value) { return every<V>(R(value)); }
+    // ------------------------------------------------------------------ rows
+
+    // Lay out the rows of a left signal of d and a right signal of e pixels; return whether there is memory.
+    bool lay_out(int64_t d, int64_t e)
+    {
+        if (left_length == d && right_length == e) return true;
+        int64_t margin = 0, taps = 0, a = d, b = e;
+        for (int64_t m = 0; m < job.n_merges; m++) margin += reach(job.windows[job.merges[m].window]);
+        for (int64_t m = 0; m < job.n_windows; m++) taps += job.windows[m].taps;
+        while (b) { const int64_t c = a % b; a = b; b = c; }
+        const int64_t ring = d / a * e, own = job.head == PIXEL_1 ? 1 : d, open = own + 2 * margin;
+        closed = job.height || ring <= open || (d == e && own == d);
+        n = closed ? ring : open, first = closed ? 0 : margin, last = first + own;
+        left_length = d, right_length = e;
+        points = job.head == SHARES ? d : 1, lanes = job.all_pairs ? 1 : W;
+        const int64_t n_sums = 2 * (job.depth + 1) * points * lanes;
+        free(memory);
+        if (posix_memalign(&memory, 64, sizeof(V) * 9 * n + 8 * (n_sums + 2 * job.n_windows + 1) + 4 * (3 + taps + job.n_windows) * n)) {
+            memory = nullptr, left_length = 0;
+            return false;
+        }
+        V *p = (V *)memory;
+        for (State *state : {&features, &one, &other}) state->U = p, state->O = p + n, state->A = p + 2 * n, p += 3 * n;
+        sums = (double *)p, near_of = (int32_t **)(sums + n_sums), run_of = near_of + job.n_windows;
+        left_place = (int32_t *)(run_of + job.n_windows + 1), right_place = left_place + n;
+        int32_t *at = right_place + n;
+        step = job.all_pairs ? 1 : LANES;
+        for (int64_t j = 0; j < n; j++) left_place[j] = place(modulo(j - first, d), d, 0);
+        place_right(0);
+        for (int64_t m = 0; m < job.n_windows; m++) {
+            const Window &w = job.windows[m];
+            near_of[m] = at;
+            for (int64_t t = -(w.taps / 2); t <= w.taps / 2; t++)
+                for (int64_t j = 0; j < n; j++) *at++ = neighbour(j, t * w.step, w.axis);
+        }
+        for (int64_t m = 0; m <= job.n_windows; m++, at += n) {
+            run_of[m] = at;
+            const int64_t taps = m < job.n_windows ? job.windows[m].taps : 0;
+            for (int64_t j = n - 1; j >= 0; j--) {
+                bool follows = j + 1 < n && left_place[j + 1] == left_place[j] + 1 && right_place[j + 1] == right_place[j] + step;
+                for (int64_t t = 0; t < taps && follows; t++) follows = near_of[m][t * n + j + 1] == near_of[m][t * n + j] + 1;
+                at[j] = follows ? at[j + 1] : int32_t(j + 1);
+            }
+        }
+        return true;
+    }
+    // The place of a pixel in a row of a table, some lines of an image further on.
+    int32_t place(int64_t pixel, int64_t length, int64_t lines) const
+    {
+        const int64_t width = job.height ? job.width : length, line = job.all_pairs ? 2 * width + LANES : width;
+        return int32_t((job.height ? (pixel / width + lines) % job.height : 0) * line + pixel % width);
+    }
+    void place_right(int64_t lines)
+    {
+        for (int64_t j = 0; j < n; j++) {
+            const int64_t pixel = modulo(j - first, right_length);
+            right_place[j] = job.all_pairs ? place(pixel, right_length, lines) : int32_t(pixel * LANES);
+        }
+    }
+    int32_t neighbour(int64_t j, int64_t shift, int64_t axis) const
+    {
+        if (!closed) return int32_t(j + shift < 0 || j + shift >= n ? j : j + shift);  // beyond the ends: never used
+        if (!job.height) return int32_t(modulo(j + shift, n));
+        const int64_t y = j / job.width, x = j % job.width;
+        return int32_t(axis ? y * job.width + modulo(x + shift, job.width) : modulo(y + shift, job.height) * job.width + x);
+    }
+
+    // ------------------------------------------------------------------ the layers of a strip
+
+    template <bool WITH_OPPOSITE, int TAPS> void window(const Merge &merge, const State &in, const State &out, int64_t begin, int64_t end)
+    {
+        const int64_t taps = TAPS ? TAPS : job.windows[merge.window].taps, n = this->n;
+        const int32_t *near = near_of[merge.window];
+        const V weight = number(1.0 / double(taps));
+        runs(merge.window, begin, end, [&](const Rows &at, int64_t from, int64_t to) __attribute__((always_inline)) {
+            int64_t shift[TAPS ? TAPS : 1];
+            UNROLL for (int t = 0; t < TAPS; t++) shift[t] = near[t * n + from] - from;
+            const int64_t first_shift = near[from] - from;
+            for (int64_t j = from; j < to; j++) {
+                const V N = at.template distance<TAPS>(merge.row, taps, j);
+                V U = in.U[j + first_shift], O = WITH_OPPOSITE ? in.O[j + first_shift] : V{}, A = NTK ? in.A[j + first_shift] : V{};
+                UNROLL for (int64_t t = 1; t < taps; t++) {
+                    const int64_t k = TAPS ? j + shift[TAPS ? t : 0] : near[t * n + j];
+                    U = U + in.U[k];
+                    if (WITH_OPPOSITE) O = O + in.O[k];
+                    if (NTK) A = A + in.A[k];
+                }
+                out.U[j] = fused(weight, U, N);
+                if (WITH_OPPOSITE) out.O[j] = fused(weight, O, N);
+                if (NTK) out.A[j] = weight * A;
+            }
+        });
+    }
+    // Return the state behind the windows of some merges: `in` itself if there is none.
+    template <bool WITH_OPPOSITE> State windows(int64_t m, int64_t count, State in, int64_t &begin, int64_t &end)
+    {
+        for (; count > 0; count--, m++) {
+            const Window &w = job.windows[job.merges[m].window];
+            const State out = free_state(in);
+            if (!closed) begin += reach(w), end -= reach(w);
+            if (w.taps == 3) window<WITH_OPPOSITE, 3>(job.merges[m], in, out, begin, end);
+            else window<WITH_OPPOSITE, 0>(job.merges[m], in, out, begin, end);
+            in = out;
+        }
+        return in;
+    }
+    // A state that neither the features nor `in` are in.
+    State free_state(const State &in) const { return in.U == one.U ? other : one; }
+
+    // Merge a bias into the deficits of a state, and add its product, times a factor, to A.
+    template <bool WITH_OPPOSITE> void bias(int64_t row, double product, double factor, const State &in, int64_t begin, int64_t end)
+    {
+        if (row < 0) return;
+        const V twice = number(2.0 * product) * biases, more = number(factor * product) * biases;
+        runs(job.n_windows, begin, end, [&](const Rows &at, int64_t j, int64_t to) __attribute__((always_inline)) {
+            for (; j < to; j++) {
+                const V N = at.template distance<2>(row, 2, j);
+                in.U[j] = in.U[j] + N;
+                if (WITH_OPPOSITE) in.O[j] = in.O[j] + (twice + N);
+                if (NTK) in.A[j] = in.A[j] + more;
+            }
+        });
+    }
+
+    // U, U+ and A of the input's pixels.
+    void enter(int64_t &begin, int64_t &end)
+    {
+        const int64_t C = job.channels, root = job.n_input ? job.merges[job.n_input - 1].row : C;
+        const V half = number(0.5), most = number(1.9), initial = number(job.initial);
+        runs(job.n_windows, begin, end, [&](const Rows &at, int64_t j, int64_t to) __attribute__((always_inline)) {
+            for (; j < to; j++) {
+                V s{}, t{};
+                for (int64_t c = 0; c < C; c++) { const V e = at.left(c, j) - at.right(c, j); s = fused(e, e, s); }
+                const V g = at.product(C, j), w = half * s;
+                V v = number(2.0) - w;
+                if (any_less(most, w)) {   // 2 - w has lost its digits
+                    for (int64_t c = 0; c < C; c++) { const V e = at.left(c, j) + at.right(c, j); t = fused(e, e, t); }
+                    v = pick(most, w, half * t, v);
+                }
+                features.U[j] = g * w, features.O[j] = g * v;
+                if (NTK) features.A[j] = V{};
+            }
+        });
+        if (job.n_input) take(windows<true>(0, job.n_input, features, begin, end));
+        Sum linear;
+        runs(job.n_windows, begin, end, [&](const Rows &at, int64_t j, int64_t to) __attribute__((always_inline)) {
+            for (; j < to; j++) {
+                const V g = at.product(root, j), U = features.U[j], O = features.O[j], F = pick(U, O, g - U, O - g);
+                if (NTK) features.A[j] = initial * F;
+                if (j < first || j >= last || job.all_pairs) continue;
+                if (job.head == SHARES) add(0, j - first, F, F);
+                else linear += F;
+            }
+        });
+        if (!job.all_pairs && job.head == SUMS) linear.flush(), add(0, 0, linear.total, linear.total);
+    }
+    // Let a state take the place of the features.
+    void take(const State &in)
+    {
+        State &free = in.U == one.U ? one : other;
+        const State kept = features;
+        features = in, free = kept;
+    }
+
+    // K and M of pre-activations `in`, and the branch's deficits, to `out`; their sums are those of a layer.
+    template <bool WITH_OPPOSITE> void activate(const Layer &l, int64_t number_of, const State &in, const State &out, int64_t begin, int64_t end)
+    {
+        const V lambda = number(job.linear_share), two = number(2.0);
+        const V c = number(job.inner_minus_readout), both = number(job.outer_plus_readout);
+        const bool leaks = job.linear_share != 0.0, turns = job.inner_minus_readout != 0.0, shares = job.head == SHARES;
+        Sum K_sum, M_sum;
+        runs(job.n_windows, begin, end, [&](const Rows &at, int64_t j, int64_t to) __attribute__((always_inline)) {
+            auto look = [&](int64_t j) __attribute__((always_inline)) {
+                const V inverse = at.product(l.inverse, j), w = smaller(in.U[j] * inverse, two);
+                const V v = WITH_OPPOSITE ? smaller(in.O[j] * inverse, two) : two - w;
+                return Angle{w, v, root(smaller(w, v))};
+            };
+            Angle next = look(j);          // ahead of the polynomials, to which they need not wait
+            for (; j < to; j++) {
+                const Angle now = next;
+                if (j + 1 < to) next = look(j + 1);
+                const V g = at.product(l.root, j), w = now.w, v = now.v;
+                const Dual<V> relu = dual(w, v, now.s);
+                V less = relu.less, more = two - less;
+                if (leaks) less = fused(lambda, w - less, less), more = fused(lambda, v - more, more);
+                const V lacking = g * less, K = g - lacking;
+                V M{};
+                out.U[j] = lacking;
+                if (OPPOSITE) out.O[j] = g * more;
+                if (NTK) {
+                    V A = in.A[j];
+                    if (turns) A = fused(c, g * correlation(w, v), A);
+                    M = times_slope(relu.k0, w, v, A);
+                    if (leaks) M = fused(lambda, A - M, M);
+                    out.A[j] = M = fused(both, K, M);
+                }
+                if (j < first || j >= last) continue;
+                if (shares) add(number_of, j - first, K, M);
+                else K_sum += K, M_sum += M;
+            }
+        });
+        if (!shares) K_sum.flush(), M_sum.flush(), add(number_of, 0, K_sum.total, M_sum.total);
+    }
+    struct Angle { V w, v, s; };           // 1 - rho, 1 + rho, and the root of the smaller one
+
+    // Merge a branch with the features that pass the layer.
+    void merge_features(const Layer &l, const State &in, int64_t begin, int64_t end)
+    {
+        if (l.skip < 0) { take(in); return; }
+        const V share = number(job.share), keep = number(job.keep);
+        runs(job.n_windows, begin, end, [&](const Rows &at, int64_t j, int64_t to) __attribute__((always_inline)) {
+            for (; j < to; j++) {
+                const V N = at.template distance<2>(l.skip, 2, j);
+                features.U[j] = fused(share, in.U[j], fused(keep, features.U[j], N));
+                if (OPPOSITE) features.O[j] = fused(share, in.O[j], fused(keep, features.O[j], N));
+                if (NTK) features.A[j] = fused(share, in.A[j], keep * features.A[j]);
+            }
+        });
+    }
+
+    // One layer from features to features, or without `passes_on` its sums alone.
+    template <bool WITH_OPPOSITE> void layer(int64_t number_of, bool passes_on, int64_t &begin, int64_t &end)
+    {
+        const Layer &l = job.layers[number_of - 1];
+        State in = windows<WITH_OPPOSITE>(l.inner, l.n_inner, features, begin, end);
+        if (l.inner_bias >= 0 && in.U == features.U) in = copied<WITH_OPPOSITE>(in, begin, end);
+        bias<WITH_OPPOSITE>(l.inner_bias, l.inner_product, job.readout, in, begin, end);
+        State branch = free_state(in);
+        activate<WITH_OPPOSITE>(l, number_of, in, branch, begin, end);
+        if (!passes_on) return;
+        branch = windows<OPPOSITE>(l.outer, l.n_outer, branch, begin, end);
+        bias<OPPOSITE>(l.outer_bias, l.outer_product, job.outer_plus_readout, branch, begin, end);
+        merge_features(l, branch, begin, end);
+    }
+    template <bool WITH_OPPOSITE> State copied(const State &in, int64_t begin, int64_t end)
+    {
+        const State out = free_state(in);
+        for (int64_t j = begin; j < end; j++) {
+            out.U[j] = in.U[j];
+            if (WITH_OPPOSITE) out.O[j] = in.O[j];
+            if (NTK) out.A[j] = in.A[j];
+        }
+        return out;
+    }
+
+    // From pre-activations, in `features`, to the next layer's: through two filters of 3 and the skip connection, one
+    // merge of five taps with weights 1 2 3 2 1. Rows are a ring of at least 8; there is no bias, leak or U+ but in
+    // layer 1, whose pre-activations, the input, pass the filter of layer 2 too.
+    template <bool FIRST> void joined_layer(int64_t number_of)
+    {
+        const Layer &l = job.layers[number_of - 1];
+        const int64_t n = this->n;
+        const Rows at = rows_from(0);
+        const V share = number(job.share / 9.0), keep = number(FIRST ? job.keep / 3.0 : job.keep), both = number(job.outer_plus_readout), two = number(2.0);
+        Sum K_sum, M_sum;
+        struct Window3 { V second, first, sum2, sum1; } of_u{}, of_m{};  // the last two terms, and sums of three
+        auto look = [&](int64_t j) __attribute__((always_inline)) {
+            const V w = smaller(features.U[j] * at.product(l.inverse, j), two);
+            const V v = FIRST ? smaller(features.O[j] * at.product(l.inverse, j), two) : two - w;
+            return Angle{w, v, root(smaller(w, v))};
+        };
+        auto activate = [&](int64_t j, const Angle &angle, V &u, V &m) __attribute__((always_inline)) {
+            const V g = at.product(l.root, j);
+            const Dual<V> relu = dual(angle.w, angle.v, angle.s);
+            u = g * relu.less;
+            const V K = g - u;
+            K_sum += K;
+            if (NTK) m = fused(both, K, times_slope(relu.k0, angle.w, angle.v, features.A[j])), M_sum += m;
+        };
+        auto push = [](Window3 &w, V term) __attribute__((always_inline)) {
+            const V sum = (w.second + term) + w.first, box = (w.sum2 + sum) + w.sum1;
+            w.second = w.first, w.first = term, w.sum2 = w.sum1, w.sum1 = sum;
+            return box;
+        };
+        const V first_U = features.U[0], first_A = NTK ? features.A[0] : V{};
+        V before_U = features.U[n - 1], before_A = NTK ? features.A[n - 1] : V{};
+        // The sum of three neighbours, of which the first one is overwritten.
+        auto of_three = [&](const V *values, int64_t j, V &before, V first) __attribute__((always_inline)) {
+            const V here = values[j], sum = (before + (j + 1 < n ? values[j + 1] : first)) + here;
+            before = here;
+            return sum;
+        };
+        auto write = [&](int64_t j, V u, V m) __attribute__((always_inline)) {
+            const V box_u = push(of_u, u), box_m = push(of_m, m);
+            const V U = FIRST ? of_three(features.U, j, before_U, first_U) : features.U[j];
+            features.U[j] = fused(share, box_u, fused(keep, U, at.template distance<5>(l.joined, 5, j)));
+            if (!NTK) return;
+            const V A = FIRST ? of_three(features.A, j, before_A, first_A) : features.A[j];
+            features.A[j] = fused(share, box_m, keep * A);
+        };
+        V u[4], m[4] = {V{}, V{}, V{}, V{}};
+        for (int64_t k = 0; k < 4; k++) activate(modulo(k - 2, n), look(modulo(k - 2, n)), u[k], m[k]);
+        for (int64_t k = 0; k < 4; k++) push(of_u, u[k]), push(of_m, m[k]);
+        Angle next = look(2);
+        for (int64_t j = 2; j < n - 2; j++) {
+            V a, b{};
+            const Angle now = next;
+            next = look(j + 1);
+            activate(j, now, a, b);
+            write(j - 2, a, b);
+        }
+        for (int64_t k = 0; k < 4; k++) write(n - 4 + k, u[k], m[k]);
+        K_sum.flush(), M_sum.flush(), add(number_of, 0, K_sum.total, M_sum.total);
+    }
+
+    // All layers of a strip; `place_of` returns the place of the kernel of row j and a lane, for the heads of pixels.
+    template <class Place> void all_layers(Place place_of)
+    {
+        int64_t begin = 0, end = n;
+        enter(begin, end);
+        for (int64_t number_of = 1; number_of <= job.depth; number_of++) {
+            const Layer &l = job.layers[number_of - 1];
+            if (l.joined >= 0) {
+                if (number_of == 1) joined_layer<true>(number_of);
+                else joined_layer<false>(number_of);
+                continue;
+            }
+            const bool passes_on = job.head >= PIXEL_1 || number_of < job.depth;
+            if (number_of == 1) layer<true>(number_of, passes_on, begin, end);
+            else layer<OPPOSITE>(number_of, passes_on, begin, end);
+            if (l.report >= 0 && job.head >= PIXEL_1) report(l, place_of);
+        }
+    }
+    // ------------------------------------------------------------------ results
+
+    template <class T> INLINE void add(int64_t layer, int64_t point, const T &K, const T &M)
+    {
+        double *k = sums + (layer * points + point) * lanes, *m = k + (job.depth + 1) * points * lanes;
+        if (job.all_pairs) for (int64_t q = 0; q < valid; q++) *k += double(K[q]), *m += double(M[q]);
+        else for (int q = 0; q < W; q++) k[q] += double(K[q]), m[q] += double(M[q]);
+    }
+    template <class Place> void report(const Layer &l, Place place_of)
+    {
+        const int64_t numbers = job.cases * job.columns * (job.head == PIXELS ? job.extent * job.extent : 1);
+        for (int64_t j = first; j < last; j++) {
+            const V F = rows_from(j).product(l.features, j) - features.U[j];
+            for (int64_t q = 0; q < valid; q++) {
+                const int64_t at = place_of(j - first, q);
+                if (at < 0) continue;
+                if (job.gpk) job.gpk[l.report * numbers + at] = double(F[q]);
+                if (job.ntk && NTK) job.ntk[l.report * numbers + at] = double(features.A[j][q]);
+            }
+        }
+    }
+    void clear() { for (int64_t k = 0; k < 2 * (job.depth + 1) * points * lanes; k++) sums[k] = 0.0; }
+
+    // The kernels at the depths asked for, from sums of each layer: numbers at `at`, and at `mirrored` if that is not -1.
+    void finish(int64_t lane, double count, double of_biases, int64_t at, int64_t mirrored)
+    {
+        const int64_t size = (job.depth + 1) * points * lanes, numbers = job.cases * job.columns * (job.head == SHARES ? job.extent : 1);
+        if (job.head == SHARES)
+            for (int64_t layer = 1; layer <= job.depth; layer++)
+                for (int kind = 0; kind < 2; kind++) average(sums + kind * size + layer * points * lanes + lane, job.layers[layer - 1]);
+        for (int64_t p = 0; p < points; p++) {
+            const double *K = sums + p * lanes + lane, *M = K + size, linear = *K;
+            double F = 0, A = 0, kept = 1;
+            for (int64_t layer = 1; layer <= job.depth; layer++) {
+                const Layer &l = job.layers[layer - 1];
+                const double product = of_biases * l.outer_product, *k = K + layer * points * lanes, *m = M + layer * points * lanes;
+                F = job.keep * F + job.share * (*k + product);
+                A = job.keep * A + job.share * (*m + job.outer_plus_readout * product);
+                kept *= job.keep;
+                if (l.report < 0) continue;
+                for (const int64_t place : {at, mirrored}) {
+                    if (place < 0) continue;
+                    if (job.gpk) job.gpk[l.report * numbers + place + p] = (F + kept * linear) / count;
+                    if (job.ntk) job.ntk[l.report * numbers + place + p] = (A + kept * job.initial * linear) / count;
+                }
+            }
+        }
+    }
+    // The means over the outer filter's windows of numbers at the left pixels, in place.
+    void average(double *numbers, const Layer &l)
+    {
+        double *room = (double *)one.U;
+        for (int64_t m = l.outer; m < l.outer + l.n_outer; m++) {
+            const Window &w = job.windows[job.merges[m].window];
+            for (int64_t p = 0; p < points; p++) {
+                double sum = 0;
+                for (int64_t t = -(w.taps / 2); t <= w.taps / 2; t++) sum += numbers[lanes * ring(p, t * w.step, w.axis)];
+                room[p] = sum / double(w.taps);
+            }
+            for (int64_t p = 0; p < points; p++) numbers[lanes * p] = room[p];
+        }
+    }
+    int64_t ring(int64_t p, int64_t shift, int64_t axis) const
+    {
+        if (!job.height) return modulo(p + shift, points);
+        const int64_t y = p / job.width, x = p % job.width;
+        return axis ? y * job.width + modulo(x + shift, job.width) : modulo(y + shift, job.height) * job.width + x;
+    }
+
+    // ------------------------------------------------------------------ pairs of signals
+
+    Table<R> table(const Side &side, int64_t signal, bool in_blocks) const
+    {
+        const int64_t d = side.length[signal], width = job.height ? job.width : d;
+        const R *rows = (const R *)side.rows + side.begin[in_blocks ? signal / LANES : signal];
+        if (!job.all_pairs) return {rows, in_blocks ? d * LANES : d};
+        return {rows, (job.height ? job.height : 1) * (2 * width + LANES)};
+    }
+    int run() { return job.all_pairs ? run_pairs() : run_blocks(); }
+
+    // Lanes are pixels of one right signal.
+    int run_pairs()
+    {
+        for (int64_t i = job.first_left; i < job.last_left; i++) {
+            const int64_t begin = job.paired ? i : job.symmetric && job.first_right < i ? i : job.first_right;
+            for (int64_t k = begin; k < (job.paired ? i + 1 : job.last_right); k++) {
+                const Side *a = &job.left, *b = &job.right;
+                int64_t s = i, t = k;
+                const int64_t longer = b->length[t] - a->length[s];
+                if (job.head == SUMS && (longer > 0 || (longer == 0 && b->key[t] < a->key[s]))) { a = &job.right, b = &job.left, s = k, t = i; }
+                const int64_t d = a->length[s], e = b->length[t], wide = job.height ? job.width : e;
+                if (!lay_out(d, e)) return NO_MEMORY;
+                x = table(*a, s, false), z = table(*b, t, false);
+                const Table<R> whole = z;
+                const double product = a->bias[s] * b->bias[t];
+                const int64_t column = job.paired ? 0 : k, case_at = i * job.columns + column;
+                biases = number(product);
+                clear();
+                linear_sums(*a, s, *b, t);
+                for (int64_t lines = 0; lines < (job.height ? job.height : 1); lines++) {
+                    if (job.height) place_right(lines);
+                    for (int64_t offset = 0; offset < wide; offset += W) {
+                        if (__atomic_load_n(job.stop, __ATOMIC_RELAXED)) return STOPPED;
+                        z.rows = whole.rows + offset;
+                        valid = wide - offset < W ? wide - offset : int64_t(W);
+                        all_layers([&](int64_t j, int64_t q) __attribute__((always_inline)) {
+                            const int64_t y = j / wide, other = (y + lines) % (job.height ? job.height : 1) * wide + (j % wide + offset + q) % wide;
+                            return (case_at * job.extent + j) * job.extent + (job.height ? other : (j + offset + q) % e);
+                        });
+                    }
+                }
+                const double points_summed = job.head == SHARES ? double(e) : double(d) * double(e);
+                const int64_t scale = job.head == SHARES ? job.extent : 1;
+                if (job.head <= SHARES) finish(0, double(d) * double(e), points_summed * product, case_at * scale, job.symmetric ? k * job.columns + i : -1);
+                if (job.head == PIXELS && job.symmetric && k > i) transpose(i, k);
+            }
+        }
+        return DONE;
+    }
+    // The sums of F0 over pixel pairs: products of means, which may be 0 where the terms are not.
+    void linear_sums(const Side &a, int64_t s, const Side &b, int64_t t)
+    {
+        if (job.head > SHARES) return;
+        const int64_t C = job.channels, d = a.length[s];
+        for (int64_t p = 0; p < points; p++) {
+            double sum = 0;
+            for (int64_t c = 0; c < C; c++)
+                sum += (job.head == SHARES ? a.parts[(s * C + c) * job.extent + p] : a.means[s * C + c]) * b.means[t * C + c];
+            sums[p] = sum * double(b.length[t]) * (job.head == SHARES ? 1.0 : double(d));
+        }
+    }
+    void transpose(int64_t i, int64_t k)
+    {
+        const int64_t n = job.extent;
+        for (int64_t layer = 0; layer < job.depth; layer++)
+            for (double *results : {job.gpk, job.ntk}) {
+                if (job.layers[layer].report < 0 || !results) continue;
+                double *block = results + job.layers[layer].report * job.cases * job.columns * n * n;
+                const double *from = block + (i * job.columns + k) * n * n;
+                double *to = block + (k * job.columns + i) * n * n;
+                for (int64_t j = 0; j < n; j++) for (int64_t q = 0; q < n; q++) to[q * n + j] = from[j * n + q];
+            }
+    }
+
+    // Lanes are right signals.
+    int run_blocks()
+    {
+        for (int64_t i = job.first_left; i < job.last_left; i++) {
+            const int64_t d = job.left.length[i], begin = job.paired ? i : job.symmetric && job.first_right < i ? i : job.first_right;
+            const int64_t end = job.paired ? i + 1 : job.last_right;
+            if (!lay_out(d, d)) return NO_MEMORY;
+            x = table(job.left, i, false);
+            for (int64_t block = begin / W * W; block < end; block += W) {
+                if (__atomic_load_n(job.stop, __ATOMIC_RELAXED)) return STOPPED;
+                z = table(job.right, block, true);
+                z.rows += block % LANES;
+                valid = W;
+                double products[W];
+                for (int q = 0; q < W; q++) {
+                    products[q] = block + q < end ? job.left.bias[i] * job.right.bias[block + q] : 0.0;
+                    biases[q] = R(products[q]);
+                }
+                clear();
+                auto counts = [&](int64_t q) { return block + q >= begin && block + q < end; };
+                all_layers([&](int64_t, int64_t q) __attribute__((always_inline)) {
+                    return counts(q) ? i * job.columns + (job.paired ? 0 : block + q) : int64_t(-1);
+                });
+                for (int64_t q = 0; q < W; q++) {
+                    if (!counts(q)) continue;
+                    const int64_t k = job.paired ? 0 : block + q, at = i * job.columns + k, mirrored = k * job.columns + i;
+                    if (job.head == SHARES) finish(q, double(d), products[q], at * job.extent, -1);
+                    if (job.head == SUMS) finish(q, double(d), double(d) * products[q], at, job.symmetric ? mirrored : -1);
+                    if (job.head == PIXEL_1 && job.symmetric) mirror(at, mirrored);
+                }
+            }
+        }
+        return DONE;
+    }
+    void mirror(int64_t at, int64_t mirrored)
+    {
+        for (int64_t layer = 0; layer < job.depth; layer++) {
+            const int64_t begin = job.layers[layer].report * job.cases * job.columns;
+            if (begin < 0) continue;
+            if (job.gpk) job.gpk[begin + mirrored] = job.gpk[begin + at];
+            if (job.ntk) job.ntk[begin + mirrored] = job.ntk[begin + at];
+        }
+    }
+};
+
+template <class R, bool OPPOSITE, bool NTK> int run(const Job &job)
+{
+    Strips<R, OPPOSITE, NTK> strips(job);
+    const int result = strips.run();
+    free(strips.memory);
+    return result;
+}
+template <class R> int start(const Job *job)
+{
+    if (job->bytes != int64_t(sizeof(Job))) return OTHER_VERSION;
+    if (job->has_opposite) return job->with_ntk ? run<R, true, true>(*job) : run<R, true, false>(*job);
+    return job->with_ntk ? run<R, false, true>(*job) : run<R, false, false>(*job);
+}
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+EXPORT int rescntk_run_float64(const Job *job) { return start<double>(job); }
+EXPORT int rescntk_run_float32(const Job *job) { return start<float>(job); }
+EXPORT const char *rescntk_sources() { return SOURCES; }  // a digest of the files that this was compiled from
+#if defined(LEVELS)  // in the library that works on every processor
+// The best level of build.py's that this processor and its operating system have.
+EXPORT int rescntk_level()
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("sse4.2")) return 1;
+    if (!(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))) return 2;
+    if (!(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))) return 3;
+    return 4;
+#else
+    return 2;
+#endif
+}
+#endif

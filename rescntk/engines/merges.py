@@ -1,0 +1,234 @@
+"""The recursion of a network as steps: filters as merges, biases, activations, skip connections.
+
+A *merge* joins parts p with root masses a_p and b_p of two pixels into a² = Σ a_p², b² = Σ b_p².
+With the unit profiles p̂ = (a_p / a) and q̂ = (b_p / b), the deficit U = a b (1 − ρ) of the whole is ::
+
+    U = Σ_p U_p + a b · ½ |p̂ − q̂|²
+
+All terms are positive (docs/theory/recursion.md). Tables have profiles divided by √2. Kernels are divided by the growth of each layer
+and by the sizes of both signals: with G = `Steps.growth` ::
+
+    F ← keep F + share (box(K) + bias),     keep = [skip] / G,  share = β / G
+
+The profiles and roots of single signals are the rows of a table (tables.py), in the order of steps.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from ..network import Filter, Network
+
+MOST_BITS = 1000
+"""Most bits by which a layer may multiply or divide variances; others are refused. More bits leave
+the range of float64."""
+
+
+class Merge(NamedTuple):
+    """Taps of equal weight, `step` pixels apart along an axis, around their own pixel."""
+
+    taps: int
+    step: int
+    axis: int
+    """0 of signals; of images 0 across lines, 1 along them."""
+
+    @property
+    def shifts(self) -> range:
+        """The pixels of the taps, counted from the merge's own pixel."""
+        reach = self.step * (self.taps // 2)
+        return range(-reach, reach + 1, self.step)
+
+
+class Step(NamedTuple):
+    """One step of the recursion. Its table rows are, from `row` on:
+
+    - "window": the root a of the whole, then a profile row for each tap.
+    - "bias": the root, then the profile rows of the state and of the bias.
+    - "activation": 1/a of the window.
+    - "skip": the root, then the profile rows of the features and of the branch.
+    - "joined": the root, then the profile rows of five taps: two filters of 3 and the skip connection
+      at once, from the pre-activations of a layer to those of the next one (`Steps.joined`).
+    """
+
+    kind: str
+    layer: int
+    row: int
+    root: int
+    """The row of the roots before the step."""
+    merge: Merge | None = None
+    is_branch: bool = False
+    """Whether the step is after the activation of its layer."""
+
+    @property
+    def n_rows(self) -> int:
+        if self.merge is not None:
+            return 1 + self.merge.taps
+        return {"activation": 1, "joined": 6}.get(self.kind, 3)
+
+
+def merges(window: Filter) -> Iterator[Merge]:
+    """Yield merges that make a filter's window; each has a prime number of taps."""
+    for axis in reversed(range(window.n_axes)):
+        step, size = window.step, window.size
+        while size > 1:
+            taps = next(p for p in range(3, size + 1, 2) if size % p == 0)
+            yield Merge(taps, step, axis)
+            step, size = step * taps, size // taps
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a ReLU network on signals (`n_axes` 1) or images (2), and their constants.
+
+    Tables begin with `n_channels` rows of unit vectors and the root of each pixel's energy.
+    """
+
+    network: Network
+    depth: int
+    n_channels: int
+    n_axes: int = 1
+    ends_early: bool = False
+    """Whether the last layer ends with its activation: sums over pixels need no more."""
+    joined: bool = False
+    """Whether layers are joined. The mass of K is half of the mass of Σ, so that all parts of one
+    pixel make one part."""
+
+    @cached_property
+    def input(self) -> tuple[Step, ...]:
+        """The windows of the input filter."""
+        return self._numbered[0]
+
+    @cached_property
+    def layers(self) -> tuple[tuple[Step, ...], ...]:
+        """The steps of layers 1 … L."""
+        return self._numbered[1:]
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows of a signal's table."""
+        last = self.layers[-1][-1]
+        return last.row + last.n_rows
+
+    @cached_property
+    def _numbered(self) -> tuple[tuple[Step, ...], ...]:
+        row, root, layers = self.n_channels + 1, self.n_channels, []
+        for layer in range(self.depth + 1):
+            steps = []
+            for kind, merge, is_branch in self._of_layer(layer):
+                steps.append(Step(kind, layer, row, root, merge, is_branch))
+                root = root if kind == "activation" else row
+                row += steps[-1].n_rows
+            layers.append(tuple(steps))
+        return tuple(layers)
+
+    def _of_layer(self, layer: int) -> Iterator[tuple[str, Merge | None, bool]]:
+        net, width = self.network, self.n_axes  # `Filter.width` above 1 stands for images
+        if layer == 0:
+            for merge in merges(net.input_filter._replace(width=width)):
+                yield "window", merge, False
+            return
+        if not self.joined:
+            for merge in merges(net.inner_filter(layer)._replace(width=width)):
+                yield "window", merge, False
+        if net.bias:
+            yield "bias", None, False
+        yield "activation", None, True
+        if self.ends_early and layer == self.depth:
+            return
+        if self.joined:
+            yield "joined", None, True
+            return
+        for merge in merges(net.outer_filter(layer)._replace(width=width)):
+            yield "window", merge, True
+        if net.bias:
+            yield "bias", None, True
+        if net.skip or self.share != 1.0:
+            yield "skip", None, True
+
+    @property
+    def may_join(self) -> bool:
+        """Whether the network's layers can be joined: filters of 3, and no more than ReLU needs."""
+        net = self.network
+        sizes = {net.filter_size, net.outer_filter_size}
+        plain = net.is_relu and not net.bias and net.dilation == 1 and self.n_axes == 1
+        return (
+            sizes == {3} and plain and not net.parts.inner_minus_readout and not self.has_opposite
+        )
+
+    def taps(self, layer: int) -> tuple[float, ...]:
+        """Return the weights of the taps of a joined merge: share (1 2 3 2 1)/9, and `keep`.
+
+        `keep` is in the middle; in layer 1, whose pre-activations have no window, in the middle
+        three taps.
+        """
+        kept = (0, 1, 1, 1, 0) if layer == 1 else (0, 0, 1, 0, 0)
+        pairs = zip((1, 2, 3, 2, 1), kept, strict=True)
+        return tuple(self.share * w / 9.0 + self.keep * k / sum(kept) for w, k in pairs)
+
+    # -- constants of all layers
+
+    @cached_property
+    def growth(self) -> float:
+        """G, by which layers are divided: `Network.growth`, at least 1 with biases."""
+        growth = self.network.growth
+        if growth and abs(math.log2(growth)) > MOST_BITS:
+            raise ValueError(
+                f"network multiplies variances by {growth:.3g} at each layer, expected a number "
+                f"between 2^-{MOST_BITS} and 2^{MOST_BITS}"
+            )
+        return max(growth, 1.0) if self.network.bias or not growth else growth
+
+    @cached_property
+    def share(self) -> float:
+        """β / G, the factor on a layer's branch."""
+        net = self.network
+        return net.branch_share if self.growth == net.growth else net.branch_gain / self.growth
+
+    @cached_property
+    def keep(self) -> float:
+        """[skip] / G, the factor on the features that pass a layer."""
+        return 1.0 - self.share if self.network.skip else 0.0
+
+    @cached_property
+    def linear_share(self) -> float:
+        """λ = 2s / (1 + s²): a leaky ReLU of slope s has κ = (1 − λ) κ_relu + λ κ_linear."""
+        return 2.0 * self.network.negative_slope / self.network.activation_gain
+
+    @cached_property
+    def has_opposite(self) -> bool:
+        """Whether U⁺ = a b (1 + ρ) is carried too, since 2 − w has too few digits of v = 1 + ρ.
+
+        A layer leaves v ≥ (1 − λ) share / 2 at most pixel pairs: above 2^-5 rounding errors of
+        2 − w cost κ0 less than two units.
+        """
+        least = (1.0 - self.linear_share) * self.share
+        return (self.network.skip and least < 2.0**-4) or self.linear_share > 0.9
+
+    @cached_property
+    def branch_bias(self) -> float:
+        """The ratio of biases' roots after and before the activation, in the units of a layer."""
+        net = self.network
+        return 1.0 / math.sqrt(net.c_v * net.activation_gain / 2.0) if net.bias else 0.0
+
+    def bias(self, layer: int) -> float:
+        """Return the root of the mass of a bias β = 1 before the activation, at a signal of size 1."""
+        return self.growth ** (-0.5 * (layer - 1)) / math.sqrt(self.network.c_w)
+
+    def power(self, layer: int) -> tuple[float, int]:
+        """Return G^layer as m · 2^e, with m between ½ and 2, exact but for one rounding."""
+        net, two = self.network, decimal.Decimal(2)
+        with decimal.localcontext(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
+            alpha, c_v, c_w, slope = map(
+                decimal.Decimal, (net.alpha, net.c_v, net.c_w, net.negative_slope)
+            )
+            growth = net.skip + alpha**2 * c_v * c_w * (1 + slope**2) / 2
+            if self.growth != net.growth:
+                growth = decimal.Decimal(1)
+            bits = growth.log10() / two.log10() * layer
+            exponent = int(bits.to_integral_value(decimal.ROUND_FLOOR))
+            return float(growth**layer / two**exponent), exponent

@@ -1,0 +1,178 @@
+"""Tables of single signals: unit vectors, root masses and unit profiles of each merge.
+
+Masses are variances: the recursion at x = z, j = j', which is linear. They are computed in float64;
+their roots and profiles are rounded once to the working precision. Proportional signals have equal
+profiles but for rare last bits, and so differences of profiles are exact where they matter.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, array_module
+from .merges import Step, Steps
+
+_OUT_OF_REACH = 1e-30
+"""Least squared size of a signal for the head "equivariant", as a share of its mean energy.
+
+Pixels that do not reach the head may be larger by any factor. The least size keeps their masses
+below 1e30 d, within float32.
+"""
+
+
+@dataclass(frozen=True)
+class Input:
+    """The input of some signals of one length, divided by their sizes."""
+
+    unit: Array
+    """(n, channels, *pixels), each pixel's vector divided by its norm; 0 where the norm is 0."""
+    energy: Array
+    """(n, *pixels), F⁰ of single pixels at x = z, before the input filter."""
+    parts: Array
+    """(n, channels, *pixels), pixels times the root of the input's scale: F⁰ is their product."""
+    scale: Array
+    """(n,), the number by which each signal was divided."""
+    bias: Array
+    """(n,), 1 / scale, by which the standard deviation β of biases is multiplied."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Tables of some signals of one length."""
+
+    rows: Array
+    """(n, rows, *pixels), in the working precision; `Steps` numbers the rows."""
+    input: Input
+
+    def selected(self, cases: Any) -> Tables:
+        """Return the tables of some of the signals."""
+        given = self.input
+        numbers = (each[cases] for each in (given.unit, given.energy, given.parts))
+        return Tables(self.rows[cases], Input(*numbers, given.scale[cases], given.bias[cases]))
+
+
+def signal_tables(
+    steps: Steps, X: Array, dtype: Any, *, equivariant: bool = False, pad: int = 0
+) -> Tables:
+    """Return the tables of signals X, (n, channels, *pixels).
+
+    For the head "equivariant", sizes are of the energy that reaches pixel 1. Rows have `pad` pixels
+    more, which are 0.
+    """
+    xp, pixels = array_module(X), X.shape[2:]
+    given = read_input(steps, X, equivariant)
+    shape = len(X), steps.n_rows, *pixels[:-1], pixels[-1] + pad
+    rows = xp.zeros(shape, dtype)
+    inside = rows[..., : pixels[-1]]
+    inside[:, : steps.n_channels] = given.unit
+    for number, row in enumerate(mass_rows(steps, xp, given, np.dtype(dtype)), steps.n_channels):
+        inside[:, number] = row
+    return Tables(rows, given)
+
+
+def read_input(steps: Steps, X: Array, equivariant: bool) -> Input:
+    """Return the input of signals, of size 1 in the mean over pixels, or at pixel 1."""
+    xp, net = array_module(X), steps.network
+    X = xp.ascontiguousarray(X, np.float64)
+    weights, of_bias = reach(steps, X.shape[2:]) if equivariant else (None, 0.0)
+    if weights is not None:
+        weights = xp.asarray(weights)
+        X = xp.where(weights > 0, X, 0.0)
+    # Divided by a power of two, at most 2^1023, squares stay within float64.
+    flat = X.reshape(len(X), -1)
+    peak = xp.frexp(xp.abs(flat).max(axis=1))[1]
+    if net.bias:
+        bits = math.frexp(net.bias)[1]
+        peak = xp.where(flat.any(axis=1), xp.maximum(peak, bits), bits)
+    scale = xp.ldexp(xp.ones(len(X)), peak - 1)
+    X = X / column(scale, X)
+    squares = (X * X).sum(axis=1)
+    input_scale = 1.0 / X.shape[1] if net.input_scale is None else net.input_scale
+    energy = input_scale * squares
+    mean = energy.reshape(len(X), -1).mean(axis=1)
+    if net.bias:  # without skips, biases bring H β² in the first layer: H = (1 + 2/gain) / c_w
+        mean = mean + (1.0 + steps.branch_bias**2) / net.c_w * (net.bias / scale) ** 2
+    if weights is not None:
+        at_pixel_1 = (energy * weights).reshape(len(X), -1).sum(axis=1)
+        at_pixel_1 = at_pixel_1 + of_bias * (net.bias / scale) ** 2
+        mean = xp.where(at_pixel_1 > 0, xp.maximum(at_pixel_1, _OUT_OF_REACH * mean), 0.0)
+    size = xp.sqrt(mean)
+    inverse = xp.where(size > 0, 1.0 / xp.where(size > 0, size, 1.0), 0.0)
+    norm = xp.sqrt(squares)[:, None]
+    unit = xp.where(norm > 0, X / xp.where(norm > 0, norm, 1.0), 0.0)
+    parts = X * column(inverse * math.sqrt(input_scale), X)
+    with np.errstate(over="ignore"):  # an infinite scale is reported with the results
+        bias, scale = inverse / scale, scale * size
+    return Input(unit, energy * column(inverse**2, energy), parts, scale, bias)
+
+
+@lru_cache(maxsize=64)
+def reach(steps: Steps, pixels: tuple[int, ...]) -> tuple[np.ndarray, float]:
+    """Return the weight of each pixel's energy, and of a bias β = 1, in F at pixel 1.
+
+    Windows are symmetric: the energy of pixel 1 reaches pixel j as that of pixel j reaches pixel 1.
+    """
+    energy = np.zeros((2, *pixels))
+    energy[(0, *[0] * len(pixels))] = 1.0
+    *_, last = _merged(steps, np, energy, np.array([0.0, 1.0]))
+    return last[2][0], float(last[2][1].flat[0])
+
+
+def mass_rows(steps: Steps, xp: ModuleType, given: Input, dtype: np.dtype) -> Iterator[Array]:
+    """Yield the rows of a table behind the unit vectors, (n, *pixels) in float64."""
+    least = float(np.finfo(dtype).tiny) ** 0.9  # keeps 1/(√q √q) finite
+
+    def root(mass: Array) -> Array:
+        return xp.sqrt(xp.where(mass >= least, mass, 0.0))
+
+    yield root(given.energy)
+    variance = (steps.network.bias * given.bias) ** 2
+    for step, parts, total in _merged(steps, xp, given.energy, variance):
+        if step.kind == "activation":
+            a = root(total)
+            yield xp.where(a > 0, 1.0 / xp.where(a > 0, a, 1.0), 0.0)
+            continue
+        yield root(total)
+        whole = xp.where(total > 0, total, 1.0)
+        for part in parts:
+            yield xp.sqrt(0.5 * (part / whole))
+
+
+def _merged(
+    steps: Steps, xp: ModuleType, energy: Array, bias: Array
+) -> Iterator[tuple[Step, list[Array], Array]]:
+    """Yield each step with the masses of its parts and of the whole, (n, *pixels).
+
+    `energy` is of single pixels; `bias`, (n,), is the variance of biases.
+    """
+    features = mass = energy
+    for steps_of_layer in (steps.input, *steps.layers):
+        for step in steps_of_layer:
+            parts = [mass]
+            if step.merge is not None:
+                axis = 1 + step.merge.axis
+                parts = [xp.roll(mass, -k, axis) / step.merge.taps for k in step.merge.shifts]
+            elif step.kind == "bias":
+                root = steps.bias(step.layer) * (steps.branch_bias if step.is_branch else 1.0)
+                parts.append(column(root**2 * bias, mass) + xp.zeros_like(mass))
+            elif step.kind == "skip":
+                parts = [steps.keep * features, steps.share * mass]
+            elif step.kind == "joined":
+                taps = enumerate(steps.taps(step.layer), start=-2)
+                parts = [weight * xp.roll(mass, -k, axis=-1) for k, weight in taps]
+            mass = reduce(operator.add, parts)
+            yield step, parts, mass
+        features = mass
+
+
+def column(numbers: Array, like: Array) -> Array:
+    """Return numbers of signals, (n,), that broadcast to `like`, (n, …)."""
+    return numbers.reshape(-1, *[1] * (like.ndim - 1))
