@@ -24,7 +24,6 @@ from . import datasets, kernels, plots
 from .arrays import images_as_signals
 from .datasets import fields
 from .engines import available
-from .kernels.description import describe
 from .network import Network
 from .parsers import DEFAULT_DATA, FAMILIES, Command, columns_of, parse
 from .plots.style import shown_name
@@ -207,12 +206,12 @@ def gram(options: Namespace) -> None:
         "engine": options.engine,
     }
     if suffix == ".zarr":
-        from .stored.command_line import store
+        from .stored import gram as stored_gram
 
-        K = store(options, call, labels)
+        K: Any = stored_gram(output, **{name: call[name] for name in call if name != "engine"})
     else:
         matrices: Any = kernels.gram(**call, progress=True)
-        K, parameters = matrices[0], describe(**call, depths=None) | {"labels": labels}
+        K, parameters = matrices[0], {"network": repr(network), "labels": labels}
         with ExitStack() as files:  # all complete before one takes its name
             file = files.enter_context(datasets.replacing(output))
             if suffix == ".npy":
