@@ -295,4 +295,4 @@ def test_equations_are_solved_from_the_disk(path):
     low = regression.pivoted_cholesky(rk.Kernel(NET, "ntk"), X, 10)
     found = regression.solve(K, Y, 0.5, preconditioner=low, tolerance=1e-10)
     A = np.linalg.solve(K.ntk[:].astype(float) + 0.5 * np.eye(len(X)), Y)
-    assert np.allclose(found.coefficients, A, rtol=1e-6, atol=1e-8)
+    assert np.allclose(found, A, rtol=1e-6, atol=1e-8)
