@@ -19,7 +19,6 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 XLA_FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 
 NEEDED = {
-    "rescntk/autodiff.py": "jax",
     "rescntk/finite": "jax",
     "rescntk/learn": "sklearn",
     "rescntk/learn/aeon.py": "aeon",

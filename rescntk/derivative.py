@@ -6,9 +6,15 @@ With :math:`D(s) = (N(\alpha + s) - N(\alpha - s)) / 2s` and a step :math:`h = \
     \frac{\partial N}{\partial\alpha} = \frac{4 D(h) - D(2h)}{3} + O(h^4),
 
 Richardson's extrapolation of central differences. N is the kernel matrix K with its growth along
-depth taken out: ``docs/theory/gradients.md`` has the formulas and the measured errors.
-For ∂S/∂α of a weighted sum S of all entries, `Kernel.vjp` takes .56 to .94 of the time in float64,
-with smaller errors. It adds derivatives by variances up over pairs: it has no matrix of them.
+depth taken out: with :math:`\beta = \alpha^2 c_v c_w / 2` a ReLU network multiplies variances by
+:math:`1 + \beta` in each layer, and :math:`K = N (1 + \beta)^L`. Normalized kernels and erf have no
+such growth: :math:`N = K`. The step is relative, because kernels are smooth in :math:`\log\alpha`
+and not in :math:`\alpha^2` near 0.
+
+Errors of :math:`\alpha\,\partial K/\partial\alpha` by :math:`\sqrt{K(x,x) K(z,z)}` are at most
+9e-12 in float64 and 6e-5 in float32 for ReLU, to depth 30, measured against the recursion in 40
+digits. For erf at depth 4 they are 1e-11 up to α = 2 and 4e-8 at α = 30 in float64, because erf's
+slope is a narrow peak there.
 """
 
 from __future__ import annotations

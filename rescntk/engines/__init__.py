@@ -109,10 +109,9 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
 ENGINES = {
     engine.name: engine
     for engine in (
-        Engine("reference", "reference", BASIC_FIELDS | {"bias"}, derivatives="derivatives"),
+        Engine("reference", "reference", BASIC_FIELDS | {"bias"}),
         Engine(
-            "numba", "cpu.engine", BASIC_FIELDS | {"bias"}, _numba_is_missing, _numba_refuses,
-            "cpu.gradient_run",
+            "numba", "cpu.engine", BASIC_FIELDS | {"bias"}, _numba_is_missing, _numba_refuses
         ),
         Engine("cuda", "cuda.engine", BASIC_FIELDS, _cuda_is_missing, _cuda_refuses),
     )
@@ -139,7 +138,7 @@ def available() -> dict[str, bool | str]:
     return {name: engine.why_not(*call) or True for name, engine in ENGINES.items()}
 
 
-def choose(name: str, request: Request, X: Batch, gradients: bool = False) -> Engine:
+def choose(name: str, request: Request, X: Batch) -> Engine:
     """Return the engine of a name; "auto" is the fastest engine that can serve.
 
     The first use of an engine compiles its loops, which a line on stderr says, or reads them from
@@ -157,8 +156,6 @@ def choose(name: str, request: Request, X: Batch, gradients: bool = False) -> En
     request : Request
     X : array or SignalList
         All signals: those of Z too, if they are lists.
-    gradients : bool
-        Whether derivatives are wanted too (`Engine.vjp`).
 
     Raises
     ------
@@ -176,7 +173,7 @@ def choose(name: str, request: Request, X: Batch, gradients: bool = False) -> En
     check_choice(name, "engine", ["auto", *NAMES])
 
     def reason(engine: Engine) -> str | None:
-        return engine.refuses(request, X, gradients) or engine.why_not(request, X)
+        return engine.refuses(request, X) or engine.why_not(request, X)
 
     name = _fastest(request, X) if name == "auto" else name
     refusal = reason(ENGINES[name])

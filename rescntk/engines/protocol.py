@@ -189,8 +189,6 @@ class Engine:
         The reason, or None, why it does not work here for a request and signals.
     refuses_signals : callable
         The reason, or None, why it does not take a request and signals.
-    derivatives : str or None
-        The module of `vjp` and `vjp_paired`, None without gradients.
     """
 
     name: str
@@ -198,12 +196,9 @@ class Engine:
     knows: frozenset[str]
     why_not: Callable[[Request, Batch], str | None] = lambda request, X: None
     refuses_signals: Callable[[Request, Batch], str | None] = lambda request, X: None
-    derivatives: str | None = None
 
-    def refuses(self, request: Request, X: Batch, gradients: bool = False) -> str | None:
-        """Return the reason why a request is refused, or None; `gradients` may be wanted too."""
-        if gradients and self.derivatives is None:
-            return "it has no gradients"
+    def refuses(self, request: Request, X: Batch) -> str | None:
+        """Return the reason why a request is refused, or None."""
         return unknown_field(request.network, self.knows) or self.refuses_signals(request, X)
 
     def prepared(self, request: Request, X: Batch) -> Any:
@@ -220,14 +215,6 @@ class Engine:
     def paired(self, request: Request, X: Any, Z: Any, tick: Tick) -> ScaledKernel:
         """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
         return cast(ScaledKernel, _act(self.module, "paired")(request, X, Z, tick))
-
-    def vjp(self, *arguments: Any) -> Any:
-        """Return derivatives of a weighted sum of kernels (`derivatives.vjp`)."""
-        return _act(str(self.derivatives), "vjp")(*arguments)
-
-    def vjp_paired(self, *arguments: Any) -> Any:
-        """Return derivatives of kernels of signals with themselves (`derivatives.vjp_paired`)."""
-        return _act(str(self.derivatives), "vjp_paired")(*arguments)
 
 
 def _act(module: str, name: str) -> Callable[..., Any]:

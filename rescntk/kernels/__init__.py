@@ -11,7 +11,6 @@ from ..arrays import Array, ArrayT
 from ..network import BASIC_FIELDS, Network, check_network
 from ..validation import HEADS, KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
-from .gradients import vjp
 from .pixels import pixel_pairs, pixel_shares
 from .prepared import PreparedKernel, PreparedSignals
 
@@ -217,8 +216,6 @@ class Kernel:
             return call.unscale(scaled, kind)[0]
         left, right = (each.values[kind] for each in diagonals or [scaled, scaled])
         return call.normalize(scaled, kind, left, right)[0]
-
-    vjp = vjp
 
     def replace(self, **changes: Any) -> Kernel:
         """Return the same kernel with some parameters of the kernel or its network changed.

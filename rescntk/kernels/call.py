@@ -72,8 +72,7 @@ class KernelCall:
     Images become signals of all their pixels, line by line; `axes` are the axes of a signal's
     pixels, (d,), or of an image's, (h, w). `depths` are in the caller's order; `order` has their
     places among the depths that the engine computes. `in_place` is True if these are the depths
-    asked for, in their order. With `shares` (`Request.shares`), Z is set even where it is X. With
-    `gradients`, the engine has derivatives (`Engine.vjp`).
+    asked for, in their order. With `shares` (`Request.shares`), Z is set even where it is X.
     X and Z are arrays or lists of arrays; Z may be None, `PreparedSignals` or a `PreparedKernel`.
     `paired` and `names` are as for `check_batches`. `sides` are X and Z as the engine takes them.
     """
@@ -94,7 +93,6 @@ class KernelCall:
         shares: bool = False,
         paired: bool = False,
         names: tuple[str, str] = ("X", "Z"),
-        gradients: bool = False,
     ) -> None:
         check_network(network, BASIC_FIELDS | {"bias"})
         self.network = network
@@ -141,9 +139,7 @@ class KernelCall:
         signals = self.X
         if isinstance(self.X, SignalList) and self.Z is not None:
             signals = SignalList([*self.X, *self.Z])
-        if gradients and library(signals) is not np:
-            raise ValueError("X is a CuPy array, expected a NumPy array: gradients need the CPU")
-        self.engine = engines.choose(engine, self.request, signals, gradients)
+        self.engine = engines.choose(engine, self.request, signals)
         self.sides: list[Any] = [self.X, self.Z]
         if self._kept is not None:
             self._kept.check_engine(self.engine)

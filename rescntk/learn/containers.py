@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets.fields import check_channels
 from ..validation import check_depth, check_signals, check_unmasked, is_sequence
 from .missing import IMPUTE, Levels, complete
 from .views import Signals
@@ -190,3 +189,14 @@ def _numbers(X: Any, name: str) -> np.ndarray:
             f"a NumPy array {SHAPES}: convert it first, as by X.detach().cpu().numpy() (torch) "
             f"or cupy.asnumpy(X)"
         ) from None
+
+
+def check_channels(
+    given: list[str] | None, expected: list[str] | None, what: str, owner: str
+) -> None:
+    """Raise a ValueError for channels with other names, or in another order, than the owner's."""
+    if given and expected and given != expected:
+        raise ValueError(
+            f"{what} has the channels {', '.join(given)}, expected the channels of {owner}: "
+            f"{', '.join(expected)}, in this order"
+        )

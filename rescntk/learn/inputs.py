@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from .._version import __version__
-from ..datasets.fields import check_channels
+from .containers import check_channels
 from ..progress import warn
 from ..validation import check_choice, check_shape, is_sequence
 from .containers import (

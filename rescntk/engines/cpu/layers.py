@@ -17,7 +17,6 @@ from .compilation import compiled, inlined_by_llvm
 from .groups import keeps_root_errors
 from .substitutes import add_bias_distance, add_bias_tangent, correlate_with_biases, has_biases
 from .sums import Masses, add_compensated, box, write_window
-from .tape import KEPT, TANGENT, Tape, W, doubt_near, keep_branch, keep_roots
 from .vectors import (
     Numbers,
     Vector,
@@ -270,14 +269,14 @@ def write_branch(
 @inlined_by_llvm
 def correlate_input(
     group: RowGroup, left: LeftPixels, right_input: int, squares: Taps, pixel: int, at: int,
-    constants: Constants, masses: Masses | None, known: int,
+    constants: Constants, masses: Masses | None,
 ) -> tuple[Vector, Vector, tuple[Vector, Vector], Vector, bool]:  # fmt: skip
     """Return w, v, both √(q/2), their difference, and whether some pixel pairs are doubtful.
 
     w is half the squared distance of unit vectors, which is at `squares` for several cases. v is
     2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from the unit vectors too. With a
     `Constants.window`, D is the sum of `squares` over the window, and w = (D − z)/g as in other
-    layers. Where `known` is not −1, w and v are kept there as of a layer (`tape.KEPT`).
+    layers.
     """
     memory, opposite, doubtful = group.memory, constants.nearly_opposite, False
     root1, root2, h, inverse = load_roots(
@@ -289,9 +288,6 @@ def correlate_input(
             group, group.start + at, distance, h, root1, root2, inverse=inverse,
             layer=constants.layers[1],
         )  # fmt: skip
-    elif known >= 0:
-        w = load(memory, known + W * group.length + at)
-        v = load(memory, known + TANGENT * group.length + at)
     else:
         split = masses is not None and masses.low > 0
         if group.places.left_cases > 1:
@@ -307,29 +303,25 @@ def correlate_input(
 @inlined_by_llvm
 def first_layer(
     group: RowGroup, left: LeftPixels, right_input: int, right_root: int, squares: Taps,
-    constants: Constants, masses: Masses | None, tape: Tape | None, kept: int,
+    constants: Constants, masses: Masses | None,
 ) -> bool:  # fmt: skip
     """Compute D (u and u⁺ with `masses`), A and F of the features that enter, and layer 1's branch.
 
     `squares` are as in `correlate_input`. `right_input` and `right_root` are the places of √(q/2)
-    of the right cases, of the input and of layer 1; 1/√q and the roots' lost parts follow. A `tape`
-    keeps layer 1 at the place `kept`; where it `turns`, w and v of the input are there already
-    (`keep_correlations`), but for `masses`. Returns whether some pixel pairs are doubtful.
+    of the right cases, of the input and of layer 1; 1/√q and the roots' lost parts follow. Returns
+    whether some pixel pairs are doubtful.
     """
     align_stack()
     memory, places, layer = group.memory, group.places, constants.layers[1]
     K = places.features if constants.summed else places.K
     stretches, length = pixel_loops(left, group)
-    doubtful, known = False, -1
-    if masses is None and tape is not None and tape.turns:
-        known = kept
+    doubtful = False
     for stretch in range(stretches):
         pixel = stretch * left.pixels
         for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
             out = group.start + at
             w, v, roots, h, some = correlate_input(
                 group, left, right_input, squares, pixel, at, constants=constants, masses=masses,
-                known=known,
             )  # fmt: skip
             doubtful |= some
             g = 2.0 * (roots[0] * roots[1])
@@ -345,9 +337,6 @@ def first_layer(
             store(memory, places.linear + out, linear)
             store(memory, places.features + out, features)
             store(memory, places.tangent + out, features if constants.skip else tangent)
-            if tape is not None and masses is not None:
-                place = tape.input_roots + kept - tape.kept + at
-                keep_roots(memory, place, group.length, roots[0], roots[1], difference=h)
             root1, root2, h, inverse = load_roots(
                 group, left, left.root, right_root, pixel, at, masses=masses
             )
@@ -361,24 +350,12 @@ def first_layer(
                 w = correlate(load(memory, merged + at), inverse)
                 v = correlate(load(memory, merged + masses.opposite + at), inverse)
             half_g, rho = root1 * root2, layer.one - w
-            if tape is not None and masses is None:
-                doubtful |= doubt_near(group, out, w, v, half_g, tape.near_first, tape)
             K_value, k0 = write_branch(
                 group, out, K + out, features, h, half_g, w=w, v=v, constants=constants,
                 layer=layer, masses=masses,
             )  # fmt: skip
             tangent = add_bias_tangent(tangent, group, at, layer)
             tangent = tangent_g(tangent, half_g, rho, layer)
-            if tape is not None:
-                terms = features
-                if masses is not None:
-                    terms = half_g + half_g
-                    place = kept + KEPT * group.length + at
-                    keep_roots(memory, place, group.length, root1, root2, difference=h)
-                keep_branch(
-                    memory, kept + at, group.length, w=w, v=v, k0=k0, half_g=half_g, A_g=tangent,
-                    terms=terms, layer=layer, tape=tape,
-                )  # fmt: skip
             tangent = tangent_branch(times_slope(k0, w, v, layer, tangent), K_value, layer)
             store(memory, places.tangent_branch + out, tangent)
     return doubtful
@@ -387,9 +364,9 @@ def first_layer(
 @inlined_by_llvm
 def hidden_layer(
     group: RowGroup, left: LeftPixels, right_root: int, distances: Taps, tangents: Taps,
-    constants: Constants, layer: Any, masses: Masses | None, tape: Tape | None, kept: int,
+    constants: Constants, layer: Any, masses: Masses | None,
 ) -> bool:  # fmt: skip
-    """Compute the branch of layer 2, 3, …, before its outer filter; a `tape` keeps it.
+    """Compute the branch of layer 2, 3, …, before its outer filter.
 
     `distances` and `tangents` are the taps of box D (the place of the merged u, with `masses`) and
     of box A. `right_root` is the place of √(q/2) of the right cases; 1/√q and the roots' lost parts
@@ -419,10 +396,7 @@ def hidden_layer(
                 w = correlate(load(memory, distances.first + at), inverse)
                 v = correlate(load(memory, distances.first + masses.opposite + at), inverse)
             half_g, rho = root1 * root2, 1.0 - w
-            if tape is not None and masses is None and not keeps_root_errors(memory):
-                doubtful |= doubt_near(group, out, w, v, half_g, tape.near, tape)
             features = load(memory, K + out)
-            A_g = features
             K_value, k0 = write_branch(
                 group, out, K + out, features, h, half_g, w=w, v=v, constants=constants,
                 layer=layer, masses=masses,
@@ -436,14 +410,4 @@ def hidden_layer(
                 A_g = tangent_g(tangent, half_g, rho, layer)
                 tangent = tangent_branch(times_slope(k0, w, v, layer, A_g), K_value, layer)
                 store(memory, places.tangent_branch + out, tangent)
-            if tape is not None:
-                if masses is None:
-                    terms = size_of_terms(memory, distance, h, root1, root2)
-                else:
-                    terms, place = half_g + half_g, kept + KEPT * group.length + at
-                    keep_roots(memory, place, group.length, root1, root2, difference=h)
-                keep_branch(
-                    memory, kept + at, group.length, w=w, v=v, k0=k0, half_g=half_g, A_g=A_g,
-                    terms=terms, layer=layer, tape=tape,
-                )  # fmt: skip
     return doubtful

@@ -41,14 +41,6 @@ with some twenty quantities and few loops, takes twice the bytes: with as many i
 more time.
 """
 
-_GRADIENT_GROUP_BYTES = 9600
-"""The same for derivatives: four quantities are kept of each layer.
-
-With fewer bytes loops spend their time starting; with more the kept layers leave the second-level
-cache. With caches of 32 KiB and 1 MiB, 24 × 24 signals of d = 100 take .92 of the time of 6.4 kB
-at depths 2 and 5, .95 at depth 10; at d = 400 the two are equal, 12.8 and 25.6 kB are no faster.
-"""
-
 _LOST_PART = 8
 """One part in this many of the work may be lost: rows repeated to fill vectors, pixels of a margin,
 and the time in which threads wait for the last task of a list.
@@ -117,14 +109,11 @@ class Plan:
     not longer than these.
 
     `margin`, `inner`, `outer` and `window_sum` are as in `arguments.Constants` (its `window`).
-
-    With `parts` the plan is of derivatives: their tasks are made for so many threads, whatever the
-    number of threads, rows are not cut, and the input filter belongs to the reach of all layers.
     """
 
     def __init__(
         self, request: Request, n_channels: int, closed: bool, rows: np.ndarray,
-        columns: np.ndarray, paired: bool = False, parts: int = 0,
+        columns: np.ndarray, paired: bool = False,
     ) -> None:  # fmt: skip
         net, head = request.network, request.head
         self.request, self.n_channels, self.closed = request, n_channels, closed
@@ -132,12 +121,10 @@ class Plan:
         self.rows, self.columns, self.symmetric = rows, columns, columns is rows and not paired
         self.longest = int(max(self.rows[0], self.columns[0]))
         self.depth, self.n_depths = request.depths[-1], len(request.depths)
-        self.dtype, gradients = np.dtype(request.dtype), parts > 0
-        self.gradients = gradients
-        self.swept = is_swept(request, n_channels) and not gradients
+        self.dtype = np.dtype(request.dtype)
+        self.swept = is_swept(request, n_channels)
         # Without names that change nothing loops take .95 of the time; each choice is compiled.
-        self.few_names = self.swept or not (gradients or gains_by_sweeping())
-        self._group_bytes = _GRADIENT_GROUP_BYTES if gradients else _GROUP_BYTES
+        self.few_names = self.swept or not gains_by_sweeping()
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
         self.levels = 1 + len(LARGE_DOUBTS) if self.swept and self.all_offsets else 1
         sums = request.shares and self.all_offsets  # at each pixel
@@ -145,22 +132,21 @@ class Plan:
         self.width, n_axes = request.width, 1 if request.width == 1 else 2
         self.taps = net.input_filter_size**n_axes
         sums = self.taps > 1 and n_channels * self.taps > CHANNELS
-        sums = sums and (head in ("trace", "gap") or gradients)
+        sums = sums and head in ("trace", "gap")
         self.window = net.input_filter_size if sums else 0  # over which distances are summed
-        reach = (net.input_filter_size if gradients else self.window) // 2
+        reach = self.window // 2
         # The pixel pairs of two lengths lie on rings whose length divides this one.
         self.ring = math.lcm(*{*self.rows.tolist(), *self.columns.tolist()})
         margin = receptive_reach(net, self.depth, self.ring) + reach
         wanted = max(_SEGMENT, margin * _LOST_PART)
-        in_segments = head in ("trace", "gap") and not gradients
-        in_segments = in_segments and self.width == 1  # images have wide margins
+        in_segments = head in ("trace", "gap") and self.width == 1  # images have wide margins
         number = round(self.longest / wanted) if in_segments else 1
         self.segment = -(-self.longest // max(1, number))
         self.closed_rows = closed and self.longest <= self.segment
         self.margin = 0 if self.closed_rows else margin
         longest = longest_reach(net, self.depth, self.ring // self.width)
         self.reach = max(reach, net.filter_size // 2, longest) * self.width  # of a filter in pixels
-        self.halo = self.reach if self.closed_rows or gradients else 0
+        self.halo = self.reach if self.closed_rows else 0
         self.inner = filter_sum(net.filter_size, n_axes)
         self.outer = filter_sum(net.outer_filter_size, n_axes)
         self.in_registers = sums_in_registers(net)
@@ -172,7 +158,7 @@ class Plan:
         threads = request.threads or numba.config.NUMBA_NUM_THREADS
         computed = self.pixel_pairs // (2 if self.symmetric else 1)
         few = computed * max(self.depth, n_channels) <= _FEW_PAIRS[self.dtype.name]
-        self.threads = parts or (1 if few else threads)
+        self.threads = 1 if few else threads
         self.workers = 0 if few else threads  # threads besides the caller's
 
     def scaling(self, length: int) -> Scaling:
@@ -358,16 +344,16 @@ class Plan:
         return rows if few else whole  # of many rows, the last group repeats few
 
     def group_rows_of_deficits(self, total: int, pixels: int) -> int:
-        """Return the same for the recursion of deficits; of derivatives, rows fill lines."""
+        """Return the same for the recursion of deficits."""
         line = LINE_BYTES // self.dtype.itemsize
-        rows = 2 * self._group_bytes // (pixels * self.dtype.itemsize)
+        rows = 2 * _GROUP_BYTES // (pixels * self.dtype.itemsize)
         rows = max(1, rows // line) * line  # pixels begin on cache lines
-        return min(rows, -(-total // line) * line if self.gradients else total)
+        return min(rows, total)
 
     @property
     def _numbers_in_group(self) -> int:
         """The numbers of one quantity in a group."""
-        return max(1, min(self._group_bytes // self.dtype.itemsize, self._numbers_of_tables))
+        return max(1, min(_GROUP_BYTES // self.dtype.itemsize, self._numbers_of_tables))
 
     @property
     def _numbers_of_tables(self) -> int:

@@ -44,7 +44,6 @@ from .layers import first_layer, hidden_layer, write_own_squares, write_squares
 from .references import addresses, reference
 from .substitutes import has_biases
 from .sums import add_branch, add_branch_deficit, moving_sum, write_box, write_window
-from .tape import Tape
 
 
 @compiled
@@ -82,20 +81,18 @@ def left_pixels(
 @compiled
 def pass_layers(
     whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
-    constants: Constants, results: Results, tape: Tape | None, sides: Any,
+    constants: Constants, results: Results, sides: Any,
 ) -> None:  # fmt: skip
     """Take one left case with the rows of a group through all layers, and write the results.
 
-    Open rows become shorter with each filter. A `tape` keeps what the way back needs. With `sides`,
-    a pair of `MassSide`, each row has its own pair, and u takes the place of D.
+    Open rows become shorter with each filter. With `sides`, a pair of `MassSide`, each row has its
+    own pair, and u takes the place of D.
     """
     layers, inner, outer = constants.layers, constants.inner, constants.outer
     memory, places, length, depth = whole.memory, whole.places, whole.length, len(layers) - 1
-    boxed, doubtful, squares, first_kept, per_layer = 0, False, places.squares, 0, 0
+    boxed, doubtful, squares = 0, False, places.squares
     state, after, branch = places.distance, places.other_distance, places.branch_distance
     scratch = places.distance_scratch
-    if tape is not None:
-        first_kept, per_layer = tape.kept, tape.per_layer
     if sides is not None:
         for side in sides:
             gather_masses(whole, state, side.tables.features, 0, 1, side)
@@ -113,7 +110,6 @@ def pass_layers(
         if number > 1:
             group = addresses(shortened(group, step * (inner.size // 2)))
         skip = skipped(group) * group.rows
-        kept = first_kept + (number - 1) * per_layer * length + skip
         if sides is None:
             masses = None
             pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, number))
@@ -127,8 +123,7 @@ def pass_layers(
         if number == 1:
             taps = moving_sum(group, squares, constants.window, 1, scratch, None)
             doubtful |= first_layer(
-                group, pixels, right_input, right_root, taps, constants, masses=masses, tape=tape,
-                kept=kept,
+                group, pixels, right_input, right_root, taps, constants, masses=masses,
             )  # fmt: skip
         else:
             boxed = box_linear(group, constants, step, boxed)
@@ -143,7 +138,6 @@ def pass_layers(
                 tangents = moving_sum(group, places.tangent, inner, step, room, None)
             doubtful |= hidden_layer(
                 group, pixels, right_root, taps, tangents, constants, layer=layer, masses=masses,
-                tape=tape, kept=kept,
             )  # fmt: skip
         group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
         if number < depth:
@@ -275,7 +269,7 @@ def compute(
             )  # fmt: skip
             find_grids(rows, 0, results)
             pass_layers(
-                whole, rows, left, lefts, 0, constants, results=results, tape=None, sides=sides,
+                whole, rows, left, lefts, 0, constants, results=results, sides=sides,
             )  # fmt: skip
             continue
         gather_right(whole, right, rows, layers, per_table[1])
@@ -295,6 +289,6 @@ def compute(
                 if has_biases(constants.layers[0]):
                     write_biases(group, rows, case, results, group.d)
                 pass_layers(
-                    group, rows, left, lefts, case, constants, results=results, tape=None,
+                    group, rows, left, lefts, case, constants, results=results,
                     sides=None,
                 )  # fmt: skip

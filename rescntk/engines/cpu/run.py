@@ -67,7 +67,7 @@ class NumbaRun:
             swept=plan.swept,
             stop=stop_flag(),
         )
-        self._weights = pixel_weights(self.scaling, first=1 if plan.gradients else 2)
+        self._weights = pixel_weights(self.scaling)
         self._no_values = np.zeros((0,) * 6, plan.dtype)
         shape = (len(self.kinds), plan.n_depths, n, m)
         d = int(plan.rows[0])

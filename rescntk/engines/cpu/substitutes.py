@@ -21,9 +21,7 @@ _polynomial = inlined_by_llvm(polynomials.polynomial)
 for _function in (
     activations._kappas, activations._scaled_dual, activations.dual, activations.times_slope,
     masses.cross, masses._rest, steps.correlate, steps.tangent_branch, steps.branch_distance,
-    steps.add, steps.merge_biases, steps.lost_slope, steps.times_slope_adjoint,
-    steps.times_slope_of, steps.tangent_branch_adjoint, steps.correlate_adjoint,
-    steps.input_adjoint,
+    steps.add, steps.merge_biases,
 ):  # fmt: skip
     standing_in(_function)(lambda *args, _function=_function: _function)
 
@@ -96,10 +94,6 @@ def correlate_with_biases(
 only_with("linear_share", activations._add_linear_part, lambda parts, w, v, layer: parts)
 only_with("linear_share", activations._add_linear_slope, lambda part, whole, layer: part)
 only_with("twice_inner_minus_readout", steps.tangent_g, lambda tangent, g, rho, layer: tangent)
-only_with(
-    "twice_inner_minus_readout", steps.tangent_g_adjoint,
-    lambda turned, layer: layer.outer_plus_readout * turned,
-)  # fmt: skip
 only_with("sum_scale", add_to_sum, lambda total, state, layer: state + total)
 only_with("bias_window", has_biases, lambda layer: False)
 only_with("bias_window", add_bias_distance, lambda distance, group, at, layer: distance)

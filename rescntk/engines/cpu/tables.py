@@ -236,7 +236,6 @@ class SignalBlock:
         """Return tables, which the first thread to ask makes: "left", "right" or masses.
 
         "masses" and "split masses" are for the recursion of deficits, and laid out like "right".
-        "exact masses" are for its derivatives: of split ones, û has what rounding took from it.
         """
         whole, plan = self._whole, plan or self._plan
         key = (layout, plan.margin, plan.segment) if layout == "left" else layout
@@ -248,8 +247,7 @@ class SignalBlock:
     def _pack(self, layout: str, plan: Plan) -> FlatTables:
         if layout.endswith("masses"):
             units, half_root, inverse, *masses = (
-                self._join(self.right_layout, parts)
-                for parts in self._masses(layout != "masses", layout == "exact masses")
+                self._join(self.right_layout, parts) for parts in self._masses(layout != "masses")
             )
             return FlatTables(units, half_root, inverse, np.empty(0, self._plan.dtype), *masses)
         if layout == "right":
@@ -294,7 +292,7 @@ class SignalBlock:
         pixels = np.add.outer(lines, np.arange(2 * width - 1) % width).ravel()
         return [table[:, pixels].swapaxes(1, 2)]
 
-    def _masses(self, split: bool, exact: bool) -> Iterator[tuple[Array, ...]]:
+    def _masses(self, split: bool) -> Iterator[tuple[Array, ...]]:
         """Return û, √(Σ/2), 1/√Σ, √(F/2), √(m/2) of inner and outer pieces and of biases.
 
         Tables of each length follow one another.
@@ -332,8 +330,7 @@ class SignalBlock:
             units = pixels.unit_vectors
             if split:
                 high = units.astype(dtype)
-                low = units - high + pixels.rests if exact else units - high
-                units = np.concatenate([high, low])
+                units = np.concatenate([high, units - high])
             parts.append((units, half_root, inverse, *roots))
         return zip(*parts, strict=True)
 

@@ -92,13 +92,6 @@ def test_the_current_device_computes_signals_of_another(device, monkeypatch, rng
         assert all((K == computed[0]).all() for K in computed)
 
 
-def test_gradients_of_arrays_on_the_device_are_refused(device, rng):
-    X = device.asarray(rng.standard_normal((3, 1, 5)))
-    for engine in ("auto", "reference"):
-        with pytest.raises(ValueError, match="X is a CuPy array, expected a NumPy array"):
-            rk.ResCNTK(2).vjp(X, weights=np.eye(3), engine=engine)
-
-
 def test_a_lost_device_asks_for_another_process(device, monkeypatch, rng):
     def fail(*_, **__):
         raise emulated.CUDARuntimeError(700, "cudaErrorIllegalAddress")
