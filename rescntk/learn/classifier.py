@@ -30,7 +30,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     Parameters
     ----------
     views : {"default", "fast"} or list of View, default "default"
-        The eleven default views, the first nine of them, or views of your own.
+        Eleven views, or the first nine, or views of your own. More than 1,000 signals have nine
+        views by default.
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view takes
         the penalty of least leave-one-out error. The default is the least penalty that rounding
@@ -120,7 +121,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             For missing values, a single class, and invalid parameters.
         """
         labels_given = read_labels(y)
-        signals, kept, weights, groups = self._read_cases(X, y, sample_weight, groups)
+        signals, kept, weights, groups = self._read_cases(
+            X, y, len(labels_given), sample_weight, groups
+        )
         classes, places = distinct(labels_given, "y")
         if not (classes.dtype == object and not isinstance(classes[0], str)):
             check_classification_targets(labels_given)
@@ -214,14 +217,16 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
         X and errors are as for `decision_function`.
         """
-        return softmax(self.inverse_temperature_ * _margins(self._decisions(X)), axis=1)
+        columns = _margins(self._decisions(X))
+        return softmax(self.inverse_temperature_ * columns, axis=1)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
 
         X and errors are as for `decision_function`.
         """
-        return self.classes_[self._labels(self._decisions(X))]
+        places = self._labels(self._decisions(X))
+        return self.classes_[places]
 
     @property
     def intercept_(self) -> np.ndarray:

@@ -86,11 +86,12 @@ class FittedView:
 
     def matrix(self, X: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the kernel matrix of signals with the landmarks, in float64."""
-        if self.tables is None or self.tables[0] != options:
+        tables = self.tables  # threads may share the view
+        if tables is None or tables[0] != options:
             prepared = prepare(self.view.network, self.signals, **_kernels(self.view), **options)
             kept = prepared if prepared.nbytes <= _MOST_KEPT else self.signals
-            self.tables = dict(options), kept
-        return kernel(self.view, self.view.see(X), self.tables[1], options)
+            self.tables = tables = (dict(options), kept)
+        return kernel(self.view, self.view.see(X), tables[1], options)
 
     def decide(self, K: np.ndarray) -> np.ndarray:
         """Return decisions (n_cases, n_outputs) from the `matrix`."""
@@ -183,8 +184,11 @@ def fit_view(
         S, K = seen, kernel(view, seen, None, options)
         spectrum = decompose(K, weights, clip=True)
     else:
-        S = take(seen, landmarks)
-        K = kernel(view, seen, S, options)
+        S, others = take(seen, landmarks), np.setdiff1d(np.arange(len(Y)), landmarks)
+        K = np.empty((len(Y), len(landmarks)))
+        K[landmarks] = kernel(view, S, None, options)
+        if len(others):
+            K[others] = kernel(view, take(seen, others), S, options)
         values, V = scipy.linalg.eigh(K[landmarks], driver="evd")
         resolved = values > least_penalty(np.ones(len(S)), options["dtype"])
         half = V[:, resolved] / np.sqrt(values[resolved])  # K(S, S)^(-1/2), but for a rotation
@@ -410,8 +414,8 @@ def fit_ensemble(
     return Fitted(ensemble, Decided(residuals[kept], novelties[kept], at_cases), mean, table)
 
 
-_LEAST_SPREAD = 0.2
-"""Least deviation of log2 of a channel's size that counts as usual: a seventh more or less."""
+_LEAST_SPREAD = 0.1
+"""Least deviation of log2 of a channel's size that counts as usual: 7 % more or less."""
 
 
 def _sizes(X: Signals) -> np.ndarray:

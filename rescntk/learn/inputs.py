@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from ..validation import check_shape, check_signals, check_unmasked
+from ..validation import check_depth, check_shape, check_signals, check_unmasked
 
 Signals: TypeAlias = np.ndarray | list[np.ndarray]
 """Signals (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)."""
@@ -34,11 +34,12 @@ def take(X: Signals, cases: np.ndarray) -> Signals:
     return X[cases] if isinstance(X, np.ndarray) else [X[i].copy() for i in cases]
 
 
-def read_signals(estimator: Any, X: Any, *, reset: bool) -> Signals:
+def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) -> Signals:
     """Return `X` as signals; with `reset` the estimator remembers their shape, else it is checked.
 
     Tables and arrays of two axes go through scikit-learn's `validate_data`, which remembers and
-    compares the names of columns. Names that are no texts are compared here.
+    compares the names of columns. Names that are no texts are compared here. Their columns are
+    `n_channels`, one after the other.
     """
     columns = None
     if _is_frame(X):
@@ -46,7 +47,7 @@ def read_signals(estimator: Any, X: Any, *, reset: bool) -> Signals:
         columns = list(X.columns)
     if columns is not None or np.ndim(X if hasattr(X, "ndim") else 0) == 2 or _is_flat(X):
         flat = validate_data(estimator, X, reset=reset, dtype=np.float64)
-        signals: Signals = flat[:, None]
+        signals: Signals = split_channels(flat, n_channels, "X")
     else:
         signals = as_signals(X, "X")
     channels = len(signals[0])
@@ -115,6 +116,16 @@ def as_signals(X: Any, name: str) -> Signals:
     return np.asarray(check_signals(array, name))
 
 
+def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
+    """Return flat signals, one channel after the other, as (n_cases, n_channels, n_timepoints)."""
+    if flat.shape[1] % check_depth(n_channels, "n_channels"):
+        raise ValueError(
+            f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = "
+            f"{n_channels}: one channel after the other"
+        )
+    return flat.reshape(len(flat), n_channels, -1)
+
+
 def _numbers(X: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(X)
@@ -130,7 +141,7 @@ def _numbers(X: Any, name: str) -> np.ndarray:
 
 
 def _is_frame(X: Any) -> bool:
-    return hasattr(X, "columns") and hasattr(X, "__dataframe__")
+    return hasattr(X, "columns") and hasattr(X, "shape")
 
 
 def _is_flat(X: Any) -> bool:
@@ -190,25 +201,28 @@ def check_order(**given: Any) -> None:
             continue
         if first is None:
             first = name, index
-        elif not index.equals(first[1]) and len(index) == len(first[1]):
-            if index.isin(first[1]).all() and first[1].isin(index).all():
-                raise ValueError(
-                    f"{name} has the index of {first[0]} in another order: give "
-                    f"{name}.loc[{first[0]}.index]"
-                )
+        elif not index.equals(first[1]) and sorted(index) == sorted(first[1]):
+            raise ValueError(
+                f"{name} has the index of {first[0]} in another order: give "
+                f"{name}.loc[{first[0]}.index]"
+            )
+
+
+def check_given(y: Any) -> None:
+    """Raise a ValueError if y is None or a masked array."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None")
+    check_unmasked(y, "y", "or labels, one a case,")
 
 
 def read_labels(y: Any, name: str = "y") -> np.ndarray:
     """Return labels (n_cases,) of a kind that NumPy sorts; members of an Enum stay as they are."""
-    check_unmasked(y, name, "or labels, one a case,")
-    labels = np.asarray(column_or_1d(_plain(y), warn=True))
-    return labels.astype(str) if labels.dtype.kind == "T" else labels
-
-
-def _plain(y: Any) -> Any:
-    """Return labels that scikit-learn's checks read: arrays of texts for other string types."""
-    array = np.asarray(y)
-    return array.astype(str) if array.dtype.kind == "T" else (y if array.ndim != 1 else array)
+    check_given(y)
+    array = np.asarray(y)  # NumPy's StringDType has no place in scikit-learn's checks
+    labels = column_or_1d(np.array(array.tolist()) if array.dtype.kind == "T" else y, warn=True)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("y contains NaN or infinity, expected a label for each signal")
+    return labels
 
 
 def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -234,11 +248,13 @@ def positive_weights(
         return np.arange(n), np.ones(n)
     weights = check_shape(sample_weight, name, f"({n},)", lambda s: s == (n,))
     kept = np.flatnonzero(weights)
+    if not len(kept):
+        raise ValueError(f"{name} has only zero weights, expected some above zero")
     least, most = weights.min(), weights.max()
-    if least < 0 or most == 0 or most / _RANGE > weights[kept].min():
+    if least < 0 or most / _RANGE > weights[kept].min():
         raise ValueError(
             f"{name} has values from {least:.3g} to {most:.3g}, expected numbers of at least 0, "
-            f"not all 0, and those above 0 within a factor of {_RANGE:.0e}"
+            f"and those above 0 within a factor of {_RANGE:.0e}"
         )
     return kept, weights[kept] / weights[kept].mean()
 

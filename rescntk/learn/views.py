@@ -34,6 +34,9 @@ _ROUNDING = 10 * float(np.finfo(np.float64).eps)
 class _Measured:
     """What a view measures; these are no parameters."""
 
+    _fitted: View
+    n_channels_: int
+
     _block: int
     """Number of time points that are averaged; 1 leaves signals as they are."""
     _exponent: int
@@ -52,8 +55,8 @@ class _Measured:
     """Value of the constant channel."""
 
 
-@dataclass(frozen=True, repr=False)
-class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+@dataclass(repr=False, unsafe_hash=True)
+class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """A view: signals in, what the network sees out.
 
     Steps in order: each signal by itself, spectra, blocks, scales, differences, time. The scales
@@ -109,12 +112,17 @@ class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
     head: str = "gap"
     depth: int = 2
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__ and name in self.__dataclass_fields__:
+            raise AttributeError(f"{name} of a View cannot change: make another View")
+        super().__setattr__(name, value)
+
     def set_params(self, **params: Any) -> View:
         """Set parameters of a view that is not fitted yet, as searches do."""
         for name in params:
             if name not in self.get_params():
                 raise ValueError(f"{name!r} is no parameter of View: {', '.join(vars(View()))}")
-        vars(self).update(params)
+        self.__dict__.update(params)
         return self
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> View:
@@ -125,26 +133,25 @@ class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         if isinstance(resolved, str):
             raise ValueError(f"X cannot have {self!r}: {resolved}")
         fitted, _ = resolved.measure(take(signals, kept), weights)
-        vars(self).update(_fitted=fitted, n_channels_=len(signals[0]))
+        self._fitted, self.n_channels_ = fitted, len(signals[0])
         return self
 
     def transform(self, X: Any) -> Signals:
         """Return the signals as the network sees them: more channels, fewer points."""
         check_is_fitted(self, "n_channels_")
         signals = as_signals(X, "X")
-        if len(signals[0]) != self.n_channels_:  # type: ignore[attr-defined]
+        if len(signals[0]) != self.n_channels_:
             raise ValueError(
-                f"X has {len(signals[0])} channels, expected {self.n_channels_} as in fit"  # type: ignore[attr-defined]
+                f"X has {len(signals[0])} channels, expected {self.n_channels_} as in fit"
             )
-        return self._fitted.see(signals)  # type: ignore[attr-defined]
+        return self._fitted.see(signals)
 
     # ---------------------------------------------------------------- for the ensemble
 
     @property
     def network(self) -> Network:
         """The network that sees the view."""
-        sizes = {"filter_size": self.filter_size, "input_filter_size": self.input_filter_size}
-        return Network(self.depth, **sizes)
+        return Network(self.depth, self.filter_size, input_filter_size=self.input_filter_size)
 
     def check(self) -> None:
         """Raise a ValueError for a setting that is none."""
@@ -188,7 +195,7 @@ class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
     def measure(self, X: Signals, weights: np.ndarray) -> tuple[View, Signals]:
         """Return a copy of a resolved view with the scales of signals X, and X as seen by it."""
         view = copy(self)
-        state = vars(view)
+        state = view.__dict__
         longest = max(x.shape[1] for x in X)
         seen = max(1, longest // 2) if self.spectra == "whole" else longest
         state.update(_block=-(-seen // self.length), _exponent=moderate_exponent(X))
@@ -197,7 +204,11 @@ class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         if self.spectra is True:
             mean, scale = np.zeros(len(mean)), np.full(len(mean), np.sqrt(np.mean(size**2)))
         elif self.statistics:
-            mean, scale = np.zeros(len(mean)), size
+            sizes = size.reshape(4, -1)  # deviations of constant channels are rounding errors
+            mean, scale = (
+                np.zeros(len(mean)),
+                np.where(sizes > _ROUNDING * sizes.max(axis=0), sizes, 0.0).ravel(),
+            )
         else:
             scale = deviation
         state.update(_mean=mean, _scale=np.where(scale > 0, scale, 1.0))
@@ -252,7 +263,7 @@ class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         X = np.ldexp(X, -self._exponent)
         if self.standardize == "signal":
             deviation, largest = X.std(axis=2, keepdims=True), np.abs(X).max(axis=2, keepdims=True)
-            deviation = np.where(deviation > _ROUNDING * largest, deviation, 1.0)
+            deviation = np.where(deviation > _ROUNDING * largest, deviation, np.inf)
             X = (X - X.mean(axis=2, keepdims=True)) / deviation
         if self.spectra is True:
             return _short_time_spectra(X, self._block)
