@@ -19,7 +19,7 @@ import decimal
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from ..network import Filter, Network
@@ -219,6 +219,7 @@ class Steps:
         """Return the root of the mass of a bias β = 1 before the activation, at a signal of size 1."""
         return self.growth ** (-0.5 * (layer - 1)) / math.sqrt(self.network.c_w)
 
+    @lru_cache(maxsize=256)  # noqa: B019: few objects, all small
     def power(self, layer: int) -> tuple[float, int]:
         """Return G^layer as m · 2^e, with m between ½ and 2, exact but for one rounding."""
         net, two = self.network, decimal.Decimal(2)
