@@ -68,9 +68,8 @@ def measure(method: str, name: str) -> list[Row]:
         row = {"split": number, "r2": float(r2_score(y[test], predicted)), "seconds": seconds}
         rows.append(row | dict.fromkeys(INSIDE))
         for title, share in INSIDE.items() if method in OURS else ():
-            mean, deviation = model.predict(X[test], return_std=True)
-            far = np.abs(y[test] - mean) / deviation
-            rows[-1][title] = float(np.mean(far <= make("scipy.stats.norm.ppf", (1 + share) / 2)))
+            low, high = model.predict_interval(X[test], share)
+            rows[-1][title] = float(np.mean((low <= y[test]) & (y[test] <= high)))
     return rows
 
 

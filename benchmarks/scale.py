@@ -273,10 +273,12 @@ def sentences(report: Row) -> Iterator[str]:
         kernel = f"normalized {name}({depth}, input_filter_size={size})"
         yield f"* Kernel on cylinder-bell-funnel: {kernel}."
     for row in rows(report, "conjugate_gradients"):
+        count, most = row["products_without"], row["most"]
+        without = count if count <= most else f"more than {most}"
         yield (
             f"* {row['n']} equations, {row['rank']} landmarks, λ = {row['ridge']:g}: "
             f"{row['products']} products in {row['seconds_of_products']:.3g} s, "
-            f"{row['products_without']} without landmarks; the Gram took "
+            f"{without} without landmarks; the Gram took "
             f"{row['seconds_of_the_gram']:.3g} s, the landmarks "
             f"{row['seconds_of_landmarks']:.3g} s."
         )

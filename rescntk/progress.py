@@ -1,12 +1,10 @@
-"""Bars of tqdm for long work, and warnings that name the caller's line."""
+"""Bars of tqdm for long work."""
 
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from .validation import check_flag
@@ -32,14 +30,6 @@ def progress_bar(show: bool, total: int, unit: str = "pair") -> Iterator[Callabl
 
         yield add
         add(total)
-
-
-def warn(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the first caller outside of this package."""
-    level, frame, package = 1, sys._getframe(), Path(__file__).parent
-    while frame.f_back is not None and Path(frame.f_code.co_filename).is_relative_to(package):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, category, stacklevel=level)
 
 
 def say(*words: Any) -> None:

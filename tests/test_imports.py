@@ -49,6 +49,6 @@ def test_a_room_whose_extra_is_missing_names_it(room, missing, extra):
 
 
 def test_rooms_are_attributes_where_their_extras_are_installed():
-    assert rescntk.plots.condition_numbers and rescntk.datasets.read
+    assert rescntk.plots.condition_numbers and rescntk.datasets.load_labelled
     pytest.importorskip("sklearn")
     assert run("import rescntk; print(rescntk.learn.ResidualKernelClassifier.__name__)")
