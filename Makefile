@@ -42,10 +42,9 @@ test-versions:
 	  else echo "make: Python $$v is not installed, its tests are left out"; fi; done; \
 	$(MAKE) --no-print-directory --keep-going $$found
 
-# One environment, as versions-newest-3.12. Compiled loops are kept in it: numba's files of one version
-# are not for another.
+# One environment, as versions-newest-3.12.
 versions-%: build/versions/%/stamp
-	NUMBA_CACHE_DIR=$(CURDIR)/$(<D)/numba $(PYTEST:$(BIN)/%=$(<D)/bin/%) -m 'not slow'
+	$(PYTEST:$(BIN)/%=$(<D)/bin/%) -m 'not slow'
 
 .PRECIOUS: build/versions/%/stamp
 SPLIT = $(subst -, ,$*)
@@ -66,8 +65,8 @@ GIVEN := $(filter command,$(origin BIN))
 SOURCES := $(shell find rescntk tests -name '*.py' -o -name '*.h' -o -name '*.cu')
 SELF_CHECK = import sys, rescntk; state = rescntk.engines.available()["cuda"]; sys.exit(None if state is True else state)
 
-# Tests of the engine "cuda": fast tests first, each named when it ends. The engine's check of
-# itself and the loops of "numba" are compiled before several workers need them. Tests compile some 500
+# Tests of the engine "cuda": fast tests first, each named when it ends. The engine's check of itself
+# is compiled before several workers need it. Tests compile some 500
 # kernels of one to two seconds, as tests ask for them; CuPy keeps kernels for the next run. The
 # tests' oracle is several times slower without gmpy2. MARK='gpu and not slow' leaves out slow tests.
 # Tests that passed are left out until a source changes; with no test left, pytest's status is 5.
@@ -75,7 +74,6 @@ GPU_TESTS := tests/engines tests/test_kernels.py tests/test_derivative.py
 MARK ?= gpu
 test-gpu: $(if $(GIVEN),,$(VENV)/$(CUDA).stamp) build/gpu/passed
 	$(BIN)/python -c '$(SELF_CHECK)'
-	$(call COMPILE,float32) & $(call COMPILE,float64) && wait $$!
 	$(BIN)/python -m pytest -n auto --dist load --maxschedchunk 1 --durations=15 -v -m '$(MARK)' --passed build/gpu/passed $(GPU_TESTS) || test $$? = 5
 
 build/gpu/passed: $(SOURCES)

@@ -1,7 +1,7 @@
 """What pyproject.toml cannot say: the compiled loops, and the package's description.
 
-The loops (rescntk/engines/cpu) are optional and of no Python version. Without a compiler the package
-installs without them and keeps the reason; RESCNTK_NATIVE=require makes this an error.
+The loops (rescntk/engines/cpu) are optional and of no Python version. Without a compiler the
+package installs without them and keeps the reason; RESCNTK_NATIVE=require makes this an error.
 
 The description is the README, with links that lead out of the package. The repository's address
 stands in pyproject.toml under `project.urls`; until it does, links to files are plain words.

@@ -26,7 +26,7 @@ CHANNELS, PIXELS, DEPTH = 2, 3, 50
 STARTS, STEPS = 4, 12
 """Searches of each network, family of signals and precision, and their steps."""
 
-ENGINES = ("numba", "reference")
+ENGINES = ("cpu", "reference")
 FAMILIES = ("duplicates", "opposites", "uneven", "profile", "spikes")
 
 

@@ -17,7 +17,7 @@ SETS = (
     "OSULeaf",
     "ACSF1",
 )
-JOBS = int(os.environ.get("NUMBA_NUM_THREADS", os.cpu_count() or 1))
+JOBS = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
 
 
 def on_flat(model: Any, standardize: bool = True) -> Any:

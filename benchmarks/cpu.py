@@ -1,6 +1,6 @@
 """Engines for the CPU against neural-tangents, side by side in one run on the same inputs.
 
-    python benchmarks/cpu.py [--quick] [--part races|limits|sweeps|real]
+    python benchmarks/cpu.py [--quick] [--part races|sweeps|real]
 
 The peer lives in an environment of its own, which the script makes: neural-tangents does not run
 on later versions of JAX. For each case every contestant first looks for the batch at which it is
@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import harness
-import limit
-import numba
 import numpy as np
 from harness import Row
 from peers import signals
@@ -123,7 +121,7 @@ def race(contestants: dict[str, Contestant], case: tuple, rounds: int) -> Row:
     }
 
 
-# -- cost of a pixel pair and layer: against the limit, and at any size
+# -- cost of a pixel pair and layer
 
 LENGTHS = (16, 32, 64, 128, 256)
 BASE = {"head": "gap", "d": 100, "n": 40, "depth": DEPTH, "filter_size": 3}
@@ -143,18 +141,7 @@ def nanoseconds(dtype: str, **sizes: Any) -> float:
     s = BASE | sizes
     request = {"q": s["filter_size"], "channels": CHANNELS, "dtype": dtype, "seed": 0, "calls": 2}
     entries = s["n"] ** 2 * s["d"] ** (2 if s["head"] == "gap" else 1) * s["depth"]
-    return 1e9 * min(ours("numba", s | request)["seconds"]) / entries
-
-
-def limits(quick: bool) -> Iterator[Row]:
-    """Yield costs of an entry beside the limit, medians of 7 rounds."""
-    for dtype, (head, n) in product(DTYPES, (("gap", 40), ("trace", 512))):
-        spent = partial(nanoseconds, dtype, head=head, n=n)
-        least = partial(limit.nanoseconds, dtype, numba.config.NUMBA_NUM_THREADS)
-        ns = harness.interleaved({"ns": spent, "limit": least}, 1 if quick else 7)
-        row = {name: f"{np.median(values):.2f}" for name, values in ns.items()}
-        times = f"{harness.median_ratio(*ns.values()):.2f}"
-        yield {"dtype": dtype, "head": head, **row, "times the limit": times}
+    return 1e9 * min(ours("cpu", s | request)["seconds"]) / entries
 
 
 def sweeps(quick: bool) -> Iterator[Row]:
@@ -200,9 +187,6 @@ def draw(report: Row) -> Any:
             if points:
                 ax.plot(*zip(*points, strict=True), line, color=colour, marker=marker,
                         markersize=4, label=f"{head}, {dtype}")  # fmt: skip
-        for dtype, colour, *_ in colours:
-            ns = next(float(row["limit"]) for row in report["limits"] if row["dtype"] == dtype)
-            ax.axhline(ns, linestyle=":", color=colour, label=f"limit, {dtype}")
         ax.set(xscale="log", yscale="log", xlabel=label)
         ax.xaxis.set(major_formatter="{x:g}", minor_formatter="")
         ax.yaxis.set_major_formatter("{x:g}")
@@ -242,7 +226,7 @@ def race_table(races: Sequence[Row], engines: Sequence[str]) -> list[str]:
 
 
 def table(report: Row) -> str:
-    m, of_costs = (report["machines"][part] for part in ("races", "limits"))
+    m = report["machines"]["races"]
     engines = dict.fromkeys(who.split()[0] for who in report["races"][0]["batch"])
     return harness.page(
         "# Speed on the CPU against neural-tangents",
@@ -252,9 +236,6 @@ def table(report: Row) -> str:
         "its best batch.",
         "Columns: microseconds; gain: how many times faster than the baseline's better time.",
         race_table(report["races"], [name for name in engines if name != "peer"]),
-        f"{of_costs['processor']}, {of_costs['cores']} cores. Nanoseconds per pixel pair and "
-        "layer of numba, all threads together, d = 100, q = 3; the picture has other sizes:",
-        harness.rows_table(report["limits"], left=(0, 1)),
         "Kernels of the 50 training signals of GunPoint, raw, in times of random signals of their "
         f"shape, with the same bias; GAP, depth {DEPTH}, one thread, processor time:",
         harness.rows_table(report["real"], left=(0,)),
@@ -269,5 +250,5 @@ def races(quick: bool) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    measure, option = harness.measure_parts((races, limits, sweeps, real))
+    measure, option = harness.measure_parts((races, sweeps, real))
     harness.script(__doc__, "cpu.json", measure, table, draw, **option)

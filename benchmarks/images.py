@@ -104,7 +104,7 @@ def entries(quick: bool) -> Iterator[Row]:
 
 
 def peers(quick: bool) -> Iterator[Row]:
-    contestants = cpu.contestants(cpu.peers(), ["numba"])
+    contestants = cpu.contestants(cpu.peers(), ["cpu"])
     for case in RACES[: 1 if quick else None]:
         yield cpu.race(contestants, case, 2 if quick else 5)
 
@@ -146,7 +146,7 @@ def text(report: dict[str, Any]) -> str:
         f"measured; {above} of {len(report['entries'])} ratios are above.",
         costs,
         "Microseconds for a pair of images of 4 channels, as in [the table of signals](cpu.md).",
-        cpu.race_table(report["peers"], ["numba"]),
+        cpu.race_table(report["peers"], ["cpu"]),
         "All pairs of 50 000 images of 32 × 32 × 3, filters of 3, head trace, calculated from "
         "512² pairs on one thread, the fastest of 7 times.",
         hours,

@@ -57,7 +57,7 @@ def main() -> None:
     text = harness.page(
         "# What a choice costs",
         f"Processor time of `gram(X, Z)` of {N} × {M} signals of 4 channels and {LENGTH} time "
-        f"points, relative to the first row; numba where it serves. Medians of {ROUNDS} "
+        f"points, relative to the first row; the engine cpu. Medians of {ROUNDS} "
         f"interleaved rounds, one thread.",
         harness.table(("Gram", "time"), [(k, f"{x / unit:.2g}") for k, x in medians.items()]),
     )

@@ -37,7 +37,7 @@ RESAMPLED = {"JapaneseVowels": 16, "PickupGestureWiimoteZ": 60}
 
 
 def costs(quick: bool) -> Iterator[Row]:
-    rk.ResCGPK(1)(np.ones((1, 1, 1)), engine="numba")  # compiled before any time is taken
+    rk.ResCGPK(1)(np.ones((1, 1, 1)), engine="cpu")  # compiled before any time is taken
     for case, dtype in product(COSTS, ("float64", "float32")):
         yield cost(case, dtype, ENTRIES / (10 if quick else 1))
 
@@ -50,7 +50,7 @@ def cost(case: tuple, dtype: str, total: float) -> Row:
     drawn = rng.permutation(np.linspace(*lengths, count).round().astype(int))
     X, network = [rng.standard_normal((4, length)) for length in drawn], rk.Network(DEPTH, q)
     Z = rng.standard_normal((len(X), 4, d))
-    gram = partial(rk.gram, network, engine="numba", dtype=dtype, threads=1)
+    gram = partial(rk.gram, network, engine="cpu", dtype=dtype, threads=1)
     ns = harness.entry_costs(gram, (X, Z), ROUNDS)
     of_list, of_array = np.median(ns, axis=1).tolist()
     return {
@@ -108,7 +108,7 @@ def tables(report: Row) -> str:
         accuracies.append(cells)
     return harness.page(
         "# Signals of different lengths",
-        f'GPK and NTK of a ResNet, depth {DEPTH}, head GAP, engine "numba", one thread. '
+        f'GPK and NTK of a ResNet, depth {DEPTH}, head GAP, engine "cpu", one thread. '
         f"{m['processor']}; Python {m['python']}, NumPy {m['numpy']}. Nanoseconds of "
         f"processor time for an entry, a pixel pair of two signals; medians of {ROUNDS} "
         f"interleaved rounds.",

@@ -54,7 +54,7 @@ def kernels_over_depth(
     gamma : float, default 1.0
         The ResNet of depth L has :math:`\alpha = L^{-\gamma}`: another network for each depth.
     engine : str, default "auto"
-        As for `Kernel`. For hundreds of pairs "reference" is faster than "numba".
+        As for `Kernel`. "auto" is the fastest.
     """
     depths = check_depths(depths)
     X = check_signals(X, "X")

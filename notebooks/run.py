@@ -180,7 +180,7 @@ def _same(one: str, other: str) -> bool:
 def _pass_on_stderr(output: nbformat.NotebookNode) -> bool:
     """Print an output on stderr and return True, or return False for any other output.
 
-    Libraries write to stderr when numba first compiles them.
+    Libraries write their warnings to stderr.
     """
     if output.output_type != "stream" or output.name != "stderr":
         return False

@@ -12,7 +12,7 @@ def test_nothing_is_imported_or_compiled_before_it_is_used():
     """Parts of the theory neither; they are attributes all the same."""
     code = (
         "import json, sys, rescntk as rk; rk.Network(3)\n"
-        "heavy = 'numba', 'cupy', 'matplotlib', 'aeon', 'sklearn', 'tqdm', 'jax', 'dask'\n"
+        "heavy = 'cupy', 'matplotlib', 'aeon', 'sklearn', 'tqdm', 'jax', 'dask'\n"
         "rooms = [m for m in sys.modules if m in heavy or m.startswith('rescntk.theory.')]\n"
         "parts = all(getattr(rk.theory, name) for name in rk.theory.__all__)\n"
         "try: rk.theory.nothing\n"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.util import find_spec
-from warnings import warn
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from .protocol import Engine, Request
 __all__ = ["available"]
 
 _COMPILED = ("relu",)
-"""Activations that the loops of the engines "numba" and "cuda" have."""
+"""Activations that the loops of the engines "cpu" and "cuda" have."""
 
 
 def _cpu_is_missing(request: Request, X: Batch) -> str | None:
@@ -108,7 +107,7 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     """Return the engine of a name; "auto" is the fastest engine that can serve.
 
     For NumPy arrays "auto" is "cpu" where its loops were compiled and take the activation, else
-    "reference". For CuPy arrays it is "cuda", unless the signals are longer than "cuda" takes on the
+    "reference". For CuPy arrays it is "cuda", unless signals are longer than "cuda" takes on the
     device or its check there failed (`available`), else "reference". By name, "cuda" also takes
     NumPy arrays.
 

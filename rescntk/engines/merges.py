@@ -1,16 +1,15 @@
 """The recursion of a network as steps: filters as merges, biases, activations, skip connections.
 
 A *merge* joins parts p with root masses a_p and b_p of two pixels into a² = Σ a_p², b² = Σ b_p².
-With the unit profiles p̂ = (a_p / a) and q̂ = (b_p / b), the deficit U = a b (1 − ρ) of the whole is ::
+With the unit profiles p̂ = (a_p / a) and q̂ = (b_p / b), the whole has the deficit ::
 
-    U = Σ_p U_p + a b · ½ |p̂ − q̂|²
+    U = a b (1 − ρ) = Σ_p U_p + a b · ½ |p̂ − q̂|²
 
-All terms are positive (docs/theory/recursion.md). Tables have profiles divided by √2. Kernels are divided by the growth of each layer
-and by the sizes of both signals: with G = `Steps.growth` ::
+All terms are positive (docs/theory/recursion.md). Roots and profiles belong to single signals: they
+are the rows of tables (tables.py), in the order of steps. Kernels are divided by the sizes of both
+signals and by the growth G of each layer: ::
 
     F ← keep F + share (box(K) + bias),     keep = [skip] / G,  share = β / G
-
-The profiles and roots of single signals are the rows of a table (tables.py), in the order of steps.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..network import Filter, Network
 
@@ -51,8 +50,8 @@ class Step(NamedTuple):
     - "bias": the root, then the profile rows of the state and of the bias.
     - "activation": 1/a of the window.
     - "skip": the root, then the profile rows of the features and of the branch.
-    - "joined": the root, then the profile rows of five taps: two filters of 3 and the skip connection
-      at once, from the pre-activations of a layer to those of the next one (`Steps.joined`).
+    - "joined": the root, then the profile rows of five taps: two filters of 3 and the skip
+      connection at once, from the pre-activations of a layer to those of the next one.
     """
 
     kind: str
@@ -60,7 +59,8 @@ class Step(NamedTuple):
     row: int
     root: int
     """The row of the roots before the step."""
-    merge: Merge | None = None
+    merge: Any = None
+    """The `Merge` of a window."""
     is_branch: bool = False
     """Whether the step is after the activation of its layer."""
 
@@ -216,10 +216,10 @@ class Steps:
         return 1.0 / math.sqrt(net.c_v * net.activation_gain / 2.0) if net.bias else 0.0
 
     def bias(self, layer: int) -> float:
-        """Return the root of the mass of a bias β = 1 before the activation, at a signal of size 1."""
+        """Return the root of the mass of a bias 1 before the activation, at a signal of size 1."""
         return self.growth ** (-0.5 * (layer - 1)) / math.sqrt(self.network.c_w)
 
-    @lru_cache(maxsize=256)  # noqa: B019: few objects, all small
+    @lru_cache(maxsize=256)  # noqa: B019
     def power(self, layer: int) -> tuple[float, int]:
         """Return G^layer as m · 2^e, with m between ½ and 2, exact but for one rounding."""
         net, two = self.network, decimal.Decimal(2)

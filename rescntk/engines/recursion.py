@@ -123,7 +123,7 @@ class Deficits(Pairs):
                 if step.kind == "activation":
                     deficits, others = self.activate(step, deficits, others)
                 elif step.kind == "window":
-                    merge: Any = step.merge
+                    merge = step.merge
                     deficits = self.merged(step, [self.taps(u, merge) for u in deficits])
                     others = [self.mean(each, merge) for each in others]
                 elif step.kind == "bias":

@@ -55,8 +55,8 @@ class Tables:
     def selected(self, cases: Any) -> Tables:
         """Return the tables of some of the signals."""
         given = self.input
-        numbers = (each[cases] for each in (given.unit, given.energy, given.parts))
-        return Tables(self.rows[cases], Input(*numbers, given.scale[cases], given.bias[cases]))
+        parts = given.unit[cases], given.energy[cases], given.parts[cases]
+        return Tables(self.rows[cases], Input(*parts, given.scale[cases], given.bias[cases]))
 
 
 def signal_tables(

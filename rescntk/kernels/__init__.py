@@ -84,7 +84,7 @@ class Kernel:
         dtype : {"float64", "float32"}
             Precision of the computation and of the result.
         threads : int, optional
-            CPU threads, by default NUMBA_NUM_THREADS or all cores. Results do not depend on it.
+            CPU threads, by default OMP_NUM_THREADS or all cores. Results do not depend on it.
         progress : bool, default False
             Whether to report to stderr; if hours of work are left, a warning is always given.
 

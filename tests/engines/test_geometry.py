@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rescntk.engines.geometry import Rows, longest_reach, receptive_reach
 
 import rescntk as rk
 from rescntk.engines import boxes
-from rescntk.engines.geometry import Rows, longest_reach, receptive_reach
 
 lengths = st.integers(1, 12)
 

@@ -9,9 +9,9 @@ from operator import add
 
 import numpy as np
 import pytest
+from rescntk.engines.masses import Mass, Split, cross
 
 import rescntk as rk
-from rescntk.engines.masses import Mass, Split, cross
 from tests import tolerances
 from tests.engine_names import ENGINES
 from tests.engines.bodies import accuracy

@@ -3,11 +3,11 @@
 from itertools import product
 
 import pytest
+from rescntk.engines.scaling import Scaling
 
 import rescntk as rk
 from rescntk.arrays import SignalList
 from rescntk.engines.protocol import Request
-from rescntk.engines.scaling import Scaling
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests.difficult_signals import opposites, steps, uneven
 from tests.engine_names import CPU, ENGINES, takes

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from hypothesis import given
+from rescntk.engines.scaling import Scaling
+from rescntk.engines.signal_tables import signal_tables
 
 import rescntk as rk
 from rescntk.engines import reference
 from rescntk.engines.protocol import Request, silent
-from rescntk.engines.scaling import Scaling
-from rescntk.engines.signal_tables import signal_tables
 from rescntk.validation import HEADS, KINDS
 from tests import tolerances
 from tests.strategies import ALL_FIELDS, networks, signals

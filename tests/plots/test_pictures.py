@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rescntk.learn.counterfactual import Counterfactuals
 
 import rescntk as rk
 from rescntk import Kernel, literature, plots
-from rescntk.learn.counterfactual import Counterfactuals
 from rescntk.regression import LearnedSignals
 from rescntk.theory import conditioning, depth, learning, locality, multisphere, smoothness
 from tests import families

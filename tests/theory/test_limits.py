@@ -232,12 +232,11 @@ def test_refusals():
 @pytest.mark.parametrize("skip", [True, False])
 def test_the_table_of_ntk_limits(trained, pixels, skip):
     """c at different pixels, 1 at equal ones; GAP makes cd/(1 + (d − 1)c) of it. Any signals."""
-    pytest.importorskip("numba")
     X, depth = np.random.default_rng(0).standard_normal((3, 2, 4)), 1000
     network = rk.Network(1, 3, skip=skip, trained=trained)
     pooled = 4 * pixels / (1 + 3 * pixels)
     bar = tolerances.deep_tangent_kernel(depth, 2 if skip else 1)
     for head, limit in (("trace", pixels), ("gap", pooled)):
-        options = {"kinds": ("ntk",), "depths": [depth], "normalized": True, "engine": "numba"}
+        options = {"kinds": ("ntk",), "depths": [depth], "normalized": True}
         K = rk.gram(network, X, head=head, **options).ntk[0]
         assert np.abs(pairs(K) - limit).max() <= bar

@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 SOURCES = sorted([*HERE.glob("*.h"), *HERE.glob("*.cpp"), Path(__file__)])
 
 _AVX2 = ("-mavx2", "-mfma", "-mbmi", "-mbmi2")
-LEVELS = {
+LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {
         "2": ("-msse4.2", "-mpopcnt", "-DLEVELS"),
         "3": _AVX2,
@@ -74,7 +74,9 @@ def compiled(folder: Path, sanitized: bool = False) -> list[Path]:
     if sys.platform not in ("linux", "darwin") or machine() not in LEVELS:
         raise OSError(f"they are not written for {sys.platform} on {machine()}")
     folder.mkdir(parents=True, exist_ok=True)
-    levels = {"asan": (*SANITIZED, *_AVX2)} if sanitized else LEVELS[machine()]
+    levels = LEVELS[machine()]
+    if sanitized:
+        levels = {"asan": (*SANITIZED, *_AVX2)}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda level: _one(folder, level, levels[level]), levels))
 

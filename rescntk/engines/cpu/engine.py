@@ -73,8 +73,12 @@ def _compute(request: Request, X: Any, Z: Any, paired: bool, tick: Tick) -> Scal
 
 
 def _compute_blocks(
-    request: Request, whole: Job, left: tuple[Signals, slice], right: tuple[Signals, slice], tick: Tick
-) -> None:  # fmt: skip
+    request: Request,
+    whole: Job,
+    left: tuple[Signals, slice],
+    right: tuple[Signals, slice],
+    tick: Tick,
+) -> None:
     """Compute the pairs of two blocks of signals, in tasks."""
     (signals, rows), (others, columns) = left, right
     of_left = signals.tables(rows)
@@ -109,11 +113,17 @@ def _compute_blocks(
         return (some.stop - some.start) * (1 if whole.paired else cases.stop - cases.start)
 
     work = list(tasks())
-    threads = min(len(work), request.threads or os.cpu_count() or 1)
+    threads = min(len(work), request.threads or _threads())
     small = len(work) * _TASK < 4 * _TASK and threads == 1
     with pool_of(0 if small else threads) as pool:
         for done in pool.map(compute, work):
             tick(done)
+
+
+def _threads() -> int:
+    """Return the number of threads: OMP_NUM_THREADS, which joblib's workers have, or all cores."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) else os.cpu_count() or 1
 
 
 class Signals:
@@ -123,7 +133,7 @@ class Signals:
         self.request, self.batch = request, batch
         self.all_pairs = request.head in ("gap", "pixels")
         channels, self.longest = channels_and_length(batch)
-        self.axes = (self.longest,)
+        self.axes: tuple[int, ...] = (self.longest,)
         if request.width > 1:
             self.axes = (self.longest // request.width, request.width)
         joined = self.longest >= _JOINED_LENGTH and not isinstance(batch, SignalList)
@@ -241,7 +251,7 @@ class BlockTables:
 def _windowed(steps: Steps, parts: np.ndarray) -> np.ndarray:
     """Return the input's pixels after the input filter, (n, channels, all pixels)."""
     for step in steps.input:
-        merge: Any = step.merge
+        merge = step.merge
         rolled = [np.roll(parts, -k, 2 + merge.axis) for k in merge.shifts]
         parts = np.add.reduce(rolled) / merge.taps
     return parts.reshape(*parts.shape[:2], -1)
@@ -274,7 +284,7 @@ class Program:
         self.merges = np.array(self._merges or [(0, 0)], np.int64)
 
     def _add(self, step: Step) -> None:
-        merge: Any = step.merge
+        merge = step.merge
         self._merges.append((step.row, self._windows.setdefault(merge, len(self._windows))))
 
     def _fill(self, record: Layer, number: int, request: Request) -> None:

@@ -1,4 +1,4 @@
-"""The compiled library of this processor's best instruction set, its records, and why there is none.
+"""The compiled library of this processor's best instruction set, or why there is none.
 
 RESCNTK_ISA in the environment takes another level: 2, 3 or 4 (build.py), or "asan".
 """

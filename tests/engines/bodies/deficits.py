@@ -3,7 +3,6 @@
 from contextlib import contextmanager
 
 import pytest
-
 from rescntk.engines.scaling import Scaling
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rescntk.engines.cpu.plan import Plan
+from rescntk.engines.cpu.run import NumbaRun
+from rescntk.engines.cpu.tables import NumbaSignals
 
 import rescntk as rk
 from rescntk.engines import cpu
 from rescntk.engines.cpu import compilation, rows, sweep
-from rescntk.engines.cpu.plan import Plan
-from rescntk.engines.cpu.run import NumbaRun
-from rescntk.engines.cpu.tables import NumbaSignals
 from rescntk.engines.protocol import Request
 from tests.engine_names import needs_numba
 from tests.processes import run

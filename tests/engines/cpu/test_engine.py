@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rescntk.engines.cpu.run import NumbaRun
 
 import rescntk as rk
 from rescntk.engines import signal_tables
 from rescntk.engines.cpu import plan as sizes
 from rescntk.engines.cpu import tables
-from rescntk.engines.cpu.run import NumbaRun
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
 from tests.covering import pairs_meet

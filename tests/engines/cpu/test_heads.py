@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 from numba import njit
-
-from rescntk.engines import exact_sum
 from rescntk.engines.cpu.arguments import Results, RowGroup
 from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.groups import resized
 from rescntk.engines.cpu.heads import sum_pixels
 from rescntk.engines.cpu.references import addresses
+
+from rescntk.engines import exact_sum
 from rescntk.validation import DTYPES
 from tests import tolerances
 

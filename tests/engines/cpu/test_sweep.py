@@ -4,9 +4,9 @@ import hashlib
 
 import numpy as np
 import pytest
+from rescntk.engines.cpu.run import NumbaRun
 
 import rescntk as rk
-from rescntk.engines.cpu.run import NumbaRun
 from rescntk.validation import DTYPES
 from tests import tolerances
 from tests.difficult_signals import SIGNALS, UNEVEN
