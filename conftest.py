@@ -23,7 +23,6 @@ NEEDED = {
     "rescntk/finite": "jax",
     "rescntk/learn": "sklearn",
     "rescntk/learn/aeon.py": "aeon",
-    "rescntk/learn/sktime.py": "sktime",
     "rescntk/stored": "zarr",
 }
 
@@ -34,7 +33,6 @@ OPTIONAL = (
     "tqdm",
     "aeon",
     "sklearn",
-    "sktime",
     "zarr",
     "distributed",
     "jax",
