@@ -22,7 +22,6 @@ NEEDED = {
     "rescntk/finite": "jax",
     "rescntk/learn": "sklearn",
     "rescntk/learn/aeon.py": "aeon",
-    "rescntk/learn/sktime.py": "sktime",
     "rescntk/stored.py": "zarr",
 }
 
@@ -32,7 +31,6 @@ OPTIONAL = (
     "tqdm",
     "aeon",
     "sklearn",
-    "sktime",
     "zarr",
     "distributed",
     "jax",

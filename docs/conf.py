@@ -38,7 +38,6 @@ extensions = [
     "sphinx_design",
     # of docs/_extensions
     "downloads",
-    "estimators",
     "local_mathjax",
     "names",
     "outside",

@@ -18,7 +18,6 @@ import numpy as np
 
 import rescntk as rk
 from rescntk import datasets, plots, regression
-from rescntk.learn import SignalScaler
 from rescntk.plots.style import COLOURS, MARKERS, finish
 from rescntk.theory import depth, locality, multisphere
 from rescntk.validation import HEADS, KINDS
@@ -185,7 +184,7 @@ def errors(name: str) -> dict[str, np.ndarray]:
     of 9 pixels.
     """
     X, y = datasets.load_labelled(name)
-    X = SignalScaler().fit_transform(X)
+    X = (X - X.mean(axis=(0, 2), keepdims=True)) / X.std(axis=(0, 2), keepdims=True)
     Y = 2.0 * (y[:, None] == np.unique(y)) - 1
     base = rk.Network(3, input_filter_size=9 if X.shape[1] == 1 else 1)
 

@@ -34,12 +34,14 @@ def take(X: Signals, cases: np.ndarray) -> Signals:
     return X[cases] if isinstance(X, np.ndarray) else [X[i].copy() for i in cases]
 
 
-def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) -> Signals:
+def read_signals(
+    estimator: Any, X: Any, *, reset: bool, n_channels: int = 1, images: bool = False
+) -> Signals:
     """Return `X` as signals; with `reset` the estimator remembers their shape, else it is checked.
 
     Tables and arrays of two axes go through scikit-learn's `validate_data`, which remembers and
     compares the names of columns. Names that are no texts are compared here. Their columns are
-    `n_channels`, one after the other.
+    `n_channels`, one after the other. With `images`, X may have four axes.
     """
     columns = None
     if _is_frame(X):
@@ -49,9 +51,10 @@ def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) ->
         flat = validate_data(estimator, X, reset=reset, dtype=np.float64)
         signals: Signals = split_channels(flat, n_channels, "X")
     else:
-        signals = as_signals(X, "X")
+        signals = as_signals(X, "X", images)
     channels = len(signals[0])
-    length = signals.shape[2] if isinstance(signals, np.ndarray) else None
+    length: Any = signals.shape[2:] if isinstance(signals, np.ndarray) else (None,)
+    length = length[0] if len(length) == 1 else length
     if reset:
         estimator.n_channels_, estimator.n_timepoints_ = channels, length
         estimator._columns = columns
@@ -84,7 +87,7 @@ def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) ->
     return signals
 
 
-def as_signals(X: Any, name: str) -> Signals:
+def as_signals(X: Any, name: str, images: bool = False) -> Signals:
     """Return `X` as checked signals: an array of three axes, or a list for different lengths."""
     check_unmasked(X, name, SHAPES)
     if isinstance(X, (list, tuple)):
@@ -110,10 +113,10 @@ def as_signals(X: Any, name: str) -> Signals:
     array = _numbers(X, name)
     if array.ndim == 2:
         array = array[:, None]
-    if array.ndim != 3:
+    if array.ndim != 3 + (images and array.ndim == 4):
         single = "; a single signal is X[:1], not X[0]" if array.ndim == 1 else ""
         raise ValueError(f"{name} has shape {array.shape}, expected {SHAPES}{single}")
-    return np.asarray(check_signals(array, name))
+    return np.asarray(check_signals(array, name, images))
 
 
 def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
@@ -183,9 +186,9 @@ def _check_columns(X: Any) -> None:
 
 def _looks_transposed(X: np.ndarray) -> bool:
     """Return whether signals look like (n_cases, n_timepoints, n_channels)."""
-    if X.shape[2] == 1:
+    if X.shape[2:] == (1,):
         return True
-    if X.shape[1] <= X.shape[2] or X.size < _FEWEST:
+    if X.ndim > 3 or X.shape[1] <= X.shape[2] or X.size < _FEWEST:
         return False
     scaled = X / (np.abs(X).max() or 1.0)
     squares = [np.mean(np.diff(scaled, axis=k) ** 2) for k in (1, 2)]

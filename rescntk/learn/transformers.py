@@ -78,7 +78,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         """Keep the signals that others are compared with, and return the transformer itself.
 
         X is (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints); or, for the head
-        "gap", a list of signals (n_channels, n_timepoints_i). y is ignored.
+        "gap", a list of signals (n_channels, n_timepoints_i); or images (n_cases, n_channels,
+        height, width). y is ignored.
         """
         self._fit(self._begin(X))
         return self
@@ -96,7 +97,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         X, with the numbers of channels and time points of `fit`, and errors are as for `fit`.
         """
         check_is_fitted(self)
-        signals = read_signals(self, X, reset=False, n_channels=self._flat_channels)
+        signals = read_signals(self, X, reset=False, n_channels=self._flat_channels, images=True)
         return self._transform(signals)
 
     def _begin(self, X: Any) -> Signals:
@@ -116,7 +117,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         elif not isinstance(kernel, Kernel):
             raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")
         self.kernel_: Kernel = kernel
-        return read_signals(self, X, reset=True, n_channels=self._flat_channels)
+        return read_signals(self, X, reset=True, n_channels=self._flat_channels, images=True)
 
     def _fit(self, signals: Any, transform: bool = False) -> Any:
         self.signals_ = take(signals, np.arange(len(signals)))  # a copy, which does not change

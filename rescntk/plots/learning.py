@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,21 +13,14 @@ from .style import (
     VERMILION,
     axes,
     check_drawn,
-    check_named,
     figure,
     lines,
-    read_by,
     shown_answer,
     shown_name,
     tidy,
 )
 
-_MEASURED = ("weight", "error", "seconds", "penalty")
-"""Columns that are not settings of a pass."""
-
-
-_MOST_CHANNELS = 12
-"""Most channels that are drawn. Raising it draws a higher picture. Chosen by taste."""
+_FITTED = "a fitted ResidualKernelClassifier or ResidualKernelRegressor"
 
 
 def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = "kernel") -> Any:
@@ -76,91 +68,35 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
     return ax
 
 
-def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
+def view_weights(model: Any, ax: Any = None) -> Any:
     """Draw the weight of each view as a bar, the largest on top, with its leave-one-out error.
 
     Parameters
     ----------
-    passes : mapping
-        ``passes_`` of a classifier or regressor. Settings in which views differ name their bars.
-    ax : matplotlib Axes, by default those of a new figure; returned
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from rescntk import plots
-    >>> passes = {"filter_size": np.array([3, 9]), "head": np.array(["gap", "gap"]),
-    ...           "weight": np.array([0.2, 0.8]), "error": np.array([0.3, 0.2])}
-    >>> ax = plots.pass_weights(passes)
-    >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['filter size 9', 'filter size 3']
-    """
-    check_named(passes, "passes", "columns: passes_ of a classifier or regressor")
-    for name in ("weight", "error"):
-        if name not in passes:
-            raise ValueError(
-                f"passes has no {name!r}, expected passes_ of a classifier or regressor"
-            )
-    order = np.argsort(-passes["weight"], kind="stable")
-    weights, errors = passes["weight"][order], passes["error"][order]
-    names = [_name_of_pass(passes, row) for row in order]
-    places = np.arange(len(names))
-    ax = axes(ax, (6.4, 0.8 + 0.5 * len(names)))
-    bars = ax.barh(places, weights, color=BLUE, height=0.4)
-    ax.bar_label(bars, [f"error {error:.3g}" for error in errors], padding=4)
-    ax.set_title("Views by weight, with their leave-one-out errors", fontsize="medium")
-    ax.set(xlabel="weight of a view", xlim=(0, 1.3 * weights.max()), ylim=(len(names) - 0.6, -0.8))
-    ax.set_yticks(places - 0.4, names, ha="left")  # a pass's name is above its bar
-    ax.tick_params(axis="y", length=0, pad=-4)
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
-
-
-def channels(model: Any, ax: Any = None) -> Any:
-    """Draw the relevance of each channel, and the combination of channels that decides most.
-
-    A bar is a channel's relevance in the model, the most relevant on top, at most 12. 1 is the
-    mean. A line reaches from the least to the greatest relevance of metrics that were learned
-    without a fold. The colour is the channel's sign in the leading combination: channels of
-    opposite colours are subtracted. Channels that hold the same information share the relevance.
-
-    Parameters
-    ----------
     model : ResidualKernelClassifier or ResidualKernelRegressor
-        Fitted to signals of several channels.
+        Fitted. Views of weight 0 are not drawn.
     ax : matplotlib Axes, by default those of a new figure; returned
 
     Examples
     --------
     >>> import numpy as np
     >>> from rescntk import plots
-    >>> from rescntk.learn import ResidualKernelClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.standard_normal((40, 3, 16)), np.arange(40) % 2
-    >>> X[:, 1] *= 1 + y[:, None]
-    >>> model = ResidualKernelClassifier(effort="fast", channel_metric=True).fit(X, y)
-    >>> plots.channels(model).get_yticklabels()[0].get_text()
-    'channel 1'
+    >>> from rescntk.learn import ResidualKernelRegressor, View
+    >>> X = np.random.default_rng(0).standard_normal((20, 1, 16))
+    >>> model = ResidualKernelRegressor([View(time=1.0)]).fit(X, X[:, 0, :4].sum(axis=1))
+    >>> [label.get_text() for label in plots.view_weights(model).get_yticklabels()]
+    ['View(time=1.0)']
     """
-    attributes = "channel_relevance_", "channel_metric_"
-    check_drawn(model, "model", "a fitted classifier or regressor", *attributes)
-    relevance, S = model.channel_relevance_, model.channel_metric_
-    if len(relevance) == 1:
-        raise ValueError("model has one channel, expected two or more to compare")
-    order = np.argsort(-relevance, kind="stable")[:_MOST_CHANNELS]
-    leading = np.linalg.eigh(S.T @ S)[1][:, -1]
-    leading = leading * np.sign(leading[order[0]] or 1.0)
-    names = model.channel_names_ or [f"channel {c}" for c in range(len(relevance))]
-    places, of_folds = np.arange(len(order)), model.fold_relevance_[:, order]
-    ax = axes(ax, (6.4, 1.2 + 0.28 * len(order)))
-    colours = [BLUE if leading[c] >= 0 else VERMILION for c in order]
-    ax.barh(places, relevance[order], color=colours, height=0.6)
-    ax.hlines(places, of_folds.min(axis=0), of_folds.max(axis=0), color="0.2", linewidth=1.2)
-    ax.axvline(1.0, color="0.5", linewidth=0.8, linestyle=":")
-    ax.set_yticks(places, [shown_name(names[c]) for c in order])
-    ax.set(ylim=(len(order) - 0.4, -0.6), xlabel="relevance in this model (mean 1)")
-    ax.tick_params(axis="y", length=0)
-    ax.spines[["top", "right"]].set_visible(False)
+    table = check_drawn(model, "model", _FITTED, "views_").views_
+    order = np.argsort(-table["weight"], kind="stable")[: np.count_nonzero(table["weight"])]
+    places, weights = np.arange(len(order)), table["weight"][order]
+    ax = axes(ax, (6.4, 0.8 + 0.5 * len(order)))
+    bars = ax.barh(places, weights, color=BLUE, height=0.4)
+    ax.bar_label(bars, [f"error {error:.3g}" for error in table["error"][order]], padding=4)
+    ax.set(xlabel="weight of a view", xlim=(0, 1.3 * weights.max()), ylim=(len(order) - 0.6, -0.8))
+    names = [" ".join(repr(view).split()) for view in table["view"][order]]
+    ax.set_yticks(places - 0.4, names, ha="left")  # a view's name is above its bar
+    ax.tick_params(axis="y", length=0, pad=-4)
     return ax
 
 
@@ -204,21 +140,18 @@ def contributions(
     >>> from rescntk import plots
     >>> from rescntk.learn import ResidualKernelRegressor
     >>> X = np.random.default_rng(0).standard_normal((20, 1, 16))
-    >>> model = ResidualKernelRegressor(effort="fast").fit(X, X[:, 0, :4].mean(axis=1))
+    >>> model = ResidualKernelRegressor(views="fast").fit(X, X[:, 0, :4].mean(axis=1))
     >>> plots.contributions(model, X[:3]).shape
     (3,)
     """
     from matplotlib.collections import LineCollection
     from matplotlib.colors import LinearSegmentedColormap
 
-    if isinstance(getattr(model, "n_timepoints_", None), tuple):
-        raise ValueError("X has images, expected signals: docs/guide/images.md draws images")
-    expected = "a fitted ResidualKernelClassifier or ResidualKernelRegressor"
-    check_drawn(model, "model", expected, "contributions")
+    check_drawn(model, "model", _FITTED, "contributions")
     if output is not None:
         output = check_integer(output, "output")
-    X = read_by(model, X)
     all_shares, intercepts = model.contributions(X), model.intercept_
+    X = np.asarray(X) if hasattr(X, "columns") else X  # rows of a table are signals
     if output is not None and not -len(intercepts) <= output < len(intercepts):
         raise ValueError(f"output is {output!r}, expected an integer below {len(intercepts)}")
     classes = getattr(model, "classes_", None)
@@ -282,18 +215,3 @@ def contributions(
     bar = {"fraction": 0.04, "aspect": 15 * len(panels)}
     panels[0].figure.colorbar(segments, ax=list(panels), label=label, **bar)
     return panels
-
-
-def _name_of_pass(passes: Mapping[str, np.ndarray], row: int) -> str:
-    """Return the settings of a pass in which passes differ, in words."""
-    words = []
-    for name, column in passes.items():
-        value = column[row]
-        if name in _MEASURED or len({str(other) for other in column}) == 1:
-            continue
-        text = name.replace("_", " ")
-        if str(value) == "True":
-            words.append(text)
-        elif str(value) not in ("False", "None", "0.0"):
-            words.append(str(value) if name == "head" else f"{text} {value}")
-    return ", ".join(words) or "plain signals"

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..validation import check_choice
-from .style import BLUE, VERMILION, axes, check_drawn, check_named, finish, looks, shown_name
+from .style import axes, check_drawn, check_named, finish, looks, shown_name
 
 if TYPE_CHECKING:
-    from ..learn.forecast import Forecast
     from ..theory.learning import LearningCurve
 
 
@@ -74,37 +73,3 @@ def _drawn(curve: Any) -> np.ndarray:
     """Return test errors, NaN where a logarithmic axis has no place for them."""
     errors = curve.column("test_error")
     return np.where((errors > 0) & np.isfinite(errors), errors, np.nan)
-
-
-def forecast(report: Forecast, ax: Any = None, title: str | None = None) -> Any:
-    """Draw the error today, and the errors to expect at more signals, with a band of intervals.
-
-    Parameters
-    ----------
-    report : Forecast
-        From ``model.forecast``.
-    ax : matplotlib Axes, by default those of a new figure; returned
-    title : str, optional
-
-    Examples
-    --------
-    >>> from rescntk import plots
-    >>> from rescntk.datasets import load_labelled
-    >>> from rescntk.learn import ResidualKernelClassifier
-    >>> X, y = load_labelled("GunPoint")
-    >>> model = ResidualKernelClassifier(effort="fast").fit(X[:20], y[:20])
-    >>> ax = plots.forecast(model.forecast(range(20, 81, 10)))
-    """
-    check_drawn(report, "report", "a result of model.forecast", "rows", "coverage", "quantity")
-    ax = axes(ax)
-    order = np.argsort(report.column("n"))
-    n, error, lower, upper = (
-        report.column(name)[order] for name in ("n", "error", "lower", "upper")
-    )
-    label = f"{report.coverage:.0%} interval"
-    ax.fill_between(n, lower, upper, color=BLUE, alpha=0.2, linewidth=0, label=label)
-    ax.plot(n, error, color=BLUE, marker="o", markersize=4, label="forecast")
-    ax.plot([report.n], [report.error], "s", color=VERMILION, label="leave-one-out, today")
-    ax.set(xlabel="signals in training", ylabel=report.quantity, ylim=(0, None))
-    finish(ax, 3, title)
-    return ax

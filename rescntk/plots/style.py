@@ -96,11 +96,6 @@ def shown_answer(answer: Any, is_class: bool) -> str:
     return shown_name(answer) if is_class else f"{answer:.3g}".replace("-", "−")
 
 
-def read_by(model: Any, X: Any) -> Any:
-    """Return signals as a fitted model reads them, also of pandas' tables."""
-    return model._read_again(X) if hasattr(model, "_read_again") else X
-
-
 def lines(words: str, width: int) -> str:
     """Return words in lines of at most `width` characters, where words are no longer."""
     return textwrap.fill(words, width, break_on_hyphens=False)

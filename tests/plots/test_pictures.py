@@ -9,7 +9,6 @@ from rescntk.learn.counterfactual import Counterfactuals
 
 import rescntk as rk
 from rescntk import Kernel, literature, plots
-from rescntk.regression import LearnedSignals
 from rescntk.theory import conditioning, depth, learning, locality, multisphere, smoothness
 from tests import families
 from tests.processes import run
@@ -101,8 +100,6 @@ def test_contributions():
             assert total.replace("-", "−") in ax.get_title()
     with pytest.raises(ValueError, match="output is 3, expected an integer below 3"):
         plots.contributions(model, X, 3)
-    with pytest.raises(ValueError, match=r"X has images, expected signals"):
-        plots.contributions(SimpleNamespace(n_timepoints_=(2, 4)), X)
     model.contributions, model.intercept_, model.classes_ = lambda X: shares[:, :1], [0.0], "ab"
     panels = plots.contributions(model, X, y=["b", "a"])
     assert (
@@ -125,8 +122,6 @@ def test_contributions():
         assert total.replace("-", "−") in ax.get_title()
     with pytest.raises(ValueError, match="(?s)usual is .*, expected True or False"):
         plots.contributions(model, X, usual=X)
-    model._read_again = {"a table": X}.get
-    assert len(plots.contributions(model, "a table")) == 2
     colours = panels[0].figure.axes[-1]
     label = "contribution to the decision\nblue: class a, orange: class b"
     assert colours.get_ylabel() == label
@@ -204,7 +199,7 @@ def test_nothing_to_draw():
         (lambda: plots.gram_matrix([[1.0]], [1], "ax"), "ax is 'ax', expected matplotlib Axes"),
         (lambda: plots.gram_matrix([[1.0]], 1), r"labels has shape \(\), expected \(n,\)"),
         (lambda: plots.limit_distances("report"), "a report is 'report', expected a result of d"),
-        (lambda: plots.pass_weights({"weight": np.ones(2)}), "passes has no 'error', expected pas"),
+        (lambda: plots.view_weights(3), "model is 3, expected a fitted Residual"),
         (lambda: plots.contributions(3, np.ones((1, 1, 4))), "model is 3, expected a fitted Resid"),
         (lambda: plots.contributions(rk.ResCNTK(2), np.ones((1, 1, 4))), "^model is .*, expected"),
     ],
@@ -251,26 +246,22 @@ def test_names_of_classes_are_short_and_no_formulas(label, shown):
         text.figure.savefig(io.BytesIO())
 
 
-def test_pass_weights_names_what_differs():
-    passes = {
-        "head": np.array(["gap", "gap", "trace"]),
-        "depth": np.array([4, 4, 4]),
-        "filter_size": np.array([9, 3, 9]),
-        "first_differences": np.array([False, True, "only"], dtype=object),
-        "weight": np.array([0.3, 0.5, 0.2]),
-        "error": np.array([0.1234, 0.2, 0.3]),
+def test_view_weights():
+    pytest.importorskip("sklearn")
+    from rescntk.learn import View
+
+    views = np.empty(3, dtype=object)
+    views[:] = [View(), View(head="trace"), View(time=1.0)]
+    table = {
+        "view": views,
+        "weight": np.array([0.3, 0.0, 0.7]),
+        "error": np.array([0.1234, 1, 0.2]),
     }
-    ax = plots.pass_weights(passes)
-    assert [bar.get_width() for bar in ax.patches] == [0.5, 0.3, 0.2]
-    assert [label.get_text() for label in ax.get_yticklabels()] == [
-        "gap, filter size 3, first differences",
-        "gap, filter size 9",
-        "trace, filter size 9, first differences only",
-    ]
+    ax = plots.view_weights(SimpleNamespace(views_=table))
+    assert [bar.get_width() for bar in ax.patches] == [0.7, 0.3]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["View(time=1.0)", "View()"]
     assert ax.texts[1].get_text() == "error 0.123"
     assert ax.yaxis_inverted()  # the greatest weight is on top
-    alone = {name: column[:1] for name, column in passes.items()}
-    assert plots.pass_weights(alone).get_yticklabels()[0].get_text() == "plain signals"
 
 
 @pytest.mark.parametrize(("d", "logarithmic"), [(1, False), (12, True)])
@@ -388,70 +379,3 @@ def test_learning_curves():
         plots.learning_curve(found, {"other": own})
     with pytest.raises(ValueError, match="predicted is 3, expected a result of learning.curve"):
         plots.learning_curve(3)
-
-
-def test_forecasts():
-    """The band has the intervals, the line the forecasts, the square today's error."""
-    pytest.importorskip("sklearn")
-    from rescntk.learn.forecast import Forecast, ForecastRow
-
-    rows = ForecastRow(40, 0.05, 0.02, 0.1), ForecastRow(20, 0.1, 0.05, 0.2)
-    ax = plots.forecast(Forecast(rows, 20, 0.12, 0.8, "share of wrong answers"))
-    drawn = lines(ax)
-    assert [list(each) for each in drawn["forecast#0072B2"].get_data()] == [[20, 40], [0.1, 0.05]]
-    today = drawn["leave-one-out, today#D55E00"]
-    assert [list(each) for each in today.get_data()] == [[20], [0.12]]
-    corners = {tuple(corner) for corner in ax.collections[0].get_paths()[0].vertices.round(12)}
-    assert {(20, 0.05), (20, 0.2), (40, 0.02), (40, 0.1)} <= corners
-    with pytest.raises(ValueError, match="report is 3, expected a result of model.forecast"):
-        plots.forecast(3)
-
-
-class Changing:
-    """A model whose changed signals are known."""
-
-    classes_ = np.array(["a", "b"])
-    contributions = None
-
-    def predict(self, X):
-        return np.array(["a"] * len(X))
-
-    def counterfactual(self, X, target=None, **options):
-        signals = X + 1.0
-        signals[-1] = np.nan
-        n, found = len(X), np.arange(len(X)) < len(X) - 1
-        numbers = np.where(found, 0.8, np.nan)
-        return Counterfactuals(signals, np.array(["b"] * n), numbers, numbers, found)
-
-
-def test_changed_signals():
-    X = np.random.default_rng(0).standard_normal((3, 2, 9))
-    panels = plots.counterfactual(Changing(), X)
-    assert panels.shape == (3, 2)
-    for k in range(2):
-        before, after = panels[k, 1].get_lines()
-        assert (before.get_ydata() == X[k, 1]).all() and (after.get_ydata() == X[k, 1] + 1).all()
-        title = panels[k, 0].get_title(loc="left")
-        assert title == "class a → b: probability 0.80, distance 0.8"
-    assert len(panels[2, 0].get_lines()) == 1
-    assert "none found" in panels[2, 0].get_title(loc="left")
-    panels[0, 0].figure.savefig(io.BytesIO())
-    with pytest.raises(ValueError, match="model is 3, expected a fitted"):
-        plots.counterfactual(3, X)
-
-
-def test_learned_signals():
-    """Panels are sorted by class; images are pictures."""
-    S = np.random.default_rng(0).standard_normal((3, 2, 9))
-    W = np.array([[1.0, 2.0], [3.0, 0.5], [-1.0, 2.5]])
-    panels = plots.learned_signals(LearnedSignals(S, W, np.ones(2)), ["x", "y"], columns=2)
-    assert [ax.get_title() for ax in panels] == [
-        f"for class {text}" for text in ("x, weight 1.00", "y, weight 0.67", "y, weight 0.83")
-    ]
-    assert (panels[0].get_lines()[1].get_ydata() == S[1, 1]).all()
-    panels[0].figure.savefig(io.BytesIO())
-    one = LearnedSignals(S.reshape(3, 2, 3, 3), W[:, 0], np.ones(2))
-    panels = plots.learned_signals(one)
-    assert panels[2].get_title() == "weight −0.33" and len(panels[0].get_images()) == 1
-    with pytest.raises(ValueError, match="classes has 3 names, expected 2"):
-        plots.learned_signals(one, ["x", "y", "z"])

@@ -68,7 +68,7 @@ def test_public_modules_are_in_the_index():
     offered = {name for name in rk.__all__ if inspect.ismodule(getattr(rk, name))} - {"theory"}
     offered |= {f"theory.{name}" for name in rk.theory.__all__}
     imported = {"datasets", "derivative", "finite", "learn", "learn.aeon"}
-    imported |= {"learn.sktime", "plots", "stored"}
+    imported |= {"plots", "stored"}
     assert set(MODULES) == {"rescntk", *(f"rescntk.{name}" for name in offered | imported)}
 
 
@@ -99,10 +99,5 @@ def pages_have_formulas_pictures_links_and_the_table_of_estimators(site):
     assert (site / "gallery/locality.ipynb").exists()
     assert 'href="locality.ipynb" download' in (site / "gallery/locality.html").read_text("utf-8")
     page = (site / "api/estimators.html").read_text(encoding="utf-8")
-    rows = re.findall(r"<tr.*?</tr>", page, flags=re.S)
-    (aeon,) = [row for row in rows if "aeon.ResidualKernelClassifier" in row]
-    assert re.findall(r"<p>(\w+|–)</p>", aeon) == ["classifier", "yes", "yes", "yes", "–"]
-    learn = import_module("rescntk.learn")
-    names = {name for name in learn.__all__ if hasattr(getattr(learn, name), "fit")}
-    for name in names:
-        assert any(f">{name}<" in row for row in rows), name
+    for name in import_module("rescntk.learn").__all__:
+        assert f">{name}<" in page, name
