@@ -136,14 +136,12 @@ ROOMS = {
     "engines.reference": Room(engine("reference"), {"readout_scale"}),
     "engines.numba": Room(engine("numba"), {"readout_scale"}),
     "finite.apply": Room(sampled("apply")),
-    "finite.concentration": Room(lambda n: rk.finite.concentration(0, n, X, (2, 4), 2, kind="gpk")),
     "finite.gpk": Room(lambda n: rk.finite.gpk(0, n, X, 4, 2)),
     "finite.init": Room(
         lambda n: [list(map(np.shape, each)) for each in rk.finite.init(0, n, 2, 4).inner],
         NOT_SHAPE - {"trained"} | {"outer_filter_size", "dilation"},
     ),
     "finite.ntk": Room(sampled("ntk")),
-    "finite.samples": Room(lambda n: rk.finite.samples(0, n, X, 4, 2)),
     "finite.train": Room(sampled("train", np.arange(3.0), 0.1, 1)),
     "theory.depth.check": Room(
         lambda n: list(depth.check(family(n), X, depths=[2**k for k in range(6)])),
@@ -188,7 +186,7 @@ ROOMS = {
 }
 """Functions by their names in `rescntk`."""
 
-SLOW = {f"finite.{name}" for name in ("apply", "concentration", "gpk", "ntk", "samples", "train")}
+SLOW = {f"finite.{name}" for name in ("apply", "gpk", "ntk", "train")}
 EXTRAS = {"finite": "optax", "learn": "sklearn", "plots": "matplotlib", "stored": "zarr"}
 MARKS = dict.fromkeys(SLOW, pytest.mark.slow) | {"engines.numba": needs_numba}
 

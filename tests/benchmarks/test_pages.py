@@ -17,7 +17,6 @@ import channels
 import classification_report
 import cpu
 import estimators
-import finite_concentration
 import forecast
 import gpu_report
 import harness
@@ -43,7 +42,6 @@ PAGES = {
     "classification_noise.csv": classification_report.noise_tables,
     "cpu.json": cpu.table,
     "estimators.json": estimators.text,
-    "finite_concentration.json": finite_concentration.table,
     "forecast.csv": forecast.report,
     "gpu.json": gpu_report.page,
     "images.json": images.text,
