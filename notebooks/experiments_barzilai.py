@@ -8,10 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 import responses
+from networks import draws, flow, half_the_bound
 
 import rescntk as rk
-from rescntk import finite, literature, regression
-from rescntk.finite.sampling import draws
+from rescntk import finite, literature
 from rescntk.theory import locality, multisphere
 
 SYSTEMS = {"CNN": literature.barzilai_cnn, "ResNet": literature.barzilai_resnet}
@@ -82,7 +82,7 @@ def _responses(
         params = finite.init(key, network, channels, width, n_timepoints=pixels, dtype="float32")
         _, added = _train_from_start(network, params, X, y, kernel, steps, head)
         measured.append(responses.responses(added, Z, W).pair)
-        coefficients = regression.interpolate(kernel(X), y)
+        coefficients = np.linalg.solve(kernel(X), y)
         predicted.append(
             responses.responses(lambda S, c=coefficients, X=X: kernel(S, X) @ c, Z, W).pair
         )
@@ -106,30 +106,19 @@ def training_speed(width: int, depths: list[int], n_networks: int) -> dict[str, 
                 network = system(depth)
                 network = network.replace(trained=("readout",)) if kind == "gpk" else network
                 K = rk.Kernel(network, "ntk", "trace")(X)
-                ladder, counts = regression.decompose(K), []
-                rate = 1 / ladder.eigenvalues[-1]
-                condition = float(ladder.eigenvalues[-1] / ladder.eigenvalues[0])
+                values, counts = np.linalg.eigvalsh(K), []
+                rate, condition = 1 / values[-1], float(values[-1] / values[0])
                 horizon = int(6 * condition) + 50
-                for params in draws(depth, network, X, width, n_networks, "trace", "float32"):
+                options = {"head": "trace", "record": (), "every": 1}
+                for params in draws(depth, network, X, width, n_networks, "trace"):
                     goal = y + np.asarray(finite.apply(network, params, X, "trace"))
-                    run = finite.train(
-                        network, params, X, goal, rate, horizon, head="trace", every=horizon
-                    )
-                    reached = run.batch_losses < 0.01 * run.batch_losses[0]
+                    loss = finite.train(network, params, X, goal, rate, horizon, **options).loss
+                    reached = loss < 0.01 * loss[0]
                     counts.append(int(reached.argmax()) if reached.any() else horizon)
-                times = np.arange(horizon)
-                residuals = y - ladder.flow(y, times, rate) @ K
-                flow = int(((residuals**2).sum(axis=1) < 0.01 * (y**2).sum()).argmax())
-                rows.append(
-                    {
-                        "system": name,
-                        "kind": kind,
-                        "depth": depth,
-                        "condition_number": condition,
-                        "steps": counts,
-                        "flow": flow,
-                    }
-                )
+                residuals = y - flow(K, y, rate * np.arange(horizon)) @ K
+                followed = int(((residuals**2).sum(axis=1) < 0.01 * (y**2).sum()).argmax())
+                row = {"system": name, "kind": kind, "depth": depth, "steps": counts}
+                rows.append(row | {"condition_number": condition, "flow": followed})
     return {"rows": rows}
 
 
@@ -151,7 +140,7 @@ def _train_from_start(
     head: str,
 ) -> tuple[finite.Parameters, Callable[[np.ndarray], np.ndarray]]:
     """Train to y + f_0 by gradient descent; return the parameters and the function f − f_0."""
-    rate = regression.decompose(kernel(X)).learning_rate_bound() / 2
+    rate = half_the_bound(kernel(X))
     goal = y + np.asarray(finite.apply(network, params, X, head))
     run = finite.train(network, params, X, goal, rate, steps, head=head, every=steps)
 
@@ -179,7 +168,7 @@ def _interpolant_energy(
     kernel: rk.Kernel, X: np.ndarray, y: np.ndarray, Z: np.ndarray, step: float = 1e-4
 ) -> np.ndarray:
     """Return the gradient's energy of the kernel's interpolant, by central differences."""
-    coefficients = regression.interpolate(kernel(X), y)
+    coefficients = np.linalg.solve(kernel(X), y)
     n, channels, d = Z.shape
     moves = step * np.eye(channels * d).reshape(-1, channels, d)
     both = (Z[:, None, None] + np.stack([moves, -moves])).reshape(-1, channels, d)

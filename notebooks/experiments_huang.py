@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from networks import draws, half_the_bound
 
 import rescntk as rk
-from rescntk import finite, literature, regression
-from rescntk.finite.sampling import draws
+from rescntk import finite, literature
 from rescntk.theory import smoothness
 
 
@@ -29,21 +29,15 @@ def theorem_4(widths: list[int], depths: list[int], n_samples: int) -> dict[str,
         for depth in depths:
             network = system(depth)
             unit = 2 * depth * network.alpha**2 if network.skip else depth
-            exact = rk.gram(network, X, kinds=("ntk",)).ntk
+            exact = rk.Kernel(network, "ntk")(X)
             for width in widths:
-                drawn = finite.samples(width, network, X, width, n_samples, dtype="float32")
+                networks = draws(width, network, X, width, n_samples)
+                drawn = np.array([finite.ntk(network, params, X) for params in networks])
                 squares = ((drawn - exact) ** 2).mean(axis=(1, 2)) / unit**2
                 epsilon = float(np.sqrt(squares.mean()))
-                spread = float(squares.std(ddof=1) / np.sqrt(n_samples) / (2 * epsilon))
-                rows.append(
-                    {
-                        "system": name,
-                        "depth": depth,
-                        "width": width,
-                        "epsilon": epsilon,
-                        "error": spread,
-                    }
-                )
+                error = float(squares.std(ddof=1) / np.sqrt(n_samples) / (2 * epsilon))
+                row = {"system": name, "depth": depth, "width": width}
+                rows.append(row | {"epsilon": epsilon, "error": error})
     return {"rows": rows}
 
 
@@ -60,14 +54,13 @@ def deep_regression(depth: int, width: int, n_networks: int, steps: int) -> dict
         ("ResNet", literature.huang_resnet(depth, 1.0)),
     ):
         kernel = rk.Kernel(network, "ntk")
-        rate = regression.decompose(kernel(X)).learning_rate_bound() / 2
-        added, losses = [], []
-        for params in draws(1, network, X, width, n_networks, "gap", "float32"):
+        rate, added, losses = half_the_bound(kernel(X)), [], []
+        for params in draws(1, network, X, width, n_networks):
             start, before = (np.asarray(finite.apply(network, params, S)) for S in (X, Z))
             run = finite.train(network, params, X, y + start, rate, steps, every=steps, Z=Z)
             assert run.test_outputs is not None
             added.append(run.test_outputs[-1] - before)
             losses.append(run.loss[-1])
-        exact = kernel(Z, X) @ regression.interpolate(kernel(X), y)
+        exact = kernel(Z, X) @ np.linalg.solve(kernel(X), y)
         rows.append({"system": name, "added": added, "kernel": exact, "loss": losses})
     return {"given": given, "targets": y, "fine": fine, "rows": rows}

@@ -5,36 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from networks import draws, flow, half_the_bound
 
 import rescntk as rk
-from rescntk import finite, literature, regression
-from rescntk.finite.sampling import draws
+from rescntk import finite, literature
 from rescntk.theory import smoothness
-
-
-def ensemble(
-    theta_train: np.ndarray,
-    theta_new: np.ndarray,
-    gpk_train: np.ndarray,
-    gpk_new: np.ndarray,
-    gpk_new_new: np.ndarray,
-    y: np.ndarray,
-    time: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    r"""Return mean (m,) and covariance (m, m) of infinitely wide networks after gradient flow.
-
-    A network starts as a random function f_0 with the covariance K, the Gaussian process kernel.
-    After a time t it is :math:`f_0 + P (y - f_0(X))` with :math:`P = \Theta(Z, X)\, \Theta^{-1}
-    (I - e^{-\Theta t})`. So the mean is P y, and the covariance
-
-    .. math:: K(Z, Z) + P K P^\top - P K(X, Z) - K(Z, X) P^\top
-
-    (Lee et al. 2019). Matrices are ``kernel(X)``, ``kernel(Z, X)`` and ``kernel(Z)``, not
-    normalized.
-    """
-    P = theta_new @ regression.flow(theta_train, np.eye(len(y)), time)
-    covariance = gpk_new_new + P @ gpk_train @ P.T - P @ gpk_new.T - gpk_new @ P.T
-    return P @ y, 0.5 * (covariance + covariance.T)
 
 
 def trained_ensemble(width: int, n_networks: int, steps: list[int]) -> dict[str, Any]:
@@ -42,7 +17,7 @@ def trained_ensemble(width: int, n_networks: int, steps: list[int]) -> dict[str,
 
     A fully connected ResNet sees six points of the circle; all layers are trained (tangent
     kernel), or the readout only (Gaussian process kernel). "mean" and "variance" are the networks',
-    "expected_mean" and "expected_variance" come from `ensemble`.
+    "expected_mean" and "expected_variance" are in the limit of infinite width.
     """
     angles = 2 * np.pi * np.array([0.02, 0.2, 0.38, 0.5, 0.71, 0.85])
     y = np.array([0.6, -0.5, 0.3, 0.9, -0.6, 0.1])
@@ -53,25 +28,28 @@ def trained_ensemble(width: int, n_networks: int, steps: list[int]) -> dict[str,
         network = literature.tirer_resnet(depth=2, alpha=0.5)
         network = network.replace(trained=("readout",)) if kind == "gpk" else network
         theta, gpk = rk.Kernel(network, "ntk"), rk.Kernel(network, "gpk")
-        given = theta(X), theta(Z, X), gpk(X), gpk(Z, X), gpk(Z)
-        rate = 0.5 * regression.decompose(given[0]).learning_rate_bound()
-        every = int(np.gcd.reduce(steps))
+        rate, every = half_the_bound(theta(X)), int(np.gcd.reduce(steps))
         outputs = []
-        for params in draws(5, network, X, width, n_networks, "gap", "float32"):
+        for params in draws(5, network, X, width, n_networks):
             run = finite.train(network, params, X, y, rate, max(steps), Z=Z, every=every)
             assert run.test_outputs is not None
             outputs.append(run.test_outputs)
         for step in steps:
             here = np.array(outputs)[:, step // every]
-            mean, covariance = ensemble(*given, y, rate * step)
-            rows.append(
-                {
-                    "kind": kind,
-                    "steps": step,
-                    "mean": here.mean(axis=0),
-                    "variance": here.var(axis=0, ddof=1),
-                    "expected_mean": mean,
-                    "expected_variance": covariance.diagonal(),
-                }
-            )
+            mean, covariance = ensemble(theta, gpk, X, Z, y, rate * step)
+            row = {"kind": kind, "steps": step, "mean": here.mean(axis=0)}
+            row |= {"variance": here.var(axis=0, ddof=1), "expected_mean": mean}
+            rows.append(row | {"expected_variance": covariance.diagonal()})
     return {"angles": angles, "targets": y, "fine": fine, "rows": rows}
+
+
+def ensemble(
+    theta: rk.Kernel, gpk: rk.Kernel, X: np.ndarray, Z: np.ndarray, y: np.ndarray, time: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and covariance at Z of networks after gradient flow from random functions.
+
+    f_t = f_0 + P (y − f_0(X)) with P = Θ(Z, X) Θ⁻¹ (I − e^(−Θt)); f_0 has the covariance K.
+    """
+    P = theta(Z, X) @ flow(theta(X), np.eye(len(X)), time).T
+    cross = P @ gpk(X, Z)
+    return P @ y, gpk(Z) + P @ gpk(X) @ P.T - cross - cross.T

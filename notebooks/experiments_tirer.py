@@ -5,24 +5,22 @@ All networks have five layers and see points on the circle, or angles as scalar 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 import optax
+from networks import draws, flow, half_the_bound, practical_layers, practical_network
+from networks import train_on_single_points
 
 import rescntk as rk
-from rescntk import finite, literature, regression
-from rescntk.finite.sampling import draws
+from rescntk import finite, literature
 from rescntk.theory import smoothness
 
-MODELS = {
-    "MLP": literature.tirer_mlp(5),
-    "ResNet, α = 1": literature.tirer_resnet(5, 1.0),
-    "ResNet, α = 0.1": literature.tirer_resnet(5, 0.1),
-}
-WIDE = MODELS["ResNet, α = 0.1"]
+MODELS = {"MLP": None, "ResNet, α = 1": 1.0, "ResNet, α = 0.1": 0.1}
+"""α of the practical networks, all of depth 5."""
+
+WIDE = literature.tirer_resnet(5, 0.1)
 SGD, ADAM, SLOW_ADAM = optax.sgd(0.01), optax.adam(1e-3), optax.adam(1e-4)
 
 
@@ -36,18 +34,12 @@ def figure_1a(width: int, n_samples: int) -> dict[str, Any]:
     """Sample tangent kernels between angle 0 and all others, beside the exact kernel."""
     angles = np.linspace(-np.pi, np.pi, 61)
     X, Z = smoothness.circle(angles), smoothness.circle([0.0])
-    drawn = [
-        finite.ntk(WIDE, params, X, Z)[:, 0]
-        for params in draws(0, WIDE, X, width, n_samples, "gap", "float32")
-    ]
+    networks = draws(0, WIDE, X, width, n_samples)
+    drawn = [finite.ntk(WIDE, params, X, Z)[:, 0] for params in networks]
     exact = rk.Kernel(WIDE, "ntk")(X, Z)[:, 0]
     relative = np.linalg.norm(drawn - exact, axis=1) / np.linalg.norm(exact)
-    return {
-        "angles": angles,
-        "kernels": drawn,
-        "exact": exact,
-        "relative_error": np.sqrt((relative**2).mean()),
-    }
+    error = np.sqrt((relative**2).mean())
+    return {"angles": angles, "kernels": drawn, "exact": exact, "relative_error": error}
 
 
 def kernel_regime(
@@ -63,10 +55,9 @@ def kernel_regime(
     fine = np.append(smoothness.grid(128), np.pi)
     X, Z = smoothness.circle(angles), smoothness.circle(fine)
     kernel = rk.Kernel(WIDE, "ntk")
-    ladder = regression.decompose(kernel(X))
-    every = -(-steps // 50)
+    K, cross, every = kernel(X), kernel(Z, X), -(-steps // 50)
     curves, distances, losses = [], [], []
-    for params in draws(1, WIDE, X, width, n_networks, "gap", "float32"):
+    for params in draws(1, WIDE, X, width, n_networks):
         try:
             run = finite.train(WIDE, params, X, y, rate, steps, Z=Z, every=every)
         except FloatingPointError:
@@ -75,17 +66,16 @@ def kernel_regime(
             losses.append(np.full(-(-steps // every) + 1, np.nan))
             continue
         assert run.outputs is not None and run.test_outputs is not None
-        moved = ladder.flow(y - run.outputs[0], rate * steps)
-        flow = run.test_outputs[0] + kernel(Z, X) @ moved
+        expected = run.test_outputs[0] + cross @ flow(K, y - run.outputs[0], rate * steps)
         curves.append(run.test_outputs[-1])
-        distances.append(np.abs(run.test_outputs[-1] - flow).max())
+        distances.append(np.abs(run.test_outputs[-1] - expected).max())
         losses.append(run.loss)
     return {
         "angles": angles,
         "targets": y,
         "fine": fine,
-        "kernel": kernel(Z, X) @ regression.interpolate(kernel(X), y),
-        "stable_rate": 2 / ladder.eigenvalues[-1],
+        "kernel": cross @ np.linalg.solve(K, y),
+        "stable_rate": 2 / np.linalg.eigvalsh(K)[-1],
         "curves": curves,
         "distance_to_flow": distances,
         "losses": losses,
@@ -104,28 +94,19 @@ def theorem_5(widths: list[int], n_networks: int, steps: int) -> dict[str, Any]:
     X, rows = smoothness.circle(angles), []
     for activation in ("relu", "erf"):
         network = literature.tirer_resnet(3, 0.5).replace(activation=activation)
-        ladder = regression.decompose(rk.Kernel(network, "ntk")(X))
-        rate = ladder.learning_rate_bound() / 2
+        K = rk.Kernel(network, "ntk")(X)
+        rate, options = half_the_bound(K), {"record": ("kernel",), "every": 10}
         for width in widths:
             changes = []
-            for params in draws(width, network, X, width, n_networks, "gap", "float32"):
+            for params in draws(width, network, X, width, n_networks):
                 goal = y + np.asarray(finite.apply(network, params, X))
-                run = finite.train(
-                    network, params, X, goal, rate, steps, record=("kernel",), every=10
-                )
+                run = finite.train(network, params, X, goal, rate, steps, **options)
                 assert run.kernel_change is not None
                 changes.append(run.kernel_change.max())
-            rows.append(
-                {
-                    "activation": activation,
-                    "width": width,
-                    "change": np.mean(changes),
-                    "error": np.std(changes, ddof=1) / np.sqrt(n_networks),
-                    "steps": run.steps,
-                    "curve": np.sqrt(2 * run.loss),
-                    "bound": 1 - rate * ladder.eigenvalues[0] / 3,
-                }
-            )
+            row = {"activation": activation, "width": width, "change": np.mean(changes)}
+            row |= {"error": np.std(changes, ddof=1) / np.sqrt(n_networks), "steps": run.steps}
+            bound = 1 - rate * np.linalg.eigvalsh(K)[0] / 3
+            rows.append(row | {"curve": np.sqrt(2 * run.loss), "bound": bound})
     return {"rows": rows}
 
 
@@ -144,25 +125,16 @@ def practical(
     """
     angles, y = sampled(n_points)
     fine = np.linspace(angles[0], angles[-1], 512) if scalar else smoothness.grid(512)
-    signals: Callable[[Any], Any] = (lambda t: t[:, None, None]) if scalar else smoothness.circle
+    X, Z = ((t[:, None] if scalar else smoothness.circle(t)[..., 0]) for t in (angles, fine))
     rows = []
-    for name, model in MODELS.items():
+    for name, alpha in MODELS.items():
+        network, n_layers = practical_network(alpha), 6 if alpha is None else 12
         curves, losses = [], []
-        for key in jax.random.split(jax.random.key(4), n_networks):
-            params = finite.init(
-                key,
-                model,
-                1 if scalar else 2,
-                width,
-                initialization="pytorch" if scalar else "xavier",
-                extra_biases=scalar,
-                dtype="float32",
-            )
-            run = finite.train(
-                model, params, signals(angles), y, rule, steps, batch_size=1, key=key, every=20
-            )
-            curves.append(np.asarray(finite.apply(model, run.best, signals(fine)), float))
-            losses.append(run.loss.min())
+        for seed, key in enumerate(jax.random.split(jax.random.key(4), n_networks)):
+            layers = practical_layers(key, n_layers, X.shape[1], width, biases=scalar)
+            best, loss = train_on_single_points(network, layers, X, y, rule, steps, seed)
+            curves.append(np.asarray(network(best, Z.astype("float32")), float))
+            losses.append(loss)
         curve = np.array(curves)
         if scalar:
             second = np.diff(curve, 2, axis=1) / (fine[1] - fine[0]) ** 2
@@ -170,13 +142,6 @@ def practical(
         else:
             curvature = smoothness.curvature(curve)
             mu = [float(smoothness.gaussian_rkhs_ratio(own, angles, y)) for own in curve]
-        rows.append(
-            {
-                "model": name,
-                "loss": losses,
-                "curvature": curvature,
-                "mu": mu,
-                "curves": curve[:, ::4],
-            }
-        )
+        row = {"model": name, "loss": losses, "curvature": curvature, "mu": mu}
+        rows.append(row | {"curves": curve[:, ::4]})
     return {"angles": angles, "targets": y, "fine": fine[::4], "rows": rows}

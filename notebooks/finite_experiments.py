@@ -40,76 +40,36 @@ class Experiment(NamedTuple):
     """The paper's settings where a paper names them and an hour suffices, else smaller ones."""
 
 
-# Figures 1b and 1c: fast settings, and stored ones for the other learning rate.
-REGIME_FAST = {"width": 64, "n_networks": 2, "steps": 200}
-REGIME_OTHER_RATE = {"width": 256, "n_networks": 2, "steps": 1000}
-
-# Figures 3, 8 and 9: fast settings, and the paper's, with 30 networks for figure 3.
-PRACTICAL_FAST = {"width": 64, "n_networks": 2, "steps": 500}
-PRACTICAL_PAPER = {"width": 500, "n_networks": 5, "steps": 1000}
-FIGURE_3_PAPER = PRACTICAL_PAPER | {"n_networks": 30}
+SMALL_1 = {"width": 64, "n_networks": 2, "steps": 200}
+OTHER_1 = {"width": 256, "n_networks": 2, "steps": 1000}
+SMALL_3 = {"width": 64, "n_networks": 2, "steps": 500}
+PAPER_3 = {"width": 500, "n_networks": 30, "steps": 1000}
+PAPER_8 = {"width": 500, "n_networks": 5, "steps": 1000}
+PAPER_1B = {"width": 2000, "n_networks": 5, "steps": 5000}
+PAPER_1C = {"width": 2000, "n_networks": 3, "steps": 10000}
+LONG = {"width": 128, "n_networks": 5, "steps": 20000}
 
 EXPERIMENTS = {
     "figure_1a": Experiment(
-        figure_1a,
-        {"width": 512, "n_samples": 10},
-        {"width": 2000, "n_samples": 30},
+        figure_1a, {"width": 512, "n_samples": 10}, {"width": 2000, "n_samples": 30}
     ),
-    "figure_1b": Experiment(
-        partial(kernel_regime, 6, 0.5),
-        REGIME_FAST,
-        {"width": 2000, "n_networks": 5, "steps": 5000},
-    ),
-    "figure_1c": Experiment(
-        partial(kernel_regime, 10, 0.05),
-        REGIME_FAST,
-        {"width": 2000, "n_networks": 3, "steps": 10000},
-    ),
-    "figure_1b_other_rate": Experiment(
-        partial(kernel_regime, 6, 0.05),
-        REGIME_FAST,
-        REGIME_OTHER_RATE,
-    ),
-    "figure_1c_other_rate": Experiment(
-        partial(kernel_regime, 10, 0.5),
-        REGIME_FAST,
-        REGIME_OTHER_RATE,
-    ),
+    "figure_1b": Experiment(partial(kernel_regime, 6, 0.5), SMALL_1, PAPER_1B),
+    "figure_1c": Experiment(partial(kernel_regime, 10, 0.05), SMALL_1, PAPER_1C),
+    "figure_1b_other_rate": Experiment(partial(kernel_regime, 6, 0.05), SMALL_1, OTHER_1),
+    "figure_1c_other_rate": Experiment(partial(kernel_regime, 10, 0.5), SMALL_1, OTHER_1),
     "theorem_5": Experiment(
         theorem_5,
         {"widths": [32, 128], "n_networks": 3, "steps": 60},
         {"widths": [32, 64, 128, 256, 512], "n_networks": 8, "steps": 200},
     ),
-    "figure_3a": Experiment(
-        partial(practical, ADAM, 6),
-        PRACTICAL_FAST,
-        FIGURE_3_PAPER,
-    ),
-    "figure_3b": Experiment(
-        partial(practical, SGD, 6),
-        PRACTICAL_FAST,
-        FIGURE_3_PAPER,
-    ),
-    "figure_3c": Experiment(
-        partial(practical, SGD, 10),
-        PRACTICAL_FAST,
-        FIGURE_3_PAPER,
-    ),
-    "figure_8": Experiment(
-        partial(practical, SLOW_ADAM, 20),
-        PRACTICAL_FAST,
-        PRACTICAL_PAPER,
-    ),
+    "figure_3a": Experiment(partial(practical, ADAM, 6), SMALL_3, PAPER_3),
+    "figure_3b": Experiment(partial(practical, SGD, 6), SMALL_3, PAPER_3),
+    "figure_3c": Experiment(partial(practical, SGD, 10), SMALL_3, PAPER_3),
+    "figure_8": Experiment(partial(practical, SLOW_ADAM, 20), SMALL_3, PAPER_8),
     "figure_8_epochs": Experiment(
-        partial(practical, SLOW_ADAM, 20),
-        {"width": 64, "n_networks": 2, "steps": 5000},
-        {"width": 128, "n_networks": 5, "steps": 20000},
+        partial(practical, SLOW_ADAM, 20), {"width": 64, "n_networks": 2, "steps": 5000}, LONG
     ),
-    "figure_9": Experiment(
-        partial(practical, SLOW_ADAM, 20, scalar=True),
-        PRACTICAL_FAST,
-        PRACTICAL_PAPER,
-    ),
+    "figure_9": Experiment(partial(practical, SLOW_ADAM, 20, scalar=True), SMALL_3, PAPER_8),
     "theorem_4": Experiment(
         theorem_4,
         {"widths": [32, 128], "depths": [2, 8], "n_samples": 12},

@@ -45,8 +45,8 @@ SMALL: dict[str, dict[str, Any]] = {
         "n_nodes": (16, 24),
     },
     "finite_networks": {
-        "widths": (16, 32),
-        "n_networks": 4,
+        "widths": (16, 64),
+        "n_networks": 12,
         "wide": 256,
         "n_steps": 100,
         "n_gradients": 2,

@@ -1,7 +1,6 @@
 """Finite networks: any `Network`, finitely wide. Initialize, apply, train, and take its kernels.
 
-A `Network` describes an infinitely wide network. Here the same object is a network of a given
-width, in the parametrization of ``rescntk.network``, in JAX.
+The parametrization is of ``rescntk.network``; arrays are of JAX.
 """
 
 from importlib.util import find_spec

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from itertools import product
 from typing import Any
 
 import jax
@@ -114,11 +113,10 @@ def circular_convolution(signal: jax.Array, weights: jax.Array, step: int) -> ja
     The signal is (n, d, inputs), the weights are (q, inputs, outputs); (n, h, w, inputs) and
     (q, q, inputs, outputs) of images. The filter may be longer than the signal.
     """
-    axes = range(1, signal.ndim - 1)
-    taps = product(Filter(weights.shape[0], step).taps, repeat=len(axes))
-    moved = [jnp.roll(signal, [-k for k in tap], axes) for tap in taps]
-    flat = weights.reshape(-1, weights.shape[-1])
-    return jnp.matmul(jnp.concatenate(moved, axis=-1), flat, precision=jax.lax.Precision.HIGHEST)
+    taps, windows = Filter(weights.shape[0], step).taps, signal
+    for axis in range(1, signal.ndim - 1):
+        windows = jnp.stack([jnp.roll(windows, -k, axis) for k in taps], axis=-2)
+    return jnp.tensordot(windows, weights, signal.ndim - 1, precision=jax.lax.Precision.HIGHEST)
 
 
 def check_signals(
@@ -135,15 +133,10 @@ def check_signals(
     axes, n_channels, pixels = _check_parameters(network, params)
     X = as_signals(X, name)
     batches = X if isinstance(X, tuple) else (X,)
-    _, came, *sides = batches[0].shape
-    if len(sides) != axes:
-        have, expected = (("signals", "images")[count - 1] for count in (len(sides), axes))
-        raise ValueError(
-            f"{name} has {have}, expected {expected}: params is from "
-            f"finite.init(..., images={axes == 2})"
-        )
-    if came != n_channels:
-        raise ValueError(f"{name} has {came} channels, expected {n_channels} as params has them")
+    shape, sides = batches[0].shape, batches[0].shape[2:]
+    if len(shape) != 2 + axes or shape[1] != n_channels:
+        form = f"(n_cases, {n_channels}, {'n_timepoints' if axes == 1 else 'height, width'})"
+        raise ValueError(f"{name} has shape {shape}, expected {form}, as params is for")
     if isinstance(X, tuple) and head != "gap":
         raise ValueError(
             f"{name} is a list of signals, expected one array for the head {head!r}: only "
@@ -165,13 +158,13 @@ def _check_parameters(network: Network, params: Parameters) -> tuple[int, int, i
     axes, n_channels, width = first.ndim - 2, first.shape[-2], first.shape[-1]
     pixels = None if params.readout.ndim == 1 else len(params.readout)
     expected = shapes(network, n_channels, width, pixels, axes)
-    came = jax.tree.map(np.shape, params)
-    if came != expected:
-        part = next(p for p in Parameters._fields if getattr(came, p) != getattr(expected, p))
-        raise ValueError(
-            f"params has {part} of shapes {getattr(came, part)}, expected "
-            f"{getattr(expected, part)}: call finite.init with the network that is applied"
-        )
+    for part, came, wanted in zip(Parameters._fields, params, expected, strict=True):
+        found, needed = (jax.tree.map(lambda a: a.shape, tree) for tree in (came, wanted))
+        if found != needed:
+            raise ValueError(
+                f"params has {part} of shapes {found}, expected {needed}: call finite.init with "
+                "the network that is applied"
+            )
     return axes, n_channels, pixels
 
 
@@ -181,14 +174,7 @@ def as_signals(X: Any, name: str) -> Signals:
         check_unmasked(X, name, "(n_cases, n_channels, n_timepoints)")
         lists = isinstance(X, list | tuple)
         X = check_batch([np.asarray(x) for x in X] if lists else np.asarray(X), name)
-    if not hasattr(X, "ndim"):
-        return tuple(x[None] for x in X)
-    if X.ndim not in (3, 4):
-        raise ValueError(
-            f"{name} has shape {X.shape}, expected (n_cases, n_channels, n_timepoints), or "
-            "(n_cases, n_channels, height, width) of images"
-        )
-    return X
+    return X if hasattr(X, "ndim") else tuple(x[None] for x in X)
 
 
 def check_range(values: Any, what: str) -> Any:

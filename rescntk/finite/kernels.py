@@ -18,7 +18,7 @@ from .parameters import Parameters, as_key, init, precision
 def ntk(
     network: Network, params: Parameters, X: Any, Z: Any = None, head: str = "gap"
 ) -> np.ndarray:
-    r"""Return the empirical tangent kernel :math:`\hat\Theta(x, z)` of a finite network.
+    r"""Return the empirical tangent kernel :math:`\hat\Theta`, (n_cases, m_cases).
 
     :math:`\hat\Theta(x, z) = \langle \partial f(x)/\partial\theta, \partial f(z)/\partial\theta
     \rangle` (Jacot et al. 2018), exactly, over the trained parameters only (``network.trained``).
@@ -31,10 +31,6 @@ def ntk(
         As for ``finite.apply``.
     Z : array, (m_cases, n_channels, n_timepoints), optional
         Signals; without them the kernel of `X` with itself, exactly symmetric.
-
-    Returns
-    -------
-    ndarray, (n_cases, m_cases)
 
     Raises
     ------
@@ -49,24 +45,11 @@ def ntk(
     >>> rk.finite.ntk(network, rk.finite.init(0, network, 2, width=512), X).shape
     (4, 4)
     """
-    X = check_signals(network, params, X, head)
-    return tangent_kernel(
-        network,
-        head,
-        params,
-        X,
-        None if Z is None else check_signals(network, params, Z, head, "Z"),
-    )
-
-
-def tangent_kernel(
-    network: Network, head: str, params: Parameters, X: Signals, Z: Signals | None = None
-) -> np.ndarray:
-    """Return the tangent kernel of checked signals, of X with itself where Z is None."""
-    right = X if Z is None else Z
+    left = check_signals(network, params, X, head)
+    right = left if Z is None else check_signals(network, params, Z, head, "Z")
     columns = right if isinstance(right, tuple) else np.split(np.asarray(right), len(right))
     with precision(params.readout.dtype):
-        K = np.stack([_column(network, head, params, X, z) for z in columns], axis=1)
+        K = np.stack([_column(network, head, params, left, z) for z in columns], axis=1)
     check_range(K, "tangent kernel's numbers")
     return (K + K.T) / 2 if Z is None else K
 
@@ -78,7 +61,7 @@ def trained_parts(network: Network, params: Parameters) -> dict[str, Any]:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _column(network: Network, head: str, params: Parameters, X: Signals, z: jax.Array) -> jax.Array:
-    """Return the tangent kernel of X with one signal z, (1, n_channels, ...): (n_cases,)."""
+    """Return the tangent kernel of X with one signal z of shape (1, ...), (n_cases,)."""
 
     def of(signals: Signals, parts: dict[str, Any]) -> jax.Array:
         return outputs(network, head, params._replace(**parts), signals)
@@ -120,8 +103,7 @@ def gpk(
     Raises
     ------
     ValueError, MemoryError, OverflowError
-        For arguments that are not as described; for a network, or the kernels of all samples,
-        beyond the free memory; for kernels beyond the dtype.
+        As for ``finite.init`` and ``finite.apply``.
 
     Examples
     --------

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..network import BASIC_FIELDS, Network, check_network
@@ -42,15 +41,18 @@ class Parameters(NamedTuple):
 def shapes(
     network: Network, n_channels: int, width: int, n_timepoints: int | None, axes: int
 ) -> Parameters:
-    """Return shapes in the place of arrays: filters have `axes` axes, 1 of signals, 2 of images.
+    """Return what JAX has in the place of arrays; filters have 1 axis of signals, 2 of images.
 
     V⁰ is there where skip connections read f⁰, or g¹ does because the input is trained. Without
     skip connections, frozen outer convolutions of size 1 without biases are left out.
     """
 
+    def array(*shape: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, np.float32)
+
     def layer(size: int, inputs: int, biased: bool = True) -> Layer:
-        biases = (width,) if biased and network.bias > 0 else None
-        return Layer((*(size,) * axes, inputs, width), biases)
+        biases = array(width) if biased and network.bias > 0 else None
+        return Layer(array(*(size,) * axes, inputs, width), biases)
 
     reads_signal, first = "input" not in network.trained, network.input_filter_size
     has_input = network.skip or not reads_signal
@@ -62,13 +64,8 @@ def shapes(
         input=layer(first, n_channels, biased=False) if has_input else None,
         inner=(layer(first, n_channels) if reads_signal else layer(1, width), *rest),
         outer=tuple(outer) if has_outer else (),
-        readout=(width,) if n_timepoints is None else (n_timepoints, width),
+        readout=array(width) if n_timepoints is None else array(n_timepoints, width),
     )
-
-
-def is_shape(node: Any) -> bool:
-    """Return whether a node of `shapes` is a shape: a plain tuple of integers."""
-    return type(node) is tuple and all(isinstance(k, int) for k in node) and len(node) > 0
 
 
 def init(
@@ -119,9 +116,8 @@ def init(
     n_channels, width = check_depth(n_channels, "n_channels"), check_depth(width, "width")
     pixels = None if n_timepoints is None else check_depth(n_timepoints, "n_timepoints")
     dtype, axes = check_dtype(dtype), 1 + check_flag(images, "images")
-    tree = shapes(network, n_channels, width, pixels, axes)
-    leaves, structure = jax.tree.flatten(tree, is_leaf=is_shape)
-    number = sum(map(math.prod, leaves))
+    leaves, structure = jax.tree.flatten(shapes(network, n_channels, width, pixels, axes))
+    number = sum(math.prod(leaf.shape) for leaf in leaves)
     check_free_memory(
         number * np.dtype(dtype).itemsize,
         f"a network of width {width} with {number:.3g} parameters",
@@ -129,8 +125,8 @@ def init(
     )
     with precision(dtype):
         keys = jax.random.split(as_key(key), len(leaves))
-        drawn = [jax.random.normal(*pair, dtype) for pair in zip(keys, leaves, strict=True)]
-    return jax.tree.unflatten(structure, drawn)
+        pairs = zip(keys, leaves, strict=True)
+        return structure.unflatten([jax.random.normal(k, leaf.shape, dtype) for k, leaf in pairs])
 
 
 def precision(dtype: Any) -> AbstractContextManager[Any]:
@@ -143,15 +139,4 @@ def precision(dtype: Any) -> AbstractContextManager[Any]:
 
 def as_key(key: Any) -> jax.Array:
     """Return a key of ``jax.random``: `key` itself, or the key of an integer seed."""
-    if isinstance(key, jax.Array):
-        new = jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()
-        old = key.dtype == jnp.uint32 and key.ndim == 1
-        if not (new or old):
-            raise ValueError(
-                f"key is an array {key.shape} of {key.dtype}, expected one key of jax.random"
-            )
-        return key
-    seed = check_integer(key, "key")
-    if abs(seed) >= 2**63:
-        raise ValueError(f"key is {key!r}, expected an integer of 64 bits")
-    return jax.random.key(seed)
+    return key if isinstance(key, jax.Array) else jax.random.key(check_integer(key, "key"))

@@ -20,11 +20,8 @@ import optax
 from ..network import Network
 from ..validation import check_choice, check_depth, check_positive, check_shape, is_sequence
 from .forward import Signals, check_signals, outputs
-from .kernels import tangent_kernel, trained_parts
+from .kernels import ntk, trained_parts
 from .parameters import Parameters, precision
-
-RECORDS = ("outputs", "kernel")
-"""Quantities that ``finite.train`` can record beside the loss."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +83,6 @@ def train(
     FloatingPointError
         If a recorded loss is NaN or infinite, naming the step.
 
-    See Also
-    --------
-    rescntk.regression : The gradient flow of the infinitely wide network beside it.
-
     Examples
     --------
     >>> import numpy as np
@@ -107,7 +100,7 @@ def train(
     targets = check_shape(y, "y", (len(signals),)).astype(params.readout.dtype)
     steps = check_depth(steps, "steps")
     names = record if is_sequence(record) else (record,)
-    chosen = {check_choice(name, "record", RECORDS) for name in names}
+    chosen = {check_choice(name, "record", ("outputs", "kernel")) for name in names}
     every = -(-steps // 50) if every is None else check_depth(every, "every")
     rule = _as_optimizer(optimizer)
     columns = defaultdict[str, list[Any]](list)
@@ -130,7 +123,7 @@ def train(
             for of, f in found.items() if "outputs" in chosen else ():
                 columns[of].append(f)
             if "kernel" in chosen:
-                kernel = tangent_kernel(network, head, now, signals)
+                kernel = ntk(network, now, X, head=head)
                 initial = kernel if initial is None else initial
                 columns["kernel_change"].append(float(np.linalg.norm(kernel - initial)))
             number = min(every, steps - step)
@@ -144,9 +137,7 @@ def _as_optimizer(optimizer: Any) -> optax.GradientTransformation:
         return optimizer
     if isinstance(optimizer, int | float | np.number):
         return _descent(check_positive(optimizer, "optimizer"))
-    raise ValueError(
-        f"optimizer is {optimizer!r}, expected a learning rate or an optimizer of optax"
-    )
+    raise ValueError(f"optimizer is {optimizer!r}, expected a learning rate or one of optax")
 
 
 @lru_cache

@@ -11,8 +11,7 @@ from .style import BLUE, VERMILION, axes, check_drawn, finish, looks, name_ends,
 
 if TYPE_CHECKING:
     from ..theory.conditioning import Comparison
-    from ..theory.depth import Report
-    from ..theory.fits import Estimate
+    from ..theory.depth import Estimate, Report
 
 
 def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None = None) -> Any:

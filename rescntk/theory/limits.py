@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,11 +21,16 @@ from ..validation import (
 )
 from . import flow, multisphere
 from .argument_checks import check_head, check_kind
-from .roots import roots
 
 __all__ = ["Family", "Prediction", "one_layer"]
 
 _EPS = float(np.finfo(np.float64).eps)
+
+_TIES = 64 * _EPS
+"""Roundings of a correlation of windows: less counts as 0. Raising it takes more for parallel."""
+
+_DEEPEST = 1e5
+"""Depth up to which rounding errors of means must not matter."""
 
 _MOST_GAIN = 1e4
 """Largest branch gain whose flow is integrated: the steps grow with it, to a minute or so."""
@@ -52,12 +56,10 @@ class Prediction:
     correction: float = 1.0
     """q: the first correction to the law has the relative size (onset/L)^q."""
     onset: float = 1.0
-    unsettled: Callable[[float], float] = lambda depth: 0.0
-    """From a depth to the part of the distance that does not follow the law there."""
+    settled: float = 1.0
+    """The depth from which windows near a square root follow the law: half the power before."""
     error: float = 0.0
     """Largest error of an entry of the limit."""
-    leading: Callable[[float], float] | None = None
-    """From a depth to the leading term of the distance, where it is known."""
 
     def __post_init__(self) -> None:
         for name in ("exponent", "correction", "onset"):
@@ -217,50 +219,79 @@ def _flow(network: Network, kind: str, X: np.ndarray, head: str) -> Prediction:
         text = f"the flow takes too many steps: α² c_v c_w/2 is {gain:.3g}, above {_MOST_GAIN:g}"
         return Prediction(undefined=text)
     limit = np.clip(1.0 - flow.complements(network, kind, X, head), -1.0, 1.0)
-    energies, error = dot_product(network, X).diagonal(), flow.ERROR
+    error = flow.ERROR
     if head == "gap":  # a mean over pixel pairs has the rounding errors of its terms
         pooled, terms = (
-            dot_product(network, X, h) + network.alpha**2 * one_layer(network, X, "gpk", h)
+            (dot_product(network, X, h) + network.alpha**2 * one_layer(network, X, "gpk", h))
             for h in (head, "trace")
         )
         share = pooled.diagonal() / np.maximum(terms.diagonal(), 1e-300)
         error = max(error, 64.0 * _EPS / max(float(share.min()), _EPS))
-    at_once, later = roots(network, kind, X, head, limit, energies)
-    return Prediction(
-        limit,
-        1.0,
-        source="the flow dF/dt = a² box K(box F) at time 1",
-        correction=0.5 if at_once else 1.0,
-        unsettled=lambda depth: later(gain / depth) / depth,
-        error=error,
-    )
+    q = 0.5 if _nearest_root(network, kind, X, head) == 0 else 1.0
+    source = "the flow dF/dt = a² box K(box F) at time 1"
+    return Prediction(limit, source=source, correction=q, error=error)
 
 
 def _one_layer(network: Network, gamma: float, kind: str, X: np.ndarray, head: str) -> Prediction:
     """Return the prediction for γ > ½ where F⁰ is no part of the kernel."""
     K = one_layer(network, X, kind, head)
     terms = K if head != "gap" else one_layer(network, X, kind)
-    zero = K.diagonal() <= 20.0 * _EPS * terms.diagonal()  # roundings of GAP's mean
-    if zero.any():
+    if (K.diagonal() <= 20.0 * _EPS * terms.diagonal()).any():  # roundings of GAP's mean
         return Prediction(undefined="a signal's kernel of one layer with itself is 0")
-    limit, unit = _normalized(K), 0.5 * network.c_v * network.c_w * network.activation_gain
-    at_once, later = roots(network, kind, X, head, limit, K.diagonal() / unit)
-    power, gain = 2.0 * gamma - 1.0, network.branch_gain
-    first = _first_layer_differs(network, kind, X, head, K)
-    exponent, correction = _rate(gamma, half=at_once > 0, first=first)
-    sizes = network.filter_size, network.outer_filter_size, network.input_filter_size, X.shape[1]
-    if network.is_relu and max(sizes) == 1 and not at_once:
-        # Pixels are ±1 times one vector: only opposite pixels change, and K has (1 + u)^(3/2).
-        exponent, correction = 1.5 * power, min(0.5 * power, 1.0)
+    nearest, power = _nearest_root(network, kind, X, head), 2.0 * gamma - 1.0
+    differs = _first_layer_differs(network, kind, X, head, K)
+    exponent, correction = _rate(gamma, nearest == 0, differs)
+    source = "Barzilai et al., app. F; Huang et al., theorem 7: the kernel of one layer"
     return Prediction(
-        limit,
-        exponent,
-        source="Barzilai et al., app. F; Huang et al., theorem 7: the kernel of one layer",
-        correction=correction,
-        onset=_depth_of(gain / min(at_once or 1.0, 1.0) ** 2, power),  # f √h > h
-        unsettled=lambda depth: later(gain * depth**-power),
-        leading=(lambda depth: at_once * (gain * depth**-power) ** 0.5) if at_once else None,
-    )
+        _normalized(K), exponent, 0, source, correction=correction,
+        onset=_depth_of(network.branch_gain, power),
+        settled=_depth_of(network.branch_gain / nearest, power) if nearest else 1.0,
+    )  # fmt: skip
+
+
+def _nearest_root(network: Network, kind: str, X: np.ndarray, head: str) -> float:
+    """Return the least distance of windows from a square root that layers take them out of.
+
+    K̇ has square roots where windows of two signals are opposite or parallel, and K where one of
+    them is 0 (depth_limits.md, section 6). Distances are 1 ± the correlation. Windows that are in
+    proportion as far as a layer sees stay parallel, and do not count.
+    """
+    if network.activation != "relu" or network.negative_slope == 1.0:
+        return math.inf
+    inner, outer, parts = network.inner_filter(2), network.outer_filter(2), network.parts
+    tangent = kind == "ntk" and parts.input + parts.inner > 0
+    output = kind == "gpk" or parts.outer_plus_readout > 0
+    shifts = np.add.outer(network.input_filter.taps, inner.taps).ravel()
+    windows = np.concatenate([np.roll(X, -shift, axis=2) for shift in shifts], axis=1)
+    norms = np.sqrt((windows**2).sum(axis=1)).T  # (d, n)
+    empty = norms <= _TIES * norms.max()
+    norms[empty] = 1.0
+    units = windows.transpose(2, 0, 1) / norms[..., None]
+
+    def layer(values: np.ndarray) -> np.ndarray:
+        return circular_mean(circular_mean(values, *outer), *inner)
+
+    gained = empty & (layer(np.where(empty, 0.0, norms)) > 0)
+    seen = np.ones(len(units), dtype=bool)
+    if head == "equivariant":
+        seen = circular_mean(np.eye(len(units))[0], *outer) > 0
+    nearest = math.inf
+    for offset in range(len(units) if head == "gap" else 1):
+        of_z = [np.roll(a, -offset, axis=0)[:, None] for a in (empty, norms, gained)]
+        u = np.einsum("dif,djf->dij", units, np.roll(units, -offset, axis=0))
+        both, neither = ~empty[:, :, None] & ~of_z[0], empty[:, :, None] & of_z[0]
+        parallel = both & (u >= 1.0 - _TIES)
+        logs = np.where(both, np.log(norms[:, :, None] / of_z[1]), 0.0)
+        uneven = np.abs(layer(logs) - logs * layer(1.0 * both)) > 1e-9
+        moved = uneven | (layer(1.0 - (parallel | neither)) > 0.5 / len(units) ** 2)
+        distances = np.full(u.shape, np.inf)
+        if tangent:
+            distances = np.where(both, 1.0 + u, np.inf)
+            distances = np.where(both & moved, np.minimum(distances, 1.0 - u), distances)
+        if output:
+            distances[(gained[:, :, None] & ~of_z[0]) | (of_z[2] & ~empty[:, :, None])] = 0.0
+        nearest = min(nearest, float(distances[seen].min()))
+    return nearest if nearest > _TIES else 0.0
 
 
 def _first_layer_differs(
@@ -301,36 +332,22 @@ def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head:
     onset = _depth_of(float(ratio[~zero].max(initial=0.0)) or gain, power)
     error = 2.0 * float(errors[~zero].max(initial=0.0))
     if not zero.any():
-        at_once, later = roots(network, kind, X, head, limit, start)
-
-        def unsettled(depth: float) -> float:
-            return gain * depth**-power * later(gain * depth**-power)
-
-        q = min((0.5 if at_once else 1.0) * power, 1.0)
-        return Prediction(
-            limit=limit, exponent=power, source=source, correction=q, onset=onset,
-            unsettled=unsettled, error=error,
-        )  # fmt: skip
+        q = min((0.5 if _nearest_root(network, kind, X, head) == 0 else 1.0) * power, 1.0)
+        return Prediction(limit, power, 0, source, correction=q, onset=onset, error=error)
     zeros = _one_layer(network, gamma, kind, X[zero], head)
     note = f"F⁰(x, x) is 0 for {zero.sum()} of the signals, X[{zero.argmax()}] first"
-    if zeros.undefined:
-        return Prediction(undefined=f"{note}, and {zeros.undefined}")
+    # Rounding errors of the mean are left in F⁰, and lead once L^power is large.
+    lost = power * math.log(_DEEPEST) > math.log(max(float(ratio[zero].min()), 1.0))
+    if zeros.undefined or lost:
+        why = zeros.undefined or "F⁰ is rounding errors, which lead in deep networks"
+        return Prediction(undefined=f"{note}, and {why}")
     source, onset = f"{source}; {note}, where one layer is the limit", max(onset, zeros.onset)
-    least = float(ratio[zero].min())
-
-    def disturbed(depth: float) -> float:  # rounding errors of the mean are left in F⁰
-        return zeros.unsettled(depth) + math.exp(min(power * math.log(depth), 600.0)) / least
-
     if zero.all():
-        return replace(zeros, source=source, onset=onset, unsettled=disturbed)
+        return replace(zeros, source=source, onset=onset)
     limit[np.ix_(zero, zero)] = zeros.limit
     K = one_layer(network, X[zero], kind, head)
-    first = _first_layer_differs(network, kind, X[zero], head, K)
-    p, q = _rate(gamma, half=True, first=first)
-    return Prediction(
-        limit=limit, exponent=p, source=source, correction=q, onset=onset, unsettled=disturbed,
-        error=error,
-    )  # fmt: skip
+    p, q = _rate(gamma, True, _first_layer_differs(network, kind, X[zero], head, K))
+    return Prediction(limit, p, 0, source, correction=q, onset=onset, error=error)
 
 
 def _mean_errors(X: np.ndarray, head: str) -> np.ndarray:

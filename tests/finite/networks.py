@@ -4,6 +4,7 @@ import math
 
 import rescntk as rk
 from rescntk import finite, literature
+from rescntk.validation import PARTS
 
 NETWORKS = {
     "resnet": rk.Network(3, 3, alpha=0.7),
@@ -13,9 +14,7 @@ NETWORKS = {
     "erf": rk.Network(2, 3, activation="erf", c_w=1.5),
     "longer filter than signal": rk.Network(2, 13, outer_filter_size=5),
     "window": rk.Network(2, 3, input_filter_size=5, input_scale=0.3),
-    "input trained": rk.Network(
-        2, 3, input_filter_size=3, trained=("input", "inner", "outer", "readout")
-    ),
+    "input trained": rk.Network(2, 3, input_filter_size=3, trained=PARTS),
     "input trained, no skip": rk.Network(2, 3, skip=False, trained=("input", "inner")),
     "outer frozen": rk.Network(2, 3, trained=("inner", "readout"), readout_scale=0.5),
     "inner frozen": rk.Network(2, 3, trained="outer", c_v=1.3),

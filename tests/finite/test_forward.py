@@ -59,12 +59,14 @@ def test_parameters_that_no_layer_reads_are_left_out():
         assert len(finite.init(0, kept, 2, 4).outer) == 2
 
 
-def test_parameters_are_standard_normal():
-    params = finite.init(0, rk.Network(2, 3, bias=0.5), 2, 100)
-    # 30 000 weights: the variance is known to √(2/30 000), under 1 percent.
+def test_parameters_are_standard_normal_and_follow_the_key():
+    network = rk.Network(2, 3, bias=0.5)
+    params, same, other = (finite.init(k, network, 2, 100) for k in (5, jax.random.key(5), 6))
     weights = np.asarray(params.inner[1].weights)
+    # 30 000 weights: the variance is known to √(2/30 000), under 1 percent.
     assert abs(weights.var() - 1) <= tolerances.STANDARD_ERRORS * 0.0082
     assert params.outer[0].biases.shape == (100,) and params.input.biases is None
+    assert (params.readout == same.readout).all() and (params.readout != other.readout).any()
 
 
 def test_precision_is_the_parameters_and_the_users_settings_stay(X):
@@ -87,33 +89,19 @@ def test_precision_is_the_parameters_and_the_users_settings_stay(X):
     assert abs(along - f.sum()) <= 1000 * tolerances.EPS["float32"]
 
 
-def test_seeds_and_keys():
-    network = rk.Network(1)
-    one, two, other = (finite.init(k, network, 2, 3) for k in (5, jax.random.key(5), 6))
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
-        assert (a == b).all()
-    assert (one.readout != other.readout).any()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"key": "a"}, "key is 'a', expected an integer"),
-        ({"network": 3}, "network is 3, expected a rescntk.Network"),
-        ({"width": 0}, "width is 0, expected an integer of at least 1"),
-        ({"n_channels": 1.5}, "n_channels is 1.5, expected an integer"),
-        ({"n_timepoints": 0}, "n_timepoints is 0, expected"),
-        ({"images": 2}, "images is 2, expected True or False"),
-        ({"dtype": "int8"}, "dtype is"),
-    ],
-)
-def test_init_refuses(change, message):
-    arguments = {"key": 0, "network": rk.Network(1), "n_channels": 2, "width": 3} | change
-    with pytest.raises(ValueError, match=message):
-        finite.init(**arguments)
-
-
-def test_parameters_that_will_not_fit_are_refused_with_the_figure():
+def test_init_refuses():
+    for message, change in {
+        "key is 'a', expected an integer": {"key": "a"},
+        "network is 3, expected a rescntk.Network": {"network": 3},
+        "width is 0, expected an integer of at least 1": {"width": 0},
+        "n_channels is 1.5, expected an integer": {"n_channels": 1.5},
+        "n_timepoints is 0, expected": {"n_timepoints": 0},
+        "images is 2, expected True or False": {"images": 2},
+        "dtype is": {"dtype": "int8"},
+    }.items():
+        arguments = {"key": 0, "network": rk.Network(1), "n_channels": 2, "width": 3} | change
+        with pytest.raises(ValueError, match=message):
+            finite.init(**arguments)
     with pytest.raises(MemoryError, match=r"width 10000000 with 2.9e\+15 parameters takes .* GB"):
         finite.init(0, rk.Network(4, 3, outer_filter_size=5), 1, 10_000_000)
 
@@ -130,10 +118,11 @@ def test_apply_refuses(X):
         r"n_timepoints=None\), which the head \"trace\" needs": (network, params, X, "trace"),
         "head is 'gap' and X has 4 pixels, expected what params": (network, trace, X),
         r"X has 3 pixels, .* n_timepoints=4": (network, trace, X[:, :, :3], "trace"),
-        "X has 1 channels, expected 2": (network, params, X[:, :1]),
-        "X has shape .*, expected": (network, params, X[0]),
-        "X has images, expected signals": (network, params, X[..., None]),
-        "X has signals, expected images": (network, make(network, sides=(2, 2)), X),
+        r"X has shape \(3, 1, 4\), expected \(n_cases, 2, n_timepoints\)": (
+            network, params, X[:, :1]),
+        r"X has shape \(2, 4\), expected": (network, params, X[0]),
+        r"X has shape \(3, 2, 4, 1\), expected \(n_cases, 2, n": (network, params, X[..., None]),
+        r"expected \(n_cases, 2, height, width\)": (network, make(network, sides=(2, 2)), X),
         "NaN or infinity": (network, params, X * np.nan),
         "X is a list of signals, expected one array": (
             network, params, [X[0], X[1, :, :2]], "equivariant"),

@@ -91,15 +91,6 @@ def test_a_network_with_a_trained_readout_alone_is_its_own_linearization(task):
     assert found.kernel_change.max() <= BAR
 
 
-def test_signals_of_different_lengths(rng):
-    X, y = [rng.standard_normal((2, d)) for d in (4, 2, 4)], rng.standard_normal(3)
-    params = finite.init(0, NETWORK, 2, 6)
-    found = finite.train(NETWORK, params, X, y, 0.05, 5, every=5)
-    f = np.asarray(finite.apply(NETWORK, params, X))
-    assert np.abs(found.outputs[0] - f).max() <= tolerances.ROUTES
-    assert found.loss[1] < found.loss[0]
-
-
 def test_wide_networks_follow_the_kernels_gradient_flow():
     """Figure 1b of Tirer et al. in small: a wide network, its linearization and the kernel."""
     network = literature.tirer_resnet(2, alpha=0.5)

@@ -1,0 +1,381 @@
+r"""Learning curves of kernel ridge regression, and numbers of signals, from the spectrum.
+
+Bordelon, Canatar and Pehlevan 2020; Canatar, Bordelon and Pehlevan 2021; Simon et al. 2021
+(``docs/theory/learning_curves.md``). A kernel has eigenvalues λ_i and the target the coefficients
+v_i. With n signals and ridge δ, κ solves :math:`\sum_i \lambda_i/(\lambda_i+\kappa) +
+\delta/\kappa = n`, and the *learnability* of mode i is :math:`L_i = \lambda_i/(\lambda_i+\kappa)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from ..arrays import resolution, rounding_unit
+from ..network import BASIC_FIELDS, Network, check_network
+from ..report_table import ReportTable
+from ..validation import (
+    check_constant,
+    check_depths,
+    check_positive,
+    check_shape,
+    check_symmetric,
+    check_targets,
+    is_sequence,
+)
+from .argument_checks import check_grid
+from .spectrum import eigenvalues as spectrum_of
+from .spectrum import harmonics
+from .spectrum import multiplicities as multiplicities_of
+
+__all__ = ["CurveRow", "LearningCurve", "alignment", "curve", "from_gram", "sample_complexity"]
+
+
+class CurveRow(NamedTuple):
+    """The predicted errors of one number of signals: mean squares over targets."""
+
+    n: int
+    """Number of signals."""
+    test_error: float
+    """At new signals, label noise included; infinite where noise is fitted exactly."""
+    train_error: float
+    """At the signals in training."""
+    effective_dimension: float
+    """Σ L_i, at most n: as many modes are learned."""
+    kappa: float
+    """κ, the eigenvalue of a mode that is half learned."""
+    overfitting: float
+    """E_0 = n/(n − Σ L_i²), at least 1: the factor by which noise in the labels grows."""
+
+
+@dataclass(frozen=True)
+class LearningCurve(ReportTable):
+    """A learning curve; iterating gives a `CurveRow` for each number of signals."""
+
+    ridge: float
+    noise: float
+
+    header = ("n", "test error", "train error", "eff. dimension", "kappa", "E_0")
+
+
+def curve(
+    eigenvalues: np.ndarray,
+    coefficients: np.ndarray,
+    sizes: Iterable[int],
+    ridge: float = 0.0,
+    *,
+    noise: float = 0.0,
+    multiplicities: np.ndarray | None = None,
+) -> LearningCurve:
+    r"""Return the learning curve of a kernel with given eigenvalues and of a given target.
+
+    The test error is :math:`E_0 \bigl(\sum_i (1 - L_i)^2 v_i^2 + \sigma^2\bigr)`, the train error
+    :math:`(\delta/n\kappa)^2` times the test error (Simon et al. 2021).
+
+    Parameters
+    ----------
+    eigenvalues : ndarray, (n_modes,)
+        λ_i of the kernel's integral operator, at least 0. Modes of eigenvalue 0 are never learned.
+    coefficients : ndarray, (n_modes,) or (n_modes, n_targets)
+        v_i of the target in orthonormal eigenfunctions. Errors are means over targets.
+    sizes : iterable of int
+        Numbers n of training signals.
+    ridge : float, default 0.0
+        δ, added to the diagonal of the kernel matrix (n, n), as in ridge regression.
+    noise : float, default 0.0
+        Variance σ² of independent errors in the labels, of training and of test signals.
+    multiplicities : ndarray, (n_modes,), optional
+        How often each eigenvalue occurs, by default once. The square of a coefficient is then the
+        sum of squares over the modes of its eigenvalue.
+
+    Raises
+    ------
+    ValueError, OverflowError
+        For arguments that are not as described; where κ or squared coefficients exceed float64.
+
+    Examples
+    --------
+    >>> from rescntk.theory import learning
+    >>> print(learning.curve([1.0, 0.1], [1.0, 1.0], (1, 2), ridge=0.1, multiplicities=[1, 10]))
+    n  test error  train error  eff. dimension   kappa    E_0
+    ---------------------------------------------------------
+    1       1.548     0.005559          0.9401   1.669  1.208
+    2       1.248     0.006532           1.855  0.6911  1.342
+    """
+    values = check_shape(eigenvalues, "eigenvalues", "(n_modes,)", lambda s: len(s) == 1)
+    squares = _mean_squares(check_targets(coefficients, len(values), "coefficients"))
+    counts = np.ones(len(values)) if multiplicities is None else multiplicities
+    counts = check_shape(counts, "multiplicities", values.shape)
+    for name, array in (("eigenvalues", values), ("multiplicities", counts)):
+        if (array < 0).any():
+            raise ValueError(f"{name} has {array.min():.3g}, expected numbers of at least 0")
+    ridge, noise = check_constant(ridge, "ridge"), check_constant(noise, "noise")
+    rows = []
+    for n in check_depths(sizes, "sizes"):
+        kappa = _solve_kappa(values, counts, n, ridge)
+        learned, unlearned = _shares(values, kappa)
+        # δ/κ: without a ridge, n signals beyond the rank leave n − rank directions untrained.
+        remaining = ridge / kappa if kappa > 0 else n - counts[values > 0].sum()
+        spread = counts @ (learned * unlearned) + remaining  # n − Σ L²: all terms are positive
+        overfitting, bias = _ratio(n, spread), squares @ unlearned**2 + noise
+        test = float(overfitting * bias) if bias > 0 else 0.0
+        train = float((remaining / n) ** 2 * test) if remaining > 0 else 0.0
+        rows.append(CurveRow(n, test, train, float(counts @ learned), kappa, overfitting))
+    return LearningCurve(tuple(rows), ridge, noise)
+
+
+def from_gram(
+    K: np.ndarray, y: np.ndarray, sizes: Iterable[int], ridge: float = 0.0, *, noise: float = 0.0
+) -> LearningCurve:
+    r"""Return the learning curve of training sets drawn from a pool, tested on its other signals.
+
+    K + δI is a kernel without a ridge, with eigenvalues Λ + δ, of which τ solves the equation of
+    κ. Then κ is (δ + τ)/N, and τ/(Λ+δ+τ) is left of a direction (learning_curves.md, section 2).
+
+    Parameters
+    ----------
+    K : ndarray, (N, N)
+        Kernel matrix of the pool. Eigenvalues below N·eps·λ_max, eps of its dtype, count as 0.
+    y : ndarray, (N,) or (N, n_targets)
+        Targets of the pool. Centre them where the regression has an intercept.
+    sizes : iterable of int
+        Numbers of training signals, each below N.
+    ridge, noise : float, default 0.0
+        As for `curve`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.theory import learning
+    >>> x = np.random.default_rng(0).standard_normal((60, 5))
+    >>> table = learning.from_gram(x @ x.T, x[:, 0], (3, 10), ridge=1e-6)
+    >>> table.column("test_error").round(3)
+    array([0.424, 0.   ])
+    """
+    ladder, eps = check_depths(sizes, "sizes"), float(np.finfo(np.float64).eps)
+    ridge, noise = check_constant(ridge, "ridge"), check_constant(noise, "noise")
+    values, vectors = _decompose(K)
+    N, rank = len(values), int((values > 0).sum())
+    if max(ladder) >= N:
+        raise ValueError(f"sizes has {max(ladder)}, expected numbers below {N}, the signals of K")
+    parts = vectors.T @ check_targets(y, N).reshape(N, -1) / math.sqrt(N)
+    # Rounding errors of orthogonal vectors are no part of the target.
+    parts[np.abs(parts) <= N * eps * np.linalg.norm(parts, axis=0)] = 0.0
+    squares = _mean_squares(parts) + noise / N  # noise has the same share in every direction
+    rows = []
+    for n in ladder:
+        tau = _solve_kappa(values + ridge, np.ones(N), n, 0.0)
+        learned, left = _shares(values + ridge, tau)
+        if ridge == 0 and n > rank:  # the limit of a small ridge: eigenvalues 0 share what is left
+            left = np.where(values > 0, 0.0, (N - n) / (N - rank))
+            learned = 1.0 - left
+        factor, bias = _ratio(n, float(learned @ left) * (1.0 - n / N)), float(squares @ left**2)
+        test = factor * bias if bias > 0 else 0.0
+        # δ/(δ + τ) of a residual would be 0 without a ridge, and as `learned` at eigenvalue 0.
+        share = ridge / (ridge + tau) if ridge else max(n - rank, 0) / max(N - rank, 1)
+        train = (share / (1.0 - share) * (N - n) / n) ** 2 * test if share else 0.0
+        dimension = float(_shares(values, ridge + tau)[0].sum())
+        overfitting = factor * (1.0 - share) ** 2
+        rows.append(CurveRow(n, test, train, dimension, (ridge + tau) / N, overfitting))
+    return LearningCurve(tuple(rows), ridge, noise)
+
+
+def alignment(K: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the share of y in the k leading eigenvectors of a kernel matrix, k = 1 … n, (n,).
+
+    It rises to 1: the earlier, the fewer signals are needed (Canatar et al. 2021). Within equal
+    eigenvalues the order is arbitrary.
+
+    Parameters
+    ----------
+    K : ndarray, (n, n)
+    y : ndarray, (n,) or (n, n_targets)
+        Not 0. Several targets have one share, of all their squares.
+
+    Examples
+    --------
+    >>> from rescntk.theory import learning
+    >>> learning.alignment([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0])
+    array([0.36, 1.  ])
+    """
+    vectors = _decompose(K)[1]
+    y = check_targets(y, len(vectors))
+    largest = np.abs(y).max()
+    if largest == 0:
+        raise ValueError("y is 0 for all signals, expected targets that have a direction")
+    squares = _mean_squares(vectors.T @ (y / largest))[::-1]
+    return np.cumsum(squares) / squares.sum()
+
+
+def _decompose(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return rising eigenvalues of K, 0 in place of rounding errors, and its eigenvectors."""
+    matrix = check_symmetric(K, "K")
+    values, vectors = np.linalg.eigh(matrix)
+    least = resolution(values, rounding_unit(K))
+    if values[0] < -10 * least:  # the factor is for K's own errors
+        raise ValueError(f"K has the eigenvalue {values[0]:.3g}, expected a positive semidefinite")
+    return np.where(values > least, values, 0.0), vectors
+
+
+def _mean_squares(coefficients: np.ndarray) -> np.ndarray:
+    """Return v_i², (n_modes,), the mean over targets."""
+    with np.errstate(over="ignore"):
+        squares = np.square(coefficients).reshape(len(coefficients), -1).mean(axis=1)
+        if not np.isfinite(squares.sum()):
+            raise OverflowError("the squares of the target exceed float64, expected smaller values")
+    return squares
+
+
+def _ratio(n: int, divisor: float) -> float:
+    return float(n / divisor) if divisor > 0 else math.inf
+
+
+def _shares(values: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return L = λ/(λ+κ) and 1 − L, both with all their digits. Where λ is 0, L is 0."""
+    larger, smaller = np.maximum(values, kappa), np.minimum(values, kappa)
+    ratio = np.divide(smaller, larger, out=np.zeros_like(values), where=larger > 0)
+    most, least = 1.0 / (1.0 + ratio), ratio / (1.0 + ratio)
+    above = (values >= kappa) & (values > 0)
+    return np.where(above, most, least), np.where(above, least, most)
+
+
+def _solve_kappa(values: np.ndarray, counts: np.ndarray, n: float, ridge: float) -> float:
+    """Return κ with Σ λ/(λ+κ) + δ/κ = n, to rounding errors; 0 without a ridge from the rank on."""
+    present = (values > 0) & (counts > 0)
+    values, counts = values[present], counts[present]
+    rank = counts.sum()
+    if ridge == 0 and n >= rank:
+        return 0.0
+    # κ ≤ (Σ λ + δ)/n. κ ≥ δ/n, and κ ≥ λ_min (rank − n)/n.
+    with np.errstate(over="ignore"):
+        high = (values @ counts + ridge) / n
+        low = max(ridge / n, values.min(initial=np.inf) * (rank - n) / n)
+    if not 1e-307 < low <= high < 1e307:
+        raise OverflowError("κ leaves the range of float64, expected moderate eigenvalues")
+
+    def excess(kappa: float) -> float:
+        """Return Σ L + δ/κ − n. Of L = 1 − (1 − L) from κ on the ones less n are exact."""
+        learned, unlearned = _shares(values, kappa)
+        above = values >= kappa
+        rest = counts @ np.where(above, -unlearned, learned) + ridge / kappa
+        return float((counts[above].sum() - n) + rest)
+
+    return float(brentq(excess, 0.999 * low, 1.001 * high, xtol=1e-320, rtol=1e-15, maxiter=3000))
+
+
+class ComplexityRow(NamedTuple):
+    """The number of signals at which functions of some frequencies are learned to a share."""
+
+    frequencies: tuple[int, ...]
+    eigenvalue: float
+    """In units of K(x, x) of the equivariant kernel."""
+    n: float
+    """Number of signals, between `least` and `most`; infinite for eigenvalue 0."""
+    least: float
+    most: float
+    """Bounds: they differ by what frequencies above `max_frequency` may add."""
+
+
+@dataclass(frozen=True)
+class SampleComplexity(ReportTable):
+    """Numbers of signals; iterating gives a `ComplexityRow` for each set of frequencies."""
+
+    tail: float
+    """Part of the kernel's trace in frequencies above `max_frequency`, from 0 to 1."""
+
+    header = ("frequencies", "eigenvalue", "n", "least", "most")
+
+
+def sample_complexity(
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    max_frequency: int,
+    kind: str = "gpk",
+    head: str = "equivariant",
+    *,
+    frequencies: Iterable[Iterable[int]] | None = None,
+    share: float = 0.5,
+    ridge: float = 0.0,
+    **options: Any,
+) -> SampleComplexity:
+    r"""Return at how many signals of the multi-sphere each frequency is half learned.
+
+    Signals are drawn uniformly. The part of the kernel in frequencies above `max_frequency` acts
+    like a ridge. Its eigenvalues are taken to be at most the largest of the last two frequencies,
+    which gives the bounds on n (``docs/theory/learning_curves.md``, section 5).
+
+    Parameters
+    ----------
+    network, n_channels, n_timepoints, kind, head
+        As for ``spectrum.eigenvalues``.
+    max_frequency : int
+        Highest frequency whose eigenvalues are computed, at least 1. Raising it narrows the bounds.
+    frequencies : iterable of d integers each, optional
+        From 0 to `max_frequency`. The default has 1, 2, … on pixel 0 only, 1 on pixels 0 and p for
+        all p, and with the equivariant head 1 on each other pixel only.
+    share : float, default 0.5
+        Learnability L that counts as learned, above 0 and below 1.
+    ridge : float, default 0.0
+        δ, in units of K(x, x) of the equivariant kernel.
+    **options
+        ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of
+        ``spectrum.eigenvalues``.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import learning
+    >>> for system in (literature.barzilai_cnn, literature.barzilai_resnet):
+    ...     table = learning.sample_complexity(system(3), 2, 3, 6, frequencies=[(1, 0, 0)])
+    ...     print(f"{table.rows[0].n:.1f}")
+    7.0
+    4.0
+    """
+    check_network(network, BASIC_FIELDS)
+    d, highest = check_grid(n_channels, n_timepoints, max_frequency, head)[1:3]
+    if is_sequence(max_frequency) or highest[0] < 1:
+        raise ValueError(f"max_frequency is {max_frequency!r}, expected an integer of at least 1")
+    if not 0 < check_positive(share, "share") < 1:
+        raise ValueError(f"share is {share!r}, expected a number between 0 and 1")
+    ridge, top, one = check_constant(ridge, "ridge"), highest[0], np.eye(d, dtype=int)
+    if frequencies is not None:
+        chosen = np.array([tuple(each) for each in frequencies] or [()])
+        whole = chosen.dtype.kind in "iu" and chosen.shape[1:] == (d,)
+        if not whole or chosen.min() < 0 or chosen.max() > top:
+            raise ValueError(
+                f"frequencies is {frequencies!r}, expected sets of {d} integers from 0 to {top}"
+            )
+    space = n_channels, d, top
+    values = spectrum_of(network, *space, kind, head, normalized=True, **options)
+    values = np.maximum(values, 0.0)  # below 0 by errors of the quadrature
+    if frequencies is None:  # only now it is known that there is memory for them
+        others = one[1 : d // 2 + 1]
+        chosen = np.concatenate([np.arange(1, top + 1)[:, None] * one[0], one[0] + others])
+        chosen = np.insert(chosen, top, others, axis=0) if head == "equivariant" else chosen
+    counts = multiplicities_of(*space, head)
+    tail = max(1.0 - float((multiplicities_of(*space) * values).sum()), 0.0)
+    # Each mode of the equivariant head is 1/d of a mode of GAP. It is more where a shift keeps its
+    # frequencies. Then d/c pixels of a cycle have the frequency above max_frequency.
+    tail_least = tail_most = tail
+    if head == "gap":
+        cycles, kept = np.gcd(np.arange(1, d), d), float(harmonics(n_channels, top + 1))
+        tail_least = tail / d
+        tail_most = tail_least * (1.0 + float((kept ** (1.0 - d / cycles)).sum()))
+    outer = values.copy()
+    outer[(slice(0, max(top - 1, 1)),) * d] = 0.0
+    edge, rows = float(outer.max()), []
+    for place in map(tuple, chosen.tolist()):
+        value = float(values[place])
+        kappa = value * (1.0 - share) / share
+        least = most = math.inf
+        if kappa > 0:
+            known = float((counts * _shares(values, kappa)[0]).sum()) + ridge / kappa
+            least, most = known + tail_least / (kappa + edge), known + tail_most / kappa
+        rows.append(ComplexityRow(place, value, 0.5 * (least + most), least, most))
+    return SampleComplexity(tuple(rows), tail)
