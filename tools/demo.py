@@ -12,8 +12,7 @@ X_new, y_new = load_labelled("GunPoint", "test")
 print(f"\nGunPoint: {len(X)} labelled signals of a hand: 1 draws a gun, 2 points with a finger")
 
 start = time.perf_counter()
-# In the precision of `rescntk compare`, whose compiled loops serve again.
-model = ResidualKernelClassifier(effort="fast", dtype="float64").fit(X, y)
+model = ResidualKernelClassifier(views="fast").fit(X, y)
 labels, sure = model.predict(X_new), model.predict_proba(X_new).max(axis=1)
 seconds = time.perf_counter() - start
 print(f"{(labels == y_new).mean():.1%} of {len(X_new)} new signals are right, {seconds:.1f} s")
