@@ -172,7 +172,7 @@ ROCKETS = ("MiniRocket", "MultiRocketHydra")
 # Of a seed, which those use that draw random numbers. Methods fit (X, y) and predict Z.
 METHODS: dict[str, Callable[[int], Any]] = {
     OURS: lambda seed: make(OUR_CLASSIFIER),
-    FAST: lambda seed: make(OUR_CLASSIFIER, effort="fast"),
+    FAST: lambda seed: make(OUR_CLASSIFIER, views="fast"),
     "ridge, flat": lambda seed: on_flat(
         make("sklearn.linear_model.RidgeClassifierCV", alphas=np.logspace(-3, 3, 10))
     ),

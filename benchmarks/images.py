@@ -14,7 +14,7 @@ import cpu
 import harness
 import numpy as np
 import pandas as pd
-from classification_methods import OUR_CLASSIFIER, RadialSVM, draw_signals, on_flat
+from classification_methods import RadialSVM, draw_signals, on_flat
 from harness import Row, make
 from scale_parts import ridge
 
@@ -41,7 +41,6 @@ RACES = [("gap", (8, 8), 3), ("gap", (12, 12), 3), ("trace", (32, 32), 3)]
 
 # Of a draw, which those use that draw random numbers. They fit (X, y) and predict Z.
 METHODS: dict[str, Callable[[int], Any]] = {
-    "ResidualKernelClassifier": lambda draw: make(OUR_CLASSIFIER),
     "SVM-RBF": lambda draw: RadialSVM(standardize=False),
     "nearest neighbour": lambda draw: on_flat(
         make("sklearn.neighbors.KNeighborsClassifier", n_neighbors=1), standardize=False

@@ -18,10 +18,10 @@ from classification_methods import SETS
 from classification_methods import signals as official
 from harness import Row
 from images import digits
+from rescntk.regression.learned_signals import of_each_label
 
 import rescntk as rk
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
-from rescntk.regression.learned_signals import of_each_label
 
 KERNEL = rk.ResCNTK(4, normalized=True)
 CASES = (

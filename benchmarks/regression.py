@@ -44,7 +44,7 @@ def radial_process() -> Any:
 # They fit (X, y) and predict Z.
 METHODS: dict[str, Callable[[], Any]] = {
     OURS[0]: lambda: make("rescntk.learn.ResidualKernelRegressor"),
-    OURS[1]: lambda: make("rescntk.learn.ResidualKernelRegressor", effort="fast"),
+    OURS[1]: lambda: make("rescntk.learn.ResidualKernelRegressor", views="fast"),
     "mean of the targets": lambda: make("sklearn.dummy.DummyRegressor"),
     "ridge, flat": lambda: on_flat(
         make("sklearn.linear_model.RidgeCV", alphas=np.logspace(-4, 4, 17))

@@ -59,7 +59,8 @@ def ridge(K: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients and intercepts, with the penalty of the least leave-one-out error."""
     fitted, Y = regression.decompose(K), targets(labels)
     errors = fitted.leave_one_out(Y, RIDGES, intercept=True)
-    return fitted.with_intercept(Y, float(RIDGES[(errors**2).mean(axis=(1, 2)).argmin()]))
+    penalty = float(RIDGES[(errors**2).mean(axis=(1, 2)).argmin()])
+    return fitted.ridge(Y, penalty, intercept=True)
 
 
 def outcome(predicted: np.ndarray, truth: np.ndarray) -> Row:
