@@ -67,7 +67,9 @@ def use(
     views: str, X: np.ndarray, y: np.ndarray, Z: np.ndarray
 ) -> tuple[Any, np.ndarray, tuple[float, float]]:
     """Return a fitted classifier, probabilities at Z, and seconds of fitting and predicting."""
-    model, fit = harness.timed(lambda: make(OUR_CLASSIFIER, views=views, n_jobs=1, random_state=0).fit(X, y))
+    model, fit = harness.timed(
+        lambda: make(OUR_CLASSIFIER, views=views, n_jobs=1, random_state=0).fit(X, y)
+    )
     chances, predict = harness.timed(lambda: model.predict_proba(Z))
     return model, chances, (fit, predict)
 

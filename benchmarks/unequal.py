@@ -79,7 +79,7 @@ def accuracies_of(name: str) -> list[Row]:
         "padded (aeon)": [(X, y), (Z, labels)],
         f"resampled to {length}": resampled,
     }
-    ours = partial(make, OUR_CLASSIFIER, views="fast")
+    ours = partial(make, OUR_CLASSIFIER, views="fast", random_state=0)
     cases = [(f"rescntk, {version}", ours(), splits) for version, splits in versions.items()]
     aeon = "aeon.classification"
     cases += [

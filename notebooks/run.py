@@ -69,7 +69,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "smoothness": {"n_draws": 4},
     "time_series_classification": {
         "every": 6,
-        "efforts": ("fast",),
         "methods": ("ridge, flat", "rescntk, fast"),
     },
     "what_is_learned_first": {

@@ -40,6 +40,7 @@ class ResidualKernelEstimator(SignalEstimator):
     _fitted: Ensemble
     _centre: np.ndarray
     """Mean target, to which contributions are added, (n_outputs,)."""
+    _usual: np.ndarray | None
     n_channels_: int
     views_: dict[str, np.ndarray]
     best_score_: float
@@ -87,8 +88,13 @@ class ResidualKernelEstimator(SignalEstimator):
         medians. Pictures subtract them. They are computed at the first call.
         """
         check_is_fitted(self)
-        usual = self._fitted.usual_contributions(self._centre, self._labels, self._options())
-        return None if usual is None else self._in_units(usual)
+        if self._usual is None and isinstance(self._fitted.examples, np.ndarray):
+            options = self._options()
+            shares = self._fitted.contributions(self._fitted.examples, self._centre, options)
+            classes = self._labels(np.sum(shares, axis=2) + self._centre)
+            medians = [np.median(np.array(shares)[classes == k], axis=0) for k in set(classes)]
+            self._usual = self._in_units(np.mean(medians, axis=0))
+        return self._usual
 
     @staticmethod
     def _labels(decisions: np.ndarray) -> np.ndarray:
@@ -162,7 +168,7 @@ class ResidualKernelEstimator(SignalEstimator):
             views, cases, landmarks=landmarks, penalties=penalties, error_weights=error_weights,
             rng=rng, options=options,
         )  # fmt: skip
-        self._fitted, self.views_ = fitted.ensemble, fitted.table
+        self._fitted, self.views_, self._usual = fitted.ensemble, fitted.table, None
         return fitted
 
     def _views(self, n: int) -> Sequence[View]:

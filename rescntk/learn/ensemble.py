@@ -8,7 +8,7 @@ regression on these features has closed-form leave-one-out errors, which weigh t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -45,6 +45,9 @@ _FOLDS = 10
 
 _EXAMPLES = 40
 """Most training signals whose contributions give the usual ones."""
+
+_LEAST_SPREAD = 0.1
+"""Least deviation of log2 of a channel's size that counts as usual: 7 % more or less."""
 
 _SHARES = 2**20
 """Shares of kernels that are held at once; more take more memory, fewer more time."""
@@ -127,13 +130,10 @@ class FittedView:
         return [self.view.to_time(part[:, :count], x) for part, count, x in triples]
 
 
-class LeftOut(NamedTuple):
-    """A view's residuals at cases left out, and its novelty there."""
-
-    residuals: np.ndarray
-    """(n_cases, n_outputs)"""
-    novelty: np.ndarray
-    """(n_cases,)"""
+def _sizes(X: Signals) -> np.ndarray:
+    """Return log2 of the mean magnitude of each signal's channels, (n_cases, n_channels)."""
+    sizes = np.array([np.abs(x).mean(axis=1) for x in X])
+    return np.log2(np.maximum(sizes, np.finfo(np.float64).tiny))
 
 
 def _kernels(view: View) -> dict[str, Any]:
@@ -171,8 +171,8 @@ def fit_view(
     penalties: Sequence[float],
     error_weights: np.ndarray,
     options: dict[str, Any],
-) -> tuple[FittedView, LeftOut]:
-    r"""Return a resolved view fitted to cases, and what it says of cases left out.
+) -> tuple[FittedView, np.ndarray, np.ndarray]:
+    r"""Return a resolved view fitted to cases; residuals and novelty of cases left out.
 
     The penalty has the least leave-one-out error. The prior's scale :math:`\sigma^2 = y^\top
     (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal likelihood.
@@ -217,7 +217,7 @@ def fit_view(
         view=view, signals=S, coefficients=coefficients, intercepts=b, root=root, penalty=penalty,
         usual_variance=usual, scale=scale, error=float(errors[choice]),
     )  # fmt: skip
-    return fitted, LeftOut(residuals[choice], variance / usual)
+    return fitted, residuals[choice], variance / usual
 
 
 def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
@@ -281,8 +281,6 @@ class Ensemble:
     """Mean and deviation of log2 of the size of each channel over training signals."""
     examples: Signals
     """Some training signals, whose contributions are usual ones."""
-    usual: np.ndarray | None = None
-    """Usual contributions, once they are known."""
 
     def at(self, X: Signals, options: dict[str, Any]) -> Decided:
         """Return the views' decisions, novelties and weights at signals X."""
@@ -297,7 +295,8 @@ class Ensemble:
         errors = np.array([fitted.error for fitted in self.views])
         inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
         of_views = np.exp((inverse / inverse.sum()) @ np.log(decided.novelties))
-        return np.maximum(of_views, _size_novelty(X, self.size_mean, self.size_spread))
+        far = (_sizes(X) - self.size_mean) / self.size_spread
+        return np.maximum(of_views, np.mean(far**2, axis=1) / 4.0)  # 1 for two deviations
 
     def variance(self, decided: Decided) -> np.ndarray:
         """Return the variance of new observations, (n_cases, n_outputs), of the views' mixture."""
@@ -318,23 +317,6 @@ class Ensemble:
                 rest = (fitted.intercepts - centre)[:, None] / part.shape[1]
                 total += weight * (part + rest)
         return totals
-
-    def usual_contributions(
-        self,
-        centre: np.ndarray,
-        labels: Callable[[np.ndarray], np.ndarray],
-        options: dict[str, Any],
-    ) -> np.ndarray | None:
-        """Return a usual signal's contributions, (n_outputs, n_timepoints); None for lists.
-
-        The mean over the predicted classes, of `labels` of decisions, of medians over examples.
-        """
-        if self.usual is None and isinstance(self.examples, np.ndarray):
-            shares = np.array(self.contributions(self.examples, centre, options))
-            classes = labels(shares.sum(axis=2) + centre)
-            medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
-            self.usual = np.mean(medians, axis=0)
-        return self.usual
 
 
 class Fitted(NamedTuple):
@@ -378,12 +360,11 @@ def fit_ensemble(
     if not resolved:
         raise ValueError(f"views has none for these signals: {notes[0]}")
     with threadpool_limits(1 if n <= _ONE_THREAD else None, "blas"):
-        pairs = [
+        fits = [
             fit_view(view, cases, landmarks, penalties, error_weights, options) for view in resolved
         ]
-        fitted, left_out = zip(*pairs, strict=True)
-        residuals = np.array([each.residuals for each in left_out])
-        novelties = np.array([each.novelty for each in left_out])
+        fitted = [fit[0] for fit in fits]
+        residuals, novelties = (np.array([fit[k] for fit in fits]) for k in (1, 2))
         weights = weigh(residuals, error_weights)
         mean = np.zeros(cases.targets.shape)
         members = np.arange(n) if cases.groups is None else cases.groups
@@ -412,23 +393,3 @@ def fit_ensemble(
     )
     at_cases = weights_at(weights[kept], novelties[kept])
     return Fitted(ensemble, Decided(residuals[kept], novelties[kept], at_cases), mean, table)
-
-
-_LEAST_SPREAD = 0.1
-"""Least deviation of log2 of a channel's size that counts as usual: 7 % more or less."""
-
-
-def _sizes(X: Signals) -> np.ndarray:
-    """Return log2 of the root mean square of each signal's channels, (n_cases, n_channels)."""
-    roots = np.array([np.abs(x).max(axis=1) for x in X])
-    units = np.where(roots > 0, roots, 1.0)
-    squares = np.array(
-        [np.mean((x / u[:, None]) ** 2, axis=1) for x, u in zip(X, units, strict=True)]
-    )
-    floor = np.finfo(np.float64).tiny
-    return 0.5 * np.log2(np.maximum(squares, floor)) + np.log2(units)
-
-
-def _size_novelty(X: Signals, mean: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Return a fourth of the mean squared distance of sizes, in deviations: 1 for two of them."""
-    return np.mean(((_sizes(X) - mean) / spread) ** 2, axis=1) / 4.0

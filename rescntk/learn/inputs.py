@@ -43,11 +43,11 @@ def read_signals(
     compares the names of columns. Names that are no texts are compared here. Their columns are
     `n_channels`, one after the other. With `images`, X may have four axes.
     """
-    columns = None
-    if _is_frame(X):
+    columns, rank = None, 3 if isinstance(X, (list, tuple)) else getattr(X, "ndim", 2)
+    if hasattr(X, "columns"):
         _check_columns(X)
-        columns = list(X.columns)
-    if columns is not None or np.ndim(X if hasattr(X, "ndim") else 0) == 2 or _is_flat(X):
+        columns, rank = list(X.columns), 2
+    if rank < 3:
         flat = validate_data(estimator, X, reset=reset, dtype=np.float64)
         signals: Signals = split_channels(flat, n_channels, "X")
     else:
@@ -78,8 +78,7 @@ def read_signals(
             f"X has signals of {given}, expected {expected[0]} channels × {expected[1]} time "
             f"points as in fit{remedy}"
         )
-    known = getattr(estimator, "_columns", None)
-    if columns is not None and known is not None and columns != known:
+    if columns and estimator._columns and columns != estimator._columns:
         raise ValueError(
             "X has columns of other names, or in another order, than in fit: X[columns] with the "
             "columns of fit has them in order"
@@ -143,43 +142,28 @@ def _numbers(X: Any, name: str) -> np.ndarray:
     return array
 
 
-def _is_frame(X: Any) -> bool:
-    return hasattr(X, "columns") and hasattr(X, "shape")
-
-
-def _is_flat(X: Any) -> bool:
-    """Return whether X is no array of three axes, nor a list of signals: scikit-learn reads it."""
-    if isinstance(X, (list, tuple)):
-        return not any(hasattr(case, "columns") or np.ndim(case[0] if len(case) else 0)
-                       for case in X if hasattr(case, "__len__")) and (
-            len({np.shape(case) for case in X}) <= 1)  # fmt: skip
-    return not hasattr(X, "ndim") or X.ndim < 2
-
-
 def _check_columns(X: Any) -> None:
     """Raise a ValueError for a table of several levels, or with a column that has no numbers."""
-    index = getattr(X, "index", None)
     if getattr(X.columns, "nlevels", 1) > 1:
         raise ValueError(
             "X has columns of two levels, expected one: with the channel first, the signals are "
             "X.to_numpy().reshape(len(X), n_channels, -1)"
         )
-    if getattr(index, "nlevels", 1) > 1:
+    if getattr(getattr(X, "index", None), "nlevels", 1) > 1:
         raise ValueError(
             "X has rows of two levels, expected a row for each signal: with the case first and "
             "the time second, the signals are "
             "X.to_numpy().reshape(n_cases, n_timepoints, -1).swapaxes(1, 2)"
         )
     for name in X.columns:
-        column = X[name]
-        values = np.asarray(column)
+        values = np.asarray(X[name])
         try:
-            kind = values.astype(np.float64).dtype.kind if values.dtype.kind == "O" else ""
+            kind = (values.astype(np.float64) if values.dtype == object else values).dtype.kind
         except (TypeError, ValueError):
             kind = "O"
-        if values.dtype.kind not in "biufO" or kind == "O":
+        if kind not in "biuf":
             raise ValueError(
-                f"X has the column {name!r} of dtype {getattr(column, 'dtype', values.dtype)}, "
+                f"X has the column {name!r} of dtype {getattr(X[name], 'dtype', values.dtype)}, "
                 f"expected numbers: leave it out, X.drop(columns=[{name!r}])"
             )
 

@@ -36,23 +36,14 @@ class _Measured:
 
     _fitted: View
     n_channels_: int
-
-    _block: int
-    """Number of time points that are averaged; 1 leaves signals as they are."""
-    _exponent: int
-    """Exponent of the power of two by which signals are divided first."""
-    _mean: np.ndarray
-    """Subtrahend of each channel of the blocks, (n_channels,)."""
+    _block: int  # time points that are averaged; 1 leaves signals as they are
+    _exponent: int  # of the power of two by which signals are divided first
+    _mean: np.ndarray  # of each channel of the blocks, (n_channels,)
     _scale: np.ndarray
-    """Divisor of each channel of the blocks, (n_channels,)."""
-    _rise_scale: np.ndarray
-    """Factor of first differences, (n_channels,): they get the deviation of their channel."""
-    _point_mean: np.ndarray
-    """(n_channels, n_points)"""
+    _rise_scale: np.ndarray  # of first differences, which get the deviation of their channel
+    _point_mean: np.ndarray  # (n_channels, n_points)
     _point_scale: np.ndarray
-    """(n_channels, n_points)"""
-    _level: float
-    """Value of the constant channel."""
+    _level: float  # of the constant channel
 
 
 @dataclass(repr=False, unsafe_hash=True)
