@@ -52,5 +52,3 @@ def learning_curve(
     ax.set(xscale="log", yscale="log", xlabel="signals in training", ylabel="mean squared error")
     finish(ax, 2, title)
     return ax
-
-

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from rescntk.learn.counterfactual import Counterfactuals
 
 import rescntk as rk
 from rescntk import Kernel, literature, plots
