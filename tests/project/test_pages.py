@@ -67,3 +67,23 @@ def test_the_glossary_names_what_the_code_has():
     rows = re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\|$", PAGES["docs/theory/glossary.md"], re.M)
     for name in (name for row in rows for name in re.findall(r"`([^`]+)`", row)):
         assert words.issuperset(re.findall(r"\w+", name)), name
+
+
+GONE = re.compile(
+    r"numba|\bvjp\b|autodiff|counterfactual|condense|learn_signals|learned signals|DriftWarning|"
+    r"\bforecast|rescntk (fit|predict|report|gram|limits)\b|load_table|read_labelled|sktime|"
+    r"channel_relevance|channel_metric|\beffort=|quoted\.py|[Jj]inja|split mass",
+)
+"""Names of what the second edition left out."""
+
+
+def test_nothing_names_what_went():
+    """Pages, sources and notebooks; the changelog says what takes the place of each."""
+    texts = {page: text for page, text in PAGES.items() if not page.endswith("changelog.md")}
+    for path in (*ROOT.glob("rescntk/**/*.py"), *ROOT.glob("tools/*.py")):
+        texts[path.relative_to(ROOT).as_posix()] = path.read_text("utf-8")
+    for path in ROOT.glob("notebooks/*.ipynb"):
+        cells = json.loads(path.read_text("utf-8"))["cells"]
+        texts[path.name] = "\n".join("".join(cell["source"]) for cell in cells)
+    found = {name: sorted({m[0] for m in GONE.finditer(text)}) for name, text in texts.items()}
+    assert not {name: words for name, words in found.items() if words}
