@@ -172,9 +172,8 @@ KERNELS = {
 # Theory: errors are relative to the largest entry. A case is a function of the signals.
 
 
-def rows(table):
-    """Return the numbers of a table but its first column, NaN as -1."""
-    return np.nan_to_num(np.array([row[1:] for row in table], dtype=np.float64), nan=-1.0)
+def columns(table, *names):
+    return [table.column(name) for name in names]
 
 
 def matrix(S, ridge=0.5):
@@ -197,6 +196,8 @@ FAMILIES = {
     "frozen": (Network(1, trained=("inner", "outer")), 1.0),
     "half": (RESNET, 0.5),
 }
+ERRORS = ("test_error", "train_error", "effective_dimension", "kappa", "overfitting")
+CONDITIONS = [f"{net}{of}" for net in ("cgpk", "rescgpk") for of in ("", "_lower", "_upper")]
 PAIRS = [(kind, head) for kind in KINDS for head in HEADS]
 TIRER = literature.tirer_resnet(5, 0.1)
 THEORY = {
@@ -214,8 +215,10 @@ THEORY = {
         "bounds": lambda S: conditioning.bounds(EQUAL)[:4],
         "asymptote": lambda S: conditioning.asymptotic_condition_number(50, 1000, 0.7),
         "asymptote plain": lambda S: conditioning.asymptotic_condition_number(50, 10, skip=False),
-        "compare": lambda S: rows(conditioning.compare(S["others"], (1, 4, 16))),
-        "compare gap": lambda S: rows(conditioning.compare(S["walks"], (2, 9), 5, 0.5, "gap")),
+        "compare": lambda S: columns(conditioning.compare(S["others"], (1, 4, 16)), *CONDITIONS),
+        "compare gap": lambda S: columns(
+            conditioning.compare(S["walks"], (2, 9), 5, 0.5, "gap"), *CONDITIONS
+        ),
     },
     "spectrum": {
         f"{i} {pair}": lambda S, net=net, pair=pair: spectrum.eigenvalues(net, 3, 3, 2, *pair)
@@ -250,22 +253,30 @@ THEORY = {
         for kind, head in PAIRS
     },
     "depth": {
-        f"{name} {kind}": lambda S, family=family, kind=kind: rows(
-            check(Family(*family), S["sphere"], kind=kind, depths=LADDER)
+        f"{name} {kind}": lambda S, family=family, kind=kind: columns(
+            check(Family(*family), S["sphere"], kind=kind, depths=LADDER),
+            "off_diagonal",
+            "distance",
         )
         for name, family in list(FAMILIES.items())[:-1]
         for kind in KINDS
     },
     "learning": {
-        "curve": lambda S: rows(learning.curve([1, 0.1], [1, 2], (1, 5), multiplicities=[1, 10])),
-        "curve of noise": lambda S: rows(
-            learning.curve([2.0, 0.5, 0.1], S["targets"][:3], (1, 2), 0.2, noise=0.3)
+        "curve": lambda S: columns(
+            learning.curve([1, 0.1], [1, 2], (1, 5), multiplicities=[1, 10]), *ERRORS
         ),
-        "from_gram": lambda S: rows(learning.from_gram(matrix(S), S["targets"], (2, 4), 0.1)),
+        "curve of noise": lambda S: columns(
+            learning.curve([2.0, 0.5, 0.1], S["targets"][:3], (1, 2), 0.2, noise=0.3), *ERRORS
+        ),
+        "from_gram": lambda S: columns(
+            learning.from_gram(matrix(S), S["targets"], (2, 4), 0.1), *ERRORS
+        ),
         "alignment": lambda S: learning.alignment(matrix(S), S["targets"]),
-        "sample_complexity": lambda S: rows(learning.sample_complexity(RESNET, 3, 3, 6)),
-        "sample_complexity ntk": lambda S: rows(
-            learning.sample_complexity(CNN, 2, 3, 6, "ntk", "gap", ridge=0.01)
+        "sample_complexity": lambda S: columns(
+            learning.sample_complexity(RESNET, 3, 3, 6), "eigenvalue", "n", "least", "most"
+        ),
+        "sample_complexity ntk": lambda S: columns(
+            learning.sample_complexity(CNN, 2, 3, 6, "ntk", "gap", ridge=0.01), "n", "least", "most"
         ),
     },
     "regression": {

@@ -41,13 +41,11 @@ TOLERANCE = 0.05
 """Longest error bar that tells an exponent, relative to it."""
 
 DOUBTED, WRONG = 0.1, 0.5
-"""The errors of some pair's predicted limit, in last distances, above which no prediction agrees,
-and above which it is contradicted: the distance over all pairs may fall though one limit is wrong.
-Raising them overlooks more wrong limits. Chosen; right limits have at most .00001."""
+"""Errors of a pair's predicted limit, in last distances, above which no prediction agrees, and
+above which it is contradicted. Raising them overlooks wrong limits; right ones have .00001."""
 
 HIGHER_ORDERS = (1.5, 2.0)
-"""Multiples of a predicted exponent that contradict nothing. For some signals the constant of a
-law is 0, and the next order leads: the power 3/2 or 2 of the law's."""
+"""Multiples of a predicted exponent that contradict nothing: a law's constant may be 0."""
 
 _LEAST_DEPTHS = 6
 """Fewest depths of a fit: five slopes, two removals, three changes to compare."""
@@ -61,12 +59,11 @@ _ROUNDINGS = 20
 _EPS = float(np.finfo(np.float64).eps)
 
 _STANDARD_ERRORS = 3.0
-"""Standard errors in an error bar. In 2,488 reports on right predictions the largest error was 0.64
-of a bar with 3, and 0.97 with 2."""
+"""Standard errors in an error bar. The largest error in 2,488 right reports was 0.64 of a bar."""
 
 _LEAST_CHANGES, _REACH = 3, 5.0
-"""The last changes, whose largest is the standard error of a removal: 3 at least, and all of the
-last factor 5 of depth. A change that passes through 0 is small at one depth, not at all of them."""
+"""Changes whose largest is the standard error of a removal: 3, and all of the last factor 5 of
+depth. A change that passes through 0 is small at one depth, not at all of them."""
 
 _LEAST_SIGNAL_TO_NOISE = 30.0
 """Least value that has an exponent, in units of its rounding error."""
@@ -165,16 +162,6 @@ def check(
     rng : Generator or int, default 0
         For drawing signals.
 
-    Raises
-    ------
-    ValueError
-        If arguments are not as described.
-
-    See Also
-    --------
-    rescntk.theory.limits.Family : A network for each depth, with predicted limits.
-    rescntk.plots.limit_distances : Pictures of a report.
-
     Examples
     --------
     >>> import rescntk as rk
@@ -186,14 +173,14 @@ def check(
     if not (prediction is None or isinstance(prediction, Prediction)):
         raise ValueError(f"prediction is {prediction!r}, expected a Prediction, or None")
     networks = [_network(family, depth) for depth in ladder]
-    X, on_sphere = _signals(X, networks[0], check_rng(rng))
+    X = _signals(X, networks[0], check_rng(rng))
     used = Prediction(undefined="nothing is predicted") if prediction is None else prediction
     if prediction is None and isinstance(family, Family):
         used = family.predict(kind, X, head)
     above = np.triu_indices(len(X), 1)
     limit = None if used.undefined else used.complements(len(X))[above]
     options: dict[str, Any] = {"head": head, "progress": progress}
-    if engine == "auto" and on_sphere and _keeps_digits(networks, X, head):
+    if engine == "auto" and _keeps_digits(networks, X, head):
         K, absolute = multisphere.gram_complements(networks, X, kind=kind, **options), 0.0
         roundings = _ROUNDINGS + np.sqrt(ladder)
     else:
@@ -216,8 +203,7 @@ def judge(
 ) -> Report:
     """Judge whether kernels over a ladder of depths converge as predicted.
 
-    `values` are complements, (n_depths, n_pairs), with rounding errors `noise`, (n_depths,), and
-    `limit` the predicted complements, or None.
+    `values` are complements, (n_depths, n_pairs), with errors `noise`; `limit` is the predicted.
     """
     L, mean = np.array(depths, dtype=np.float64), values.mean(axis=1)
     distance = _root_mean_square(values - (math.nan if limit is None else limit))
@@ -230,13 +216,19 @@ def judge(
     if limit is None:
         unknown = Estimate(math.nan, math.inf)
         return Report(table, used, unknown, UNDEFINED, used.undefined, **settings)
+    q, k = used.correction, used.log_power
     noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
-    x = (used.onset / L[-1]) ** used.correction  # the relative size of the first correction
-    # Beside a logarithm the second correction has powers of logarithms that no removal takes away.
-    left = float(((x * (1.0 - math.log(x))) ** 2 if used.log_power else x**3) if x < 1 else np.inf)
-    exponent = fit_exponent(L, distance, noise, used.correction, used.log_power, left)
-    error = _wrong_limit(used, L, values - limit, noise) - left * distance[-1]
-    verdict, why = _verdict(exponent, used, float(L[-1]), error / max(distance[-1], _EPS))
+    x = (
+        used.onset / depths[-1]
+    ) ** q  # relative size of the first correction; what removals leave:
+    left = ((x * (1.0 - math.log(x))) ** 2 if k else x**3) if x < 1.0 else math.inf
+    exponent = fit_exponent(L, distance, noise, q, k, left)
+    # The error of a pair's limit is what is left of its kernel less the limit, without the law.
+    orders = [used.exponent + order * q for order in range(3) for _ in range(1 + k)]
+    pairs = (extrapolate(L, of_pair, noise, orders) for of_pair in (values - limit).T)
+    wrong = max(abs(error) - _STANDARD_ERRORS * bar for error, bar in pairs)
+    wrong = wrong / max(float(distance[-1]), _EPS) - left
+    verdict, why = _verdict(exponent, used, depths[-1], wrong)
     reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}{why}"
     if math.isinf(left):
         reason = f"the law sets in deeper than this ladder, at depth {used.onset:.1e} or more"
@@ -249,10 +241,7 @@ def _root_mean_square(values: np.ndarray) -> np.ndarray:
 
 
 def _verdict(fit: Estimate, used: Prediction, deepest: float, wrong: float) -> tuple[str, str]:
-    """Return the verdict on a fitted exponent and an error of a pair's limit, and what it rests on.
-
-    `wrong` is the error in last distances, less its error bar.
-    """
+    """Return the verdict, and why, from an exponent and a limit's error, in last distances."""
     inside = [abs(fit.value - k * used.exponent) <= fit.bar for k in (1.0, *HIGHER_ORDERS)]
     half = 0.5 * used.exponent - fit.bar <= fit.value <= used.exponent
     moving = deepest < used.settled and half
@@ -266,18 +255,6 @@ def _verdict(fit: Estimate, used: Prediction, deepest: float, wrong: float) -> t
     if moving:
         return OPEN, ": windows are near a square root, of half the power"
     return OPEN, ": of a higher order, the constant of the law may be 0 for these signals"
-
-
-def _wrong_limit(used: Prediction, L: np.ndarray, apart: np.ndarray, noise: np.ndarray) -> float:
-    """Return the largest error of a pair's predicted limit, less its error bar.
-
-    `apart` are kernels less their predicted limits, (n_depths, n_pairs): without the terms of the
-    law they are errors of the limits.
-    """
-    orders = (used.exponent + k * used.correction for k in range(3))
-    removed = [order for order in orders for _ in range(1 + used.log_power)]
-    pairs = (extrapolate(L, of_pair, noise, removed) for of_pair in apart.T)
-    return max(abs(limit) - _STANDARD_ERRORS * error for limit, error in pairs)
 
 
 def fit_exponent(
@@ -353,10 +330,7 @@ def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
     """Return depths that are enough, and far enough apart, for fits."""
     ladder = check_depths(depths)
     if len(ladder) < _LEAST_DEPTHS:
-        raise ValueError(
-            f"depths is {ladder!r}, expected at least {_LEAST_DEPTHS} of them: an exponent "
-            "needs slopes, and its error bar how they change"
-        )
+        raise ValueError(f"depths is {ladder!r}, expected at least {_LEAST_DEPTHS} of them")
     for low, high in pairwise(ladder):
         if high < _LEAST_RATIO * low:
             raise ValueError(
@@ -379,10 +353,11 @@ def _network(family: Callable[[int], Network], depth: int) -> Network:
     return network
 
 
-def _signals(
-    X: np.ndarray | None, network: Network, rng: np.random.Generator
-) -> tuple[np.ndarray, bool]:
-    """Return the signals, given or drawn, and whether they are on the multi-sphere."""
+def _signals(X: np.ndarray | None, network: Network, rng: np.random.Generator) -> np.ndarray:
+    """Return the signals, given or drawn; projected to the multi-sphere if they are on it.
+
+    Without biases normalized ReLU kernels do not depend on the lengths of signals of one pixel.
+    """
     if X is None:
         sizes = network.filter_size, network.outer_filter_size, network.input_filter_size
         X = multisphere.sample(6, 4, 5 if max(sizes) > 1 else 1, rng)
@@ -392,27 +367,23 @@ def _signals(
         same = i + 1 + np.flatnonzero((X[i + 1 :] == x).all(axis=(1, 2)))
         if len(same):
             raise ValueError(
-                f"X has the same signal as cases {i} and {same[0]}, expected different ones: the "
-                "limits are about different signals"
+                f"X has the same signal as cases {i} and {same[0]}, expected different"
             )
-    # Without biases normalized ReLU kernels do not depend on the lengths of signals of one pixel.
     lengthless = network.is_relu and not network.bias and X.shape[2] == 1 and X.any(axis=1).all()
-    if multisphere.contains(X) or lengthless:
-        return multisphere.project(X), True  # the recursion takes all norms for exact
-    return X, False
+    return multisphere.project(X) if lengthless or multisphere.contains(X) else X
 
 
 def _keeps_digits(networks: list[Network], X: np.ndarray, head: str) -> bool:
     """Return whether `multisphere.gram_complements` takes these networks without loss of digits.
 
-    GAP's mean over pixel pairs loses at most `_ROUNDINGS` where the signals' own means are large.
-    The squared norm of a signal's mean is GAP's F⁰(x, x); means of later layers are not less.
+    GAP's mean over pixel pairs loses at most `_ROUNDINGS` where the signals' own means, whose
+    squared norms are F⁰(x, x), are large.
     """
     first, *others = (network.replace(depth=1, alpha=1.0) for network in networks)
     usual = first.is_relu and first.input_filter_size == 1 and not first.bias
     least = float((X.mean(axis=2) ** 2).mean(axis=1).min())
-    alike = all(network == first for network in others)
-    return usual and alike and (head != "gap" or _ROUNDINGS * least >= 1.0)
+    alike = usual and all(network == first for network in others) and multisphere.contains(X)
+    return alike and (head != "gap" or _ROUNDINGS * least >= 1.0)
 
 
 def _complements(

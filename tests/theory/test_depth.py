@@ -136,7 +136,7 @@ def test_rows_are_what_they_say():
     [
         ({"family": 3}, "family is 3, expected a function"),
         ({"family": lambda n: n}, "network is 8, expected a rescntk.Network"),
-        ({"depths": (1, 2, 4)}, r"depths is \(1, 2, 4\), expected at least 6 of them: an exp"),
+        ({"depths": (1, 2, 4)}, r"depths is \(1, 2, 4\), expected at least 6 of them"),
         (
             {"depths": (8, 16, 32, 64, 65, 128)},
             "depths has 64 and then 65, expected each at least 1.",

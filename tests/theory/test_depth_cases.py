@@ -128,7 +128,7 @@ def test_no_verdict_is_false():
         depth.OPEN: 42,
         depth.UNDEFINED: 11,
     }  # the page has the counts
-    assert wrong == {depth.CONTRADICTS: 524, depth.OPEN: 348}
+    assert wrong == {depth.CONTRADICTS: 543, depth.OPEN: 329}
 
 
 if __name__ == "__main__":
