@@ -39,6 +39,11 @@ from .validation import (
 def interpolate(K: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return β = K⁻¹ y, `ridge` without a penalty: eq. 4 of Tirer et al. 2022.
 
+    Parameters
+    ----------
+    K, y
+        As for `ridge`.
+
     Examples
     --------
     >>> from rescntk import regression
@@ -84,9 +89,16 @@ def leave_one_out(
     They are :math:`\beta_i / B_{ii}` for :math:`\beta = B y` (Cawley and Talbot 2004). Cases g of
     one group are left out together: :math:`B_{gg}^{-1} \beta_g`.
 
-    Parameters are as for `ridge`. An array of penalties, (n_penalties,), puts such an axis in front
-    of the result. With `intercept` each regression has a constant without penalty. `groups` has a
-    label for each case, (n,).
+    Parameters
+    ----------
+    K, y
+        As for `ridge`.
+    penalty : float or array_like, (n_penalties,)
+        λ, at least 0. An array puts an axis (n_penalties,) in front of the result.
+    intercept : bool, default False
+        Whether each regression has a constant without penalty.
+    groups : array_like, (n,), optional
+        A label for each case.
 
     Examples
     --------
@@ -105,9 +117,12 @@ def flow(K: np.ndarray, y: np.ndarray, time: Any) -> np.ndarray:
     :math:`f_t(x) = K(x, X) K^{-1} (I - e^{-K t}) y` (Jacot et al. 2018; eq. 3 of Tirer et al.
     2022). Steps of gradient descent with a small rate η are at times η, 2η, …
 
-    K and y are as for `ridge`; K may be singular, if no time trains an eigenvector of rounding
-    errors. Times are numbers of at least 0, and infinity interpolates. An array of times,
-    (n_times,), puts such an axis in front of the result.
+    Parameters
+    ----------
+    K, y
+        As for `ridge`; K may be singular, if no time trains an eigenvector of rounding errors.
+    time : float or array_like, (n_times,)
+        Each at least 0; infinity interpolates. An array puts an axis (n_times,) in front.
 
     Examples
     --------
@@ -137,9 +152,15 @@ def posterior(
     (K + \sigma^2 I)^{-1} k`. A network's Gaussian process kernel is the covariance of its outputs
     over random weights (Neal 1996; Lee et al. 2018). Its neural tangent kernel is not.
 
-    K, `cross` and `prior` are ``kernel(X)``, (n, n), ``kernel(Z, X)``, (m, n), and
-    ``kernel.diag(Z)``, (m,); matrices that give a negative variance are refused. `noise` is the
-    variance σ² of the observations y at X, (n,) or (n, n_targets), the penalty of `ridge`.
+    Parameters
+    ----------
+    K, cross, prior : ndarray, (n, n), (m, n) and (m,)
+        ``kernel(X)``, ``kernel(Z, X)`` and ``kernel.diag(Z)``. Matrices that give a negative
+        variance are refused.
+    y : ndarray, (n,) or (n, n_targets)
+        Observations at X.
+    noise : float, default 0.0
+        Variance σ² of the observations' errors, the penalty of `ridge`.
 
     Examples
     --------
@@ -339,9 +360,15 @@ class Decomposition:
 def decompose(K: np.ndarray, case_weights: Any = None, *, clip: bool = False) -> Decomposition:
     """Return the eigendecomposition of a kernel matrix, which serves all penalties and times.
 
-    K is as for `ridge`. A positive weight of each case, (n,), multiplies its squared error: a case
-    of weight 2 counts as two equal cases, which leave-one-out errors leave out together.
-    Eigenvalues that are below 0 by more than rounding errors are refused, or with `clip` set to 0.
+    Parameters
+    ----------
+    K : ndarray, (n, n)
+        As for `ridge`.
+    case_weights : array_like, (n,), optional
+        Positive weights of squared errors. A case of weight 2 counts as two equal cases, which
+        leave-one-out errors leave out together.
+    clip : bool, default False
+        Whether to take eigenvalues below 0 as 0. By default those far below 0 are refused.
 
     Examples
     --------
@@ -366,7 +393,12 @@ def decompose(K: np.ndarray, case_weights: Any = None, *, clip: bool = False) ->
 def decompose_features(features: np.ndarray, case_weights: Any = None) -> Decomposition:
     r"""Return the decomposition of the kernel matrix :math:`\Phi \Phi^\top` of features Φ.
 
-    `features` is (n, n_features); ``features.T @ coefficients`` are the weights of the features.
+    Parameters
+    ----------
+    features : ndarray, (n, n_features)
+        Φ; ``features.T @ coefficients`` are the weights of the features.
+    case_weights
+        As for `decompose`.
 
     Examples
     --------
