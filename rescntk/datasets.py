@@ -14,7 +14,7 @@ from .validation import check_choice
 __all__ = ["bundled", "load", "load_labelled"]
 
 _TECATOR_TRAIN = 172
-"""Training signals in Tecator's file, which come first. The split is that of sktime."""
+"""Training signals in Tecator's file, which come first. The split is the usual one."""
 
 
 def bundled() -> list[str]:
