@@ -51,13 +51,11 @@ SEARCHES = {
     "theorem 6.2": "paper_map",
     "figure 3": "paper_map",
     "neural-tangents": "neural_tangents",
-    "gradient": "gradients",
     "bias": "biases",
     "calibration": "classification",
-    "counterfactual": "changed_signals",
     "learning curve": "learning_curves",
     "ensemble": "finite_networks",
-    "drift": "drift",
+    "novelty": "classification",
 }
 """What the search must find, and the page that must be among the first three results."""
 
