@@ -223,7 +223,7 @@ def judge(
     ) ** q  # relative size of the first correction; what removals leave:
     left = ((x * (1.0 - math.log(x))) ** 2 if k else x**3) if x < 1.0 else math.inf
     exponent = fit_exponent(L, distance, noise, q, k, left)
-    # The error of a pair's limit is what is left of its kernel less the limit, without the law.
+    # A pair's kernel less its limit, without the terms of the law, is the error of the limit.
     orders = [used.exponent + order * q for order in range(3) for _ in range(1 + k)]
     pairs = (extrapolate(L, of_pair, noise, orders) for of_pair in (values - limit).T)
     wrong = max(abs(error) - _STANDARD_ERRORS * bar for error, bar in pairs)

@@ -259,7 +259,7 @@ def _solve_kappa(values: np.ndarray, counts: np.ndarray, n: float, ridge: float)
         raise OverflowError("κ leaves the range of float64, expected moderate eigenvalues")
 
     def excess(kappa: float) -> float:
-        """Return Σ L + δ/κ − n. Of L = 1 − (1 − L) from κ on the ones less n are exact."""
+        """Return Σ L + δ/κ − n. From κ on L is 1 − (1 − L): the sum of the 1 less n is exact."""
         learned, unlearned = _shares(values, kappa)
         above = values >= kappa
         rest = counts @ np.where(above, -unlearned, learned) + ridge / kappa
