@@ -16,6 +16,10 @@ EPS = {dtype: float(np.finfo(dtype).eps) for dtype in ("float64", "float32")}
 KERNEL = {"float64": 1e-14, "float32": 1e-6}
 
 
+# Golden values of the first edition: the order of sums may differ, which costs some roundings.
+# Kernels are relative to √(K(x,x) K(z,z)), theory to the largest entry of an array.
+FIRST_EDITION = {"float64": 2e-15, "float32": 2e-7, "theory": 1e-12}
+
 # Derivatives of a kernel by its signals, of the largest one, at depth 2 and 3. A layer's way back
 # has some thirty roundings; the compiled engine's windows that are nearly proportional lose some
 # eps/θ, and reach 1e-6. Measured: 5e-13 and 1e-6.
