@@ -23,7 +23,7 @@ NEEDED = {
     "rescntk/learn": "sklearn",
     "rescntk/learn/aeon.py": "aeon",
     "rescntk/learn/sktime.py": "sktime",
-    "rescntk/stored": "zarr",
+    "rescntk/stored.py": "zarr",
 }
 
 # Packages of the extra "all". A test that needs a missing package skips itself.

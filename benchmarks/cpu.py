@@ -1,6 +1,6 @@
 """Engines for the CPU against neural-tangents, side by side in one run on the same inputs.
 
-    python benchmarks/cpu.py [--quick] [--part races|limits|sweeps|real|gradients]
+    python benchmarks/cpu.py [--quick] [--part races|limits|sweeps|real]
 
 The peer lives in an environment of its own, which the script makes: neural-tangents does not run
 on later versions of JAX. For each case every contestant first looks for the batch at which it is
@@ -20,9 +20,8 @@ import harness
 import limit
 import numba
 import numpy as np
-import pandas as pd
 from harness import Row
-from peers import plain_jax, signals
+from peers import signals
 
 import rescntk as rk
 from rescntk.datasets import load_labelled
@@ -174,87 +173,9 @@ def real(quick: bool) -> Iterator[Row]:
     for dtype, (q, bias) in product(DTYPES, networks):
         network = rk.Network(DEPTH, q, bias=bias)
         gram = partial(rk.gram, network, dtype=dtype, threads=1)
-        back = partial(weighted_gradients, network, dtype)
-        firsts = X[:WITH_GRADIENTS], random[:WITH_GRADIENTS]
-        kernels = harness.entry_costs(gram, (X, random), 1 if quick else 7)
-        gradients = harness.entry_costs(back, firsts, 1 if quick else 3)
-        yield {
-            "dtype": dtype, "q": q, "bias": f"{bias:g}",
-            "kernels": f"{harness.median_ratio(*kernels):.2f}",
-            "gradients": f"{harness.median_ratio(*gradients):.2f}",
-        }  # fmt: skip
-
-
-def weighted_gradients(network: rk.Network, dtype: str, X: np.ndarray, head: str) -> Any:
-    """Return the gradients of a weighted sum of tangent kernels of X."""
-    weights = np.random.default_rng(1).standard_normal((len(X), len(X)))
-    kernel = rk.Kernel(network, "ntk", head)
-    return kernel.vjp(X, weights=weights, dtype=dtype, threads=1)
-
-
-# -- gradients: against automatic differentiation of the formula in JAX
-
-WITH_GRADIENTS = 8
-"""Signals on each side: JAX keeps several arrays of all pixel pairs for each layer, 5 GB for 32."""
-
-
-def gradient_run(who: str, dtype: str) -> Row:
-    """Return processor seconds of a value, of a value with gradients, and MB of the latter.
-
-    The loss is a weighted sum of tangent kernels, its derivatives are by all signals of both sides.
-    In a process of its own. Memory is what the first call adds, after compilation; later calls are
-    timed.
-    """
-    X, Z = signals(WITH_GRADIENTS, CHANNELS, 100)
-    weights = np.random.default_rng(0).standard_normal((len(X), len(Z)))
-    if who == "jax":
-        import jax
-
-        jax.config.update("jax_enable_x64", dtype == "float64")
-        X, Z, weights = (jax.numpy.asarray(each, dtype) for each in (X, Z, weights))
-        kernels = plain_jax("gap", DEPTH, 3)
-        value = jax.jit(lambda X, Z: (weights * kernels(X, Z)[1]).sum())
-        functions = value, jax.jit(jax.value_and_grad(value, (0, 1)))
-        compiled = [function.lower(X, Z).compile() for function in functions]
-        calls = [lambda f=f: jax.block_until_ready(f(X, Z)) for f in compiled]
-    else:
-        kernel = rk.ResCNTK(DEPTH)  # input weights frozen, as in peers.plain_jax
-        options: Any = {"engine": who, "dtype": dtype, "threads": 1}
-        calls = [
-            lambda: kernel(X, Z, **options),
-            lambda: kernel.vjp(X, Z, weights, **options),
-        ]
-        kernel.vjp(X[:1], Z[:1], weights[:1, :1], **options)  # compiles
-    harness.forget_peak()
-    before = harness.peak_megabytes()
-    result = calls[1]()
-    megabytes = harness.peak_megabytes() - before
-    gradient = result[1][0] if who == "jax" else result.X
-    clocks = {k: partial(harness.processor_seconds, call) for k, call in enumerate(calls)}
-    calls[0]()
-    times = harness.interleaved(clocks, 3)
-    of_value, of_both = (float(np.median(times[k])) for k in (0, 1))
-    corner = np.asarray(gradient, float)[0, 0, :8].tolist()
-    return {"value": of_value, "both": of_both, "MB": megabytes, "corner": corner}
-
-
-def gradients(quick: bool) -> Iterator[Row]:
-    """Yield medians over rounds in which the contestants take turns, each in a new process."""
-    for dtype in DTYPES:
-        calls = {who: partial(harness.apart, gradient_run, who, dtype) for who in ("numba", "jax")}
-        runs = harness.interleaved(calls, 1 if quick else 3)
-        tables = {who: pd.DataFrame(rounds) for who, rounds in runs.items()}
-        expected = np.array(runs["jax"][0]["corner"])
-        for who, rounds in tables.items():
-            value, both, megabytes = rounds[["value", "both", "MB"]].median()
-            times = (tables["jax"]["both"] / rounds["both"]).median()
-            difference = np.abs(rounds["corner"][0] - expected).max() / np.abs(expected).max()
-            yield {
-                "dtype": dtype, "": who, "value, ms": f"{1e3 * value:.4g}",
-                "with gradient, ms": f"{1e3 * both:.4g}", "of the value": f"{both / value:.2f}",
-                "JAX takes": f"{times:.1f}", "MB": f"{megabytes:.0f}",
-                "difference": f"{difference:.0e}",
-            }  # fmt: skip
+        costs = harness.entry_costs(gram, (X, random), 1 if quick else 7)
+        ratio = f"{harness.median_ratio(*costs):.2f}"
+        yield {"dtype": dtype, "q": q, "bias": f"{bias:g}", "kernels": ratio}
 
 
 HEADS = {"gap": "-", "trace": "--"}  # and how lines look
@@ -334,15 +255,9 @@ def table(report: Row) -> str:
         f"{of_costs['processor']}, {of_costs['cores']} cores. Nanoseconds per pixel pair and "
         "layer of numba, all threads together, d = 100, q = 3; the picture has other sizes:",
         harness.rows_table(report["limits"], left=(0, 1)),
-        "Kernels of the 50 training signals of GunPoint, raw, and gradients of the first "
-        f"{WITH_GRADIENTS}, in times of random signals of their shape, with the same bias; GAP, "
-        f"depth {DEPTH}, one thread, processor time:",
+        "Kernels of the 50 training signals of GunPoint, raw, in times of random signals of their "
+        f"shape, with the same bias; GAP, depth {DEPTH}, one thread, processor time:",
         harness.rows_table(report["real"], left=(0,)),
-        f"Gradients of a weighted sum of tangent kernels in {WITH_GRADIENTS} signals on each side, "
-        f"GAP, d = 100, q = 3, depth {DEPTH}, one thread of numba, against jax.grad through the "
-        "recursion written in JAX; processor time, and the most memory that a call adds. JAX "
-        "takes: its time in times of the row:",
-        harness.rows_table(report["gradients"], left=(0, 1)),
     )
 
 
@@ -354,5 +269,5 @@ def races(quick: bool) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    measure, option = harness.measure_parts((races, limits, sweeps, real, gradients))
+    measure, option = harness.measure_parts((races, limits, sweeps, real))
     harness.script(__doc__, "cpu.json", measure, table, draw, **option)

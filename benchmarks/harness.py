@@ -4,7 +4,7 @@ As a program, with a function's dotted name and its arguments, it is the other p
 """
 
 import argparse
-import importlib.util
+import importlib
 import json
 import os
 import platform
@@ -16,7 +16,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +75,6 @@ def make(path: str, /, *arguments: Any, **options: Any) -> Any:
     """Call a function or a class by its dotted name, which is imported now."""
     module, name = path.rsplit(".", 1)
     return getattr(importlib.import_module(module), name)(*arguments, **options)
-
-
-def package_folder(name: str) -> Path:
-    """Return the folder of a package without importing it."""
-    return Path(importlib.util.find_spec(name).submodule_search_locations[0])
 
 
 def machine() -> Row:
@@ -160,11 +154,6 @@ def peak_megabytes() -> float:
     """Return the peak of this process's memory; getrusage would include the parent's peak."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(x.split()[1]) / 1024 for x in lines if x.startswith("VmHWM"))
-
-
-def forget_peak() -> None:
-    """Let the peak of this process's memory start from what it has now."""
-    Path("/proc/self/clear_refs").write_text("5")
 
 
 def apart(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -282,11 +271,6 @@ def resume(
 def read(path: Path) -> pd.DataFrame:
     """Return the rows of a CSV file, none if there is no such file."""
     return pd.read_csv(path) if path.exists() else pd.DataFrame()
-
-
-def grid(**values: Iterable) -> list[Row]:
-    """Return all combinations of values, the last name's values in turn."""
-    return [dict(zip(values, case, strict=True)) for case in product(*values.values())]
 
 
 def gather(path: Path, keys: Iterable[Row], measure: Callable[..., list[Row]]) -> None:

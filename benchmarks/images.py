@@ -14,9 +14,9 @@ import cpu
 import harness
 import numpy as np
 import pandas as pd
-from classification_methods import OUR_CLASSIFIER, RadialSVM, draw_signals, on_flat
+from classification_methods import RadialSVM, draw_signals, on_flat
 from harness import Row, make
-from scale_parts import ridge
+from scale import ridge
 
 import rescntk as rk
 from rescntk.validation import DTYPES
@@ -25,7 +25,7 @@ DRAWS = {10: 20, 30: 20, 100: 10, 300: 5, 1000: 2}
 """Training images, and how many times they are drawn."""
 
 TEST = 500
-"""The last images test. The first 898 chose NETWORK and the classifier's passes."""
+"""The last images test. The first 898 chose NETWORK."""
 
 NETWORK = rk.Network(5, 3)
 """Of the depths 1, 2, 3 and 5, the one with the largest mean accuracy of all kernels."""
@@ -41,7 +41,6 @@ RACES = [("gap", (8, 8), 3), ("gap", (12, 12), 3), ("trace", (32, 32), 3)]
 
 # Of a draw, which those use that draw random numbers. They fit (X, y) and predict Z.
 METHODS: dict[str, Callable[[int], Any]] = {
-    "ResidualKernelClassifier": lambda draw: make(OUR_CLASSIFIER),
     "SVM-RBF": lambda draw: RadialSVM(standardize=False),
     "nearest neighbour": lambda draw: on_flat(
         make("sklearn.neighbors.KNeighborsClassifier", n_neighbors=1), standardize=False
@@ -60,7 +59,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 def by_kernel(K: np.ndarray, y: np.ndarray, train: np.ndarray) -> np.ndarray:
     """Return the digits that ridge regression predicts for the test images."""
-    coefficients, intercepts = ridge(K[np.ix_(train, train)], y[train])
+    coefficients, intercepts = ridge(rk.regression.decompose(K[np.ix_(train, train)]), y[train])
     return (K[-TEST:, train] @ coefficients + intercepts).argmax(axis=1)
 
 

@@ -44,7 +44,7 @@ def radial_process() -> Any:
 # They fit (X, y) and predict Z.
 METHODS: dict[str, Callable[[], Any]] = {
     OURS[0]: lambda: make("rescntk.learn.ResidualKernelRegressor"),
-    OURS[1]: lambda: make("rescntk.learn.ResidualKernelRegressor", effort="fast"),
+    OURS[1]: lambda: make("rescntk.learn.ResidualKernelRegressor", views="fast"),
     "mean of the targets": lambda: make("sklearn.dummy.DummyRegressor"),
     "ridge, flat": lambda: on_flat(
         make("sklearn.linear_model.RidgeCV", alphas=np.logspace(-4, 4, 17))
@@ -68,8 +68,9 @@ def measure(method: str, name: str) -> list[Row]:
         row = {"split": number, "r2": float(r2_score(y[test], predicted)), "seconds": seconds}
         rows.append(row | dict.fromkeys(INSIDE))
         for title, share in INSIDE.items() if method in OURS else ():
-            low, high = model.predict_interval(X[test], share)
-            rows[-1][title] = float(np.mean((low <= y[test]) & (y[test] <= high)))
+            mean, deviation = model.predict(X[test], return_std=True)
+            far = np.abs(y[test] - mean) / deviation
+            rows[-1][title] = float(np.mean(far <= make("scipy.stats.norm.ppf", (1 + share) / 2)))
     return rows
 
 

@@ -79,7 +79,7 @@ def accuracies_of(name: str) -> list[Row]:
         "padded (aeon)": [(X, y), (Z, labels)],
         f"resampled to {length}": resampled,
     }
-    ours = partial(make, OUR_CLASSIFIER, effort="fast", head="gap", engine="numba")
+    ours = partial(make, OUR_CLASSIFIER, views="fast")
     cases = [(f"rescntk, {version}", ours(), splits) for version, splits in versions.items()]
     aeon = "aeon.classification"
     cases += [
@@ -115,8 +115,7 @@ def tables(report: Row) -> str:
         harness.rows_table(report["costs"], left=(0, 2)),
         f"Accuracy on the test signals, and processor seconds to fit and to predict "
         f"({report['machines']['accuracies']['processor']}). "
-        'rescntk: ResidualKernelClassifier(effort="fast", head="gap"), whose kernels leave-one-out '
-        "errors weight. Other methods have own lengths.",
+        "rescntk: ResidualKernelClassifier with its fast views. Other methods have own lengths.",
         harness.table(
             ("method", *(cell for name in RESAMPLED for cell in (name, "seconds"))), accuracies
         ),

@@ -82,7 +82,7 @@ def _responses(
         params = finite.init(key, network, channels, width, n_timepoints=pixels, dtype="float32")
         _, added = _train_from_start(network, params, X, y, kernel, steps, head)
         measured.append(responses.responses(added, Z, W).pair)
-        coefficients = regression.solve(kernel(X), y)
+        coefficients = regression.interpolate(kernel(X), y)
         predicted.append(
             responses.responses(lambda S, c=coefficients, X=X: kernel(S, X) @ c, Z, W).pair
         )
@@ -179,7 +179,7 @@ def _interpolant_energy(
     kernel: rk.Kernel, X: np.ndarray, y: np.ndarray, Z: np.ndarray, step: float = 1e-4
 ) -> np.ndarray:
     """Return the gradient's energy of the kernel's interpolant, by central differences."""
-    coefficients = regression.solve(kernel(X), y)
+    coefficients = regression.interpolate(kernel(X), y)
     n, channels, d = Z.shape
     moves = step * np.eye(channels * d).reshape(-1, channels, d)
     both = (Z[:, None, None] + np.stack([moves, -moves])).reshape(-1, channels, d)

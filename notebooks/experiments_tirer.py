@@ -84,7 +84,7 @@ def kernel_regime(
         "angles": angles,
         "targets": y,
         "fine": fine,
-        "kernel": regression.interpolate(kernel, X, y, Z),
+        "kernel": kernel(Z, X) @ regression.interpolate(kernel(X), y),
         "stable_rate": 2 / ladder.eigenvalues[-1],
         "curves": curves,
         "distance_to_flow": distances,

@@ -58,7 +58,6 @@ SMALL: dict[str, dict[str, Any]] = {
         },
     },
     "gaussian_process": {"every": 5, "compared": ("slope",)},
-    "gradients": {"step": 5, "n_new": 20, "n_curve": 5, "every": 3},
     "images": {"depths": (2, 3, 5, 7, 10, 15), "every": 90, "n_train": 60, "n_sweeps": 12},
     "infinite_depth": {
         "deepest": 12,
@@ -79,12 +78,6 @@ SMALL: dict[str, dict[str, Any]] = {
         "alphas": (0.5, 1.0),
         "n_distances": 2,
         "n_draws": 2,
-    },
-    "what_the_model_has_learned": {
-        "n_iterations": 3,
-        "n_strokes": 16,
-        "n_shown": 2,
-        "n_steps": 2,
     },
     "which_part_decides": {"every": 5, "n_cases": 15, "n_new": 6, "n_occluded": 1, "step": 52},
 }

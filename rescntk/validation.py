@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-import os
 import reprlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -367,7 +366,7 @@ def batch_shape(X: Any) -> str:
 # ---------------------------------------------------------------- memory
 
 _ALWAYS_FREE = 2**24
-"""Bytes that count as free without a query, which takes 0.4 ms; importing NumPy takes more."""
+"""Bytes that count as free without a look; importing NumPy takes more."""
 
 
 def check_memory(needed: int, max_memory: Any, what: str) -> None:
@@ -384,8 +383,7 @@ def check_free_memory(needed: int, what: str, remedy: str) -> None:
 
     `what` is the subject of the message, `remedy` its end: what to change.
     """
-    free = free_bytes() if needed > _ALWAYS_FREE else None
-    if free is not None and needed > free:
+    if needed > _ALWAYS_FREE and needed > (free := free_bytes()):
         raise MemoryError(
             f"{what} takes at least {_amount(needed)} of memory, and {_amount(free)} are free: "
             f"{remedy}"
@@ -397,53 +395,8 @@ def _amount(n_bytes: float) -> str:
     return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 5e7 else f"{n_bytes / 1e6:.3g} MB"
 
 
-def free_bytes() -> int | None:
-    """Return the bytes that this process can still allocate, or None if they are unknown.
-
-    The smallest limit counts. Limits are the memory of the machine with swap space and cached
-    files, the process's address space, and its control groups (containers, job schedulers).
-    """
-    limits = [*_limits_of_groups(), *_limits_of_machine()]
-    return max(0, min(limits)) if limits else None
-
-
-def _limits_of_machine() -> Iterator[int]:
-    """Yield the free bytes of the machine and of the address space; all memory without psutil."""
-    try:
-        import psutil
-    except ImportError:
-        if hasattr(os, "sysconf"):
-            yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return
-    yield psutil.virtual_memory().available + psutil.swap_memory().free
-    if hasattr(psutil, "RLIMIT_AS"):
-        most = psutil.Process().rlimit(psutil.RLIMIT_AS)[0]
-        if most != psutil.RLIM_INFINITY:
-            yield most - psutil.Process().memory_info().vms
-
-
-_GROUPS = {
-    "": ("sys/fs/cgroup", "memory.max", "anon"),
-    "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "total_rss"),
-}
-"""Folder, file of the limit, count of memory used without cached files: versions 2 and 1."""
-
-
-def _limits_of_groups(root: Path = Path("/")) -> Iterator[int]:
-    """Yield the free bytes of this process's control group, and of the groups around it."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:  # not Linux
-        return
-    for _, controllers, path in (line.split(":", 2) for line in lines):
-        if controllers not in _GROUPS:
-            continue
-        folder, limit, used = _GROUPS[controllers]
-        group = root / folder / path.lstrip("/")
-        for place in (group, *group.parents):
-            try:
-                most = int((place / limit).read_text())
-                counts = dict(map(str.split, (place / "memory.stat").read_text().splitlines()))
-                yield most - int(counts[used])
-            except (OSError, ValueError, KeyError):  # no such file, or no limit: "max"
-                continue
+def free_bytes() -> float:
+    """Return the free memory of this machine in bytes, infinity where it is unknown."""
+    with suppress(OSError, IndexError):  # not Linux
+        return 1024.0 * int(Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0])
+    return math.inf

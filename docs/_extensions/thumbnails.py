@@ -25,7 +25,7 @@ SHARE = {
     "finite_networks": 0.5,
     "images": 0.5,
     "infinite_depth": 0.73,
-    "large_gram": 0.64,
+    "large_gram": 0.86,
     "locality": 0.5,
 }
 """Share of the figure's width, from the left, that a picture shows: whole panels. 1 for others."""

@@ -10,12 +10,8 @@ if find_spec("jax") is None or find_spec("optax") is None:
     raise ImportError("rescntk.finite needs jax and optax: pip install 'rescntk[finite]'")
 
 from .forward import apply
-from .sampling import Concentration, ConcentrationRow, concentration, gpk, samples
-from .tangent import ntk
+from .kernels import gpk, ntk
+from .parameters import Layer, Parameters, init
 from .training import Training, train
-from .weights import Layer, Parameters, init
 
-__all__ = [
-    "Concentration", "ConcentrationRow", "Layer", "Parameters", "Training",
-    "apply", "concentration", "gpk", "init", "ntk", "samples", "train",
-]  # fmt: skip
+__all__ = ["Layer", "Parameters", "Training", "apply", "gpk", "init", "ntk", "train"]

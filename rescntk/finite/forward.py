@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..arrays import channels_and_length
 from ..network import Filter, Network, check_network
-from ..validation import HEADS, check_batch, check_choice, check_free_memory, check_unmasked
-from .weights import FIELDS, Convolution, Layer, Parameters, layout, precision
+from ..validation import HEADS, check_batch, check_choice, check_unmasked
+from .parameters import FIELDS, Layer, Parameters, precision, shapes
 
-LayerCall = Callable[[str, Convolution, Layer, jax.Array], jax.Array]
-"""Computes one layer of a part: its output (n, d, outputs) from its input (n, d, inputs)."""
+Signals = Any
+"""An array of signals or images; or a tuple of batches of one signal each, of any lengths."""
 
 
 def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> jax.Array:
-    r"""Return the outputs f(x) of a finite network, (n_cases,) or (n_cases, n_outputs).
+    r"""Return the outputs f(x) of a finite network, (n_cases,).
 
     Layers are as in `Network`, at the width C of `params`. With the readout's variance r the heads
     are :math:`\sqrt{r/C}\, w \cdot f^L_1` ("equivariant"),
@@ -42,9 +41,9 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
 
     Raises
     ------
-    ValueError, MemoryError, OverflowError
-        For arguments that are not as described or do not belong together; for a layer of all
-        signals beyond the free memory; for outputs that exceed the parameters' dtype.
+    ValueError, OverflowError
+        For arguments that are not as described or do not belong together; for outputs that exceed
+        the parameters' dtype.
 
     Examples
     --------
@@ -54,166 +53,142 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
     >>> rk.finite.apply(network, params, rk.theory.multisphere.sample(5, 2, 16)).shape
     (5,)
     """
-    batch = fitting_batch(network, params, head, X)
-    check_layers(network, params, batch)
-    with precision(params.dtype):
-        outputs = outputs_of_lengths(network, head, params, batch.arrays)[batch.order]
-    return check_range(outputs, "outputs")
-
-
-def outputs_of_lengths(
-    network: Network, head: str, params: Parameters, arrays: tuple[Any, ...]
-) -> jax.Array:
-    """Return the outputs of signals of several lengths, one length after another."""
-    return jnp.concatenate([_outputs(network, head, params, signals) for signals in arrays])
+    X = check_signals(network, params, X, head)
+    with precision(params.readout.dtype):
+        return check_range(outputs(network, head, params, X), "outputs")
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _outputs(network: Network, head: str, params: Parameters, signals: jax.Array) -> jax.Array:
-    return read(network, head, params, features(network, params, signals))
+def outputs(network: Network, head: str, params: Parameters, X: Signals) -> jax.Array:
+    """Return the outputs of checked signals, (n_cases,)."""
+    f = features(network, head, params, X)
+    factor = math.sqrt(network.readout_scale / f.shape[1])
+    return factor * jnp.matmul(f, params.readout.ravel(), precision=jax.lax.Precision.HIGHEST)
 
 
-def activate(network: Network, g: jax.Array) -> jax.Array:
-    """Return σ(g), the activation of the network."""
+def features(network: Network, head: str, params: Parameters, X: Signals) -> jax.Array:
+    """Return what the readout reads, (n_cases, width), or (n_cases, d · width) for "trace"."""
+    if isinstance(X, tuple):
+        return jnp.concatenate([features(network, head, params, x) for x in X])
+    f = _last_layer(network, params, jnp.moveaxis(jnp.asarray(X), 1, -1))
+    f = f.reshape(len(f), -1, f.shape[-1])
+    if head == "trace":
+        return f.reshape(len(f), -1)
+    return f[:, 0] if head == "equivariant" else f.mean(axis=1)
+
+
+def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array:
+    """Return the features f^L, (n, d, width) or (n, h, w, width), of signals (…, n_channels)."""
+    energy = 1.0 if network.input_scale is None else network.input_scale * x.shape[-1]
+
+    def convolve(layer: Layer, signal: jax.Array, variance: float, step: int = 1) -> jax.Array:
+        fan_in = math.prod(layer.weights.shape[:-1])
+        result = math.sqrt(variance / fan_in) * circular_convolution(signal, layer.weights, step)
+        return result if layer.biases is None else result + network.bias * layer.biases
+
+    f: Any = None if params.input is None else convolve(params.input, x, energy)
+    for index, inner in enumerate(params.inner):
+        if index == 0 and "input" not in network.trained:
+            g = convolve(inner, x, network.c_w * energy)
+        else:
+            g = convolve(inner, f, network.c_w, network.inner_filter(index + 1).step)
+        branch = _activate(network, g)
+        if params.outer:
+            step = network.outer_filter(index + 1).step
+            branch = convolve(params.outer[index], branch, network.c_v, step)
+        else:
+            branch = math.sqrt(network.c_v) * branch
+        f = f + network.alpha * branch if network.skip else branch
+    return f
+
+
+def _activate(network: Network, g: jax.Array) -> jax.Array:
     if network.activation != "relu":
         return jax.scipy.special.erf(g)
     return jax.nn.relu(g) if network.is_relu else jax.nn.leaky_relu(g, network.negative_slope)
 
 
-def convolve(signal: jax.Array, weights: jax.Array, step: int = 1) -> jax.Array:
+def circular_convolution(signal: jax.Array, weights: jax.Array, step: int) -> jax.Array:
     """Return y_j = Σ_k W_k x_{j + step·k}, indices modulo the length: (n, d, outputs).
 
-    The signal is (n, d, inputs), the weights are (q, inputs, outputs). Of images, pixels and taps
-    have two axes each: (n, h, w, inputs) and (q, q, inputs, outputs). The filter may be longer than
-    the signal: taps that meet the same pixel are added first.
+    The signal is (n, d, inputs), the weights are (q, inputs, outputs); (n, h, w, inputs) and
+    (q, q, inputs, outputs) of images. The filter may be longer than the signal.
     """
-    sides = signal.shape[1:-1]
-    windows = signal  # with an axis of taps behind each axis of pixels
-    for axis, d in enumerate(sides):
-        offsets = np.array(Filter(weights.shape[axis], step).taps) % d
-        distinct, places = np.unique(offsets, return_inverse=True)
-        if len(distinct) < len(offsets):
-            of_taps = jnp.moveaxis(weights, axis, 0)
-            of_taps = jax.ops.segment_sum(of_taps, places, num_segments=len(distinct))
-            weights, offsets = jnp.moveaxis(of_taps, 0, axis), distinct
-        place = 1 + 2 * axis
-        if len(offsets) == 1:  # rolling takes a third of the time
-            moved = jnp.roll(windows, -int(offsets[0]), axis=place)
-            windows = jnp.expand_dims(moved, place + 1)
-        else:
-            pixels = (np.arange(d)[:, None] + offsets) % d
-            windows = jnp.take(windows, pixels, axis=place)
-    axes = len(sides)
-    windows = jnp.moveaxis(windows, range(2, 2 + 2 * axes, 2), range(-1 - axes, -1))
-    weights = weights.reshape(-1, weights.shape[-1])
-    product = jnp.matmul(
-        windows.reshape(-1, len(weights)), weights, precision=jax.lax.Precision.HIGHEST
-    )
-    return product.reshape(*signal.shape[:-1], -1)
+    axes = range(1, signal.ndim - 1)
+    taps = product(Filter(weights.shape[0], step).taps, repeat=len(axes))
+    moved = [jnp.roll(signal, [-k for k in tap], axes) for tap in taps]
+    flat = weights.reshape(-1, weights.shape[-1])
+    return jnp.matmul(jnp.concatenate(moved, axis=-1), flat, precision=jax.lax.Precision.HIGHEST)
 
 
-def call_layer(part: str, convolution: Convolution, layer: Layer, signal: jax.Array) -> jax.Array:
-    result = convolution.factor * convolve(signal, layer.weights, convolution.step)
-    return result if layer.biases is None else result + (convolution.bias or 1.0) * layer.biases
-
-
-def features(
-    network: Network, params: Parameters, signals: jax.Array, call: LayerCall = call_layer
-) -> jax.Array:
-    """Return the features f^L, (n_cases, d, width); an image has its pixels line by line.
-
-    `call` computes each layer; the tangent kernel passes a function that also records inputs.
-    """
-    plan = plan_of(network, params)
-    x = jnp.moveaxis(signals, 1, -1)
-    f: Any = None
-    if params.input is not None:
-        f = call("input", plan["input"][0], params.input, x)
-    for index in range(network.depth):
-        source = x if index == 0 and "input" not in network.trained else f
-        g = call("inner", plan["inner"][index], params.inner[index], source)
-        branch = activate(network, g)
-        if params.outer is not None:
-            branch = call("outer", plan["outer"][index], params.outer[index], branch)
-        elif params.initialization == "ntk":
-            branch = math.sqrt(network.c_v) * branch
-        f = f + network.alpha * branch if network.skip else branch
-    return f.reshape(len(f), -1, f.shape[-1])
-
-
-def read(network: Network, head: str, params: Parameters, f: jax.Array) -> jax.Array:
-    """Return the outputs from the features f^L."""
-    weights, biases = params.readout
-    pooled = pool(f, head)
-    result = readout_factor(network, params) * jnp.tensordot(
-        pooled, weights, pooled.ndim - 1, precision=jax.lax.Precision.HIGHEST
-    )
-    return result if biases is None else result + biases
-
-
-def pool(f: jax.Array, head: str) -> jax.Array:
-    """Return the readout's inputs: (n, width), or f^L (n, d, width) for "trace"."""
-    if head == "equivariant":
-        return f[:, 0]
-    return f.mean(axis=1) if head == "gap" else f
-
-
-def readout_factor(network: Network, params: Parameters) -> float:
-    """Return the readout's factor √(readout_scale / C), for the head "trace" √(… / (dC))."""
-    if params.initialization != "ntk":
-        return 1.0
-    return math.sqrt(network.readout_scale / (params.width * (params.n_timepoints or 1)))
-
-
-def plan_of(network: Network, params: Parameters) -> dict[str, tuple[Convolution, ...]]:
-    """Return the layout of the parameters; without factors where weights carry their scale."""
-    factors = params.initialization == "ntk"
-    return layout(network, params.n_channels, params.width, params.axes, factors=factors)
-
-
-class Batch(NamedTuple):
-    """Signals for finite networks: one array for each length."""
-
-    arrays: tuple[Any, ...]  # (n, n_channels, n_timepoints) each, lengths rising; or one of images
-    places: tuple[np.ndarray, ...]  # (n,) each: the places of the signals in the batch
-
-    @property
-    def n_cases(self) -> int:
-        return sum(map(len, self.places))
-
-    @property
-    def lengths(self) -> list[int]:
-        return [channels_and_length(signals)[1] for signals in self.arrays]
-
-    @property
-    def order(self) -> np.ndarray:
-        """Places (n_cases,) of the batch's signals among the concatenated arrays."""
-        return np.argsort(np.concatenate(self.places))
-
-
-def as_batch(X: Any, name: str, dtype: Any) -> Batch:
-    """Return signals of equal or of different lengths, of NumPy or JAX, cast to `dtype`.
+def check_signals(
+    network: Network, params: Parameters, X: Any, head: str, name: str = "X"
+) -> Signals:
+    """Return signals in the parameters' dtype, or raise where arguments do not belong together.
 
     Values that JAX traces are not checked.
     """
-    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(X))
-    if not traced:
+    check_network(network, FIELDS)
+    check_choice(head, "head", HEADS)
+    if not isinstance(params, Parameters):
+        raise ValueError(f"params is {type(params).__name__}, expected Parameters of finite.init")
+    axes, n_channels, pixels = _check_parameters(network, params)
+    X = as_signals(X, name)
+    batches = X if isinstance(X, tuple) else (X,)
+    _, came, *sides = batches[0].shape
+    if len(sides) != axes:
+        have, expected = (("signals", "images")[count - 1] for count in (len(sides), axes))
+        raise ValueError(
+            f"{name} has {have}, expected {expected}: params is from "
+            f"finite.init(..., images={axes == 2})"
+        )
+    if came != n_channels:
+        raise ValueError(f"{name} has {came} channels, expected {n_channels} as params has them")
+    if isinstance(X, tuple) and head != "gap":
+        raise ValueError(
+            f"{name} is a list of signals, expected one array for the head {head!r}: only "
+            '"gap" takes signals of different lengths'
+        )
+    if (head == "trace") != (pixels is not None) or pixels not in (None, math.prod(sides)):
+        raise ValueError(
+            f"head is {head!r} and {name} has {math.prod(sides)} pixels, expected what params is "
+            f'for: finite.init(..., n_timepoints={pixels}), which the head "trace" needs'
+        )
+    dtype = params.readout.dtype
+    with np.errstate(over="ignore"):  # `check_range` reports it
+        return jax.tree.map(lambda x: x.astype(dtype), X)
+
+
+def _check_parameters(network: Network, params: Parameters) -> tuple[int, int, int | None]:
+    """Return the axes of filters, the channels and pixels that parameters of `network` are for."""
+    first = params.inner[0].weights if params.input is None else params.input.weights
+    axes, n_channels, width = first.ndim - 2, first.shape[-2], first.shape[-1]
+    pixels = None if params.readout.ndim == 1 else len(params.readout)
+    expected = shapes(network, n_channels, width, pixels, axes)
+    came = jax.tree.map(np.shape, params)
+    if came != expected:
+        part = next(p for p in Parameters._fields if getattr(came, p) != getattr(expected, p))
+        raise ValueError(
+            f"params has {part} of shapes {getattr(came, part)}, expected "
+            f"{getattr(expected, part)}: call finite.init with the network that is applied"
+        )
+    return axes, n_channels, pixels
+
+
+def as_signals(X: Any, name: str) -> Signals:
+    """Return one array of signals or images, or a tuple of batches of one signal each."""
+    if not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(X)):
         check_unmasked(X, name, "(n_cases, n_channels, n_timepoints)")
         lists = isinstance(X, list | tuple)
         X = check_batch([np.asarray(x) for x in X] if lists else np.asarray(X), name)
-    if hasattr(X, "ndim"):
-        if X.ndim not in (3, 4):
-            raise ValueError(
-                f"{name} has shape {X.shape}, expected (n_cases, n_channels, n_timepoints), or "
-                "(n_cases, n_channels, height, width) of images"
-            )
-        with np.errstate(over="ignore"):  # `check_range` reports it
-            return Batch((X.astype(dtype),), (np.arange(len(X)),))
-    lengths = np.array([x.shape[1] for x in X])
-    places = tuple(np.flatnonzero(lengths == length) for length in np.unique(lengths))
-    stack: Any = jnp.stack if traced else np.stack
-    with np.errstate(over="ignore"):
-        return Batch(tuple(stack([X[k] for k in run]).astype(dtype) for run in places), places)
+    if not hasattr(X, "ndim"):
+        return tuple(x[None] for x in X)
+    if X.ndim not in (3, 4):
+        raise ValueError(
+            f"{name} has shape {X.shape}, expected (n_cases, n_channels, n_timepoints), or "
+            "(n_cases, n_channels, height, width) of images"
+        )
+    return X
 
 
 def check_range(values: Any, what: str) -> Any:
@@ -223,81 +198,3 @@ def check_range(values: Any, what: str) -> Any:
             f"the {what} exceed {values.dtype}, expected smaller signals or parameters"
         )
     return values
-
-
-def fitting_batch(
-    network: Network, params: Parameters, head: str, X: Any, name: str = "X"
-) -> Batch:
-    """Return signals as a batch, or raise if network, parameters, head or signals do not match."""
-    check_network(network, FIELDS)
-    check_choice(head, "head", HEADS)
-    if not isinstance(params, Parameters):
-        raise ValueError(f"params is {type(params).__name__}, expected Parameters of finite.init")
-    if params.has_biases_of_network != (network.bias > 0):
-        came = "biases" if params.has_biases_of_network else "no biases"
-        raise ValueError(
-            f"params has {came} of Network.bias, expected those of network with bias "
-            f"{network.bias}: call finite.init with the network that is applied"
-        )
-    for part, convolutions in plan_of(network, params).items():
-        shapes = [tuple(layer.weights.shape) for layer in params.layers(part)]
-        expected = [convolution.shape for convolution in convolutions]
-        if shapes != expected:
-            raise ValueError(
-                f"params.{part} has weights {shapes}, expected {expected} for this network: "
-                f"call finite.init with the network that is applied"
-            )
-    if head == "trace" and params.n_timepoints is None:
-        raise ValueError(
-            "params has a readout without pixels, expected one with weights for every pixel "
-            'for the head "trace": finite.init(..., n_timepoints=…)'
-        )
-    if head != "trace" and params.n_timepoints is not None:
-        raise ValueError(
-            f'head is {head!r}, expected "trace": params has a readout with weights for '
-            f"{params.n_timepoints} pixels"
-        )
-    batch = as_batch(X, name, params.dtype)
-    n_channels, axes = batch.arrays[0].shape[1], batch.arrays[0].ndim - 2
-    if axes != params.axes:
-        came, needed = (("signals", "images")[count - 1] for count in (axes, params.axes))
-        raise ValueError(
-            f"{name} has {came}, expected {needed}: params is from "
-            f"finite.init(..., images={params.axes == 2})"
-        )
-    if n_channels != params.n_channels:
-        raise ValueError(
-            f"{name} has signals of {n_channels} channels, "
-            f"expected {params.n_channels} as params has them"
-        )
-    if len(batch.arrays) > 1 and head != "gap":
-        raise ValueError(
-            f"{name} has signals of lengths {batch.lengths} for the head {head!r}, "
-            f'expected one length: only "gap" takes signals of different lengths'
-        )
-    if head == "trace" and batch.lengths != [params.n_timepoints]:
-        raise ValueError(
-            f"{name} has signals of length {batch.lengths[0]}, "
-            f"expected {params.n_timepoints}, the pixels of params' readout"
-        )
-    return batch
-
-
-def check_layers(
-    network: Network, params: Parameters, batch: Batch, kept: int = 1, n_cases: int | None = None
-) -> None:
-    """Raise a MemoryError if `kept` layers of signals take more than the free memory.
-
-    `n_cases` signals of one length are computed at once; by default all.
-    """
-    of_arrays = zip(batch.places, batch.lengths, strict=True)
-    sizes = [(n_cases or len(places)) * pixels for places, pixels in of_arrays]
-    taps = max(network.filter_size, network.outer_filter_size) ** params.axes
-    widest = min(taps, max(batch.lengths))
-    # Of each layer the pre-activation and the features; of the last also the filter's windows.
-    numbers = max(sizes) * params.width * (2 * kept + widest)
-    check_free_memory(
-        numbers * params.dtype.itemsize,
-        f"a network of width {params.width} on signals of {max(sizes)} pixels in all",
-        "give fewer or shorter signals, or a smaller width",
-    )

@@ -50,11 +50,6 @@ _FEW_NUMBERS = 1 << 16
 More take more memory, 5 MB at this number; with fewer, a call of few signals makes them twice.
 """
 
-_ADVICE = (
-    "an interruption loses them (rescntk.stored.gram resumes where it stopped; progress=True "
-    "reports progress)"
-)
-
 
 @contextmanager
 def default_errors() -> Iterator[None]:
@@ -218,9 +213,9 @@ class KernelCall:
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
         left, right = self.sides
-        if not self.progress and library(self.X) is not np:  # a device is not waited for
+        if not self.progress:  # a device is not waited for
             return self.engine.gram(self.request, left, right, silent)
-        with progress_bar(self.progress, pairs, advice=_ADVICE) as tick:
+        with progress_bar(True, pairs) as tick:
             return self.engine.gram(self.request, left, right, tick)
 
     def paired(self, X: Any, Z: Batch | None, progress: bool = False) -> ScaledKernel:

@@ -1,6 +1,6 @@
 """The kernels as scikit-learn estimators: signals in, predictions out.
 
-Import `rescntk.learn.aeon` or `rescntk.learn.sktime` for the estimators of these libraries.
+Import `rescntk.learn.aeon` for the estimators of aeon.
 """
 
 from __future__ import annotations
@@ -11,21 +11,12 @@ if find_spec("sklearn") is None:
     raise ImportError("rescntk.learn needs scikit-learn: pip install 'rescntk[learn]'")
 
 from .classifier import ResidualKernelClassifier
-from .drift import DriftWarning
 from .kernel import SignalKernel
-from .passes import PLAN
 from .regressor import ResidualKernelRegressor
-from .report import report
-from .transformers import KernelMatrix, LandmarkFeatures, SignalScaler
+from .transformers import KernelMatrix, LandmarkFeatures
+from .views import View
 
 __all__ = [
-    "PLAN",
-    "DriftWarning",
-    "KernelMatrix",
-    "LandmarkFeatures",
-    "ResidualKernelClassifier",
-    "ResidualKernelRegressor",
-    "SignalKernel",
-    "SignalScaler",
-    "report",
-]
+    "KernelMatrix", "LandmarkFeatures", "ResidualKernelClassifier", "ResidualKernelRegressor",
+    "SignalKernel", "View",
+]  # fmt: skip

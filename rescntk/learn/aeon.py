@@ -6,24 +6,25 @@ attribute `model_`. By aeon's convention `n_jobs` is 1 by default.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 try:
     from aeon.classification.base import BaseClassifier
     from aeon.regression.base import BaseRegressor
-    from aeon.utils.validation.collection import get_type
 except ModuleNotFoundError:
     raise ImportError("rescntk.learn.aeon needs aeon: pip install 'rescntk[datasets]'") from None
 
+import numpy as np
+
 from . import classifier, regressor
-from .base import QUICK, Wrapper
-from .parameters import ClassifierParameters, EstimatorParameters
+from .views import View
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 
 
-class _AeonWrapper(Wrapper):
+class _Wrapper:
+    """What the two estimators share."""
+
     _tags: ClassVar = {
         "capability:multivariate": True,
         "capability:multithreading": True,
@@ -31,37 +32,54 @@ class _AeonWrapper(Wrapper):
         "X_inner_type": ["np-list", "numpy3D"],
         "algorithm_type": "distance",
     }
+    _model: Any
 
-    def _check_X(self, X: Any) -> dict[str, Any]:
-        get_type(X)  # refuses containers that aeon does not support
-        self._refuse_missing_values(self._get_X_metadata(X)["missing_values"])  # type: ignore[attr-defined]
-        return super()._check_X(X)  # type: ignore[misc]
+    def _fit(self, X: Any, y: np.ndarray) -> Any:
+        self.model_ = self._model(**self.get_params(deep=False)).fit(X, y)  # type: ignore[attr-defined]
+        return self
+
+    def _predict(self, X: Any) -> np.ndarray:
+        return np.asarray(self.model_.predict(X))
 
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return QUICK
+        return {"views": [View(filter_size=3, depth=1), View(head="trace", depth=1)]}
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class ResidualKernelClassifier(_AeonWrapper, ClassifierParameters, BaseClassifier):
+class ResidualKernelClassifier(_Wrapper, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as an aeon classifier.
 
     Examples
     --------
     >>> from aeon.datasets import load_unit_test
     >>> from rescntk.learn.aeon import ResidualKernelClassifier
-    >>> model = ResidualKernelClassifier(effort="fast").fit(*load_unit_test("train"))
+    >>> model = ResidualKernelClassifier(views="fast").fit(*load_unit_test("train"))
     >>> model.score(*load_unit_test("test")) > 0.8
     True
     """
 
-    n_jobs: int | None = 1
-
     _model = classifier.ResidualKernelClassifier
 
+    def __init__(
+        self, views: Any = "default", *, penalty: Any = None, landmarks: Any = None,
+        class_weight: Any = None, engine: str = "auto", dtype: str = "float32",
+        n_jobs: int | None = 1, random_state: Any = None,
+    ) -> None:  # fmt: skip
+        self.views = views
+        self.penalty = penalty
+        self.landmarks = landmarks
+        self.class_weight = class_weight
+        self.engine = engine
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        super().__init__()
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class ResidualKernelRegressor(_AeonWrapper, EstimatorParameters, BaseRegressor):
+    def _predict_proba(self, X: Any) -> np.ndarray:
+        return np.asarray(self.model_.predict_proba(X))
+
+
+class ResidualKernelRegressor(_Wrapper, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as an aeon regressor.
 
     Examples
@@ -69,10 +87,22 @@ class ResidualKernelRegressor(_AeonWrapper, EstimatorParameters, BaseRegressor):
     >>> from aeon.datasets import load_covid_3month
     >>> from rescntk.learn.aeon import ResidualKernelRegressor
     >>> X, y = load_covid_3month("train")
-    >>> ResidualKernelRegressor(effort="fast").fit(X[:40], y[:40]).predict(X[40:42]).shape
+    >>> ResidualKernelRegressor(views="fast").fit(X[:40], y[:40]).predict(X[40:42]).shape
     (2,)
     """
 
-    n_jobs: int | None = 1
-
     _model = regressor.ResidualKernelRegressor
+
+    def __init__(
+        self, views: Any = "default", *, penalty: Any = None, landmarks: Any = None,
+        engine: str = "auto", dtype: str = "float32", n_jobs: int | None = 1,
+        random_state: Any = None,
+    ) -> None:  # fmt: skip
+        self.views = views
+        self.penalty = penalty
+        self.landmarks = landmarks
+        self.engine = engine
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        super().__init__()

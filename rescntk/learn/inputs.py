@@ -1,313 +1,289 @@
-"""Signals of the shape of `fit`, their weights, and cases without repetitions."""
+"""Signals, labels, weights and groups as scikit-learn's users give them."""
 
 from __future__ import annotations
 
-import copy
-import hashlib
 import warnings
-from collections.abc import Callable
-from functools import partial, wraps
-from typing import Any, NamedTuple, TypeVar, cast
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from sklearn import exceptions
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
-from .._version import __version__
-from .containers import check_channels
-from ..progress import warn
-from ..validation import check_choice, check_shape, is_sequence
-from .containers import (
-    RESIZE,
-    SHAPES,
-    as_signals,
-    looks_transposed,
-    names_of_channels,
-    split_channels,
+from ..validation import check_depth, check_shape, check_signals, check_unmasked
+
+Signals: TypeAlias = np.ndarray | list[np.ndarray]
+"""Signals (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)."""
+
+SHAPES = (
+    "(n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or a list of arrays "
+    "(n_channels, n_timepoints_i)"
 )
-from .missing import INTERPOLATE, MISSING, channel_levels
-from .views import Signals, take
+"""Accepted shapes, for messages."""
 
 _RANGE = 1e12
-"""Largest ratio of two weights above 0. A larger ratio leaves fewer digits to the light signals: at
-1e14 leave-one-out errors are of no use, at 1e30 decisions are NaN (16 signals, 12 time points)."""
+"""Largest ratio of two weights above 0; a larger one leaves the light cases no digits."""
 
-_BLOCKS = 10
-"""Blocks of the file that are left out in turn. Raising it leaves smaller blocks out, which hide
-less. Chosen by custom, not measured."""
-
-_VERSION = "_rescntk_version"
-"""Name of the version in the state of an estimator that is written."""
-
-F = TypeVar("F", bound=Callable[..., Any])
+_ALIKE, _FEWEST = 0.6, 1000
+"""Signals of more channels than time points look transposed, if neighbouring channels differ by
+less than this ratio of what neighbouring time points do: mean squares over 1000 numbers or more.
+Sets of aeon have 1.4 to 140, transposed .008 to .7, noise has 1."""
 
 
-def atomic(fit: F) -> F:
-    """Decorate a method that fits an estimator: all fitted attributes are set at once, at its end.
+def take(X: Signals, cases: np.ndarray) -> Signals:
+    """Return copies of some signals, by their indices."""
+    return X[cases] if isinstance(X, np.ndarray) else [X[i].copy() for i in cases]
 
-    The method runs on a copy of the estimator without fitted attributes, whose names end in "_".
-    A fit that is interrupted or refused therefore leaves the estimator as it was.
+
+def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) -> Signals:
+    """Return `X` as signals; with `reset` the estimator remembers their shape, else it is checked.
+
+    Tables and arrays of two axes go through scikit-learn's `validate_data`, which remembers and
+    compares the names of columns. Names that are no texts are compared here. Their columns are
+    `n_channels`, one after the other.
     """
-
-    @wraps(fit)
-    def run(self: Any, *arguments: Any, **options: Any) -> Any:
-        fresh = copy.copy(self)
-        kept = (name for name in vars(self) if name.startswith("_") or not name.endswith("_"))
-        fresh.__dict__ = {name: vars(self)[name] for name in kept}
-        result = fit(fresh, *arguments, **options)
-        self.__dict__ = vars(fresh)
-        return self if result is fresh else result
-
-    return cast(F, run)
-
-
-class InconsistentVersionWarning(exceptions.InconsistentVersionWarning):
-    """Warning that an estimator comes from a file of another version of rescntk."""
-
-    def __str__(self) -> str:
-        return (
-            f"this {self.estimator_name} was written by version {self.original_sklearn_version} of "
-            f"rescntk, and is read by version {self.current_sklearn_version}: it may fail or give "
-            "other results, fit it again"
-        )
-
-
-class SignalEstimator(BaseEstimator):
-    """An estimator that takes signals of three axes. Its files have the version of rescntk."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        return dict(super().__getstate__(), **{_VERSION: __version__})
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        written = state.pop(_VERSION, "unknown")
-        if written != __version__:
-            warning = InconsistentVersionWarning(
-                estimator_name=type(self).__name__,
-                current_sklearn_version=__version__,
-                original_sklearn_version=written,
-            )
-            warnings.warn(warning, stacklevel=2)
-        super().__setstate__(state)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.input_tags.allow_nan = getattr(self, "missing", None) == INTERPOLATE
-        return tags
-
-
-def read_signals(
-    estimator: Any,
-    X: Any,
-    *,
-    reset: bool,
-    n_channels: int = 1,
-    images: bool = False,
-    sample_weight: Any = None,
-) -> Any:
-    """Return `X` as signals, or raise a ValueError with a remedy.
-
-    X has three axes; or two, (n_cases, n_channels · n_timepoints), with one channel after the
-    other; or is a list of signals of different lengths; or, with `images`, has four axes; or is a
-    table of pandas. Missing values are treated as ``estimator.missing`` says. With `reset`, in an
-    `atomic` fit, the estimator remembers ``n_channels_`` and ``n_timepoints_``: None for different
-    lengths, (height, width) for images. Elsewhere signals must have this shape. With `reset`, dead
-    channels get weighted means of the others.
-    """
-    missing = check_choice(estimator.missing, "missing", MISSING)
-    levels: Any = partial(_levels, sample_weight=sample_weight)
-    if not reset:
-        levels = getattr(estimator, "channel_levels_", None)
-    signals: Any = as_signals(X, "X", lists=True, images=images, missing=missing, levels=levels)
-    if signals is None:
-        options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": False}
-        try:
-            flat = validate_data(estimator, X, **options)
-        except ValueError as error:
-            columns = np.shape(X)[1:]
-            if np.ndim(X) == 1 and len(X):
-                raise ValueError(
-                    f"X has shape {np.shape(X)}, expected {SHAPES}. Reshape your data: a single "
-                    f"signal is X[:1], not X[0]"
-                ) from None
-            if str(error).startswith("could not convert"):
-                raise ValueError(f"X has texts ({error}), expected numbers {SHAPES}") from None
-            if reset or columns in ((), (getattr(estimator, "n_features_in_", None),)):
-                raise
-            message = f"{error}: signals of other lengths can be resampled ({RESIZE})"
-            raise ValueError(message) from None
-        signals = split_channels(flat, n_channels, "X", missing, levels)
-    channels, length = len(signals[0]), getattr(signals, "shape", (0, 0, None))[2:]
-    length = length if len(length) == 2 else length[0]
+    columns = None
+    if _is_frame(X):
+        _check_columns(X)
+        columns = list(X.columns)
+    if columns is not None or np.ndim(X if hasattr(X, "ndim") else 0) == 2 or _is_flat(X):
+        flat = validate_data(estimator, X, reset=reset, dtype=np.float64)
+        signals: Signals = split_channels(flat, n_channels, "X")
+    else:
+        signals = as_signals(X, "X")
+    channels = len(signals[0])
+    length = signals.shape[2] if isinstance(signals, np.ndarray) else None
     if reset:
         estimator.n_channels_, estimator.n_timepoints_ = channels, length
-        sizes = [x.shape[-1] for x in signals]
-        estimator._shortest, estimator._longest = min(sizes), max(sizes)
-        if missing == INTERPOLATE:
-            estimator.channel_levels_ = levels(signals, "X")
-        estimator.channel_names_ = _channel_names(estimator, X, channels)
-        if looks_transposed(signals):
-            warn(
-                f"X has {_in_words(channels, length)} and looks transposed: expected {SHAPES}; "
-                f"signals (n_cases, n_timepoints, n_channels) are X.swapaxes(1, 2)",
+        estimator._columns = columns
+        if channels > 1 and isinstance(signals, np.ndarray) and _looks_transposed(signals):
+            warnings.warn(
+                f"X has {channels} channels of {length} time point{'s' * (length != 1)} and looks "
+                f"transposed: expected {SHAPES}. Signals (n_cases, n_timepoints, n_channels) are "
+                f"X.swapaxes(1, 2)",
+                stacklevel=4,
             )
-    elif channels != estimator.n_channels_ or estimator.n_timepoints_ not in (length, None):
-        lengths = [x.shape[1] for x in signals] if length is None else ()
-        given = f"{min(lengths)} to {max(lengths)}" if lengths else length
+        return signals
+    expected = estimator.n_channels_, estimator.n_timepoints_
+    if channels != expected[0] or expected[1] not in (None, length):
+        given = f"{channels} channels × {'several' if length is None else length} time points"
+        remedy = ""
+        if (length, channels) == expected:
+            remedy = "; X looks transposed, X.swapaxes(1, 2) has these axes"
+        elif channels == expected[0]:
+            remedy = "; a fit on a list of signals of different lengths can predict any length"
         raise ValueError(
-            f"X has {_in_words(channels, given)}, expected {type(estimator).__name__} to get the "
-            f"same as in fit: {_in_words(estimator.n_channels_, estimator.n_timepoints_)}"
-            f"{_remedy(estimator, X, channels, length)}"
+            f"X has signals of {given}, expected {expected[0]} channels × {expected[1]} time "
+            f"points as in fit{remedy}"
         )
-    if not reset:
-        check_channels(names_of_channels(X), estimator.channel_names_, "X", "fit")
+    known = getattr(estimator, "_columns", None)
+    if columns is not None and known is not None and columns != known:
+        raise ValueError(
+            "X has columns of other names, or in another order, than in fit: X[columns] with the "
+            "columns of fit has them in order"
+        )
     return signals
 
 
-def _levels(X: Signals, name: str, sample_weight: Any) -> np.ndarray:
-    kept, weights = positive_weights(sample_weight, len(X))
-    return channel_levels(take(X, kept), name, weights)
+def as_signals(X: Any, name: str) -> Signals:
+    """Return `X` as checked signals: an array of three axes, or a list for different lengths."""
+    check_unmasked(X, name, SHAPES)
+    if isinstance(X, (list, tuple)):
+        for k, case in enumerate(X):
+            if hasattr(case, "columns"):
+                kind = f"{type(case).__module__.partition('.')[0]}.{type(case).__name__}"
+                raise ValueError(
+                    f"{name}[{k}] is a {kind}, expected an array (n_channels, n_timepoints): with "
+                    f"a row for each time point, [x.to_numpy().T for x in {name}]"
+                )
+        cases = [_numbers(case, f"{name}[{k}]") for k, case in enumerate(X)]
+        ranks = {case.ndim for case in cases}
+        if cases and ranks <= {1, 2} and len({case.shape for case in cases}) > 1:
+            signals = [check_signals(np.atleast_2d(case)[None], f"{name}[{k}]")[0]
+                       for k, case in enumerate(cases)]  # fmt: skip
+            channels = sorted({len(x) for x in signals})
+            if len(channels) > 1:
+                raise ValueError(
+                    f"{name} has signals of {channels} channels, expected one number: signals "
+                    f"(n_timepoints, n_channels) are [x.T for x in {name}]"
+                )
+            return [x.copy() for x in signals]
+    array = _numbers(X, name)
+    if array.ndim == 2:
+        array = array[:, None]
+    if array.ndim != 3:
+        single = "; a single signal is X[:1], not X[0]" if array.ndim == 1 else ""
+        raise ValueError(f"{name} has shape {array.shape}, expected {SHAPES}{single}")
+    return np.asarray(check_signals(array, name))
 
 
-def _channel_names(estimator: Any, X: Any, n_channels: int) -> list[str] | None:
-    """Return the names of the channels: the estimator's ``channel_names``, or a table's."""
-    given = getattr(estimator, "channel_names", None)
-    if given is None:
-        return names_of_channels(X)
-    names = list(given) if is_sequence(given) else [given]
-    texts = all(isinstance(name, str) for name in names)
-    if not texts or len(set(names)) != n_channels or len(names) != n_channels:
+def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
+    """Return flat signals, one channel after the other, as (n_cases, n_channels, n_timepoints)."""
+    if flat.shape[1] % check_depth(n_channels, "n_channels"):
         raise ValueError(
-            f"channel_names is {given!r}, expected {n_channels} different texts, one a channel"
+            f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = "
+            f"{n_channels}: one channel after the other"
         )
-    return names
+    return flat.reshape(len(flat), n_channels, -1)
 
 
-def _remedy(estimator: Any, X: Any, channels: int, length: Any) -> str:
-    """Return what to do with signals of a shape that differs from the shape of `fit`."""
-    fitted, shape = (estimator.n_channels_, estimator.n_timepoints_), getattr(X, "shape", ())
-    axes = fitted[1] if isinstance(fitted[1], tuple) else (fitted[1],)
-    if shape[:1] == fitted[:1] and (shape[1:] == axes or (len(shape) == 2 and axes == (None,))):
-        return "; a single signal is X[:1], not X[0]"
-    if channels != fitted[0]:
-        transposed = length == fitted[0] and fitted[1] in (channels, None)
-        return "; X looks transposed, X.swapaxes(1, 2) has these axes" if transposed else ""
-    if isinstance(length, tuple) or isinstance(fitted[1], tuple):
-        return ""
-    refit = ""
-    if length is None:
-        refit = "a fit on a list of signals that differ in length can predict any length, and "
-    return f"; {refit}signals of other lengths can be resampled ({RESIZE})"
+def _numbers(X: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(X)
+        array = array.astype(np.float64) if array.dtype == object else array
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{name} is a {type(X).__name__} that is no array of numbers ({error}), expected "
+            f"{SHAPES}"
+        ) from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} has dtype {array.dtype}, expected real numbers {SHAPES}")
+    return array
 
 
-def _in_words(channels: int, length: Any) -> str:
-    what, unit = ("images", "pixels") if isinstance(length, tuple) else ("signals", "time points")
-    number = "any number of" if length is None else length
-    return f"{what} of {channels} channel{'s' * (channels != 1)} × {number} {unit}"
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "columns") and hasattr(X, "shape")
 
 
-class DistinctCases(NamedTuple):
-    """Signals with their targets and weights, each different pair of signal and target once.
-
-    A case has the sum of its copies' weights: leaving it out leaves out all copies. Cases are
-    sorted by digests of the signals, then by targets: the order of the signals plays no part.
-    """
-
-    signals: Signals
-    targets: np.ndarray
-    """(n_cases, n_outputs)"""
-    weights: np.ndarray
-    """(n_cases,): positive, with mean 1."""
-    error_weights: np.ndarray
-    """Weights of squared errors, (n_cases,), by which passes and penalties are chosen."""
-    places: np.ndarray
-    """Place among the cases of each signal given, of weight above 0."""
-    blocks: np.ndarray
-    """Number of each case's block of the file, (n_cases,): a tenth of each class, of the targets'
-    sequence, or of the groups."""
-    groups: np.ndarray | None = None
-    """Number of each case's group, (n_cases,). Copies in two groups are two cases."""
+def _is_flat(X: Any) -> bool:
+    """Return whether X is no array of three axes, nor a list of signals: scikit-learn reads it."""
+    if isinstance(X, (list, tuple)):
+        return not any(hasattr(case, "columns") or np.ndim(case[0] if len(case) else 0)
+                       for case in X if hasattr(case, "__len__")) and (
+            len({np.shape(case) for case in X}) <= 1)  # fmt: skip
+    return not hasattr(X, "ndim") or X.ndim < 2
 
 
-def find_cases(
-    X: Signals,
-    targets: np.ndarray,
-    weights: np.ndarray,
-    groups: np.ndarray | None = None,
-    *,
-    classes: bool = False,
-) -> DistinctCases:
-    """Return the different cases among signals X with targets (n_signals, n_outputs).
-
-    With `classes` the targets are labels, and each block of the file has a tenth of each class.
-    """
-    values = (np.asarray(x, dtype=np.float64) + 0.0 for x in X)  # 0.0 for -0.0
-    contents = (repr((x.shape, x.dtype.str)).encode() + x.tobytes() for x in values)
-    digests = np.array([hashlib.blake2b(data, digest_size=16).digest() for data in contents])
-    # Among equal signals the targets decide, so that no unit of the targets changes the order.
-    rows = np.column_stack([np.unique(digests, return_inverse=True)[1], targets])
-    if groups is not None:
-        groups = np.unique(groups, return_inverse=True)[1].reshape(-1)
-        rows = np.column_stack([rows, groups])
-    _, first, places = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    places = places.reshape(-1)
-    # Divided by a power of two, so that sums are finite and digits stay.
-    sums = np.bincount(places, np.ldexp(weights, -np.frexp(weights.max())[1]))
-    groups, targets = None if groups is None else groups[first], targets[first]
-    blocks = _blocks_of_file(first, targets[:, 0] if classes else None, groups)
-    weights = sums / sums.mean()
-    return DistinctCases(
-        signals=take(X, first),
-        targets=targets,
-        weights=weights,
-        error_weights=weights,
-        places=places,
-        blocks=blocks,
-        groups=groups,
-    )
+def _check_columns(X: Any) -> None:
+    """Raise a ValueError for a table of several levels, or with a column that has no numbers."""
+    index = getattr(X, "index", None)
+    if getattr(X.columns, "nlevels", 1) > 1:
+        raise ValueError(
+            "X has columns of two levels, expected one: with the channel first, the signals are "
+            "X.to_numpy().reshape(len(X), n_channels, -1)"
+        )
+    if getattr(index, "nlevels", 1) > 1:
+        raise ValueError(
+            "X has rows of two levels, expected a row for each signal: with the case first and "
+            "the time second, the signals are "
+            "X.to_numpy().reshape(n_cases, n_timepoints, -1).swapaxes(1, 2)"
+        )
+    for name in X.columns:
+        column = X[name]
+        values = np.asarray(column)
+        try:
+            kind = values.astype(np.float64).dtype.kind if values.dtype.kind == "O" else ""
+        except (TypeError, ValueError):
+            kind = "O"
+        if values.dtype.kind not in "biufO" or kind == "O":
+            raise ValueError(
+                f"X has the column {name!r} of dtype {getattr(column, 'dtype', values.dtype)}, "
+                f"expected numbers: leave it out, X.drop(columns=[{name!r}])"
+            )
 
 
-def _blocks_of_file(
-    first: np.ndarray, labels: np.ndarray | None, groups: np.ndarray | None
-) -> np.ndarray:
-    """Return the number of each case's block, from 0 to 9, by its place in the file, (n_cases,).
+def _looks_transposed(X: np.ndarray) -> bool:
+    """Return whether signals look like (n_cases, n_timepoints, n_channels)."""
+    if X.shape[2] == 1:
+        return True
+    if X.shape[1] <= X.shape[2] or X.size < _FEWEST:
+        return False
+    scaled = X / (np.abs(X).max() or 1.0)
+    squares = [np.mean(np.diff(scaled, axis=k) ** 2) for k in (1, 2)]
+    return bool(squares[0] < _ALIKE * squares[1])
 
-    A class is cut into ten parts in the order of the file, so that files sorted by class have all
-    classes in each block. Groups stay whole. Files that leave one block are cut without labels.
-    """
-    n, blocks = len(first), np.zeros(len(first), dtype=np.intp)
-    if groups is not None:
-        begin = np.full(groups.max() + 1, n)
-        np.minimum.at(begin, groups, np.argsort(np.argsort(first)))
-        first, labels = begin[groups], None
-    for label in [None] if labels is None else np.unique(labels):
-        members = np.arange(n) if label is None else np.flatnonzero(labels == label)
-        before = np.searchsorted(np.sort(first[members]), first[members])
-        blocks[members] = before * _BLOCKS // len(members)
-    if labels is not None and blocks.max() == 0:
-        return _blocks_of_file(first, None, groups)
-    return blocks
+
+def check_order(**given: Any) -> None:
+    """Raise a ValueError if pandas' tables have the same index in different orders."""
+    first: tuple[str, Any] | None = None
+    for name, values in given.items():
+        index = getattr(values, "index", None)
+        if index is None or not hasattr(index, "equals"):
+            continue
+        if first is None:
+            first = name, index
+        elif not index.equals(first[1]) and sorted(index) == sorted(first[1]):
+            raise ValueError(
+                f"{name} has the index of {first[0]} in another order: give "
+                f"{name}.loc[{first[0]}.index]"
+            )
+
+
+def check_given(y: Any) -> None:
+    """Raise a ValueError if y is None or a masked array."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None")
+    check_unmasked(y, "y", "or labels, one a case,")
+
+
+def read_labels(y: Any, name: str = "y") -> np.ndarray:
+    """Return labels (n_cases,) of a kind that NumPy sorts; members of an Enum stay as they are."""
+    check_given(y)
+    array = np.asarray(y)  # NumPy's StringDType has no place in scikit-learn's checks
+    labels = column_or_1d(np.array(array.tolist()) if array.dtype.kind == "T" else y, warn=True)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("y contains NaN or infinity, expected a label for each signal")
+    return labels
+
+
+def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different labels in order, and the place of each label among them."""
+    if labels.dtype == object and all(isinstance(label, Enum) for label in labels):
+        members = sorted(set(labels), key=lambda label: (type(label).__name__, label.name))
+        values = np.empty(len(members), dtype=object)
+        values[:] = members
+        return values, np.array([members.index(label) for label in labels])
+    try:
+        values, places = np.unique(labels, return_inverse=True)
+    except TypeError:
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels.flat}))
+        raise ValueError(f"{name} has labels of kinds {kinds}, expected one kind") from None
+    return values, places.reshape(-1)
 
 
 def positive_weights(
     sample_weight: Any, n: int, name: str = "sample_weight"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places of n signals that have positive weight, and weights: 1 by default."""
+    """Return the places of n cases that have positive weight, and weights: 1 by default."""
     if sample_weight is None:
         return np.arange(n), np.ones(n)
     weights = check_shape(sample_weight, name, f"({n},)", lambda s: s == (n,))
-    least, most = weights.min(), weights.max()
-    if least < 0 or most == 0:
-        raise ValueError(
-            f"{name} has values from {least:.3g} to {most:.3g}, expected numbers of at "
-            f"least 0, and not all zero"
-        )
     kept = np.flatnonzero(weights)
-    least = weights[kept].min()
-    if most / _RANGE > least:
+    if not len(kept):
+        raise ValueError(f"{name} has only zero weights, expected some above zero")
+    least, most = weights.min(), weights.max()
+    if least < 0 or most / _RANGE > weights[kept].min():
         raise ValueError(
-            f"{name} has values from {least:.3g} to {most:.3g} above 0, expected a ratio of at "
-            f"most {_RANGE:.0e} (a weight of 0 leaves a signal out)"
+            f"{name} has values from {least:.3g} to {most:.3g}, expected numbers of at least 0, "
+            f"and those above 0 within a factor of {_RANGE:.0e}"
         )
-    return kept, weights[kept]
+    return kept, weights[kept] / weights[kept].mean()
+
+
+class Cases(NamedTuple):
+    """Signals with targets, weights and groups, each different case once, in a fixed order."""
+
+    signals: Signals
+    targets: np.ndarray
+    """(n_cases, n_outputs)"""
+    weights: np.ndarray
+    """Sums over copies, (n_cases,), of mean 1."""
+    groups: np.ndarray | None
+    """Number of each case's group, (n_cases,)."""
+
+
+def distinct_cases(
+    X: Signals, targets: np.ndarray, weights: np.ndarray, groups: np.ndarray | None
+) -> Cases:
+    """Return the different cases: a case that is left out must not have a copy that is not.
+
+    They are sorted by their numbers, so that the order of the signals plays no part.
+    """
+    contents = np.empty(len(X), dtype=object)
+    contents[:] = [(np.asarray(x, np.float64) + 0.0).tobytes() for x in X]  # 0.0 for -0.0
+    columns = [np.unique(contents, return_inverse=True)[1], *targets.T]
+    columns += [] if groups is None else [groups]
+    rows = np.column_stack(columns)
+    _, first, places = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    sums = np.bincount(places.reshape(-1), weights)
+    groups = None if groups is None else groups[first]
+    return Cases(take(X, first), targets[first], sums / sums.mean(), groups)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
@@ -14,8 +15,7 @@ from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
 from ..network import Network, check_network
-from ..progress import warn
-from .containers import as_signals, split_channels
+from .inputs import as_signals, split_channels
 
 
 @dataclass(eq=False, repr=False)
@@ -168,18 +168,20 @@ class SignalKernel(SklearnKernel):
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _signals(self, X: Array, name: str) -> np.ndarray:
-        signals: Any = as_signals(X, name, lists=False)
-        if signals is not None:
-            return signals
-        flat = np.asarray(X)
-        if flat.ndim != 2:
+        signals = as_signals(X, name)
+        if isinstance(signals, list):
+            lengths = [x.shape[1] for x in signals]
             raise ValueError(
-                f"{name} has shape {flat.shape}, expected (n_cases, n_channels, n_timepoints) "
-                f"or (n_cases, n_channels · n_timepoints)"
+                f"{name} has signals of {min(lengths)} to {max(lengths)} time points, expected one "
+                f"length"
             )
+        if np.ndim(X) != 2:
+            return signals
+        flat = signals[:, 0]
         if self.n_channels is None:
-            warn(
+            warnings.warn(
                 f"{name} of shape {flat.shape} is flat, and is read as signals of one channel: "
                 f"give n_channels (n_channels=1 confirms one)",
+                stacklevel=3,
             )
         return split_channels(flat, 1 if self.n_channels is None else self.n_channels, name)

@@ -1,58 +1,318 @@
-"""Views: the signals as a network sees them, which an estimator averages over."""
+"""Views: how signals are prepared for a network, and the network that sees them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from .steps import (
-    ChannelMix,
-    energy_of_bands,
-    first_differences,
-    first_differences_adjoint,
-    hann_window,
-    short_time_spectra,
-    short_time_spectra_adjoint,
-    whole_spectra,
-    whole_spectra_adjoint,
+from ..network import Network
+from ..validation import (
+    HEADS,
+    check_choice,
+    check_constant,
+    check_depth,
+    check_filter_size,
+    check_flag,
 )
-
-Signals: TypeAlias = np.ndarray | list[np.ndarray]
-"""Signals of one length, (n_cases, n_channels, n_timepoints), or a list of signals of different
-lengths, (n_channels, n_timepoints) each. Or images, (n_cases, n_channels, height, width)."""
-
-ONLY = "only"
-"""Value of `first_differences` that drops the signals themselves."""
-
-EACH = "each"
-"""Value of `standardize` that first standardizes each signal by itself."""
-
-POINT = "point"
-"""Value of `standardize` that also standardizes each channel at each time point, differences too,
-over the training signals. It needs signals of one length."""
-
-WHOLE = "whole"
-"""Value of `spectra` that puts the spectrum of the whole signal in the signal's place."""
+from .inputs import Signals, as_signals, positive_weights, take
 
 _LEAST_OF_POINT = 0.1
-"""Least deviation of a channel at a time point, in units of its root mean square over time points.
-Raising it amplifies less where training signals hardly differ. Measured on the sets for choosing of
-`benchmarks/ucr.py`, mean accuracy of the default passes: .8581 with 0, .8565 with .1. A tenth keeps
-the noise of time points that hardly vary below ten times the others'."""
+"""Least deviation of a time point, in units of its channel's root mean square over time points.
+Keeps noise where training signals hardly differ below ten times the others'."""
 
-_ROUNDING = 10
-"""Largest standard deviation that counts as 0, in units of eps times the channel's largest value.
-Raising it leaves more channels undivided. Chosen as a margin over rounding errors, not measured."""
+_ROUNDING = 10 * float(np.finfo(np.float64).eps)
+"""Largest deviation that counts as 0, in units of the channel's largest value."""
 
-_ORDINARY = 300
-"""Largest |exponent| of ordinary numbers, from 2^-300 to 2^300. Raising it divides fewer numbers by
-a power of two, and lets sums of squares leave float64, whose numbers end at 2^1024. Chosen by
-reasoning: squares of 2^300 leave room for 2^400 summands."""
+
+class _Measured:
+    """What a view measures; these are no parameters."""
+
+    _fitted: View
+    n_channels_: int
+
+    _block: int
+    """Number of time points that are averaged; 1 leaves signals as they are."""
+    _exponent: int
+    """Exponent of the power of two by which signals are divided first."""
+    _mean: np.ndarray
+    """Subtrahend of each channel of the blocks, (n_channels,)."""
+    _scale: np.ndarray
+    """Divisor of each channel of the blocks, (n_channels,)."""
+    _rise_scale: np.ndarray
+    """Factor of first differences, (n_channels,): they get the deviation of their channel."""
+    _point_mean: np.ndarray
+    """(n_channels, n_points)"""
+    _point_scale: np.ndarray
+    """(n_channels, n_points)"""
+    _level: float
+    """Value of the constant channel."""
+
+
+@dataclass(repr=False, unsafe_hash=True)
+class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """A view: signals in, what the network sees out.
+
+    Steps in order: each signal by itself, spectra, blocks, scales, differences, time. The scales
+    are measured by `fit`. A constant channel, of the signals' root mean square, is always added.
+
+    Parameters
+    ----------
+    differences : bool or "only", default False
+        Whether first differences of each channel are added, or take its place.
+    spectra : bool or "whole", default False
+        Whether short-time spectra of the blocks, or the whole signal's spectrum, take the place of
+        the signals: roots of magnitudes.
+    statistics : bool, default False
+        Whether deviation, minimum and maximum of each block are added to its mean.
+    standardize : {"signal", "channel", "point"}, default "signal"
+        What channels are standardized over: each signal by itself, and then all signals; all
+        signals; or all signals at each time point.
+    time : float, default 0.0
+        Scale of two channels with the relative time, a half circle. 0 ignores when something
+        happens.
+    length : int, default 64
+        Longest signals that stay as they are. Longer ones are averaged over blocks. Signals that
+        are not longer have neither short-time spectra nor statistics.
+    filter_size, input_filter_size, depth : int, default 9, 1 and 2
+        As for `rescntk.Network`. Filters longer than the view's signals are cut.
+    head : {"gap", "trace", "equivariant"}, default "gap"
+        As for `rescntk.Kernel`.
+
+    Notes
+    -----
+    A view with the same settings equals another. `fit` takes X, (n_cases, n_channels,
+    n_timepoints), (n_cases, n_timepoints) or a list, and `sample_weight`. A ValueError is raised
+    for signals that the view cannot take: lists need GAP and no ``standardize="point"``, and a
+    single time point has no differences, spectra or deviation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.learn import View
+    >>> X = np.random.default_rng(0).standard_normal((20, 2, 200))
+    >>> View(differences=True, time=1.0, length=50).fit_transform(X).shape
+    (20, 7, 50)
+    """
+
+    differences: bool | str = False
+    spectra: bool | str = False
+    statistics: bool = False
+    standardize: str = "signal"
+    time: float = 0.0
+    length: int = 64
+    filter_size: int = 9
+    input_filter_size: int = 1
+    head: str = "gap"
+    depth: int = 2
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__ and name in self.__dataclass_fields__:
+            raise AttributeError(f"{name} of a View cannot change: make another View")
+        super().__setattr__(name, value)
+
+    def set_params(self, **params: Any) -> View:
+        """Set parameters of a view that is not fitted yet, as searches do."""
+        for name in params:
+            if name not in self.get_params():
+                raise ValueError(f"{name!r} is no parameter of View: {', '.join(vars(View()))}")
+        self.__dict__.update(params)
+        return self
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> View:
+        """Measure the scales, and return the view; y is ignored."""
+        signals = as_signals(X, "X")
+        kept, weights = positive_weights(sample_weight, len(signals))
+        resolved = self.resolve([x.shape[1] for x in signals], isinstance(signals, list))
+        if isinstance(resolved, str):
+            raise ValueError(f"X cannot have {self!r}: {resolved}")
+        fitted, _ = resolved.measure(take(signals, kept), weights)
+        self._fitted, self.n_channels_ = fitted, len(signals[0])
+        return self
+
+    def transform(self, X: Any) -> Signals:
+        """Return the signals as the network sees them: more channels, fewer points."""
+        check_is_fitted(self, "n_channels_")
+        signals = as_signals(X, "X")
+        if len(signals[0]) != self.n_channels_:
+            raise ValueError(
+                f"X has {len(signals[0])} channels, expected {self.n_channels_} as in fit"
+            )
+        return self._fitted.see(signals)
+
+    # ---------------------------------------------------------------- for the ensemble
+
+    @property
+    def network(self) -> Network:
+        """The network that sees the view."""
+        return Network(self.depth, self.filter_size, input_filter_size=self.input_filter_size)
+
+    def check(self) -> None:
+        """Raise a ValueError for a setting that is none."""
+        for name, word in (("differences", "only"), ("spectra", "whole")):
+            value = getattr(self, name)
+            if value != word and not isinstance(value, bool | np.bool_):
+                raise ValueError(f"{name} is {value!r}, expected True, False or {word!r}")
+        check_flag(self.statistics, "statistics")
+        check_choice(self.standardize, "standardize", ("signal", "channel", "point"))
+        check_constant(self.time, "time")
+        check_depth(self.length, "length")
+        check_depth(self.depth, "depth")
+        check_filter_size(self.filter_size, "filter_size")
+        check_filter_size(self.input_filter_size, "input_filter_size")
+        check_choice(self.head, "head", HEADS)
+
+    def resolve(self, lengths: list[int], is_list: bool) -> View | str:
+        """Return the view as signals of these lengths have it, or why they cannot have it."""
+        self.check()
+        longest = max(lengths)
+        if is_list and (self.head != "gap" or self.standardize == "point"):
+            return "signals of different lengths have the head 'gap', and no time points in common"
+        if longest == 1 and (self.differences == "only" or self.spectra == "whole"):
+            return "one time point has no differences and no spectrum"
+        if longest == 1 and self.standardize == "signal":
+            return "one time point standardized by itself is 0"
+        seen = max(1, longest // 2) if self.spectra == "whole" else longest
+        block = -(-seen // self.length)
+        n_points = -(-seen // block)
+        changes: dict[str, Any] = {}
+        if block == 1:
+            whole = "whole" if self.spectra == "whole" else False
+            changes |= {"length": seen, "statistics": False, "spectra": whole}
+        if n_points == 1:
+            changes["differences"] = False
+        largest = n_points - (n_points % 2 == 0)  # filters have odd sizes
+        for name in ("filter_size", "input_filter_size"):
+            changes[name] = min(getattr(self, name), largest)
+        return replace(self, **changes)
+
+    def measure(self, X: Signals, weights: np.ndarray) -> tuple[View, Signals]:
+        """Return a copy of a resolved view with the scales of signals X, and X as seen by it."""
+        view = copy(self)
+        state = view.__dict__
+        longest = max(x.shape[1] for x in X)
+        seen = max(1, longest // 2) if self.spectra == "whole" else longest
+        state.update(_block=-(-seen // self.length), _exponent=moderate_exponent(X))
+        X = each(view._shorten, X)
+        mean, deviation, size = _scales(X, weights)
+        if self.spectra is True:
+            mean, scale = np.zeros(len(mean)), np.full(len(mean), np.sqrt(np.mean(size**2)))
+        elif self.statistics:
+            sizes = size.reshape(4, -1)  # deviations of constant channels are rounding errors
+            mean, scale = (
+                np.zeros(len(mean)),
+                np.where(sizes > _ROUNDING * sizes.max(axis=0), sizes, 0.0).ravel(),
+            )
+        else:
+            scale = deviation
+        state.update(_mean=mean, _scale=np.where(scale > 0, scale, 1.0))
+        X = each(view._divide, X)
+        if self.differences:
+            rises, deviations = (_scales(A, weights)[1] for A in (each(_rise, X), X))
+            ratio = deviations / np.where(rises > 0, rises, 1.0)
+            state.update(_rise_scale=np.where(rises > 0, ratio, 0.0))
+            X = each(view._differ, X)
+        if self.standardize == "point":
+            state.update(zip(("_point_mean", "_point_scale"), _of_points(X, weights), strict=True))
+            X = each(view._standardize_points, X)
+        state.update(_level=float(np.sqrt(np.mean(_scales(X, weights)[2] ** 2))) or 1.0)
+        return view, each(view._append, X)
+
+    def see(self, X: Signals) -> Signals:
+        """Return signals as the network sees them, of a view that was measured."""
+        steps = [self._shorten, self._divide]
+        steps += [self._differ] * bool(self.differences)
+        steps += [self._standardize_points] * (self.standardize == "point")
+        with np.errstate(over="ignore", invalid="ignore"):
+            for step in (*steps, self._append):
+                X = each(step, X)
+        if not all(np.isfinite(x).all() for x in X):
+            raise ValueError(
+                "X has values that exceed float64, divided by the deviations of the signals of "
+                "fit: expected smaller ones"
+            )
+        return X
+
+    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return shares of time points, (…, n_timepoints), from shares of the view's points.
+
+        A block's share goes to its time points in equal parts, the share of a short-time spectrum
+        by the weights of its window. The share of a band of a whole spectrum goes by energy.
+        """
+        length = x.shape[1]
+        if self.spectra == "whole":
+            return shares @ _energy_of_bands(np.ldexp(x, -self._exponent), self._block)
+        sizes = _block_sizes(length, self._block)
+        if self.spectra is not True:
+            return np.repeat(shares / sizes, sizes, axis=-1)
+        starts = np.arange(0, length, self._block)
+        place = np.arange(length) - starts[:, None] + self._block // 2  # in the block's window
+        inside = (place >= 0) & (place < 2 * self._block)
+        weights = np.where(inside, _window(self._block)[place * inside], 0.0)
+        return shares @ (weights / weights.sum(axis=1, keepdims=True))
+
+    # ---------------------------------------------------------------- steps: (n, channels, d)
+
+    def _shorten(self, X: np.ndarray) -> np.ndarray:
+        X = np.ldexp(X, -self._exponent)
+        if self.standardize == "signal":
+            deviation, largest = X.std(axis=2, keepdims=True), np.abs(X).max(axis=2, keepdims=True)
+            deviation = np.where(deviation > _ROUNDING * largest, deviation, np.inf)
+            X = (X - X.mean(axis=2, keepdims=True)) / deviation
+        if self.spectra is True:
+            return _short_time_spectra(X, self._block)
+        if self.spectra == "whole":
+            X = _whole_spectra(X)
+        return _shortened(X, self._block, self.statistics)
+
+    def _divide(self, X: np.ndarray) -> np.ndarray:
+        return (X - self._mean[:, None]) / self._scale[:, None]
+
+    def _differ(self, X: np.ndarray) -> np.ndarray:
+        rises = _rise(X) * self._rise_scale[:, None]
+        return rises if self.differences == "only" else np.concatenate([X, rises], axis=1)
+
+    def _standardize_points(self, X: np.ndarray) -> np.ndarray:
+        return (X - self._point_mean) / self._point_scale
+
+    def _append(self, X: np.ndarray) -> np.ndarray:
+        n, channels, length = X.shape
+        parts = [X, np.full((n, 1, length), self._level)]
+        if self.time:
+            time = self.time * self._level * np.sqrt(channels) * _half_circle(length)
+            parts.append(np.broadcast_to(time, (n, 2, length)))
+        return np.concatenate(parts, axis=1)
+
+
+FAST = (
+    View(differences=True, time=1.0, standardize="channel"),
+    View(differences="only", statistics=True, time=1.0, standardize="channel", length=32),
+    View(spectra=True, filter_size=3, length=32),
+    View(spectra=True, time=1.0, standardize="channel", filter_size=3, length=32),
+    View(filter_size=3, length=32),
+    View(differences="only", standardize="point", head="trace", length=2048),
+    View(spectra="whole", filter_size=3, head="trace", length=512),
+    View(spectra="whole", statistics=True, time=1.0, filter_size=3, length=32),
+    View(spectra=True, filter_size=3, head="trace", length=32),
+)
+"""Views of ``views="fast"``. Chosen by accuracy on the sets for choosing of `benchmarks/ucr.py`,
+on smaller sets with and without noise, and on simulated machines."""
+
+DEFAULT = (
+    *FAST,
+    View(differences="only", filter_size=3, input_filter_size=9),
+    View(differences=True, statistics=True, standardize="channel"),
+)
+"""Views of ``views="default"``."""
+
+
+# ---------------------------------------------------------------- arrays
 
 
 def each(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
@@ -60,326 +320,61 @@ def each(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
     return function(X) if isinstance(X, np.ndarray) else [function(x[None])[0] for x in X]
 
 
-def take(X: Signals, cases: np.ndarray) -> Signals:
-    """Return copies of some signals, by their indices."""
-    return X[cases] if isinstance(X, np.ndarray) else [X[i].copy() for i in cases]
+def moderate_exponent(X: Signals | np.ndarray) -> int:
+    """Return the exponent of the power of two that extreme numbers are divided by; mostly 0.
 
-
-def lengths(X: Signals) -> np.ndarray:
-    """Return the number of time points of each signal, or of an image's pixels, (n_cases,)."""
-    if isinstance(X, np.ndarray):
-        return np.full(len(X), math.prod(X.shape[2:]))
-    return np.array([x.shape[1] for x in X])
-
-
-def longest_side(X: Signals) -> int:
-    """Return the number of time points of the longest signal, or of pixels on an image's side."""
-    return max(max(x.shape[1:]) for x in X)
-
-
-def moderate_exponent(X: Signals) -> int:
-    """Return the exponent of the power of two that numbers are divided by; 0 for ordinary numbers.
-
-    ReLU networks and views are homogeneous: powers of two change no digit, and squares are finite.
+    Squares of numbers between 2^-300 and 2^300 stay in the range of float64.
     """
-    largest = np.abs(X).max() if isinstance(X, np.ndarray) else max(np.abs(x).max() for x in X)
-    exponent = int(np.frexp(largest)[1])
-    return 0 if abs(exponent) <= _ORDINARY else exponent
+    exponent = int(np.frexp(max(np.abs(x).max() for x in X))[1])
+    return 0 if abs(exponent) <= 300 else exponent
 
 
-def standard_scale(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean and the standard deviation of each channel, (n_channels,) each.
+def _scales(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return mean, deviation and root mean square of each channel, (n_channels,) each.
 
     They are over all cases, with weights, and time points. A constant channel has deviation 0.
     """
-    points, weights = _weighted_points(X, case_weights)
-    largest = np.abs(points).max(axis=1)
-    exponent = moderate_exponent(largest)
-    points = np.ldexp(points, -exponent)
-    mean = np.average(points, axis=1, weights=weights)
-    deviation = np.sqrt(np.average((points - mean[:, None]) ** 2, axis=1, weights=weights))
-    # The deviation of a constant channel is a rounding error of its mean.
-    rounding = _ROUNDING * np.finfo(np.float64).eps * np.ldexp(largest, -exponent)
-    deviation = np.where(deviation > rounding, deviation, 0.0)
-    return np.ldexp(mean, exponent), np.ldexp(deviation, exponent)
+    if isinstance(X, np.ndarray):
+        points, weights = X.swapaxes(0, 1).reshape(X.shape[1], -1), weights.repeat(X.shape[2])
+    else:
+        points, weights = np.concatenate(X, axis=1), weights.repeat([x.shape[1] for x in X])
+    weights = weights / weights.sum()
+    mean = points @ weights
+    deviation = np.sqrt((points - mean[:, None]) ** 2 @ weights)
+    deviation = np.where(deviation > _ROUNDING * np.abs(points).max(axis=1), deviation, 0.0)
+    return mean, deviation, np.sqrt(points**2 @ weights)
 
 
-def _scale_of_points(X: np.ndarray, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and divisor of each channel at each point, (n_channels, n_timepoints) each."""
-    mean = np.average(X, axis=0, weights=case_weights)
-    variance = np.average((X - mean) ** 2, axis=0, weights=case_weights)
-    of_channel = variance.mean(axis=tuple(range(1, variance.ndim)), keepdims=True)
-    scale = np.sqrt(np.maximum(variance, _LEAST_OF_POINT**2 * of_channel))
-    # The deviation of equal signals is a rounding error of their mean.
-    rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(X).max()
-    return mean, np.where(scale > rounding, scale, 1.0)
-
-
-@dataclass(frozen=True)
-class View:
-    """Settings by which signals are prepared for the network, and the scales that `fit` measures.
-
-    `ResidualKernelClassifier` documents the settings; their defaults leave the signals unchanged.
-    Steps in order: each signal by itself, blocks, scales, differences, scales of time points, more
-    channels. Only blocks change the number of points: a point of the view belongs to the time
-    points of its block. The longest training signal decides the length of a block. First
-    differences, central inside a signal, are scaled to the standard deviation of their channel.
-    The constant channel has the root mean square r of the signals. The channels of time are
-    s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d) at time point j of d, for C channels and the
-    `time_scale` s. Images have blocks, differences and channels of place on both axes, and neither
-    block statistics nor spectra.
-    """
-
-    max_length: int | None = None
-    block_statistics: bool = False
-    standardize: bool | str = False
-    first_differences: bool | str = False
-    constant: bool = False
-    time_scale: float = 0.0
-    spectra: bool | str = False
-    transform: np.ndarray | None = field(default=None, compare=False, repr=False)
-    """A metric S of the channels. Its `mix` of channels comes first of all steps."""
-    mix: ChannelMix | None = field(default=None, compare=False, repr=False)
-    block: int = field(default=1, compare=False)
-    """Number of time points that are averaged; 1 leaves signals unchanged."""
-    exponent: int = field(default=0, compare=False)
-    """Signals are divided by 2 to this power first (`moderate_exponent`)."""
-    mean: np.ndarray = field(default_factory=lambda: np.zeros(1), compare=False)
-    """Subtrahend of each channel, after shortening; 0 of block statistics."""
-    scale: np.ndarray = field(default_factory=lambda: np.ones(1), compare=False)
-    """Divisor of each channel. Block statistics, the means too, get a root mean square of 1."""
-    difference_scale: np.ndarray = field(default_factory=lambda: np.ones(1), compare=False)
-    """Factor of each channel's first differences."""
-    point_mean: np.ndarray = field(default_factory=lambda: np.zeros(1), compare=False)
-    """Subtrahend of each channel at each point, after differences, or 0."""
-    point_scale: np.ndarray = field(default_factory=lambda: np.ones(1), compare=False)
-    """Divisor of each channel at each point, or 1."""
-    level: float = field(default=1.0, compare=False)
-    """Value r of the constant channel."""
-
-    @property
-    def sees_levels(self) -> bool:
-        """True if the view changes when a constant is added to a channel of a signal."""
-        standardized = self.standardize == EACH or self.spectra == WHOLE
-        return not standardized and self.first_differences != ONLY
-
-    @property
-    def _short_time(self) -> bool:
-        return self.spectra is True and self.block > 1
-
-    def fit(self, X: Signals, case_weights: np.ndarray | None = None) -> View:
-        """Return the view with the scales of training signals X, whose weights are 1 by default."""
-        weights = np.ones(len(X)) if case_weights is None else case_weights
-        block = block_size(seen_length(longest_side(X), self.spectra), self.max_length)
-        view = replace(self, block=block, exponent=moderate_exponent(X))
-        if self.transform is not None:
-            unmixed = each(view._mixed, X)
-            mean, scale = standard_scale(unmixed, weights)
-            S = self.transform / np.where(scale > 0, scale, np.inf)
-            mix = ChannelMix(mean, S, np.ones(len(S)))
-            view = replace(
-                view, mix=mix.in_units(standard_scale(each(mix.__call__, unmixed), weights)[1])
-            )
-        shortened = each(view._scaled, X)
-        mean, scale = np.zeros(len(shortened[0])), np.ones(len(shortened[0]))
-        if view._short_time:
-            scale[:] = np.sqrt(np.mean(_root_mean_square(shortened, weights) ** 2))
-        elif block > 1 and self.block_statistics:
-            scale = _root_mean_square(shortened, weights)
-        elif self.standardize:
-            mean, scale = standard_scale(shortened, weights)
-        scale = np.where(scale > 0, scale, 1.0) / view._mix_weights(len(scale))
-        view = replace(view, mean=mean, scale=scale)
-        scaled, rise = each(view._scaled, X), np.zeros(len(mean))
-        if self.first_differences:
-            rise = standard_scale(each(first_differences, scaled), weights)[1]
-        deviation = standard_scale(scaled, weights)[1]
-        ratio = np.resize(deviation, len(rise)) / np.where(rise > 0, rise, 1)  # for each axis
-        view = replace(view, difference_scale=np.where(rise > 0, ratio, 0.0))
-        if self.standardize == POINT:
-            mean, scale = _scale_of_points(view._with_differences(np.asarray(scaled)), weights)
-            scale = scale / by_channel(view._mix_weights(len(scale)), scale[None])
-            view = replace(view, point_mean=mean, point_scale=scale)
-        squares = _root_mean_square(each(view._with_differences, scaled), weights) ** 2
-        return replace(view, level=float(np.sqrt(np.mean(squares))) or 1.0)
-
-    def __call__(self, X: Signals) -> Signals:
-        """Return the signals as the network sees them: more channels, fewer points."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            views = each(self._prepare, X)
-        if not all(np.isfinite(view).all() for view in views):
-            largest = max(np.abs(x).max() for x in X)
-            raise ValueError(
-                f"X has values up to {largest:.3g}, expected smaller ones: divided by the "
-                "deviations of the signals of fit they exceed float64"
-            )
-        return views
-
-    def adjoint(self, X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Return derivatives by signals X from derivatives by the view's signals, ``view(X)``.
-
-        Each step has its adjoint beside it, with its name.
-        """
-        X = self._mixed(X)
-        each_signal = _standardized(X) if self.standardize == EACH else X
-        c, n_axes = len(self.mean), X.ndim - 2
-        first = 0 if self.first_differences == ONLY else c
-        seen = first + n_axes * c * bool(self.first_differences)
-        slopes = slopes[:, :seen] / self.point_scale  # channels of constants and time come after
-        gradient = np.zeros(1) if self.first_differences == ONLY else slopes[:, :c]
-        if self.first_differences:
-            rises = slopes[:, first:]
-            rises = rises * by_channel(self.difference_scale, X)
-            gradient = gradient + first_differences_adjoint(rises, n_axes)
-        gradient = gradient / by_channel(self.scale, X)
-        if self._short_time:
-            gradient = short_time_spectra_adjoint(each_signal, gradient, self.block)
-        else:
-            whole = self.spectra == WHOLE
-            points = whole_spectra(each_signal) if whole else each_signal
-            gradient = shorten_adjoint(points, gradient, self.block, self.block_statistics)
-            gradient = whole_spectra_adjoint(each_signal, gradient) if whole else gradient
-        if self.standardize == EACH:
-            gradient = _standardized_adjoint(X, gradient)
-        gradient = gradient if self.mix is None else self.mix.adjoint(gradient)
-        return np.ldexp(gradient, -self.exponent)
-
-    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return shares of time points, (…, length), from shares of the view's points.
-
-        `x` is the signal, (n_channels, length), or image. A block's share goes to its time points
-        in equal parts, the share of a spectrum by the weights of its window. The share of
-        frequencies of a whole spectrum goes by `energy_of_bands`.
-        """
-        axes = x.shape[1:]
-        if self.spectra == WHOLE:
-            return shares @ energy_of_bands(self._mixed(x[None])[0], self.block)
-        if not self._short_time:
-            shares = shares.reshape(*shares.shape[:-1], *(-(-d // self.block) for d in axes))
-            for length in reversed(axes):  # the last axis; it becomes the first one of pixels
-                sizes = _block_sizes(length, self.block)
-                parts = np.repeat(shares / sizes, sizes, axis=-1)
-                shares = np.moveaxis(parts, -1, -len(axes))
-            return shares
-        (length,) = axes
-        starts = np.arange(0, length, self.block)
-        place = np.arange(length) - starts[:, None] + self.block // 2  # in the block's window
-        inside = (place >= 0) & (place < 2 * self.block)
-        weights = np.where(inside, hann_window(self.block)[place * inside], 0.0)
-        return shares @ (weights / weights.sum(axis=1, keepdims=True))
-
-    def _mix_weights(self, n_channels: int) -> np.ndarray:
-        """Return the weight of the mixed channel that each of the view's channels is made of."""
-        if self.mix is None:
-            return np.ones(n_channels)
-        count = n_channels // len(self.mix.weights)
-        return (np.repeat if self._short_time else np.tile)(self.mix.weights, count)
-
-    def _prepare(self, X: np.ndarray) -> np.ndarray:
-        X = self._with_differences(self._scaled(X))
-        parts, (n, channels, *axes) = [X], X.shape
-        if self.constant:
-            parts.append(np.full((n, 1, *axes), self.level))
-        for axis, length in enumerate(axes if self.time_scale else ()):
-            time = self.time_scale * self.level * np.sqrt(channels) * _half_circle(length)
-            time = time.reshape(2, *(length if k == axis else 1 for k in range(len(axes))))
-            parts.append(np.broadcast_to(time, (n, 2, *axes)))
-        return np.concatenate(parts, axis=1)
-
-    def _mixed(self, X: np.ndarray) -> np.ndarray:
-        X = np.ldexp(X, -self.exponent)
-        return X if self.mix is None else self.mix(X)
-
-    def _scaled(self, X: np.ndarray) -> np.ndarray:
-        X = self._mixed(X)
-        if self.standardize == EACH:
-            X = _standardized(X)
-        if self._short_time:
-            X = short_time_spectra(X, self.block)
-        else:
-            X = whole_spectra(X) if self.spectra == WHOLE else X
-            X = shorten(X, self.block, self.block_statistics)
-        return (X - by_channel(self.mean, X)) / by_channel(self.scale, X)
-
-    def _with_differences(self, X: np.ndarray) -> np.ndarray:
-        if self.first_differences:
-            rises = first_differences(X)
-            rises = rises * by_channel(self.difference_scale, X)
-            only = self.first_differences == ONLY
-            X = rises if only else np.concatenate([X, rises], axis=1)
-        return (X - self.point_mean) / self.point_scale
-
-
-def block_size(length: int, max_length: int | None) -> int:
-    """Return the number of time points that `shorten` averages; 1 leaves signals unchanged."""
-    return 1 if max_length is None else -(-length // max_length)
-
-
-def seen_length(length: int, spectra: bool | str) -> int:
-    """Return the number of points that blocks are made of: frequencies of a whole spectrum."""
-    return max(1, length // 2) if spectra == WHOLE else length
-
-
-def by_channel(values: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """Return a number for each channel with the axes of the signals or images X of a case."""
-    return values.reshape(-1, *[1] * (X.ndim - 2))
+def _of_points(X: Any, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and divisor of each channel at each point, (n_channels, n_points) each."""
+    mean = np.average(X, axis=0, weights=weights)
+    variance = np.average((X - mean) ** 2, axis=0, weights=weights)
+    least = _LEAST_OF_POINT**2 * variance.mean(axis=1, keepdims=True)
+    scale = np.sqrt(np.maximum(variance, least))
+    return mean, np.where(scale > _ROUNDING * np.abs(X).max(), scale, 1.0)
 
 
 def _block_sizes(length: int, block: int) -> np.ndarray:
     return np.minimum(block, length - np.arange(0, length, block))
 
 
-def shorten(X: np.ndarray, block: int, block_statistics: bool = False) -> np.ndarray:
-    """Return means over blocks of time points, (n_cases, n_channels, n_blocks).
-
-    Blocks of images have two axes. The last block may be smaller. `block_statistics` appends the
-    standard deviations, then minima, then maxima as channels. Blocks of 1 leave signals unchanged.
-    """
+def _shortened(X: np.ndarray, block: int, statistics: bool) -> np.ndarray:
+    """Return means over blocks; then, as channels, their deviations, minima and maxima."""
     if block == 1:
         return X
-    means = X
-    for length in reversed(X.shape[2:]):  # the last axis; it becomes the first one of pixels
-        sums = np.add.reduceat(means, np.arange(0, length, block), axis=-1)
-        means = np.moveaxis(sums / _block_sizes(length, block), -1, 2)
-    if not block_statistics:
-        return means
     starts, sizes = np.arange(0, X.shape[2], block), _block_sizes(X.shape[2], block)
-    deviations = X - np.repeat(means, sizes, axis=2)
-    variances = np.add.reduceat(deviations**2, starts, axis=2) / sizes
-    least, most = (f.reduceat(X, starts, axis=2) for f in (np.minimum, np.maximum))
-    return np.concatenate([means, np.sqrt(variances), least, most], axis=1)
+    means = np.add.reduceat(X, starts, axis=2) / sizes
+    if not statistics:
+        return means
+    squares = (X - np.repeat(means, sizes, axis=2)) ** 2
+    deviations = np.sqrt(np.add.reduceat(squares, starts, axis=2) / sizes)
+    extremes = (f.reduceat(X, starts, axis=2) for f in (np.minimum, np.maximum))
+    return np.concatenate([means, deviations, *extremes], axis=1)
 
 
-def shorten_adjoint(
-    X: np.ndarray, slopes: np.ndarray, block: int, block_statistics: bool = False
-) -> np.ndarray:
-    """Return derivatives by X from derivatives by `shorten` of X, (n_cases, ·, n_blocks).
-
-    Points that share a minimum or maximum have equal parts. A block of equal points has slope 0.
-    """
-    if block == 1:
-        return slopes
-    c, axes = X.shape[1], X.shape[2:]
-    gradient = slopes[:, :c]
-    for length in reversed(axes):
-        sizes = _block_sizes(length, block)
-        gradient = np.moveaxis(np.repeat(gradient / sizes, sizes, axis=-1), -1, 2)
-    if not block_statistics:
-        return gradient
-    (length,) = axes
-    sizes = _block_sizes(length, block)
-    starts = np.arange(0, length, block)
-    over_blocks = shorten(X, block, block_statistics)
-    wide, by_block = (np.repeat(each, sizes, axis=2) for each in (over_blocks, slopes))
-    deviation = wide[:, c : 2 * c] * np.repeat(sizes, sizes)
-    gradient = gradient + by_block[:, c : 2 * c] * np.divide(
-        X - wide[:, :c], deviation, out=np.zeros(X.shape), where=deviation > 0
-    )
-    for k in (2, 3):
-        at = wide[:, k * c : (k + 1) * c] == X
-        shared = np.repeat(np.add.reduceat(at, starts, axis=2, dtype=float), sizes, axis=2)
-        gradient = gradient + by_block[:, k * c : (k + 1) * c] * at / shared
-    return gradient
+def _rise(X: np.ndarray) -> np.ndarray:
+    """Return central differences along time; one-sided at the ends."""
+    return np.gradient(X, axis=2) if X.shape[2] > 1 else np.zeros(X.shape)
 
 
 @lru_cache(maxsize=32)
@@ -389,45 +384,41 @@ def _half_circle(length: int) -> np.ndarray:
     return np.stack([np.cos(angle), np.sin(angle)])
 
 
-def constant_channels(X: Signals) -> np.ndarray:
-    """Return whether a signal is constant in a channel, (n_cases, n_channels)."""
-    flat = [x.reshape(len(x), -1) for x in X]
-    rounding = _ROUNDING * np.finfo(np.float64).eps
-    return np.array([np.ptp(x, axis=1) <= rounding * np.abs(x).max(axis=1) for x in flat])
+@lru_cache(maxsize=32)
+def _window(block: int) -> np.ndarray:
+    """Return Hann's weights of the 2 · block points of a window, from 0 to 1 and back."""
+    return np.hanning(2 * block + 1)[:-1]
 
 
-def _standardized(X: np.ndarray) -> np.ndarray:
-    """Return signals less their own means, divided by their own deviations, channel by channel."""
-    mean, deviation = _own_scale(X)
-    return (X - mean) / np.where(deviation > 0, deviation, 1.0)
+def _short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
+    """Return roots of short-time spectra, (n_cases, n_channels · (block + 1), n_blocks).
+
+    A block's spectrum is of a Hann window of twice its length, by channel and rising frequency.
+    The first window begins half a block before the signal, whose surroundings are 0.
+    """
+    n, channels, length = X.shape
+    after = (-(-length // block) + 1) * block - length - block // 2
+    padded = np.pad(X, ((0, 0), (0, 0), (block // 2, after)))
+    parts = np.lib.stride_tricks.sliding_window_view(padded, 2 * block, axis=2)[:, :, ::block]
+    roots = np.sqrt(np.abs(np.fft.rfft(parts * _window(block), axis=3)))
+    return roots.transpose(0, 1, 3, 2).reshape(n, channels * (block + 1), -1)
 
 
-def _standardized_adjoint(X: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """Return derivatives by X from derivatives by `_standardized` of X."""
-    over: Any = {"axis": tuple(range(2, X.ndim)), "keepdims": True}
-    deviation = _own_scale(X)[1]
-    Z = np.where(deviation > 0, _standardized(X), 0.0)  # a constant channel is divided by 1
-    along = slopes.mean(**over) + Z * (slopes * Z).mean(**over)
-    return (slopes - along) / np.where(deviation > 0, deviation, 1.0)
+def _whole_spectra(X: np.ndarray) -> np.ndarray:
+    """Return roots of magnitudes at frequencies from 1/d to 1/2, (n_cases, n_channels, d // 2)."""
+    return np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
 
 
-def _own_scale(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and deviation of each channel of each signal; 0 for a constant channel."""
-    over: Any = {"axis": tuple(range(2, X.ndim)), "keepdims": True}
-    deviation = X.std(**over)
-    rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(X).max(**over)
-    return X.mean(**over), np.where(deviation > rounding, deviation, 0.0)
+def _energy_of_bands(x: np.ndarray, block: int) -> np.ndarray:
+    """Return the share of each time point in the energy of bands, (n_bands, length); sums are 1.
 
-
-def _weighted_points(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the time points of all signals, (n_channels, total number), and their weights."""
-    if isinstance(X, np.ndarray):
-        points = X.swapaxes(0, 1).reshape(X.shape[1], -1)
-    else:
-        points = np.concatenate(X, axis=1)
-    return points, np.repeat(case_weights, lengths(X))
-
-
-def _root_mean_square(X: Signals, case_weights: np.ndarray) -> np.ndarray:
-    points, weights = _weighted_points(X, case_weights)
-    return np.sqrt(np.average(points**2, axis=1, weights=weights))
+    A band has `block` frequencies. Its energy is the sum, over channels and time, of the signal
+    times the signal with this band alone. Time points have equal shares of a band without energy.
+    """
+    length = x.shape[1]
+    spectrum = np.fft.rfft(x, axis=1)
+    bands = (np.arange(spectrum.shape[1]) - 1) // block  # the mean has -1
+    alone = np.where(bands == np.arange(bands[-1] + 1)[:, None, None], spectrum, 0.0)
+    shares = (np.fft.irfft(alone, length, axis=2) * (x - x.mean(axis=1, keepdims=True))).sum(axis=1)
+    energy = shares.sum(axis=1, keepdims=True)
+    return np.divide(shares, energy, out=np.full(shares.shape, 1.0 / length), where=energy > 0)

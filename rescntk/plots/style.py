@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..progress import encodable
 from .colours import BLUE, COLOURS, GREEN, PURPLE, VERMILION
 
 __all__ = [
@@ -85,7 +84,7 @@ def shown_name(name: Any) -> str:
 
     Names may have any characters. `$` becomes `\$`, which matplotlib draws as `$`.
     """
-    text = " ".join(encodable(str(name)).split())
+    text = " ".join(str(name).encode("utf-8", "backslashreplace").decode().split())
     first, last = _NAME_ENDS
     if len(text) > first + last + 1:
         text = f"{text[:first].rstrip()}…{text[-last:].lstrip()}"

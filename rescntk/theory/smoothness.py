@@ -261,7 +261,8 @@ def interpolation(
     """
     angles, targets = check_points(angles, targets)
     n = _check_samples(n_samples, 7 + len(angles))
-    return np.asarray(interpolate(kernel, circle(angles), targets, circle(grid(n))))
+    X, Z = circle(angles), circle(grid(n))
+    return np.asarray(kernel(Z, X) @ interpolate(kernel(X), targets))
 
 
 def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:

@@ -1,7 +1,6 @@
 """Committed results load, and give the committed pages, to the last letter."""
 
 import json
-import re
 import shutil
 
 import numpy as np
@@ -13,23 +12,15 @@ pytest.importorskip("sklearn")
 pytest.importorskip("aeon")
 pytest.importorskip("jax")
 import accuracy
-import channels
-import classification_report
 import cpu
-import estimators
-import finite_concentration
-import forecast
 import gpu_report
 import harness
 import images
-import learned_signals
-import quoted
 import ratios
 import regression
 import scale
 import ucr
 import unequal
-import unseen
 from harness import RESULTS
 
 pytestmark = pytest.mark.slow
@@ -37,23 +28,13 @@ pytestmark = pytest.mark.slow
 
 PAGES = {
     "accuracy.json": accuracy.table,
-    "channels.csv": channels.report,
-    "classification.csv": classification_report.table,
-    "classification_curves.csv": classification_report.curve_table,
-    "classification_noise.csv": classification_report.noise_tables,
     "cpu.json": cpu.table,
-    "estimators.json": estimators.text,
-    "finite_concentration.json": finite_concentration.table,
-    "forecast.csv": forecast.report,
     "gpu.json": gpu_report.page,
     "images.json": images.text,
-    "learned_signals.json": learned_signals.text,
-    "many_signals.json": scale.thousands,
     "regression.csv": regression.report,
     "scale.json": scale.text,
     "ucr.csv": ucr.table,
     "unequal.json": unequal.tables,
-    "unseen.csv": unseen.table,
 }
 
 
@@ -65,29 +46,12 @@ def test_results_give_their_page(name, monkeypatch):
 
 
 def test_a_page_is_written_without_measuring(tmp_path):
-    for name in ("accuracy.json", "unseen.csv"):
+    for name in ("accuracy.json", "ucr.csv"):
         shutil.copy(RESULTS / name, tmp_path)
         arguments = ["--page", "--out", str(tmp_path)]
         harness.script("", name, None, PAGES[name], arguments=arguments)
         page = (RESULTS / name).with_suffix(".md").name
         assert (tmp_path / page).read_bytes() == (RESULTS / page).read_bytes()
-
-
-@pytest.mark.parametrize("page", quoted.pages())
-def test_pages_quote_the_results(page):
-    """Numbers in sentences and rows of tables; if they differ: python benchmarks/quoted.py."""
-    text = quoted.pages()[page].read_text(encoding="utf-8")
-    assert quoted.updated(page, text) == text
-
-
-def test_other_numbers_are_written_anew():
-    page, wrong = "docs/guide/neural_tangents.md", "is 1 to 2.5\ntimes as fast"
-    right = re.search(r"is \d+ to \d+ times as fast", quoted.pages()[page].read_text("utf-8"))[0]
-    assert quoted.updated(page, wrong) == right.replace(" times", "\ntimes")
-    table = "| set | MiniRocket |\n|---|--:|\n| a | 1 |\n"
-    assert quoted.updated("other", table) == table  # of no results
-    with pytest.raises(AssertionError, match="has 0 times: is "):
-        quoted.updated(page, "none")
 
 
 def test_the_table_of_ratios_has_the_cases_of_the_script():

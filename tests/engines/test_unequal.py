@@ -266,8 +266,7 @@ def test_few_calls_for_many_lengths(rng, monkeypatch):
 
 
 @needs_numba
-def test_progress_counts_every_pair(capsys, monkeypatch, rng):
-    monkeypatch.setattr("rescntk.progress._FIRST_PAUSE", 0.0)
+def test_progress_counts_every_pair(capsys, rng):
     X = [rng.standard_normal((1, 1 + k)) for k in range(20)]
     rk.ResCGPK(2)(X, progress=True, engine="numba")
     assert "210/210" in capsys.readouterr().err

@@ -23,12 +23,12 @@ def output(network, params, x, head):
     f = features(network, params, x)
     f = f.reshape(len(f), -1)
     (width, d), r = f.shape, network.readout_scale
-    w = np.asarray(params.readout.weights)
+    w = np.asarray(params.readout)
     if head == "equivariant":
-        return math.sqrt(r / width) * w.T @ f[:, 0]
+        return math.sqrt(r / width) * w @ f[:, 0]
     if head == "gap":
-        return math.sqrt(r / width) * w.T @ f.mean(axis=1)
-    return math.sqrt(r / (d * width)) * sum(w[j].T @ f[:, j] for j in range(d))
+        return math.sqrt(r / width) * w @ f.mean(axis=1)
+    return math.sqrt(r / (d * width)) * sum(w[j] @ f[:, j] for j in range(d))
 
 
 def features(network, params, x):
@@ -61,7 +61,7 @@ def features(network, params, x):
         else:
             g = math.sqrt(network.c_w * scale / window) * convolve(W, x)
         branch = activation(biased(g, params.inner[index]))
-        if params.outer is None:
+        if not params.outer:
             branch = math.sqrt(network.c_v) * branch
         else:
             V = params.outer[index]

@@ -35,7 +35,8 @@ IMAGES = [
 """Networks and heads that go through images, of 3 × 4 pixels."""
 
 
-def parameters(width, network, head="gap", sides=(4,), **options):
+def parameters(width, network, head="gap", sides=(4,), key=1, **options):
     """Return parameters for signals or images of 2 channels, with pixels (d,) or (h, w)."""
     pixels = math.prod(sides) if head == "trace" else None
-    return finite.init(1, network, 2, width, n_timepoints=pixels, images=len(sides) == 2, **options)
+    images = len(sides) == 2
+    return finite.init(key, network, 2, width, n_timepoints=pixels, images=images, **options)

@@ -1,31 +1,27 @@
-"""The checks that scikit-learn, aeon and sktime have for estimators, and what their wrappers add.
+"""The checks that scikit-learn and aeon have for estimators: all pass, none is skipped.
 
-All checks pass, none is skipped. The checks of scikit-learn run in their own process: one check
-needs SCIPY_ARRAY_API in the environment, which SciPy reads when it is imported.
+The checks of scikit-learn run in their own process: one check needs SCIPY_ARRAY_API in the
+environment, which SciPy reads when it is imported.
 """
 
-import importlib
 import json
 
 import numpy as np
 import pytest
 
 from rescntk import learn
-from rescntk.learn.base import QUICK
-from tests.learn.cases import ONE
-from tests.learn.test_inputs import FILLED, RESIZED
+from tests.learn.cases import ONE, waves
 from tests.processes import run
 
 pytestmark = pytest.mark.slow
 
-SINGLE = {"head": "gap"}
-"""The parameter of a single pass; the checks of regressors, and of aeon, average two."""
+VIEWS = [learn.View(head="trace", standardize="point", filter_size=3, depth=1)]
 
 ESTIMATORS = [
-    learn.SignalScaler(),
     learn.KernelMatrix(learn.SignalKernel(1, kind="gpk", head="trace")),
-    learn.ResidualKernelClassifier(class_weight="balanced", **QUICK | SINGLE),
-    learn.ResidualKernelRegressor(**QUICK),
+    learn.LandmarkFeatures(),
+    learn.ResidualKernelClassifier(VIEWS, class_weight="balanced"),
+    learn.ResidualKernelRegressor(VIEWS),
 ]
 
 CODE = """
@@ -52,7 +48,7 @@ def test_sklearn():
 
 
 @pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
-def test_aeon(kind):
+def test_aeon(kind, rng):
     pytest.importorskip("aeon")
     from aeon.testing.estimator_checking import check_estimator
 
@@ -60,73 +56,21 @@ def test_aeon(kind):
 
     wrapper, empty = getattr(aeon, f"ResidualKernel{kind}"), f"check_{kind.lower()}_{EMPTY}"
     results = check_estimator(wrapper, raise_exceptions=True, checks_to_exclude=[empty])
-    assert not any(EMPTY in check for check in results)
-    assert len(results) >= 20
-    assert set(results.values()) == {"PASSED"}
-
-
-@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
-@pytest.mark.filterwarnings("ignore")  # sktime's own
-def test_sktime(kind):
-    pytest.importorskip("sktime")
-    from sktime.utils.estimator_checks import check_estimator
-
-    from rescntk.learn import sktime
-
-    wrapper = getattr(sktime, f"ResidualKernel{kind}")
-    parameters = wrapper.get_test_params()[kind == "Regressor"]  # of two sets
-    if kind == "Classifier":
-        parameters |= SINGLE
-    results = check_estimator(wrapper(**parameters), raise_exceptions=True, verbose=False)
-    assert len(results) > 80
-    assert set(results.values()) == {"PASSED"}
-
-
-@pytest.mark.parametrize("library", ["aeon", "sktime"])
-@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
-def test_wrappers_say_what_to_do(library, kind, rng):
-    pytest.importorskip(library)
-    wrapper = getattr(importlib.import_module(f"rescntk.learn.{library}"), f"ResidualKernel{kind}")
-    inner, X = getattr(learn, f"ResidualKernel{kind}"), rng.standard_normal((8, 2, 12))
-    targets = np.arange(8) % 2 if kind == "Classifier" else np.sqrt(np.arange(8.0))
-    jobs = {"n_jobs": 1 if library == "aeon" else None}  # the convention of aeon
-    assert wrapper().get_params() == inner().get_params() | jobs
-    model = wrapper(**ONE)
-    broken = X.copy()
-    broken[5, 0, 7] = np.nan
-    model.fit(X, targets)
-    assert (model.predict(list(X)) == model.predict(X)).all()
-    assert model.model_.get_params() == inner(**ONE).get_params() | jobs
-    assert (model.predict(X) == inner(**ONE).fit(X, targets).predict(X)).all()
-    with pytest.raises(ValueError, match=f"groups .*the fit of rescntk.learn.{inner.__name__} has"):
-        model.fit(X, targets, groups=targets)
-    for attempt in (lambda: model.predict(broken), lambda: wrapper(**ONE).fit(broken, targets)):
-        with pytest.raises(ValueError, match=f"missing values.*{FILLED}"):
-            attempt()
-    filled = wrapper(**ONE).set_params(missing="interpolate").fit(broken, targets)
-    assert (filled.predict(X) == filled.model_.predict(X)).all()
-    assert (filled.predict(broken) == filled.model_.predict(broken)).all()
-    with pytest.raises(ValueError, match=RESIZED):
-        model.predict(X[:, :, :10])
-    with pytest.raises(ValueError, match="channel") as refusal:
-        model.predict(X[:, :1])
-    assert library == "sktime" or "Resizer" not in str(refusal.value)
-
-    ragged = [X[0, :, :9], *X[1:]]
-    model = wrapper(**ONE).fit(ragged, targets)
-    expected = inner(**ONE).fit(ragged, targets)
-    assert (model.predict(ragged) == expected.predict(ragged)).all()
-    assert (model.predict(X) == expected.predict(X)).all()
+    assert len(results) >= 20 and set(results.values()) == {"PASSED"}
+    inner, (X, y) = getattr(learn, f"ResidualKernel{kind}"), waves(rng, 12, 2, channels=2)
+    y = y if kind == "Classifier" else np.sqrt(np.arange(12.0))
+    assert wrapper().get_params() == inner().get_params() | {"n_jobs": 1}
+    ragged = [x[:, : 24 - k % 3] for k, x in enumerate(X)]
+    for signals in (X, ragged):
+        model, expected = wrapper(**ONE).fit(signals, y), inner(**ONE).fit(signals, y)
+        assert (model.predict(signals) == expected.predict(signals)).all()
 
 
 def test_a_missing_library_is_named():
-    code = "import sys; import rescntk.learn; assert not {'aeon', 'sktime'} & sys.modules.keys()"
-    for library in ("aeon", "sktime"):
-        code += (
-            f"\nsys.modules[{library!r}] = None\n"
-            f"try: import rescntk.learn.{library}\n"
-            "except ImportError as error: print(type(error).__name__, error)"
-        )
-    for said, remedy in zip(run(code).splitlines(), ("'rescntk[datasets]'", "sktime"), strict=True):
-        assert said.startswith("ImportError rescntk.learn")
-        assert said.endswith(f"pip install {remedy}")
+    code = (
+        "import sys; import rescntk.learn; assert 'aeon' not in sys.modules\n"
+        "sys.modules['aeon'] = None\n"
+        "try: import rescntk.learn.aeon\n"
+        "except ImportError as error: print(error)"
+    )
+    assert run(code) == "rescntk.learn.aeon needs aeon: pip install 'rescntk[datasets]'"

@@ -1,227 +1,263 @@
-"""The classifier: predictions, weights of classes, refusals, calibrated probabilities."""
+"""The classifier: calibration, class weights, labels, scores, and its place in scikit-learn."""
 
+import io
+import multiprocessing
 import pickle
-import warnings
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from importlib.util import find_spec
 
+import joblib
 import numpy as np
 import pytest
-from scipy.special import softmax
-from sklearn.ensemble import BaggingClassifier
-from sklearn.inspection import permutation_importance
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 
-from rescntk.learn import ResidualKernelClassifier, base, fitted_pass, report
-from rescntk.learn.classifier import calibrate, margins, one_against_rest
+from rescntk.datasets import load_labelled
+from rescntk.learn import ResidualKernelClassifier, View
+from rescntk.learn.classifier import _calibrate, _margins
 from tests import tolerances
-from tests.learn.cases import ONE, QUICK, first_places, targets_of, waves
+from tests.learn.cases import FOUR, ONE, waves
+
+VIEW = View(standardize="channel", filter_size=3)
+
+
+def uneven(rng, rare=8, common=40):
+    """Return two classes that overlap, one of them rare."""
+    y = np.repeat([0, 1], [common, rare])
+    X = rng.standard_normal((len(y), 1, 20)) + 0.5 * y[:, None, None]
+    return X, y
+
+
+def test_sets_that_ship():
+    X, y = load_labelled("GunPoint")
+    Z, truth = load_labelled("GunPoint", "test")
+    for views, least in (("fast", 0.97), ("default", 0.98)):
+        model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
+        assert model.score(Z, truth) >= least
+        assert abs(model.best_score_ - 1) <= 0.05
+    assert np.median(model.novelty(Z)) < 1.5
+    assert np.median(model.novelty(rng_like(Z))) > 10
+
+
+def rng_like(Z):
+    """Return noise with the mean and the deviation of each signal."""
+    noise = np.random.default_rng(0).standard_normal(Z.shape)
+    return Z.mean(axis=2, keepdims=True) + noise * Z.std(axis=2, keepdims=True)
+
+
+def test_gains_are_novel_either_way():
+    """Half of the size is as novel as twice the size, and a millionth is novel, too."""
+    X, y = load_labelled("GunPoint")
+    model = ResidualKernelClassifier(**ONE).fit(1000 * X, y)
+    usual, half, twice, tiny = (np.median(model.novelty(1000 * g * X)) for g in (1, 0.5, 2, 1e-6))
+    assert usual < 1 < 5 < half and 1 / 5 < half / twice < 5 and tiny > twice
+    fitted_in_other_units = ResidualKernelClassifier(**ONE).fit(X * 2.0**-30, y)
+    novelties = fitted_in_other_units.novelty(X * 2.0**-30)
+    np.testing.assert_allclose(novelties, model.novelty(1000 * X), rtol=1e-6)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_classifier(classes, rng):
-    X, y = waves(rng, 60, classes, channels=2)
-    names = np.array(["a", "b", "c"])[y]
-    model = ResidualKernelClassifier(**QUICK).fit(X[:30], names[:30])
-    assert (model.classes_ == np.unique(names)).all()
-    predicted = model.predict(X[30:])
-    assert np.mean(predicted == names[30:]) > 0.9
-    chances = model.predict_proba(X[30:])
-    assert chances.shape == (30, classes)
-    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
-    assert (model.classes_[chances.argmax(axis=1)] == predicted).all()
-    decisions = model.decision_function(X[30:])
-    assert decisions.shape == ((30,) if classes == 2 else (30, 3))
-    if classes == 2:
-        assert (model.classes_[(decisions > 0).astype(int)] == predicted).all()
-    assert 0.8 < model.best_score_ <= 1.0
+@pytest.mark.parametrize("shift", [False, True])
+def test_calibration_by_a_general_solver(classes, shift, rng):
+    labels = rng.integers(0, classes, 60)
+    decisions = rng.standard_normal((60, 1 if classes == 2 else classes))
+    decisions += (2.0 * labels[:, None] - 1) if classes == 2 else np.eye(classes)[labels]
+    weights = rng.uniform(0.1, 2.0, 60)
+    found, offsets = _calibrate(decisions, labels, weights, shift)
+    targets = np.full((60, classes), 1 / (62 * (classes - 1)))
+    targets[np.arange(60), labels] = 61 / 62
+
+    def loss(parameters):
+        logits = np.exp(parameters[0]) * _margins(decisions + shift * parameters[1:])
+        return -(weights @ (targets * log_softmax(logits, axis=1)).sum(axis=1)) / weights.sum()
+
+    start = np.zeros(1 + decisions.shape[1])
+    best = minimize(
+        loss, start, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 9999}
+    )
+    assert loss(np.append(np.log(found), offsets)) <= best.fun + 1e-9
+    assert abs(np.log(found) - best.x[0]) <= 100 * tolerances.MINIMUM
+    assert shift or (offsets == 0).all()
 
 
-def test_defaults_where_only_the_place_or_only_the_shape_tells(rng):
-    """Gap alone cannot tell where, trace alone cannot forgive shifts: the average can do both."""
-    X, shapes = waves(rng, 60, 2, length=32)
-    where = np.arange(60) % 2
-    bumps = np.exp(-0.5 * (np.arange(32) - np.where(where == 1, 10, 22)[:, None, None]) ** 2)
-    bumps = bumps + 0.1 * rng.standard_normal(bumps.shape)
-    for signals, labels in ((X, shapes), (bumps, where)):
-        model = ResidualKernelClassifier(effort="fast").fit(signals[:30], labels[:30])
-        assert model.score(signals[30:], labels[30:]) == 1.0
+def test_probabilities_and_decisions_agree(rng):
+    for classes in (2, 4):
+        X, y = waves(rng, 32, classes)
+        model = ResidualKernelClassifier(**FOUR).fit(X, np.array(list("abcd"))[y])
+        chances, decisions = model.predict_proba(X), model.decision_function(X)
+        assert chances.shape == (32, classes) and np.allclose(chances.sum(axis=1), 1)
+        expected = decisions > 0 if classes == 2 else decisions.argmax(axis=1)
+        assert (model.classes_[expected.astype(int)] == model.predict(X)).all()
+        assert (chances.argmax(axis=1) == expected).all()
 
 
-def test_same_result_every_time_and_inputs_untouched(rng):
-    X, y = waves(rng, 20, 2)
-    before = X.copy()
-    X.flags.writeable = False
-    one, other = (ResidualKernelClassifier(**QUICK).fit(X, y) for _ in range(2))
-    assert (one.predict_proba(X) == other.predict_proba(X)).all()
-    assert (before == X).all()
-    copy = pickle.loads(pickle.dumps(one))
-    assert (copy.predict_proba(X) == one.predict_proba(X)).all()
-    third = ResidualKernelClassifier(random_state=1, **QUICK).fit(X, y)
-    assert third.inverse_temperature_ != one.inverse_temperature_  # other folds
+def test_class_weights_find_rare_classes(rng):
+    X, y = uneven(rng)
+    Z, truth = uneven(rng, 50, 50)
+    plain = ResidualKernelClassifier(**ONE, penalty=1.0).fit(X, y)
+    balanced = ResidualKernelClassifier(**ONE, penalty=1.0, class_weight="balanced").fit(X, y)
+    given = ResidualKernelClassifier(**ONE, penalty=1.0, class_weight={0: 0.6, 1: 3.0}).fit(X, y)
+    assert (plain.offsets_ == 0).all() and balanced.offsets_[0] > 0
+    np.testing.assert_allclose(given.offsets_, balanced.offsets_)  # 48 / 2 / 40 and 48 / 2 / 8
+    found = [np.mean(model.predict(Z[truth == 1]) == 1) for model in (plain, balanced)]
+    assert found[1] > found[0] + 0.2
+    without = ResidualKernelClassifier(**ONE, class_weight={2: 0}).fit(
+        np.concatenate([X, X[:3] + 1]), np.append(y, [2, 2, 2])
+    )
+    assert without.classes_.tolist() == [0, 1]
+    for wrong, says in (
+        ("even", "class_weight is 'even', expected None, 'balanced' or a dict"),
+        ({"a": 2}, r"class_weight has keys \['a'\], expected some of \[0, 1\]"),
+        ({0: -1}, "class_weight of 0 is -1"),
+        ({0: 0}, "y has one class"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            ResidualKernelClassifier(**ONE, class_weight=wrong).fit(X, y)
 
 
-def test_float32_needs_a_larger_penalty(rng):
-    """Signals that nearly coincide: float32 decisions are close to float64 decisions."""
-    X, y = waves(rng, 40, 2)
-    X = X + 1e-7 * rng.standard_normal(X.shape)
-    X = np.concatenate([X, X])
-    decisions = {}
-    for dtype in ("float32", "float64"):
-        model = ResidualKernelClassifier(**ONE | {"dtype": dtype}).fit(X, np.concatenate([y, y]))
-        decisions[dtype] = model.decision_function(waves(rng, 20, 2)[0] * 0 + X[:20])
-        assert model.passes_["penalty"][0] == base.least_penalty(np.ones(40), dtype)  # each twice
-    np.testing.assert_allclose(decisions["float32"], decisions["float64"], atol=1e-2)
+class Colour(Enum):
+    RED, BLUE = "r", 7
 
 
-# -- weights of classes, classes of one case
+@pytest.mark.parametrize(
+    "values",
+    [
+        [3, -1], [True, False], ["é", "b"], [1.0, 2.0], [Colour.RED, Colour.BLUE],
+    ],
+)  # fmt: skip
+def test_labels_of_any_kind(values, rng):
+    X, y = waves(rng, 16, 2)
+    labels = [values[k] for k in y]
+    model = ResidualKernelClassifier(**ONE).fit(X, labels)
+    assert model.predict(X).tolist() == labels and set(model.classes_.tolist()) == set(values)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.predict(X).tolist() == labels
 
 
-def rare_class(rng, n, rare):
-    """Return noisy sines of two close frequencies, the second one rare."""
-    y = np.arange(n) < rare
-    phase = rng.uniform(0, 6, (n, 1, 1))
-    X = np.sin(np.arange(40) * np.where(y, 0.56, 0.5)[:, None, None] + phase)
-    return X + rng.standard_normal(X.shape), np.where(y, "rare", "common")
+def test_string_dtypes(rng):
+    X, y = waves(rng, 16, 2)
+    texts = np.array(["no", "yes"])[y]
+    forms = [texts.astype(object)]
+    if hasattr(np.dtypes, "StringDType"):
+        forms.append(texts.astype(np.dtypes.StringDType()))
+    if find_spec("pandas"):
+        import pandas as pd
+
+        forms += [pd.Series(texts, dtype="string"), pd.Series(texts, dtype="category")]
+    if find_spec("polars"):
+        import polars as pl
+
+        forms += [pl.Series(texts), pl.Series(texts, dtype=pl.Enum(["no", "yes"]))]
+    for form in forms:
+        assert (ResidualKernelClassifier(**ONE).fit(X, form).predict(X) == texts).all()
 
 
-def test_class_weights_find_a_rare_class(rng):
-    X, y = rare_class(rng, 120, 8)
-    Z, truth = rare_class(rng, 100, 50)
-    options = ONE | {"standardize": True}
-    with pytest.warns(UserWarning, match=r"rare classes .*: rare; class_weight='balanced'") as seen:
-        plain = ResidualKernelClassifier(**options).fit(X, y)
-    assert seen[0].filename == __file__
-    assert plain.class_scores_[1] < 0.1 < plain.class_scores_[0]
-    assert plain.balanced_score_ == pytest.approx(plain.class_scores_.mean())
-    with warnings.catch_warnings(action="error"):
-        model = ResidualKernelClassifier(class_weight="balanced", **options).fit(X, y)
-    same = ResidualKernelClassifier(class_weight={"rare": 15.0, "common": 120 / 112}, **options)
-    np.testing.assert_allclose(same.fit(X, y).offsets_, model.offsets_, rtol=0.1)
-    assert (plain.offsets_ == 0).all() and model.offsets_[0] > 0.3
-    predicted, rare = model.predict(Z), truth == "rare"
-    assert np.mean(plain.predict(Z)[rare] == "rare") < 0.1
-    assert np.mean(predicted[rare] == "rare") > 0.4
-    assert np.mean(predicted[~rare] == "common") > 0.4
-    assert (model.classes_[model.predict_proba(Z).argmax(axis=1)] == predicted).all()
-    pytest.importorskip("jinja2")
-    advice = "Rare classes: rare. A fit with class_weight="
-    assert [advice in report(fitted, Z, truth) for fitted in (plain, model)] == [True, False]
+def test_refused_labels(rng):
+    X, y = waves(rng, 16, 2)
+    for labels, says in (
+        (np.zeros(16), r"y has one class, \[0.0\]"),
+        (y + 0.5 * rng.random(16), "Unknown label type"),
+        (np.array([1, "a"] * 8, dtype=object), "kinds int, str|Unknown label type"),
+        (y[:9], "inconsistent numbers of samples: 16 signals in X, 9 values in y"),
+        (None, "requires y to be passed, but the target y is None"),
+        (np.ma.masked_array(y, y == 1), "y is a masked array"),
+        (np.where(y, np.nan, 1.0), "NaN"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            ResidualKernelClassifier(**ONE).fit(X, labels)
 
 
-@pytest.mark.parametrize(("n_common", "warned"), [(77, True), (75, False)])
-def test_weights_are_suggested_for_classes_below_five_percent(n_common, warned):
-    """Four signals are 4.9 % of 81, and 5.1 % of 79, though each of them is found."""
-    y = np.repeat(["common", "rare"], [n_common, 4])
-    X = np.sin(np.arange(8) * np.where(y == "rare", 1.5, 0.3)[:, None, None])
-    X = X + 0.1 * np.random.default_rng(0).standard_normal(X.shape)
-    with warnings.catch_warnings(record=True, action="always") as seen:
-        model = ResidualKernelClassifier(**ONE).fit(X, y)
-    said = "".join(str(warning.message) for warning in seen)
-    assert ("less than 5% of the signals, or" in said and ": rare; class_weight=" in said) is warned
-    assert model.class_scores_[1] > 0.5
-
-
-def test_classes_of_one_case_do_not_count(rng):
-    """Left out, a case alone in its class cannot be right: it counts in no error and no score."""
-    X, y = waves(rng, 24, 2)
-    y[:4] = [10, 11, 12, 13]
+def test_scores(rng):
+    """Noise is found out, with a remedy; single signals of a class do not count."""
+    X, y = rng.standard_normal((30, 1, 20)), np.arange(30) % 2
+    with pytest.warns(UserWarning, match=r"these views do not find .* or try views such as View"):
+        ResidualKernelClassifier(**ONE).fit(X, y)
+    X, y = waves(rng, 21, 2)
+    y[-1] = 5
     model = ResidualKernelClassifier(**ONE).fit(X, y)
-    labels = np.unique(y, return_inverse=True)[1]
-    (fitted,), Y = model._average.passes, targets_of(labels)[first_places(model)]
-    spectrum = fitted_pass.spectrum_of(fitted.source(fitted.signals))
-    residuals = spectrum.leave_one_out(Y, model.passes_["penalty"][0], intercept=True)
-    squares = residuals[first_places(model) >= 4] ** 2
-    assert model.passes_["error"][0] == pytest.approx(np.mean(squares))
-    assert np.isnan(model.class_scores_[2:]).all() and model.best_score_ > 0.9
-
-    many = np.repeat(np.arange(6), 2)  # copies do not differ
-    with pytest.warns(
-        UserWarning, match="none of the 6 classes has two signals that differ.*Regr"
-    ) as seen:
-        alone = ResidualKernelClassifier(**QUICK).fit(X[many], many)
-    assert [warning.filename for warning in seen] == [__file__]
-    assert np.isnan([alone.best_score_, alone.balanced_score_, alone.best_score_error_]).all()
-    assert alone.inverse_temperature_ == 1.0
-    assert len(set(alone.passes_["weight"])) == 1  # no evidence
+    assert model.best_score_ > 0.9 and 0 < model.best_score_error_ < 0.1
+    with pytest.warns(UserWarning, match="no class has two signals"):
+        alone = ResidualKernelClassifier(**ONE).fit(X[:3], [0, 1, 2])
+    assert np.isnan(alone.best_score_) and np.isfinite(alone.predict_proba(X)).all()
 
 
-def test_refusals(rng):
-    X, y = waves(rng, 10, 2)
-    with pytest.raises(ValueError, match="one class"):
-        ResidualKernelClassifier(**ONE).fit(X, np.zeros(10))
-    with pytest.raises(ValueError, match="y has 9 values, expected 10: one for each signal"):
-        ResidualKernelClassifier(**ONE).fit(X, y[:-1])
-    for labels, key, weight in ((y.astype(str), 1, 0), (y, "1", 5), (y, 2, 5)):
-        with pytest.raises(ValueError, match=rf"class_weight has keys \[{key!r}\], expected"):
-            ResidualKernelClassifier(class_weight={key: weight}, **ONE).fit(X, labels)
-    weights = {"1": 9}, {0: 1, 1: 9, 2: 5}
-    given, same = (ResidualKernelClassifier(class_weight=w, **ONE) for w in weights)
-    assert (given.fit(X, y.astype(str)).offsets_ == same.fit(X, y).offsets_).all()
+def test_parameters_are_checked(rng):
+    X, y = waves(rng, 12, 2)
+    for changes, says in (
+        ({"views": "all"}, "views is 'all', expected 'fast', 'default' or a list of View"),
+        ({"views": []}, "views is .*, expected 'fast'"),
+        ({"views": [View(), "x"]}, "expected 'fast'"),
+        ({"views": [View(filter_size=2)]}, "filter_size is 2, expected a positive odd integer"),
+        ({"penalty": 0.0}, "penalty is 0.0, expected a positive number"),
+        ({"penalty": []}, "penalty is empty"),
+        ({"landmarks": "some"}, "landmarks is 'some', expected None, 'all' or an integer"),
+        ({"landmarks": 1}, "landmarks is 1"),
+        ({"dtype": "float16"}, "dtype is 'float16'"),
+        ({"engine": "fast"}, "engine is 'fast'"),
+        ({"n_jobs": 0}, "n_jobs is 0"),
+        ({"random_state": "x"}, "'x' cannot be used to seed"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            ResidualKernelClassifier(**(ONE | changes)).fit(X, y)
+    for call in ("predict", "predict_proba", "decision_function", "novelty", "contributions"):
+        with pytest.raises(NotFittedError):
+            getattr(ResidualKernelClassifier(), call)(X)
+    with pytest.raises(NotFittedError):
+        ResidualKernelClassifier().usual_contributions()
 
 
-# -- calibration: drawn labels, weights, the rule of succession
+def test_searches_and_routing(rng):
+    """Copies, searches over views and penalties, groups and weights by metadata routing."""
+    X, y = waves(rng, 36, 2)
+    model = ResidualKernelClassifier([VIEW], penalty=0.5, n_jobs=1)
+    assert clone(model).get_params() == model.get_params()
+    grid = {"views": [[VIEW], [View(depth=3)]], "penalty": [1e-3, 1e3], "dtype": ["float64"]}
+    search = GridSearchCV(model, grid, cv=3).fit(X, y)
+    assert search.best_params_["penalty"] == 1e-3 and search.best_score_ > 0.9
+    groups, weights = np.arange(36) // 4, np.ones(36)
+    with config_context(enable_metadata_routing=True):
+        routed = clone(model).set_fit_request(groups=True, sample_weight=True)
+        routed.set_score_request(sample_weight=True)
+        params = {"groups": groups, "sample_weight": weights}
+        found = cross_validate(routed, X, y, cv=GroupKFold(3), params=params, error_score="raise")
+    assert len(found["test_score"]) == 3
+    several = ResidualKernelClassifier([VIEW], penalty=(1e-3, 1e3)).fit(X, y)
+    assert several._fitted.views[0].penalty == 1e-3
 
 
-def drawn(rng, n, classes, true, shift=0.0):
-    """Return decisions, their probabilities softmax(true · (decisions + shift)), and labels."""
-    decisions = rng.standard_normal((n, 1 if classes == 2 else classes))
-    chances = softmax(true * margins(decisions + shift), axis=1)
-    return decisions, chances, (rng.uniform(size=(n, 1)) > chances.cumsum(axis=1)).sum(axis=1)
+def predicted(model, X):
+    return model.predict_proba(X)
 
 
-@pytest.mark.parametrize("classes", [2, 4])
-def test_calibration_finds_the_inverse_temperature(classes, rng):
-    """Labels drawn from softmax(s · decisions): s is found within 5 standard errors."""
-    n, true = 4000, 1.7
-    decisions, chances, labels = drawn(rng, n, classes, true)
-    inverse_temperature, offsets = calibrate(decisions, labels, np.ones(n))
-    assert (offsets == 0).all()
-    columns = margins(decisions)
-    mean = (chances * columns).sum(axis=1, keepdims=True)
-    information = (chances * (columns - mean) ** 2).sum()
-    # Smoothed labels pull by 2/n, which is less than a standard error.
-    assert abs(inverse_temperature - true) <= tolerances.STANDARD_ERRORS / np.sqrt(information)
-
-
-@pytest.mark.parametrize("shift", [[0.5], [0.6, 0.2, -0.2, -0.6]])
-def test_weights_move_the_borders(shift, rng):
-    """Weights that make classes even: offsets undo the shift by which labels were drawn."""
-    n, classes, true = 20_000, max(2, len(shift)), 1.7
-    decisions, _, labels = drawn(rng, n, classes, true, np.array(shift))
-    inverse_temperature, offsets = calibrate(decisions, labels, np.ones(n), shift=True)
-    np.testing.assert_allclose(offsets, shift, atol=0.1)
-    assert inverse_temperature == pytest.approx(true, rel=0.1)
-    _, even = calibrate(decisions, labels, 1.0 / np.bincount(labels)[labels], shift=True)
-
-    def spread_of_recalls(offsets):
-        predicted = margins(decisions + offsets).argmax(axis=1)
-        return np.ptp([np.mean(predicted[labels == c] == c) for c in range(classes)])
-
-    assert spread_of_recalls(even) < 0.5 * spread_of_recalls(shift)
-    _, alone = calibrate(decisions, labels, np.where(labels == 0, 1.0, 0.0), shift=True)
-    assert (margins(decisions + alone).argmax(axis=1) == 0).mean() > 0.9
-
-
-@pytest.mark.parametrize(("n", "classes"), [(10, 2), (40, 5)])
-def test_the_ceiling_of_probabilities(n, classes):
-    """Alike and right decisions get the rule of succession's probability (n + 1)/(n + 2)."""
-    labels = np.arange(n) % classes
-    decisions = one_against_rest(labels, classes)
-    inverse_temperature, _ = calibrate(decisions, labels, np.ones(n))
-    chances = softmax(inverse_temperature * margins(decisions), axis=1)
-    # A minimum to √eps of its width.
-    np.testing.assert_allclose(chances[np.arange(n), labels], (n + 1) / (n + 2), rtol=1e-4)
-    np.testing.assert_allclose(chances.min(), 1 / (n + 2) / (classes - 1), rtol=1e-3)
-
-
-def test_flat_signals_of_several_channels(rng):
-    """Bagging and permutation importance give flat arrays."""
-    X, y = waves(rng, 24, 2, channels=3)
-    flat, model = X.reshape(24, -1), ResidualKernelClassifier(n_channels=3, **ONE)
-    expected = model.fit(X, y).decision_function(X)
-    assert (model.fit(flat, y).decision_function(flat) == expected).all()
-    assert model.contributions(flat[:2]).shape == (2, 1, 24)
-    bag = BaggingClassifier(model, n_estimators=2, random_state=0).fit(flat, y)
-    assert bag.score(flat, y) > 0.9
-    importance = permutation_importance(model.fit(flat, y), flat[:6], y[:6], n_repeats=1)
-    assert importance.importances_mean.shape == (72,)
-    with pytest.raises(ValueError, match="expected a multiple of n_channels = 3"):
-        model.fit(flat[:, 1:], y)
+@pytest.mark.parametrize("form", ["arrays", "lists"])
+def test_files_threads_and_processes(form, rng):
+    """The same bits from a file, in threads, and in processes that are forked or spawned."""
+    X, y = waves(rng, 24, 2, length=40)
+    if form == "lists":
+        X = [x[:, : 40 - k % 3] for k, x in enumerate(X)]
+    model = ResidualKernelClassifier("fast", random_state=0, n_jobs=1).fit(X, y)
+    expected = model.predict_proba(X)
+    file = io.BytesIO()
+    joblib.dump(model, file, compress=3)
+    file.seek(0)
+    again = joblib.load(file)
+    assert (again.predict_proba(X) == expected).all()
+    assert (again.novelty(X) == model.novelty(X)).all()
+    assert (
+        ResidualKernelClassifier("fast", random_state=0).fit(X, y).predict_proba(X) == expected
+    ).all()
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(again.predict_proba, [X] * 8):
+            assert (found == expected).all()
+    if form == "lists":
+        return
+    for method in {"fork", "spawn"} & set(multiprocessing.get_all_start_methods()):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            assert (pool.apply(predicted, (model, X)) == expected).all()
+    double = clone(model).set_params(dtype="float64").fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(double, expected, atol=1e-3)

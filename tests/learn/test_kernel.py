@@ -148,8 +148,8 @@ def test_refusals(X):
         (lambda: SignalKernel()(X[0, 0]), "X has shape"),
         (lambda: SignalKernel()(X, X[:2], eval_gradient=True), "eval_gradient without it"),
         (lambda: SignalKernel()([np.zeros((1, 5)), np.zeros((1, 6))]), "5 to 6 time points"),
-        (lambda: SignalKernel()(broken), "first in case 3"),
-        (lambda: SignalKernel(n_channels=2)(flat(broken)), "first in case 3"),
+        (lambda: SignalKernel()(broken), "first at \[3, 0, 2\]"),
+        (lambda: SignalKernel(n_channels=2)(flat(broken)), "first at \[3, 0, 2\]"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

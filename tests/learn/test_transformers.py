@@ -1,4 +1,4 @@
-"""SignalScaler, KernelMatrix and LandmarkFeatures: in pipelines, searches and streams."""
+"""KernelMatrix and LandmarkFeatures: in pipelines, searches and streams."""
 
 import pickle
 
@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import rescntk as rk
-from rescntk.learn import KernelMatrix, LandmarkFeatures, SignalKernel, SignalScaler
+from rescntk.learn import KernelMatrix, LandmarkFeatures, SignalKernel
 from tests import tolerances
 from tests.learn.cases import kernel_calls, waves
 
@@ -19,61 +19,14 @@ KERNEL = rk.ResCNTK(2, normalized=True)
 OPTIONS = {"engine": "reference"}
 
 
-@pytest.mark.parametrize("spread", [[3.0, 0.01], [0.0, 1.0]])
-def test_scaler(spread, rng):
-    X = np.array([0.1, -5.0])[:, None] + np.array(spread)[:, None] * rng.standard_normal((7, 2, 9))
-    for signals in (X, [x[:, : 9 - i] for i, x in enumerate(X)]):
-        scaler = SignalScaler()
-        Z = scaler.fit_transform(signals)
-        points = np.concatenate(list(Z), axis=1)
-        np.testing.assert_allclose(points.mean(axis=1), 0, atol=1e-12)
-        np.testing.assert_allclose(points.std(axis=1), np.sign(spread), atol=1e-15)
-        for back, signal in zip(scaler.inverse_transform(Z), signals, strict=True):
-            np.testing.assert_allclose(back, signal)
-    assert SignalScaler().fit_transform(X[:, 0]).shape == (7, 9)
-    assert (SignalScaler(with_mean=False, with_std=False).fit_transform(X) == X).all()
-    for flag, wrong in (("with_mean", "no"), ("with_std", None), ("with_std", 2)):
-        with pytest.raises(ValueError, match=f"{flag} is {wrong!r}, expected True or False"):
-            SignalScaler(**{flag: wrong}).fit(X)
-
-
-@pytest.mark.parametrize("power", [-1000, 1020])
-def test_scaler_near_the_ends_of_float64(power, rng):
-    X = 3 + rng.standard_normal((6, 2, 9))
-    X[:, 1] = 2.0
-    expected = SignalScaler().fit(X)
-    found = SignalScaler().fit(np.ldexp(X, power))
-    assert (found.mean_ == np.ldexp(expected.mean_, power)).all()
-    assert found.scale_[0] == np.ldexp(expected.scale_[0], power) and found.scale_[1] == 1
-
-
-def test_scaler_fills_dead_channels_with_levels_of_fit(rng):
-    X = 100 + rng.standard_normal((6, 2, 9))
-    scaler = SignalScaler(missing="interpolate").fit(X)
-    Z = scaler.transform(X)
-    Z[:, 1] = np.nan
-    back = scaler.inverse_transform(Z)
-    np.testing.assert_allclose(back[:, 0], X[:, 0])
-    np.testing.assert_allclose(back[:, 1], X[:, 1].mean())
-
-
 def test_columns_have_names(rng):
     pd = pytest.importorskip("pandas")
-    X, index = rng.standard_normal((8, 2, 12)), [f"case {i}" for i in range(8)]
-    table = pd.DataFrame(X[:, 0], index=index, columns=[f"t{j}" for j in range(12)])
-    scaled = SignalScaler().set_output(transform="pandas").fit_transform(table)
-    assert list(scaled.columns) == list(table.columns) and list(scaled.index) == index
-    np.testing.assert_allclose(scaled, SignalScaler().fit_transform(X[:, 0]), atol=1e-14)
+    X, index = rng.standard_normal((8, 12)), [f"case {i}" for i in range(8)]
+    table = pd.DataFrame(X, index=index, columns=[f"t{j}" for j in range(12)])
     matrix = KernelMatrix().set_output(transform="pandas")
     K = matrix.fit_transform(table)
     assert list(K.columns) == [f"kernelmatrix{i}" for i in range(8)] and list(K.index) == index
     assert list(matrix.transform(table[:3]).columns) == list(matrix.get_feature_names_out())
-    scaler = SignalScaler().set_output(transform="pandas")
-    assert isinstance(scaler.fit_transform(X), np.ndarray)  # three axes have no columns
-    assert not hasattr(scaler, "get_feature_names_out")
-    assert isinstance(scaler.set_output(transform="pandas").transform(X), np.ndarray)
-    assert isinstance(scaler.fit(table).transform(table), pd.DataFrame)  # the choice stays
-    assert isinstance(scaler.set_output(transform="default").transform(table), np.ndarray)
 
 
 def test_kernel_matrix_in_pipelines(rng):

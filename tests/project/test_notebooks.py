@@ -24,7 +24,7 @@ NEEDED = {
 }
 """Packages that notebooks need or take their data from; all other notebooks use aeon's data."""
 
-LONGEST = ["finite_networks", "beyond_the_kernel_regime", "large_gram", "infinite_depth"]
+LONGEST = ["finite_networks", "beyond_the_kernel_regime", "infinite_depth"]
 """Half a minute each, twice the time of any other: first, so that no worker waits for them."""
 
 

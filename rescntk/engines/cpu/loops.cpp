@@ -64,6 +64,8 @@ namespace {
 enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, OTHER_VERSION = 3 };
 enum { LANES = 16 };                   // right signals of a block, and numbers behind a doubled line: the most lanes
 enum { FLUSH = 32 };                   // terms of a sum in the working precision, before they are added in float64
+enum { TOGETHER = 8 };                 // left signals that go through a layer with a block of right ones, whose tables
+                                       // of the layer then stay in the cache
 
 #define INLINE inline __attribute__((always_inline))
 
@@ -99,6 +101,13 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     int64_t points, lanes, valid;      // valid: the lanes that count
     Table<R> x, z;
     V biases;                          // the product of both sides' biases, of a network of bias 1
+    struct Strip {                     // what differs between strips that go through the layers together
+        Table<R> x;
+        State features;
+        double *sums;
+        V biases;
+        int64_t begin, end;            // the rows that are known
+    } strips[TOGETHER];
 
     // The tables of both sides at rows that follow one another.
     struct Rows {
@@ -147,13 +156,17 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         points = job.head == SHARES ? d : 1, lanes = job.all_pairs ? 1 : W;
         const int64_t n_sums = 2 * (job.depth + 1) * points * lanes;
         free(memory);
-        if (posix_memalign(&memory, 64, sizeof(V) * 9 * n + 8 * (n_sums + 2 * job.n_windows + 1) + 4 * (3 + taps + job.n_windows) * n)) {
+        const int64_t together = job.all_pairs ? 1 : TOGETHER;
+        if (posix_memalign(&memory, 64, sizeof(V) * (6 + 3 * together) * n + 8 * (together * n_sums + 2 * job.n_windows + 1) + 4 * (3 + taps + job.n_windows) * n)) {
             memory = nullptr, left_length = 0;
             return false;
         }
         V *p = (V *)memory;
-        for (State *state : {&features, &one, &other}) state->U = p, state->O = p + n, state->A = p + 2 * n, p += 3 * n;
-        sums = (double *)p, near_of = (int32_t **)(sums + n_sums), run_of = near_of + job.n_windows;
+        for (State *state : {&one, &other}) *state = {p, p + n, p + 2 * n}, p += 3 * n;
+        for (int64_t s = 0; s < together; s++) strips[s].features = {p, p + n, p + 2 * n}, p += 3 * n;
+        sums = (double *)p;
+        for (int64_t s = 0; s < together; s++) strips[s].sums = sums + s * n_sums;
+        near_of = (int32_t **)(sums + together * n_sums), run_of = near_of + job.n_windows;
         left_place = (int32_t *)(run_of + job.n_windows + 1), right_place = left_place + n;
         int32_t *at = right_place + n;
         step = job.all_pairs ? 1 : LANES;
@@ -435,24 +448,36 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         K_sum.flush(), M_sum.flush(), add(number_of, 0, K_sum.total, M_sum.total);
     }
 
-    // All layers of a strip; `place_of` returns the place of the kernel of row j and a lane, for the heads of pixels.
-    template <class Place> void all_layers(Place place_of)
+    // All layers of some strips together. place_of(strip, j, lane) is the place of a kernel, for the heads of pixels.
+    template <class Place> void all_layers(int64_t count, Place place_of)
     {
-        int64_t begin = 0, end = n;
-        enter(begin, end);
-        for (int64_t number_of = 1; number_of <= job.depth; number_of++) {
-            const Layer &l = job.layers[number_of - 1];
-            if (l.joined >= 0) {
-                if (number_of == 1) joined_layer<true>(number_of);
-                else joined_layer<false>(number_of);
-                continue;
+        for (int64_t number_of = 0; number_of <= job.depth; number_of++)
+            for (int64_t s = 0; s < count; s++) {
+                Strip &strip = strips[s];
+                x = strip.x, features = strip.features, sums = strip.sums, biases = strip.biases;
+                if (number_of == 0) strip.begin = 0, strip.end = n, enter(strip.begin, strip.end);
+                else any_layer(number_of, strip.begin, strip.end);
+                strip.features = features;
+                if (number_of && job.layers[number_of - 1].report >= 0 && job.head >= PIXEL_1)
+                    report(job.layers[number_of - 1], [&](int64_t j, int64_t q) { return place_of(s, j, q); });
             }
-            const bool passes_on = job.head >= PIXEL_1 || number_of < job.depth;
-            if (number_of == 1) layer<true>(number_of, passes_on, begin, end);
-            else layer<OPPOSITE>(number_of, passes_on, begin, end);
-            if (l.report >= 0 && job.head >= PIXEL_1) report(l, place_of);
-        }
     }
+    // Clear the sums of some strips.
+    void clear(int64_t count)
+    {
+        for (int64_t k = 0; k < count * 2 * (job.depth + 1) * points * lanes; k++) strips[0].sums[k] = 0.0;
+        sums = strips[0].sums;
+    }
+    void any_layer(int64_t number_of, int64_t &begin, int64_t &end)
+    {
+        const bool passes_on = job.head >= PIXEL_1 || number_of < job.depth;
+        if (job.layers[number_of - 1].joined >= 0) {
+            if (number_of == 1) joined_layer<true>(number_of);
+            else joined_layer<false>(number_of);
+        } else if (number_of == 1) layer<true>(number_of, passes_on, begin, end);
+        else layer<OPPOSITE>(number_of, passes_on, begin, end);
+    }
+
     // ------------------------------------------------------------------ results
 
     template <class T> INLINE void add(int64_t layer, int64_t point, const T &K, const T &M)
@@ -474,8 +499,6 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             }
         }
     }
-    void clear() { for (int64_t k = 0; k < 2 * (job.depth + 1) * points * lanes; k++) sums[k] = 0.0; }
-
     // The kernels at the depths asked for, from sums of each layer: numbers at `at`, and at `mirrored` if that is not -1.
     void finish(int64_t lane, double count, double of_biases, int64_t at, int64_t mirrored)
     {
@@ -545,12 +568,12 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
                 if (job.head == SUMS && (longer > 0 || (longer == 0 && b->key[t] < a->key[s]))) { a = &job.right, b = &job.left, s = k, t = i; }
                 const int64_t d = a->length[s], e = b->length[t], wide = job.height ? job.width : e;
                 if (!lay_out(d, e)) return NO_MEMORY;
-                x = table(*a, s, false), z = table(*b, t, false);
+                strips[0].x = table(*a, s, false), z = table(*b, t, false);
                 const Table<R> whole = z;
                 const double product = a->bias[s] * b->bias[t];
                 const int64_t column = job.paired ? 0 : k, case_at = i * job.columns + column;
-                biases = number(product);
-                clear();
+                strips[0].biases = number(product);
+                clear(1);
                 linear_sums(*a, s, *b, t);
                 for (int64_t lines = 0; lines < (job.height ? job.height : 1); lines++) {
                     if (job.height) place_right(lines);
@@ -558,7 +581,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
                         if (__atomic_load_n(job.stop, __ATOMIC_RELAXED)) return STOPPED;
                         z.rows = whole.rows + offset;
                         valid = wide - offset < W ? wide - offset : int64_t(W);
-                        all_layers([&](int64_t j, int64_t q) __attribute__((always_inline)) {
+                        all_layers(1, [&](int64_t, int64_t j, int64_t q) __attribute__((always_inline)) {
                             const int64_t y = j / wide, other = (y + lines) % (job.height ? job.height : 1) * wide + (j % wide + offset + q) % wide;
                             return (case_at * job.extent + j) * job.extent + (job.height ? other : (j + offset + q) % e);
                         });
@@ -597,34 +620,42 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             }
     }
 
-    // Lanes are right signals.
+    // Lanes are right signals; some left signals go through the layers together.
     int run_blocks()
     {
-        for (int64_t i = job.first_left; i < job.last_left; i++) {
+        for (int64_t i = job.first_left, count; i < job.last_left; i += count) {
+            count = job.paired || job.last_left - i < TOGETHER ? 1 : int64_t(TOGETHER);
             const int64_t d = job.left.length[i], begin = job.paired ? i : job.symmetric && job.first_right < i ? i : job.first_right;
             const int64_t end = job.paired ? i + 1 : job.last_right;
             if (!lay_out(d, d)) return NO_MEMORY;
-            x = table(job.left, i, false);
             for (int64_t block = begin / W * W; block < end; block += W) {
                 if (__atomic_load_n(job.stop, __ATOMIC_RELAXED)) return STOPPED;
                 z = table(job.right, block, true);
                 z.rows += block % LANES;
                 valid = W;
-                double products[W];
-                for (int q = 0; q < W; q++) {
-                    products[q] = block + q < end ? job.left.bias[i] * job.right.bias[block + q] : 0.0;
-                    biases[q] = R(products[q]);
+                double products[TOGETHER][W];
+                for (int64_t s = 0; s < count; s++) {
+                    strips[s].x = table(job.left, i + s, false);
+                    for (int q = 0; q < W; q++) {
+                        products[s][q] = block + q < end ? job.left.bias[i + s] * job.right.bias[block + q] : 0.0;
+                        strips[s].biases[q] = R(products[s][q]);
+                    }
                 }
-                clear();
-                auto counts = [&](int64_t q) { return block + q >= begin && block + q < end; };
-                all_layers([&](int64_t, int64_t q) __attribute__((always_inline)) {
-                    return counts(q) ? i * job.columns + (job.paired ? 0 : block + q) : int64_t(-1);
+                auto counts = [&](int64_t s, int64_t q) {
+                    const int64_t k = block + q;
+                    return k >= begin && k < end && !(job.symmetric && k < i + s);
+                };
+                auto place_of = [&](int64_t s, int64_t q) { return (i + s) * job.columns + (job.paired ? 0 : block + q); };
+                clear(count);
+                all_layers(count, [&](int64_t s, int64_t, int64_t q) __attribute__((always_inline)) {
+                    return counts(s, q) ? place_of(s, q) : int64_t(-1);
                 });
-                for (int64_t q = 0; q < W; q++) {
-                    if (!counts(q)) continue;
-                    const int64_t k = job.paired ? 0 : block + q, at = i * job.columns + k, mirrored = k * job.columns + i;
-                    if (job.head == SHARES) finish(q, double(d), products[q], at * job.extent, -1);
-                    if (job.head == SUMS) finish(q, double(d), double(d) * products[q], at, job.symmetric ? mirrored : -1);
+                for (int64_t s = 0; s < count; s++) for (int64_t q = 0; q < W; q++) {
+                    if (!counts(s, q)) continue;
+                    sums = strips[s].sums;
+                    const int64_t at = place_of(s, q), mirrored = job.symmetric ? (block + q) * job.columns + i + s : -1;
+                    if (job.head == SHARES) finish(q, double(d), products[s][q], at * job.extent, -1);
+                    if (job.head == SUMS) finish(q, double(d), double(d) * products[s][q], at, mirrored);
                     if (job.head == PIXEL_1 && job.symmetric) mirror(at, mirrored);
                 }
             }

@@ -12,6 +12,7 @@ figures, and "auto" takes the reference engine.
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import replace
 from itertools import product
@@ -20,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from ...network import Network
-from ...progress import announced
 from ...validation import KINDS
 from .. import reference
 from ..protocol import Request, silent
@@ -85,8 +85,13 @@ def failure(cupy: Any, engine: Any) -> str | None:
     with _lock:
         if device in _reasons:
             return _reasons[device]
-        with announced(_ANNOUNCEMENT, _ANNOUNCE_AFTER):
+        timer = threading.Timer(_ANNOUNCE_AFTER, print, [_ANNOUNCEMENT], {"file": sys.stderr})
+        timer.daemon = True
+        timer.start()
+        try:
             reason, lasting = check(engine)
+        finally:
+            timer.cancel()
         if lasting:
             _reasons[device] = reason
     return reason

@@ -17,7 +17,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ...arrays import resolution
-from ...regression import Decomposition, decompose, solve
+from ...regression import Decomposition, decompose
+from ...regression import ridge as ridge_coefficients
 from ...report_table import ReportTable
 from ...validation import (
     check_constant,
@@ -87,7 +88,7 @@ def curve(
     sizes : iterable of int
         Numbers n of training signals.
     ridge : float, default 0.0
-        δ, added to the diagonal of the kernel matrix (n, n), as in `regression.solve`.
+        δ, added to the diagonal of the kernel matrix (n, n), as in `regression.ridge`.
     noise : float, default 0.0
         Variance σ² of independent errors in the labels, of training and of test signals.
     multiplicities : ndarray, (n_modes,), optional
@@ -377,7 +378,9 @@ def measure(
             labels = y + deviation * generator.standard_normal(y.shape)
             order = generator.permutation(N)
             inside, outside = order[:n], order[n:]
-            fitted = solve(np.asarray(K)[np.ix_(inside, inside)], labels[inside], ridge)
+            fitted = ridge_coefficients(
+                np.asarray(K)[np.ix_(inside, inside)], labels[inside], ridge
+            )
             for side, places in enumerate((outside, inside)):
                 predictions = matrix[np.ix_(places, inside)] @ fitted
                 with np.errstate(over="ignore"):

@@ -133,7 +133,6 @@ def test_results_larger_than_the_free_memory(device, monkeypatch, rng):
 
 def test_progress_counts_every_pair(device, capsys, rng, monkeypatch):
     """Half of the pairs of a symmetric Gram, in tiles, each of which is waited for."""
-    monkeypatch.setattr("rescntk.progress._FIRST_PAUSE", 0.0)
     waits = []
     stream = types.SimpleNamespace(synchronize=lambda: waits.append(1))
     monkeypatch.setattr(device.cuda, "get_current_stream", lambda: stream)

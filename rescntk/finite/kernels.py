@@ -1,0 +1,153 @@
+"""Kernels of finite networks: tangent kernels of one network, and means over random networks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..network import Network
+from ..validation import check_integer
+from .forward import Signals, as_signals, check_range, check_signals, features, outputs
+from .parameters import Parameters, as_key, init, precision
+
+
+def ntk(
+    network: Network, params: Parameters, X: Any, Z: Any = None, head: str = "gap"
+) -> np.ndarray:
+    r"""Return the empirical tangent kernel :math:`\hat\Theta(x, z)` of a finite network.
+
+    :math:`\hat\Theta(x, z) = \langle \partial f(x)/\partial\theta, \partial f(z)/\partial\theta
+    \rangle` (Jacot et al. 2018), exactly, over the trained parameters only (``network.trained``).
+    JAX takes the gradient at z, and the derivative of all f(x) along it. One gradient is held at a
+    time; the time is of n·m passes through the network.
+
+    Parameters
+    ----------
+    network, params, X, head
+        As for ``finite.apply``.
+    Z : array, (m_cases, n_channels, n_timepoints), optional
+        Signals; without them the kernel of `X` with itself, exactly symmetric.
+
+    Returns
+    -------
+    ndarray, (n_cases, m_cases)
+
+    Raises
+    ------
+    ValueError, OverflowError
+        As for ``finite.apply``; for numbers of the kernel that exceed the parameters' dtype.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> network = rk.Network(depth=2, filter_size=3)
+    >>> X = rk.theory.multisphere.sample(4, 2, 8, rng=0)
+    >>> rk.finite.ntk(network, rk.finite.init(0, network, 2, width=512), X).shape
+    (4, 4)
+    """
+    X = check_signals(network, params, X, head)
+    return tangent_kernel(
+        network,
+        head,
+        params,
+        X,
+        None if Z is None else check_signals(network, params, Z, head, "Z"),
+    )
+
+
+def tangent_kernel(
+    network: Network, head: str, params: Parameters, X: Signals, Z: Signals | None = None
+) -> np.ndarray:
+    """Return the tangent kernel of checked signals, of X with itself where Z is None."""
+    right = X if Z is None else Z
+    columns = right if isinstance(right, tuple) else np.split(np.asarray(right), len(right))
+    with precision(params.readout.dtype):
+        K = np.stack([_column(network, head, params, X, z) for z in columns], axis=1)
+    check_range(K, "tangent kernel's numbers")
+    return (K + K.T) / 2 if Z is None else K
+
+
+def trained_parts(network: Network, params: Parameters) -> dict[str, Any]:
+    """Return the trained parts of the parameters by their names."""
+    return {part: getattr(params, part) for part in network.trained}
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _column(network: Network, head: str, params: Parameters, X: Signals, z: jax.Array) -> jax.Array:
+    """Return the tangent kernel of X with one signal z, (1, n_channels, ...): (n_cases,)."""
+
+    def of(signals: Signals, parts: dict[str, Any]) -> jax.Array:
+        return outputs(network, head, params._replace(**parts), signals)
+
+    parts = trained_parts(network, params)
+    gradient = jax.grad(lambda p: of(z, p).sum())(parts)
+    return jax.jvp(partial(of, X), (parts,), (gradient,))[1]
+
+
+def gpk(
+    key: Any,
+    network: Network,
+    X: Any,
+    width: int,
+    n_samples: int,
+    head: str = "gap",
+    *,
+    dtype: str = "float64",
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return the Gaussian process kernel of networks of a finite width, and its standard error.
+
+    One sample is :math:`\frac{r}{C} \langle \phi(x), \phi(z) \rangle` of the features φ that the
+    head reads. It is the exact mean of f(x) f(z) over the readout's weights.
+
+    Parameters
+    ----------
+    key : key of ``jax.random``, or int
+    network, X, head
+        As for ``finite.apply``.
+    width, n_samples : int
+        Channels of each layer, and number of networks, at least 2.
+    dtype : {"float64", "float32"}, default "float64"
+
+    Returns
+    -------
+    mean, standard_error : ndarray, (n_cases, n_cases)
+        The mean over samples, and their standard deviation over the root of n_samples.
+
+    Raises
+    ------
+    ValueError, MemoryError, OverflowError
+        For arguments that are not as described; for a network, or the kernels of all samples,
+        beyond the free memory; for kernels beyond the dtype.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> X = rk.theory.multisphere.sample(3, 2, 8, rng=0)
+    >>> rk.finite.gpk(0, rk.Network(depth=2), X, width=64, n_samples=10)[1].shape
+    (3, 3)
+    """
+    number = check_integer(n_samples, "n_samples", at_least=2)  # one has no standard error
+    given = as_signals(X, "X")
+    _, n_channels, *sides = (given[0] if isinstance(given, tuple) else given).shape
+    pixels = int(np.prod(sides)) if head == "trace" else None
+    options: dict[str, Any] = {"n_timepoints": pixels, "images": len(sides) == 2, "dtype": dtype}
+    kernels = []
+    for own in jax.random.split(as_key(key), number):
+        params = init(own, network, n_channels, width, **options)
+        signals = check_signals(network, params, X, head)
+        with precision(dtype):
+            kernels.append(np.asarray(_products(network, head, params, signals)))
+    check_range(np.stack(kernels), "kernel's numbers")
+    return np.mean(kernels, axis=0), np.std(kernels, axis=0, ddof=1) / np.sqrt(number)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _products(network: Network, head: str, params: Parameters, X: Signals) -> jax.Array:
+    """Return the mean of f(x) f(z) over the readout's weights of one network, (n, n)."""
+    f = features(network, head, params, X)
+    scale = network.readout_scale / f.shape[1]
+    return scale * jnp.matmul(f, f.T, precision=jax.lax.Precision.HIGHEST)

@@ -1,0 +1,157 @@
+"""Parameters of a finite network: which layers there are, their shapes, and their random start."""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..network import BASIC_FIELDS, Network, check_network
+from ..validation import check_depth, check_dtype, check_flag, check_free_memory, check_integer
+
+FIELDS = BASIC_FIELDS | {"bias"}
+"""The fields of `Network` that finite networks support."""
+
+
+class Layer(NamedTuple):
+    """Weights of one convolution, and its biases where the network has them."""
+
+    weights: Any
+    """(q, inputs, outputs) of signals, (q, q, inputs, outputs) of images."""
+    biases: Any = None
+    """(outputs,), with the factor β = `Network.bias` in front of them."""
+
+
+class Parameters(NamedTuple):
+    """All parameters of a finite network, trained or frozen: a pytree of JAX."""
+
+    input: Layer | None
+    """V⁰; None where no layer reads f⁰."""
+    inner: tuple[Layer, ...]
+    """W¹ … W^L."""
+    outer: tuple[Layer, ...]
+    """V¹ … V^L; () in a network whose layers end with the activation."""
+    readout: Any
+    """(width,), or (n_timepoints, width) for the head "trace"."""
+
+
+def shapes(
+    network: Network, n_channels: int, width: int, n_timepoints: int | None, axes: int
+) -> Parameters:
+    """Return shapes in the place of arrays: filters have `axes` axes, 1 of signals, 2 of images.
+
+    V⁰ is there where skip connections read f⁰, or g¹ does because the input is trained. Without
+    skip connections, frozen outer convolutions of size 1 without biases are left out.
+    """
+
+    def layer(size: int, inputs: int, biased: bool = True) -> Layer:
+        biases = (width,) if biased and network.bias > 0 else None
+        return Layer((*(size,) * axes, inputs, width), biases)
+
+    reads_signal, first = "input" not in network.trained, network.input_filter_size
+    has_input = network.skip or not reads_signal
+    has_outer = network.skip or "outer" in network.trained or network.bias > 0
+    has_outer = has_outer or network.outer_filter_size > 1
+    rest = [layer(network.inner_filter(k).size, width) for k in range(2, network.depth + 1)]
+    outer = [layer(network.outer_filter_size, width) for _ in range(network.depth)]
+    return Parameters(
+        input=layer(first, n_channels, biased=False) if has_input else None,
+        inner=(layer(first, n_channels) if reads_signal else layer(1, width), *rest),
+        outer=tuple(outer) if has_outer else (),
+        readout=(width,) if n_timepoints is None else (n_timepoints, width),
+    )
+
+
+def is_shape(node: Any) -> bool:
+    """Return whether a node of `shapes` is a shape: a plain tuple of integers."""
+    return type(node) is tuple and all(isinstance(k, int) for k in node) and len(node) > 0
+
+
+def init(
+    key: Any,
+    network: Network,
+    n_channels: int,
+    width: int,
+    *,
+    n_timepoints: int | None = None,
+    images: bool = False,
+    dtype: str = "float64",
+) -> Parameters:
+    r"""Return random `Parameters` of `network` at a finite width.
+
+    All weights and biases are N(0, 1), and the factors of ``rescntk.network`` stand in front of
+    them (Barzilai et al. 2022, eq. 1-3; Tirer et al. 2022, eq. 6, where the input is trained).
+
+    Parameters
+    ----------
+    key : key of ``jax.random``, or int
+        Source of randomness; an int is a seed.
+    network : Network
+        `Network.trained` decides what ``finite.ntk`` and ``finite.train`` touch, not what is
+        drawn here. One choice depends on it: where the input is trained, g¹ reads f⁰.
+    n_channels, width : int
+        Channels C0 of the signals, and C of each layer.
+    n_timepoints : int, optional
+        Length of the signals, or pixels h·w of the images, for the head "trace", which has
+        weights for every pixel. Without it the parameters serve "equivariant" and "gap".
+    images : bool, default False
+        Whether the network takes images: its filters then have q × q taps.
+    dtype : {"float64", "float32"}, default "float64"
+        Precision of the parameters, and of everything that is computed with them.
+
+    Raises
+    ------
+    ValueError, MemoryError
+        For arguments that are not as described; for parameters beyond the free memory.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> params = rk.finite.init(0, rk.Network(2, filter_size=3), n_channels=4, width=64)
+    >>> params.input.weights.shape, params.inner[1].weights.shape, params.readout.shape
+    ((1, 4, 64), (3, 64, 64), (64,))
+    """
+    check_network(network, FIELDS)
+    n_channels, width = check_depth(n_channels, "n_channels"), check_depth(width, "width")
+    pixels = None if n_timepoints is None else check_depth(n_timepoints, "n_timepoints")
+    dtype, axes = check_dtype(dtype), 1 + check_flag(images, "images")
+    tree = shapes(network, n_channels, width, pixels, axes)
+    leaves, structure = jax.tree.flatten(tree, is_leaf=is_shape)
+    number = sum(map(math.prod, leaves))
+    check_free_memory(
+        number * np.dtype(dtype).itemsize,
+        f"a network of width {width} with {number:.3g} parameters",
+        "give a smaller width",
+    )
+    with precision(dtype):
+        keys = jax.random.split(as_key(key), len(leaves))
+        drawn = [jax.random.normal(*pair, dtype) for pair in zip(keys, leaves, strict=True)]
+    return jax.tree.unflatten(structure, drawn)
+
+
+def precision(dtype: Any) -> AbstractContextManager[Any]:
+    """Return a context in which JAX computes in `dtype`, only in the calling thread.
+
+    JAX makes float32 of every float64 unless its option ``jax_enable_x64`` is set.
+    """
+    return jax.enable_x64(True) if np.dtype(dtype) == np.float64 else nullcontext()
+
+
+def as_key(key: Any) -> jax.Array:
+    """Return a key of ``jax.random``: `key` itself, or the key of an integer seed."""
+    if isinstance(key, jax.Array):
+        new = jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()
+        old = key.dtype == jnp.uint32 and key.ndim == 1
+        if not (new or old):
+            raise ValueError(
+                f"key is an array {key.shape} of {key.dtype}, expected one key of jax.random"
+            )
+        return key
+    seed = check_integer(key, "key")
+    if abs(seed) >= 2**63:
+        raise ValueError(f"key is {key!r}, expected an integer of 64 bits")
+    return jax.random.key(seed)

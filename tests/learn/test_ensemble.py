@@ -1,0 +1,225 @@
+"""The ensemble against refits, general solvers and plain formulas."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import rescntk as rk
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
+from rescntk.learn.ensemble import weigh, weights_at
+from tests import tolerances
+from tests.learn.cases import FOUR, ONE, waves
+
+CHANNEL = View(standardize="channel", filter_size=3)
+NET = rk.Network(2, 3)
+
+
+def mean_kernel(X, Z, view=CHANNEL):
+    """Return the mean of both normalized kernels of seen signals."""
+    kernels = (rk.Kernel(NET, kind, "gap", normalized=True) for kind in ("gpk", "ntk"))
+    fitted = View(**view.get_params()).fit(X)
+    return np.mean([kernel(fitted.transform(Z), fitted.transform(X)) for kernel in kernels], axis=0)
+
+
+def bordered(K, Y, penalty):
+    """Return coefficients and intercepts from the normal equations; penalties may differ."""
+    n = len(K)
+    system = np.ones((n + 1, n + 1))
+    system[:n, :n], system[n, n] = K + np.diag(np.broadcast_to(penalty, n)), 0.0
+    solution = np.linalg.solve(system, np.vstack([Y, 0.0 * Y[:1]]))
+    return solution[:-1], solution[-1]
+
+
+def test_one_view_is_ridge_regression_with_refits(rng):
+    """Decisions, leave-one-out errors and novelty of one view; three classes."""
+    X, y = waves(rng, 18, 3, channels=2)
+    Z, penalty = rng.standard_normal((4, 2, 24)), 0.01
+    model = ResidualKernelClassifier(penalty=penalty, **ONE).fit(X, y)
+    K, k, Y = mean_kernel(X, X), mean_kernel(X, Z), 2.0 * np.eye(3)[y] - 1.0
+    beta, b = bordered(K, Y, penalty)
+    np.testing.assert_allclose(model.decision_function(Z), k @ beta + b, atol=1e-9)
+    errors = np.empty(Y.shape)
+    for i in range(18):
+        rest = np.delete(np.arange(18), i)
+        part, c = bordered(K[np.ix_(rest, rest)], Y[rest], penalty)
+        errors[i] = Y[i] - K[i, rest] @ part - c
+    assert model.views_["error"][0] == pytest.approx(np.mean(errors**2))
+    assert model.best_score_ == np.mean((Y - errors).argmax(axis=1) == y)
+    G = np.linalg.inv(K + penalty * np.eye(18))
+    usual = np.mean(1 / G.diagonal())
+    novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
+    sizes = np.log2(np.sqrt(np.mean(X**2, axis=2)))
+    of_new = np.log2(np.sqrt(np.mean(Z**2, axis=2)))
+    spread = np.maximum(sizes.std(axis=0), 0.1)
+    of_sizes = np.mean(((of_new - sizes.mean(axis=0)) / spread) ** 2, axis=1) / 4
+    np.testing.assert_allclose(model.novelty(Z), np.maximum(novelty, of_sizes), rtol=1e-6)
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(20) // 3])
+def test_landmarks_are_features(rng, groups):
+    """K(X, S) K(S, S)⁻¹ K(S, X) in the place of K, also for errors of groups left out."""
+    X, y = waves(rng, 20, 2)
+    Z, penalty, weights = rng.standard_normal((3, 1, 24)), 0.02, rng.uniform(0.5, 2.0, 20)
+    options = {"penalty": penalty, "landmarks": 7, "random_state": 3, **ONE}
+    model = ResidualKernelRegressor(**options).fit(X, y * 1.0, weights, groups)
+    fitted = model._fitted.views[0]
+    net = {"kinds": ("gpk", "ntk"), "normalized": True}
+
+    def kernel(A, B):
+        return np.mean(rk.gram(NET, A, B, **net), axis=0)
+
+    seen, S = fitted.view.see(X), fitted.signals
+    cross = kernel(seen, S)
+    K = cross @ np.linalg.solve(kernel(S, S), cross.T)
+    w = weights / weights.mean()
+    mean = np.average(y, weights=w)
+    scale = np.sqrt(np.average((y - mean) ** 2, weights=w))
+    Y = ((y - mean) / scale)[:, None]
+    beta, b = bordered(K, Y, penalty / w)
+    k = kernel(fitted.view.see(Z), S) @ np.linalg.solve(kernel(S, S), cross.T)
+    np.testing.assert_allclose(model.predict(Z), (k @ beta + b)[:, 0] * scale + mean, atol=1e-6)
+    members = np.arange(20) if groups is None else groups
+    errors = np.empty(20)
+    for i in range(20):
+        rest = np.flatnonzero(members != members[i])
+        part, c = bordered(K[np.ix_(rest, rest)], Y[rest], penalty / w[rest])
+        errors[i] = (Y[i] - K[i, rest] @ part - c)[0]
+    assert model.views_["error"][0] == pytest.approx(np.average(errors**2, weights=w), rel=1e-6)
+
+
+def test_all_landmarks_are_no_landmarks(rng):
+    """Features of every signal give the model of the kernel matrix."""
+    X, y = waves(rng, 20, 2)
+    full = ResidualKernelClassifier(penalty=0.01, **ONE).fit(X, y)
+    from rescntk.learn import ensemble
+    from rescntk.learn.inputs import distinct_cases
+
+    targets = (2.0 * y - 1.0)[:, None]
+    cases = distinct_cases(X, targets, np.ones(20), None)
+    options = full._options()
+    view = CHANNEL.resolve([24], False)
+    pair = [
+        ensemble.fit_view(view, cases, landmarks, [0.01], np.ones(20), options)
+        for landmarks in (None, np.arange(20))
+    ]
+    K = pair[0][0].matrix(X[:5], options)
+    for one, two in (
+        (pair[0][0].decide(K), pair[1][0].decide(K)),
+        (pair[0][0].novelty(K), pair[1][0].novelty(K)),
+        (pair[0][1].residuals, pair[1][1].residuals),
+        (pair[0][1].novelty, pair[1][1].novelty),
+    ):
+        np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-8)
+
+
+def test_weights_of_views(rng):
+    """The minimum of the squared error of the average, near weights ∝ e⁻⁴, by a general solver."""
+    residuals = rng.standard_normal((5, 30, 2)) * np.array([1.0, 1.1, 1.3, 2.0, 9.0])[:, None, None]
+    residuals[1] = 0.7 * residuals[0] + 0.8 * residuals[1]
+    cases = rng.uniform(0.2, 2.0, 30)
+    G = np.einsum("ano,bno,n->ab", residuals, residuals, cases / cases.sum()) / 2
+    least, near = G.diagonal().min(), G.diagonal() ** -4.0
+    near = near / near.sum()
+    solution = minimize(
+        lambda w: w @ G @ w / least + ((w - near) ** 2).sum(), near, method="SLSQP",
+        bounds=[(0, 1)] * 5, constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )  # fmt: skip
+    expected = np.where(solution.x < 0.02, 0.0, solution.x)
+    np.testing.assert_allclose(
+        weigh(residuals, cases), expected / expected.sum(), atol=tolerances.MINIMUM
+    )
+    assert (weigh(np.zeros((3, 4, 1)), np.ones(4)) == 1 / 3).all()
+    novelties = np.array([[0.5, 2.0], [1.0, 1.0]])
+    at = weights_at(np.array([0.5, 0.5]), novelties)
+    np.testing.assert_allclose(at, [[0.5, 0.2], [0.5, 0.8]])
+
+
+def test_the_average_and_its_table(rng):
+    X, y = waves(rng, 24, 2)
+    model = ResidualKernelClassifier(**FOUR).fit(X, y)
+    table = model.views_
+    assert list(table) == ["view", "error", "weight", "note"] and len(table["view"]) == 4
+    assert table["weight"].sum() == pytest.approx(1) and (table["note"] == "").all()
+    singles = [ResidualKernelClassifier([v], dtype="float64").fit(X, y) for v in FOUR["views"]]
+    errors = [single.views_["error"][0] for single in singles]
+    np.testing.assert_allclose(table["error"], errors, rtol=1e-9)
+    Z = X[:5] + 0.3
+    kept = np.flatnonzero(table["weight"])
+    decisions = np.array([singles[k].decision_function(Z) for k in kept])
+    views = [singles[k]._fitted.views[0] for k in kept]
+    novelties = np.array([v.novelty(v.matrix(Z, model._options())) for v in views])
+    weights = weights_at(table["weight"][kept], novelties)
+    found = (weights * decisions).sum(axis=0)
+    np.testing.assert_allclose(model.decision_function(Z), found, atol=1e-9)
+
+
+def test_views_that_signals_cannot_have_are_left_out(rng):
+    X, y = waves(rng, 20, 2, length=80)
+    ragged = [x[:, : 80 - k % 5] for k, x in enumerate(X)]
+    notes = ResidualKernelClassifier().fit(ragged, y).views_["note"]
+    assert [bool(note) for note in notes] == [v in (5, 6, 8) for v in range(11)]
+    assert notes[5].startswith("signals of different lengths have the head 'gap'")
+    notes = ResidualKernelClassifier().fit(X[:, :, :24], y).views_["note"]  # shorter than a block
+    assert notes[4] == "sees the same as view 2"
+    model = ResidualKernelClassifier().fit(X[:, :, 5:6] + y[:, None, None], y)
+    assert model.views_["weight"][0] > 0 and "one time point" in model.views_["note"][5]
+    with pytest.raises(ValueError, match="views has none for these signals: one time point"):
+        ResidualKernelClassifier([View()]).fit(X[:, :, :1], y)
+
+
+@pytest.mark.parametrize("kind", [ResidualKernelClassifier, ResidualKernelRegressor])
+@pytest.mark.parametrize("lists", [False, True])
+def test_order_copies_and_weights_do_not_matter(kind, lists, rng):
+    """One model for the same cases: shuffled, repeated or weighted; integers or floats."""
+    X, y = waves(rng, 24, 2, length=16)
+    X, more = np.round(10 * X), np.array([0, 0, 3, 7])
+    signals = [x[:, : 16 - k % 3] for k, x in enumerate(X)] if lists else X
+    settings = ONE if lists else FOUR
+    Z = X[:6] + 1
+
+    def fitted(cases, weights=None, form=np.asarray):
+        S = [form(signals[k]) for k in cases] if lists else form(signals[cases])
+        model = kind(**settings, random_state=0).fit(S, 1.0 * y[cases], weights)
+        return np.stack([model.predict(Z), model.novelty(Z), np.full(6, model.best_score_)])
+
+    every = np.arange(24)
+    expected = fitted(every)
+    assert (fitted(every[::-1]) == expected).all()
+    assert (fitted(every, form=lambda S: S.astype(np.int64)) == expected).all()
+    assert (fitted(every, form=lambda S: np.asfortranarray(S, np.float32)) == expected).all()
+    repeated = fitted(np.append(every, more))
+    weights = np.ones(24) + np.bincount(more, minlength=24)
+    np.testing.assert_allclose(fitted(every, weights), repeated, rtol=1e-8, atol=1e-8)
+    zero = np.append(np.ones(24), np.zeros(4))
+    np.testing.assert_allclose(fitted(np.append(every, more), zero), expected, rtol=1e-8, atol=1e-8)
+
+
+def test_groups_are_left_out_whole(rng):
+    """Signals of a wearer are alike: groups show what single signals hide."""
+    wearers = np.arange(40) // 4
+    y = wearers % 2
+    X = rng.standard_normal((10, 1, 24))[wearers] + 0.2 * rng.standard_normal((40, 1, 24))
+    single = ResidualKernelClassifier(**FOUR, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="these views do not find"):
+        whole = ResidualKernelClassifier(**FOUR, random_state=0).fit(
+            X, y, groups=[f"wearer {k}" for k in wearers]
+        )
+    assert single.best_score_ > 0.95 and whole.best_score_ < 0.8
+    assert whole.best_score_error_ > 2 * single.best_score_error_
+    with pytest.raises(ValueError, match="groups has one label"):
+        ResidualKernelClassifier(**ONE).fit(X, y, groups=np.ones(40))
+    for groups, says in ((wearers[:5], r"groups has shape \(5,\)"), ([np.nan] * 40, "none NaN")):
+        with pytest.raises(ValueError, match=says):
+            ResidualKernelClassifier(**ONE).fit(X, y, groups=groups)
+
+
+def test_many_signals(rng, monkeypatch):
+    """More than 1,000 signals: nine views, 500 landmarks."""
+    X, y = waves(rng, 1010, 2, length=4)
+    model = ResidualKernelClassifier(random_state=0, n_jobs=1).fit(X, y)
+    assert len(model.views_["view"]) == 9
+    assert all(len(fitted.signals) == 500 for fitted in model._fitted.views)
+    monkeypatch.setattr("rescntk.learn.base._LONG", 1e3)
+    with pytest.warns(UserWarning, match=r"this fit computes 1e\+04 pixel pairs: fewer landmarks"):
+        ResidualKernelClassifier(**ONE).fit(X[:20], y[:20])

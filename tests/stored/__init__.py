@@ -1,4 +1,0 @@
-import pytest
-
-pytest.importorskip("zarr")
-pytest.importorskip("distributed")

@@ -1,0 +1,395 @@
+"""Regression with kernels against direct solves, refits, matrix exponentials and scikit-learn."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.linalg
+from scipy.sparse.linalg import aslinearoperator
+
+import rescntk as rk
+from rescntk import regression
+from tests import tolerances
+
+EPS = tolerances.EPS["float64"]
+RIDGES = [0.0, 1e-3, 0.5, 20.0]
+
+
+def problem(rng, n=12, targets=3):
+    """Return a network's kernel on random signals, its matrix, values, and new signals."""
+    kernel = rk.ResCNTK(3, head="trace")
+    X, Z = rng.standard_normal((n, 2, 6)), rng.standard_normal((5, 2, 6))
+    return kernel, X, kernel(X), rng.standard_normal((n, targets)) + 5.0, Z
+
+
+def close(found, expected, condition):
+    bar = tolerances.solution(len(expected), condition) * np.abs(expected).max()
+    assert found.shape == np.shape(expected)
+    assert np.abs(found - expected).max() <= bar
+
+
+def refitted(K, y, penalty, intercept, weights):
+    """Return coefficients, constants and the condition of (K + λ/w)β + 1b = y, 1ᵀβ = 0."""
+    n = len(K)
+    system = np.zeros((n + 1, n + 1))
+    system[:n, :n] = K + penalty * np.diag(1.0 / weights)
+    system[n, :n] = system[:n, n] = intercept
+    system[n, n] = not intercept
+    found = np.linalg.solve(system, np.concatenate([y, np.zeros((1, y.shape[1]))]))
+    return found[:n], found[n], np.linalg.cond(system)
+
+
+# ---------------------------------------------------------------- ridge and cases left out
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("penalty", RIDGES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("rank", [12, 5])
+def test_fits_and_refits(rng, penalty, intercept, weighted, rank):
+    """Coefficients and errors of cases and groups, of K and of features of a lower rank."""
+    _, _, K, y, _ = problem(rng)
+    n, w = len(K), rng.uniform(0.2, 3.0, len(K)) if weighted else np.ones(len(K))
+    groups = np.array(list("aabcddefghhh"))
+    if rank < n:
+        if not penalty:
+            return
+        F = rng.standard_normal((n, rank))
+        K, ladder = F @ F.T, regression.decompose_features(F, w if weighted else None)
+    else:
+        ladder = regression.decompose(K, w if weighted else None)
+    beta, b, condition = refitted(K, y, penalty, intercept, w)
+    found = ladder.ridge(y, penalty, intercept=intercept)
+    if intercept:
+        close(found[1], b, n * condition)
+    close(found[0] if intercept else found, beta, condition)
+    one = ladder.ridge(y[:, 1], [penalty, 1.0], intercept=intercept)
+    close((one[0] if intercept else one)[0], beta[:, 1], condition)
+    for labels in (None, groups):
+        errors = ladder.leave_one_out(y, penalty, intercept=intercept, groups=labels)
+        variance = ladder.left_out_variance(penalty, labels) if penalty else None
+        G = np.linalg.inv(K + penalty * np.diag(1.0 / w))
+        for i in range(n):
+            out = np.arange(n) == i if labels is None else labels == labels[i]
+            rest = np.flatnonzero(~out)
+            part, c, _ = refitted(K[np.ix_(rest, rest)], y[rest], penalty, intercept, w[rest])
+            bar = tolerances.solution(n, condition) * np.abs(y).max()
+            assert np.abs(errors[i] - (y[i] - K[i, rest] @ part - c)).max() <= bar
+            if penalty:
+                inside = np.flatnonzero(out)
+                block = np.linalg.inv(G[np.ix_(inside, inside)])
+                expected = block[list(inside).index(i), list(inside).index(i)]
+                assert abs(variance[i] / expected - 1) <= tolerances.solution(n, condition)
+    if not weighted and rank == n:
+        assert (
+            regression.leave_one_out(K, y, penalty, intercept=intercept)
+            == (ladder.leave_one_out(y, penalty, intercept=intercept))
+        ).all()
+        if not intercept:
+            close(regression.ridge(K, y, penalty), beta, condition)
+            close(regression.ridge(K, y[:, 0], penalty), beta[:, 0], condition)
+
+
+def test_weights_are_copies(rng):
+    """A case of weight 2 counts as two cases, which are left out together."""
+    _, _, K, y, _ = problem(rng)
+    twice = np.append(np.arange(12), 0)
+    ladder = regression.decompose(K, np.where(np.arange(12) == 0, 2.0, 1.0))
+    copies = regression.decompose(K[np.ix_(twice, twice)], clip=True)
+    found = ladder.leave_one_out(y, 0.3, intercept=True)
+    expected = copies.leave_one_out(y[twice], 0.3, intercept=True, groups=twice)
+    np.testing.assert_allclose(found, expected[:12], rtol=1e-9)
+
+
+def test_scikit_learn(rng):
+    """KernelRidge, Ridge on features, and a Gaussian process have the same numbers."""
+    pytest.importorskip("sklearn")
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF
+    from sklearn.kernel_ridge import KernelRidge
+    from sklearn.linear_model import Ridge
+
+    x, z, y = rng.standard_normal((20, 3)), rng.standard_normal((4, 3)), rng.standard_normal(20)
+    w, K = rng.uniform(0.5, 2.0, 20), RBF()(x)
+    for weights in (None, w):
+        peer = KernelRidge(alpha=0.2, kernel="precomputed").fit(K, y, sample_weight=weights)
+        found = regression.decompose(K, weights).ridge(y, 0.2)
+        np.testing.assert_allclose(found, peer.dual_coef_, rtol=1e-10)
+        ridge = Ridge(alpha=0.2).fit(x, y, sample_weight=weights)
+        beta, b = regression.decompose_features(x, weights).ridge(y, 0.2, intercept=True)
+        np.testing.assert_allclose(x.T @ beta, ridge.coef_, rtol=1e-10)
+        np.testing.assert_allclose(b, ridge.intercept_, rtol=1e-10)
+    gp = GaussianProcessRegressor(RBF(), alpha=0.2, optimizer=None).fit(x, y)
+    mean, deviation = gp.predict(z, return_std=True)
+    found = regression.posterior(K, RBF()(z, x), np.ones(4), y, 0.2)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-10)
+    np.testing.assert_allclose(found.variance, deviation**2, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exponent", "resolved"),
+    [("float64", -12, True), ("float64", -16, 0), ("float32", -4, True), ("float32", -8, 0)],
+)
+def test_where_singular_begins(rng, dtype, exponent, resolved):
+    n = 6
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    K = Q @ np.diag([1, 1, 1, 1, 1, 10.0**exponent]) @ Q.T
+    K, y = ((K + K.T) / 2).astype(dtype), rng.standard_normal(n)
+    for attempt in (
+        lambda: regression.interpolate(K, y),
+        lambda: regression.posterior(K, np.zeros((1, n)), np.ones(1), y).mean,
+        lambda: regression.decompose(K).ridge(y, 0.0),
+        lambda: regression.leave_one_out(K, y, [1.0, 0.0]),
+        lambda: regression.flow(K, y, [0.0, 1e40]),
+        lambda: regression.decompose(K).learning_rate_bound(),
+    ):
+        if resolved:
+            assert np.isfinite(attempt()).all()
+            continue
+        eps = f"n·eps = {n * tolerances.EPS[dtype]:.2g}"
+        with pytest.raises(ValueError, match=f"numerically singular: .*{eps}"):
+            attempt()
+    assert np.isfinite(regression.ridge(K, y, 1e-3)).all()
+
+
+def test_indefinite_matrices(rng):
+    """A foreign kernel with the eigenvalue −9e-10: what the error names, a ridge or clip, helps."""
+    Q, values = np.linalg.qr(rng.standard_normal((6, 6)))[0], np.array([-9e-10, 0.1, 1, 2, 3, 4])
+    K, y = (Q * values) @ Q.T, rng.standard_normal(6)
+    K = (K + K.T) / 2
+    with pytest.raises(ValueError, match=r"-9e-10.*more than 9e-10 added.*clip=True"):
+        regression.decompose(K)
+    expected = (Q / (np.maximum(values, 0) + 0.1)) @ Q.T @ y
+    close(regression.decompose(K, clip=True).ridge(y, 0.1), expected, 40)
+    X = rng.standard_normal((9, 2, 6))
+    X[1] = X[0] + 1e-5 * X[2]  # rounding errors of float32 are no negative eigenvalues
+    below = rk.ResCGPK(3)(X, dtype="float32")
+    below[0, 1] = below[1, 0] = np.sqrt(below[0, 0] * below[1, 1]) * (1 + np.float32(2e-7))
+    assert np.isfinite(regression.decompose(below).ridge(y[[0] * 9], 0.1)).all()
+
+
+# ---------------------------------------------------------------- Gaussian processes, training
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_posterior_is_conditioning_of_the_joint_gaussian(rng, noise):
+    """Mean and variance of one coordinate given the others, from the joint precision matrix."""
+    X, Z = rng.standard_normal((8, 3, 1)), rng.standard_normal((4, 3, 1))
+    kernel = rk.Kernel(rk.literature.tirer_resnet(4, 0.7), "gpk", "trace")
+    K, y = kernel(X), rng.standard_normal((8, 2))
+    found = regression.posterior(K, kernel(Z, X), kernel.diag(Z), y, noise)
+    for m in range(4):
+        joint = kernel(np.concatenate([X, Z[m : m + 1]]))
+        joint[:8, :8] += noise * np.eye(8)
+        precision = np.linalg.inv(joint)
+        bar = tolerances.solution(9, np.linalg.cond(joint))
+        assert abs(found.variance[m] - 1 / precision[8, 8]) <= bar * joint[8, 8]
+        mean = -precision[8, :8] @ y / precision[8, 8]
+        assert np.abs(found.mean[m] - mean).max() <= bar * np.abs(y).max()
+    single = kernel(X, dtype="float32"), kernel(X, dtype="float32"), kernel.diag(X, dtype="float32")
+    with warnings.catch_warnings():  # rounding errors below 0 do not accuse the kernel
+        warnings.simplefilter("error")
+        assert (regression.posterior(*single, y, 1e-3).variance >= 0).all()
+
+
+def test_flow_solves_its_differential_equation(rng):
+    """The solution of β' = y − Kβ, β(0) = 0: no inverse, so K may be singular."""
+    _, _, K, y, _ = problem(rng, n=6, targets=1)
+    F = rng.standard_normal((6, 2))
+    ladders = [
+        (A, regression.decompose(A)) for A in (K, K[np.ix_([0, 1, 2, 3, 4, 0], [0, 1, 2, 3, 4, 0])])
+    ]
+    for matrix, ladder in [*ladders, (F @ F.T, regression.decompose_features(F))]:
+        unit = np.linalg.eigvalsh(matrix)[-1]
+        system = np.zeros((7, 7))
+        system[:6, :6], system[:6, 6:] = -matrix, y
+        times = np.array([0.0, 1e-12, 1e-3, 1.0, 30.0]) / unit
+        found = ladder.flow(y, times)
+        assert found.shape == (5, 6, 1)
+        for time, coefficients in zip(times, found, strict=True):
+            expected = scipy.linalg.expm(time * system)[:6, 6:]
+            bar = 1e3 * EPS * max(1, unit * time) * np.abs(expected).max()
+            assert np.abs(coefficients - expected).max() <= bar
+    early = regression.flow(K, y, 1e-18)
+    np.testing.assert_allclose(early, 1e-18 * y, rtol=1e3 * EPS)
+    close(regression.flow(K, y, np.inf), regression.interpolate(K, y), np.linalg.cond(K))
+    values = np.linalg.eigvalsh(K)
+    bound = regression.decompose(K).learning_rate_bound()  # theorem 5 of Tirer et al. 2022
+    assert abs(bound * (values[0] + values[-1]) / 2 - 1) <= 100 * EPS
+
+
+# ---------------------------------------------------------------- columns and products
+
+
+class MatrixKernel:
+    """A kernel of signals that hold their index; it counts the pairs computed."""
+
+    def __init__(self, K):
+        self.K, self.pairs = K, 0
+
+    def __call__(self, X, Z=None):
+        rows = X[:, 0, 0].astype(int)
+        columns = rows if Z is None else Z[:, 0, 0].astype(int)
+        self.pairs += len(rows) * (len(rows) + 1) // 2 if Z is None else len(rows) * len(columns)
+        return self.K[np.ix_(rows, columns)]
+
+    def diag(self, X):
+        self.pairs += len(X)
+        return self.K.diagonal()[X[:, 0, 0].astype(int)]
+
+
+def indices(n):
+    return np.arange(float(n))[:, None, None]
+
+
+def matrix(eigenvalues, seed=0):
+    """Return a matrix with these eigenvalues and random eigenvectors."""
+    V = np.linalg.qr(np.random.default_rng(seed).standard_normal((len(eigenvalues),) * 2))[0]
+    K = (V * eigenvalues) @ V.T
+    return (K + K.T) / 2
+
+
+PLACES = np.arange(1.0, 201)
+
+
+@pytest.mark.parametrize(
+    ("eigenvalues", "best"),
+    [
+        (PLACES**-0.5, 40),
+        (np.minimum(1.0, 30.0 / PLACES) ** 0.75, 40),
+        (np.where(PLACES <= 20, 1.0, 0.1), 40),
+        (PLACES**-2, 20),  # where decay is fast, twice the rank replaces the factor 1.5
+    ],
+)
+def test_error_is_near_the_best_of_equal_rank(eigenvalues, best):
+    for seed in range(3):
+        low = regression.pivoted_cholesky(MatrixKernel(matrix(eigenvalues)), indices(200), 40, seed)
+        assert low.residual <= 1.5 * eigenvalues[best:].sum()
+
+
+@pytest.mark.parametrize("rank", [1, 7, 60, 200])
+def test_residual_landmarks_and_pairs(rank):
+    K = matrix(PLACES**-1.0)
+    kernel = MatrixKernel(K)
+    low = regression.pivoted_cholesky(kernel, indices(200), rank, seed=rank)
+    left = K - low.factor @ low.factor.T
+    assert low.factor.shape == (200, rank) and len(set(low.landmarks)) == rank
+    assert abs(np.trace(left) - low.residual) <= 2e4 * EPS * np.trace(K)
+    assert np.abs(left[low.landmarks]).max() <= 1e4 * EPS  # columns of landmarks are exact
+    assert np.abs(np.triu(low.factor[low.landmarks], 1)).max(initial=0.0) <= 100 * EPS
+    assert kernel.pairs <= (rank + 1) * 200
+    again = regression.pivoted_cholesky(kernel, indices(200), rank, seed=rank)
+    assert (again.landmarks == low.landmarks).all() and (again.factor == low.factor).all()
+
+
+def test_pivots_follow_the_residual():
+    """Blocks with rejection draw pairs of pivots as often as single draws do."""
+    K = matrix(np.array([4.0, 2.0, 1.0, 0.5]), seed=1)
+    d, draws = K.diagonal(), 300
+    expected, found = np.zeros((2, 4, 4))
+    for i in range(4):
+        left = np.where(np.arange(4) == i, 0.0, d - K[i] ** 2 / d[i])
+        expected[i] = d[i] / d.sum() * left / left.sum()
+    for seed in range(draws):
+        i, j = regression.pivoted_cholesky(MatrixKernel(K), indices(4), 2, seed).landmarks
+        found[i, j] += 1
+    error = tolerances.STANDARD_ERRORS * np.sqrt(expected * (1 - expected) / draws)
+    assert (np.abs(found / draws - expected) <= error).all()
+
+
+def test_duplicates_and_lists(rng):
+    X, kernel = np.tile(rng.standard_normal((7, 2, 8)), (5, 1, 1)), rk.ResCNTK(2)
+    for dtype in ("float64", "float32"):
+        with pytest.warns(UserWarning, match="rank 7 of 20"):
+            low = regression.pivoted_cholesky(kernel, X, 20, dtype=dtype)
+        assert low.factor.shape == (35, 7)
+        assert np.allclose(low.factor @ low.factor.T, kernel(X), rtol=1e6 * tolerances.EPS[dtype])
+    signals = [rng.standard_normal((2, d)) for d in (5, 3, 7, 5, 4, 6)]
+    low = regression.pivoted_cholesky(rk.ResCGPK(3), signals, 4)
+    left = rk.ResCGPK(3)(signals) - low.factor @ low.factor.T
+    assert np.trace(left) == pytest.approx(low.residual)
+
+
+class OnlyProducts:
+    """A matrix that can only be multiplied; it counts the products."""
+
+    def __init__(self, K):
+        self.K, self.shape, self.products = K, K.shape, 0
+
+    def __matmul__(self, V):
+        self.products += 1
+        return self.K @ V
+
+
+def test_conjugate_gradients(rng):
+    x, penalty = rng.uniform(-1, 1, (300, 3)), 1e-3
+    K = np.exp(-2 * ((x[:, None] - x[None]) ** 2).sum(axis=2))
+    low = regression.pivoted_cholesky(MatrixKernel(K), indices(300), 150)
+    for Y in (rng.standard_normal((300, 3)), rng.standard_normal(300) * 1e200):
+        exact, products = regression.ridge(K, Y, penalty), []
+        for preconditioner in (low, low.factor, None):
+            only = OnlyProducts(K)
+            options = {"preconditioner": preconditioner, "max_iterations": 5000}
+            found = regression.solve(only, Y, penalty, **options)
+            left = np.linalg.norm((Y - K @ found - penalty * found) / np.abs(Y).max(), axis=0)
+            assert (left <= 1.1e-6 * np.linalg.norm(Y / np.abs(Y).max(), axis=0)).all()
+            products.append(only.products)
+            tight = regression.solve(K, Y, penalty, tolerance=1e-11, **options)
+            assert np.abs(tight / exact - 1).min() <= 1e-6
+            assert np.abs(tight - exact).max() <= 1e-6 * np.abs(exact).max()
+        assert products[0] <= 50 and products[2] >= 150
+    zero = regression.solve(aslinearoperator(K), np.zeros((300, 2)), 1.0)
+    assert (zero == 0).all() and zero.shape == (300, 2)
+    with pytest.warns(scipy.linalg.LinAlgWarning, match="ended at a residual of"):
+        regression.solve(K, Y, penalty, max_iterations=5)
+
+
+# ---------------------------------------------------------------- refusals
+
+E2, ONES = np.eye(2), np.ones(2)
+LADDER, LOW, FLOW = regression.decompose(E2), regression.pivoted_cholesky, regression.flow
+SOLVE, RIDGE, POSTERIOR = regression.solve, regression.ridge, regression.posterior
+REFUSALS = [
+    (RIDGE, (np.ones((2, 3)), ONES, 1.0), r"K has shape \(2, 3\), expected \(n, n\)"),
+    (RIDGE, (E2, np.ones(3), 1.0), r"y has shape \(3,\), expected \(2,\) or \(2, n_targets\)"),
+    (RIDGE, (E2, [1, np.nan], 1.0), "y of shape .* contains NaN"),
+    (RIDGE, ([[1, 2], [0, 1]], ONES, 1.0), "K of shape .* is not symmetric"),
+    (RIDGE, (np.diag([2.0, -1e-6]), ONES, 0.0), "numerically singular"),
+    (RIDGE, (E2, ONES, -1), "penalty is -1, expected a finite number of at least 0"),
+    (LADDER.ridge, (ONES, [1, -1]), "^penalty .* of at least 0, one or a vector"),
+    (LADDER.ridge, (ONES, []), "^penalty .* of at least 0, one or a vector"),
+    (FLOW, (E2, ONES, -1), "^time .* of at least 0, one or a vector"),
+    (regression.decompose, (E2, np.arange(2)), "case_weights has 0, expected positive numbers"),
+    (POSTERIOR, (E2, [[0.5, 0], [2, 0]], [1, 1], ONES), "K: the posterior variance at point 1"),
+    (POSTERIOR, (E2, np.ones((1, 3)), [1], ONES), r"cross has shape \(1, 3\), expected \(m, 2\)"),
+    (POSTERIOR, (E2, np.ones((1, 2)), [1, 1], ONES), r"prior has shape \(2,\), expected \(1,\)"),
+    (SOLVE, (OnlyProducts(np.ones(3)), ONES), r"K is a OnlyProducts of shape \(3,\), expected"),
+    (LOW, (3, indices(4), 2), "kernel is 3"),
+    (LOW, (MatrixKernel(-np.eye(4)), indices(4), 2), "kernel has -1 on its diagonal"),
+    (LOW, (MatrixKernel(np.eye(4)), indices(4), 5), "rank is 5, expected at most .* 4"),
+]
+
+
+@pytest.mark.parametrize(("call", "arguments", "message"), REFUSALS)
+def test_refusals(call, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        call(*arguments)
+
+
+def test_more_refusals():
+    mixed = np.array([1, "a"], dtype=object)
+    for groups, says in (([1], "of shape"), ([1.0, np.nan], "without NaN"), (mixed, "one kind")):
+        with pytest.raises(ValueError, match=f"^groups .*{says}"):
+            LADDER.leave_one_out(ONES, 0.1, groups=groups)
+    with pytest.raises(ValueError, match="expected two"):
+        LADDER.leave_one_out(ONES, 0.1, intercept=True, groups=[0, 0])
+    with pytest.raises(ValueError, match="ridge is 0.0, expected a positive number"):
+        regression.solve(E2, ONES, preconditioner=E2)
+    huge = np.full(2, 1e308)
+    for call in (
+        lambda: regression.interpolate(1e-3 * E2, huge),
+        lambda: regression.solve(1e-3 * E2, huge),
+        lambda: regression.flow(1e-3 * E2, huge, np.inf),
+    ):
+        with pytest.raises(OverflowError, match="the results exceed float64"):
+            call()
