@@ -414,7 +414,7 @@ def prepare(
         network, Z, None, head=head, kinds=kinds, depths=depths, engine=engine, dtype=dtype,
         threads=threads, names=("Z", "Z"),
     )  # fmt: skip
-    return call.prepared(Z, normalized or call.request.may_cancel)
+    return call.prepared(Z, normalized)
 
 
 # The results of `gram`: classes of a module, which pickle finds by name.
