@@ -85,7 +85,8 @@ def _compute_blocks(
     def tasks() -> Iterator[tuple[slice, slice]]:
         most = _TASK / per_pair
         few = len(range(*columns.indices(len(others)))) if not whole.paired else 1
-        for some in blocks(rows.start, rows.stop, max(1, int(most / few))):
+        least = 1 if signals.all_pairs or whole.paired else LANES
+        for some in blocks(rows.start, rows.stop, max(least, int(most / few))):
             if whole.paired:
                 yield some, some
                 continue

@@ -624,7 +624,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     int run_blocks()
     {
         for (int64_t i = job.first_left, count; i < job.last_left; i += count) {
-            count = job.paired || job.last_left - i < TOGETHER ? 1 : int64_t(TOGETHER);
+            count = job.paired ? 1 : job.last_left - i < TOGETHER ? job.last_left - i : int64_t(TOGETHER);
             const int64_t d = job.left.length[i], begin = job.paired ? i : job.symmetric && job.first_right < i ? i : job.first_right;
             const int64_t end = job.paired ? i + 1 : job.last_right;
             if (!lay_out(d, d)) return NO_MEMORY;
