@@ -1,7 +1,5 @@
 """The engines that tests run on: the CPU engines, and "cuda" where it can serve."""
 
-import functools
-
 import hypothesis
 import pytest
 
@@ -10,9 +8,9 @@ from rescntk import engines
 from rescntk.network import unknown_field
 
 STATES = rk.engines.available()
-CPU = [name for name in ("reference", "numba") if STATES[name] is True]
+CPU = [name for name in ("reference", "cpu") if STATES[name] is True]
 GPU = (pytest.mark.gpu, pytest.mark.skipif(STATES["cuda"] is not True, reason=str(STATES["cuda"])))
-needs_numba = pytest.mark.skipif(STATES["numba"] is not True, reason=str(STATES["numba"]))
+needs_cpu = pytest.mark.skipif(STATES["cpu"] is not True, reason=str(STATES["cpu"]))
 ENGINES = [*CPU, pytest.param("cuda", marks=GPU)]
 GROUPS = [pytest.param(CPU, id="cpu"), pytest.param(["cuda"], id="cuda", marks=GPU)]
 """Engines in groups, for tests that compare all of a group with one slow oracle."""
@@ -31,20 +29,3 @@ def skip_unless_taken(engine, network):
         hypothesis.assume(takes(engine, network))
     elif not takes(engine, network):
         pytest.skip(f"{engine} does not take {network}")
-
-
-def where_resolved(test):
-    """Leave out examples that the library refuses: erf's terms, of both signs, may cancel in GAP.
-
-    `test_cancelled_means_are_refused` in test_deep_erf.py tests the refusals.
-    """
-
-    @functools.wraps(test)
-    def resolved(*arguments, **named):
-        try:
-            test(*arguments, **named)
-        except ValueError as error:
-            hypothesis.assume("the terms of this signal cancel" not in str(error))
-            raise
-
-    return resolved

@@ -18,8 +18,12 @@ import decimal
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import chain, repeat
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..network import Filter, Network
 
@@ -233,3 +237,40 @@ class Steps:
             bits = growth.log10() / two.log10() * layer
             exponent = int(bits.to_integral_value(decimal.ROUND_FLOOR))
             return float(growth**layer / two**exponent), exponent
+
+
+@lru_cache(maxsize=64)
+def rounded_weights(steps: Steps, dtype: str) -> dict[int, tuple[float, ...]]:
+    """Return the weights of features and branch in a precision, by the row of their merge.
+
+    A weight that were rounded alike in all layers would multiply kernels by (1 + eps)^L. It is
+    rounded up in some layers and down in others: products over layers keep their digits.
+    """
+    known: dict[Fraction, Iterator[float]] = {}
+
+    def rounded(*weights: Fraction) -> tuple[float, ...]:
+        return tuple(next(known.setdefault(w, _roundings(w, dtype))) for w in weights)
+
+    share = Fraction(steps.share)
+    keep = 1 - share if steps.network.skip else Fraction(0)
+    weights = {}
+    for step in chain(steps.input, *steps.layers):
+        if step.kind == "skip":
+            weights[step.row] = rounded(keep, share)
+        elif step.kind == "joined":  # three taps of layer 1 have a third of the features each
+            weights[step.row] = rounded(keep / 3 if step.layer == 1 else keep, share / 9)
+    return weights
+
+
+def _roundings(weight: Fraction, dtype: str) -> Iterator[float]:
+    """Yield a weight, rounded up or down so that the product of all that was yielded is nearest."""
+    nearest = np.dtype(dtype).type(float(weight))
+    if nearest < np.finfo(dtype).tiny:
+        yield from repeat(float(nearest))
+    near = (nearest, np.nextafter(nearest, np.float32(0)), np.nextafter(nearest, np.float32(2)))
+    errors = {float(value): float(Fraction(float(value)) / weight - 1) for value in near}
+    total = 0.0
+    while True:
+        value = min(errors, key=lambda value: abs(total + errors[value]))
+        total += errors[value]
+        yield value

@@ -29,7 +29,7 @@ import numpy as np
 
 from ..activations import arc
 from ..arrays import Array, array_module
-from .merges import Merge, Step, Steps
+from .merges import Merge, Step, Steps, rounded_weights
 from .protocol import Request, check_stop
 from .tables import Input, Tables, column
 
@@ -55,6 +55,7 @@ class Pairs:
         self.xp, self.all_pairs = array_module(left.rows), all_pairs
         self.n_axes, self.T = left.rows.ndim - 2, left.rows.dtype.type
         self.parts, self.with_ntk = request.network.parts, "ntk" in request.kinds
+        self.weights = rounded_weights(steps, self.T.__name__)
 
     def sides(self, row: int) -> tuple[Array, Array]:
         """Return a row of both sides' tables; they broadcast to the pixel pairs."""
@@ -64,16 +65,15 @@ class Pairs:
         ones = (None,) * self.n_axes
         return left[(..., *ones)], right[(slice(None), *ones)]
 
-    def taps(self, values: Array, merge: Merge) -> list[Array]:
-        """Return the values at the taps of a merge, times the weight of each."""
+    def mean(self, values: Array, merge: Merge) -> Array:
+        """Return the means over the taps of a window.
+
+        They are divided: a rounded weight would err in the same direction in each layer.
+        """
         check_stop()
         axes = [1 + merge.axis, 1 + merge.axis + self.n_axes][: 1 + self.all_pairs]
-        weight = self.T(1.0 / merge.taps)
-        return [weight * self.xp.roll(values, [-k] * len(axes), axes) for k in merge.shifts]
-
-    def mean(self, values: Array, merge: Merge) -> Array:
-        """Return the means over the taps of a merge."""
-        return reduce(add, self.taps(values, merge))
+        taps = [self.xp.roll(values, [-k] * len(axes), axes) for k in merge.shifts]
+        return reduce(add, taps) / self.T(merge.taps)
 
     def at_depth(self, F: Array, A: Array, kept: float, linear: Array) -> dict[str, Array]:
         """Return both kernels with their head; they lack F⁰, `linear`, which has passed `kept`."""
@@ -112,19 +112,18 @@ class Deficits(Pairs):
     def at_depths(self) -> Iterator[dict[str, Array]]:
         """Yield the kernels with their head at each depth asked for."""
         T, steps, parts = self.T, self.steps, self.parts
-        keep, share = T(steps.keep), T(steps.share)
         features, linear = self.enter()
         F = A = self.xp.zeros_like(linear)
         kept = 1.0
         for layer, of_layer in enumerate(steps.layers, start=1):
-            deficits = features
+            deficits, keep, share = features, T(0.0), T(1.0)
             others = [A + T(parts.initial * kept) * linear] * self.with_ntk
             for step in of_layer:
                 if step.kind == "activation":
                     deficits, others = self.activate(step, deficits, others)
                 elif step.kind == "window":
                     merge = step.merge
-                    deficits = self.merged(step, [self.taps(u, merge) for u in deficits])
+                    deficits = self.merged(step, [[self.mean(u, merge)] for u in deficits])
                     others = [self.mean(each, merge) for each in others]
                 elif step.kind == "bias":
                     product = self.bias(step)
@@ -133,6 +132,7 @@ class Deficits(Pairs):
                     powers = (1.0, parts.outer_plus_readout) if step.is_branch else (parts.readout,)
                     others = [x + T(c) * product for x, c in zip(others, powers, strict=False)]
                 else:
+                    keep, share = map(T, self.weights[step.row])
                     pairs = zip(features, deficits, strict=False)
                     deficits = self.merged(step, [[keep * f, share * u] for f, u in pairs])
             features = deficits
@@ -151,7 +151,7 @@ class Deficits(Pairs):
             for sign in (-1, 1)
         ]
         for step in self.steps.input:
-            deficits = self.merged(step, [self.taps(u, step.merge) for u in deficits])
+            deficits = self.merged(step, [[self.mean(u, step.merge)] for u in deficits])
             a, b = self.sides(step.row)
         U, opposite = deficits
         return deficits, self.xp.where(U < opposite, a * b - U, opposite - a * b)

@@ -8,10 +8,9 @@ profiles but for rare last bits, and so differences of profiles are exact where 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -157,10 +156,13 @@ def _merged(
     for steps_of_layer in (steps.input, *steps.layers):
         for step in steps_of_layer:
             parts = [mass]
-            if step.merge is not None:
+            if step.merge is not None:  # divided once: quotients would err alike in each layer
                 axis = 1 + step.merge.axis
-                parts = [xp.roll(mass, -k, axis) / step.merge.taps for k in step.merge.shifts]
-            elif step.kind == "bias":
+                taps = [xp.roll(mass, -k, axis) for k in step.merge.shifts]
+                mass, parts = _sum(taps) / len(taps), [tap / len(taps) for tap in taps]
+                yield step, parts, mass
+                continue
+            if step.kind == "bias":
                 root = steps.bias(step.layer) * (steps.branch_bias if step.is_branch else 1.0)
                 parts.append(column(root**2 * bias, mass) + xp.zeros_like(mass))
             elif step.kind == "skip":
@@ -168,9 +170,15 @@ def _merged(
             elif step.kind == "joined":
                 taps = enumerate(steps.taps(step.layer), start=-2)
                 parts = [weight * xp.roll(mass, -k, axis=-1) for k, weight in taps]
-            mass = reduce(operator.add, parts)
+            mass = _sum(parts)
             yield step, parts, mass
         features = mass
+
+
+def _sum(parts: list[Array]) -> Array:
+    """Return the sum of parts, halves first: its error grows with the logarithm of their number."""
+    half = len(parts) // 2
+    return parts[0] if not half else _sum(parts[:half]) + _sum(parts[half:])
 
 
 def column(numbers: Array, like: Array) -> Array:

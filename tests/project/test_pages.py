@@ -62,7 +62,9 @@ def test_every_system_of_the_papers_is_on_the_map():
 
 
 def test_the_glossary_names_what_the_code_has():
-    sources = [path for path in ROOT.glob("rescntk/**/*") if path.suffix in (".py", ".cpp", ".cu", ".h")]
+    sources = [
+        path for path in ROOT.glob("rescntk/**/*") if path.suffix in (".py", ".cpp", ".cu", ".h")
+    ]
     words = {word for path in sources for word in re.findall(r"\w+", path.read_text("utf-8"))}
     rows = re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\|$", PAGES["docs/theory/glossary.md"], re.M)
     for name in (name for row in rows for name in re.findall(r"`([^`]+)`", row)):

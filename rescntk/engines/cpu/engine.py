@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Batch, SignalList, channels_and_length
-from ..merges import Merge, Step, Steps
+from ..merges import Merge, Step, Steps, rounded_weights
 from ..protocol import Request, ScaledKernel, Tick, blocks, cut, pool_of, stop_flag
 from ..tables import Tables, signal_tables
 from . import library
@@ -272,6 +272,7 @@ class Program:
         steps = Steps(network, depth, channels, n_axes, ends_early=sums)
         joined = sums and may_join and steps.may_join
         self.steps = steps = Steps(network, depth, channels, n_axes, sums, joined)
+        self.weights = rounded_weights(steps, request.dtype)
         self._windows: dict[Merge, int] = {}
         self._merges: list[tuple[int, int]] = []
         for step in steps.input:
@@ -305,11 +306,13 @@ class Program:
                 setattr(record, f"{side}_bias", step.row)
             else:
                 setattr(record, step.kind, step.row)
+                record.keep, record.share = self.weights[step.row]
         last = self.steps.layers[number - 1][-1]
         record.features = last.root if last.kind == "activation" else last.row
         bias = self.steps.bias(number) * request.network.bias
         record.inner_product = bias**2
         record.outer_product = (bias * self.steps.branch_bias) ** 2
+        record.kept = self.steps.keep**number
         if number in request.depths:
             record.report = request.depths.index(number)
 

@@ -39,7 +39,7 @@ Merge = _record("Merge", "row window")
 Layer = _record(
     "Layer",
     "inner n_inner inner_bias root inverse outer n_outer outer_bias skip features joined report "
-    "inner_product. outer_product.",
+    "inner_product. outer_product. keep. share. kept.",
 )
 Side = _record("Side", "rows* begin* length* key* bias* means* parts*")
 

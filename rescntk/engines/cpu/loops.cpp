@@ -30,6 +30,8 @@ struct Layer {                         // rows are numbered as in merges.Steps; 
     int64_t joined;                    // the merge that leads to the next pre-activations at once
     int64_t report;                    // the place among the depths asked for
     double inner_product, outer_product;  // of biases of two signals of size 1
+    double keep, share;                // the weights of features and branch at a pixel, or at a tap of `joined`, rounded
+    double kept;                       // of F0, the factor behind the layer
 };
 
 struct Side {                          // the signals of one side
@@ -97,6 +99,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     int32_t *left_place, *right_place, **near_of, **run_of;
     void *memory;
     State features, one, other;
+    struct Apart { V *linear, *F, *A; } apart;  // F0, and both kernels without it: for the heads of pixels, with skips
     double *sums;                      // (2 kinds, depth + 1, points, lanes): of F0, then of each layer's K and M
     int64_t points, lanes, valid;      // valid: the lanes that count
     Table<R> x, z;
@@ -104,6 +107,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     struct Strip {                     // what differs between strips that go through the layers together
         Table<R> x;
         State features;
+        Apart apart;
         double *sums;
         V biases;
         int64_t begin, end;            // the rows that are known
@@ -157,13 +161,13 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         const int64_t n_sums = 2 * (job.depth + 1) * points * lanes;
         free(memory);
         const int64_t together = job.all_pairs ? 1 : TOGETHER;
-        if (posix_memalign(&memory, 64, sizeof(V) * (6 + 3 * together) * n + 8 * (together * n_sums + 2 * job.n_windows + 1) + 4 * (3 + taps + job.n_windows) * n)) {
+        if (posix_memalign(&memory, 64, sizeof(V) * (6 + 6 * together) * n + 8 * (together * n_sums + 2 * job.n_windows + 1) + 4 * (3 + taps + job.n_windows) * n)) {
             memory = nullptr, left_length = 0;
             return false;
         }
         V *p = (V *)memory;
         for (State *state : {&one, &other}) *state = {p, p + n, p + 2 * n}, p += 3 * n;
-        for (int64_t s = 0; s < together; s++) strips[s].features = {p, p + n, p + 2 * n}, p += 3 * n;
+        for (int64_t s = 0; s < together; s++) strips[s].features = {p, p + n, p + 2 * n}, strips[s].apart = {p + 3 * n, p + 4 * n, p + 5 * n}, p += 6 * n;
         sums = (double *)p;
         for (int64_t s = 0; s < together; s++) strips[s].sums = sums + s * n_sums;
         near_of = (int32_t **)(sums + together * n_sums), run_of = near_of + job.n_windows;
@@ -216,7 +220,8 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     {
         const int64_t taps = TAPS ? TAPS : job.windows[merge.window].taps, n = this->n;
         const int32_t *near = near_of[merge.window];
-        const V weight = number(1.0 / double(taps));
+        const double exact = 1.0 / double(taps);
+        const V weight = number(exact), rest = number(exact - double(R(exact)));
         runs(merge.window, begin, end, [&](const Rows &at, int64_t from, int64_t to) __attribute__((always_inline)) {
             int64_t shift[TAPS ? TAPS : 1];
             UNROLL for (int t = 0; t < TAPS; t++) shift[t] = near[t * n + from] - from;
@@ -230,9 +235,10 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
                     if (WITH_OPPOSITE) O = O + in.O[k];
                     if (NTK) A = A + in.A[k];
                 }
-                out.U[j] = fused(weight, U, N);
-                if (WITH_OPPOSITE) out.O[j] = fused(weight, O, N);
-                if (NTK) out.A[j] = weight * A;
+                // Without the rest, float32 would err in the same direction in each layer.
+                out.U[j] = fused(weight, U, fused(rest, U, N));
+                if (WITH_OPPOSITE) out.O[j] = fused(weight, O, fused(rest, O, N));
+                if (NTK) out.A[j] = fused(weight, A, rest * A);
             }
         });
     }
@@ -292,6 +298,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             for (; j < to; j++) {
                 const V g = at.product(root, j), U = features.U[j], O = features.O[j], F = pick(U, O, g - U, O - g);
                 if (NTK) features.A[j] = initial * F;
+                if (job.head >= PIXEL_1) apart.linear[j] = F, apart.F[j] = apart.A[j] = V{};
                 if (j < first || j >= last || job.all_pairs) continue;
                 if (job.head == SHARES) add(0, j - first, F, F);
                 else linear += F;
@@ -352,13 +359,19 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     void merge_features(const Layer &l, const State &in, int64_t begin, int64_t end)
     {
         if (l.skip < 0) { take(in); return; }
-        const V share = number(job.share), keep = number(job.keep);
+        const V share = number(l.share), keep = number(l.keep), kept = number(l.kept * job.initial);
+        const int64_t branch = l.outer_bias >= 0 ? l.outer_bias : l.n_outer ? job.merges[l.outer + l.n_outer - 1].row : l.root;
+        const bool apart_too = job.head >= PIXEL_1;
         runs(job.n_windows, begin, end, [&](const Rows &at, int64_t j, int64_t to) __attribute__((always_inline)) {
             for (; j < to; j++) {
                 const V N = at.template distance<2>(l.skip, 2, j);
                 features.U[j] = fused(share, in.U[j], fused(keep, features.U[j], N));
                 if (OPPOSITE) features.O[j] = fused(share, in.O[j], fused(keep, features.O[j], N));
-                if (NTK) features.A[j] = fused(share, in.A[j], keep * features.A[j]);
+                if (apart_too) apart.F[j] = fused(share, at.product(branch, j) - in.U[j], keep * apart.F[j]);
+                if (!NTK) continue;
+                V &A = apart_too ? apart.A[j] : features.A[j];
+                A = fused(share, in.A[j], keep * A);
+                if (apart_too) features.A[j] = fused(kept, apart.linear[j], A);
             }
         });
     }
@@ -396,7 +409,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         const Layer &l = job.layers[number_of - 1];
         const int64_t n = this->n;
         const Rows at = rows_from(0);
-        const V share = number(job.share / 9.0), keep = number(FIRST ? job.keep / 3.0 : job.keep), both = number(job.outer_plus_readout), two = number(2.0);
+        const V share = number(l.share), keep = number(l.keep), both = number(job.outer_plus_readout), two = number(2.0);
         Sum K_sum, M_sum;
         struct Window3 { V second, first, sum2, sum1; } of_u{}, of_m{};  // the last two terms, and sums of three
         auto look = [&](int64_t j) __attribute__((always_inline)) {
@@ -454,7 +467,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         for (int64_t number_of = 0; number_of <= job.depth; number_of++)
             for (int64_t s = 0; s < count; s++) {
                 Strip &strip = strips[s];
-                x = strip.x, features = strip.features, sums = strip.sums, biases = strip.biases;
+                x = strip.x, features = strip.features, apart = strip.apart, sums = strip.sums, biases = strip.biases;
                 if (number_of == 0) strip.begin = 0, strip.end = n, enter(strip.begin, strip.end);
                 else any_layer(number_of, strip.begin, strip.end);
                 strip.features = features;
@@ -490,7 +503,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     {
         const int64_t numbers = job.cases * job.columns * (job.head == PIXELS ? job.extent * job.extent : 1);
         for (int64_t j = first; j < last; j++) {
-            const V F = rows_from(j).product(l.features, j) - features.U[j];
+            const V F = l.skip < 0 ? rows_from(j).product(l.features, j) - features.U[j] : fused(number(l.kept), apart.linear[j], apart.F[j]);
             for (int64_t q = 0; q < valid; q++) {
                 const int64_t at = place_of(j - first, q);
                 if (at < 0) continue;
