@@ -168,8 +168,8 @@ def _merged(
             elif step.kind == "skip":
                 parts = [steps.keep * features, steps.share * mass]
             elif step.kind == "joined":
-                taps = enumerate(steps.taps(step.layer), start=-2)
-                parts = [weight * xp.roll(mass, -k, axis=-1) for k, weight in taps]
+                weights = enumerate(steps.taps(step.layer), start=-2)
+                parts = [weight * xp.roll(mass, -k, axis=-1) for k, weight in weights]
             mass = _sum(parts)
             yield step, parts, mass
         features = mass
