@@ -1,4 +1,4 @@
-"""Pictures over the number of signals: learning curves and forecasts."""
+"""Pictures over the number of signals: learning curves."""
 
 from __future__ import annotations
 
