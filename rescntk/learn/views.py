@@ -144,6 +144,12 @@ class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         """The network that sees the view."""
         return Network(self.depth, self.filter_size, input_filter_size=self.input_filter_size)
 
+    @property
+    def sees_levels(self) -> bool:
+        """Whether the view changes when a constant is added to a channel of a signal."""
+        blind = self.standardize == "signal" or self.spectra == "whole"
+        return not blind and self.differences != "only"
+
     def check(self) -> None:
         """Raise a ValueError for a setting that is none."""
         for name, word in (("differences", "only"), ("spectra", "whole")):

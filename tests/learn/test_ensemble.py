@@ -49,7 +49,7 @@ def test_one_view_is_ridge_regression_with_refits(rng):
     usual = np.mean(1 / G.diagonal())
     novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
     sizes, of_new = (np.log2(np.abs(S).mean(axis=2)) for S in (X, Z))
-    spread = np.maximum(sizes.std(axis=0), 0.1)
+    spread = sizes.std(axis=0) + 0.1
     of_sizes = np.mean(((of_new - sizes.mean(axis=0)) / spread) ** 2, axis=1) / 4
     np.testing.assert_allclose(model.novelty(Z), np.maximum(novelty, of_sizes), rtol=1e-6)
 
@@ -130,8 +130,25 @@ def test_weights_of_views(rng):
     )
     assert (weigh(np.zeros((3, 4, 1)), np.ones(4)) == 1 / 3).all()
     novelties = np.array([[0.5, 2.0], [1.0, 1.0]])
-    at = weights_at(np.array([0.5, 0.5]), novelties)
+    views = [View(), View(standardize="channel")]  # the second sees levels
+    at = weights_at(np.array([0.5, 0.5]), novelties, np.array([0.3, 1.0]), views)
     np.testing.assert_allclose(at, [[0.5, 0.2], [0.5, 0.8]])
+    at = weights_at(np.array([0.5, 0.5]), novelties[:, :1], np.array([2.0]), views)
+    np.testing.assert_allclose(at[:, 0], np.array([256, 1]) / 257)
+
+
+def test_levels_that_drift(rng):
+    """Views that see levels step back where levels are farther than the training signals'."""
+    X, y = waves(rng, 40, 2, channels=3)
+    views = [View(standardize="channel"), View()]
+    model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
+    Z = X + np.array([3.0, -3.0, 3.0])[:, None]
+    options = model._options()
+    usual, moved = (model._fitted.at(S, options).weights for S in (X, Z))
+    sees = [fitted.view.sees_levels for fitted in model._fitted.views].index(True)
+    assert np.mean(model._fitted.usual.distances(X) > 1) <= 0.1
+    assert usual[sees].mean() > 0.1 and moved[sees].max() < 1e-3
+    assert model.score(Z, y) > 0.9
 
 
 def test_the_average_and_its_table(rng):
@@ -148,7 +165,8 @@ def test_the_average_and_its_table(rng):
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
     views = [singles[k]._fitted.views[0] for k in kept]
     novelties = np.array([v.novelty(v.matrix(Z, model._options())) for v in views])
-    weights = weights_at(table["weight"][kept], novelties)
+    distances, of_views = model._fitted.usual.distances(Z), [v.view for v in views]
+    weights = weights_at(table["weight"][kept], novelties, distances, of_views)
     found = (weights * decisions).sum(axis=0)
     np.testing.assert_allclose(model.decision_function(Z), found, atol=1e-9)
 
