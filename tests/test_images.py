@@ -89,17 +89,12 @@ def test_rooms_of_one_axis(X):
             function(X)
 
 
-def test_commands(tmp_path, monkeypatch, capsys, X):
+def test_the_command(tmp_path, monkeypatch, capsys, X):
     monkeypatch.chdir(tmp_path)
     np.save("X.npy", X)
-    np.savez("Z.npz", Z=X[:2])
-    assert cli.main(["gram", "X.npy", "Z.npz", "--depth", "2", "-o", "K.npy"]) == 0
-    assert (np.load("K.npy") == KERNEL(X, X[:2])).all()
     for raw in ("", "--raw --overwrite"):
         assert cli.main(f"compare X.npy --depths 1,4 --filter-size 1 {raw}".split()) == 0
         printed = capsys.readouterr().out
         assert "X.npy: 9 images, 2 channels, 3 × 4 pixels" in printed
         lines = X.reshape(9, 2, 12) if raw else multisphere.project(X.reshape(9, 2, 12))
         assert str(conditioning.compare(lines, (1, 4), 1)) in printed
-    assert cli.main(["limits", "X.npy", "--raw"]) == 2
-    assert "only signals, not images, are supported here" in capsys.readouterr().err
