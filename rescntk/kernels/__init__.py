@@ -84,16 +84,14 @@ class Kernel:
         dtype : {"float64", "float32"}
             Precision of the computation and of the result.
         threads : int, optional
-            CPU threads, by default NUMBA_NUM_THREADS or all cores. Results do not depend on it.
+            CPU threads, by default all cores. Results do not depend on it.
         progress : bool, default False
             Whether to report to stderr; if hours of work are left, a warning is always given.
 
         Raises
         ------
         ValueError
-            If signals or options are not as described above, or if an erf kernel of nearly equal
-            signals may have lost half of its digits: errors of those returned were measured to be
-            at most 1.3e-9 (deep networks: docs/theory/erf.md).
+            If signals or options are not as described above.
         OverflowError
             If a value exceeds the dtype, or falls below its least normal number. Deep kernels
             need ``normalized=True``.
@@ -387,7 +385,7 @@ def gram(
     results = call.results(normalized)
     if depths is None:
         results = {kind: result[0] for kind, result in results.items()}
-    return _GRAMS[call.kinds](*results.values())
+    return GRAMS[call.kinds](*results.values())
 
 
 @default_errors()
@@ -422,6 +420,6 @@ Gram = namedtuple("Gram", ("gpk", "ntk"))
 ReversedGram = namedtuple("ReversedGram", ("ntk", "gpk"))
 GpkGram = namedtuple("GpkGram", ("gpk",))
 NtkGram = namedtuple("NtkGram", ("ntk",))
-_GRAMS: dict[tuple[str, ...], Any] = {
+GRAMS: dict[tuple[str, ...], Any] = {
     result._fields: result for result in (Gram, ReversedGram, GpkGram, NtkGram)
 }
