@@ -13,7 +13,7 @@ __all__ = [
     "literature", "pixel_pairs", "pixel_shares", "regression", "theory",
 ]  # fmt: skip
 
-_ON_USE = ("datasets", "derivative", "finite", "learn", "plots", "stored")
+_ON_USE = ("datasets", "derivative", "finite", "jax", "learn", "plots", "stored")
 """Modules imported when they are first used: some need packages that are extras."""
 
 

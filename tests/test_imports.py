@@ -33,6 +33,7 @@ def test_the_package_lists_its_public_names():
         ("learn", "sklearn", "learn"),
         ("finite", "jax", "finite"),
         ("finite", "optax", "finite"),
+        ("jax", "jax", "jax"),
         ("nothing", "numpy.nothing", None),
     ],
 )

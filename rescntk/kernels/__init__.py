@@ -91,9 +91,7 @@ class Kernel:
         Raises
         ------
         ValueError
-            If signals or options are not as described above, or if an erf kernel of nearly equal
-            signals may have lost half of its digits: errors of those returned were measured to be
-            at most 1.3e-9 (deep networks: docs/theory/erf.md).
+            If signals or options are not as described above.
         OverflowError
             If a value exceeds the dtype, or falls below its least normal number. Deep kernels
             need ``normalized=True``.
@@ -387,7 +385,7 @@ def gram(
     results = call.results(normalized)
     if depths is None:
         results = {kind: result[0] for kind, result in results.items()}
-    return _GRAMS[call.kinds](*results.values())
+    return GRAMS[call.kinds](*results.values())
 
 
 @default_errors()
@@ -422,6 +420,6 @@ Gram = namedtuple("Gram", ("gpk", "ntk"))
 ReversedGram = namedtuple("ReversedGram", ("ntk", "gpk"))
 GpkGram = namedtuple("GpkGram", ("gpk",))
 NtkGram = namedtuple("NtkGram", ("ntk",))
-_GRAMS: dict[tuple[str, ...], Any] = {
+GRAMS: dict[tuple[str, ...], Any] = {
     result._fields: result for result in (Gram, ReversedGram, GpkGram, NtkGram)
 }

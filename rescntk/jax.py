@@ -1,0 +1,356 @@
+"""Kernels as JAX functions of signals, for `jax.grad`, `jax.jit` and `jax.vmap`.
+
+``docs/theory/recursion.md`` derives the recursion. It runs in the precision of the signals: JAX has
+float64 where its option ``jax_enable_x64`` is set.
+
+Kernels have no derivative by a pixel that is 0. Tangent kernels have none at equal and opposite
+pixels. Gradients are the mean of the slopes on both sides there. If a whole window is 0 after
+layer 1, gradients are finite, and may be another number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial, reduce
+from importlib.util import find_spec
+from itertools import groupby
+from math import ldexp, pi
+from operator import add, mul
+from typing import Any, NamedTuple
+
+from .engines.merges import Merge, Step, Steps
+from .engines.polynomials import R32, R64, polynomial
+from .kernels import GRAMS, Kernel
+from .network import BASIC_FIELDS, Network, check_network
+from .validation import HEADS, check_choice, check_flag, check_kinds
+
+if find_spec("jax") is None:
+    raise ImportError("rescntk.jax needs jax: pip install 'rescntk[jax]'")
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+__all__ = ["gram", "kernel"]
+
+
+def kernel(kernel: Kernel) -> Callable[..., jax.Array]:
+    """Return a kernel as a pure function of JAX arrays, ``f(X, Z=None)``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any kernel of a network of ReLU or leaky ReLU. The function returns (n_cases, m_cases); its
+        arguments and errors are those of `gram`.
+
+    Examples
+    --------
+    >>> import jax, numpy as np, rescntk as rk
+    >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
+    >>> f = rk.jax.kernel(rk.ResCNTK(depth=3, normalized=True))
+    >>> jax.jit(jax.grad(lambda X: f(X, X[:2]).sum()))(X).shape
+    (5, 2, 16)
+    """
+    if not isinstance(kernel, Kernel):
+        raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
+    net, head, kinds, normalized = kernel.network, kernel.head, (kernel.kind,), kernel.normalized
+    _factor(net, normalized)  # refuses networks
+
+    def of_signals(X: Any, Z: Any = None) -> jax.Array:
+        return gram(net, X, Z, head=head, kinds=kinds, normalized=normalized)[0]
+
+    return of_signals
+
+
+def gram(
+    network: Network,
+    X: Any,
+    Z: Any = None,
+    *,
+    head: str = "gap",
+    kinds: Iterable[str] = ("gpk", "ntk"),
+    normalized: bool = False,
+) -> tuple[jax.Array, ...]:
+    """Return kernels of one network, as a pure function of the JAX arrays X and Z.
+
+    All pairs are computed at once: n·m·d² numbers for the head "gap", n·m·d for others.
+
+    Parameters
+    ----------
+    network : Network
+        A network of ReLU or leaky ReLU.
+    X : array, (n_cases, n_channels, n_timepoints)
+        Signals of one length, or images (n_cases, n_channels, height, width). Values are not
+        checked.
+    Z : array, (m_cases, n_channels, n_timepoints), optional
+        Signals or images of the same channels and pixels, by default X.
+    head, kinds, normalized
+        As for `rescntk.gram`.
+
+    Returns
+    -------
+    named tuple of arrays
+        One field for each of `kinds`, (n_cases, m_cases).
+
+    Raises
+    ------
+    ValueError
+        If an option is unknown, the activation is not ReLU, or X and Z are not as described.
+    OverflowError
+        If layers multiply kernels by more than float64 holds.
+
+    Examples
+    --------
+    >>> import numpy as np, rescntk as rk
+    >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
+    >>> rk.jax.gram(rk.Network(depth=3), X, head="trace").ntk.shape
+    (5, 5)
+    """
+    check_choice(head, "head", HEADS)
+    kinds, factor = check_kinds(kinds), _factor(network, check_flag(normalized, "normalized"))
+    X, Z = _signals(X, "X"), None if Z is None else _signals(Z, "Z")
+    if Z is not None and (X.shape[1:], X.dtype) != (Z.shape[1:], Z.dtype):
+        raise ValueError(
+            f"Z has shape {Z.shape} and dtype {Z.dtype}, and X has shape {X.shape} and dtype "
+            f"{X.dtype}: expected the same channels, pixels and dtype"
+        )
+    steps = Steps(network, network.depth, X.shape[1], X.ndim - 2)
+    x = jax.vmap(partial(_read, network))(X)
+    z = x if Z is None else jax.vmap(partial(_read, network))(Z)
+
+    def pair(x: _Signal, z: _Signal) -> list[Any]:
+        return _Pair(steps, head, x, z).kernels(kinds)
+
+    kernels = jax.vmap(jax.vmap(pair, (None, 0)), (0, None))(x, z)
+    if not normalized:
+        return GRAMS[kinds](*(x.scale[:, None] * (factor * K) * z.scale for K in kernels))
+    every = x if Z is None else jax.tree.map(lambda *sides: jnp.concatenate(sides), x, z)
+    roots = map(_root, jax.vmap(pair)(every, every))
+    n, m = kernels[0].shape
+    divided = (_divide(K, r[:n, None] * r[-m:]) for K, r in zip(kernels, roots, strict=True))
+    return GRAMS[kinds](*divided)
+
+
+def _factor(network: Network, normalized: bool) -> float:
+    """Return the growth of a known network, times its readout scale; 1 of normalized kernels."""
+    check_network(network, (BASIC_FIELDS | {"bias"}) - {"activation"})
+    if normalized or not network.growth:
+        return 1.0
+    try:
+        return network.readout_scale * ldexp(*Steps(network, 1, 1).power(network.depth))
+    except OverflowError:
+        raise OverflowError(
+            f"the kernel exceeds float64 at depth {network.depth}: each layer multiplies it by "
+            f"{network.growth:.3g}, expected a smaller depth or normalized=True"
+        ) from None
+
+
+def _signals(X: Any, name: str) -> jax.Array:
+    """Return signals or images as an array of floating-point numbers."""
+    expected = "(n_cases, n_channels, n_timepoints), or of images with an axis (width,) more"
+    if isinstance(X, list | tuple):
+        raise ValueError(f"{name} is a {type(X).__name__}, expected one array {expected}")
+    X = jnp.asarray(X)
+    if X.ndim not in (3, 4) or 0 in X.shape:
+        raise ValueError(f"{name} has shape {X.shape}, expected {expected}")
+    if jnp.issubdtype(X.dtype, jnp.complexfloating):
+        raise ValueError(f"{name} has dtype {X.dtype}, expected real numbers {expected}")
+    return X if X.dtype in (jnp.float32, jnp.float64) else X.astype(jnp.result_type(float))
+
+
+# -------------------------------------------------- functions whose derivatives are not finite
+
+
+def _root(values: Any) -> Any:
+    """Return √values, with the derivative 0 at 0."""
+    return jnp.where(values > 0, jnp.sqrt(jnp.where(values > 0, values, 1.0)), 0.0)
+
+
+def _divide(values: Any, by: Any) -> Any:
+    """Return values / by, and 0 where `by` is 0."""
+    return jnp.where(by > 0, values, 0.0) / jnp.where(by > 0, by, 1.0)
+
+
+@jax.custom_jvp
+def _k0(a: Any) -> Any:
+    """Return arccos(1 − a)/π of a = 1 − ρ in [0, 1]."""
+    return (2.0 / pi) * jnp.arctan(_root(a) / jnp.sqrt(2.0 - a))
+
+
+@_k0.defjvp
+def _k0_jvp(at: Any, changes: Any) -> Any:
+    apart = at[0] > (8.0 * jnp.finfo(at[0].dtype).eps) ** 2  # else pixels are equal to rounding
+    a = jnp.where(apart, at[0], 1.0)
+    return _k0(*at), jnp.where(apart, 1.0 / (pi * jnp.sqrt(a * (2.0 - a))), 0.0) * changes[0]
+
+
+@jax.custom_jvp
+def _k1(a: Any) -> Any:
+    """Return κ1(ρ) − ρ of a = 1 − ρ in [0, 1]; its derivative is `_k0`."""
+    coefficients = R64 if a.dtype == jnp.float64 else R32
+    return a * _root(a) * polynomial(a, coefficients, len(coefficients) - 1)
+
+
+_k1.defjvp(lambda at, changes: (_k1(*at), _k0(*at) * changes[0]))
+
+
+# -------------------------------------------------- the recursion
+
+
+class _Signal(NamedTuple):
+    """A signal (channels, *pixels), divided by a power of two near its largest value."""
+
+    unit: Any  # (channels, *pixels), pixels divided by their norms
+    parts: Any  # (channels, *pixels), the products of which are F⁰
+    energy: Any  # (*pixels), F⁰ of single pixels at x = z
+    scale: Any
+    bias: Any  # the standard deviation of biases, divided by the scale
+
+
+def _read(network: Network, x: Any) -> _Signal:
+    peak = jnp.maximum(jnp.abs(lax.stop_gradient(x)).max(), network.bias).astype(x.dtype)
+    scale = jnp.ldexp(jnp.ones_like(peak), jnp.frexp(peak)[1] - 1)  # kernels are homogeneous
+    x = x / scale
+    squares = (x * x).sum(axis=0)
+    factor = 1.0 / len(x) if network.input_scale is None else network.input_scale
+    unit = _divide(x, _root(squares)[None])
+    return _Signal(unit, x * factor**0.5, factor * squares, scale, network.bias / scale)
+
+
+class _Pair:
+    """The recursion of a pair of signals; rescntk/engines/recursion.py explains the names.
+
+    Masses are variances of both signals' pixels, two arrays (*pixels). Arrays of pixel pairs have
+    the axes (*pixels, *pixels') for the head "gap", and (*pixels) for others.
+    """
+
+    def __init__(self, steps: Steps, head: str, x: _Signal, z: _Signal) -> None:
+        self.steps, self.head, self.x, self.z = steps, head, x, z
+        self.parts, self.n_axes = steps.network.parts, steps.n_axes
+
+    def kernels(self, kinds: tuple[str, ...]) -> list[Any]:
+        """Return the kernels of each kind with their head, without scale and growth."""
+        steps = self.steps
+        masses, deficits, self.linear = self.enter()
+        state = masses, deficits, [jnp.zeros_like(self.linear)] * (1 + ("ntk" in kinds))
+        each = [(steps.keep**k, steps.bias(k + 1)) for k in range(steps.depth)]
+        constants = jnp.asarray(each, self.linear.dtype)
+        state, _ = self.layer(steps.layers[0], state, constants[0])
+        for _, of_layers in groupby(steps.layers[1:], lambda s: [(t.kind, t.merge) for t in s]):
+            alike = list(of_layers)
+            layer = jax.checkpoint(partial(self.layer, alike[0]), prevent_cse=False)
+            first = alike[0][0].layer - 1
+            state, _ = lax.scan(layer, state, constants[first : first + len(alike)])
+        kept = steps.keep**steps.depth
+        powers = {"gpk": kept, "ntk": kept * self.parts.initial}
+        of_kinds = dict(zip(powers, state[2], strict=False))
+        return [self.with_head(of_kinds[kind], powers[kind]) for kind in kinds]
+
+    def enter(self) -> tuple[list[Any], list[Any], Any]:
+        """Return the masses and the deficits, U and U⁺, of the input, and F⁰."""
+        x, z = self.x, self.z
+        masses, linear = [x.energy, z.energy], self.over_channels(mul, x.parts, z.parts)
+        g, deficits = self.product(masses), []
+        for sign in (-1.0, 1.0):
+            half = self.over_channels(lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit)
+            # Where g is 0, deficits are 0, and ± F⁰ has their derivatives.
+            deficits.append(g * half + jnp.where(g > 0, 0.0, sign * linear))
+        for step in self.steps.input:
+            masses, deficits = self.window(step.merge, masses, deficits)
+            linear = self.mean(linear, step.merge)
+        return masses, deficits, linear
+
+    def layer(self, of_layer: tuple[Step, ...], state: Any, constants: Any) -> tuple[Any, None]:
+        """Return masses, deficits, and F and A, behind a layer."""
+        steps, parts, (kept, bias) = self.steps, self.parts, constants
+        (old_masses, old_deficits, kernels), (masses, deficits, _) = state, state
+        others = [A + parts.initial * kept * self.linear for A in kernels[1:]]
+        for step in of_layer:
+            if step.kind == "activation":
+                deficits, others = self.activate(masses, deficits, others)
+            elif step.kind == "window":
+                masses, deficits = self.window(step.merge, masses, deficits)
+                others = [self.mean(each, step.merge) for each in others]
+            elif step.kind == "bias":
+                root = bias * (steps.branch_bias if step.is_branch else 1.0)
+                a, b = root * self.x.bias, root * self.z.bias
+                of_biases = [a * a + 0.0 * masses[0], b * b + 0.0 * masses[1]], [0.0, 2.0 * a * b]
+                masses, deficits = self.merged(*map(_join, (masses, deficits), of_biases))
+                powers = (1.0, parts.outer_plus_readout) if step.is_branch else (parts.readout,)
+                others = [each + c * a * b for each, c in zip(others, powers, strict=False)]
+            else:
+                old = ([steps.keep * each for each in of] for of in (old_masses, old_deficits))
+                new = ([steps.share * each for each in of] for of in (masses, deficits))
+                masses, deficits = self.merged(*map(_join, old, new))
+        both = zip(kernels, others, strict=True)
+        kernels = [steps.keep * before + steps.share * branch for before, branch in both]
+        return (masses, deficits, kernels), None
+
+    def activate(self, masses: Any, deficits: Any, others: Any) -> tuple[list[Any], list[Any]]:
+        """Return the branch's deficits, and K and M, of pre-activations with deficits and A."""
+        share, g = self.steps.linear_share, self.product(masses)
+        w, *opposite = (jnp.where(g > 0, _divide(u, g), 1.0) for u in deficits)
+        w = w - lax.stop_gradient(jnp.maximum(w - 2.0, 0.0))
+        v = opposite[0] if opposite else 2.0 - w
+        near, a = w < v, jnp.where(w < v, w, v)
+        k0, k1 = _k0(a), _k1(a)
+        less, lost = jnp.where(near, w, 1.0) - k1, jnp.where(near, k0, 1.0 - k0)
+        less, more = less + share * (w - less), 2.0 - less + share * (v - 2.0 + less)
+        sigma = jnp.where(g > 0, 0.0, -deficits[0])  # 0, with the derivatives of Σ
+        half = 0.5 * (1.0 + share) * sigma  # the odd part of K; its even part has none
+        K, branch = g - g * less + half, [g * less - half, g * more + half]
+        if others:
+            tangent = others[0]
+            if c := self.parts.inner_minus_readout:
+                tangent += c * (g * jnp.where(near, 1.0 - w, v - 1.0) + sigma)
+            M = tangent - (1.0 - share) * lost * tangent + self.parts.outer_plus_readout * K
+            others = [M]
+        return branch[: 1 + self.steps.has_opposite], [K, *others]
+
+    def merged(self, masses: Any, deficits: Any) -> tuple[list[Any], list[Any]]:
+        """Return merged masses of both sides and merged deficits, of the parts of each."""
+        wholes = [reduce(add, parts) for parts in masses]
+        profiles = (
+            [_root(0.5 * _divide(part, whole)) for part in parts]
+            for parts, whole in zip(masses, wholes, strict=True)
+        )
+        pairs = (self.sides(p, q) for p, q in zip(*profiles, strict=True))
+        N = self.product(wholes) * reduce(add, [(p - q) ** 2 for p, q in pairs])
+        return wholes, [reduce(add, parts) + N for parts in deficits]
+
+    def window(self, merge: Any, masses: Any, deficits: Any) -> tuple[list[Any], list[Any]]:
+        """Return the masses and deficits of the windows of a merge."""
+        return self.merged(*([self.taps(each, merge) for each in of] for of in (masses, deficits)))
+
+    def taps(self, values: Any, merge: Merge) -> list[Any]:
+        """Return the values at the taps of a merge, times the weight of each."""
+        axes = [merge.axis + self.n_axes * side for side in range(values.ndim // self.n_axes)]
+        return [jnp.roll(values, [-k] * len(axes), axes) / merge.taps for k in merge.shifts]
+
+    def mean(self, values: Any, merge: Any) -> Any:
+        """Return the means over the taps of a merge."""
+        return reduce(add, self.taps(values, merge))
+
+    def sides(self, p: Any, q: Any) -> tuple[Any, Any]:
+        """Return arrays of both sides' pixels that broadcast to the pixel pairs."""
+        return (p[(..., *[None] * self.n_axes)] if self.head == "gap" else p), q
+
+    def product(self, masses: Any) -> Any:
+        """Return g = a b of the pixel pairs, the product of the roots of masses."""
+        return mul(*self.sides(*map(_root, masses)))
+
+    def over_channels(self, function: Callable[..., Any], p: Any, q: Any) -> Any:
+        """Return the sum over channels of a function of both sides' pixels."""
+        return jax.vmap(lambda *channels: function(*self.sides(*channels)))(p, q).sum(axis=0)
+
+    def with_head(self, kernel: Any, power: float) -> Any:
+        """Return a kernel with its head, to which `power` times F⁰ is added."""
+        if self.head != "gap":
+            kernel = kernel + power * self.linear
+            return kernel.mean() if self.head == "trace" else kernel.ravel()[0]
+        means = (each.reshape(len(each), -1).mean(axis=1) for each in (self.x.parts, self.z.parts))
+        return kernel.mean() + power * mul(*means).sum()  # the mean of F⁰ may be 0
+
+
+def _join(*sides: Any) -> list[list[Any]]:
+    return [list(parts) for parts in zip(*sides, strict=False)]

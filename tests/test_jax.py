@@ -1,0 +1,176 @@
+"""Kernels as JAX functions: values beside `gram`, derivatives beside 80-digit differences."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from tests import tolerances
+from tests.difficult_signals import SIGNALS, UNEVEN
+from tests.oracles import definition
+
+jax = pytest.importorskip("jax")
+jnp, rj = jax.numpy, rk.jax
+
+ALL = ("input", "inner", "outer", "readout")
+CASES = {
+    "default": (rk.Network(3), "gap"),
+    "trace": (rk.Network(2, 5, alpha=0.1, trained=("inner",)), "trace"),
+    "no skips": (rk.Network(3, skip=False, outer_filter_size=1, c_w=0.7), "equivariant"),
+    "dilated": (rk.Network(2, dilation=(1, 2), input_filter_size=3, trained=ALL), "gap"),
+    "biases": (rk.Network(3, bias=0.3, negative_slope=0.2, readout_scale=0.25), "trace"),
+    "small alpha": (rk.Network(2, alpha=0.01, input_scale=1.0, trained=("inner",)), "gap"),
+}
+"""A network with a head."""
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def assert_close(computed, network, X, Z, head, dtype="float64"):
+    """Compare kernels of both kinds with the reference engine's, by √(K(x,x) K(z,z))."""
+    exact = rk.gram(network, X, Z, head=head, engine="reference")
+    sizes = [
+        rk.gram(network, S, head=head if head == "equivariant" else "trace", engine="reference")
+        for S in (X, Z)
+    ]
+    for K, right, x, z in zip(computed, exact, *sizes, strict=True):
+        assert K.dtype == dtype
+        own = np.sqrt(np.outer(x.diagonal(), z.diagonal()))
+        assert (np.abs(np.asarray(K) - right) <= tolerances.KERNEL[dtype] * own).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name, rng):
+    network, head = CASES[name]
+    X = np.concatenate([family(2, 7, rng) for family in SIGNALS + UNEVEN])
+    assert_close(rj.gram(network, X, X[::5], head=head), network, X, X[::5], head)
+
+
+def test_values_of_images_sizes_and_float32(rng):
+    network = rk.Network(2, bias=0.1)
+    X = 1e-15 * rng.standard_normal((3, 2, 4, 5))
+    X[1] = -2 * X[0]
+    assert_close(rj.gram(network, X, head="gap"), network, X, X, "gap")
+    with jax.enable_x64(False):
+        assert_close(rj.gram(rk.Network(2), X), rk.Network(2), X, X, "gap", "float32")
+
+
+def test_normalized_kernels(rng):
+    X = rng.standard_normal((4, 2, 6))
+    X[3] = 0
+    kernel = rk.ResCNTK(400, normalized=True)
+    for Z in (None, X[:2]):
+        K = rj.kernel(kernel)(X, Z)
+        assert np.abs(K - kernel(X, Z)).max() <= 8 * tolerances.KERNEL["float64"]
+    assert (K[3] == 0).all()
+
+
+def signals(rng):
+    """Return pairs of signals: others, nearly equal, equal, opposite; some pixels are 0."""
+    x, z = rng.standard_normal((2, 2, 3))
+    gap = np.array([1.0, 0.0, 1.0])
+    pairs = [(x, z), (x, x + 1e-6 * z), (x, x), (x, -0.5 * x), (x * gap, z), (x * gap, x)]
+    return [np.stack(side) for side in zip(*pairs, strict=True)]
+
+
+def exact_kernels(network, head, shifted, z):
+    """Return K(x, z) of both kinds, normalized, for each x of `shifted`: numbers of 80 digits."""
+    X, n = np.array([*shifted, z], dtype=object), len(shifted)
+    left, right = np.r_[: n + 1, :n], np.r_[: n + 1, [n] * n]
+    kernels = definition.of_pairs(X, network, left, right)[network.depth]
+    for values in (definition.head(P, head) for P in kernels):
+        own, K = values[: n + 1], values[n + 1 :]
+        yield [K[i] / definition.mp.sqrt(own[i] * own[n]) for i in range(n)]
+
+
+def differences(network, head, x, z, step):
+    """Return the central differences of both kernels by each number of x."""
+    mp = definition.mp
+    x = np.vectorize(mp.mpf, otypes=[object])(x)
+    units = [np.where(np.arange(x.size) == k, 1, 0).reshape(x.shape) for k in range(x.size)]
+    shifted = [x + sign * step * unit for unit in units for sign in (1, -1)]
+    kernels = exact_kernels(network, head, shifted, z)
+    for K in kernels:
+        slopes = [(a - b) / (2 * step) for a, b in zip(K[::2], K[1::2], strict=True)]
+        yield np.array(slopes, dtype=float).reshape(x.shape)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name, rng):
+    """Where one-sided slopes differ, as at equal signals, gradients are the mean of both."""
+    network, head = CASES[name]
+    X, Z = signals(rng)
+
+    def kernels(x, z):
+        return jnp.stack(rj.gram(network, x[None], z[None], head=head, normalized=True))[:, 0, 0]
+
+    slopes = jax.jit(jax.vmap(jax.jacrev(kernels)))(X, Z)
+    with definition.mp.workdps(80):
+        step = definition.mp.mpf(10) ** -16
+        exact = [list(differences(network, head, x, z, step)) for x, z in zip(X, Z, strict=True)]
+    errors = np.abs(slopes - np.array(exact)).max(axis=(2, 3))
+    assert (errors <= tolerances.GRADIENT["float64"]).all()
+
+
+def test_second_derivatives(rng):
+    network, head = CASES["default"]
+    x, z, v = rng.standard_normal((3, 2, 3))
+
+    def kernels(t):
+        x_t = (x + t * v)[None]
+        return jnp.stack(rj.gram(network, x_t, z[None], head=head, normalized=True)).ravel()
+
+    computed = jax.jacfwd(jax.jacrev(kernels))(0.0)
+    with definition.mp.workdps(80):
+        step = definition.mp.mpf(10) ** -20
+        shifted = [x + sign * step * v for sign in (1, 0, -1)]
+        exact = [(a - 2 * b + c) / step**2 for a, b, c in exact_kernels(network, head, shifted, z)]
+    assert np.abs(computed - np.array(exact, float)).max() <= tolerances.GRADIENT["float64"]
+
+
+def test_derivatives_of_signals_that_are_zero_are_finite():
+    X = np.zeros((2, 2, 5))
+    X[1, 0, 2] = 1.0
+    for normalized in (False, True):
+        f = rj.kernel(rk.ResCNTK(2, normalized=normalized))
+        assert np.isfinite(jax.jit(jax.grad(lambda X, f=f: f(X).sum()))(X)).all()
+
+
+def test_a_function_can_be_mapped_and_compiled(rng):
+    X = rng.standard_normal((3, 2, 5))
+    f = rj.kernel(rk.ResCGPK(2, head="trace"))
+    each = jax.jit(jax.vmap(lambda x, z: f(x[None], z[None])[0, 0]))(X, X[::-1])
+    assert np.abs(each - f(X, X[::-1]).diagonal()).max() <= tolerances.ROUTES
+
+
+X = np.ones((2, 3, 5))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: rj.kernel(rk.ResCNTK(3, activation="erf")), "activation 'erf', expected 'relu'"),
+        (lambda: rj.kernel(rk.Network(3)), "expected a rescntk.Kernel"),
+        (lambda: rj.gram(rk.Network(3), [X[0], X[1, :, :2]]), "X is a list, expected one array"),
+        (lambda: rj.gram(rk.Network(3), X[0]), "X has shape (3, 5), expected (n_cases"),
+        (lambda: rj.gram(rk.Network(3), X[:0]), "X has shape (0, 3, 5)"),
+        (lambda: rj.gram(rk.Network(3), X * 1j), "X has dtype complex128, expected real"),
+        (lambda: rj.gram(rk.Network(3), X, X[:, :2]), "expected the same channels, pixels"),
+        (lambda: rj.gram(rk.Network(3), X, np.float32(X)), "and dtype"),
+        (lambda: rj.gram(rk.Network(3), X, head="mean"), "head is 'mean'"),
+        (lambda: rj.gram(rk.Network(3), X, kinds="nngp"), "kinds is 'nngp'"),
+        (lambda: rj.gram(rk.Network(3), X, normalized=1), "normalized is 1"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError) as refused:
+        call()
+    assert message in str(refused.value)
+
+
+def test_deep_kernels_ask_for_normalized():
+    with pytest.raises(OverflowError, match="exceeds float64 at depth 2000.*normalized=True"):
+        rj.kernel(rk.ResCNTK(2000))
