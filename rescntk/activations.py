@@ -159,7 +159,7 @@ class Erf:
 
     With :math:`\Delta = (1+2q_1)(1+2q_2) - 4S^2`, :math:`E[\sigma\sigma] = \frac2\pi
     \arctan(2S/\sqrt\Delta)` and :math:`E[\sigma'\sigma'] = \frac4\pi/\sqrt\Delta`. Distances
-    are angles of positive terms, which keep their relative accuracy (``docs/theory/erf.md``).
+    are angles of positive terms, which keep their relative accuracy.
     """
 
     homogeneous, odd, root_at_opposite = False, True, False
@@ -319,8 +319,6 @@ class Dual(NamedTuple):
 def arc(a: Any, root: Any, coefficients: Any = None) -> tuple[Any, Any]:
     r"""Return :math:`k_0 = \arccos(1 - a)/\pi` and :math:`k_1 = \kappa_1(\rho) - \rho`.
 
-    The engine "numba" compiles polynomials in its place (docs/theory/implementation.md).
-
     Parameters
     ----------
     a : array
@@ -411,11 +409,7 @@ def times_slope(k0: Any, w: Any, v: Any, layer: Any, tangent: Any) -> Any:
 
 
 def _add_linear_part(parts: Any, w: Any, v: Any, layer: Any) -> Any:
-    """Return k0, 1 − κ1 and 1 + κ1 with the share λ of the linear network; no term is negative.
-
-    The engine "numba" leaves out this function and the next one for layers without λ. Their
-    conditions would cost every pixel pair of ReLU a twentieth (float64).
-    """
+    """Return k0, 1 − κ1 and 1 + κ1 with the share λ of the linear network; no term is negative."""
     if layer.linear_share != 0.0:
         k0, one_minus_kappa1, one_plus_kappa1 = parts
         k0 = k0 - layer.linear_share * k0

@@ -1,8 +1,4 @@
-"""`Array`, the common type of NumPy's and CuPy's arrays, and operations on either.
-
-The engine "numba" compiles `sqrt`, `smaller`, `within`, `where_less` and `rounded_product` for
-vectors (engines/cpu/layers.py), so that a formula in these operations and + − * / is written once.
-"""
+"""`Array`, the common type of NumPy's and CuPy's arrays, and operations on either."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from .protocol import Engine, Request
 __all__ = ["available"]
 
 _COMPILED = ("relu",)
-"""Activations that the loops of the engines "numba" and "cuda" have."""
+"""Activations that the loops of the engines "cpu" and "cuda" have."""
 
 
 def _cpu_is_missing(request: Request, X: Batch) -> str | None:
