@@ -159,7 +159,7 @@ class Erf:
 
     With :math:`\Delta = (1+2q_1)(1+2q_2) - 4S^2`, :math:`E[\sigma\sigma] = \frac2\pi
     \arctan(2S/\sqrt\Delta)` and :math:`E[\sigma'\sigma'] = \frac4\pi/\sqrt\Delta`. Distances
-    are angles of positive terms, which keep their relative accuracy (``docs/theory/erf.md``).
+    are angles of positive terms, which keep their relative accuracy.
     """
 
     homogeneous, odd, root_at_opposite = False, True, False

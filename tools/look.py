@@ -35,7 +35,7 @@ LOOKED_AT = (
     "guide/explanation",
     "guide/speed",
     "theory/recursion",
-    "theory/deficits",
+    "theory/recursion",
     "theory/paper_map",
     "project/results/cpu",
 )

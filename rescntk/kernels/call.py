@@ -110,7 +110,7 @@ class KernelCall:
         self.in_place = self.depths == ladder
         as_float64 = self.in_place and self.dtype == np.float64
         copied = 0 if as_float64 else self.dtype.itemsize * len(self.order)
-        # Rows of erf are float64 always (docs/theory/erf.md).
+        # Covariances of erf are float64 always (docs/theory/recursion.md).
         working = self.dtype.name if network.homogeneous else "float64"
         # An image of one line, or of one column, is a signal.
         width = self.axes[1] if len(self.axes) == 2 and min(self.axes) > 1 else 1
