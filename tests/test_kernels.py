@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.engines import reference
 from rescntk.kernels import call
 from tests.engine_names import ENGINES, skip_unless_taken
 from tests.processes import run
@@ -66,20 +65,6 @@ def test_extreme_sizes():
         KERNEL(X * 1e200)
     with pytest.raises(OverflowError, match="exceeds float32"):
         KERNEL(X * 1e20, dtype="float32")
-
-
-@pytest.mark.parametrize("normalized", [False, True])
-def test_diagonals_of_erf_are_computed_once(normalized, monkeypatch):
-    """Diagonals tell which kernels are resolved, and normalize."""
-    counts, original = [], reference.paired
-
-    def counted(request, X, Z, tick):
-        counts.append(len(X))
-        return original(request, X, Z, tick)
-
-    monkeypatch.setattr(reference, "paired", counted)
-    rk.gram(rk.Network(2, activation="erf"), WHOLE, WHOLE[:1], normalized=normalized)
-    assert counts == [len(WHOLE), 1]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -208,9 +208,9 @@ def variance_tables(steps: Steps, X: Array) -> Tables:
     input_scale = 1.0 / X.shape[1] if net.input_scale is None else net.input_scale
     parts = X / column(scale, X) * math.sqrt(input_scale)
     given = Input(parts, parts, parts, scale, 0.0 * scale)
-    largest = net.c_w * (
-        float((parts * parts).sum(axis=1).max()) + steps.depth * net.alpha**2 * net.c_v
-    )
+    with np.errstate(over="ignore"):
+        energy = float((parts * parts).sum(axis=1).max())
+    largest = net.c_w * (energy + steps.depth * net.alpha**2 * net.c_v)
     if not largest < _LARGEST:
         raise OverflowError(
             f"the signals are too large for float64: a network whose activation is not homogeneous "

@@ -138,7 +138,9 @@ class KernelCall:
         self.sides: list[Any] = [self.X, self.Z]
         if self._kept is not None:
             self._kept.check_engine(self.engine)
-            if not shares:
+            if isinstance(self._kept.call.X, SignalList) != isinstance(signals, SignalList):
+                self._kept = None  # lists and arrays have tables of their own
+            elif not shares:
                 self.sides[0 if self.Z is None else 1] = self._kept.tables
 
     def again(self, X: Array, kept: PreparedSignals) -> KernelCall:

@@ -245,7 +245,8 @@ class BlockTables:
         arrays = begin, self.length, self.key, self.bias, self.means, self.parts
         steps = step, 1, 1, 1, 1, 1
         pairs = zip(arrays, steps, strict=True)
-        return Side(pointer(rows), *(pointer(a) - first // s * a.strides[0] for a, s in pairs))
+        addresses = (pointer(a) - first // s * a.strides[0] for a, s in pairs)
+        return Side(pointer(rows), *addresses, self.parts.shape[2])
 
 
 def _windowed(steps: Steps, parts: np.ndarray) -> np.ndarray:

@@ -41,7 +41,7 @@ Layer = _record(
     "inner n_inner inner_bias root inverse outer n_outer outer_bias skip features joined report "
     "inner_product. outer_product. keep. share. kept.",
 )
-Side = _record("Side", "rows* begin* length* key* bias* means* parts*")
+Side = _record("Side", "rows* begin* length* key* bias* means* parts* longest")
 
 
 class Job(ctypes.Structure):

@@ -41,7 +41,8 @@ struct Side {                          // the signals of one side
     const int64_t *key;                // (n,): of two signals of one length, the one of smaller key is left
     const double *bias;                // (n,), of a network of bias 1
     const double *means;               // (n, channels), of the input's pixels
-    const double *parts;               // (n, channels, pixels), the input's pixels after the input filter
+    const double *parts;               // (n, channels, longest), the input's pixels after the input filter
+    int64_t longest;
 };
 
 enum Head { SUMS, SHARES, PIXEL_1, PIXELS };
@@ -616,7 +617,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         for (int64_t p = 0; p < points; p++) {
             double sum = 0;
             for (int64_t c = 0; c < C; c++)
-                sum += (job.head == SHARES ? a.parts[(s * C + c) * job.extent + p] : a.means[s * C + c]) * b.means[t * C + c];
+                sum += (job.head == SHARES ? a.parts[(s * C + c) * a.longest + p] : a.means[s * C + c]) * b.means[t * C + c];
             sums[p] = sum * double(b.length[t]) * (job.head == SHARES ? 1.0 : double(d));
         }
     }
