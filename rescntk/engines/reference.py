@@ -111,7 +111,8 @@ class _Run:
         recursion = Deficits if self.request.network.homogeneous else Covariances
 
         def compute(some: slice) -> int:
-            sides = lefts.selected(a[some]), rights.selected(b[some])
+            cases = (self.xp.asarray(each[some]) for each in (a, b))
+            sides = [tables.selected(of) for tables, of in zip((lefts, rights), cases, strict=True)]
             pairs = recursion(self.request, self.steps, *sides, self.all_pairs)
             for t, kernels in enumerate(pairs.at_depths()):
                 for kind, value in kernels.items():
