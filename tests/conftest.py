@@ -39,12 +39,6 @@ def rng():
 
 
 @pytest.fixture
-def general_loops(monkeypatch):
-    """Switch the sweep off: networks with other fields would each compile one."""
-    monkeypatch.setattr("rescntk.engines.cpu.gains_by_sweeping", lambda: False)
-
-
-@pytest.fixture
 def free(monkeypatch):
     """Return a function that sets the free bytes of memory, which the smallest calls ask for."""
     monkeypatch.setattr(validation, "_ALWAYS_FREE", 0)

@@ -20,33 +20,7 @@ KERNEL = {"float64": 1e-14, "float32": 1e-6}
 # Kernels are relative to √(K(x,x) K(z,z)), theory to the largest entry of an array.
 FIRST_EDITION = {"float64": 2e-15, "float32": 2e-7, "theory": 1e-12}
 
-# Derivatives of a kernel by its signals, of the largest one, at depth 2 and 3. A layer's way back
-# has some thirty roundings; the compiled engine's windows that are nearly proportional lose some
-# eps/θ, and reach 1e-6. Measured: 5e-13 and 1e-6.
-GRADIENT = {"float64": 1e-11, "float32": 1e-5}
-
-
-def near_gradient(dtype, distance):
-    """Return the same bar for normalized Gaussian process kernels of signals at a `distance`.
-
-    The change δ of an angle θ has errors of eps θ, or of eps δ/θ: of eps/√δ as a share of it,
-    where θ is √δ. To 32 rounding units of the other steps. Float32 goes through float64.
-    """
-    if dtype == "float32":
-        return 16 * EPS[dtype]
-    return 32 * EPS[dtype] + 2 * EPS[dtype] / np.sqrt(distance)
-
-
-def gradient_products(step):
-    """Return the bar for entries of a channel metric, of order 1, against differences of this step.
-
-    Differences of predictions of order 1 have some 1000 roundings, divided by the step. The first
-    three orders of the step cancel; coefficients of the fourth are below 100.
-    """
-    return 1e3 * EPS["float64"] / step + 100 * step**4
-
-
-# The same at depth 5000, normalized, in float64: a layer may add a tenth of a unit.
+# The same as `KERNEL` at depth 5000, normalized: a layer may add a tenth of a unit.
 DEEP_KERNEL = 1e-12
 
 
@@ -68,9 +42,6 @@ def chaotic(dtype, depth, change):
     """
     return KERNEL[dtype] * max(1, depth / 50) + 16 * EPS[dtype] * change
 
-
-# Half of float64's digits: the largest error that an erf kernel may have before it is refused.
-RESOLVED_ERF = 2.0**-26
 
 # neural-tangents' own errors, as its maintainers' formulas have them: ρ is rounded to eps, and
 # κ0 has a square root at ρ = ±1. Relative to √(K(x,x) K(z,z)).
@@ -212,7 +183,7 @@ def deep_tangent_kernel(depth, slowdown):
     return 4 / 3 * (0.375 * np.log(depth) + 3 * slowdown) / depth
 
 
-REACTION = 2.0 + 3.0
+REACTION = 0.3
 """Seconds from Ctrl-C to the end of a call: 2 at most, and more on a machine that is busy.
 
 Measured: 0.1 on an idle machine, which is how often a waiting thread looks (`protocol._AWAKE`).

@@ -111,8 +111,9 @@ class _Run:
         recursion = Deficits if self.request.network.homogeneous else Covariances
 
         def compute(some: slice) -> int:
-            sides = lefts.selected(a[some]), rights.selected(b[some])
-            pairs = recursion(self.request, self.steps, *sides, self.all_pairs)
+            of_left = lefts.selected(self.xp.asarray(a[some]))
+            of_right = rights.selected(self.xp.asarray(b[some]))
+            pairs = recursion(self.request, self.steps, of_left, of_right, self.all_pairs)
             for t, kernels in enumerate(pairs.at_depths()):
                 for kind, value in kernels.items():
                     self.write(self.values[kind][t], i[some], k[some], value)

@@ -12,7 +12,7 @@ from rescntk.validation import HEADS, KINDS, PARTS
 from tests import tolerances
 from tests.covering import pairs_meet
 from tests.difficult_signals import SIGNALS, UNEVEN, near, profile, uneven
-from tests.engine_names import ENGINES, GROUPS, skip_unless_taken, where_resolved
+from tests.engine_names import CPU, ENGINES, GROUPS, skip_unless_taken
 from tests.engines.bodies.accuracy import NETWORKS, assert_accurate
 from tests.oracles import definition
 from tests.strategies import ALL_FIELDS, networks, signals
@@ -80,7 +80,7 @@ def test_gap_of_signals_of_zero_mean(engines, constants, rng):
 
 @pytest.mark.parametrize("engines", GROUPS)
 def test_errors_of_many_layers_add_up(engines):
-    """Each layer has an E below `MOST_DOUBT`; all 20 together err by 200 eps. By hill climbing."""
+    """Nearly parallel pixels, found by hill climbing: distances of features lost 200 eps."""
     x = [[0.13639944600497542, 0.09297946935577714], [-3.47821531245275, 1.5098739243333612]]
     z = [[0.1508310156983617, 0.09465435474723757], [-3.6667989527839393, 1.5311546551485646]]
     network = rk.Network(20, 1, alpha=8.4, trained=("input", "inner", "outer", "readout"))
@@ -156,7 +156,6 @@ def test_many_channels(engines, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("engines", GROUPS)
 @given(networks(ALL_FIELDS, max_depth=4, dilated="freely"), signals(max_cases=3, max_length=5))
-@where_resolved
 def test_any_network_on_any_signals(engines, network, X):
     assert_accurate(engines, network, X)
 
@@ -166,7 +165,6 @@ PEERS = [np.load(path) for path in sorted(DATA.glob("neural_tangents*.npz"))]
 OF_PEERS = [(peer, k) for peer in PEERS for k in range(len(json.loads(str(peer["meta"]))))]
 
 
-@pytest.mark.usefixtures("general_loops")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("peer", "index"), OF_PEERS, ids=range(len(OF_PEERS)))
 def test_neural_tangents(peer, index, engine):
@@ -190,25 +188,23 @@ def test_neural_tangents(peer, index, engine):
 
 
 @pytest.mark.parametrize("dilation", [1, 4])
-def test_filters_fold_on_the_ring(dilation, rng):
-    """A filter of 999,999 taps goes 111,111 times around 9 pixels, as one of 9 taps goes once."""
+@pytest.mark.parametrize("engine", CPU)
+def test_filters_fold_on_the_ring(engine, dilation, rng):
+    """A filter of 6561 taps goes 729 times around 9 pixels, as one of 9 taps goes once."""
     X = rng.standard_normal((3, 2, 9))
-    long, short = (rk.Network(3, q, dilation=dilation) for q in (999_999, 9))
+    long, short = (rk.Network(3, q, dilation=dilation) for q in (6561, 9))
     for head in HEADS:
-        for K, expected in zip(
-            rk.gram(long, X, head=head), rk.gram(short, X, head=head), strict=True
-        ):
+        grams = (rk.gram(network, X, head=head, engine=engine) for network in (long, short))
+        for K, expected in zip(*grams, strict=True):
             assert np.abs(K - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
-    with pytest.raises(ValueError, match="halo of 499999 pixels.*folds long filters"):
-        rk.gram(long.replace(dilation=1), X, engine="numba")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_very_long_filters(engine, rng):
-    """Windows of hundreds of pixels add up hundreds of numbers, in float32 too."""
-    x = rng.standard_normal((1, 600))
+    """A window of a prime number of pixels is one merge of them all, in float32 too."""
+    x = rng.standard_normal((1, 300))
     X = np.stack([x, near(x, rng)])
-    network = rk.Network(40, 599)
+    network = rk.Network(20, 293)
     exact = rk.gram(network, X, head="equivariant", engine="reference")
     for dtype in ("float64", "float32"):
         computed = rk.gram(network, X, head="equivariant", engine=engine, dtype=dtype)

@@ -55,7 +55,6 @@ def test_pixels_out_of_reach_do_not_count(factor, dtype, engine):
             np.testing.assert_allclose(ratio, 1, rtol=1e-12)
 
 
-@pytest.mark.usefixtures("general_loops")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_weak_branches_are_right_or_refused(dtype, engine):

@@ -1,47 +1,46 @@
-"""Ctrl-C ends a call within one pair of signals; the next call is as if it had not been."""
+"""Ctrl-C ends a call at once, the next call is as if it had not been; forks and threads."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
+import rescntk as rk
 from tests import tolerances
 from tests.engine_names import CPU
 
 CODE = """
 import threading, time
 import numpy as np, rescntk as rk
-from rescntk.engines.scaling import Scaling
 options = {{"engine": {engine!r}, "threads": {threads}}}
 network, X = rk.Network(50), np.random.default_rng(0).standard_normal((2, 2, 20_000))
-first = rk.gram(rk.Network(3), X[..., :100], **options)
-allowed = Scaling.allowed_doubt
-if {in_deficits}:
-    Scaling.allowed_doubt = lambda _, pixels, cancelled=1.0: 0.0 * pixels * cancelled - 1.0
+if {engine!r} == "reference":
+    X = np.tile(X[..., :400], (1000, 1, 1))
+first = rk.gram(rk.Network(3), X[:2, :, :100], **options)
 print("starts", flush=True)
 try:
-    rk.gram(network, X[:1], X[1:], **options)
+    rk.gram(network, X[:-1], X[-1:], **options)
 except KeyboardInterrupt:
     print("ends", flush=True)
 before = time.process_time()
 time.sleep(0.3)
 idle = time.process_time() - before < 0.1
-Scaling.allowed_doubt = allowed
-again = rk.gram(rk.Network(3), X[..., :100], **options)
+again = rk.gram(rk.Network(3), X[:2, :, :100], **options)
 print(threading.active_count(), idle, np.array_equal(first, again))
 """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is another event there")
 @pytest.mark.parametrize("engine", CPU)
-@pytest.mark.parametrize(("threads", "in_deficits"), [(1, False), (2, True)])
-def test_a_pair_of_long_signals_is_interrupted(engine, threads, in_deficits):
-    """The pair takes a minute and more."""
-    code = CODE.format(engine=engine, threads=threads, in_deficits=in_deficits)
-    command = [sys.executable, "-c", code]
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_long_call_is_interrupted(engine, threads):
+    """The call takes a minute and more."""
+    command = [sys.executable, "-c", CODE.format(engine=engine, threads=threads)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "starts\n"
@@ -86,7 +85,26 @@ print("done")
 @pytest.mark.filterwarnings("ignore:.*fork")
 @pytest.mark.parametrize("engine", CPU)
 def test_forks_while_threads_compute(engine):
-    """No lock is shared by all objects of a class, which a fork would leave taken for ever."""
+    """No lock is shared by all calls, which a fork would leave taken for ever."""
     command = [sys.executable, "-c", FORKS.format(engine=engine)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "done\n"
+
+
+@pytest.mark.parametrize("engine", CPU)
+def test_threads_of_the_caller(engine, rng):
+    """Calls side by side, of several networks and lengths, and of shared tables."""
+    kernel, Z = rk.ResCNTK(3), rng.standard_normal((20, 2, 9))
+    prepared, whole = kernel.prepare(Z, engine=engine), kernel(Z, engine=engine)
+
+    def compute(k):
+        X = Z[..., : 5 + k % 4]
+        K = kernel.replace(depth=1 + k % 3)(X, engine=engine, threads=1 + k % 2)
+        rows = prepared(Z[k : k + 1] + 0.0)[0]
+        return K, rows
+
+    expected = [compute(k) for k in range(20)]
+    with ThreadPoolExecutor(4) as pool:
+        for k, (K, rows) in enumerate(pool.map(compute, range(20))):
+            assert (K == expected[k][0]).all() and (rows == expected[k][1]).all()
+            np.testing.assert_allclose(rows, whole[k], rtol=1e-13)

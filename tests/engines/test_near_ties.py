@@ -1,15 +1,10 @@
 """Deep kernels of proportional signals, and of signals that nearly agree.
 
-A layer's rounding errors have one sign there, or all layers have the same ones: they add up.
+Rounding errors of layers have one sign there, or all layers have the same ones: they add up.
 """
-
-from fractions import Fraction
-from functools import reduce
-from operator import add
 
 import numpy as np
 import pytest
-from rescntk.engines.masses import Mass, Split, cross
 
 import rescntk as rk
 from tests import tolerances
@@ -39,7 +34,7 @@ PROPORTIONAL = {
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", PROPORTIONAL)
 def test_proportional_signals(name, engine):
-    """K(x, a x) = a K(x, x), and K(x, x) is the definition's; up to 2.5 bars without masses.py."""
+    """K(x, a x) = a K(x, x), and K(x, x) is the definition's."""
     network, head, x, factor = PROPORTIONAL[name]
     X = np.array([x], dtype=float)
     exact = definition.head(definition.pixel_pairs(X, network)[50][1], head)[0, 0]
@@ -96,62 +91,7 @@ SMALL_BESIDE_BIASES = {
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", SMALL_BESIDE_BIASES)
 def test_signals_that_are_small_beside_biases(name, engine, rng):
-    """Sums over pixels then have grids of their own: bounds of large signals are too coarse."""
     network = rk.Network(**{"depth": 2, "filter_size": 5, "bias": 1.0} | SMALL_BESIDE_BIASES[name])
     x, z = rng.standard_normal((2, 1, 3))
     X = np.stack([x, 1e-8 * z, 0 * x])
     accuracy.assert_accurate([engine], network, X, ["trace", "gap"])
-
-
-def test_biases_do_not_cost_an_engine(monkeypatch, rng):
-    """Pairs that distances cannot resolve stay with "numba", biases or none."""
-    if "numba" not in ENGINES:
-        pytest.skip("numba does not work here")
-    monkeypatch.setattr("rescntk.engines.reference.ReferenceGram.__init__", None)
-    x = rng.standard_normal((1, 1, 9))
-    for bias in (0.0, 1e-6, 0.01, 1.0):
-        K = rk.ResCNTK(3, 5, bias=bias, normalized=True)(x, (1 + 1e-9) * x, engine="numba")
-        assert abs(K - 1) < 1e-8
-
-
-# ---------------------------------------------------------------- root masses
-
-
-def exact(*parts):
-    return reduce(add, (Fraction(float(part)) for part in parts))
-
-
-def test_masses_have_twice_the_digits(rng):
-    """Against fractions: sums, products and roots of numbers over many orders of magnitude."""
-    one, other = np.exp(5 * rng.standard_normal((2, 40)))
-    third = 1 / 3
-    mass = Mass(one, 0 * one).times(third) + Mass(other, 1e-17 * other)
-    root = mass.root(np.dtype("float64"))
-    cheap = mass.root(np.dtype("float32"))
-    for k in range(40):
-        sums = exact(one[k]) * exact(third) + exact(other[k], 1e-17 * other[k])
-        found = exact(mass.high[k], mass.low[k])
-        assert abs(found / sums - 1) <= Fraction(2) ** -98
-        for split, bits in ((root, 77), (cheap, 35)):
-            square = exact(split.high[k], split.low[k]) ** 2
-            assert abs(2 * square / found - 1) <= Fraction(2) ** -bits
-            assert (split.high[k] * split.high[0]).dtype == split.high.dtype
-            assert exact(split.high[k] * split.high[0]) == exact(split.high[k]) * exact(
-                split.high[0]
-            )
-
-
-def test_cross_of_nearly_proportional_roots(rng):
-    """a b' − a' b of roots that agree in 40 bits keeps 20 digits; exchanged sides negate it."""
-    dtype = np.dtype("float64")
-    one, other = np.exp(rng.standard_normal((2, 30)))
-    near = one * (1 + 2.0**-40 * rng.standard_normal(30))
-    far = other * (1 + 2.0**-40 * rng.standard_normal(30))
-    a, b, c, d = (Mass(x, 0 * x).root(dtype) for x in (one, other, near, far))
-    found = cross(a, b, c, d)
-    assert (found == -cross(b, a, d, c)).all()
-    for k in range(30):
-        p, q, r, s = (exact(x.high[k], x.low[k]) for x in (a, b, c, d))
-        error = abs(exact(found[k]) - (p * s - r * q)) / (p * s)
-        assert error <= Fraction(2) ** -76 + Fraction(2) ** -52 * abs(p * s - r * q) / (p * s)
-    assert isinstance(a, Split)

@@ -6,11 +6,6 @@ import rescntk as rk
 from rescntk.theory import depth
 
 
-@pytest.fixture(autouse=True)
-def without_sweep(general_loops):
-    pass
-
-
 @pytest.fixture
 def each_gram_once(monkeypatch):
     """Keep the Grams of checks of depth, of both kinds in one pass, for later checks."""

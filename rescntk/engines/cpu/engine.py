@@ -210,7 +210,9 @@ class BlockTables:
             self.begin[at] = size + np.arange(len(at)) * math.prod(made.rows.shape[1:])
             size += made.rows.size
             given = made.input
-            signals.scale[places], self.bias[at] = given.scale, given.bias
+            signals.scale[places] = given.scale
+            if request.network.bias:  # else it may be infinite, for tiny signals
+                self.bias[at] = given.bias
             self.key[at] = [zlib.crc32(x) for x in given.parts]
             parts = given.parts.reshape(len(at), C, -1)
             self.means[at] = parts.mean(axis=2)
@@ -310,7 +312,7 @@ class Program:
                 record.keep, record.share = self.weights[step.row]
         last = self.steps.layers[number - 1][-1]
         record.features = last.root if last.kind == "activation" else last.row
-        bias = self.steps.bias(number) * request.network.bias
+        bias = request.network.bias and self.steps.bias(number) * request.network.bias
         record.inner_product = bias**2
         record.outer_product = (bias * self.steps.branch_bias) ** 2
         record.kept = self.steps.keep**number

@@ -23,7 +23,7 @@ import numpy as np
 from ...network import Network
 from ...validation import KINDS
 from .. import reference
-from ..protocol import Request, silent
+from ..protocol import Request, ScaledKernel, silent
 
 TOLERANCE = {"float64": 1e-14, "float32": 1e-6}
 """Largest |ΔK|/√(K_ii K_jj) of a check that passes: the test suite's bars against 40-digit
@@ -139,20 +139,29 @@ def errors_of(name: str, dtype: str, engine: Any) -> dict[str, float]:
     X, cases, every = signals(d)[:n], np.arange(n), slice(None)
     depths = tuple(sorted({1, network.depth}))
     request = Request(network, head, KINDS, depths, "float64", threads=1)
-    exact = reference.gram(request, X, None, silent)
+    exact = whole(reference.gram(request, X, None, silent))
     request = replace(request, dtype=dtype)
     computed = (
-        (every, every, engine.gram(request, X, None, silent)),
-        (slice(1), slice(1, None), engine.gram(request, X[:1], X[1:], silent)),
-        (cases, cases[::-1], engine.paired(request, X, X[::-1], silent)),
+        (every, every, whole(engine.gram(request, X, None, silent))),
+        (slice(1), slice(1, None), whole(engine.gram(request, X[:1], X[1:], silent))),
+        (cases, cases[::-1], whole(engine.paired(request, X, X[::-1], silent), paired=True)),
     )
     errors = {}
-    for kind, K in exact.values.items():
+    for kind, K in exact.items():
         root = np.sqrt(K[:, cases, cases].reshape(len(K), n, -1).max(axis=2))
         size = (root[:, :, None] * root[:, None]).reshape(len(K), n, n, *[1] * (K.ndim - 3))
         parts = [
-            np.abs((scaled.values[kind] - K[:, rows, columns]) / size[:, rows, columns]).max()
-            for rows, columns, scaled in computed
+            np.abs((kernels[kind] - K[:, rows, columns]) / size[:, rows, columns]).max()
+            for rows, columns, kernels in computed
         ]
         errors[kind] = float(np.max(parts))
     return errors
+
+
+def whole(scaled: ScaledKernel, paired: bool = False) -> dict[str, Any]:
+    """Return kernels with their scales: engines take out sizes of their own."""
+    sizes = scaled.left * scaled.right if paired else np.multiply.outer(scaled.left, scaled.right)
+    scale = [np.ldexp(sizes, exponent) for exponent in scaled.exponents]
+    axes = next(iter(scaled.values.values())).ndim - np.ndim(scale)
+    whole = np.reshape(scale, (*np.shape(scale), *[1] * axes))
+    return {kind: values * whole for kind, values in scaled.values.items()}

@@ -11,7 +11,7 @@ import rescntk as rk
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import difficult_signals, tolerances
 from tests.covering import pairs_meet
-from tests.engines import test_accuracy, test_cupy, test_cutting, test_deep
+from tests.engines import test_accuracy, test_bits, test_cupy, test_deep
 from tests.engines import test_properties as properties
 from tests.engines.bodies import accuracy
 from tests.engines.cuda import emulated
@@ -149,7 +149,7 @@ def test_filters_as_long_as_signals(device, dtype, rng):
 
 @pytest.mark.parametrize(("head", "dtype"), [("trace", "float32"), ("gap", "float64")])
 def test_results_do_not_depend_on_how_the_work_is_cut(device, dtype, head, monkeypatch, rng):
-    test_cutting.test_results_do_not_depend_on_how_the_work_is_cut(
+    test_bits.test_results_do_not_depend_on_how_the_work_is_cut(
         "cuda", head, dtype, monkeypatch, rng
     )
 

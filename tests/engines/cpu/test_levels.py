@@ -1,0 +1,148 @@
+"""The compiled loops of each instruction set, their build, and sanitizers that watch them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rescntk.engines.cpu import build, library
+from tests import tolerances
+from tests.engine_names import needs_cpu
+
+CALLS = """
+import sys
+import numpy as np, rescntk as rk
+rng = np.random.default_rng(0)
+X = rng.standard_normal((19, 2, 17))
+X[1:4] = 3 * X[0], -X[0], X[0] * (1 + 1e-9 * X[4])
+lists = [x[:, : 1 + k % 9] for k, x in enumerate(X[:9])]
+ALL = {"trained": ("input", "inner", "outer", "readout"), "negative_slope": 0.1, "bias": 0.3}
+networks = [
+    rk.Network(3), rk.Network(2, 1, alpha=1e-3), rk.Network(3, 5, dilation=2, skip=False),
+    rk.Network(2, 9, outer_filter_size=7, input_filter_size=3, **ALL), rk.Network(2, 31, alpha=0.1),
+]
+found = []
+for dtype in ("float64", "float32"):
+    for network in networks:
+        options = {"engine": "cpu", "dtype": dtype}
+        for signals in (X, X[:5, :, :12].reshape(5, 2, 3, 4), X[:3, :, :1]):
+            for head in ("gap", "trace", "equivariant"):
+                found += rk.gram(network, signals, head=head, depths=(1, 2), **options)
+                found += rk.gram(network, signals[:2], signals, head=head, normalized=True, **options)
+                found.append(rk.Kernel(network, "ntk", head).paired(signals, signals[::-1], **options))
+            found.append(rk.pixel_pairs(network, signals[:2], **options))
+            found.append(rk.pixel_shares(network, signals[:2], signals, **options))
+        found += rk.gram(network, lists, **options)
+        found += rk.pixel_shares(network, lists[:2], lists[2:], **options)
+np.savez(sys.argv[1], *found)
+"""  # noqa: E501
+
+
+def results(level, folder, **environment):
+    """Return the kernels of some calls with the loops of a level."""
+    file = folder / f"{level}.npz"
+    environment = os.environ | {"RESCNTK_ISA": level} | environment
+    command = [sys.executable, "-c", CALLS, str(file)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if "the processor has level" in done.stderr:
+        return None
+    assert done.returncode == 0, done.stderr[-3000:]
+    with np.load(file) as arrays:
+        return list(arrays.values())
+
+
+@needs_cpu
+def test_levels_agree(tmp_path):
+    """Levels with fused products have the same bits; the others agree to rounding."""
+    levels = build.LEVELS[build.machine()]
+    found = {level: results(level, tmp_path) for level in levels}
+    found = {level: arrays for level, arrays in found.items() if arrays is not None}
+    best = found[max(found)]
+    for level, arrays in found.items():
+        for ours, theirs in zip(arrays, best, strict=True):
+            size = np.abs(theirs).max()
+            assert np.abs(ours - theirs).max() <= 2 * tolerances.KERNEL[ours.dtype.name] * size
+            assert level == "2" or level == max(found) or (ours == theirs).all()
+
+
+@pytest.mark.slow
+def test_sanitizers_find_nothing(tmp_path):
+    """No access beyond arrays, no undefined behaviour."""
+    try:
+        command = build.compiler()
+    except OSError as reason:
+        pytest.skip(str(reason))
+    asan = subprocess.run([*command, "-print-file-name=libasan.so"], capture_output=True, text=True)
+    ubsan = [*asan.args[:-1], "-print-file-name=libubsan.so"]
+    ubsan = subprocess.run(ubsan, capture_output=True, text=True).stdout.strip()
+    runtimes = [asan.stdout.strip(), ubsan]
+    if not all(Path(path).is_absolute() for path in runtimes):
+        pytest.skip("the compiler has no sanitizers' libraries")
+    (built,) = build.compiled(tmp_path, sanitized=True)
+    there = library.HERE / built.name
+    before = there.exists()
+    try:
+        if not before:
+            there.symlink_to(built)
+        arrays = results(
+            "asan", tmp_path, LD_PRELOAD=":".join(runtimes), ASAN_OPTIONS="detect_leaks=0",
+            UBSAN_OPTIONS="halt_on_error=1",
+        )  # fmt: skip
+    finally:
+        if not before:
+            there.unlink()
+    assert len(arrays) > 100
+
+
+# ---------------------------------------------------------------- build
+
+
+def test_no_compiler(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", "/nonexistent")
+    with pytest.raises(OSError, match="^the compiler CXX=/nonexistent was not found$"):
+        build.compiled(tmp_path)
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(OSError, match="no C[+][+] compiler was found"):
+        build.compiled(tmp_path)
+
+
+def test_a_compiler_that_fails(tmp_path, monkeypatch):
+    compiler = tmp_path / "c++"
+    compiler.write_text("#!/bin/sh\necho 'loops.cpp:1: error: no such thing'\nexit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    with pytest.raises(OSError, match=r"c\+\+ failed: loops.cpp:1: error: no such thing$"):
+        build.compiled(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["c++"]
+    code = (
+        "import runpy, sys; sys.argv[1:] = []\n"
+        "runpy.run_module('rescntk.engines.cpu.build', run_name='__main__')"
+    )
+    monkeypatch.setenv("CXX", "/nonexistent")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.endswith("rescntk: the compiler CXX=/nonexistent was not found\n")
+
+
+def test_libraries_that_are_up_to_date_stay(tmp_path, monkeypatch):
+    """Their text names a digest of all sources; another digest is compiled anew."""
+    calls = tmp_path / "calls"
+    compiler = tmp_path / "c++"
+    compiler.write_text(
+        f'#!/bin/sh\necho "$@" >> {calls}\necho "$@" > "${{@: -1}}"\n'.replace(
+            "/bin/sh", "/bin/bash"
+        )
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    levels = build.LEVELS[build.machine()]
+    assert len(build.compiled(tmp_path)) == len(levels)
+    build.compiled(tmp_path)
+    assert len(calls.read_text().splitlines()) == len(levels)
+    monkeypatch.setattr(build, "digest", lambda: "other")
+    build.compiled(tmp_path)
+    assert len(calls.read_text().splitlines()) == 2 * len(levels)
