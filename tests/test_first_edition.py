@@ -32,9 +32,11 @@ def assert_golden(found, tolerance):
 @pytest.mark.parametrize("engine", ["auto", "reference"])
 @pytest.mark.parametrize("key", KERNELS, ids=" ".join)
 def test_kernels(key, engine):
-    # The values are from engine "auto". The promise of all engines holds for the other.
-    bars = tolerances.FIRST_EDITION if engine == "auto" else tolerances.KERNEL
-    assert_golden(errors(key, engine), bars[key[1]])
+    found = errors(key, engine)
+    if key[0] == "erf":
+        waves = {name: found.pop(name) for name in list(found) if name.startswith("waves")}
+        assert_golden(waves, tolerances.FIRST_EDITION_CANCELLED)
+    assert_golden(found, tolerances.FIRST_EDITION[key[1]])
 
 
 @pytest.mark.parametrize("key", THEORY, ids=" ".join)

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from ..activations import arc
+from ..activations import DualInput, DualResult, Pixels, activation_of, arc
 from ..arrays import Array, array_module
 from .merges import Merge, Step, Steps, rounded_weights
 from .protocol import Request, check_stop
@@ -222,57 +222,53 @@ def variance_tables(steps: Steps, X: Array) -> Tables:
 
 
 class Covariances(Pairs):
-    """The recursion of an erf network, in float64: F and T as they are.
+    """The recursion of an erf network, in float64: F, T, and half squared distances.
 
-    erf's slope has no root at ρ = ±1, so covariances keep the digits that kernels need. At x = z,
-    j = j' covariances and variances have the same bits. Where layers drive signals apart (large α),
-    errors of nearly equal signals grow as these do: by a factor a layer.
+    The covariance F alone loses the digits of nearly equal features, and layers of large α drive
+    these apart. So D = (q1 + q2)/2 − F and D⁺ = (q1 + q2)/2 + F go through the layers beside it.
     """
 
     def variances(self) -> Iterator[Array]:
         """Yield the variances of the pre-activations of layers 1 … L, (n, *pixels)."""
-        net, linear = self.request.network, self.enter()
-        F, kept = 0.0 * linear, 1.0
+        net, (features, _, _) = self.request.network, self.enter()
         for of_layer in self.steps.layers:
-            Sigma = self.window(F + kept * linear, of_layer, False) * net.c_w
-            yield Sigma
-            K = self.dual(Sigma, Sigma, Sigma)[0]
-            F, kept = net.skip * F + self.factor * self.window(K, of_layer, True), kept * net.skip
+            q = self.window(features, of_layer, False) * net.c_w
+            yield q
+            K, _ = activation_of(net).diagonal(self.xp, q, 1.0, net.alpha**2 * net.c_v)
+            features = net.skip * features + self.window(K, of_layer, True)
 
     def at_depths(self) -> Iterator[dict[str, Array]]:
         """Yield the kernels with their head at each depth asked for."""
-        net, parts, linear = self.request.network, self.parts, self.enter()
+        net, parts, (linear, *distances) = self.request.network, self.parts, self.enter()
         F, T = 0.0 * linear, parts.input * linear
         kept = 1.0
         for layer, of_layer in enumerate(self.steps.layers, start=1):
-            a, b = self.sides(layer - 1)
-            Sigma = self.window(F + kept * linear, of_layer, False) * net.c_w
-            K, slope = self.dual(Sigma, a, b)
+            before = [F + kept * linear, *distances]
+            Sigma, *apart = (net.c_w * self.window(each, of_layer, False) for each in before)
+            branch = self.dual(layer, Sigma, apart)
             if self.with_ntk:
                 T_g = net.c_w * self.window(T, of_layer, False) + parts.inner * Sigma
-                branch = self.window(slope * T_g + parts.outer * K, of_layer, True)
-                T = net.skip * T + self.factor * branch
-            F = net.skip * F + self.factor * self.window(K, of_layer, True)
+                turned = branch.times_slope(T_g) + parts.outer * branch.K
+                T = net.skip * T + self.window(turned, of_layer, True)
+            F = net.skip * F + self.window(branch.K, of_layer, True)
+            pairs = zip(distances, (branch.branch_distance, branch.opposite_distance), strict=True)
+            distances = [net.skip * D + self.window(of, of_layer, True) for D, of in pairs]
             kept *= net.skip
             if layer in self.request.depths:
                 A = T + parts.readout * F - kept * parts.input * linear
                 yield self.at_depth(F, A, kept, linear)
 
-    @property
-    def factor(self) -> float:
-        """α² c_v, the factor on a branch."""
-        return self.request.network.alpha**2 * self.request.network.c_v
-
-    def enter(self) -> Array:
-        """Return F⁰."""
+    def enter(self) -> tuple[Array, ...]:
+        """Return F⁰, D⁰ and D⁺⁰."""
         left, right = (each.input.parts for each in self.tables)
         if self.all_pairs:
             ones = (None,) * self.n_axes
             left, right = left[(..., *ones)], right[(slice(None), slice(None), *ones)]
-        linear = (left * right).sum(axis=1)
+        terms = left * right, 0.5 * (left - right) ** 2, 0.5 * (left + right) ** 2
+        sums = [each.sum(axis=1) for each in terms]
         for step in self.steps.input:
-            linear = self.mean(linear, step.merge)
-        return linear
+            sums = [self.mean(each, step.merge) for each in sums]
+        return tuple(sums)
 
     def window(self, values: Array, of_layer: tuple[Step, ...], is_branch: bool) -> Array:
         """Return means over the inner, or the outer filter of a layer."""
@@ -281,11 +277,15 @@ class Covariances(Pairs):
                 values = self.mean(values, step.merge)
         return values
 
-    def dual(self, S: Array, a: Array, b: Array) -> tuple[Array, Array]:
-        """Return E[σσ] and E[σ'σ'] of pre-activations of covariance S and variances a and b.
-
-        (2/π) arctan(2S/√Δ) and (4/π)/√Δ with Δ = (1 + 2a)(1 + 2b) − 4S² (Williams 1997).
-        """
-        xp = self.xp
-        root = xp.sqrt(1.0 + 2.0 * (a + b) + 4.0 * xp.maximum(a * b - S * S, 0.0))
-        return (2.0 / math.pi) * xp.arctan(2.0 * S / root), (4.0 / math.pi) / root
+    def dual(self, layer: int, Sigma: Array, distances: list[Array]) -> DualResult:
+        """Return the dual activations of a layer, times α² c_v."""
+        xp, net = self.xp, self.request.network
+        activation = activation_of(net)
+        left, right = (
+            Pixels(xp.sqrt(0.5 * q), q, activation.extra(xp, q, 1.0)) for q in self.sides(layer - 1)
+        )
+        half_g, z = left.half_root * right.half_root, (left.half_root - right.half_root) ** 2
+        safe = xp.where(half_g > 0, 2.0 * half_g, 1.0)
+        w, v = (xp.clip((D - z) / safe, 0.0, 2.0) for D in distances)
+        pair = DualInput(w, v, half_g, z, Sigma)
+        return activation.dual(left, right, pair, unit=1.0, factor=net.alpha**2 * net.c_v)
