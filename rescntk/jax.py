@@ -48,7 +48,7 @@ def kernel(kernel: Kernel) -> Callable[..., jax.Array]:
     >>> import jax, numpy as np, rescntk as rk
     >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
     >>> f = rk.jax.kernel(rk.ResCNTK(depth=3, normalized=True))
-    >>> jax.jit(jax.grad(lambda X: f(X, X[:2]).sum()))(X).shape
+    >>> jax.grad(lambda X: f(X, X[:2]).sum())(X).shape
     (5, 2, 16)
     """
     if not isinstance(kernel, Kernel):
@@ -97,7 +97,7 @@ def gram(
     ValueError
         If an option is unknown, the activation is not ReLU, or X and Z are not as described.
     OverflowError
-        If layers multiply kernels by more than float64 holds.
+        If the growth of all layers leaves the range of float64.
 
     Examples
     --------
@@ -136,13 +136,13 @@ def _factor(network: Network, normalized: bool) -> float:
     check_network(network, (BASIC_FIELDS | {"bias"}) - {"activation"})
     if normalized or not network.growth:
         return 1.0
-    try:
-        return network.readout_scale * ldexp(*Steps(network, 1, 1).power(network.depth))
-    except OverflowError:
+    mantissa, exponent = Steps(network, 1, 1).power(network.depth)
+    if not -1022 < exponent < 1023:
         raise OverflowError(
-            f"the kernel exceeds float64 at depth {network.depth}: each layer multiplies it by "
+            f"the kernel leaves float64 at depth {network.depth}: each layer multiplies it by "
             f"{network.growth:.3g}, expected a smaller depth or normalized=True"
-        ) from None
+        )
+    return network.readout_scale * ldexp(mantissa, exponent)
 
 
 def _signals(X: Any, name: str) -> jax.Array:

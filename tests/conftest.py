@@ -83,7 +83,9 @@ def pytest_collection_modifyitems(items):
     Tests that need a GPU run in the other order: a borrowed device may be gone before the end.
     """
     for item in items:
-        if item.nodeid.startswith("rescntk/finite/"):  # a doctest has no place for a marker
+        if item.nodeid.startswith(
+            ("rescntk/finite/", "rescntk/jax.py")
+        ):  # a doctest has no place for a marker
             item.add_marker("slow")
 
     def place(item):
