@@ -159,7 +159,7 @@ def _merged(
             if step.merge is not None:  # divided once: quotients would err alike in each layer
                 axis = 1 + step.merge.axis
                 taps = [xp.roll(mass, -k, axis) for k in step.merge.shifts]
-                mass, parts = _sum(taps) / len(taps), [tap / len(taps) for tap in taps]
+                mass, parts = summed(taps) / len(taps), [tap / len(taps) for tap in taps]
                 yield step, parts, mass
                 continue
             if step.kind == "bias":
@@ -170,15 +170,15 @@ def _merged(
             elif step.kind == "joined":
                 taps = enumerate(steps.taps(step.layer), start=-2)
                 parts = [weight * xp.roll(mass, -k, axis=-1) for k, weight in taps]
-            mass = _sum(parts)
+            mass = summed(parts)
             yield step, parts, mass
         features = mass
 
 
-def _sum(parts: list[Array]) -> Array:
+def summed(parts: list[Array]) -> Array:
     """Return the sum of parts, halves first: its error grows with the logarithm of their number."""
     half = len(parts) // 2
-    return parts[0] if not half else _sum(parts[:half]) + _sum(parts[half:])
+    return parts[0] if not half else summed(parts[:half]) + summed(parts[half:])
 
 
 def column(numbers: Array, like: Array) -> Array:
