@@ -147,7 +147,7 @@ class Deficits(Pairs):
         units = [self.sides(row) for row in range(self.steps.n_channels)]
         a, b = self.sides(self.steps.n_channels)
         deficits = [
-            a * b * (self.T(0.5) * reduce(add, [(u + sign * v) ** 2 for u, v in units]))
+            a * b * (self.T(0.5) * summed([(u + sign * v) ** 2 for u, v in units]))
             for sign in (-1, 1)
         ]
         for step in self.steps.input:

@@ -8,9 +8,10 @@ profiles but for rare last bits, and so differences of profiles are exact where 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from types import ModuleType
 from typing import Any
 
@@ -176,9 +177,11 @@ def _merged(
 
 
 def summed(parts: list[Array]) -> Array:
-    """Return the sum of parts, halves first: its error grows with the logarithm of their number."""
+    """Return the sum of parts; of many in halves, so that errors grow with their logarithm."""
     half = len(parts) // 2
-    return parts[0] if not half else summed(parts[:half]) + summed(parts[half:])
+    if half < 8:
+        return reduce(operator.add, parts)
+    return summed(parts[:half]) + summed(parts[half:])
 
 
 def column(numbers: Array, like: Array) -> Array:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk.derivative import alpha_derivative
-from rescntk.validation import DTYPES, KINDS
+from rescntk.validation import DTYPES
 from tests import tolerances
 from tests.engine_names import CPU, skip_unless_taken, takes
 from tests.oracles import definition

@@ -16,10 +16,10 @@ The current device computes. Signals of another device were copied to it when th
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
