@@ -31,7 +31,7 @@ from ..activations import DualInput, DualResult, Pixels, activation_of, arc
 from ..arrays import Array, array_module
 from .merges import Merge, Step, Steps, rounded_weights
 from .protocol import Request, check_stop
-from .tables import Input, Tables, column
+from .tables import Input, Tables, column, summed
 
 _LINEAR_BITS = 100
 """erf networks are linear on signals below 2^-100, where erf(u) is 2u/√π up to a relative error of
@@ -73,7 +73,7 @@ class Pairs:
         check_stop()
         axes = [1 + merge.axis, 1 + merge.axis + self.n_axes][: 1 + self.all_pairs]
         taps = [self.xp.roll(values, [-k] * len(axes), axes) for k in merge.shifts]
-        return reduce(add, taps) / self.T(merge.taps)
+        return summed(taps) / self.T(merge.taps)
 
     def at_depth(self, F: Array, A: Array, kept: float, linear: Array) -> dict[str, Array]:
         """Return both kernels with their head; they lack F⁰, `linear`, which has passed `kept`."""
@@ -147,7 +147,7 @@ class Deficits(Pairs):
         units = [self.sides(row) for row in range(self.steps.n_channels)]
         a, b = self.sides(self.steps.n_channels)
         deficits = [
-            a * b * (self.T(0.5) * reduce(add, [(u + sign * v) ** 2 for u, v in units]))
+            a * b * (self.T(0.5) * summed([(u + sign * v) ** 2 for u, v in units]))
             for sign in (-1, 1)
         ]
         for step in self.steps.input:
@@ -159,7 +159,7 @@ class Deficits(Pairs):
     def merged(self, step: Step, parts_of_each: list[list[Any]]) -> list[Array]:
         """Return merged deficits, of the parts of each."""
         profiles = [self.sides(row) for row in range(step.row + 1, step.row + step.n_rows)]
-        distance = reduce(add, [(p - q) ** 2 for p, q in profiles])
+        distance = summed([(p - q) ** 2 for p, q in profiles])
         a, b = self.sides(step.row)
         N = a * b * distance
         return [reduce(add, parts) + N for parts in parts_of_each]

@@ -8,9 +8,10 @@ profiles but for rare last bits, and so differences of profiles are exact where 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from types import ModuleType
 from typing import Any
 
@@ -159,7 +160,7 @@ def _merged(
             if step.merge is not None:  # divided once: quotients would err alike in each layer
                 axis = 1 + step.merge.axis
                 taps = [xp.roll(mass, -k, axis) for k in step.merge.shifts]
-                mass, parts = _sum(taps) / len(taps), [tap / len(taps) for tap in taps]
+                mass, parts = summed(taps) / len(taps), [tap / len(taps) for tap in taps]
                 yield step, parts, mass
                 continue
             if step.kind == "bias":
@@ -170,15 +171,17 @@ def _merged(
             elif step.kind == "joined":
                 weights = enumerate(steps.taps(step.layer), start=-2)
                 parts = [weight * xp.roll(mass, -k, axis=-1) for k, weight in weights]
-            mass = _sum(parts)
+            mass = summed(parts)
             yield step, parts, mass
         features = mass
 
 
-def _sum(parts: list[Array]) -> Array:
-    """Return the sum of parts, halves first: its error grows with the logarithm of their number."""
+def summed(parts: list[Array]) -> Array:
+    """Return the sum of parts; of many in halves, so that errors grow with their logarithm."""
     half = len(parts) // 2
-    return parts[0] if not half else _sum(parts[:half]) + _sum(parts[half:])
+    if half < 8:
+        return reduce(operator.add, parts)
+    return summed(parts[:half]) + summed(parts[half:])
 
 
 def column(numbers: Array, like: Array) -> Array:

@@ -14,7 +14,7 @@ import rescntk as rk
 from rescntk.validation import DTYPES, HEADS
 from tests import tolerances
 from tests.covering import pairs_meet
-from tests.engines.cuda import emulated, test_doubt
+from tests.engines.cuda import emulated
 
 
 def to_numpy(cupy, array):
@@ -91,7 +91,7 @@ def test_lists_of_signals(place, network, rng):
     cupy, _ = place
     X = [rng.standard_normal((2, d)) for d in (5, 7, 5, 2)]
     X[2] = 1.5 ** np.arange(5) * X[0][:, :1]
-    X[1] = 1.5 ** np.arange(7) * X[0][:, :1]  # parallel windows: computed again in deficits
+    X[1] = 1.5 ** np.arange(7) * X[0][:, :1]  # parallel windows
     X1 = [cupy.asarray(x) for x in X]
     for arguments, own in (((X1, X1[1:]), (X, X[1:])), ((X1,), (X,))):
         computed = rk.gram(network, *arguments, depths=(1, network.depth), normalized=True)
@@ -187,13 +187,6 @@ def test_every_length_and_filter_on_a_device(d, dtype, rng):
             theirs = rk.gram(network, Z[:2], Z, head=head, engine="reference", dtype=dtype)
             for A, B in zip(ours, theirs, strict=True):
                 assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("family", test_doubt.MOST_DOUBTFUL)
-@pytest.mark.parametrize("head", HEADS)
-def test_doubtful_pairs_on_a_device(family, head, rng):
-    test_doubt.test_properties_of_doubtful_pairs(device(), family, head, rng)
 
 
 def test_cupy_is_not_imported_for_numpys_arrays(monkeypatch, rng):

@@ -44,7 +44,7 @@ def test_a_long_call_is_interrupted(engine, threads):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "starts\n"
-            time.sleep(1.0)  # tables are made, and layers run
+            time.sleep(4.0)  # tables are made, and layers run
             process.send_signal(signal.SIGINT)
             sent = time.monotonic()
             assert process.stdout.readline() == "ends\n"

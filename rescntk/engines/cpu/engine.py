@@ -115,7 +115,8 @@ def _compute_blocks(
 
     work = list(tasks())
     threads = min(len(work), request.threads or _threads())
-    small = len(work) * _TASK < 4 * _TASK and threads == 1
+    pairs = sum((i.stop - i.start) * (1 if whole.paired else k.stop - k.start) for i, k in work)
+    small = threads == 1 and per_pair * pairs < 4 * _TASK  # no need to listen to Ctrl-C
     with pool_of(0 if small else threads) as pool:
         for done in pool.map(compute, work):
             tick(done)

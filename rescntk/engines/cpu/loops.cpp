@@ -114,6 +114,17 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         int64_t begin, end;            // the rows that are known
     } strips[TOGETHER];
 
+    // A sum of any number of terms, in parts: errors grow with the number of parts. add(t, sum) adds term t.
+    template <class Add> static INLINE V in_parts(int64_t count, Add add)
+    {
+        V total{};
+        for (int64_t t = 0; t < count;) {
+            V part{};
+            for (const int64_t stop = t + FLUSH < count ? t + FLUSH : count; t < stop; t++) part = add(t, part);
+            total = total + part;
+        }
+        return total;
+    }
     // The tables of both sides at rows that follow one another.
     struct Rows {
         const R *x, *z;
@@ -124,9 +135,15 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         // a b times the squared distance of unit profiles, which tables have divided by the root of 2.
         template <int PARTS> INLINE V distance(int64_t row, int64_t parts, int64_t j) const
         {
-            V sum{};
-            UNROLL for (int64_t t = 1; t <= (PARTS ? PARTS : parts); t++) { const V e = left(row + t, j) - right(row + t, j); sum = fused(e, e, sum); }
-            return product(row, j) * sum;
+            if (PARTS) {
+                V sum{};
+                UNROLL for (int64_t t = 1; t <= PARTS; t++) { const V e = left(row + t, j) - right(row + t, j); sum = fused(e, e, sum); }
+                return product(row, j) * sum;
+            }
+            return product(row, j) * in_parts(parts, [&](int64_t t, V sum) __attribute__((always_inline)) {
+                const V e = left(row + 1 + t, j) - right(row + 1 + t, j);
+                return fused(e, e, sum);
+            });
         }
     };
     INLINE Rows rows_from(int64_t j) const
@@ -229,13 +246,13 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             const int64_t first_shift = near[from] - from;
             for (int64_t j = from; j < to; j++) {
                 const V N = at.template distance<TAPS>(merge.row, taps, j);
-                V U = in.U[j + first_shift], O = WITH_OPPOSITE ? in.O[j + first_shift] : V{}, A = NTK ? in.A[j + first_shift] : V{};
-                UNROLL for (int64_t t = 1; t < taps; t++) {
-                    const int64_t k = TAPS ? j + shift[TAPS ? t : 0] : near[t * n + j];
-                    U = U + in.U[k];
-                    if (WITH_OPPOSITE) O = O + in.O[k];
-                    if (NTK) A = A + in.A[k];
-                }
+                auto sum_of = [&](const V *values) __attribute__((always_inline)) {
+                    if (!TAPS) return in_parts(taps, [&](int64_t t, V sum) __attribute__((always_inline)) { return sum + values[near[t * n + j]]; });
+                    V sum = values[j + first_shift];
+                    UNROLL for (int64_t t = 1; t < TAPS; t++) sum = sum + values[j + shift[t]];
+                    return sum;
+                };
+                const V U = sum_of(in.U), O = WITH_OPPOSITE ? sum_of(in.O) : V{}, A = NTK ? sum_of(in.A) : V{};
                 // Without the rest, float32 would err in the same direction in each layer.
                 out.U[j] = fused(weight, U, fused(rest, U, N));
                 if (WITH_OPPOSITE) out.O[j] = fused(weight, O, fused(rest, O, N));
@@ -282,11 +299,11 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         runs(job.n_windows, begin, end, [&](const Rows &at, int64_t j, int64_t to) __attribute__((always_inline)) {
             for (; j < to; j++) {
                 V s{}, t{};
-                for (int64_t c = 0; c < C; c++) { const V e = at.left(c, j) - at.right(c, j); s = fused(e, e, s); }
+                s = in_parts(C, [&](int64_t c, V sum) __attribute__((always_inline)) { const V e = at.left(c, j) - at.right(c, j); return fused(e, e, sum); });
                 const V g = at.product(C, j), w = half * s;
                 V v = number(2.0) - w;
                 if (any_less(most, w)) {   // 2 - w has lost its digits
-                    for (int64_t c = 0; c < C; c++) { const V e = at.left(c, j) + at.right(c, j); t = fused(e, e, t); }
+                    t = in_parts(C, [&](int64_t c, V sum) __attribute__((always_inline)) { const V e = at.left(c, j) + at.right(c, j); return fused(e, e, sum); });
                     v = pick(most, w, half * t, v);
                 }
                 features.U[j] = g * w, features.O[j] = g * v;

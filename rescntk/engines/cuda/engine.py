@@ -19,6 +19,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
@@ -300,13 +301,14 @@ class CudaRun:
             row, column = rows[some], columns[some]
             left = (tile.columns, column) if tile.paired else (tile.rows, row)
             X, Z = take(signals[0], *left), take(signals[1], tile.columns, column)
-            kernels = reference.paired(self.request, X, Z, silent)
+            kernels = reference.paired(replace(self.request, dtype="float64"), X, Z, silent)
             sizes = kernels.left * kernels.right / (scales[0][left[1]] * scales[1][column])
             for kind, values in kernels.values.items():
                 for t, depth in enumerate(self.request.depths):
                     power = kernels.exponents[t] - self.scaling.exponent(depth)
                     scale = sizes * 2.0**power / self.scaling.correction(depth)
-                    made[kind][t, row, column] = values[t] * scale
+                    pixels = [1] * (values[t].ndim - 1)
+                    made[kind][t, row, column] = values[t] * scale.reshape(-1, *pixels)
 
     def _mirror(self, values: Array, tile: PairTile, kernel: Array) -> Array:
         """Put a tile's transpose to its place, and return the tile; on the diagonal both in one.

@@ -76,7 +76,7 @@ def test_sanitizers_find_nothing(tmp_path):
     except OSError as reason:
         pytest.skip(str(reason))
     asan = subprocess.run([*command, "-print-file-name=libasan.so"], capture_output=True, text=True)
-    ubsan = [*asan.args[:-1], "-print-file-name=libubsan.so"]
+    ubsan = [*command, "-print-file-name=libubsan.so"]
     ubsan = subprocess.run(ubsan, capture_output=True, text=True).stdout.strip()
     runtimes = [asan.stdout.strip(), ubsan]
     if not all(Path(path).is_absolute() for path in runtimes):
@@ -118,12 +118,9 @@ def test_a_compiler_that_fails(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=r"c\+\+ failed: loops.cpp:1: error: no such thing$"):
         build.compiled(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["c++"]
-    code = (
-        "import runpy, sys; sys.argv[1:] = []\n"
-        "runpy.run_module('rescntk.engines.cpu.build', run_name='__main__')"
-    )
     monkeypatch.setenv("CXX", "/nonexistent")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    command = [sys.executable, "-m", "rescntk.engines.cpu.build"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.endswith("rescntk: the compiler CXX=/nonexistent was not found\n")
 
