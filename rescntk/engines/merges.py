@@ -20,13 +20,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain, repeat
 from typing import NamedTuple
 
 import numpy as np
 
 from ..network import Filter, Network
+from .protocol import once
 
 MOST_BITS = 1000
 """Most bits by which a layer may multiply or divide variances; others are refused. More bits leave
@@ -102,12 +103,12 @@ class Steps:
     """Whether layers are joined. The mass of K is half of the mass of Σ, so that all parts of one
     pixel make one part."""
 
-    @cached_property
+    @once
     def input(self) -> tuple[Step, ...]:
         """The windows of the input filter."""
         return self._numbered[0]
 
-    @cached_property
+    @once
     def layers(self) -> tuple[tuple[Step, ...], ...]:
         """The steps of layers 1 … L."""
         return self._numbered[1:]
@@ -118,7 +119,7 @@ class Steps:
         last = self.layers[-1][-1]
         return last.row + last.n_rows
 
-    @cached_property
+    @once
     def _numbered(self) -> tuple[tuple[Step, ...], ...]:
         row, root, layers = self.n_channels + 1, self.n_channels, []
         for layer in range(self.depth + 1):
@@ -176,7 +177,7 @@ class Steps:
 
     # -- constants of all layers
 
-    @cached_property
+    @once
     def growth(self) -> float:
         """G, by which layers are divided: `Network.growth`, at least 1 with biases."""
         growth = self.network.growth
@@ -187,23 +188,23 @@ class Steps:
             )
         return max(growth, 1.0) if self.network.bias or not growth else growth
 
-    @cached_property
+    @once
     def share(self) -> float:
         """β / G, the factor on a layer's branch."""
         net = self.network
         return net.branch_share if self.growth == net.growth else net.branch_gain / self.growth
 
-    @cached_property
+    @once
     def keep(self) -> float:
         """[skip] / G, the factor on the features that pass a layer."""
         return 1.0 - self.share if self.network.skip else 0.0
 
-    @cached_property
+    @once
     def linear_share(self) -> float:
         """λ = 2s / (1 + s²): a leaky ReLU of slope s has κ = (1 − λ) κ_relu + λ κ_linear."""
         return 2.0 * self.network.negative_slope / self.network.activation_gain
 
-    @cached_property
+    @once
     def has_opposite(self) -> bool:
         """Whether U⁺ = a b (1 + ρ) is carried too, since 2 − w has too few digits of v = 1 + ρ.
 
@@ -213,7 +214,7 @@ class Steps:
         least = (1.0 - self.linear_share) * self.share
         return (self.network.skip and least < 2.0**-4) or self.linear_share > 0.9
 
-    @cached_property
+    @once
     def branch_bias(self) -> float:
         """The ratio of biases' roots after and before the activation, in the units of a layer."""
         net = self.network

@@ -111,9 +111,9 @@ class _Run:
         recursion = Deficits if self.request.network.homogeneous else Covariances
 
         def compute(some: slice) -> int:
-            cases = (self.xp.asarray(each[some]) for each in (a, b))
-            sides = [tables.selected(of) for tables, of in zip((lefts, rights), cases, strict=True)]
-            pairs = recursion(self.request, self.steps, *sides, self.all_pairs)
+            x = lefts.selected(self.xp.asarray(a[some]))
+            z = rights.selected(self.xp.asarray(b[some]))
+            pairs = recursion(self.request, self.steps, x, z, self.all_pairs)
             for t, kernels in enumerate(pairs.at_depths()):
                 for kind, value in kernels.items():
                     self.write(self.values[kind][t], i[some], k[some], value)

@@ -11,14 +11,14 @@ import os
 import zlib
 from collections.abc import Iterator
 from ctypes import addressof, sizeof
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...arrays import Batch, SignalList, channels_and_length
 from ..merges import Merge, Step, Steps, rounded_weights
-from ..protocol import Request, ScaledKernel, Tick, blocks, cut, pool_of, stop_flag
+from ..protocol import Request, ScaledKernel, Tick, blocks, cut, once, pool_of, stop_flag
 from ..tables import Tables, signal_tables
 from . import library
 from .library import LANES, Job, Layer, Side, pointer
@@ -136,13 +136,13 @@ class Signals:
     def __len__(self) -> int:
         return len(self.batch)
 
-    @cached_property
+    @once
     def lengths(self) -> np.ndarray:
         if isinstance(self.batch, SignalList):
             return self.batch.lengths
         return np.full(len(self.batch), self.longest)
 
-    @cached_property
+    @once
     def bytes_of_each(self) -> np.ndarray:
         """Bytes of the table of each signal."""
         lines = self.lengths // self.axes[-1] if len(self.axes) == 2 else 1
@@ -154,7 +154,7 @@ class Signals:
         """Bytes of the tables that are held at a time."""
         return int(min(self.bytes_of_each.sum(), _TABLE_BYTES))
 
-    @cached_property
+    @once
     def blocks(self) -> list[slice]:
         """Blocks of signals whose tables take at most `_TABLE_BYTES`."""
         if self.all_pairs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import lru_cache, wraps
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from ..protocol import Request
 
@@ -36,26 +36,6 @@ def between_calls(make: Callable[[Request, int, int], T]) -> Callable[[Request, 
 
     result.cache_info = kept.cache_info  # type: ignore[attr-defined]
     return result
-
-
-class once(Generic[T]):
-    """Decorate a method without arguments: a property, made when it is first asked for.
-
-    Threads that ask at once each make it. `functools.cached_property` has one lock for all objects
-    in Python 3.11: threads wait for each other, and a process that forks meanwhile waits for ever.
-    """
-
-    def __init__(self, make: Callable[[Any], T]) -> None:
-        self._make, self.__doc__ = make, make.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: Any, owner: type | None = None) -> T:
-        if instance is None:
-            return cast(T, self)
-        value = instance.__dict__[self._name] = self._make(instance)
-        return value
 
 
 def with_object(owner: Any, name: Hashable, make: Callable[[], T]) -> T:

@@ -19,10 +19,10 @@ import numpy as np
 from ...activations import activation_of
 from ...arrays import Array, array_module
 from ...network import Filter
-from ..protocol import Request, ScaledKernel
+from ..protocol import Request, ScaledKernel, once
 from . import biases, repeated
 from .doubt import DOUBTFUL, MOST_DOUBT, MOST_E, MOST_PARALLEL, PARALLEL, SHALLOW, TIED
-from .kept import between_calls, once, once_a_layer
+from .kept import between_calls, once_a_layer
 from .variances import RESCALE_BITS, Variances, variances
 
 _MOST_BITS = 90
