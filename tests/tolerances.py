@@ -188,7 +188,7 @@ def deep_tangent_kernel(depth, slowdown):
 
 
 REACTION = 0.3
-"""Seconds from Ctrl-C to the end of a call: 2 at most, and more on a machine that is busy.
+"""Seconds from Ctrl-C to the end of a call.
 
 Measured: 0.1 on an idle machine, which is how often a waiting thread looks (`protocol._AWAKE`).
 """

@@ -11,6 +11,7 @@ import rescntk as rk
 from rescntk import engines
 from rescntk.engines.cuda import launch_plan
 from rescntk.engines.protocol import Request
+from tests import tolerances
 from tests.engines.cuda import emulated
 
 pytestmark = [emulated.on_host, pytest.mark.slow]
@@ -89,7 +90,8 @@ def test_the_current_device_computes_signals_of_another(device, monkeypatch, rng
         computed = [kernel(other, here, engine=engine), kernel(here, other, engine=engine)]
         computed.append(kernel([other[0], *here[1:]], engine=engine))
         assert [K.number for K in computed] == [1, 1, 1]
-        assert all((K == computed[0]).all() for K in computed)
+        bar = tolerances.ROUTES * float(computed[0].max())
+        assert all(float(abs(K - computed[0]).max()) <= bar for K in computed)
 
 
 def test_a_lost_device_asks_for_another_process(device, monkeypatch, rng):
