@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from types import SimpleNamespace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -89,29 +89,6 @@ class ScaledKernel:
     left: Array
     right: Array
     exponents: tuple[int, ...]
-
-
-T = TypeVar("T")
-
-
-class once(Generic[T]):
-    """Decorate a method without arguments: a property, made when it is first asked for.
-
-    Threads that ask at once each make it. `functools.cached_property` has one lock for all objects
-    in Python 3.11: threads wait for each other, and a process that forks meanwhile waits for ever.
-    """
-
-    def __init__(self, make: Callable[[Any], T]) -> None:
-        self._make, self.__doc__ = make, make.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: Any, owner: type | None = None) -> T:
-        if instance is None:
-            return cast(T, self)
-        value = instance.__dict__[self._name] = self._make(instance)
-        return value
 
 
 Tick = Callable[[int], None]
