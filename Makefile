@@ -51,7 +51,7 @@ SPLIT = $(subst -, ,$*)
 build/versions/%/stamp: pyproject.toml tests/constraints/oldest.txt tests/constraints/newest.txt
 	PYENV_VERSION=$(lastword $(SPLIT)) python$(lastword $(SPLIT)) -m venv --clear --upgrade-deps $(@D)
 	$(@D)/bin/python -m pip install --quiet --no-compile --constraint tests/constraints/$(firstword $(SPLIT)).txt \
-	  --editable '.[cpu,plot,datasets,learn,stored,finite,test]'
+	  --editable '.[plot,datasets,learn,stored,jax,finite,test]'
 	touch $@
 
 # The next three targets need a CUDA device, and go on where their last run stopped. The GPU's driver

@@ -99,8 +99,8 @@ def table(report: Row) -> str:
         "# Errors against 40-digit arithmetic",
         f"Written by `python benchmarks/accuracy.py`. |ΔK| / √(K(x, x) K(z, z)) at depth {DEPTH}, "
         f"of two signals of {CHANNELS} channels and {PIXELS} pixels: the largest of both kinds, "
-        f"the heads gap and trace, and the engines {' and '.join(ENGINES)}. Leaky ReLU with gap: "
-        "relative to the kernel's trace.",
+        f"the heads gap and trace, and the engines {' and '.join(report['engines'])}. "
+        "Leaky ReLU with gap: relative to the kernel's trace.",
         harness.table(
             ("network", "float64, median", "float64, largest", "float32, median",
              "float32, largest"),
@@ -114,7 +114,7 @@ def table(report: Row) -> str:
 
 def measure(asked: Namespace, path: Path) -> None:
     sizes = (1, 1) if asked.quick else (STARTS, STEPS)
-    report: Row = {"machine": harness.machine(), "networks": {}}
+    report: Row = {"machine": harness.machine(), "engines": ENGINES, "networks": {}}
     for name, networks in NETWORKS.items():
         row = {dtype: searched(networks, dtype, *sizes) for dtype in ("float64", "float32")}
         report["networks"][name] = row

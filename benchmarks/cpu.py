@@ -205,13 +205,14 @@ def draw(report: Row) -> Any:
 # -- the report
 
 
-def race_table(races: Sequence[Row], engines: Sequence[str]) -> list[str]:
+def race_table(races: Sequence[Row]) -> list[str]:
     """Return a table of microseconds, and of gains over the better peer."""
+    engines = dict.fromkeys(who.split()[0] for who in races[0]["batch"])
     rows = []
     for row in races:
         ns = row["ns_per_pair"]
         peers = [ns[f"peer {dtype}"] for dtype in DTYPES]
-        for engine in engines:
+        for engine in [name for name in engines if name != "peer"]:
             times = [ns[f"{engine} {dtype}"] for dtype in DTYPES]
             microseconds = [[f"{value / 1e3:.4g}" for value in who] for who in (peers, times)]
             gains = (f"{min(peers) / value:.2f}" for value in times)
@@ -227,7 +228,6 @@ def race_table(races: Sequence[Row], engines: Sequence[str]) -> list[str]:
 
 def table(report: Row) -> str:
     m = report["machines"]["races"]
-    engines = dict.fromkeys(who.split()[0] for who in report["races"][0]["batch"])
     return harness.page(
         "# Speed on the CPU against neural-tangents",
         f"GPK and NTK of a ResNet, depth {DEPTH}, {CHANNELS} channels, per pair of `gram(X, Z)`. "
@@ -235,7 +235,7 @@ def table(report: Row) -> str:
         f"neural-tangents 0.6.5 on JAX 0.4.35. Medians of {ROUNDS} interleaved rounds, each at "
         "its best batch.",
         "Columns: microseconds; gain: how many times faster than the baseline's better time.",
-        race_table(report["races"], [name for name in engines if name != "peer"]),
+        race_table(report["races"]),
         "Kernels of the 50 training signals of GunPoint, raw, in times of random signals of their "
         f"shape, with the same bias; GAP, depth {DEPTH}, one thread, processor time:",
         harness.rows_table(report["real"], left=(0,)),

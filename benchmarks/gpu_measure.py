@@ -261,9 +261,9 @@ class Bench:
         def call() -> None:
             kernels[:] = rk.gram(network, X, Z, engine="reference", dtype=row.dtype)
 
-        # The engine's own tiles fit a processor's cache; a GPU would do nothing but launch.
-        entries = max((n * row.d) ** 2, reference._TILE_ENTRIES)
-        with mock.patch.multiple(reference, _TILE_ENTRIES=entries, _TABLE_BYTES=2**33):
+        # The engine's own batches would leave a large GPU waiting for launches.
+        entries = max((n * row.d) ** 2, reference._ENTRIES)
+        with mock.patch.multiple(reference, _ENTRIES=entries, _TABLE_BYTES=2**33):
             call()
             times = self.times_of(call)
         return times, [self.cupy.asnumpy(K[:2, :2]) for K in kernels]

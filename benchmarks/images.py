@@ -146,7 +146,7 @@ def text(report: dict[str, Any]) -> str:
         f"measured; {above} of {len(report['entries'])} ratios are above.",
         costs,
         "Microseconds for a pair of images of 4 channels, as in [the table of signals](cpu.md).",
-        cpu.race_table(report["peers"], ["cpu"]),
+        cpu.race_table(report["peers"]),
         "All pairs of 50 000 images of 32 × 32 × 3, filters of 3, head trace, calculated from "
         "512² pairs on one thread, the fastest of 7 times.",
         hours,

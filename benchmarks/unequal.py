@@ -108,7 +108,7 @@ def tables(report: Row) -> str:
         accuracies.append(cells)
     return harness.page(
         "# Signals of different lengths",
-        f'GPK and NTK of a ResNet, depth {DEPTH}, head GAP, engine "cpu", one thread. '
+        f"GPK and NTK of a ResNet, depth {DEPTH}, head GAP, one thread. "
         f"{m['processor']}; Python {m['python']}, NumPy {m['numpy']}. Nanoseconds of "
         f"processor time for an entry, a pixel pair of two signals; medians of {ROUNDS} "
         f"interleaved rounds.",

@@ -187,6 +187,10 @@ def deep_tangent_kernel(depth, slowdown):
     return 4 / 3 * (0.375 * np.log(depth) + 3 * slowdown) / depth
 
 
+GRADIENT = {"float64": 1e-11}
+"""Derivatives of a kernel by its signals, of the largest one, at depth 2 and 3: some thirty
+roundings of a layer's way back, of windows that are nearly proportional. Measured: 5e-13."""
+
 REACTION = 0.3
 """Seconds from Ctrl-C to the end of a call.
 

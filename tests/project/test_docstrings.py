@@ -31,7 +31,7 @@ OF_CLASSES = {
 
 def test_docstrings_are_complete():
     documented = {name: value for name, value in public_names() if callable(value)}
-    assert len(documented) > 120
+    assert len(documented) > 100
     wrong = []
     for name, value in documented.items():
         allowed = HOUSE | (OF_CLASSES if isclass(value) else set())
