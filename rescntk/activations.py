@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .arrays import Array, array_module, smaller, sqrt, where_less
+from .arrays import Array, array_module
 
 
 class Pixels(NamedTuple):
@@ -70,10 +70,7 @@ class DualResult(NamedTuple):
     """Multiplies numbers by E[σ'(u)σ'(v)] times the unit of q."""
 
     opposite_distance: Any = None
-    """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)] to −σ(v). ReLU gives it only
-    for deficits, where z is the number 0."""
-
-    k0: Any = None  # `Dual.k0` of ReLU, for deficits
+    """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)] to −σ(v), of erf."""
 
 
 class Activation(Protocol):
@@ -90,9 +87,6 @@ class Activation(Protocol):
 
     exact_gain: Fraction
     """The gain without rounding."""
-
-    root_at_opposite: bool
-    """Whether E[σ'(u)σ'(v)] is a constant plus a multiple of √(1 + ρ) near ρ = −1."""
 
     constants: Mapping[str, float]
     """Constants of each layer that `dual` needs besides the constants of `Scaling`."""
@@ -131,7 +125,6 @@ class Relu:
     def __init__(self, negative_slope: float = 0.0) -> None:
         self.exact_gain = 1 + Fraction(negative_slope) ** 2
         self.gain = float(self.exact_gain)
-        self.root_at_opposite = negative_slope < 1.0
         share = 2.0 * negative_slope / self.gain
         self.constants: Mapping[str, float] = {"linear_share": share} if share else {}
 
@@ -145,13 +138,18 @@ class Relu:
     def dual(
         self, left: Pixels, right: Pixels, pair: DualInput, *, unit: float, factor: float
     ) -> DualResult:
-        factor *= unit * self.gain
-        constants = ReluConstants(factor, 0.5 * factor, **self.constants)
-        relu = dual(pair.half_g, pair.w, pair.v, constants)
-        slope = partial(times_slope, relu.k0, pair.w, pair.v, constants)
-        if isinstance(pair.z, float):  # 0, of deficits: only they need the last result
-            return DualResult(relu.K, relu.deficit, slope, relu.g * relu.one_plus_kappa1, relu.k0)
-        return DualResult(relu.K, 0.5 * factor * pair.z + relu.deficit, slope)
+        xp, factor = array_module(pair.w), factor * unit * self.gain
+        share = self.constants.get("linear_share", 0.0)
+        k0, less, _ = kappas(pair.w, pair.v, share)
+        g = factor * pair.half_g
+        deficit = g * less
+
+        def times_slope(tangent: Any) -> Any:
+            whole = 0.5 * factor * tangent
+            part = k0 * whole
+            return xp.where(pair.w < pair.v, whole - part, part + share * whole)
+
+        return DualResult(g - deficit, 0.5 * factor * pair.z + deficit, times_slope)
 
 
 class Erf:
@@ -162,7 +160,7 @@ class Erf:
     are angles of positive terms, which keep their relative accuracy.
     """
 
-    homogeneous, odd, root_at_opposite = False, True, False
+    homogeneous, odd = False, True
     gain, exact_gain = 1.0, Fraction(1)
     constants: Mapping[str, float] = MappingProxyType({})
 
@@ -287,140 +285,35 @@ def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, 
     return angle, k1
 
 
-class ReluConstants(NamedTuple):
-    """The constants of `dual`; the engines have them among a layer's constants."""
+def kappas(w: Array, v: Array, linear_share: float = 0.0) -> tuple[Array, Array, Array]:
+    r"""Return :math:`k_0`, :math:`1 - \kappa_1` and :math:`1 + \kappa_1` of a ReLU or leaky ReLU.
 
-    factor: float
-    """The factor on E[σσ], times the unit of variances."""
-
-    half_factor: float
-    linear_share: float = 0.0
-
-
-class Dual(NamedTuple):
-    """A ReLU layer's dual activations, times `factor`; of layer.py's constants."""
-
-    deficit: Any
-    """g (1 − κ1)/2: what K lacks at this correlation."""
-
-    g: Any
-    """g/2 times `factor`."""
-
-    one_plus_kappa1: Any
-    """1 + κ1: times `g` the deficit to −σ(v)."""
-
-    K: Any
-    """g κ1/2."""
-
-    k0: Any
-    """(1 − λ) θ/π of the smaller angle θ to v or −v: κ0 is 1 − k0 for w < v, else λ + k0."""
-
-
-def arc(a: Any, root: Any, coefficients: Any = None) -> tuple[Any, Any]:
-    r"""Return :math:`k_0 = \arccos(1 - a)/\pi` and :math:`k_1 = \kappa_1(\rho) - \rho`.
-
-    The compiled engines have polynomials in its place (engines/cpu/formulas.h).
+    With :math:`a = \min(w, v)`: for w < v, :math:`\kappa_0 = 1 - k_0` and :math:`1 - \kappa_1 =
+    w - k_1`; otherwise :math:`\kappa_0 = \lambda + k_0` and :math:`1 - \kappa_1 = 1 - k_1`. No term
+    cancels. A κ0 near 1 is not rounded: it would be rounded alike in all layers, because angles
+    hardly change from layer to layer there. The compiled engines have polynomials in place of the
+    angle (engines/cpu/formulas.h).
 
     Parameters
     ----------
-    a : array
-        a = 1 − ρ, in [0, 1].
-    root, coefficients
-        √a and the polynomials' coefficients; arrays need none.
+    w, v : array
+        1 − ρ and 1 + ρ.
+    linear_share : float, default 0.0
+        λ, the share of the linear network in a leaky ReLU's kernels.
 
     Examples
     --------
     >>> import numpy as np
     >>> from rescntk import activations
-    >>> activations.arc(np.ones(1), np.ones(1))
-    (array([0.5]), array([0.31830989]))
+    >>> activations.kappas(np.ones(1), np.ones(1))
+    (array([0.5]), array([0.68169011]), array([1.31830989]))
     """
-    angle, k1 = angle_and_kappa1_excess(array_module(a), a, 2.0 - a)
-    return angle * (1.0 / math.pi), k1
-
-
-def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> Dual:
-    r"""Return the dual activations of a ReLU layer; all engines but "cuda" call this function.
-
-    With :math:`a = \min(w, v)` and `arc`: for w < v, :math:`\kappa_0 = 1 - k_0` and
-    :math:`1 - \kappa_1 = w - k_1`; otherwise :math:`\kappa_0 = k_0` and
-    :math:`1 - \kappa_1 = 1 - k_1`. No term cancels, nor in :math:`1 + \kappa_1`.
-
-    Parameters
-    ----------
-    half_g, w, v : array
-        g/2 = √(q1 q2)/2, 1 − ρ and 1 + ρ.
-    layer : record
-        Has the numbers of `ReluConstants` among its fields.
-    coefficients : tuple, optional
-        Of `arc`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from rescntk import activations
-    >>> half, one = np.array([0.5]), np.array([1.0])
-    >>> relu = activations.dual(half, one, one, activations.ReluConstants(2.0, 1.0))
-    >>> relu.K.round(4), relu.k0
-    (array([0.3183]), array([0.5]))
-    """
-    return _scaled_dual(half_g, _kappas(w, v, sqrt(smaller(w, v)), layer, coefficients), layer)
-
-
-def _kappas(w: Any, v: Any, root: Any, layer: Any, coefficients: Any) -> tuple[Any, Any, Any]:
-    """Return k0, 1 − κ1 and 1 + κ1; `root` is √a."""
-    k0, k1 = arc(smaller(w, v), root, coefficients)
-    one_minus_kappa1 = where_less(w, v, w, 1.0) - k1
-    return _add_linear_part((k0, one_minus_kappa1, 2.0 - one_minus_kappa1), w, v, layer)
-
-
-def _scaled_dual(half_g: Any, parts: tuple[Any, Any, Any], layer: Any) -> Dual:
-    """Return the dual activations of `_kappas`, times `factor`."""
-    k0, one_minus_kappa1, one_plus_kappa1 = parts
-    g = layer.factor * half_g
-    deficit = g * one_minus_kappa1
-    return Dual(deficit, g, one_plus_kappa1, g - deficit, k0)
-
-
-def times_slope(k0: Any, w: Any, v: Any, layer: Any, tangent: Any) -> Any:
-    r"""Return :math:`\dot K \odot` `tangent`, with :math:`\dot K = \kappa_0/2` times the factor.
-
-    κ0 itself is not rounded: near 1 it would be rounded alike in all layers, because angles hardly
-    change from layer to layer there.
-
-    Parameters
-    ----------
-    k0 : array
-        Of `dual`.
-    w, v, layer
-        As in `dual`.
-    tangent : array or float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from rescntk import activations
-    >>> k0, one = np.array([0.25]), np.array([1.0])
-    >>> relu = activations.ReluConstants(2.0, 1.0)
-    >>> activations.times_slope(k0, 0.5 * one, 1.5 * one, relu, 8.0)
-    array([6.])
-    """
-    whole = layer.half_factor * tangent
-    part = k0 * whole
-    return where_less(w, v, whole - part, _add_linear_slope(part, whole, layer))
-
-
-def _add_linear_part(parts: Any, w: Any, v: Any, layer: Any) -> Any:
-    """Return k0, 1 − κ1 and 1 + κ1 with the share λ of the linear network; no term is negative."""
-    if layer.linear_share != 0.0:
-        k0, one_minus_kappa1, one_plus_kappa1 = parts
-        k0 = k0 - layer.linear_share * k0
-        one_minus_kappa1 = one_minus_kappa1 + layer.linear_share * (w - one_minus_kappa1)
-        one_plus_kappa1 = one_plus_kappa1 + layer.linear_share * (v - one_plus_kappa1)
-        return k0, one_minus_kappa1, one_plus_kappa1
-    return parts
-
-
-def _add_linear_slope(part: Any, whole: Any, layer: Any) -> Any:
-    """Return a `part` of κ0 of opposite pixels with the share λ of the linear network."""
-    return part + layer.linear_share * whole if layer.linear_share != 0.0 else part
+    xp, one = array_module(w), w.dtype.type(1.0)
+    a = xp.minimum(xp.minimum(w, v), one)
+    angle, k1 = angle_and_kappa1_excess(xp, a, 2.0 - a)
+    k0, less = angle * (1.0 / math.pi), xp.where(w < v, w, one) - k1
+    more = 2.0 - less
+    if linear_share:
+        k0, less = k0 - linear_share * k0, less + linear_share * (w - less)
+        more = more + linear_share * (v - more)
+    return k0, less, more

@@ -23,30 +23,6 @@ def array_module(array: object) -> ModuleType:
     return sys.modules[name] if name == "cupy" else np
 
 
-def sqrt(x: Any) -> Any:
-    return array_module(x).sqrt(x)
-
-
-def smaller(a: Any, b: Any) -> Any:
-    return array_module(a).minimum(a, b)
-
-
-def within(x: Any, least: float, most: float) -> Any:
-    """Return x, or the end of [least, most] that is nearest."""
-    return array_module(x).clip(x, least, most)
-
-
-def where_less(a: Any, b: Any, x: Any, y: Any) -> Any:
-    """Return x where a < b, and y elsewhere."""
-    less = a < b
-    return array_module(less).where(less, x, y)
-
-
-def rounded_product(a: Any, b: Any) -> Any:
-    """Return a·b, rounded before it is added to anything: compilers do not contract it."""
-    return a * b
-
-
 def rounding_unit(values: Any) -> float:
     """Return eps of the dtype of `values`, at least the eps of float64; ask before casting."""
     dtype = np.asarray(values).dtype

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from .validation import check_flag
 
@@ -30,8 +28,3 @@ def progress_bar(show: bool, total: int, unit: str = "pair") -> Iterator[Callabl
 
         yield add
         add(total)
-
-
-def say(*words: Any) -> None:
-    """Print a line to stderr."""
-    print(*words, file=sys.stderr, flush=True)

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from ..activations import DualInput, DualResult, Pixels, activation_of, arc
+from ..activations import DualInput, DualResult, Pixels, activation_of, kappas
 from ..arrays import Array, array_module
 from .merges import Merge, Step, Steps, rounded_weights
 from .protocol import Request, check_stop
@@ -173,12 +173,8 @@ class Deficits(Pairs):
         g = a * b
         w, *opposite = (xp.minimum(u * (inverse[0] * inverse[1]), T(2.0)) for u in deficits)
         v = opposite[0] if opposite else T(2.0) - w
-        near, (k0, k1) = w < v, arc(xp.minimum(xp.minimum(w, v), T(1.0)), None)
-        less, lost = xp.where(near, w, T(1.0)) - k1, xp.where(near, k0, T(1.0) - k0)
-        more = T(2.0) - less  # less, more and lost are 1 − κ₁, 1 + κ₁ and 1 − κ₀
-        if share:
-            less, more = less + T(share) * (w - less), more + T(share) * (v - more)
-            lost = T(1.0 - share) * lost
+        near, (k0, less, more) = w < v, kappas(w, v, share)
+        lost = xp.where(near, k0, T(1.0 - share) - k0)  # 1 − κ₀
         K, branch = g - g * less, [g * less, g * more][: 1 + self.steps.has_opposite]
         if not others:
             return branch, [K]

@@ -153,15 +153,6 @@ class KernelCall:
         call.sides = [call.X, kept.tables]
         return call
 
-    def in_float64(self, request: Request, X: Batch, Z: Batch) -> KernelCall:
-        """Return the call of one kernel with some signals, X and Z, in float64, unchecked."""
-        call = copy(self)
-        call.dtype, call.kinds, call.depths = np.dtype(np.float64), request.kinds, request.depths
-        call.network, call.order, call.in_place = request.network, [0], True
-        call.request = replace(request, dtype="float64", copied_bytes=0)
-        call.X, call.Z, call._kept, call.sides = X, Z, None, [X, Z]
-        return call
-
     @property
     def length(self) -> int:
         """Number of time points of the longest signal."""

@@ -1,7 +1,7 @@
 """The doubt about a kernel in the form of distances: where it may have lost digits.
 
 Each doubtful pixel pair has an E, the error of κ0 in rounding units. A pair of signals of too large
-E is computed again from deficits (deficits.py, docs/theory/deficits.md).
+E is computed again by the reference engine, in float64.
 """
 
 from __future__ import annotations
@@ -52,45 +52,17 @@ rounding error. Chosen by reasoning: the difference D − z has a handful of rou
 one channel would take 11 % more time in float32.
 """
 
-MOST_PARALLEL = 9.5
-"""The layers in which all pixel pairs may be parallel, or more layers of fewer pixel pairs.
-
-The root mean square over pixel pairs of their number of parallel layers. Kernels above take root
-masses with twice the digits (masses.py), at 1.7 times the cost. A larger number leaves larger
-errors: 7e-16 at depth 10, 1.2e-15 at 17, 3e-15 at 35 and 8e-15 at 70 (proportional signals of
-float64, heads without a sum over pixel pairs; of float32 1.2e-7 at all depths). With one layer more
-at most, no kernel is above, and pairs of much doubt are left early: half the time of Grams of one
-channel with filters of one pixel. Half a layer keeps the bound from sums of whole layers.
-"""
-
 MOST_DOUBT = {"float64": 24.0, "float32": 8.0}
 """The root mean square of E over doubtful pixel pairs that a layer may have.
 
-All layers together may have it twice. Kernels above are computed again from deficits. A larger
-number leaves larger errors; a smaller one repeats more kernels (docs/theory/deficits.md, 5).
-"""
-
-LARGE_DOUBTS = (2.0, 4.0)
-"""Multiples of a row's part of the limit; a row (offset δ) has the level of those it exceeds.
-
-Of a doubtful pair, rows of the largest doubts are computed again until the other rows together are
-below the limit. More multiples repeat fewer rows and take more sums; higher ones repeat more
-pairs wholly. Measured on GunPoint (float64): (3,) repeats 29 % of doubtful pairs' rows, these 23 %,
-or 26 % with `WHOLLY_DOUBTFUL`.
-"""
-
-WHOLLY_DOUBTFUL = 8.0
-"""Multiple of the limit above which a pair is computed again wholly, and its other rows never.
-
-A larger number lets more pairs keep rows, a smaller one computes fewer rows in vain. GunPoint takes
-the same time, within 3 %, from 4 on. With filters of one pixel, where all pairs lose digits, Grams
-of one channel take half of the time that they take without a limit.
+All layers together may have it twice. Kernels above are computed again. A larger number
+leaves larger errors; a smaller one repeats more kernels.
 """
 
 MOST_CANCELLED = 12.0
 """φ: two signals of d' different pixels may have min(φ, √d') times as much doubt as equal pixels.
 
-Rounding errors at different pixels cancel (docs/theory/deficits.md). A larger number repeats fewer
+Rounding errors at different pixels cancel. A larger number repeats fewer
 kernels and leaves larger errors.
 """
 

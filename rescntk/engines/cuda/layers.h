@@ -1,6 +1,6 @@
 // One segment's way through a layer: from window sums of its state to the branch of the next layer.
 //
-// The steps of a layer, as in engines/layer.py:
+// The steps of a layer:
 //
 //     w = 1 − ρ = (box(D) − z) / g                         correlate
 //     K, D_K, K̇ = dual activation of w                     dual (activations.h)

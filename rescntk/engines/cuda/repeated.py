@@ -1,7 +1,6 @@
 """Rounding errors that all layers repeat: they are taken out of results, or made to vary.
 
-Errors of one sign add up like the depth, and errors that vary add up like its root
-(docs/theory/deficits.md, section 7).
+Errors of one sign add up like the depth, and errors that vary add up like its root.
 """
 
 from __future__ import annotations

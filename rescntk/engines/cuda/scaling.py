@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from copy import copy
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -22,8 +21,8 @@ from ...network import Filter
 from ..once import once
 from ..protocol import Request, ScaledKernel
 from . import biases, repeated
-from .doubt import DOUBTFUL, MOST_DOUBT, MOST_E, MOST_PARALLEL, PARALLEL, SHALLOW, TIED
-from .kept import between_calls, once_a_layer
+from .doubt import DOUBTFUL, MOST_DOUBT, MOST_E, PARALLEL, SHALLOW, TIED
+from .kept import once_a_layer
 from .variances import RESCALE_BITS, Variances, variances
 
 _MOST_BITS = 90
@@ -64,9 +63,6 @@ class Scaling:
         The factor on inner products of the input's pixels.
     exponents : tuple of int
         For layers 0 … L, the e such that the layer is stored divided by 2^e.
-    common_bounds : array (2, depths asked for)
-        Of `KINDS`: a bound on √(kernel at any pixel) for all signals of mean energy 1, as
-        `averaged`. 0 unless `Network.homogeneous`.
     mean_variances : list of float
         Mean of Σ / unit over pixels in layers 0 … L, for signals divided by their size
         (`signal_tables`). Empty unless `Network.homogeneous`.
@@ -90,20 +86,8 @@ class Scaling:
         self.bias_energy = biases.energy(net)
         if net.homogeneous:
             self._find_means()
-        self._set_length(d)
-
-    def _set_length(self, d: int) -> None:
-        """Set what depends on the length of the signals."""
         self.d = d
         self.offsets = d if self.request_head in ("gap", "pixels") else 1
-        # At x = z no pixel has more than d times the mean.
-        self.common_bounds = np.sqrt(d * self._means)
-
-    def of_length(self, d: int) -> Scaling:
-        """Return the constants for signals of another length; the layers keep their constants."""
-        changed = copy(self)
-        changed._set_length(d)
-        return changed
 
     # -- the filters, of signals or of images
 
@@ -304,28 +288,8 @@ class Scaling:
 
     def allowed_doubt(self, pixel_pairs: Any, cancelled: Any = 1.0) -> Any:
         """Return the sum of E² over pixel pairs that a kernel may have, E summed over layers."""
-        return (cancelled * self.allowed_E) ** 2 * self._counted(pixel_pairs)
-
-    def most_parallel(self, pixel_pairs: Any) -> Any:
-        """Return the same sum above which a kernel takes root masses with twice the digits."""
-        return (MOST_PARALLEL * MOST_E[self.dtype.name]) ** 2 * self._counted(pixel_pairs)
-
-    def leaving_doubt(self, allowed: Any, pixel_pairs: Any) -> Any:
-        """Return the same sum above which the rest of a pair is left out.
-
-        The digits of its root masses depend on the doubt of all rows. So the pair is left only
-        where further rows cannot change them. Pairs beside it then do not change its bits.
-        """
-        if self._sums_pixels and self.depth - 1 <= MOST_PARALLEL:
-            return allowed
-        return np.maximum(allowed, self.most_parallel(pixel_pairs))
-
-    def _counted(self, pixel_pairs: Any) -> Any:
-        return pixel_pairs if self._sums_pixels else 1
-
-    @property
-    def _sums_pixels(self) -> bool:
-        return self.request_head in ("trace", "gap")
+        counted = pixel_pairs if self.request_head in ("trace", "gap") else 1
+        return (cancelled * self.allowed_E) ** 2 * counted
 
     @property
     def growth_bits(self) -> float:
@@ -367,12 +331,3 @@ class Scaling:
         if self.network.bias:
             biases.add_to_results(self, values, left, right, lengths)
         return ScaledKernel(dict(values), left, right, tuple(map(self.exponent, self.depths)))
-
-    def bytes_per_case(self, n_channels: int) -> int:
-        """Return the memory of one signal's tables."""
-        per_pixel = 2 * (self.depth + 1) + n_channels * self.input_filter.n_taps
-        return per_pixel * self.d * self.dtype.itemsize
-
-
-scaling_of = between_calls(Scaling)
-"""The constants for a request on signals of one shape, which calls share: read only."""
