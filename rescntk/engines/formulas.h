@@ -1,4 +1,4 @@
-// Formulas of one pixel pair: one text for C++, where V is a vector of lanes (lanes.h), and for CUDA, where V is a
+// Formulas of one pixel pair: one text for C++, where V is a vector of lanes (cpu/lanes.h), and for CUDA, where V is a
 // number. No standard header is included: NVRTC has none. V needs +, -, * and the functions every, root, fused,
 // smaller, pick and V's real type, RealOf<V>::type.
 #pragma once
@@ -15,7 +15,7 @@ FORMULA float fused(float a, float b, float c) { return fmaf(a, b, c); }
 template <class V> FORMULA V smaller(V a, V b) { return a < b ? a : b; }
 template <class V> FORMULA V pick(V a, V b, V x, V y) { return a < b ? x : y; }
 #else
-#include "lanes.h"
+#include "cpu/lanes.h"
 #endif
 #include "coefficients.h"  // Poly<double>, Poly<float>: p() and r() return a struct with the array c
 
