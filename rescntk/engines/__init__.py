@@ -79,7 +79,7 @@ ENGINES = {
     for engine in (
         Engine("reference", "reference", BASIC_FIELDS | {"bias"}),
         Engine("cpu", "cpu.engine", BASIC_FIELDS | {"bias"}, _cpu_is_missing, _cpu_refuses),
-        Engine("cuda", "cuda.engine", BASIC_FIELDS, _cuda_is_missing, _cuda_refuses),
+        Engine("cuda", "cuda.engine", BASIC_FIELDS | {"bias"}, _cuda_is_missing, _cuda_refuses),
     )
 }  # fmt: skip
 """All engines, by their names."""

@@ -85,10 +85,12 @@ class Program:
         if number in request.depths:
             record["report"] = request.depths.index(number)
 
-    def job(self, values: dict[str, Array], extent: int, paired: bool, symmetric: bool) -> Any:
+    def job(
+        self, values: dict[str, Array], cases: int, columns: int, extent: int, paired: bool,
+        symmetric: bool,
+    ) -> np.ndarray:
         """Return a job that writes to `values`, (depths, cases, columns, …)."""
         steps, request, parts = self.steps, self.request, self.request.network.parts
-        _, cases, columns = next(iter(values.values())).shape[:3]
         width = request.width if request.width > 1 else extent
         return filled(
             JOB, bytes=JOB.itemsize, cases=cases, columns=columns, extent=extent,

@@ -50,9 +50,10 @@ def _compute(request: Request, X: Any, Z: Any, paired: bool, tick: Tick) -> Scal
     left = X if isinstance(X, Signals) else _signals(request, X)
     right = left if Z is None else Z if isinstance(Z, Signals) else _signals(request, Z)
     longest = max(left.longest, right.longest)
-    shape = (len(request.depths), len(left), 1 if paired else len(right))
-    values = {kind: np.zeros(shape + request.pixel_axes(longest)) for kind in request.kinds}
-    job = left.program.job(values, longest, paired, Z is None and not paired)
+    shape = len(left), 1 if paired else len(right)
+    sizes = (len(request.depths), *shape, *request.pixel_axes(longest))
+    values = {kind: np.zeros(sizes) for kind in request.kinds}
+    job = left.program.job(values, *shape, longest, paired, Z is None and not paired)
     for rows in left.blocks:
         for others in [rows] if paired else right.blocks:
             if paired or Z is not None or others.stop > rows.start:

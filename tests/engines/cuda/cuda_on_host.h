@@ -14,7 +14,9 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#define __CUDACC_RTC__
 #define __host__
+#define __grid_constant__
 #define __device__
 #define __global__
 #define __forceinline__ inline

@@ -227,10 +227,9 @@ class Kernel:
         job = job.copy()
         copies = list(_guard_pointers(job))
         record = (ctypes.c_void_p * 1)(job.ctypes.data)
-        together = 32 if self.name.startswith("short_rows") else threads
         run, size, integer = self.library.run, ctypes.c_size_t, ctypes.c_int
         run.argtypes = [ctypes.c_longlong, integer, integer, size, ctypes.c_void_p]
-        assert not run(blocks, threads, together, shared_mem, record), "threads parted"
+        assert not run(blocks, threads, threads, shared_mem, record), "threads parted"
         for array, inside, outside in copies:
             assert all((part == 0xFF).all() for part in outside), "written out of bounds"
             array[...] = inside.view(array.dtype).reshape(array.shape)

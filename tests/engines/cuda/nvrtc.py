@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from rescntk.engines.cuda import compiler, launch_plan
+from rescntk.engines.cuda import compiler
 
 MISSING = (
     "no NVRTC: pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm (they come with rescntk[test])"
