@@ -19,7 +19,7 @@ from ..arrays import Array, Batch, SignalList, array_module, channels_and_length
 from .merges import Merge, Step, Steps, rounded_weights
 from .once import once
 from .protocol import Request, blocks, cut
-from .records import HEADS, JOB, LAYER, SIDE, filled, pointer
+from .records import HEADS, JOB, LAYER, SIDE, WINDOW, filled, pointer
 from .tables import Tables, signal_tables, window_mean
 
 _JOINED_LENGTH = 8
@@ -45,9 +45,11 @@ class Program:
         layers = np.zeros(depth, LAYER)
         for number, record in enumerate(layers, start=1):
             self._fill(record, number)
-        windows = [(m.taps, m.step, m.axis if n_axes == 2 else 1) for m in self._windows]
+        windows = [
+            (m.taps, m.step, m.axis if n_axes == 2 else 1, 1.0 / m.taps) for m in self._windows
+        ]
         self.arrays = {
-            "windows": xp.asarray(np.array(windows or [(1, 1, 1)], np.int64)),
+            "windows": xp.asarray(np.array(windows or [(1, 1, 1, 1.0)], WINDOW).view(np.int64)),
             "merges": xp.asarray(np.array(self._merges or [(0, 0)], np.int64)),
             "layers": xp.asarray(layers.view(np.int64)),
         }

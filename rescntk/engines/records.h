@@ -5,6 +5,7 @@ typedef long long int64;  // NVRTC has no <stdint.h>
 
 struct Window {
     int64 taps, step, axis;          // axis 0 across lines, 1 along them
+    double weight;                   // of each tap
 };
 
 struct Merge {

@@ -188,7 +188,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     {
         const int64_t taps = TAPS ? TAPS : job.windows[merge.window].taps, n = this->n;
         const int32_t *near = near_of[merge.window];
-        const double exact = 1.0 / double(taps);
+        const double exact = job.windows[merge.window].weight;
         const V weight = number(exact), rest = number(exact - double(R(exact)));
         runs(merge.window, begin, end, [&](const Rows &at, int64_t from, int64_t to) __attribute__((always_inline)) {
             int64_t shift[TAPS ? TAPS : 1];

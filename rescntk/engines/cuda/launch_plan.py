@@ -17,7 +17,10 @@ from .compiler import DeviceLimits
 LONGEST = 4096
 """Longest signals, in pixels. Longer ones were never tried on a device."""
 
-CUTS = ((512, 4, 1), (1024, 2, 2), (2048, 1, 4), (LONGEST, 1, 8))
+CUTS = {
+    "float32": ((512, 4, 1), (1024, 2, 2), (2048, 1, 4), (LONGEST, 1, 8)),
+    "float64": ((512, 2, 1), (1024, 1, 2), (2048, 1, 4), (LONGEST, 1, 8)),
+}
 """Most pixels of a row, its lanes, and the pixels of a thread. More lanes share what is read of the
 left signal; pixels times lanes times the numbers of a state have to fit into registers."""
 
@@ -35,6 +38,9 @@ LAYER_SLOTS, LAUNCH_SLOTS = 100, 1.0e11
 """Issue slots of a pixel pair and layer, rounded up, and of a launch for each multiprocessor: half
 a second of 128 float32 units at 1.5 GHz. A device that also has a screen ends kernels of about two
 seconds."""
+
+HALO = 2
+"""Pixels on both sides of a row in shared memory that stand twice (rows.cu)."""
 
 TABLE_SHARE, RESULT_SHARE = 0.1, 0.25
 """Shares of the free memory for tables of a block of signals, and for a tile's results."""
@@ -59,7 +65,7 @@ class LaunchPlan:
         itemsize, slots = np.dtype(request.dtype).itemsize, len(request.depths)
         ntk, points = "ntk" in request.kinds, request.head not in ("gap", "trace") or request.shares
         self.all_pairs = request.all_pairs
-        self.lanes, self.pixels = next(cut[1:] for cut in CUTS if d <= cut[0])
+        self.lanes, self.pixels = next(cut[1:] for cut in CUTS[request.dtype] if d <= cut[0])
         self.threads = -(-d // self.pixels)
         self.teams = max(1, THREADS // self.threads)
         self.units = 1
@@ -71,7 +77,7 @@ class LaunchPlan:
                 self.units = min(MOST_UNITS, max(1, groups // (self.teams * TURNS)))
         state = 2 + ntk  # U and U⁺, which the input has in any case, and A
         sums = 2 * 8 * self.threads * (1 if self.all_pairs else self.lanes)
-        row = max(state * d * self.lanes * itemsize, 0 if points else sums)
+        row = max(state * (d + 2 * HALO) * self.lanes * itemsize, 0 if points else sums)
         self.row_bytes = -(-row // 16) * 16
         self.teams = max(1, min(self.teams, device.shared_bytes // self.row_bytes))
         if self.row_bytes > device.shared_bytes:

@@ -19,12 +19,28 @@ struct Launch {
     int64 row_bytes;                   // of shared memory for a team
 };
 
+// A few pixels are unrolled, into registers; the state of more is in local memory, so that code stays short.
+#define OVER_PIXELS _Pragma("unroll (PIXELS <= 2 ? PIXELS : 1)") for (int p = 0; p < PIXELS; p++)
+
+constexpr int HALO = 2;                // pixels of a ring that stand twice, for windows of five taps
 constexpr int TERMS = 32;              // of a sum, before it is added to the sum of sums
+
+// As many numbers as one instruction loads.
+template <class R, int N> struct Vector;
+template <> struct Vector<float, 1> { typedef float type; };
+template <> struct Vector<float, 2> { typedef float2 type; };
+template <> struct Vector<float, 4> { typedef float4 type; };
+template <> struct Vector<double, 1> { typedef double type; };
+template <> struct Vector<double, 2> { typedef double2 type; };
 
 template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, bool POINTS> struct Rows {
     enum { SUMS_OF = ALL ? 1 : LANES };  // pairs of signals of a row
     typedef R Numbers[PIXELS][LANES];
-    struct alignas(sizeof(R) * LANES < 16 ? sizeof(R) * LANES : 16) Pack { R of[LANES]; };
+    typedef typename Vector<R, LANES>::type Together;
+    struct Pack {
+        R of[LANES];
+        FORMULA R operator[](int q) const { return of[q]; }
+    };
     struct State { Numbers U, O, A; };   // the deficits U and U+ and the tangent kernel A
 
     const Launch &launch;
@@ -32,9 +48,10 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
     const int t, threads, team, n, lines, width;
     char *const memory;                // of the team
     const R *x, *z;                    // tables of both sides, and numbers of a row
-    int64 x_stride, z_stride;
+    int x_stride, z_stride;
     int left_at[PIXELS], right_at[PIXELS];
     int valid;                         // lanes that count
+    const R lambda, c, both;           // constants of the job
     R biases[SUMS_OF];                 // the products of both sides' biases, of a network of bias 1
     State state;
     struct { Numbers linear, F, A; } apart;      // F0, and both kernels without it: of heads of pixels
@@ -43,7 +60,8 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
     __device__ Rows(const Launch &launch, char *shared)
         : launch(launch), job(launch.job), t(int(threadIdx.x % launch.threads)), threads(int(launch.threads)),
           team(int(threadIdx.x / launch.threads)), n(int(launch.job.extent)),
-          lines(launch.job.height ? int(launch.job.height) : 1), width(n / lines), memory(shared + team * launch.row_bytes)
+          lines(launch.job.height ? int(launch.job.height) : 1), width(n / lines), memory(shared + team * launch.row_bytes),
+          lambda(R(launch.job.linear_share)), c(R(launch.job.inner_minus_readout)), both(R(launch.job.outer_plus_readout))
     {
     }
 
@@ -51,14 +69,29 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
 
     FORMULA int pixel(int p) const { return t + p * threads; }
     FORMULA bool mine(int p) const { return PIXELS == 1 || pixel(p) < n; }
-    FORMULA R left(int64 row, int p) const { return x[row * x_stride + left_at[p]]; }
-    FORMULA R right(int64 row, int p, int q) const { return z[row * z_stride + right_at[p] + q]; }
-    FORMULA R product(int64 row, int p, int q) const { return left(row, p) * right(row, p, q); }
+    FORMULA const R *left(int64 row, int p) const { return x + (int(row) * x_stride + left_at[p]); }
+    FORMULA const R *right(int64 row, int p) const { return z + (int(row) * z_stride + right_at[p]); }
+    FORMULA static Pack together(const R *at)
+    {
+        const Together vector = *(const Together *)at;
+        Pack pack;
+        UNROLL for (int q = 0; q < LANES; q++) pack.of[q] = ((const R *)&vector)[q];
+        return pack;
+    }
+    // A number of each lane, of which those of all pixel pairs are not aligned.
+    FORMULA static Pack lanes_of(const R *at)
+    {
+        if (!ALL) return together(at);
+        Pack pack;
+        UNROLL for (int q = 0; q < LANES; q++) pack.of[q] = at[q];
+        return pack;
+    }
+    FORMULA R product(int64 row, int p, int q) const { return *left(row, p) * right(row, p)[q]; }
 
     // The places of the row's pixels in the tables, `shift` lines and `offset` pixels apart.
     FORMULA void place(int shift, int offset)
     {
-        UNROLL for (int p = 0; p < PIXELS; p++) {
+        OVER_PIXELS {
             const int j = mine(p) ? pixel(p) : 0, y = j / width, column = j % width;
             if (ALL) {
                 const int line = 2 * width + LANES;
@@ -67,72 +100,90 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
             } else left_at[p] = j, right_at[p] = j * LANES;
         }
     }
-    // The pixel of the ring some taps away: along lines, or across them.
-    FORMULA int neighbour(int j, int shift, int64 axis) const
+    // A pixel on a ring of pixels `stride` apart: along lines, or across them.
+    struct Ring {
+        int size, stride, place, pixel;
+        FORMULA int wrapped(int at) const { return pixel + ((at < size ? at : at - size) - place) * stride; }
+    };
+    FORMULA Ring ring_of(int j, bool along) const
     {
-        if (axis == 0) return (j + shift % lines * width + n) % n;
-        const int begin = lines == 1 ? 0 : j / width * width, place = (j - begin + shift) % width;
-        return begin + (place < 0 ? place + width : place);
+        if (lines == 1) return {width, 1, j, j};
+        return along ? Ring{width, 1, j % width, j} : Ring{lines, width, j / width, j};
+    }
+    // Add the squared differences of one part to sums.
+    FORMULA static void differ(R a, const R *b, R (&sum)[LANES], R sign = -1)
+    {
+        const Pack other = lanes_of(b);
+        UNROLL for (int q = 0; q < LANES; q++) { const R e = fused(sign, other[q], a); sum[q] = fused(e, e, sum[q]); }
     }
     // a b times the squared distance of unit profiles, which tables have divided by the root of 2.
     FORMULA void distance(int64 row, int parts, int p, R (&N)[LANES]) const
     {
-        UNROLL for (int q = 0; q < LANES; q++) N[q] = 0;
-        UNROLL for (int part = 1; part <= parts; part++) {
-            const R a = left(row + part, p);
-            UNROLL for (int q = 0; q < LANES; q++) { const R e = a - right(row + part, p, q); N[q] = fused(e, e, N[q]); }
-        }
-        UNROLL for (int q = 0; q < LANES; q++) N[q] *= product(row, p, q);
+        const R *a = left(row, p), *b = right(row, p);
+        const Pack root = lanes_of(b);
+        R g[LANES];
+        UNROLL for (int q = 0; q < LANES; q++) g[q] = *a * root[q], N[q] = 0;
+        UNROLL for (int part = 0; part < parts; part++) a += x_stride, b += z_stride, differ(*a, b, N);
+        UNROLL for (int q = 0; q < LANES; q++) N[q] *= g[q];
     }
 
     // ------------------------------------------------------------------ windows
 
-    FORMULA Pack *ring(int kind) const { return (Pack *)memory + kind * n; }
-    FORMULA void put(int kind, const Numbers &numbers) const
+    // Numbers of kind 0 (U), 1 (A) or 2 (U+) of the pixels of the ring; with HALO more pixels on both sides.
+    FORMULA R *ring(int kind) const { return (R *)memory + (kind * (n + 2 * HALO) + HALO) * LANES; }
+    FORMULA void put(int kind, const Numbers &numbers, bool halo) const
     {
-        UNROLL for (int p = 0; p < PIXELS; p++) {
+        OVER_PIXELS {
             if (!mine(p)) continue;
-            Pack pack;
-            UNROLL for (int q = 0; q < LANES; q++) pack.of[q] = numbers[p][q];
-            ring(kind)[pixel(p)] = pack;
+            Together vector;
+            UNROLL for (int q = 0; q < LANES; q++) ((R *)&vector)[q] = numbers[p][q];
+            Together *const at = (Together *)ring(kind) + pixel(p);
+            *at = vector;
+            if (halo && pixel(p) < HALO) at[n] = vector;
+            if (halo && pixel(p) >= n - HALO) at[-n] = vector;
         }
     }
     // Leave a state for the team to read, between two barriers.
-    template <bool WITH_OPPOSITE> FORMULA void show(const State &s) const
+    template <bool WITH_OPPOSITE> FORMULA void show(const State &s, bool halo = false) const
     {
         __syncthreads();
-        put(0, s.U);
-        if (NTK) put(1, s.A);
-        if (WITH_OPPOSITE) put(1 + NTK, s.O);
+        put(0, s.U, halo);
+        if (NTK) put(1, s.A, halo);
+        if (WITH_OPPOSITE) put(1 + NTK, s.O, halo);
         __syncthreads();
     }
-    FORMULA static void add(const Pack &pack, R weight, R (&sum)[LANES])
+    FORMULA void add(int kind, int pixel, R weight, R (&sum)[LANES]) const
     {
-        UNROLL for (int q = 0; q < LANES; q++) sum[q] = fused(weight, pack.of[q], sum[q]);
+        const Pack pack = together(ring(kind) + pixel * LANES);
+        UNROLL for (int q = 0; q < LANES; q++) sum[q] = fused(weight, pack[q], sum[q]);
     }
 
     // Some taps of a window, from tap `begin` on: sums of the state, and of squared differences of profiles.
     struct Taps { R U[LANES], O[LANES], A[LANES], N[LANES]; };
     template <bool WITH_OPPOSITE> FORMULA void taps(const Window &w, int64 row, int p, int begin, int end, Taps &sum) const
     {
-        const int step = int(w.step), half = int(w.taps / 2);
+        const Ring ring_at = ring_of(pixel(p), w.axis);
+        const int size = ring_at.size, step = int(w.step) % size;
+        int shift = (begin - int(w.taps) / 2) * step % size;
+        if (shift < 0) shift += size;
+        const R *a = left(row + begin, p), *b = right(row + begin, p);
         UNROLL for (int q = 0; q < LANES; q++) sum.U[q] = sum.O[q] = sum.A[q] = sum.N[q] = 0;
         for (int tap = begin; tap < end; tap++) {
-            const int at = neighbour(pixel(p), (tap - half) * step, w.axis);
-            const R a = left(row + 1 + tap, p);
-            UNROLL for (int q = 0; q < LANES; q++) { const R e = a - right(row + 1 + tap, p, q); sum.N[q] = fused(e, e, sum.N[q]); }
-            add(ring(0)[at], R(1), sum.U);
-            if (NTK) add(ring(1)[at], R(1), sum.A);
-            if (WITH_OPPOSITE) add(ring(1 + NTK)[at], R(1), sum.O);
+            a += x_stride, b += z_stride;
+            const int at = ring_at.wrapped(ring_at.place + shift);
+            shift = shift + step < size ? shift + step : shift + step - size;
+            differ(*a, b, sum.N);
+            add(0, at, 1, sum.U);
+            if (NTK) add(1, at, 1, sum.A);
+            if (WITH_OPPOSITE) add(1 + NTK, at, 1, sum.O);
         }
     }
     template <bool WITH_OPPOSITE> FORMULA void window(const Merge &merge, State &s) const
     {
         const Window w = job.windows[merge.window];
-        const double exact = 1.0 / double(w.taps);
-        const R weight = R(exact), rest = R(exact - double(weight));  // else float32 would err alike in each layer
+        const R weight = R(w.weight), rest = R(w.weight - double(weight));  // else float32 would err alike in each layer
         show<WITH_OPPOSITE>(s);
-        UNROLL for (int p = 0; p < PIXELS; p++) {
+        OVER_PIXELS {
             if (!mine(p)) continue;
             Taps sum;
             taps<WITH_OPPOSITE>(w, merge.row, p, 0, w.taps < TERMS ? int(w.taps) : TERMS, sum);
@@ -157,7 +208,7 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
     template <bool WITH_OPPOSITE> FORMULA void bias(int64 row, double of_layer, double factor, State &s) const
     {
         if (row < 0) return;
-        UNROLL for (int p = 0; p < PIXELS; p++) {
+        OVER_PIXELS {
             R N[LANES];
             distance(row, 2, p, N);
             UNROLL for (int q = 0; q < LANES; q++) {
@@ -178,10 +229,7 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
         for (int begin = 0; begin < job.channels; begin += TERMS) {
             R part[LANES];
             UNROLL for (int q = 0; q < LANES; q++) part[q] = 0;
-            for (int c = begin; c < job.channels && c < begin + TERMS; c++) {
-                const R a = left(c, p);
-                UNROLL for (int q = 0; q < LANES; q++) { const R e = fused(sign, right(c, p, q), a); part[q] = fused(e, e, part[q]); }
-            }
+            for (int c = begin; c < job.channels && c < begin + TERMS; c++) differ(*left(c, p), right(c, p), part, sign);
             UNROLL for (int q = 0; q < LANES; q++) sum[q] += part[q];
         }
         UNROLL for (int q = 0; q < LANES; q++) sum[q] *= R(0.5);
@@ -190,7 +238,7 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
     FORMULA void enter()
     {
         const int64 C = job.channels, root = job.n_input ? job.merges[job.n_input - 1].row : C;
-        UNROLL for (int p = 0; p < PIXELS; p++) {
+        OVER_PIXELS {
             R w[LANES], v[LANES];
             half_squares(p, R(-1), w);
             bool opposed = false;
@@ -203,7 +251,7 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
         }
         windows<true>(0, job.n_input, state);
         UNROLL for (int m = 0; m < SUMS_OF; m++) F[m] = A[m] = linear[m] = 0;
-        UNROLL for (int p = 0; p < PIXELS; p++) UNROLL for (int q = 0; q < LANES; q++) {
+        OVER_PIXELS UNROLL for (int q = 0; q < LANES; q++) {
             const R g = product(root, p, q), U = state.U[p][q], O = state.O[p][q], F0 = U < O ? g - U : O - g;
             state.A[p][q] = R(job.initial) * F0;
             if (POINTS) apart.linear[p][q] = F0, apart.F[p][q] = apart.A[p][q] = 0;
@@ -214,15 +262,16 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
     // From pre-activations to K and M and the branch's deficits, which take their place; K and M enter the sums.
     template <bool WITH_OPPOSITE> FORMULA void activate(const Layer &l, State &s)
     {
-        const R lambda = R(job.linear_share), c = R(job.inner_minus_readout), both = R(job.outer_plus_readout);
-        R K_sum[SUMS_OF], M_sum[SUMS_OF];
+                R K_sum[SUMS_OF], M_sum[SUMS_OF];
         int count = 0;
         UNROLL for (int m = 0; m < SUMS_OF; m++) K_sum[m] = M_sum[m] = 0;
-        UNROLL for (int p = 0; p < PIXELS; p++) {
+        OVER_PIXELS {
             if (!mine(p)) continue;
             count++;
+            const R a = *left(l.root, p), over_a = *left(l.inverse, p);
+            const Pack b = lanes_of(right(l.root, p)), over_b = lanes_of(right(l.inverse, p));
             UNROLL for (int q = 0; q < LANES; q++) {
-                const R inverse = product(l.inverse, p, q), g = product(l.root, p, q);
+                const R inverse = over_a * over_b[q], g = a * b[q];
                 const R w = smaller(s.U[p][q] * inverse, R(2)), v = WITH_OPPOSITE ? smaller(s.O[p][q] * inverse, R(2)) : R(2) - w;
                 const Dual<R> relu = dual(w, v);
                 R less = relu.less, more = R(2) - less, M = 0;
@@ -243,7 +292,7 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
         if (POINTS) return;
         if (ALL) count *= valid;
         UNROLL for (int m = 0; m < SUMS_OF; m++) {
-            const double more = l.outer_product != 0.0 ? count * l.outer_product * double(biases[m]) : 0.0;
+            const double more = l.inner_bias >= 0 ? count * l.outer_product * double(biases[m]) : 0.0;
             F[m] = fma(job.share, double(K_sum[m]) + more, job.keep * F[m]);
             A[m] = fma(job.share, double(M_sum[m]) + job.outer_plus_readout * more, job.keep * A[m]);
         }
@@ -254,7 +303,7 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
         if (l.skip < 0) { state = branch; return; }
         const R share = R(l.share), keep = R(l.keep), kept = R(l.kept * job.initial);
         const int64 root = l.outer_bias >= 0 ? l.outer_bias : l.n_outer ? job.merges[l.outer + l.n_outer - 1].row : l.root;
-        UNROLL for (int p = 0; p < PIXELS; p++) {
+        OVER_PIXELS {
             R N[LANES];
             distance(l.skip, 2, p, N);
             UNROLL for (int q = 0; q < LANES; q++) {
@@ -275,27 +324,25 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
         const R share = R(l.share), keep = R(l.keep);
         State kept = state;
         if (first) {
-            show<false>(state);
-            UNROLL for (int p = 0; p < PIXELS; p++) {
+            show<false>(state, true);
+            OVER_PIXELS {
                 if (!mine(p)) continue;
                 UNROLL for (int side = -1; side <= 1; side += 2) {
-                    const int at = neighbour(pixel(p), side, 1);
-                    add(ring(0)[at], R(1), kept.U[p]);
-                    if (NTK) add(ring(1)[at], R(1), kept.A[p]);
+                    add(0, pixel(p) + side, 1, kept.U[p]);
+                    if (NTK) add(1, pixel(p) + side, 1, kept.A[p]);
                 }
             }
         }
-        show<false>(branch);
-        UNROLL for (int p = 0; p < PIXELS; p++) {
+        show<false>(branch, true);
+        OVER_PIXELS {
             if (!mine(p)) continue;
             R N[LANES], U[LANES], M[LANES];
             UNROLL for (int q = 0; q < LANES; q++) U[q] = 3 * branch.U[p][q], M[q] = NTK ? 3 * branch.A[p][q] : 0;
             UNROLL for (int tap = -2; tap <= 2; tap++) {
                 if (tap == 0) continue;
-                const int at = neighbour(pixel(p), tap, 1);
                 const R weight = R(tap < 0 ? 3 + tap : 3 - tap);
-                add(ring(0)[at], weight, U);
-                if (NTK) add(ring(1)[at], weight, M);
+                add(0, pixel(p) + tap, weight, U);
+                if (NTK) add(1, pixel(p) + tap, weight, M);
             }
             distance(l.joined, 5, p, N);
             UNROLL for (int q = 0; q < LANES; q++) {
@@ -389,7 +436,7 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
         const Side &a = turned ? job.right : job.left, &b = turned ? job.left : job.right;
         const int64 s = turned ? k : i, u = turned ? i : k, at = case_at(i, k), again = k + launch.first_column != i + launch.first_row ? mirrored(i, k) : -1;
         x = (const R *)a.rows + a.begin[s], z = (const R *)b.rows + b.begin[u];
-        x_stride = z_stride = int64(lines) * (2 * width + LANES);
+        x_stride = z_stride = lines * (2 * width + LANES);
         const double of_biases = a.bias[s] * b.bias[u];
         biases[0] = R(of_biases);
         const int per_line = (width + LANES - 1) / LANES, groups = lines * per_line, step = int(launch.units * launch.teams);
@@ -409,7 +456,7 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
                         }
                     return;
                 }
-                UNROLL for (int p = 0; p < PIXELS; p++) {
+                OVER_PIXELS {
                     double gpk, ntk, gpk_sum = 0, ntk_sum = 0;
                     const int j = pixel(p), y = j / width, column = j % width;
                     if (!mine(p)) continue;
@@ -432,7 +479,7 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
         for (int number = 1; number <= job.depth; number++) {
             const Layer &l = job.layers[number - 1];
             if (l.report < 0) continue;
-            UNROLL for (int p = 0; p < PIXELS; p++) {
+            OVER_PIXELS {
                 if (POINTS ? !mine(p) : p > 0) continue;
                 const double sum = unit == 0 ? l.kept * linear_sum(a, s, b, u, POINTS ? pixel(p) : -1) : 0.0;
                 const int64 slot = (unit * launch.slots + l.report) * numbers(), place = slot + (POINTS ? at * n + pixel(p) : at);
@@ -457,7 +504,7 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
         for (int q = 0; q < LANES; q++) any = any || counts(q);
         if (!__syncthreads_or(any)) return;
         x = (const R *)job.left.rows + job.left.begin[i], z = (const R *)job.right.rows + job.right.begin[block];
-        x_stride = n, z_stride = int64(n) * LANES;
+        x_stride = n, z_stride = n * LANES;
         for (int q = 0; q < LANES; q++) biases[ALL ? 0 : q] = counts(q) ? R(job.left.bias[i] * job.right.bias[block * LANES + q]) : R(0);
         valid = LANES;
         place(0, 0);
@@ -472,7 +519,7 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
                     if (t == 0) write(slot + at, again < 0 ? -1 : slot + again, total[(ALL ? 0 : q) * threads] / n, total[(SUMS_OF + (ALL ? 0 : q)) * threads] / n);
                     continue;
                 }
-                UNROLL for (int p = 0; p < PIXELS; p++) {
+                OVER_PIXELS {
                     if (!mine(p)) continue;
                     kernels(l, p, q, true, gpk, ntk);
                     if (job.head == SHARES) write(slot + at * n + pixel(p), -1, gpk / n, ntk / n);
@@ -483,7 +530,8 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
     }
 };
 
-template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, bool POINTS> __global__ void rows(const __grid_constant__ Launch launch)
+template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, bool POINTS>
+__global__ void __launch_bounds__(512) rows(const __grid_constant__ Launch launch)
 {
     extern __shared__ double memory[];
     Rows<R, LANES, PIXELS, ALL, OPPOSITE, NTK, POINTS> rows(launch, (char *)memory);

@@ -29,10 +29,13 @@ using std::frexp;
 using std::ldexp;
 using std::sqrt;
 
-struct float2 {
+struct alignas(8) float2 {
     float x, y;
 };
-struct double2 {
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(16) double2 {
     double x, y;
 };
 template <class T> static T __ldg(const T *at) { return *at; }
