@@ -59,16 +59,6 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
             f"it supports only activation='relu' (got {activation!r}); the reference engine takes "
             f"CuPy arrays too"
         )
-    if request.width > 1:
-        return (
-            "it reads rows of signals, and these are images; the reference engine takes CuPy's "
-            "arrays too"
-        )
-    if request.shares:
-        return (
-            "it adds up whole rows, and shares are sums over the rows at each pixel; the reference "
-            "engine takes CuPy's arrays too"
-        )
     if isinstance(X, SignalList):
         return "it takes signals of one length, and these have different lengths"
     return None

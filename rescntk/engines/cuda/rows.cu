@@ -4,7 +4,7 @@
 // (ALL), lanes are neighbouring pixels j' of one right signal; else they are the pixels j' = j of LANES right signals.
 // Filters move both pixels of a pair, so that they stay in a row, which is a ring (of images, a ring of rings).
 //
-// A team of threads takes a row through all layers. A thread has PIXELS left pixels, whose state stays in registers;
+// A team of threads takes a row through all layers. A thread has OWN left pixels, whose state stays in registers;
 // windows read those of its neighbours from shared memory. Results depend on the pair of signals alone: all sums have
 // an order of their own.
 #include "../formulas.h"
@@ -20,7 +20,7 @@ struct Launch {
 };
 
 // A few pixels are unrolled, into registers; the state of more is in local memory, so that code stays short.
-#define OVER_PIXELS _Pragma("unroll (PIXELS <= 2 ? PIXELS : 1)") for (int p = 0; p < PIXELS; p++)
+#define OVER_PIXELS _Pragma("unroll (OWN <= 2 ? OWN : 1)") for (int p = 0; p < OWN; p++)
 
 constexpr int HALO = 2;                // pixels of a ring that stand twice, for windows of five taps
 constexpr int TERMS = 32;              // of a sum, before it is added to the sum of sums
@@ -33,9 +33,9 @@ template <> struct Vector<float, 4> { typedef float4 type; };
 template <> struct Vector<double, 1> { typedef double type; };
 template <> struct Vector<double, 2> { typedef double2 type; };
 
-template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, bool POINTS> struct Rows {
+template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool POINTS> struct Rows {
     enum { SUMS_OF = ALL ? 1 : LANES };  // pairs of signals of a row
-    typedef R Numbers[PIXELS][LANES];
+    typedef R Numbers[OWN][LANES];
     typedef typename Vector<R, LANES>::type Together;
     struct Pack {
         R of[LANES];
@@ -49,7 +49,7 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
     char *const memory;                // of the team
     const R *x, *z;                    // tables of both sides, and numbers of a row
     int x_stride, z_stride;
-    int left_at[PIXELS], right_at[PIXELS];
+    int left_at[OWN], right_at[OWN];
     int valid;                         // lanes that count
     const R lambda, c, both;           // constants of the job
     R biases[SUMS_OF];                 // the products of both sides' biases, of a network of bias 1
@@ -68,7 +68,7 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
     // ------------------------------------------------------------------ pixels and tables
 
     FORMULA int pixel(int p) const { return t + p * threads; }
-    FORMULA bool mine(int p) const { return PIXELS == 1 || pixel(p) < n; }
+    FORMULA bool mine(int p) const { return OWN == 1 || pixel(p) < n; }
     FORMULA const R *left(int64 row, int p) const { return x + (int(row) * x_stride + left_at[p]); }
     FORMULA const R *right(int64 row, int p) const { return z + (int(row) * z_stride + right_at[p]); }
     FORMULA static Pack together(const R *at)
@@ -530,11 +530,11 @@ template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, boo
     }
 };
 
-template <class R, int LANES, int PIXELS, bool ALL, bool OPPOSITE, bool NTK, bool POINTS>
+template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool POINTS>
 __global__ void __launch_bounds__(512) rows(const __grid_constant__ Launch launch)
 {
     extern __shared__ double memory[];
-    Rows<R, LANES, PIXELS, ALL, OPPOSITE, NTK, POINTS> rows(launch, (char *)memory);
+    Rows<R, LANES, OWN, ALL, OPPOSITE, NTK, POINTS> rows(launch, (char *)memory);
     if constexpr (ALL) rows.all_pairs();
     else rows.same_pixels();
 }

@@ -129,7 +129,7 @@ static void spoil_once(void *at, size_t size, long long &spoilt_in)
 // what they write too early or read too late for one order is seen in the other.
 static int run(long long wanted, int threads, int together, size_t shared, void (*kernel)())
 {
-    constexpr size_t stack = 1 << 16;
+    constexpr size_t stack = 1 << 18;
     static char *const stacks = (char *)malloc(1024 * stack);
     parted = false;
     body = kernel;
