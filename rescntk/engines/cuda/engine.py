@@ -25,7 +25,7 @@ from ..records import JOB, filled, pointer, record
 from . import compiler, selfcheck
 from .launch_plan import TABLE_SHARE, LaunchPlan
 
-_LAUNCH = record(
+LAUNCH = record(
     "job first_row first_column threads teams units slots row_bytes",
     job=JOB,
 )
@@ -166,7 +166,7 @@ class _Run:
         job["first_right"], job["last_right"] = columns.start, columns.stop
         # Results are of the tile alone.
         launch = filled(
-            _LAUNCH, job=job, first_row=-rows.start, first_column=-columns.start,
+            LAUNCH, job=job, first_row=-rows.start, first_column=-columns.start,
             threads=plan.threads, teams=plan.teams, units=plan.units, slots=len(request.depths),
             row_bytes=plan.row_bytes,
         )  # fmt: skip

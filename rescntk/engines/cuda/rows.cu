@@ -163,7 +163,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
     template <bool WITH_OPPOSITE> FORMULA void taps(const Window &w, int64 row, int p, int begin, int end, Taps &sum) const
     {
         const Ring ring_at = ring_of(pixel(p), w.axis);
-        const int size = ring_at.size, step = int(w.step) % size;
+        const int size = ring_at.size, step = w.step < size ? int(w.step) : int(w.step % size);
         int shift = (begin - int(w.taps) / 2) * step % size;
         if (shift < 0) shift += size;
         const R *a = left(row + begin, p), *b = right(row + begin, p);

@@ -38,8 +38,6 @@ struct alignas(16) float4 {
 struct alignas(16) double2 {
     double x, y;
 };
-template <class T> static T __ldg(const T *at) { return *at; }
-static void atomicAdd(double *at, double value) { *at += value; }
 
 namespace host {
 struct Fiber {
@@ -179,26 +177,6 @@ template <class... A> static void call(void (*kernel)(A...), void **arguments)
 #define blockIdx host::block
 #define blockDim host::dim
 
-template <class T> static T __shfl_sync(unsigned, T value, int lane)
-{
-    const unsigned thread = host::running;
-    const int meeting = host::meet('s', value);
-    return (T)host::from(meeting, thread - thread % 32 + lane);
-}
-template <class T> static T __shfl_down_sync(unsigned, T value, int step)
-{
-    const unsigned thread = host::running;
-    const int meeting = host::meet('s', value);
-    return thread % 32 + step < 32 ? (T)host::from(meeting, thread + step) : value;
-}
-static bool __any_sync(unsigned, bool value)
-{
-    const int meeting = host::meet('v', value);
-    bool any = false;
-    for (unsigned lane = 0; lane < 32; ++lane)
-        any = any || host::from(meeting, lane) != 0;
-    return any;
-}
 static void __syncthreads() { host::meet('b', 0); }
 static bool __syncthreads_or(bool value)
 {
