@@ -222,10 +222,10 @@ class Steps:
         net = self.network
         return 1.0 / math.sqrt(net.c_v * net.activation_gain / 2.0) if net.bias else 0.0
 
-    def bias(self, step: Step) -> float:
-        """Return the root of the mass that a bias 1 adds at a step, at a signal of size 1."""
-        before = self.growth ** (-0.5 * (step.layer - 1)) / math.sqrt(self.network.c_w)
-        return before * (self.branch_bias if step.is_branch else 1.0)
+    def bias(self, layer: int, is_branch: bool = False) -> float:
+        """Return the root of the mass that a bias 1 adds in a layer, at a signal of size 1."""
+        before = self.growth ** (-0.5 * (layer - 1)) / math.sqrt(self.network.c_w)
+        return before * (self.branch_bias if is_branch else 1.0)
 
     @lru_cache(maxsize=256)  # noqa: B019
     def power(self, layer: int) -> tuple[float, int]:

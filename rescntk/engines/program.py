@@ -74,21 +74,25 @@ class Program:
                 record["root"], record["inverse"] = step.root, step.row
             elif step.kind == "bias":
                 record[f"{side}_bias"] = step.row
-                record[f"{side}_product"] = (steps.bias(step) * request.network.bias) ** 2
             else:
                 record[step.kind] = step.row
                 record["keep"], record["share"] = rounded_weights(steps, request.dtype)[step.row]
         last = steps.layers[number - 1][-1]
         record["features"] = last.root if last.kind == "activation" else last.row
         record["kept"] = steps.keep**number
-        if request.network.bias:
-            after = Step("bias", number, 0, 0, is_branch=True)
-            record["outer_product"] = (steps.bias(after) * request.network.bias) ** 2
+        for side in ("inner", "outer"):
+            root = steps.bias(number, side == "outer") if request.network.bias else 0.0
+            record[f"{side}_product"] = (root * request.network.bias) ** 2
         if number in request.depths:
             record["report"] = request.depths.index(number)
 
     def job(
-        self, values: dict[str, Array], cases: int, columns: int, extent: int, paired: bool,
+        self,
+        values: dict[str, Array],
+        cases: int,
+        columns: int,
+        extent: int,
+        paired: bool,
         symmetric: bool,
     ) -> np.ndarray:
         """Return a job that writes to `values`, (depths, cases, columns, …)."""

@@ -163,7 +163,10 @@ def _merged(
                 yield step, parts, mass
                 continue
             if step.kind == "bias":
-                parts.append(column(steps.bias(step) ** 2 * bias, mass) + xp.zeros_like(mass))
+                parts.append(
+                    column(steps.bias(step.layer, step.is_branch) ** 2 * bias, mass)
+                    + xp.zeros_like(mass)
+                )
             elif step.kind == "skip":
                 parts = [steps.keep * features, steps.share * mass]
             elif step.kind == "joined":

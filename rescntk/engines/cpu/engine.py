@@ -95,7 +95,10 @@ def _compute_blocks(
     def compute(task: tuple[slice, slice, int]) -> int:
         some, cases, pairs = task
         job = whole.copy()
-        job["left"], job["right"] = of_left.side(False, rows.start), of_right.side(True, columns.start)
+        job["left"], job["right"] = (
+            of_left.side(False, rows.start),
+            of_right.side(True, columns.start),
+        )
         job["first_left"], job["last_left"] = some.start, some.stop
         job["first_right"], job["last_right"] = cases.start, cases.stop
         job["stop"] = pointer(stop_flag())

@@ -21,6 +21,7 @@ COMPILE = "python -m rescntk.engines.cpu.build"
 LANES = 16
 """Right signals of a block, and numbers behind a doubled line of pixels."""
 
+
 class Missing(ImportError):
     """There are no compiled loops here; the text is one line that says why."""
 

@@ -21,7 +21,7 @@ from ...arrays import Array, array_module, channels_and_length
 from ..merges import Steps
 from ..program import BlockTables, Signals, moved
 from ..protocol import Request, ScaledKernel, Tick, blocks, silent
-from ..records import JOB, filled, pointer, record
+from ..records import JOB, filled, record
 from . import compiler, selfcheck
 from .launch_plan import TABLE_SHARE, LaunchPlan
 
@@ -100,13 +100,16 @@ class _Run:
         steps = Steps(request.network, request.depths[-1], channels, n_axes)
         self.plan = LaunchPlan(request, d, steps, compiler.device_limits())
         self.free = compiler.free_bytes(self.xp)
-        # Of all pixel pairs, tables cost little beside the pairs: NumPy spares hundreds of launches.
-        how = {
-            "lanes": self.plan.lanes, "most_bytes": int(TABLE_SHARE * self.free), "xp": self.xp,
-            "maker": np if request.all_pairs else self.xp,
-        }  # fmt: skip
-        self.left = Signals(request, X, **how)
-        self.right = self.left if Z is None else Signals(request, Z, **how)
+
+        def signals(batch: Array) -> Signals:
+            # Beside all pixel pairs tables cost little: NumPy spares hundreds of launches.
+            return Signals(
+                request, batch, lanes=self.plan.lanes, most_bytes=int(TABLE_SHARE * self.free),
+                xp=self.xp, maker=np if request.all_pairs else self.xp,
+            )  # fmt: skip
+
+        self.left = signals(X)
+        self.right = self.left if Z is None else signals(Z)
         shape = len(request.depths), len(X), 1 if paired else len(self.right)
         axes = request.pixel_axes(d)
         if self.home is not np:
@@ -172,7 +175,9 @@ class _Run:
         )  # fmt: skip
         kernel = compiler.compiled(self.xp.cuda.runtime.getDevice(), plan.name)
         grid = (plan.blocks(rows, columns, self.paired),)
-        kernel(grid, (plan.threads * plan.teams,), (launch,), shared_mem=plan.teams * plan.row_bytes)
+        kernel(
+            grid, (plan.threads * plan.teams,), (launch,), shared_mem=plan.teams * plan.row_bytes
+        )
         i = slice(row + rows.start, row + rows.stop)
         k = slice(0, 1) if self.paired else slice(column + columns.start, column + columns.stop)
         for kind, part in parts.items():

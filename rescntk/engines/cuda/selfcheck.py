@@ -1,9 +1,9 @@
 """The engine's check of itself: its kernels against the reference engine, on the device.
 
 The first use of a device in a process computes the kernels of CASES, of a few signals. They are
-compared with the reference engine's, which take NumPy half a second. CuPy compiles a kernel for each,
-of a second or two, and its own of array operations, and keeps all on disk. The check proves the device, the driver and the
-compiler on a few instances of the kernels, one for each way through their text.
+compared with the reference engine's, which take NumPy half a second. CuPy compiles an instance of
+the kernel for each, a second or two, and its own of array operations, and keeps all on disk. The
+check proves the device, the driver and the compiler, one case for each way through the text.
 
 An engine that fails is not used: `engines.available()` and the error of a call by name have the
 figures, and "auto" takes the reference engine.

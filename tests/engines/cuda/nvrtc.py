@@ -65,7 +65,9 @@ def compile_kernels(names, architecture, source=None):
 
 def resources(log):
     """Return each kernel's pixels of a thread, registers, and bytes of local memory."""
-    pattern = r"properties for _Z4rowsI[fd]Li\d+ELi(\d+)E.*?(\d+) bytes stack.*?Used (\d+) registers"
+    pattern = (
+        r"properties for _Z4rowsI[fd]Li\d+ELi(\d+)E.*?(\d+) bytes stack.*?Used (\d+) registers"
+    )
     found = re.findall(pattern, log, re.DOTALL)
     return [(int(pixels), int(registers), int(local)) for pixels, local, registers in found]
 

@@ -129,26 +129,19 @@ def test_every_field_of_a_network(device, name, head, dtype, rng):
         X, Z = rng.standard_normal((3, 2, *shape)), rng.standard_normal((2, 2, *shape))
         X[2] = -0.5 * X[0]
         assert_agrees(network, X, Z, head, dtype)
-        if head == "equivariant":
-            calls = [lambda engine, dtype: rk.pixel_pairs(network, X, engine=engine, dtype=dtype)]  # noqa: B023
-        else:
-            calls = [
-                lambda engine, dtype, X=X: rk.pixel_shares(  # noqa: B023
-                    network, X, Z, head=head, engine=engine, dtype=dtype  # noqa: B023
-                )
-            ]
-        for call in calls:
-            A, B = call("cuda", dtype), call("reference", "float64")
-            assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
+        found = []
+        for options in ({"engine": "cuda", "dtype": dtype}, {"engine": "reference"}):
+            if head == "equivariant":
+                found.append(rk.pixel_pairs(network, X, **options))
+            else:
+                found.append(rk.pixel_shares(network, X, Z, head=head, **options))
+        A, B = found
+        assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_filters_as_long_as_signals(device, dtype, rng):
+def test_very_long_filters(device, rng):
     """Sums of hundreds of terms, layer by layer, of signals that nearly agree."""
-    x = 1 + 1e-3 * rng.standard_normal((2, 600))
-    X = np.stack([x, difficult_signals.near(x, rng), difficult_signals.near(x, rng, 1e-6)])
-    network = rk.Network(40, 601, outer_filter_size=599)
-    assert_agrees(network, X, None, "trace", dtype)
+    test_accuracy.test_very_long_filters("cuda", rng)
 
 
 @pytest.mark.parametrize(("head", "dtype"), [("trace", "float32"), ("gap", "float64")])

@@ -25,14 +25,14 @@ INSTANCES = [
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
 def test_kernels_compile_and_fit(architecture):
-    """512 threads have 128 registers each; few numbers are in local memory."""
+    """512 threads have 128 registers each; the states of many pixels are in local memory."""
     names = [f"rows<{words}>" for words in INSTANCES]
     _, log = nvrtc.compile_kernels(names, architecture)
     used = nvrtc.resources(log)
     assert len(used) == len(names)
     for pixels, registers, local in used:
         assert registers <= 128
-        assert local <= (128 if pixels < 4 else 1024)
+        assert local <= (160 if pixels < 4 else 1200)
 
 
 @disassembled

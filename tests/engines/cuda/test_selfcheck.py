@@ -78,18 +78,16 @@ def test_a_sound_device_passes_once(cupy, work):
 
 
 FAULTS = {
-    "polynomial": ("k1 = polynomial(a, r_of(R()))", "k1 = polynomial(a, p_of(R()))", "joined layers"),
-    "halo": ("at[n] = vector;", "at[n - 1] = vector;", "joined layers"),
+    "polynomial": ("k1 = polynomial(a, r_of(", "k1 = polynomial(a, p_of(", "joined layers"),
+    "halo": ("at[n] = vector;", ";", "joined layers"),
     "weights": ("tap < 0 ? 3 + tap : 3 - tap", "tap < 0 ? 3 + tap : 3", "joined layers"),
     "NaN": ("K = g - lacking;", "K = g - lacking + R(NAN);", "joined layers"),
     "ring": ("(at < size ? at : at - size)", "at", "few pixels, small branches"),
-    "dilation": ("shift = shift + step < size", "shift = shift + 1 < size",
-                 "few pixels, small branches"),
+    "dilation": ("w.step < size ? int(w.step)", "w.step < size ? 1", "few pixels, small branches"),
     "opposite": ("s.O[p][q] = g * more;", "s.O[p][q] = g;", "few pixels, small branches"),
     "leak": ("less = fused(lambda, w - less, less)", "less = less", "biases and leaks"),
     "bias": ("s.U[p][q] += N[q];", "", "biases and leaks"),
-    "many pixels": ("if (t < half && t + half < threads)", "if (t < half - 1 && t + half < threads)",
-                    "more than 48 KB"),
+    "many pixels": ("if (t < half && t +", "if (t < half - 1 && t +", "more than 48 KB"),
     "first pair": ("else if (pixel(p) == 0) write(", "else if (pixel(p) == 1) write(",
                    "the first pair"),
     "every pair": ("(column + offset + q) % width", "(column + offset) % width", "every pair"),
@@ -111,7 +109,7 @@ def test_a_planted_fault(cupy, fault, monkeypatch):
     assert reason.startswith("its kernels are wrong on this device: error ")
     assert f"({dtype}, {where}), expected at most {tolerances.KERNEL[dtype]:g} of" in reason
     assert "comparisons with the reference engine failed" in reason
-    assert ("error nan of" in reason) == (fault == "NaN")
+    assert "error nan of" in reason or fault != "NaN"
     assert selfcheck._reasons == {0: reason}
 
 
