@@ -106,7 +106,7 @@ def test_tables_are_made_once(monkeypatch):
         made.append(len(arguments[1]))
         return tables.signal_tables(*arguments, **options)
 
-    monkeypatch.setattr("rescntk.engines.cpu.engine.signal_tables", counted)
+    monkeypatch.setattr("rescntk.engines.program.signal_tables", counted)
     for normalized in (False, True):
         prepared = rk.ResCNTK(3, normalized=normalized).prepare(Z, engine="cpu")
         prepared(X[:1]), prepared(X[:1])

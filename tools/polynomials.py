@@ -1,4 +1,4 @@
-"""Derive the polynomials of the compiled engines; write them to rescntk/engines/polynomials.py.
+"""Derive the polynomials of the compiled engines; write rescntk/engines/coefficients.h.
 
 With a = min(1 − ρ, 1 + ρ) in [0, 1] the arc-cosine kernels need two functions:
 
@@ -10,8 +10,6 @@ Both functions are analytic up to a = 2.
 - The interpolants are rewritten in powers of a, and rounded once. The coefficients fall off like
   2^-n, so that nothing cancels.
 - The degrees are the least whose truncation error is under a quarter of a rounding unit.
-- Even and odd powers are summed apart, each by Horner's rule: two chains of half the length keep
-  a processor busier than one chain.
 
     python tools/polynomials.py            # write the file
     python tools/polynomials.py --check    # only say whether the file is up to date
@@ -27,7 +25,7 @@ import numpy as np
 
 mp = mpmath.mp.clone()
 mp.dps = 60
-TARGET = Path(__file__).parent.parent / "rescntk" / "engines" / "polynomials.py"
+TARGET = Path(__file__).parent.parent / "rescntk" / "engines" / "coefficients.h"
 
 
 def p(a: mpmath.mpf) -> mpmath.mpf:
@@ -76,23 +74,30 @@ def derive(function, dtype: type) -> tuple[list[float], float]:
 
 
 def source() -> str:
-    """Return the text of the file, whose text before the coefficients stays."""
-    lines = [TARGET.read_text().partition("# Degree")[0].removesuffix("\n")]
-    for dtype, bits in ((np.float64, 64), (np.float32, 32)):
-        for name, function in (("P", p), ("R", r)):
+    """Return the text of the file."""
+    lines = [
+        "// Coefficients of the polynomials of ReLU's dual activation, constant first. Written by "
+        "tools/polynomials.py.",
+        "#pragma once",
+        "template <class R> struct Poly;",
+    ]
+    for dtype, real, suffix in ((np.float64, "double", ""), (np.float32, "float", "f")):
+        lines.append(f"template <> struct Poly<{real}> {{")
+        for name, function in (("p", p), ("r", r)):
             coefficients, error = derive(function, dtype)
             degree = len(coefficients) - 1
+            numbers = [c.hex() + suffix for c in coefficients]
+            rows = [", ".join(numbers[first : first + 4]) for first in range(0, degree + 1, 4)]
             lines += [
-                f"# Degree {degree}; truncated by {error:.1g}, relatively.",
-                f"{name}{bits} = tuple(map(np.float{bits}, (",
-                *(
-                    "    " + " ".join(f"{c!r}," for c in coefficients[first : first + 4])
-                    for first in range(0, degree + 1, 4)
-                ),
-                ")))  # fmt: skip",
-                "",
+                f"    // Degree {degree}; truncated by {error:.1g}, relatively.",
+                f"    struct {name.upper()} {{ {real} c[{degree + 1}]; }};",
+                f"    HERE static constexpr {name.upper()} {name}()",
+                "    {",
+                "        return {{" + ",\n                 ".join(rows) + "}};",
+                "    }",
             ]
-    return "\n".join(lines)
+        lines.append("};")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

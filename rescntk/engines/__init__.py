@@ -59,16 +59,6 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
             f"it supports only activation='relu' (got {activation!r}); the reference engine takes "
             f"CuPy arrays too"
         )
-    if request.width > 1:
-        return (
-            "it reads rows of signals, and these are images; the reference engine takes CuPy's "
-            "arrays too"
-        )
-    if request.shares:
-        return (
-            "it adds up whole rows, and shares are sums over the rows at each pixel; the reference "
-            "engine takes CuPy's arrays too"
-        )
     if isinstance(X, SignalList):
         return "it takes signals of one length, and these have different lengths"
     return None
@@ -79,7 +69,7 @@ ENGINES = {
     for engine in (
         Engine("reference", "reference", BASIC_FIELDS | {"bias"}),
         Engine("cpu", "cpu.engine", BASIC_FIELDS | {"bias"}, _cpu_is_missing, _cpu_refuses),
-        Engine("cuda", "cuda.engine", BASIC_FIELDS, _cuda_is_missing, _cuda_refuses),
+        Engine("cuda", "cuda.engine", BASIC_FIELDS | {"bias"}, _cuda_is_missing, _cuda_refuses),
     )
 }  # fmt: skip
 """All engines, by their names."""

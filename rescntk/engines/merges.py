@@ -25,8 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arrays import Array
 from ..network import Filter, Network
 from .once import once
+from .protocol import ScaledKernel
 
 MOST_BITS = 500
 """Most bits by which a layer may multiply or divide variances; others are refused. More bits leave
@@ -220,9 +222,10 @@ class Steps:
         net = self.network
         return 1.0 / math.sqrt(net.c_v * net.activation_gain / 2.0) if net.bias else 0.0
 
-    def bias(self, layer: int) -> float:
-        """Return the root of the mass of a bias 1 before the activation, at a signal of size 1."""
-        return self.growth ** (-0.5 * (layer - 1)) / math.sqrt(self.network.c_w)
+    def bias(self, layer: int, is_branch: bool = False) -> float:
+        """Return the root of the mass that a bias 1 adds in a layer, at a signal of size 1."""
+        before = self.growth ** (-0.5 * (layer - 1)) / math.sqrt(self.network.c_w)
+        return before * (self.branch_bias if is_branch else 1.0)
 
     @lru_cache(maxsize=256)  # noqa: B019
     def power(self, layer: int) -> tuple[float, int]:
@@ -238,6 +241,18 @@ class Steps:
             bits = growth.log10() / two.log10() * layer
             exponent = int(bits.to_integral_value(decimal.ROUND_FLOOR))
             return float(growth**layer / two**exponent), exponent
+
+    def scaled(
+        self, depths: tuple[int, ...], values: dict[str, Array], left: Array, right: Array
+    ) -> ScaledKernel:
+        """Return kernels with the sizes of signals and the growth of layers, changed in place."""
+        powers = [(1.0, 0)] * len(depths)
+        if self.network.homogeneous:
+            powers = [self.power(depth) for depth in depths]
+        for value in values.values():
+            for t, (mantissa, _) in enumerate(powers):
+                value[t] *= mantissa
+        return ScaledKernel(values, left, right, tuple(exponent for _, exponent in powers))
 
 
 @lru_cache(maxsize=64)

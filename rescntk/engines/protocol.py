@@ -14,7 +14,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..activations import activation_of
 from ..arrays import Array, Batch
 from ..network import Network, unknown_field
 
@@ -60,10 +59,13 @@ class Request:
     width: int = 1
 
     @property
-    def summed(self) -> bool:
-        """True if only the sum of F over pixels is needed: by the head, and by the activation."""
-        summed = self.head in ("trace", "gap") and not self.shares
-        return summed and not activation_of(self.network).odd
+    def all_pairs(self) -> bool:
+        """Whether all pixel pairs (j, j') are needed, or those of one pixel, j = j'."""
+        return self.head in ("gap", "pixels")
+
+    def pixel_axes(self, d: int) -> tuple[int, ...]:
+        """Return the axes of results that pixels have, of signals of `d` pixels."""
+        return (d,) * (2 if self.head == "pixels" else int(self.shares))
 
     def result_bytes(self, pairs: int) -> int:
         """Return the bytes of the results of `pairs` pairs, when most of them are held.

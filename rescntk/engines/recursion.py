@@ -31,7 +31,7 @@ from ..activations import DualInput, DualResult, Pixels, activation_of, kappas
 from ..arrays import Array, array_module
 from .merges import Merge, Step, Steps, rounded_weights
 from .protocol import Request, check_stop
-from .tables import Input, Tables, column, summed
+from .tables import Input, Tables, column, summed, window_mean
 
 _LINEAR_BITS = 100
 """erf networks are linear on signals below 2^-100, where erf(u) is 2u/√π up to a relative error of
@@ -66,14 +66,9 @@ class Pairs:
         return left[(..., *ones)], right[(slice(None), *ones)]
 
     def mean(self, values: Array, merge: Merge) -> Array:
-        """Return the means over the taps of a window.
-
-        They are divided: a rounded weight would err in the same direction in each layer.
-        """
+        """Return the means over the taps of a window, which moves both pixels."""
         check_stop()
-        axes = [1 + merge.axis, 1 + merge.axis + self.n_axes][: 1 + self.all_pairs]
-        taps = [self.xp.roll(values, [-k] * len(axes), axes) for k in merge.shifts]
-        return summed(taps) / self.T(merge.taps)
+        return window_mean(values, merge, *(1, 1 + self.n_axes)[: 1 + self.all_pairs])
 
     def at_depth(self, F: Array, A: Array, kept: float, linear: Array) -> dict[str, Array]:
         """Return both kernels with their head; they lack F⁰, `linear`, which has passed `kept`."""
@@ -95,8 +90,7 @@ class Pairs:
         if request.head == "gap":  # F⁰ averages to a product of means, which may be 0
             left, right = (each.input.parts for each in self.tables)
             for step in self.steps.input if request.shares else ():
-                rolled = [self.xp.roll(left, -k, 2 + step.merge.axis) for k in step.merge.shifts]
-                left = reduce(add, rolled) / step.merge.taps
+                left = window_mean(left, step.merge, 2)
             means = right.reshape(n, right.shape[1], -1).mean(axis=2)
             left = left.reshape(n, right.shape[1], -1)
             left = left if request.shares else left.mean(axis=2)[..., None]
@@ -185,8 +179,7 @@ class Deficits(Pairs):
 
     def bias(self, step: Step) -> Array:
         """Return the product of both sides' biases, (pairs, 1, …)."""
-        root = self.steps.bias(step.layer) * (self.steps.branch_bias if step.is_branch else 1.0)
-        root *= self.request.network.bias
+        root = self.steps.bias(step.layer, step.is_branch) * self.request.network.bias
         left, right = (root * each.input.bias for each in self.tables)
         return column((left * right).astype(self.T), self.sides(step.row)[0])
 

@@ -63,13 +63,12 @@ class _Run:
 
     def __init__(self, request: Request, X: Batch, Z: Batch, paired: bool = False) -> None:
         self.request, self.X, self.Z, self.paired = request, X, Z, paired
-        self.xp, self.all_pairs = library(X), request.head in ("gap", "pixels")
-        axes = {"pixels": 2}.get(request.head, int(request.shares))
+        self.xp, self.all_pairs = library(X), request.all_pairs
         channels, longest = (X.n_channels, X.longest) if isinstance(X, SignalList) else X.shape[1:]
         self.axes = (longest,) if request.width == 1 else (longest // request.width, request.width)
         self.steps = Steps(request.network, request.depths[-1], channels, len(self.axes))
         cases = (len(X),) if paired else (len(X), len(Z))
-        shape = (len(request.depths), *cases, *[longest] * axes)
+        shape = (len(request.depths), *cases, *request.pixel_axes(longest))
         self.values = {kind: self.xp.zeros(shape) for kind in request.kinds}
         self.scales = {id(side): self.xp.zeros(len(side)) for side in (X, Z)}
 
@@ -137,11 +136,5 @@ class _Run:
             value[:, case, :case] = column.swapaxes(-1, -2) if value.ndim == 5 else column
 
     def scaled(self) -> ScaledKernel:
-        powers = [(1.0, 0)] * len(self.request.depths)
-        if self.request.network.homogeneous:
-            powers = [self.steps.power(depth) for depth in self.request.depths]
-        for value in self.values.values():
-            for t, (mantissa, _) in enumerate(powers):
-                value[t] *= mantissa
         left, right = (self.scales[id(side)] for side in (self.X, self.Z))
-        return ScaledKernel(self.values, left, right, tuple(power for _, power in powers))
+        return self.steps.scaled(self.request.depths, self.values, left, right)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, array_module
-from .merges import Step, Steps
+from .merges import Merge, Step, Steps
 
 _OUT_OF_REACH = 1e-30
 """Least squared size of a signal for the head "equivariant", as a share of its mean energy.
@@ -157,15 +157,16 @@ def _merged(
     for steps_of_layer in (steps.input, *steps.layers):
         for step in steps_of_layer:
             parts = [mass]
-            if step.merge is not None:  # divided once: quotients would err alike in each layer
-                axis = 1 + step.merge.axis
-                taps = [xp.roll(mass, -k, axis) for k in step.merge.shifts]
-                mass, parts = summed(taps) / len(taps), [tap / len(taps) for tap in taps]
+            if step.merge is not None:
+                parts = [tap / step.merge.taps for tap in taps_of(mass, step.merge, 1)]
+                mass = window_mean(mass, step.merge, 1)
                 yield step, parts, mass
                 continue
             if step.kind == "bias":
-                root = steps.bias(step.layer) * (steps.branch_bias if step.is_branch else 1.0)
-                parts.append(column(root**2 * bias, mass) + xp.zeros_like(mass))
+                parts.append(
+                    column(steps.bias(step.layer, step.is_branch) ** 2 * bias, mass)
+                    + xp.zeros_like(mass)
+                )
             elif step.kind == "skip":
                 parts = [steps.keep * features, steps.share * mass]
             elif step.kind == "joined":
@@ -174,6 +175,18 @@ def _merged(
             mass = summed(parts)
             yield step, parts, mass
         features = mass
+
+
+def taps_of(values: Array, merge: Merge, *first: int) -> list[Array]:
+    """Return the values at each tap of a merge, whose axes of pixels begin with each `first`."""
+    axes = [axis + merge.axis for axis in first]
+    roll = array_module(values).roll
+    return [roll(values, [-k] * len(axes), axes) for k in merge.shifts]
+
+
+def window_mean(values: Array, merge: Merge, *first: int) -> Array:
+    """Return means over a merge's taps. A rounded weight would err alike in each layer."""
+    return summed(taps_of(values, merge, *first)) / merge.taps
 
 
 def summed(parts: list[Array]) -> Array:

@@ -102,7 +102,7 @@ def pixel_shares(
         Whether to divide by √(K(x,x) K(z,z)), as the kernel is divided. Shares are 0 where
         K(x,x) or K(z,z) is 0.
     engine, dtype, threads, progress
-        As for calling a `Kernel`. The engine "cuda" does not serve.
+        As for calling a `Kernel`.
 
     Returns
     -------

@@ -106,7 +106,7 @@ def test_pixel_pairs(place, rng):
     P = to_numpy(cupy, rk.pixel_pairs(RELU, cupy.asarray(X), engine=engine))
     expected = rk.pixel_pairs(RELU, X)
     assert np.abs(P - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
-    for network in (RELU, ERF):  # by the reference engine: "cuda" refuses
+    for network in (RELU, ERF):
         S = to_numpy(cupy, rk.pixel_shares(network, cupy.asarray(X), normalized=True))
         error = np.abs(S - rk.pixel_shares(network, X, normalized=True)).max()
         assert error <= tolerances.KERNEL["float64"]

@@ -93,7 +93,6 @@ def test_refusals(rng):
         ({"normalized": 1}, "normalized is 1"),
         ({"Z": X[:, :1]}, "Z has shape"),
         ({"Z": lists, "head": "trace"}, "head is 'trace', which takes signals of one length"),
-        ({"engine": "cuda"}, "it adds up whole rows, and shares are sums over the rows"),
     ):
         with pytest.raises(ValueError, match=message):
             rk.pixel_shares(network, X, **wrong)

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SOURCES = sorted([*HERE.glob("*.h"), *HERE.glob("*.cpp"), Path(__file__)])
+SOURCES = sorted([*HERE.parent.glob("*.h"), *HERE.glob("*.h"), *HERE.glob("*.cpp"), Path(__file__)])
 
 _AVX2 = ("-mavx2", "-mfma", "-mbmi", "-mbmi2")
 LEVELS: dict[str, dict[str, tuple[str, ...]]] = {

@@ -9,10 +9,10 @@ import ctypes
 import os
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ..records import pointer
 from . import build
 
 HERE = Path(__file__).parent
@@ -21,53 +21,9 @@ COMPILE = "python -m rescntk.engines.cpu.build"
 LANES = 16
 """Right signals of a block, and numbers behind a doubled line of pixels."""
 
-HEADS = ("sums", "shares", "pixel 1", "pixels")
-"""What loops.cpp returns, in the order of its `Head`."""
-
-_P, _I, _D = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-
-
-def _record(name: str, fields: str) -> Any:
-    """Return a record of 8 bytes a field, as in loops.cpp; * marks addresses, . floats."""
-    kinds = {"*": _P, ".": _D}
-    pairs = [(f.strip("*."), kinds.get(f[-1], _I)) for f in fields.split()]
-    return type(name, (ctypes.Structure,), {"_fields_": pairs})
-
-
-Window = _record("Window", "taps step axis")
-Merge = _record("Merge", "row window")
-Layer = _record(
-    "Layer",
-    "inner n_inner inner_bias root inverse outer n_outer outer_bias skip features joined report "
-    "inner_product. outer_product. keep. share. kept.",
-)
-Side = _record("Side", "rows* begin* length* key* bias* means* parts* longest")
-
-
-class Job(ctypes.Structure):
-    """loops.cpp's Job."""
-
-    _fields_ = (
-        ("bytes", _I),
-        ("left", Side),
-        ("right", Side),
-        *_record(
-            "",
-            "first_left last_left first_right last_right cases columns extent head all_pairs "
-            "symmetric paired channels height width depth n_input n_merges n_windows has_opposite "
-            "with_ntk windows* merges* layers* keep. share. linear_share. initial. "
-            "inner_minus_readout. outer_plus_readout. readout. gpk* ntk* stop*",
-        )._fields_,
-    )
-
 
 class Missing(ImportError):
     """There are no compiled loops here; the text is one line that says why."""
-
-
-def pointer(array: np.ndarray) -> int:
-    """Return the address of an array's numbers."""
-    return int(array.__array_interface__["data"][0])
 
 
 @cache
@@ -89,7 +45,7 @@ def library() -> ctypes.CDLL:
         raise Missing(f"the compiled loops are not of loops.cpp beside them; to compile: {COMPILE}")
     for name in ("float64", "float32"):
         run = getattr(found, f"rescntk_run_{name}")
-        run.argtypes, run.restype = (_P,), ctypes.c_int
+        run.argtypes, run.restype = (ctypes.c_void_p,), ctypes.c_int
     return found
 
 
@@ -109,8 +65,8 @@ def why_not() -> str | None:
     return None
 
 
-def run(job: Job, dtype: str) -> None:
+def run(job: np.ndarray, dtype: str) -> None:
     """Compute a job, or return early once its stop flag is set."""
-    result = getattr(library(), f"rescntk_run_{dtype}")(ctypes.byref(job))
+    result = getattr(library(), f"rescntk_run_{dtype}")(pointer(job))
     if result > 1:
         raise {2: MemoryError}.get(result, RuntimeError)(f"the compiled loops returned {result}")

@@ -10,58 +10,8 @@
 #include <initializer_list>
 #include <stdint.h>
 #include <stdlib.h>
-#include "formulas.h"
-
-// The fields of these records are in the order of library.py, 8 bytes each, so that no compiler pads them.
-
-struct Window {
-    int64_t taps, step, axis;          // axis 0 across lines, 1 along them
-};
-
-struct Merge {
-    int64_t row, window;               // the row of the root, before the profiles
-};
-
-struct Layer {                         // rows are numbered as in merges.Steps; -1: there is no such merge
-    int64_t inner, n_inner;            // the first merge of its windows before the activation, and their number
-    int64_t inner_bias, root, inverse; // of the pre-activations
-    int64_t outer, n_outer, outer_bias, skip;
-    int64_t features;                  // the root behind the layer
-    int64_t joined;                    // the merge that leads to the next pre-activations at once
-    int64_t report;                    // the place among the depths asked for
-    double inner_product, outer_product;  // of biases of two signals of size 1
-    double keep, share;                // the weights of features and branch at a pixel, or at a tap of `joined`, rounded
-    double kept;                       // of F0, the factor behind the layer
-};
-
-struct Side {                          // the signals of one side
-    const void *rows;
-    const int64_t *begin;              // (n,), the place of each signal's table, or of each block of LANES signals
-    const int64_t *length;             // (n,), pixels
-    const int64_t *key;                // (n,): of two signals of one length, the one of smaller key is left
-    const double *bias;                // (n,), of a network of bias 1
-    const double *means;               // (n, channels), of the input's pixels
-    const double *parts;               // (n, channels, longest), the input's pixels after the input filter
-    int64_t longest;
-};
-
-enum Head { SUMS, SHARES, PIXEL_1, PIXELS };
-
-struct Job {
-    int64_t bytes;                     // sizeof(Job): a library of another version refuses
-    Side left, right;
-    int64_t first_left, last_left, first_right, last_right;  // the cases of this call
-    int64_t cases, columns, extent;    // results are (depths, cases, columns), then `extent` numbers for each axis
-    int64_t head, all_pairs, symmetric, paired;
-    int64_t channels, height, width;   // height 0 for signals, which are lines
-    int64_t depth, n_input, n_merges, n_windows, has_opposite, with_ntk;
-    const Window *windows;
-    const Merge *merges;               // the first n_input are of the input filter
-    const Layer *layers;               // 1 ... depth
-    double keep, share, linear_share, initial, inner_minus_readout, outer_plus_readout, readout;
-    double *gpk, *ntk;                 // results, or null
-    const int64_t *stop;               // becomes 1 when the call is to end
-};
+#include "../formulas.h"
+#include "../records.h"
 
 namespace {
 enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, OTHER_VERSION = 3 };
@@ -238,7 +188,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     {
         const int64_t taps = TAPS ? TAPS : job.windows[merge.window].taps, n = this->n;
         const int32_t *near = near_of[merge.window];
-        const double exact = 1.0 / double(taps);
+        const double exact = job.windows[merge.window].weight;
         const V weight = number(exact), rest = number(exact - double(R(exact)));
         runs(merge.window, begin, end, [&](const Rows &at, int64_t from, int64_t to) __attribute__((always_inline)) {
             int64_t shift[TAPS ? TAPS : 1];

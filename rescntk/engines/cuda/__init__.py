@@ -1,12 +1,8 @@
-"""The engine "cuda": rows of pixel pairs computed by kernels on an NVIDIA GPU, through CuPy.
+"""The engine "cuda": rows of pixel pairs computed by a kernel on an NVIDIA GPU, through CuPy.
 
-engine.py: one request: plan, tables, launches; the pairs that are computed again from deficits.
+engine.py: one request: tables, tiles, launches.
 launch_plan.py: the shape of a launch, a pure function of shapes, with all constants of size.
-compiler.py: the kernels' text, compiled on demand, and the device.
-structs.py: the kernels' one argument and packed tables, with the layout of rows.h.
+rows.cu: the kernel. It includes formulas.h and records.h, as the engine "cpu" does.
+compiler.py: the kernel's text, compiled on demand, and the device.
 selfcheck.py: the comparison with the reference engine before the first use.
-
-The kernels: short_rows.cu keeps a row in registers, long_rows.cu in shared memory. They share
-numbers.h, activations.h, windows.h, rows.h, doubt.h, layers.h and heads.h. The steps of a layer are
-`correlate`, `dual`, `tangent_g` and `add_branch` (layers.h).
 """

@@ -1,7 +1,7 @@
 """The kernels' text, its compiled instances, and the device that they run on.
 
-NVRTC compiles a kernel (`LaunchPlan.name`) in about a second when it is first asked for. CuPy from
-14.2 on keeps compiled kernels on disk, older versions compile anew in every process.
+NVRTC compiles an instance of `rows` in a second or two when it is first asked for. CuPy from 14.2
+on keeps compiled kernels on disk, older versions compile anew in every process.
 """
 
 from __future__ import annotations
@@ -10,53 +10,42 @@ import functools
 import re
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from .. import polynomials
-from . import doubt
-from .launch_plan import DeviceLimits
+OPTIONS = ("--std=c++17", "--fmad=false", "--prec-sqrt=false", "--prec-div=false")
+"""a·b + c is fused where the text says so. Approximate float32 roots err by one unit."""
 
-FILES = (
-    *("numbers.h", "activations.h", "windows.h", "rows.h", "doubt.h", "layers.h", "heads.h"),
-    *("short_rows.cu", "long_rows.cu"),
-)
-"""Files of the kernels' text, each after the files that it includes."""
 
-OPTIONS = ("--std=c++17", "--fmad=false")
+class DeviceLimits(NamedTuple):
+    shared_bytes: int  # shared memory that a block may have
+    multiprocessors: int
+    double_cost: int  # float32 operations in the time of a float64 operation: 2, or 32 to 64
 
 
 def source() -> str:
-    """Return the text of all kernels, with the coefficients of polynomials.py."""
-    lines = []
-    for name in ("P64", "R64", "P32", "R32"):
-        real, end = ("double", "") if name.endswith("64") else ("float", "f")
-        numbers = getattr(polynomials, name)
-        values = ", ".join(float(number).hex() + end for number in numbers)
-        lines.append(f"__constant__ {real} {name}[{len(numbers)}] = {{{values}}};")
-    for name, value in (("DOUBTFUL", doubt.DOUBTFUL), ("MOST_E", doubt.MOST_E["float64"])):
-        lines.append(f"constexpr double {name} = {value!r};")
-    # One text, because CuPy tells compiled kernels apart by their text and not by included files.
-    for name in FILES:
-        text = (Path(__file__).parent / name).read_text(encoding="utf-8")
-        lines.append(re.sub(r'^#include ".*"\n', "", text, flags=re.MULTILINE))
-    # CuPy writes the text to a file in the locale's encoding, so Greek in comments becomes "?".
-    return "\n".join(lines).encode("ascii", "replace").decode("ascii")
+    """Return the text of all kernels: CuPy tells them apart by their text, without includes."""
+    seen = set()
+
+    def text(path: Path) -> str:
+        path = path.resolve()
+        if path in seen or path.name == "lanes.h":  # which is of the engine "cpu"
+            return ""
+        seen.add(path)
+        lines = path.read_text(encoding="utf-8").replace("#pragma once\n", "")
+        return re.sub(r'#include "(.*)".*', lambda found: text(path.parent / found[1]), lines)
+
+    return text(Path(__file__).parent / "rows.cu")
 
 
 @functools.cache
-def compiled(device: int, name: str, constants: tuple[str, ...] = ()) -> Any:
-    """Return a compiled kernel of the current device, whose number is `device`.
-
-    `constants` are the names of `Activation.constants`, in capitals macros of the text.
-    """
+def compiled(device: int, name: str) -> Any:
+    """Return a compiled kernel of the current device, whose number is `device`."""
     cupy = import_module("cupy")
-    options = *OPTIONS, *(f"-D{constant.upper()}" for constant in constants)
-    module = cupy.RawModule(code=source(), options=options, name_expressions=[name])
+    module = cupy.RawModule(code=source(), options=OPTIONS, name_expressions=[name])
     kernel = module.get_function(name)
-    if name.startswith("long_rows"):
-        # Set once for signals of all lengths: CuPy's modules of the same text share functions,
-        # and the functions share this limit.
-        kernel.max_dynamic_shared_size_bytes = device_limits().shared_bytes
+    # Set once for signals of all lengths: CuPy's modules of the same text share functions, and
+    # the functions share this limit.
+    kernel.max_dynamic_shared_size_bytes = device_limits().shared_bytes
     return kernel
 
 

@@ -14,7 +14,9 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#define __CUDACC_RTC__
 #define __host__
+#define __grid_constant__
 #define __device__
 #define __global__
 #define __forceinline__ inline
@@ -27,14 +29,15 @@ using std::frexp;
 using std::ldexp;
 using std::sqrt;
 
-struct float2 {
+struct alignas(8) float2 {
     float x, y;
 };
-struct double2 {
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(16) double2 {
     double x, y;
 };
-template <class T> static T __ldg(const T *at) { return *at; }
-static void atomicAdd(double *at, double value) { *at += value; }
 
 namespace host {
 struct Fiber {
@@ -49,22 +52,20 @@ struct Fiber {
 static struct {
     unsigned x;
 } thread, block, dim;  // threadIdx, blockIdx, blockDim
-static Fiber fibers[1024];  // of the warp or block that runs
+static Fiber fibers[1024];  // of the block that runs
 static unsigned count;
 static unsigned step;  // from one that runs to the next: forwards, or around to the one before
-static unsigned first;             // the first one's number in its block
 static unsigned running;
 static ucontext_t home;
 static bool parted;
-static int checked;       // meetings of the group that all have come to
+static int checked;       // meetings that all have come to
 static double *memory;    // shared by a block
-static long long blocks;  // begun so far
 static void (*body)();
 
 static void go_to(unsigned number)
 {
     running = number;
-    thread.x = first + number;
+    thread.x = number;
     if (fibers[number].begun)
         _longjmp(fibers[number].place, 1);
     fibers[number].begun = true;
@@ -111,48 +112,36 @@ static double from(int meeting, unsigned lane) { return fibers[lane].left[meetin
 // Fill memory with bytes that are NaN as numbers, so that reading it before writing shows.
 static void spoil(void *at, size_t size) { memset(at, 0xff, size); }
 
-// Spoil a variable in shared memory when the first thread of a block comes to it. Blocks run one
-// after the other, so they share one static variable.
-static void spoil_once(void *at, size_t size, long long &spoilt_in)
+// Run a grid. Every second block has its threads in reverse order: what they write too early or read
+// too late for one order is seen in the other.
+static int run(long long wanted, int threads, size_t shared, void (*kernel)())
 {
-    if (spoilt_in != blocks)
-        spoil(at, size);
-    spoilt_in = blocks;
-}
-
-// Run a grid: groups of `together` threads meet. Every second block has its threads in reverse order:
-// what they write too early or read too late for one order is seen in the other.
-static int run(long long wanted, int threads, int together, size_t shared, void (*kernel)())
-{
-    constexpr size_t stack = 1 << 16;
+    constexpr size_t stack = 1 << 18;
     static char *const stacks = (char *)malloc(1024 * stack);
     parted = false;
     body = kernel;
     dim.x = threads;
-    count = together;
+    count = threads;
     memory = (double *)malloc(shared + sizeof(double));
     for (long long number = 0; number < wanted; ++number) {
-        ++blocks;
-        spoil(memory, shared);
+            spoil(memory, shared);
         block.x = (unsigned)number;
         step = number % 2 ? count - 1 : 1;
-        for (first = 0; (int)first < threads; first += count) {
-            for (unsigned k = 0; k < count; ++k) {
-                Fiber &fiber = fibers[k];
-                fiber.meetings = fiber.kind = 0;
-                fiber.begun = fiber.done = false;
-                getcontext(&fiber.context);
-                fiber.context.uc_stack.ss_sp = stacks + k * stack;
-                fiber.context.uc_stack.ss_size = stack;
-                fiber.context.uc_link = nullptr;
-                makecontext(&fiber.context, finish, 0);
-            }
-            checked = 0;
-            running = number % 2 ? count - 1 : 0;
-            thread.x = first + running;
-            fibers[running].begun = true;
-            swapcontext(&home, &fibers[running].context);
+        for (unsigned k = 0; k < count; ++k) {
+            Fiber &fiber = fibers[k];
+            fiber.meetings = fiber.kind = 0;
+            fiber.begun = fiber.done = false;
+            getcontext(&fiber.context);
+            fiber.context.uc_stack.ss_sp = stacks + k * stack;
+            fiber.context.uc_stack.ss_size = stack;
+            fiber.context.uc_link = nullptr;
+            makecontext(&fiber.context, finish, 0);
         }
+        checked = 0;
+        running = number % 2 ? count - 1 : 0;
+        thread.x = running;
+        fibers[running].begun = true;
+        swapcontext(&home, &fibers[running].context);
     }
     free(memory);
     return parted;
@@ -174,26 +163,6 @@ template <class... A> static void call(void (*kernel)(A...), void **arguments)
 #define blockIdx host::block
 #define blockDim host::dim
 
-template <class T> static T __shfl_sync(unsigned, T value, int lane)
-{
-    const unsigned thread = host::running;
-    const int meeting = host::meet('s', value);
-    return (T)host::from(meeting, thread - thread % 32 + lane);
-}
-template <class T> static T __shfl_down_sync(unsigned, T value, int step)
-{
-    const unsigned thread = host::running;
-    const int meeting = host::meet('s', value);
-    return thread % 32 + step < 32 ? (T)host::from(meeting, thread + step) : value;
-}
-static bool __any_sync(unsigned, bool value)
-{
-    const int meeting = host::meet('v', value);
-    bool any = false;
-    for (unsigned lane = 0; lane < 32; ++lane)
-        any = any || host::from(meeting, lane) != 0;
-    return any;
-}
 static void __syncthreads() { host::meet('b', 0); }
 static bool __syncthreads_or(bool value)
 {

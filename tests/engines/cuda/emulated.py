@@ -11,7 +11,6 @@ import collections
 import ctypes
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import types
@@ -32,17 +31,13 @@ FLAGS = "-std=c++17 -O0 -ffp-contract=off -march=native -fPIC -w"
 # What a C++ compiler cannot know.
 DYNAMIC = "extern __shared__ double memory[];"
 DYNAMIC_HERE = "double *const memory = host::memory;"
-SHARED = re.compile(r"__shared__ ([^;]+?) (\w+)((?:\[[^;]+\])?);")
-SHARED_HERE = r"""static \1 \2\3;
-    static long long \2_spoilt_in;
-    host::spoil_once(&\2, sizeof(\2), \2_spoilt_in);"""
 
 WRAPPER = """
 static void **arguments;
-extern "C" int run(long long blocks, int threads, int together, size_t shared, void **given)
+extern "C" int run(long long blocks, int threads, size_t shared, void **given)
 {{
     arguments = given;
-    return host::run(blocks, threads, together, shared, [] {{ host::call({name}, arguments); }});
+    return host::run(blocks, threads, shared, [] {{ host::call({name}, arguments); }});
 }}
 """
 
@@ -173,7 +168,7 @@ ndarray.__module__ = "cupy"
 def on_the_host(source):
     """Return the kernels' text for a C++ compiler that reads `PRELUDE` first."""
     assert source.count(DYNAMIC) == 1
-    return SHARED.sub(SHARED_HERE, source.replace(DYNAMIC, DYNAMIC_HERE))
+    return source.replace(DYNAMIC, DYNAMIC_HERE)
 
 
 def build(text, folder):
@@ -227,10 +222,9 @@ class Kernel:
         job = job.copy()
         copies = list(_guard_pointers(job))
         record = (ctypes.c_void_p * 1)(job.ctypes.data)
-        together = 32 if self.name.startswith("short_rows") else threads
         run, size, integer = self.library.run, ctypes.c_size_t, ctypes.c_int
-        run.argtypes = [ctypes.c_longlong, integer, integer, size, ctypes.c_void_p]
-        assert not run(blocks, threads, together, shared_mem, record), "threads parted"
+        run.argtypes = [ctypes.c_longlong, integer, size, ctypes.c_void_p]
+        assert not run(blocks, threads, shared_mem, record), "threads parted"
         for array, inside, outside in copies:
             assert all((part == 0xFF).all() for part in outside), "written out of bounds"
             array[...] = inside.view(array.dtype).reshape(array.shape)

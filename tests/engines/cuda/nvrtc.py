@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from rescntk.engines.cuda import compiler, launch_plan
+from rescntk.engines.cuda import compiler
 
 MISSING = (
     "no NVRTC: pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm (they come with rescntk[test])"
@@ -64,14 +64,12 @@ def compile_kernels(names, architecture, source=None):
 
 
 def resources(log):
-    """Return each kernel's name, pixels, bytes of a number, registers, bytes of local memory."""
+    """Return each kernel's pixels of a thread, registers, and bytes of local memory."""
     pattern = (
-        r"properties for _Z\d+(\w+_rows)I([fd])Li(\d+)E.*?(\d+) bytes stack.*?Used (\d+) registers"
+        r"properties for _Z4rowsI[fd]Li\d+ELi(\d+)E.*?(\d+) bytes stack.*?Used (\d+) registers"
     )
-    return [
-        (name, int(pixels), 4 if real == "f" else 8, int(registers), int(local))
-        for name, real, pixels, local, registers in re.findall(pattern, log, re.DOTALL)
-    ]
+    found = re.findall(pattern, log, re.DOTALL)
+    return [(int(pixels), int(registers), int(local)) for pixels, local, registers in found]
 
 
 def disassemble(cubin, folder):
@@ -99,49 +97,35 @@ def disassemble(cubin, folder):
     return instructions, following
 
 
-def shortest_round(instructions, following, mark):
-    """Return the instructions of the shortest loop through one that contains `mark`.
+def joined_layer(instructions, following):
+    """Return the instructions of the shortest loop through a joined layer.
 
-    Layers go around a loop in which branches lead around what is rare: layers whose doubt is
-    looked at, depths that are asked for, states that are rescaled.
+    Branches lead around what is rare. The way goes through a root of the activation and through
+    the middle tap, which has the weight 3.
     """
     edges = [(k, then) for k, after in enumerate(following) for then in after]
     shape = len(instructions), len(instructions)
     graph = csr_array((np.ones(len(edges)), tuple(zip(*edges, strict=True))), shape)
-    starts = [k for k, line in enumerate(instructions) if mark in line]
-    lengths, before = dijkstra(graph, indices=starts, unweighted=True, return_predecessors=True)
-    ends = ((i, k) for i, start in enumerate(starts) for k, then in edges if then == start)
-    i, at = min(ends, key=lambda end: lengths[end])
-    path = []
-    while at >= 0:
-        path.append(re.sub(r"^@!?U?P\w+\s+", "", instructions[at]))
-        at = before[i, at]
-    return path
+    marks = r"MUFU\.(SQRT|RSQ64H)", r"^[FD]MUL(\.FTZ)? R\d+, R\d+, 3$"
+    starts, middles = (
+        [k for k, line in enumerate(instructions) if re.search(mark, line)] for mark in marks
+    )
+    there, back = (
+        dijkstra(graph, indices=places, unweighted=True, return_predecessors=True)
+        for places in (starts, middles)
+    )
+    i, j = min(
+        ((i, j) for i in range(len(starts)) for j in range(len(middles))),
+        key=lambda pair: there[0][pair[0], middles[pair[1]]] + back[0][pair[1], starts[pair[0]]],
+    )
+    path = [*_way(there[1][i], middles[j])[:-1], *_way(back[1][j], starts[i])[:-1]]
+    return [re.sub(r"^@!?U?P\w+\s+", "", instructions[at]) for at in path]
 
 
-# What stands in a layer's loop once for each pixel of a lane: its root.
-ROOTS = {"float32": "MUFU.SQRT", "float64": "MUFU.RSQ64H"}
-
-
-def mean_slots(found, pixels, dtype, depth):
-    """Return the slots of a pixel pair and layer of GAP, mean over `depth` layers.
-
-    Every layer adds GAP's linear part; few layers look at doubt. Loops through these branches are
-    longer than the shortest loop by the branches' slots. `found` is a disassembled kernel.
-    """
-    marks = {"all": ROOTS[dtype], "linear": "LDS.128", "doubt": "FLOOR"}
-    ways = {name: slots(shortest_round(*found, mark), pixels) for name, mark in marks.items()}
-    share = len(launch_plan.layers_seen(depth)) / depth
-    return {
-        unit: ways["linear"][unit] + share * (ways["doubt"][unit] - least)
-        for unit, least in ways["all"].items()
-    }
-
-
-def slots(instructions, pixels):
-    """Return issue slots, and slots of the FP64 units, of a pixel pair and layer.
-
-    An FP64 instruction keeps its units, which are half as wide, for two slots.
-    """
-    double = sum(line.startswith(("DADD", "DMUL", "DFMA", "DSETP")) for line in instructions)
-    return {"issued": len(instructions) / pixels, "fp64": 2 * double / pixels}
+def _way(before, end):
+    """Return the places from the start to an end."""
+    way = []
+    while end >= 0:
+        way.append(end)
+        end = before[end]
+    return way[::-1]

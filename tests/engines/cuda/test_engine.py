@@ -40,9 +40,9 @@ def test_auto(device):
 
 def test_a_device_with_little_shared_memory(device, monkeypatch):
     """Refuses by name what "auto" leaves to the reference engine."""
-    monkeypatch.setitem(emulated.ATTRIBUTES, "MaxSharedMemoryPerBlockOptin", 99 * 1024)
+    monkeypatch.setitem(emulated.ATTRIBUTES, "MaxSharedMemoryPerBlockOptin", 60 * 1024)
     X = np.ones((1, 1, 2600))
-    with pytest.raises(ValueError, match="^X has 2600 timepoints.*expected at most 101376"):
+    with pytest.raises(ValueError, match="^X has 2600 timepoints.*expected at most 61440"):
         rk.gram(rk.Network(2, 3), X, head="trace", engine="cuda")
     request = dataclasses.replace(REQUEST, head="trace")
     assert not chosen(device, "auto", request, X)
@@ -109,18 +109,19 @@ def test_a_lost_device_asks_for_another_process(device, monkeypatch, rng):
 
 @pytest.mark.parametrize("head", ["equivariant", "gap"])
 def test_launches_and_waits(device, work, head, rng):
-    """A launch has all pairs and layers; array operations grow with layers, not with pairs."""
+    """A launch has all pairs and layers; array operations do not grow with pairs."""
     seen = {}
     for n, depth in ((3, 2), (3, 22), (3, 42), (6, 2)):
-        X = device.asarray(rng.standard_normal((n, 3, 5)))
+        X, network = device.asarray(rng.standard_normal((n, 3, 5))), rk.Network(depth, alpha=0.1)
+        rk.gram(network, X, head=head, engine="cuda")  # which keeps the network's records
         work.clear()
-        rk.gram(rk.Network(depth, alpha=0.1), X, head=head, engine="cuda")
+        rk.gram(network, X, head=head, engine="cuda")
         seen[n, depth] = dict(work)
     assert {counts["launches"] for counts in seen.values()} == {1}
-    # X and both kernels are checked to be finite, and pairs to be doubtful.
-    assert {counts["waits"] for counts in seen.values()} == {4}
     first, second, third, many = (counts["operations"] for counts in seen.values())
     assert third - second == second - first and many == first
+    if head == "gap":  # tables of all pixel pairs are NumPy's
+        assert third == first <= 120
 
 
 def test_results_larger_than_the_free_memory(device, monkeypatch, rng):
@@ -129,7 +130,7 @@ def test_results_larger_than_the_free_memory(device, monkeypatch, rng):
     expected = rk.ResCNTK(2)(X, engine="cuda")
     monkeypatch.setattr(device.cuda.runtime, "memGetInfo", lambda: (10_000, 2**30))
     assert (rk.ResCNTK(2)(X, engine="cuda") == expected).all()
-    with pytest.raises(ValueError, match="results that need 12832 bytes, expected at most 7500"):
+    with pytest.raises(ValueError, match="results that need 12800 bytes, expected at most 7500"):
         rk.ResCNTK(2)(device.asarray(X))
 
 

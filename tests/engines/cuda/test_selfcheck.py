@@ -12,7 +12,8 @@ from rescntk import __main__ as cli
 from rescntk import engines
 from rescntk.engines.cuda import compiler, selfcheck
 from rescntk.engines.cuda import engine as cuda
-from rescntk.engines.cuda.launch_plan import HEADS, LaunchPlan
+from rescntk.engines.cuda.launch_plan import LaunchPlan
+from rescntk.engines.merges import Steps
 from rescntk.engines.protocol import Request
 from tests import tolerances
 from tests.engines.cuda import emulated
@@ -48,61 +49,55 @@ def refusal(cupy):
     return reason
 
 
-def test_cases_cover_rows_and_precisions():
+def test_cases_cover_kernels_and_precisions():
     assert selfcheck.TOLERANCE == tolerances.KERNEL
-    ways, heads = set(), set()
+    names, memory = set(), []
     for (network, head, d, _), dtype in product(selfcheck.CASES.values(), tolerances.KERNEL):
         request = Request(network, head, KINDS, (1, network.depth), dtype)
-        launch = LaunchPlan(request, *selfcheck.signals(d).shape[1:])
-        heads.add(launch.head)
-        assert launch.segments > 1 and launch.shared_bytes <= 64 * 1024
-        ways |= {dtype, launch.name.split("<")[0], f"grids: {launch.grids}"}
-        ways |= {"dilated"} if max(launch.steps) > 1 else set()
-        if launch.name.startswith("long"):
-            ways |= {"strided"} if launch.segments > launch.threads else {"all at once"}
-            ways |= {"much memory"} if launch.shared_bytes > 48 * 1024 else set()
-    assert heads == set(HEADS.values())
-    assert ways == {*tolerances.KERNEL, "short_rows", "long_rows", "dilated", "strided",
-                    "all at once", "much memory", "grids: 2", "grids: 3"}  # fmt: skip
+        steps = Steps(network, network.depth, 2, ends_early=head in ("gap", "trace"))
+        limits = compiler.DeviceLimits(64 * 1024, 132, 2)
+        launch = LaunchPlan(request, d, steps, limits)
+        names.add(launch.name)
+        memory.append(launch.row_bytes)
+    assert max(memory) > 48 * 1024
+    for place, values in enumerate(zip(*(name[5:-1].split(", ") for name in names), strict=True)):
+        assert len(set(values)) > 1 or place == 5, values  # both kinds are always asked for
 
 
 def test_a_sound_device_passes_once(cupy, work):
     """By a tenth of the bars, with few launches and waits; then nothing more."""
     assert engines.available()["cuda"] is True
-    assert work["launches"] == 2 * 3 * len(selfcheck.CASES) == 42
+    assert work["launches"] == 2 * 3 * len(selfcheck.CASES) == 36
     assert work["waits"] <= 10 * work["launches"]
     before = dict(work)
     assert engines.available()["cuda"] is True
     assert work == before
     for dtype, bar in selfcheck.TOLERANCE.items():
-        errors = selfcheck.errors_of("rows in registers", dtype, cuda)
+        errors = selfcheck.errors_of("joined layers", dtype, cuda)
         assert max(errors.values()) <= 0.1 * bar
 
 
 FAULTS = {
-    "polynomial": ("r_poly(double a) { return horner(R64, a);",
-                   "r_poly(double a) { return horner(P64, a);", "rows in registers"),
-    "halo": ("__shfl_sync(~0u, to_previous(own, k), team.next)",
-             "__shfl_sync(~0u, to_previous(own, k), team.previous)", "rows in registers"),
-    "ring": ("const int start = first - Q / 2;", "const int start = first - Q / 2 + 1;",
-             "rows in shared memory"),
-    "NaN": ("result.K = at.g - deficit;", "result.K = at.g - deficit + real(NAN);",
-            "rows in registers"),
-    "sum": ("if (k < job.grids &&", "if (k < 1 &&", "rows in shared memory"),
-    "doubt": ("const float found =", "const float found = 0.0f *", "rows in registers"),
-    "dilation": ("job.layers[layer].step : 1", "1 : 1", "dilated filters"),
-    "shared memory": ("row < job.offsets; row += job.blocks_per_pair",
-                      "row < job.offsets - 1; row += job.blocks_per_pair", "rows in shared memory"),
-    "segments": ("segment + THREADS;", "0x7fffffff;", "more than 48 KB"),
-    "first pair": ("*result.at = values[0];", "*result.at = 0;", "the first pair"),
-    "every pair": ("to < job.d ? to", "to < job.d ? pixel", "every pair"),
-    "linear part": ("linear_box.put(boxes);", "linear_box.put(input);", "rows in registers"),
+    "polynomial": ("k1 = polynomial(a, r_of(", "k1 = polynomial(a, p_of(", "joined layers"),
+    "halo": ("at[n] = vector;", ";", "joined layers"),
+    "weights": ("tap < 0 ? 3 + tap : 3 - tap", "tap < 0 ? 3 + tap : 3", "joined layers"),
+    "NaN": ("K = g - lacking;", "K = g - lacking + R(NAN);", "joined layers"),
+    "ring": ("(at < size ? at : at - size)", "at", "few pixels, small branches"),
+    "dilation": ("w.step < size ? int(w.step)", "w.step < size ? 1", "few pixels, small branches"),
+    "opposite": ("s.O[p][q] = g * more;", "s.O[p][q] = g;", "few pixels, small branches"),
+    "leak": ("less = fused(lambda, w - less, less)", "less = less", "biases and leaks"),
+    "bias": ("s.U[p][q] += N[q];", "", "biases and leaks"),
+    "many pixels": ("if (t < half && t +", "if (t < half - 1 && t +", "more than 48 KB"),
+    "first pair": ("else if (pixel(p) == 0) write(", "else if (pixel(p) == 1) write(",
+                   "the first pair"),
+    "every pair": ("(column + offset + q) % width", "(column + offset) % width", "every pair"),
+    "linear part": ("unit == 0 ? l.kept *", "unit == 0 ? 0.5 * l.kept *", "joined layers"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault(cupy, fault, monkeypatch):
-    """In the kernels' text, also in the doubt that no pair has; NaN is no pass. It is named."""
+    """In the kernels' text; NaN is no pass. It is named."""
     right, wrong, where = FAULTS[fault]
     dtype = "float32" if fault == "NaN" else "float64"
     text = compiler.source()
@@ -114,7 +109,7 @@ def test_a_planted_fault(cupy, fault, monkeypatch):
     assert reason.startswith("its kernels are wrong on this device: error ")
     assert f"({dtype}, {where}), expected at most {tolerances.KERNEL[dtype]:g} of" in reason
     assert "comparisons with the reference engine failed" in reason
-    assert ("error nan of" in reason) == (fault in ("NaN", "segments"))
+    assert "error nan of" in reason or fault != "NaN"
     assert selfcheck._reasons == {0: reason}
 
 
