@@ -227,7 +227,7 @@ def test_searches_and_routing(rng):
         found = cross_validate(routed, X, y, cv=GroupKFold(3), params=params, error_score="raise")
     assert len(found["test_score"]) == 3
     several = ResidualKernelClassifier([VIEW], penalty=(1e-3, 1e3)).fit(X, y)
-    assert several._fitted.views[0].penalty == 1e-3
+    assert several._fitted[0].penalty == 1e-3
 
 
 def predicted(model, X):

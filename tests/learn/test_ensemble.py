@@ -61,7 +61,7 @@ def test_landmarks_are_features(rng, groups):
     Z, penalty, weights = rng.standard_normal((3, 1, 24)), 0.02, rng.uniform(0.5, 2.0, 20)
     options = {"penalty": penalty, "landmarks": 7, "random_state": 3, **ONE}
     model = ResidualKernelRegressor(**options).fit(X, y * 1.0, weights, groups)
-    fitted = model._fitted.views[0]
+    fitted = model._fitted[0]
     net = {"kinds": ("gpk", "ntk"), "normalized": True}
 
     def kernel(A, B):
@@ -93,8 +93,7 @@ def test_all_landmarks_are_no_landmarks(rng):
     from rescntk.learn import ensemble
     from rescntk.learn.inputs import distinct_cases
 
-    targets = (2.0 * y - 1.0)[:, None]
-    cases = distinct_cases(X, targets, np.ones(20), None)
+    cases = distinct_cases(X, np.arange(20), (2.0 * y - 1.0)[:, None], np.ones(20), None)
     options = full._options()
     view = CHANNEL.resolve([24], False)
     pair = [
@@ -102,13 +101,9 @@ def test_all_landmarks_are_no_landmarks(rng):
         for landmarks in (None, np.arange(20))
     ]
     K = pair[0][0].matrix(X[:5], options)
-    for one, two in (
-        (pair[0][0].decide(K), pair[1][0].decide(K)),
-        (pair[0][0].novelty(K), pair[1][0].novelty(K)),
-        (pair[0][1], pair[1][1]),
-        (pair[0][2], pair[1][2]),
-    ):
-        np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-8)
+    one, two = ([*fit[0].decide(K), *fit[1:]] for fit in pair)
+    for found, expected in zip(one, two, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
 
 
 def test_weights_of_views(rng):
@@ -130,10 +125,12 @@ def test_weights_of_views(rng):
     )
     assert (weigh(np.zeros((3, 4, 1)), np.ones(4)) == 1 / 3).all()
     novelties = np.array([[0.5, 2.0], [1.0, 1.0]])
-    views = [View(), View(standardize="channel")]  # the second sees levels
-    at = weights_at(np.array([0.5, 0.5]), novelties, np.array([0.3, 1.0]), views)
+    views = [View(), View(standardize="channel")]
+    sees_levels = np.array([view.sees_levels for view in views])
+    assert sees_levels.tolist() == [False, True]
+    at = weights_at(np.array([0.5, 0.5]), novelties, np.array([0.3, 1.0]), sees_levels)
     np.testing.assert_allclose(at, [[0.5, 0.2], [0.5, 0.8]])
-    at = weights_at(np.array([0.5, 0.5]), novelties[:, :1], np.array([2.0]), views)
+    at = weights_at(np.array([0.5, 0.5]), novelties[:, :1], np.array([2.0]), sees_levels)
     np.testing.assert_allclose(at[:, 0], np.array([256, 1]) / 257)
 
 
@@ -143,10 +140,9 @@ def test_levels_that_drift(rng):
     views = [View(standardize="channel"), View()]
     model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
     Z = X + np.array([3.0, -3.0, 3.0])[:, None]
-    options = model._options()
-    usual, moved = (model._fitted.at(S, options).weights for S in (X, Z))
-    sees = [fitted.view.sees_levels for fitted in model._fitted.views].index(True)
-    assert np.mean(model._fitted.usual.distances(X) > 1) <= 0.1
+    usual, moved = (model._decide(S)[2] for S in (X, Z))
+    sees = [fitted.view.sees_levels for fitted in model._fitted].index(True)
+    assert np.mean(model._usual.distances(X) > 1) <= 0.1
     assert usual[sees].mean() > 0.1 and moved[sees].max() < 1e-3
     assert model.score(Z, y) > 0.9
 
@@ -163,10 +159,11 @@ def test_the_average_and_its_table(rng):
     Z = X[:5] + 0.3
     kept = np.flatnonzero(table["weight"])
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
-    views = [singles[k]._fitted.views[0] for k in kept]
-    novelties = np.array([v.novelty(v.matrix(Z, model._options())) for v in views])
-    distances, of_views = model._fitted.usual.distances(Z), [v.view for v in views]
-    weights = weights_at(table["weight"][kept], novelties, distances, of_views)
+    views = [singles[k]._fitted[0] for k in kept]
+    novelties = np.array([v.decide(v.matrix(Z, model._options()))[1] for v in views])
+    sees_levels = np.array([v.view.sees_levels for v in views])
+    distances = model._usual.distances(Z)
+    weights = weights_at(table["weight"][kept], novelties, distances, sees_levels)
     found = (weights * decisions).sum(axis=0)
     np.testing.assert_allclose(model.decision_function(Z), found, atol=1e-9)
 
@@ -236,7 +233,7 @@ def test_many_signals(rng, monkeypatch):
     X, y = waves(rng, 1010, 2, length=4)
     model = ResidualKernelClassifier(random_state=0, n_jobs=1).fit(X, y)
     assert len(model.views_["view"]) == 9
-    assert all(len(fitted.signals) == 500 for fitted in model._fitted.views)
+    assert all(len(fitted.signals) == 500 for fitted in model._fitted)
     monkeypatch.setattr("rescntk.learn.base._LONG", 1e3)
     with pytest.warns(UserWarning, match=r"this fit computes 1e\+04 pixel pairs: fewer landmarks"):
         ResidualKernelClassifier(**ONE).fit(X[:20], y[:20])
