@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from ..validation import check_dtype, check_integer, check_positive, is_sequence
 from .ensemble import FittedView, Usual, average, fit_view, least_penalty, weigh, weights_at
-from .inputs import Cases, Signals, check_order, positive_weights, read_groups, read_signals, take
+from .inputs import Cases, Signals, check_order, distinct, positive_weights, read_signals, take
 from .views import DEFAULT, FAST, View
 
 _MANY, _LANDMARKS = 1000, 500
@@ -168,7 +168,14 @@ class ResidualKernelEstimator(SignalEstimator):
                 f"Found input variables with inconsistent numbers of samples: {len(signals)} "
                 f"signals in X, {n} values in y"
             )
-        return signals, *positive_weights(sample_weight, n), read_groups(groups, n)
+        labels = None if groups is None else np.asarray(groups)
+        if labels is not None and (labels.shape != (n,) or (labels != labels).any()):
+            raise ValueError(
+                f"groups has shape {labels.shape}, expected ({n},): a label for each signal, none "
+                f"NaN"
+            )
+        numbers = None if labels is None else distinct(labels, "groups")[1]
+        return signals, *positive_weights(sample_weight, n), numbers
 
     def _fit_views(
         self, cases: Cases, error_weights: np.ndarray, penalties: Sequence[float] = ()
@@ -219,12 +226,9 @@ class ResidualKernelEstimator(SignalEstimator):
                 of_others = weights_at(of_others, novelties[:, at], distances[at], sees_levels)
                 mean[at] = average(of_others, residuals[:, at])
         rows, kept = [*resolved.values()], np.flatnonzero(weights)
-        self.views_ = {"view": np.empty(len(views), dtype=object)}
-        self.views_["view"][:] = views
-        self.views_ |= {"error": np.full(len(views), np.nan), "weight": np.zeros(len(views))}
-        self.views_["error"][rows] = [each.error for each in fitted]
-        self.views_["weight"][rows] = weights
-        self.views_["note"] = notes
+        table = {"error": np.full(len(views), np.nan), "weight": np.zeros(len(views))}
+        table["error"][rows], table["weight"][rows] = [each.error for each in fitted], weights
+        self.views_ = {"view": np.array(views, dtype=object), **table, "note": notes}
         self._fitted, self._weights = [fitted[k] for k in kept], weights[kept]
         self._examples = take(X, np.sort(rng.permutation(n)[:_EXAMPLES]))
         self._usual_shares = None

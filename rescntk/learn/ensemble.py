@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -91,20 +92,17 @@ class FittedView:
     def contributions(self, X: Signals, options: dict[str, Any]) -> list[np.ndarray]:
         """Return the shares of time points in decisions less intercepts, (n_outputs, d_i) each."""
         seen: Any = self.view.see(X)
-        n, m, longest = len(X), len(self.signals), max(x.shape[1] for x in seen)
-        rows = max(1, min(n, int(np.sqrt(_SHARES / longest))))
-        columns = max(1, _SHARES // (longest * rows))
-        parts = np.zeros((n, self.coefficients.shape[1], longest))
-        for i in range(0, n, rows):
-            for j in range(0, m, columns):
-                shares = gram_shares(
-                    self.view.network, seen[i : i + rows], self.signals[j : j + columns],
-                    **_kernels(self.view), **options,
-                )  # fmt: skip
-                mean = np.mean([share.mean(axis=0, dtype=np.float64) for share in shares], axis=0)
-                parts[i : i + rows, :, : mean.shape[2]] += (
-                    self.coefficients.T[:, j : j + columns] @ mean
-                )
+        longest = max(x.shape[1] for x in seen)
+        rows = max(1, int(np.sqrt(_SHARES / longest)))
+        parts = np.zeros((len(X), self.coefficients.shape[1], longest))
+        steps = (range(0, len(batch), rows) for batch in (X, self.signals))
+        for some, others in (tuple(slice(k, k + rows) for k in pair) for pair in product(*steps)):
+            shares = gram_shares(
+                self.view.network, seen[some], self.signals[others], **_kernels(self.view),
+                **options,
+            )  # fmt: skip
+            mean = np.mean([share[0].astype(np.float64) for share in shares], axis=0)
+            parts[some, :, : mean.shape[2]] += self.coefficients[others].T @ mean
         # Rounding errors, which large coefficients magnify, are divided evenly.
         sums = self.matrix(X, options) @ self.coefficients
         counts = np.array([x.shape[1] for x in seen])
@@ -119,14 +117,17 @@ class Usual:
     A signal's level is its mean, and its size log2 of its mean magnitude, of each channel.
     """
 
+    farthest = 1.0
+    """Distance of levels that one of twenty training signals exceeds, at least 1."""
+
     def __init__(self, X: Signals, weights: np.ndarray) -> None:
-        values = _levels_and_sizes(X)
-        self.mean = np.average(values, axis=0, weights=weights)  # (2, n_channels)
+        self.mean, self.spread = np.zeros((2, len(X[0]))), np.ones((2, len(X[0])))
+        values = self._deviations(X)
+        self.mean = np.average(values, axis=0, weights=weights)
         self.spread = np.sqrt(np.average((values - self.mean) ** 2, axis=0, weights=weights))
         inside = np.average([x.std(axis=1) for x in X], axis=0, weights=weights)
         level = np.maximum(self.spread[0], _LEAST_SPREAD * inside)
         self.spread = np.stack([np.where(level > 0, level, np.inf), self.spread[1] + _LEAST_SPREAD])
-        self.farthest = 1.0  # distance of levels that one of twenty signals exceeds, at least 1
         distances = self.distances(X) / (1.0 - weights / weights.sum())  # left out
         order = distances.argsort()
         place = np.searchsorted(weights[order].cumsum(), 0.95 * weights.sum())
@@ -134,22 +135,17 @@ class Usual:
 
     def distances(self, X: Signals) -> np.ndarray:
         """Return distances of levels in deviations, by what is usual: (n_cases,)."""
-        return np.sqrt(self._squares(X)[0]) / self.farthest
+        return np.sqrt(np.mean(self._deviations(X)[:, 0] ** 2, axis=1)) / self.farthest
 
     def novelty(self, X: Signals) -> np.ndarray:
         """Return the mean squared distance of sizes, (n_cases,): 1 for two deviations."""
-        return self._squares(X)[1] / 4.0
+        return np.mean(self._deviations(X)[:, 1] ** 2, axis=1) / 4.0
 
-    def _squares(self, X: Signals) -> np.ndarray:
-        """Return mean squared distances of levels and of sizes in deviations, (2, n_cases)."""
-        return np.mean(((_levels_and_sizes(X) - self.mean) / self.spread) ** 2, axis=2).T
-
-
-def _levels_and_sizes(X: Signals) -> np.ndarray:
-    """Return each signal's levels and sizes, (n_cases, 2, n_channels)."""
-    means = np.array([[x.mean(axis=1), np.abs(x).mean(axis=1)] for x in X])
-    means[:, 1] = np.log2(np.maximum(means[:, 1], np.finfo(np.float64).tiny))
-    return means
+    def _deviations(self, X: Signals) -> np.ndarray:
+        """Return levels and sizes less means, in units of the spread, (n_cases, 2, n_channels)."""
+        values = np.array([[x.mean(axis=1), np.abs(x).mean(axis=1)] for x in X])
+        values[:, 1] = np.log2(np.maximum(values[:, 1], np.finfo(np.float64).tiny))
+        return (values - self.mean) / self.spread
 
 
 def _kernels(view: View) -> dict[str, Any]:

@@ -197,18 +197,6 @@ def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     return np.array(members, dtype=object), np.array([members.index(label) for label in labels])
 
 
-def read_groups(groups: Any, n: int) -> np.ndarray | None:
-    """Return the number of each case's group, (n,), or None."""
-    if groups is None:
-        return None
-    labels = np.asarray(groups)
-    if labels.shape != (n,) or (labels != labels).any():
-        raise ValueError(
-            f"groups has shape {labels.shape}, expected ({n},): a label for each signal, none NaN"
-        )
-    return distinct(labels, "groups")[1]
-
-
 def positive_weights(sample_weight: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the places of n cases that have positive weight, and weights: 1 by default."""
     if sample_weight is None:

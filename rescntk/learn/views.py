@@ -186,8 +186,10 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             return each(self._steps[-1], X)
 
         _, block = self._block(max(x.shape[1] for x in X))
+        # Squares of numbers between 2^-300 and 2^300 stay in the range of float64.
+        exponent = int(np.frexp(max(np.abs(x).max() for x in X))[1])
         how = self.standardize == "signal", self.spectra, self.statistics
-        X = add(_shortened, *how, block, moderate_exponent(X))
+        X = add(_shortened, *how, block, exponent if abs(exponent) > 300 else 0)
         mean, deviation, size = _scales(X, weights)
         if self.spectra is True:
             mean, deviation = np.zeros(len(mean)), np.full(len(mean), np.sqrt(np.mean(size**2)))
@@ -312,15 +314,6 @@ def _with_level_and_time(level: float, time: float, X: np.ndarray) -> np.ndarray
 
 
 # ---------------------------------------------------------------- arrays
-
-
-def moderate_exponent(X: Signals) -> int:
-    """Return the exponent of the power of two that extreme numbers are divided by; mostly 0.
-
-    Squares of numbers between 2^-300 and 2^300 stay in the range of float64.
-    """
-    exponent = int(np.frexp(max(np.abs(x).max() for x in X))[1])
-    return 0 if abs(exponent) <= 300 else exponent
 
 
 def _scales(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
