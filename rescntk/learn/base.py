@@ -138,11 +138,8 @@ class ResidualKernelEstimator(SignalEstimator):
         options = self._options()
         pairs = [fitted.decide(fitted.matrix(X, options)) for fitted in self._fitted]
         decisions, novelties = map(np.array, zip(*pairs, strict=True))
-        return decisions, novelties, self._weights_at(novelties, self._usual.distances(X))
-
-    def _weights_at(self, novelties: np.ndarray, distances: np.ndarray) -> np.ndarray:
-        sees_levels = np.array([fitted.view.sees_levels for fitted in self._fitted])
-        return weights_at(self._weights, novelties, distances, sees_levels)
+        views, distances = [fitted.view for fitted in self._fitted], self._usual.distances(X)
+        return decisions, novelties, weights_at(self._weights, novelties, distances, views)
 
     def _shares(self, X: Signals) -> list[np.ndarray]:
         """Return shares of time points in decisions less the centre, (n_outputs, d_i) each."""
@@ -170,10 +167,7 @@ class ResidualKernelEstimator(SignalEstimator):
             )
         labels = None if groups is None else np.asarray(groups)
         if labels is not None and (labels.shape != (n,) or (labels != labels).any()):
-            raise ValueError(
-                f"groups has shape {labels.shape}, expected ({n},): a label for each signal, none "
-                f"NaN"
-            )
+            raise ValueError(f"groups has shape {labels.shape}, expected ({n},) labels, none NaN")
         numbers = None if labels is None else distinct(labels, "groups")[1]
         return signals, *positive_weights(sample_weight, n), numbers
 
@@ -218,12 +212,11 @@ class ResidualKernelEstimator(SignalEstimator):
             residuals, novelties = map(np.array, arrays)
             weights, self._usual = weigh(residuals, error_weights), Usual(X, cases.weights)
             distances, mean = self._usual.distances(X), np.zeros(cases.targets.shape)
-            sees_levels = np.array([view.sees_levels for view in resolved])
             folds = (rng.permutation(cases.members.max() + 1) % _FOLDS)[cases.members]
             for fold in np.unique(folds):
                 at = folds == fold
                 of_others = weigh(residuals, np.where(at, 0.0, error_weights))
-                of_others = weights_at(of_others, novelties[:, at], distances[at], sees_levels)
+                of_others = weights_at(of_others, novelties[:, at], distances[at], [*resolved])
                 mean[at] = average(of_others, residuals[:, at])
         rows, kept = [*resolved.values()], np.flatnonzero(weights)
         table = {"error": np.full(len(views), np.nan), "weight": np.zeros(len(views))}
@@ -232,8 +225,9 @@ class ResidualKernelEstimator(SignalEstimator):
         self._fitted, self._weights = [fitted[k] for k in kept], weights[kept]
         self._examples = take(X, np.sort(rng.permutation(n)[:_EXAMPLES]))
         self._usual_shares = None
-        at_cases = self._weights_at(novelties[kept], distances)
-        return (residuals[kept], novelties[kept], at_cases), mean
+        novelties, seen = novelties[kept], [fitted[k].view for k in kept]
+        at_cases = weights_at(self._weights, novelties, distances, seen)
+        return (residuals[kept], novelties, at_cases), mean
 
     def _penalties(self, least: float, more: Sequence[float]) -> Sequence[float]:
         """Return the penalties given, or the least one and greater ones of `more`."""
@@ -247,7 +241,7 @@ class ResidualKernelEstimator(SignalEstimator):
     def _views(self, n: int) -> Sequence[View]:
         if isinstance(self.views, str) and self.views in ("fast", "default"):
             return DEFAULT if self.views == "default" and n <= _MANY else FAST
-        views = [self.views] if isinstance(self.views, View) else self.views
+        views: Any = self.views
         if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
             raise ValueError(
                 f"views is {self.views!r}, expected 'fast', 'default' or a list of View"
@@ -272,7 +266,7 @@ class ResidualKernelEstimator(SignalEstimator):
         threads = None if self.n_jobs is None else check_integer(self.n_jobs, "n_jobs")
         if threads == 0:
             raise ValueError("n_jobs is 0, expected None, a positive number, or -1 for all cores")
-        if threads is not None and threads < 0:
+        if threads and threads < 0:
             threads = max(1, (os.cpu_count() or 1) + 1 + threads)
         return {"engine": self.engine, "dtype": check_dtype(self.dtype), "threads": threads}
 

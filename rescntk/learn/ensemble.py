@@ -252,7 +252,7 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
 
 
 def weights_at(
-    weights: np.ndarray, novelties: np.ndarray, distances: np.ndarray, sees_levels: np.ndarray
+    weights: np.ndarray, novelties: np.ndarray, distances: np.ndarray, views: Sequence[View]
 ) -> np.ndarray:
     """Return the views' weights at signals, (n_views, n_cases); sums over views are 1.
 
@@ -261,7 +261,7 @@ def weights_at(
     """
     products = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER
     farther = np.clip(distances, 1.0, 1e9) ** -_LEVEL_POWER
-    products *= np.where(sees_levels[:, None], farther, 1.0)
+    products *= np.where([[view.sees_levels] for view in views], farther, 1.0)
     return products / products.sum(axis=0)
 
 

@@ -30,9 +30,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     ----------
     kernel : Kernel or SignalKernel, optional
         The default is ``rescntk.ResCNTK(3, normalized=True)``. Parameters of a `SignalKernel`
-        can be searched, as ``kernel__depth`` and so on; its `n_channels` is for flat arrays.
-    engine, dtype, threads
-        As for calling a `Kernel`. A `SignalKernel` has its own.
+        can be searched, as ``kernel__depth`` and so on; its `n_channels` is for flat arrays, and
+        its `engine`, `dtype` and `threads` compute: ``SignalKernel.of(kernel, dtype="float32")``.
 
     Attributes
     ----------
@@ -55,14 +54,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     (20, 15)
     """
 
-    def __init__(
-        self, kernel: Any = None, *, engine: str = "auto", dtype: str = "float64",
-        threads: int | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, kernel: Any = None) -> None:
         self.kernel = kernel
-        self.engine = engine
-        self.dtype = dtype
-        self.threads = threads
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters; parameters of a `SignalKernel` as ``kernel__depth`` and so on."""
@@ -100,24 +93,16 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         return self._features(self._read(X, reset=False))
 
     def _read(self, X: Any, reset: bool) -> Any:
-        n_channels = getattr(self.kernel, "n_channels", None) or 1  # of flat arrays
-        return read_signals(self, X, reset=reset, n_channels=n_channels, images=True)
+        return read_signals(self, X, reset=reset, n_channels=self._flat_channels, images=True)
 
     def _start(self, X: Any) -> Any:
-        """Set kernel and options, keep the signals, and return the signals to be transformed."""
+        """Set the kernel, keep signals, and return the signals to be transformed."""
         kernel = ResCNTK(3, normalized=True) if self.kernel is None else self.kernel
-        defaults: dict[str, Any] = {"engine": "auto", "dtype": "float64", "threads": None}
-        self._options = {name: getattr(self, name) for name in defaults}
-        if isinstance(kernel, SignalKernel):
-            for name, value in self._options.items():
-                if value != defaults[name]:
-                    raise ValueError(
-                        f"{name} is {value!r}, expected it as a parameter of the SignalKernel"
-                    )
-            self._options, kernel = kernel.options(), kernel.kernel
-        elif not isinstance(kernel, Kernel):
+        if not isinstance(kernel, (Kernel, SignalKernel)):
             raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")
-        self.kernel_: Kernel = kernel
+        given = SignalKernel.of(kernel) if isinstance(kernel, Kernel) else kernel
+        self.kernel_, self._options = given.kernel, given.options()
+        self._flat_channels = 1 if given.n_channels is None else given.n_channels
         return self._keep(self._read(X, reset=True))
 
     def _keep(self, signals: Any) -> Any:
@@ -143,15 +128,13 @@ class LandmarkFeatures(KernelMatrix):
     Parameters
     ----------
     kernel : Kernel or SignalKernel, optional
-        As for `KernelMatrix`.
+        As for `KernelMatrix`; features are computed in float64, and have the kernel's dtype.
     n_landmarks : int, default 100
         Most landmarks, and so features.
     selection : {"pivoted", "uniform"}, default "pivoted"
         Choice of the landmarks: by randomly pivoted Cholesky, or with equal probability.
     random_state : int, RandomState or None, default 0
         Seed of the landmarks.
-    engine, dtype, threads
-        As for `KernelMatrix`; features are computed in float64, and have this dtype.
 
     Attributes
     ----------
@@ -161,8 +144,8 @@ class LandmarkFeatures(KernelMatrix):
         The landmarks.
     residual_ : float
         trace(K − F Fᵀ) / trace(K) of the fitted signals, from 0 to 1; nan for "uniform".
-    kernel_ : Kernel
-    n_channels_, n_timepoints_ : int
+    kernel_, n_channels_, n_timepoints_
+        As for `KernelMatrix`.
 
     See Also
     --------
@@ -182,10 +165,9 @@ class LandmarkFeatures(KernelMatrix):
 
     def __init__(
         self, kernel: Any = None, n_landmarks: int = 100, *, selection: str = "pivoted",
-        random_state: Any = 0, engine: str = "auto", dtype: str = "float64",
-        threads: int | None = None,
+        random_state: Any = 0,
     ) -> None:  # fmt: skip
-        super().__init__(kernel, engine=engine, dtype=dtype, threads=threads)
+        super().__init__(kernel)
         self.n_landmarks = n_landmarks
         self.selection = selection
         self.random_state = random_state
@@ -203,7 +185,8 @@ class LandmarkFeatures(KernelMatrix):
                 low = pivoted_cholesky(self.kernel_, signals, count, seed, **self._options)
             self.landmarks_, total = low.landmarks, low.residual + float((low.factor**2).sum())
             self.residual_ = low.residual / total if total > 0 else 0.0
-        self.signals_, K = take(signals, self.landmarks_), np.zeros((1, 1))
+        self.signals_ = take(signals, self.landmarks_)
+        K = np.zeros((1, 1))
         if len(self.signals_):
             K = self.kernel_(self.signals_, **self._options)
         values, V = scipy.linalg.eigh(K.astype(np.float64), driver="evd")

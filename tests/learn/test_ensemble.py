@@ -125,12 +125,10 @@ def test_weights_of_views(rng):
     )
     assert (weigh(np.zeros((3, 4, 1)), np.ones(4)) == 1 / 3).all()
     novelties = np.array([[0.5, 2.0], [1.0, 1.0]])
-    views = [View(), View(standardize="channel")]
-    sees_levels = np.array([view.sees_levels for view in views])
-    assert sees_levels.tolist() == [False, True]
-    at = weights_at(np.array([0.5, 0.5]), novelties, np.array([0.3, 1.0]), sees_levels)
+    views = [View(), View(standardize="channel")]  # the second sees levels
+    at = weights_at(np.array([0.5, 0.5]), novelties, np.array([0.3, 1.0]), views)
     np.testing.assert_allclose(at, [[0.5, 0.2], [0.5, 0.8]])
-    at = weights_at(np.array([0.5, 0.5]), novelties[:, :1], np.array([2.0]), sees_levels)
+    at = weights_at(np.array([0.5, 0.5]), novelties[:, :1], np.array([2.0]), views)
     np.testing.assert_allclose(at[:, 0], np.array([256, 1]) / 257)
 
 
@@ -161,9 +159,8 @@ def test_the_average_and_its_table(rng):
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
     views = [singles[k]._fitted[0] for k in kept]
     novelties = np.array([v.decide(v.matrix(Z, model._options()))[1] for v in views])
-    sees_levels = np.array([v.view.sees_levels for v in views])
-    distances = model._usual.distances(Z)
-    weights = weights_at(table["weight"][kept], novelties, distances, sees_levels)
+    distances, of_views = model._usual.distances(Z), [v.view for v in views]
+    weights = weights_at(table["weight"][kept], novelties, distances, of_views)
     found = (weights * decisions).sum(axis=0)
     np.testing.assert_allclose(model.decision_function(Z), found, atol=1e-9)
 

@@ -11,7 +11,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from ctypes import addressof, sizeof
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,10 @@ def _compute_blocks(
 def _threads() -> int:
     """Return the number of threads: OMP_NUM_THREADS, which joblib's workers have, or all cores."""
     given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdecimal() and int(given) else os.cpu_count() or 1
+    return int(given) if given.isdecimal() and int(given) else _cores() or 1
+
+
+_cores = cache(os.cpu_count)  # asking takes as long as some pairs
 
 
 class Signals:
