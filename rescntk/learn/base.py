@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ..validation import check_dtype, check_integer, check_positive, is_sequence
 from .ensemble import FittedView, Usual, average, fit_view, least_penalty, weigh, weights_at
@@ -28,6 +29,10 @@ _LONG = 1e12
 _ONE_THREAD = 500
 """Most signals whose matrices are decomposed by one BLAS thread: two are no faster up to 270, and
 on busy cores they wait for each other."""
+
+controller = cache(ThreadpoolController)
+"""The libraries with threads, which take 20 ms to find. On busy cores small sums of BLAS's threads
+wait for each other some milliseconds."""
 
 _FOLDS = 10
 """Folds of the score: weights of views at a fold come from the other folds."""
@@ -206,7 +211,7 @@ class ResidualKernelEstimator(SignalEstimator):
                 f"views='fast' take less time",
                 stacklevel=3,
             )
-        with threadpool_limits(1 if n <= _ONE_THREAD else None, "blas"):
+        with controller().limit(limits=1 if n <= _ONE_THREAD else None, user_api="blas"):
             fits = [fit_view(v, cases, places, penalties, error_weights, options) for v in resolved]
             fitted, *arrays = zip(*fits, strict=True)
             residuals, novelties = map(np.array, arrays)

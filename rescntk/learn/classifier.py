@@ -15,7 +15,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 
 from ..validation import check_constant
-from .base import REMEDY, ResidualKernelEstimator, squared_sum
+from .base import REMEDY, ResidualKernelEstimator, controller, squared_sum
 from .ensemble import average, shares_of
 from .inputs import Cases, distinct_cases, read_labels
 
@@ -264,8 +264,9 @@ def _calibrate(
     bounds = [tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes
     options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000}
     start = np.eye(1, n_classes + 1)[0]
-    s, *biases = minimize(
-        loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-    ).x
+    with controller().limit(limits=1, user_api="blas"):
+        s, *biases = minimize(
+            loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+        ).x
     offsets = (biases - np.mean(biases)) * scale / s
     return float(s / scale), offsets[1:] if n_classes == 2 else offsets

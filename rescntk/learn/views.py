@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -233,7 +233,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             return np.repeat(shares / sizes, sizes, axis=-1)
         place = np.arange(length) - np.arange(0, length, block)[:, None] + block // 2  # in a window
         inside = (place >= 0) & (place < 2 * block)
-        weights = np.where(inside, _window(block)[place * inside], 0.0)
+        weights = np.where(inside, np.hanning(2 * block + 1)[place * inside], 0.0)
         return shares @ (weights / weights.sum(axis=1, keepdims=True))
 
 
@@ -308,7 +308,8 @@ def _with_level_and_time(level: float, time: float, X: np.ndarray) -> np.ndarray
     n, channels, length = X.shape
     parts = [X, np.full((n, 1, length), level)]
     if time:
-        circle = time * level * np.sqrt(channels) * _half_circle(length)
+        angle = np.pi * np.arange(length) / length
+        circle = time * level * np.sqrt(channels) * np.stack([np.cos(angle), np.sin(angle)])
         parts.append(np.broadcast_to(circle, (n, 2, length)))
     return np.concatenate(parts, axis=1)
 
@@ -350,19 +351,6 @@ def _rise(X: np.ndarray) -> np.ndarray:
     return np.gradient(X, axis=2) if X.shape[2] > 1 else np.zeros(X.shape)
 
 
-@lru_cache(maxsize=32)
-def _half_circle(length: int) -> np.ndarray:
-    """Return cosine and sine of the relative time, (2, length)."""
-    angle = np.pi * np.arange(length) / length
-    return np.stack([np.cos(angle), np.sin(angle)])
-
-
-@lru_cache(maxsize=32)
-def _window(block: int) -> np.ndarray:
-    """Return Hann's weights of the 2 · block points of a window, from 0 to 1 and back."""
-    return np.hanning(2 * block + 1)[:-1]
-
-
 def _short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
     """Return roots of short-time spectra, (n_cases, n_channels · (block + 1), n_blocks).
 
@@ -373,7 +361,7 @@ def _short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
     after = (-(-length // block) + 1) * block - length - block // 2
     padded = np.pad(X, ((0, 0), (0, 0), (block // 2, after)))
     parts = np.lib.stride_tricks.sliding_window_view(padded, 2 * block, axis=2)[:, :, ::block]
-    roots = np.sqrt(np.abs(np.fft.rfft(parts * _window(block), axis=3)))
+    roots = np.sqrt(np.abs(np.fft.rfft(parts * np.hanning(2 * block + 1)[:-1], axis=3)))
     return roots.transpose(0, 1, 3, 2).reshape(n, channels * (block + 1), -1)
 
 
