@@ -125,11 +125,8 @@ class Colour(Enum):
 
 
 @pytest.mark.parametrize(
-    "values",
-    [
-        [3, -1], [True, False], ["é", "b"], [1.0, 2.0], [Colour.RED, Colour.BLUE],
-    ],
-)  # fmt: skip
+    "values", [[3, -1], [True, False], ["é", "b"], [1.0, 2.0], [Colour.RED, Colour.BLUE]]
+)
 def test_labels_of_any_kind(values, rng):
     X, y = waves(rng, 16, 2)
     labels = [values[k] for k in y]

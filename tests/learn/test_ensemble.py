@@ -5,8 +5,9 @@ import pytest
 from scipy.optimize import minimize
 
 import rescntk as rk
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View, ensemble
 from rescntk.learn.ensemble import weigh, weights_at
+from rescntk.learn.inputs import distinct_cases
 from tests import tolerances
 from tests.learn.cases import FOUR, ONE, waves
 
@@ -90,16 +91,10 @@ def test_all_landmarks_are_no_landmarks(rng):
     """Features of every signal give the model of the kernel matrix."""
     X, y = waves(rng, 20, 2)
     full = ResidualKernelClassifier(penalty=0.01, **ONE).fit(X, y)
-    from rescntk.learn import ensemble
-    from rescntk.learn.inputs import distinct_cases
-
     cases = distinct_cases(X, np.arange(20), (2.0 * y - 1.0)[:, None], np.ones(20), None)
-    options = full._options()
-    view = CHANNEL.resolve([24], False)
-    pair = [
-        ensemble.fit_view(view, cases, landmarks, [0.01], np.ones(20), options)
-        for landmarks in (None, np.arange(20))
-    ]
+    view, ones, options = CHANNEL.resolve([24], False), np.ones(20), full._options()
+    forms = None, np.arange(20)
+    pair = [ensemble.fit_view(view, cases, form, [0.01], ones, options) for form in forms]
     K = pair[0][0].matrix(X[:5], options)
     one, two = ([*fit[0].decide(K), *fit[1:]] for fit in pair)
     for found, expected in zip(one, two, strict=True):
