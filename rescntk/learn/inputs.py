@@ -50,7 +50,7 @@ def read_signals(
     """
     columns = _check_columns(X) if hasattr(X, "columns") else None
     if columns or getattr(X, "ndim", 3 if isinstance(X, (list, tuple)) else 2) < 3:
-        flat = validate_data(estimator, X, reset=reset, dtype=np.float64)
+        flat = validate_data(estimator, X, reset=reset, dtype=np.float64, order="C")
         signals: Signals = split_channels(flat, n_channels, "X")
     else:
         signals = as_signals(X, "X", images)
@@ -101,7 +101,8 @@ def as_signals(X: Any, name: str, images: bool = False) -> Signals:
             batch = check_batch([np.atleast_2d(x) for x in X], name)
             return batch if isinstance(batch, np.ndarray) else [x.copy() for x in batch]
     array = check_rectangular(X, name, _SHAPE)
-    return np.asarray(check_signals(array[:, None] if array.ndim == 2 else array, name, images))
+    array = array[:, None] if array.ndim == 2 else array
+    return np.ascontiguousarray(check_signals(array, name, images))
 
 
 def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:

@@ -20,7 +20,7 @@ from ..validation import (
     check_filter_size,
     check_flag,
 )
-from .inputs import Signals, as_signals, positive_weights, take
+from .inputs import Signals, positive_weights, read_signals, take
 
 _LEAST_OF_POINT = 0.1
 """Least deviation of a time point, in units of its channel's root mean square over time points.
@@ -63,9 +63,10 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     Notes
     -----
     A view with the same settings equals another. `fit` takes X, (n_cases, n_channels,
-    n_timepoints), (n_cases, n_timepoints) or a list, and `sample_weight`. A ValueError is raised
-    for signals that the view cannot take: lists need GAP and no ``standardize="point"``, and a
-    single time point has no differences, spectra or deviation.
+    n_timepoints), (n_cases, n_timepoints), a table or a list, and `sample_weight`. `transform`
+    takes the same shape. A ValueError is raised for signals that the view cannot take: lists need
+    GAP and no ``standardize="point"``, and a single time point has no differences, spectra or
+    deviation.
 
     Examples
     --------
@@ -102,24 +103,19 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> View:
         """Measure the scales, and return the view; y is ignored."""
-        signals = as_signals(X, "X")
+        signals = read_signals(self, X, reset=True)
         kept, weights = positive_weights(sample_weight, len(signals))
         resolved = self.resolve([x.shape[1] for x in signals], isinstance(signals, list))
         if isinstance(resolved, str):
             raise ValueError(f"X cannot have {self!r}: {resolved}")
         resolved.measure(take(signals, kept), weights)
-        self._fitted, self.n_channels_ = resolved, len(signals[0])
+        self._fitted = resolved
         return self
 
     def transform(self, X: Any) -> Signals:
         """Return the signals as the network sees them: more channels, fewer points."""
-        check_is_fitted(self, "n_channels_")
-        signals = as_signals(X, "X")
-        if len(signals[0]) != self.n_channels_:
-            raise ValueError(
-                f"X has {len(signals[0])} channels, expected {self.n_channels_} as in fit"
-            )
-        return self._fitted.see(signals)
+        check_is_fitted(self, "_fitted")
+        return self._fitted.see(read_signals(self, X, reset=False))
 
     # ---------------------------------------------------------------- for the ensemble
 

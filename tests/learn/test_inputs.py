@@ -204,7 +204,8 @@ def test_weights_are_checked(weights, says, flat):
 def test_transformers_read_the_same(flat, pd):
     X, _ = flat
     frame = pd.DataFrame(X, columns=[f"t{k}" for k in range(24)])
-    matrix = KernelMatrix().fit(frame)
-    assert (matrix.transform(frame) == KernelMatrix().fit(X).transform(X)).all()
-    with pytest.raises(ValueError, match="same order as they were in fit"):
-        matrix.transform(frame[frame.columns[::-1]])
+    for transformer in (KernelMatrix(), View()):
+        expected = transformer.fit(X).transform(X)
+        assert (transformer.fit(frame).transform(frame) == expected).all()
+        with pytest.raises(ValueError, match="same order as they were in fit"):
+            transformer.transform(frame[frame.columns[::-1]])

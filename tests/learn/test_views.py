@@ -150,7 +150,7 @@ def test_settings(X):
     ):
         with pytest.raises(ValueError, match=f"X cannot have View.*{says}"):
             view.fit(data)
-    with pytest.raises(ValueError, match="X has 1 channels, expected 2 as in fit"):
+    with pytest.raises(ValueError, match="of 1 channels × 25 time points, expected 2 channels"):
         PLAIN.fit(X).transform(X[:, :1])
 
 
