@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 
 from ..validation import check_dtype, check_integer, check_positive, is_sequence
 from .ensemble import FittedView, Usual, average, fit_view, least_penalty, weigh, weights_at
-from .inputs import Cases, Signals, check_order, distinct, positive_weights, read_signals, take
+from .inputs import Cases, Signals, read_signals, take
 from .views import DEFAULT, FAST, View
 
 _MANY, _LANDMARKS = 1000, 500
@@ -155,26 +155,6 @@ class ResidualKernelEstimator(SignalEstimator):
                 rest = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
                 total += weight * (part + rest)
         return totals
-
-    def _read_cases(
-        self, X: Any, y: Any, n: int, sample_weight: Any, groups: Any
-    ) -> tuple[Signals, np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return signals, places and weights of those of positive weight, and numbers of groups.
-
-        `n` is the number of values of y.
-        """
-        check_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
-        signals = read_signals(self, X, reset=True)
-        if len(signals) != n:
-            raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: {len(signals)} "
-                f"signals in X, {n} values in y"
-            )
-        labels = None if groups is None else np.asarray(groups)
-        if labels is not None and (labels.shape != (n,) or (labels != labels).any()):
-            raise ValueError(f"groups has shape {labels.shape}, expected ({n},) labels, none NaN")
-        numbers = None if labels is None else distinct(labels, "groups")[1]
-        return signals, *positive_weights(sample_weight, n), numbers
 
     def _fit_views(
         self, cases: Cases, error_weights: np.ndarray, penalties: Sequence[float] = ()

@@ -17,7 +17,7 @@ from sklearn.base import ClassifierMixin
 from ..validation import check_constant
 from .base import REMEDY, ResidualKernelEstimator, controller, squared_sum
 from .ensemble import average, shares_of
-from .inputs import Cases, distinct_cases, read_labels
+from .inputs import Cases, read_cases, read_labels
 
 
 class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
@@ -121,19 +121,17 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             For missing values, a single class, and invalid parameters.
         """
         classes, places = read_labels(y)
-        signals, kept, weights, groups = self._read_cases(X, y, len(places), sample_weight, groups)
         by_class = self._weights_of_classes(classes)
-        used = by_class[places[kept]] > 0
-        kept, weights = kept[used], weights[used]
-        present, labels = np.unique(places[kept], return_inverse=True)
+        used = by_class[places] > 0
+        cases = read_cases(self, X, y, places[:, None], sample_weight, groups, used)
+        present, labels = np.unique(cases.targets, return_inverse=True)
+        labels = labels.reshape(-1)
         self.classes_, by_class = classes[present], by_class[present]
         if len(present) < 2:
             raise ValueError(
                 f"y has one class, {self.classes_.tolist()}, expected signals of two or more "
                 f"classes of positive weight"
             )
-        cases = distinct_cases(signals, kept, labels.reshape(-1, 1), weights, groups)
-        labels = cases.targets[:, 0]
         # Targets ±1: one column for two classes, else one a class against the rest.
         signs = 2.0 * (labels[:, None] == np.arange(len(present))) - 1.0
         cases = cases._replace(targets=signs[:, 1:] if len(present) == 2 else signs)

@@ -229,24 +229,40 @@ class Cases(NamedTuple):
         return np.arange(len(self.targets)) if self.groups is None else self.groups
 
 
-def distinct_cases(
-    X: Signals, kept: np.ndarray, targets: np.ndarray, weights: np.ndarray, groups: Any
-) -> Cases:
-    """Return the different ones of the cases `kept`: a case left out must have no copy that is not.
+def read_cases(
+    estimator: Any, X: Any, y: Any, targets: np.ndarray, sample_weight: Any, groups: Any,
+    used: Any = True,
+) -> Cases:  # fmt: skip
+    """Return the different cases of positive weight: a case left out must have no copy that is not.
 
-    Targets and weights are of the cases `kept`, groups of all cases, or None. Cases are sorted by
-    their numbers, so that the order of the signals plays no part.
+    `targets` are of y, (n_cases, n_outputs); `used` says which cases to take, all by default. Cases
+    are sorted by their numbers, so that the order of the signals plays no part.
     """
+    check_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
+    signals, n = read_signals(estimator, X, reset=True), len(targets)
+    if len(signals) != n:
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: {len(signals)} signals "
+            f"in X, {n} values in y"
+        )
+    kept, weights = positive_weights(sample_weight, n)
+    inside = np.broadcast_to(used, n)[kept]
+    kept, weights, numbers = kept[inside], weights[inside], None
+    if not len(kept):
+        raise ValueError("sample_weight and class_weight leave no signal of positive weight")
     contents = np.empty(len(kept), dtype=object)
-    contents[:] = [(np.asarray(X[k], np.float64) + 0.0).tobytes() for k in kept]  # 0.0 for -0.0
-    columns = [np.unique(contents, return_inverse=True)[1], *targets.T]
+    contents[:] = [(np.asarray(signals[k], np.float64) + 0.0).tobytes() for k in kept]  # no -0.0
+    columns = [np.unique(contents, return_inverse=True)[1], *targets[kept].T]
     if groups is not None:
-        groups = np.unique(groups[kept], return_inverse=True)[1].reshape(-1)
-        columns.append(groups)
-        if groups.max() == 0:
+        labels = np.asarray(groups)
+        if labels.shape != (n,) or (labels != labels).any():
+            raise ValueError(f"groups has shape {labels.shape}, expected ({n},) labels, none NaN")
+        numbers = distinct(labels[kept], "groups")[1]
+        if numbers.max() == 0:
             raise ValueError("groups has one label, expected two: each group is left out in turn")
+        columns.append(numbers)
     rows = np.column_stack(columns)
     _, first, places = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     sums = np.bincount(places.reshape(-1), weights)
-    groups = None if groups is None else groups[first]
-    return Cases(take(X, kept[first]), targets[first], sums / sums.mean(), groups)
+    numbers = None if numbers is None else numbers[first]
+    return Cases(take(signals, kept[first]), targets[kept[first]], sums / sums.mean(), numbers)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array
 from ..validation import check_flag, check_positive
 from .base import REMEDY, ResidualKernelEstimator, squared_sum
 from .ensemble import average
-from .inputs import check_given, distinct_cases
+from .inputs import check_given, read_cases
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
 """Penalties that are tried besides the least one: from nearly interpolation to nearly the mean."""
@@ -82,10 +82,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         """
         check_given(y)
         targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        signals, kept, weights, groups = self._read_cases(X, y, len(targets), sample_weight, groups)
         self._flat = targets.ndim == 1
-        targets = targets.reshape(len(targets), -1)[kept]
-        cases = distinct_cases(signals, kept, targets, weights, groups)
+        targets = targets.reshape(len(targets), -1)
+        cases = read_cases(self, X, y, targets, sample_weight, groups)
         if len(cases.weights) < 2:
             raise ValueError(
                 "X has n_samples=1 up to copies, expected two signals that differ, to leave one out"

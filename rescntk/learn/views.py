@@ -208,7 +208,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         with np.errstate(over="ignore", invalid="ignore"):
             for step in self._steps:
                 X = each(step, X)
-        if not all(np.isfinite(x).all() for x in X):
+        if not all(np.isfinite(x).all() for x in ([X] if isinstance(X, np.ndarray) else X)):
             raise ValueError(
                 "X has values that exceed float64, divided by the deviations of the signals of "
                 "fit: expected smaller ones"

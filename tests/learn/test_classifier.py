@@ -115,6 +115,7 @@ def test_class_weights_find_rare_classes(rng):
         ({"a": 2}, r"class_weight has keys \['a'\], expected some of \[0, 1\]"),
         ({0: -1}, "class_weight of 0 is -1"),
         ({0: 0}, "y has one class"),
+        ({0: 0, 1: 0}, "sample_weight and class_weight leave no signal"),
     ):
         with pytest.raises(ValueError, match=says):
             ResidualKernelClassifier(**ONE, class_weight=wrong).fit(X, y)

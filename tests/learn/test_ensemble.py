@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 import rescntk as rk
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View, ensemble
 from rescntk.learn.ensemble import weigh, weights_at
-from rescntk.learn.inputs import distinct_cases
+from rescntk.learn.inputs import read_cases
 from tests import tolerances
 from tests.learn.cases import FOUR, ONE, waves
 
@@ -91,7 +91,7 @@ def test_all_landmarks_are_no_landmarks(rng):
     """Features of every signal give the model of the kernel matrix."""
     X, y = waves(rng, 20, 2)
     full = ResidualKernelClassifier(penalty=0.01, **ONE).fit(X, y)
-    cases = distinct_cases(X, np.arange(20), (2.0 * y - 1.0)[:, None], np.ones(20), None)
+    cases = read_cases(full, X, y, (2.0 * y - 1.0)[:, None], None, None)
     view, ones, options = CHANNEL.resolve([24], False), np.ones(20), full._options()
     forms = None, np.arange(20)
     pair = [ensemble.fit_view(view, cases, form, [0.01], ones, options) for form in forms]
