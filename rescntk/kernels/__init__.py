@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..arrays import Array, ArrayT
+from ..arrays import ArrayT
 from ..network import BASIC_FIELDS, Network, check_network
 from ..validation import HEADS, KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
@@ -386,12 +386,6 @@ def gram(
     if depths is None:
         results = {kind: result[0] for kind, result in results.items()}
     return GRAMS[call.kinds](*results.values())
-
-
-@default_errors()
-def gram_again(X: Array, Z: PreparedSignals) -> tuple[Array, ...]:
-    """Return normalized kernels of each kind with prepared signals, as `KernelCall.again`."""
-    return tuple(Z.call.again(X, Z).results(normalized=True).values())
 
 
 @default_errors()

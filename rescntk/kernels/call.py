@@ -143,16 +143,6 @@ class KernelCall:
             elif not shares:
                 self.sides[0 if self.Z is None else 1] = self._kept.tables
 
-    def again(self, X: Array, kept: PreparedSignals) -> KernelCall:
-        """Return the call that `kept` comes from with other signals X, and `kept` as Z, unchecked.
-
-        X is a finite float64 array. The array of `kept` has the same channels and pixels.
-        """
-        call = copy(self)
-        call.X, call.Z, call._kept = images_as_signals(X), self.X, kept
-        call.sides = [call.X, kept.tables]
-        return call
-
     @property
     def length(self) -> int:
         """Number of time points of the longest signal."""
@@ -213,7 +203,7 @@ class KernelCall:
 
     def paired(self, X: Any, Z: Batch | None, progress: bool = False) -> ScaledKernel:
         """Return the kernels K(x_i, z_i) of the signals of X and Z; K(x_i, x_i) if Z is None."""
-        request = replace(self.request, shares=False)
+        request = replace(self.request, shares=False) if self.request.shares else self.request
         if not progress:
             return self.engine.paired(request, X, Z, silent)
         with progress_bar(progress, len(X), "signal" if Z is None else "pair") as tick:
@@ -352,10 +342,19 @@ class KernelCall:
         return result
 
 
-def mean_of_kernels(matrices: Sequence[Any]) -> Any:
-    """Return the mean, (n, m), of the kernels of each kind, (depths, n, m)."""
-    total: Any = sum(matrix.mean(axis=0, dtype=np.float64) for matrix in matrices)
-    return (total / len(matrices)).astype(matrices[0].dtype, copy=False)
+@default_errors()
+def mean_again(X: Array, Z: PreparedSignals) -> Array:
+    """Return the mean of the normalized kernels, of all kinds and depths, of X and Z: (n, m).
+
+    X is a finite float64 array with the channels and pixels of the array of Z: nothing is checked.
+    """
+    call = copy(Z.call)
+    call.X, call.Z, call._kept = images_as_signals(X), call.X, Z
+    call.sides = [call.X, Z.tables]
+    call.check_memory()
+    (of_X, of_Z), values = call.diagonals(), call.gram().values
+    kernels = [correlation(K, of_X.values[kind], of_Z.values[kind]) for kind, K in values.items()]
+    return sum(kernels[1:], start=kernels[0]).mean(axis=0) / len(kernels)
 
 
 def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:

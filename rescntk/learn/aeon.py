@@ -34,6 +34,15 @@ class _Wrapper:
     }
     _model: Any
 
+    def __init__(
+        self, views: Any = "default", *, penalty: Any = None, landmarks: Any = None,
+        engine: str = "auto", dtype: str = "float32", n_jobs: int | None = 1,
+        random_state: Any = None,
+    ) -> None:  # fmt: skip
+        vars(self).update(views=views, penalty=penalty, landmarks=landmarks, engine=engine)
+        vars(self).update(dtype=dtype, n_jobs=n_jobs, random_state=random_state)
+        super().__init__()
+
     def _fit(self, X: Any, y: np.ndarray) -> Any:
         self.model_ = self._model(**self.get_params(deep=False)).fit(X, y)  # type: ignore[attr-defined]
         return self
@@ -65,15 +74,11 @@ class ResidualKernelClassifier(_Wrapper, BaseClassifier):
         class_weight: Any = None, engine: str = "auto", dtype: str = "float32",
         n_jobs: int | None = 1, random_state: Any = None,
     ) -> None:  # fmt: skip
-        self.views = views
-        self.penalty = penalty
-        self.landmarks = landmarks
         self.class_weight = class_weight
-        self.engine = engine
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        super().__init__()
+        super().__init__(
+            views, penalty=penalty, landmarks=landmarks, engine=engine, dtype=dtype, n_jobs=n_jobs,
+            random_state=random_state,
+        )  # fmt: skip
 
     def _predict_proba(self, X: Any) -> np.ndarray:
         return np.asarray(self.model_.predict_proba(X))
@@ -92,17 +97,3 @@ class ResidualKernelRegressor(_Wrapper, BaseRegressor):
     """
 
     _model = regressor.ResidualKernelRegressor
-
-    def __init__(
-        self, views: Any = "default", *, penalty: Any = None, landmarks: Any = None,
-        engine: str = "auto", dtype: str = "float32", n_jobs: int | None = 1,
-        random_state: Any = None,
-    ) -> None:  # fmt: skip
-        self.views = views
-        self.penalty = penalty
-        self.landmarks = landmarks
-        self.engine = engine
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        super().__init__()

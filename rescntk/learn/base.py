@@ -1,20 +1,22 @@
-"""What classifier and regressor share: parameters, reading, fitting, novelty, contributions."""
+"""The ensemble of views that classifier and regressor share: fitting, novelty, contributions."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import ThreadpoolController
 
 from ..validation import check_dtype, check_integer, check_positive, is_sequence
-from .ensemble import Decided, Ensemble, Fitted, fit_ensemble, least_penalty
-from .inputs import Cases, Signals, check_order, distinct, positive_weights, read_signals, take
+from .ensemble import FittedView, Usual, average, fit_view, least_penalty, weigh, weights_at
+from .inputs import Cases, Signals, read_signals, take
 from .views import DEFAULT, FAST, View
 
 _MANY, _LANDMARKS = 1000, 500
@@ -23,6 +25,26 @@ _MANY, _LANDMARKS = 1000, 500
 
 _LONG = 1e12
 """Pixel pairs times layers of a fit above which its size is told: some ten minutes on two cores."""
+
+_ONE_THREAD = 500
+"""Most signals whose matrices are decomposed by one BLAS thread: two are no faster up to 270, and
+on busy cores they wait for each other."""
+
+controller = cache(ThreadpoolController)
+"""The libraries with threads, which take 20 ms to find. On busy cores small sums of BLAS's threads
+wait for each other some milliseconds."""
+
+_FOLDS = 10
+"""Folds of the score: weights of views at a fold come from the other folds."""
+
+_EXAMPLES = 40
+"""Most training signals whose contributions give the usual ones."""
+
+REMEDY = (
+    "Look at views_, cut the signals to the part that matters, or try views such as "
+    "View(length=256) and View(head='trace')"
+)
+"""What to do where views find nothing, for warnings."""
 
 
 class SignalEstimator(BaseEstimator):
@@ -37,11 +59,15 @@ class SignalEstimator(BaseEstimator):
 class ResidualKernelEstimator(SignalEstimator):
     """Average the decisions of several views of the signals."""
 
-    _fitted: Ensemble
-    _centre: np.ndarray
-    """Mean target, to which contributions are added, (n_outputs,)."""
-    _usual: np.ndarray | None
+    _fitted: list[FittedView]  # of positive weight
+    _weights: np.ndarray  # (n_views,)
+    _usual: Usual
+    _examples: Signals  # some training signals, whose contributions are usual ones
+    _usual_shares: np.ndarray | None
+    _centre: np.ndarray  # mean target, to which contributions are added, in units of `_unit`
+    _unit: np.ndarray  # of each target, (n_outputs,)
     n_channels_: int
+    intercept_: np.ndarray
     views_: dict[str, np.ndarray]
     best_score_: float
 
@@ -62,11 +88,16 @@ class ResidualKernelEstimator(SignalEstimator):
         """Return how unlike the training signals some signals are, (n_cases,).
 
         About 1 for signals like them, larger far from them: the variance of the views' Gaussian
-        processes, divided by its mean at training signals left out. Signals that are larger or
-        smaller than the training signals are novel too. X and errors are as for `predict`.
+        processes, divided by its mean at training signals left out. The views have a geometric
+        mean, weighted by inverse errors. Signals that are larger or smaller than the training
+        signals are novel too. X and errors are as for `predict`.
         """
         signals = self._read(X)
-        return self._fitted.novelty(signals, self._fitted.at(signals, self._options()))
+        errors = np.array([fitted.error for fitted in self._fitted])
+        inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
+        _, novelties, _ = self._decide(signals)
+        of_views = np.exp((inverse / inverse.sum()) @ np.log(novelties))
+        return np.maximum(of_views, self._usual.novelty(signals))
 
     def contributions(self, X: Any) -> Any:
         """Return the contribution of each time point to each decision.
@@ -78,8 +109,8 @@ class ResidualKernelEstimator(SignalEstimator):
         includes what the network sees around the time point. X and errors are as for `predict`.
         """
         signals = self._read(X)
-        shares = self._fitted.contributions(signals, self._centre, self._options())
-        return self._in_units(np.array(shares) if isinstance(signals, np.ndarray) else shares)
+        shares = [self._unit[:, None] * share for share in self._shares(signals)]
+        return np.array(shares) if isinstance(signals, np.ndarray) else shares
 
     def usual_contributions(self) -> np.ndarray | None:
         """Return a usual signal's contributions, (n_outputs, n_timepoints); None for lists.
@@ -88,136 +119,144 @@ class ResidualKernelEstimator(SignalEstimator):
         medians. Pictures subtract them. They are computed at the first call.
         """
         check_is_fitted(self)
-        if self._usual is None and isinstance(self._fitted.examples, np.ndarray):
-            options = self._options()
-            shares = self._fitted.contributions(self._fitted.examples, self._centre, options)
-            classes = self._labels(np.sum(shares, axis=2) + self._centre)
-            medians = [np.median(np.array(shares)[classes == k], axis=0) for k in set(classes)]
-            self._usual = self._in_units(np.mean(medians, axis=0))
-        return self._usual
+        if self._usual_shares is None and isinstance(self._examples, np.ndarray):
+            shares = np.array(self._shares(self._examples))
+            classes = self._labels(shares.sum(axis=2) + self._centre)
+            medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
+            self._usual_shares = self._unit[:, None] * np.mean(medians, axis=0)
+        return self._usual_shares
 
     @staticmethod
     def _labels(decisions: np.ndarray) -> np.ndarray:
         """Return the predicted class of each row of decisions."""
         return np.zeros(len(decisions))
 
-    def _in_units(self, shares: Any) -> Any:
-        """Return contributions, (…, n_outputs, n_timepoints), in units of the decisions."""
-        return shares
-
     def _read(self, X: Any) -> Signals:
         check_is_fitted(self)
         return read_signals(self, X, reset=False)
 
-    def _decide(self, X: Any) -> Decided:
-        signals = self._read(X)
-        return self._fitted.at(signals, self._options())
+    def _decide(self, X: Signals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return decisions (n_views, n_cases, n_outputs), novelties and weights (n_views, n_cases).
 
-    def _read_cases(
-        self, X: Any, y: Any, n: int, sample_weight: Any, groups: Any
-    ) -> tuple[Signals, np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return signals, places of those of positive weight, and their weights and groups.
-
-        `n` is the number of values of y.
+        Sums of weights over views are 1.
         """
-        check_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
-        signals = read_signals(self, X, reset=True)
-        if len(signals) != n:
-            raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: {len(signals)} "
-                f"signals in X, {n} values in y"
-            )
-        kept, weights = positive_weights(sample_weight, len(signals))
-        if groups is None:
-            return signals, kept, weights, None
-        labels = np.asarray(groups)
-        if labels.shape != (len(signals),) or (labels != labels).any():
-            raise ValueError(
-                f"groups has shape {labels.shape}, expected ({len(signals)},): a label for each "
-                f"signal, none NaN"
-            )
-        numbers = distinct(labels, "groups")[1][kept]
-        if numbers.min() == numbers.max():
-            raise ValueError("groups has one label, expected two: each group is left out in turn")
-        return signals, kept, weights, np.unique(numbers, return_inverse=True)[1].reshape(-1)
+        options = self._options()
+        pairs = [fitted.decide(fitted.matrix(X, options)) for fitted in self._fitted]
+        decisions, novelties = map(np.array, zip(*pairs, strict=True))
+        views, distances = [fitted.view for fitted in self._fitted], self._usual.distances(X)
+        return decisions, novelties, weights_at(self._weights, novelties, distances, views)
 
-    def _fit_ensemble(
+    def _shares(self, X: Signals) -> list[np.ndarray]:
+        """Return shares of time points in decisions less the centre, (n_outputs, d_i) each."""
+        totals = [np.zeros((len(self._centre), x.shape[1])) for x in X]
+        for fitted, weights in zip(self._fitted, self._decide(X)[2], strict=True):
+            parts = fitted.contributions(X, self._options())
+            for total, part, weight in zip(totals, parts, weights, strict=True):
+                rest = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
+                total += weight * (part + rest)
+        return totals
+
+    def _fit_views(
         self, cases: Cases, error_weights: np.ndarray, penalties: Sequence[float] = ()
-    ) -> Fitted:
-        """Fit the ensemble to cases; `penalties` are tried besides the least one."""
-        n, options, rng = len(cases.weights), self._options(), check_random_state(self.random_state)
-        views = self._views(n)
-        least = least_penalty(cases.weights, options["dtype"])
-        if self.penalty is None:
-            penalties = (least, *(p for p in penalties if p > least))
-        else:
-            given = self.penalty if is_sequence(self.penalty) else [self.penalty]
-            penalties = [check_positive(value, "penalty") for value in given]
-            if not penalties:
-                raise ValueError("penalty is empty, expected one positive number or several")
-        m = self._count_landmarks(n)
-        landmarks = None if m == n else np.sort(rng.permutation(n)[:m])
-        work = sum(n * m * _pixel_pairs(view, cases.signals) for view in views)
+    ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+        """Fit the views to cases, and weigh them.
+
+        `penalties` are tried besides the least one. Errors of cases count with `error_weights`. A
+        view that the signals cannot have, or that sees the same as an earlier view, is left out.
+
+        Returned are the answers of `_decide` at cases left out, with residuals as decisions; and
+        residuals of the average, (n_cases, n_outputs), whose weights of views at a fold come from
+        the other folds.
+        """
+        X, n, rng = cases.signals, len(cases.weights), check_random_state(self.random_state)
+        views, options, places = self._views(n), self._options(), self._landmarks(n, rng)
+        penalties = self._penalties(least_penalty(cases.weights, options["dtype"]), penalties)
+        lengths, notes = [x.shape[1] for x in X], np.full(len(views), "", dtype=object)
+        resolved: dict[View, int] = {}
+        for k, view in enumerate(views):
+            of_signals = view.resolve(lengths, isinstance(X, list))
+            if isinstance(of_signals, str):
+                notes[k] = of_signals
+            elif of_signals in resolved:
+                notes[k] = f"sees the same as view {resolved[of_signals]}"
+            else:
+                resolved[of_signals] = k
+        if not resolved:
+            raise ValueError(f"views has none for these signals: {notes[0]}")
+        sizes = [v.length ** (2 if v.head == "gap" else 1) * v.depth for v in resolved]
+        work = sum(sizes) * n * (n if places is None else len(places))
         if work > _LONG:
             warnings.warn(
                 f"this fit computes {work:.0e} pixel pairs: fewer landmarks, shorter views or "
                 f"views='fast' take less time",
                 stacklevel=3,
             )
-        fitted = fit_ensemble(
-            views, cases, landmarks=landmarks, penalties=penalties, error_weights=error_weights,
-            rng=rng, options=options,
-        )  # fmt: skip
-        self._fitted, self.views_, self._usual = fitted.ensemble, fitted.table, None
-        return fitted
+        with controller().limit(limits=1 if n <= _ONE_THREAD else None, user_api="blas"):
+            fits = [fit_view(v, cases, places, penalties, error_weights, options) for v in resolved]
+            fitted, *arrays = zip(*fits, strict=True)
+            residuals, novelties = map(np.array, arrays)
+            weights, self._usual = weigh(residuals, error_weights), Usual(X, cases.weights)
+            distances, mean = self._usual.distances(X), np.zeros(cases.targets.shape)
+            folds = (rng.permutation(cases.members.max() + 1) % _FOLDS)[cases.members]
+            for fold in np.unique(folds):
+                at = folds == fold
+                of_others = weigh(residuals, np.where(at, 0.0, error_weights))
+                of_others = weights_at(of_others, novelties[:, at], distances[at], [*resolved])
+                mean[at] = average(of_others, residuals[:, at])
+        rows, kept = [*resolved.values()], np.flatnonzero(weights)
+        table = {"error": np.full(len(views), np.nan), "weight": np.zeros(len(views))}
+        table["error"][rows], table["weight"][rows] = [each.error for each in fitted], weights
+        self.views_ = {"view": np.array(views, dtype=object), **table, "note": notes}
+        self._fitted, self._weights = [fitted[k] for k in kept], weights[kept]
+        self._examples = take(X, np.sort(rng.permutation(n)[:_EXAMPLES]))
+        self._usual_shares = None
+        novelties, seen = novelties[kept], [fitted[k].view for k in kept]
+        at_cases = weights_at(self._weights, novelties, distances, seen)
+        return (residuals[kept], novelties, at_cases), mean
+
+    def _penalties(self, least: float, more: Sequence[float]) -> Sequence[float]:
+        """Return the penalties given, or the least one and greater ones of `more`."""
+        if self.penalty is None:
+            return least, *(p for p in more if p > least)
+        given = self.penalty if is_sequence(self.penalty) else [self.penalty]
+        if not len(given):
+            raise ValueError("penalty is empty, expected one positive number or several")
+        return [check_positive(value, "penalty") for value in given]
 
     def _views(self, n: int) -> Sequence[View]:
         if isinstance(self.views, str) and self.views in ("fast", "default"):
             return DEFAULT if self.views == "default" and n <= _MANY else FAST
-        views = [self.views] if isinstance(self.views, View) else self.views
+        views: Any = self.views
         if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
             raise ValueError(
                 f"views is {self.views!r}, expected 'fast', 'default' or a list of View"
             )
-        for view in views:
-            view.check()
         return list(views)
 
-    def _count_landmarks(self, n: int) -> int:
-        if self.landmarks is None:
-            return n if n <= _MANY else _LANDMARKS
-        if isinstance(self.landmarks, str) and self.landmarks == "all":
-            return n
-        if isinstance(self.landmarks, str):
+    def _landmarks(self, n: int, rng: np.random.RandomState) -> np.ndarray | None:
+        """Return the places of the landmarks among n cases, or None for all."""
+        m = self.landmarks
+        if isinstance(m, str) and m != "all":
             raise ValueError(
-                f"landmarks is {self.landmarks!r}, expected None, 'all' or an integer of at least 2"
+                f"landmarks is {m!r}, expected None, 'all' or an integer of at least 2"
             )
-        return min(check_integer(self.landmarks, "landmarks", at_least=2), n)
+        if m is None:
+            m = _LANDMARKS if n > _MANY else n
+        elif m != "all":
+            m = check_integer(m, "landmarks", at_least=2)
+        return None if m == "all" or m >= n else np.sort(rng.permutation(n)[:m])
 
     def _options(self) -> dict[str, Any]:
         """Return the options of kernels; n_jobs below 0 counts from the number of cores + 1."""
         threads = None if self.n_jobs is None else check_integer(self.n_jobs, "n_jobs")
         if threads == 0:
             raise ValueError("n_jobs is 0, expected None, a positive number, or -1 for all cores")
-        if threads is not None and threads < 0:
+        if threads and threads < 0:
             threads = max(1, (os.cpu_count() or 1) + 1 + threads)
         return {"engine": self.engine, "dtype": check_dtype(self.dtype), "threads": threads}
 
 
-def _pixel_pairs(view: View, X: Signals) -> float:
-    """Return the pixel pairs, times layers, that a view takes for a pair of signals."""
-    points = min(view.length, float(np.mean([x.shape[1] for x in X])))
-    return points * (points if view.head == "gap" else 1.0) * view.depth
-
-
-def selected(signals: Signals, y: np.ndarray, kept: np.ndarray) -> tuple[Signals, np.ndarray]:
-    """Return the signals and targets of positive weight."""
-    return (signals, y) if len(kept) == len(y) else (take(signals, kept), y[kept])
-
-
-def squared_sum(deviations: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> float:
+def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> float:
     """Return the sum of squares of weighted deviations; cases of a group err together."""
-    spread = weights * deviations
-    if groups is not None:
-        spread = np.bincount(groups, spread)
+    spread = np.bincount(cases.members, weights * deviations)
     return float(spread @ spread)

@@ -13,11 +13,11 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
 from ..validation import check_constant
-from .base import ResidualKernelEstimator, selected, squared_sum
-from .inputs import distinct, distinct_cases, read_labels
+from .base import REMEDY, ResidualKernelEstimator, controller, squared_sum
+from .ensemble import average, shares_of
+from .inputs import Cases, read_cases, read_labels
 
 
 class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
@@ -120,51 +120,45 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         ValueError
             For missing values, a single class, and invalid parameters.
         """
-        labels_given = read_labels(y)
-        signals, kept, weights, groups = self._read_cases(
-            X, y, len(labels_given), sample_weight, groups
-        )
-        classes, places = distinct(labels_given, "y")
-        if not (classes.dtype == object and not isinstance(classes[0], str)):
-            check_classification_targets(labels_given)
+        classes, places = read_labels(y)
         by_class = self._weights_of_classes(classes)
-        used = by_class[places[kept]] > 0
-        kept, weights = kept[used], weights[used]
-        groups = None if groups is None else groups[used]
-        signals, places = selected(signals, places, kept)
-        present, labels = np.unique(places, return_inverse=True)
+        used = by_class[places] > 0
+        cases = read_cases(self, X, y, places[:, None], sample_weight, groups, used)
+        present, labels = np.unique(cases.targets, return_inverse=True)
+        labels = labels.reshape(-1)
         self.classes_, by_class = classes[present], by_class[present]
-        if len(self.classes_) < 2:
+        if len(present) < 2:
             raise ValueError(
                 f"y has one class, {self.classes_.tolist()}, expected signals of two or more "
                 f"classes of positive weight"
             )
-        cases = distinct_cases(signals, labels.reshape(-1, 1), weights, groups)
-        labels = cases.targets[:, 0]
-        cases = cases._replace(targets=_one_against_rest(labels, len(self.classes_)))
+        # Targets ±1: one column for two classes, else one a class against the rest.
+        signs = 2.0 * (labels[:, None] == np.arange(len(present))) - 1.0
+        cases = cases._replace(targets=signs[:, 1:] if len(present) == 2 else signs)
         # Without its only case, or group, a class is unknown: its errors measure no kernel.
-        members = np.arange(len(labels)) if cases.groups is None else cases.groups
-        parts = np.bincount(np.unique(np.column_stack([labels, members]), axis=0)[:, 0])
+        parts = np.bincount(np.unique(np.column_stack([labels, cases.members]), axis=0)[:, 0])
         counted = np.where(parts[labels] > 1, cases.weights, 0.0)
         if self.class_weight == "balanced":
-            by_class = len(labels) / np.bincount(labels, cases.weights) / len(self.classes_)
+            by_class = len(labels) / np.bincount(labels, cases.weights) / len(present)
         error_weights = by_class[labels] * counted
-        fitted = self._fit_ensemble(cases, error_weights)
+        left_out, residuals = self._fit_views(cases, error_weights)
         self._centre = np.average(cases.targets, axis=0, weights=cases.weights)
-        decisions = cases.targets - fitted.left_out.mean()
+        self._unit = np.ones(len(self._centre))
         shift = self.class_weight is not None
+        decisions = cases.targets - average(left_out[2], left_out[0])
         self.inverse_temperature_, self.offsets_ = _calibrate(
             decisions, labels, error_weights, shift
         )
-        columns = _margins(cases.targets - fitted.residuals + self.offsets_)
-        self._score(columns.argmax(axis=1) == labels, counted, labels, cases.groups, shift)
+        self.intercept_ = self._centre + self.offsets_
+        found = self._labels(cases.targets - residuals + self.offsets_)
+        self._score(found == labels, counted, cases, labels)
         return self
 
     def _score(
-        self, right: np.ndarray, counted: np.ndarray, labels: np.ndarray, groups: Any, shift: bool
+        self, right: np.ndarray, counted: np.ndarray, cases: Cases, labels: np.ndarray
     ) -> None:
         """Set the score and its error; warn if it is no better than the most common answer."""
-        total = counted.sum()
+        total, hits = counted.sum(), float(counted @ right)
         if not total:
             self.best_score_ = self.best_score_error_ = np.nan
             warnings.warn(
@@ -173,19 +167,16 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
                 stacklevel=3,
             )
             return
-        self.best_score_ = float(counted @ right / total)
-        # With two right and two wrong answers more (Agresti and Coull 1998), it is never 0.
-        middle = (counted @ right + 2.0) / (total + 4.0)
-        squares = squared_sum(right - middle, counted, groups)
+        # With two right and two wrong answers more (Agresti and Coull 1998), the error is never 0.
+        middle = (hits + 2.0) / (total + 4.0)
+        squares = squared_sum(right - middle, cases, counted)
         squares += 2 * middle**2 + 2 * (1 - middle) ** 2
-        self.best_score_error_ = float(np.sqrt(squares) / (total + 4.0))
-        majority = float(np.bincount(labels, counted).max() / total)
-        if self.best_score_ <= majority and not shift:
+        self.best_score_, self.best_score_error_ = hits / total, np.sqrt(squares) / (total + 4.0)
+        majority = np.bincount(labels, counted).max() / total
+        if self.best_score_ <= majority and self.class_weight is None:
             warnings.warn(
                 f"best_score_ is {self.best_score_:.3g}, and the most common class has "
-                f"{majority:.3g}: these views do not find what tells the classes apart. Look at "
-                f"views_, cut the signals to the part that matters, or try views such as "
-                f"View(length=256) and View(head='trace')",
+                f"{majority:.3g}: these views do not find what tells the classes apart. {REMEDY}",
                 stacklevel=3,
             )
 
@@ -228,23 +219,13 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         places = self._labels(self._decisions(X))
         return self.classes_[places]
 
-    @property
-    def intercept_(self) -> np.ndarray:
-        """The mean target with the offsets, to which contributions are added, (n_outputs,)."""
-        return self._centre + self.offsets_
-
     def _decisions(self, X: Any) -> np.ndarray:
-        return self._decide(X).mean() + self.offsets_
+        decisions, _, weights = self._decide(self._read(X))
+        return average(weights, decisions) + self.offsets_
 
     @staticmethod
     def _labels(decisions: np.ndarray) -> np.ndarray:
         return _margins(decisions).argmax(axis=1)
-
-
-def _one_against_rest(labels: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return targets ±1 (n_cases, n_outputs): one column for two classes, else one a class."""
-    signs = 2.0 * (labels[:, None] == np.arange(n_classes)) - 1.0
-    return signs[:, 1:] if n_classes == 2 else signs
 
 
 def _margins(decisions: np.ndarray) -> np.ndarray:
@@ -268,19 +249,22 @@ def _calibrate(
         return 1.0, np.zeros(decisions.shape[1])
     targets = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
     targets[np.arange(n), labels] = (n + 1) / (n + 2)
-    shares, scale = (weights / weights.sum())[:, None], np.abs(columns).max() or 1.0
+    shares, scale = shares_of(weights)[:, None], np.abs(columns).max() or 1.0
+    columns = columns / scale
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the cross-entropy and its gradient in s and the biases b."""
-        chances = log_softmax(parameters[0] * columns / scale + parameters[1:], axis=1)
+        chances = log_softmax(parameters[0] * columns + parameters[1:], axis=1)
         slopes = shares * (np.exp(chances) - targets)
-        biases = slopes.sum(axis=0) if shift else np.zeros(n_classes)
-        gradient = np.concatenate([[np.sum(slopes * columns) / scale], biases])
-        return -float(np.sum(shares * targets * chances)), gradient
+        biases = shift * slopes.sum(axis=0)
+        return -np.sum(shares * targets * chances), np.append(np.sum(slopes * columns), biases)
 
     bounds = [tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes
-    start = np.concatenate([[1.0], np.zeros(n_classes)])
     options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000}
-    minimum = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    offsets = (minimum[1:] - minimum[1:].mean()) * scale / minimum[0]
-    return float(minimum[0] / scale), offsets[1:] if n_classes == 2 else offsets
+    start = np.eye(1, n_classes + 1)[0]
+    with controller().limit(limits=1, user_api="blas"):
+        s, *biases = minimize(
+            loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+        ).x
+    offsets = (biases - np.mean(biases)) * scale / s
+    return float(s / scale), offsets[1:] if n_classes == 2 else offsets

@@ -9,16 +9,16 @@ regression on these features has closed-form leave-one-out errors, which weigh t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from scipy.optimize import nnls
-from threadpoolctl import threadpool_limits
 
-from ..kernels import gram, gram_again, prepare
-from ..kernels.call import mean_of_kernels
+from ..kernels import gram, prepare
+from ..kernels.call import mean_again
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..regression import decompose, decompose_features
@@ -43,12 +43,6 @@ _LEVEL_POWER = 8.0
 """Power of distances of levels above 1 in weights of views that see levels. Measured on simulated
 plants whose levels drift by half a deviation, mean accuracy: .784 with 0, .840 with 8."""
 
-_FOLDS = 10
-"""Folds of the score: weights of views at a fold come from the other folds."""
-
-_EXAMPLES = 40
-"""Most training signals whose contributions give the usual ones."""
-
 _LEAST_SPREAD = 0.1
 """Least deviation of levels, in units of the deviation inside of signals, and of log2 of sizes."""
 
@@ -58,34 +52,21 @@ _SHARES = 2**20
 _MOST_KEPT = 2**26
 """Most bytes of a view's tables that are kept between predictions."""
 
-_ONE_THREAD = 500
-"""Most signals whose matrices are decomposed by one BLAS thread: two are no faster up to 270, and
-on busy cores they wait for each other."""
 
-
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False)
 class FittedView:
     """A view with ridge regression and a Gaussian process on its kernel."""
 
-    view: View
-    """The view as measured on the training signals."""
-    signals: Signals
-    """The landmarks, in the view."""
-    coefficients: np.ndarray
-    """(n_landmarks, n_outputs)"""
-    intercepts: np.ndarray
-    """(n_outputs,)"""
-    root: np.ndarray
-    r"""R, (n_landmarks, rank): the process has the variance :math:`1 - \|R^\top k\|^2`."""
+    view: View  # as measured on the training signals
+    signals: Signals  # the landmarks, in the view
+    coefficients: np.ndarray  # (n_landmarks, n_outputs)
+    intercepts: np.ndarray  # (n_outputs,)
+    root: np.ndarray  # R, (n_landmarks, rank): the process has the variance 1 − ‖Rᵀk‖²
     penalty: float
-    usual_variance: float
-    """Mean variance of an observation at a training signal left out, in units of the prior's."""
-    scale: np.ndarray
-    """Variance of the prior of each output, (n_outputs,)."""
-    error: float
-    """Mean squared error of cases left out."""
-    tables: tuple[Any, Any] | None = field(default=None, repr=False)
-    """Options of the last kernel matrix, and what the engine keeps of the landmarks."""
+    usual_variance: float  # mean variance of an observation at a training signal left out
+    scale: np.ndarray  # variance of the prior of each output, (n_outputs,), its unit
+    error: float  # mean squared error of cases left out
+    tables: tuple[Any, Any] | None = None  # of `matrix`: options, what the engine keeps
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"tables": None}
@@ -99,32 +80,29 @@ class FittedView:
             self.tables = tables = (dict(options), kept)
         return kernel(self.view, self.view.see(X), tables[1], options)
 
-    def decide(self, K: np.ndarray) -> np.ndarray:
-        """Return decisions (n_cases, n_outputs) from the `matrix`."""
-        return K @ self.coefficients + self.intercepts
+    def decide(self, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return decisions (n_cases, n_outputs) and novelties (n_cases,) from the `matrix`.
 
-    def novelty(self, K: np.ndarray) -> np.ndarray:
-        """Return the variance of observations, divided by the usual variance, (n_cases,)."""
+        The novelty is the variance of an observation, divided by the usual variance.
+        """
         explained = ((K @ self.root) ** 2).sum(axis=1)
-        return (np.maximum(1.0 - explained, 0.0) + self.penalty) / self.usual_variance
+        variance = np.maximum(1.0 - explained, 0.0) + self.penalty
+        return K @ self.coefficients + self.intercepts, variance / self.usual_variance
 
     def contributions(self, X: Signals, options: dict[str, Any]) -> list[np.ndarray]:
         """Return the shares of time points in decisions less intercepts, (n_outputs, d_i) each."""
         seen: Any = self.view.see(X)
-        n, m, longest = len(X), len(self.signals), max(x.shape[1] for x in seen)
-        rows = max(1, min(n, int(np.sqrt(_SHARES / longest))))
-        columns = max(1, _SHARES // (longest * rows))
-        parts = np.zeros((n, self.coefficients.shape[1], longest))
-        for i in range(0, n, rows):
-            for j in range(0, m, columns):
-                shares = gram_shares(
-                    self.view.network, seen[i : i + rows], self.signals[j : j + columns],
-                    **_kernels(self.view), **options,
-                )  # fmt: skip
-                mean = np.mean([share.mean(axis=0, dtype=np.float64) for share in shares], axis=0)
-                parts[i : i + rows, :, : mean.shape[2]] += (
-                    self.coefficients.T[:, j : j + columns] @ mean
-                )
+        longest = max(x.shape[1] for x in seen)
+        rows = max(1, int(np.sqrt(_SHARES / longest)))
+        parts = np.zeros((len(X), self.coefficients.shape[1], longest))
+        steps = (range(0, len(batch), rows) for batch in (X, self.signals))
+        for some, others in (tuple(slice(k, k + rows) for k in pair) for pair in product(*steps)):
+            shares = gram_shares(
+                self.view.network, seen[some], self.signals[others], **_kernels(self.view),
+                **options,
+            )  # fmt: skip
+            mean = np.mean([share[0].astype(np.float64) for share in shares], axis=0)
+            parts[some, :, : mean.shape[2]] += self.coefficients[others].T @ mean
         # Rounding errors, which large coefficients magnify, are divided evenly.
         sums = self.matrix(X, options) @ self.coefficients
         counts = np.array([x.shape[1] for x in seen])
@@ -133,73 +111,57 @@ class FittedView:
         return [self.view.to_time(part[:, :count], x) for part, count, x in triples]
 
 
-class Usual(NamedTuple):
-    """Levels and sizes of the training signals: means and deviations of each channel.
+class Usual:
+    """Levels and sizes of training signals X with weights, (n_cases,).
 
-    A signal's level is its mean, and its size log2 of its mean magnitude.
+    A signal's level is its mean, and its size log2 of its mean magnitude, of each channel.
     """
 
-    level: np.ndarray
-    level_spread: np.ndarray
-    size: np.ndarray
-    size_spread: np.ndarray
-    farthest: float = 1.0
+    farthest = 1.0
     """Distance of levels that one of twenty training signals exceeds, at least 1."""
 
-    @classmethod
-    def of(cls, X: Signals, weights: np.ndarray) -> Usual:
-        """Return what is usual for signals X with weights, (n_cases,)."""
-        levels, sizes = _levels(X), _sizes(X)
-        deviation = np.average([x.std(axis=1) for x in X], axis=0, weights=weights)
-        (level, spread), (size, of_sizes) = (_moments(v, weights) for v in (levels, sizes))
-        spread = np.maximum(spread, _LEAST_SPREAD * deviation)
-        usual = cls(level, np.where(spread > 0, spread, np.inf), size, of_sizes + _LEAST_SPREAD)
-        distances = usual.distances(X) / (1.0 - weights / weights.sum())  # left out
+    def __init__(self, X: Signals, weights: np.ndarray) -> None:
+        self.mean, self.spread = np.zeros((2, len(X[0]))), np.ones((2, len(X[0])))
+        values = self._deviations(X)
+        self.mean = np.average(values, axis=0, weights=weights)
+        self.spread = np.sqrt(np.average((values - self.mean) ** 2, axis=0, weights=weights))
+        inside = np.average([x.std(axis=1) for x in X], axis=0, weights=weights)
+        level = np.maximum(self.spread[0], _LEAST_SPREAD * inside)
+        self.spread = np.stack([np.where(level > 0, level, np.inf), self.spread[1] + _LEAST_SPREAD])
+        distances = self.distances(X) / (1.0 - weights / weights.sum())  # left out
         order = distances.argsort()
         place = np.searchsorted(weights[order].cumsum(), 0.95 * weights.sum())
-        return usual._replace(farthest=max(1.0, float(distances[order[min(place, len(X) - 1)]])))
+        self.farthest = max(1.0, float(distances[order[min(place, len(X) - 1)]]))
 
     def distances(self, X: Signals) -> np.ndarray:
         """Return distances of levels in deviations, by what is usual: (n_cases,)."""
-        shifts = (_levels(X) - self.level) / self.level_spread
-        return np.sqrt(np.mean(shifts**2, axis=1)) / self.farthest
+        return np.sqrt(np.mean(self._deviations(X)[:, 0] ** 2, axis=1)) / self.farthest
 
     def novelty(self, X: Signals) -> np.ndarray:
         """Return the mean squared distance of sizes, (n_cases,): 1 for two deviations."""
-        return np.mean(((_sizes(X) - self.size) / self.size_spread) ** 2, axis=1) / 4.0
+        return np.mean(self._deviations(X)[:, 1] ** 2, axis=1) / 4.0
 
-
-def _levels(X: Signals) -> np.ndarray:
-    return np.array([x.mean(axis=1) for x in X])
-
-
-def _sizes(X: Signals) -> np.ndarray:
-    sizes = np.array([np.abs(x).mean(axis=1) for x in X])
-    return np.log2(np.maximum(sizes, np.finfo(np.float64).tiny))
-
-
-def _moments(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    mean = np.average(values, axis=0, weights=weights)
-    return mean, np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
+    def _deviations(self, X: Signals) -> np.ndarray:
+        """Return levels and sizes less means, in units of the spread, (n_cases, 2, n_channels)."""
+        values = np.array([[x.mean(axis=1), np.abs(x).mean(axis=1)] for x in X])
+        values[:, 1] = np.log2(np.maximum(values[:, 1], np.finfo(np.float64).tiny))
+        return (values - self.mean) / self.spread
 
 
 def _kernels(view: View) -> dict[str, Any]:
     return {"head": view.head, "kinds": KINDS, "depths": (view.depth,), "normalized": True}
 
 
-def kernel(
-    view: View, X: Signals, Z: Signals | PreparedSignals | None, options: dict[str, Any]
-) -> np.ndarray:
-    """Return the mean kernel of signals in the view, (n, m), in float64; its diagonal is 1."""
-    if (
-        isinstance(Z, PreparedSignals)
-        and isinstance(X, np.ndarray)
-        and isinstance(Z.batch, np.ndarray)
-    ):
-        matrices: Any = gram_again(X, Z)
-    else:
-        matrices = gram(view.network, X, Z, **_kernels(view), **options)
-    return np.asarray(mean_of_kernels(matrices), dtype=np.float64)
+def kernel(view: View, X: Signals, Z: Any, options: dict[str, Any]) -> np.ndarray:
+    """Return the mean kernel of signals in the view, (n, m), in float64; its diagonal is 1.
+
+    Z are signals in the view, `PreparedSignals`, or None: X itself.
+    """
+    arrays = isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray)
+    if arrays and isinstance(X, np.ndarray):
+        return mean_again(X, Z)
+    matrices = gram(view.network, X, Z, **_kernels(view), **options)
+    return np.asarray(sum(K[0].astype(np.float64) for K in matrices) / len(matrices))
 
 
 def least_penalty(weights: np.ndarray, dtype: str) -> float:
@@ -224,12 +186,11 @@ def fit_view(
     The penalty has the least leave-one-out error. The prior's scale :math:`\sigma^2 = y^\top
     (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal likelihood.
     """
-    view, seen = view.measure(cases.signals, cases.weights)
+    seen = view.measure(cases.signals, cases.weights)
     Y, weights, groups = cases.targets, cases.weights, cases.groups
-    rest = np.zeros(len(Y))  # of the kernel's diagonal, outside of the features
     if landmarks is None:
-        S, K = seen, kernel(view, seen, None, options)
-        spectrum = decompose(K, weights, clip=True)
+        S, K, half = seen, kernel(view, seen, None, options), None
+        spectrum, rest = decompose(K, weights, clip=True), np.zeros(len(Y))
     else:
         S, others = take(seen, landmarks), np.setdiff1d(np.arange(len(Y)), landmarks)
         K = np.empty((len(Y), len(landmarks)))
@@ -241,30 +202,25 @@ def fit_view(
         half = V[:, resolved] / np.sqrt(values[resolved])  # K(S, S)^(-1/2), but for a rotation
         features = K @ half
         spectrum = decompose_features(features, weights)
-        rest = np.maximum(1.0 - (features**2).sum(axis=1), 0.0)
+        rest = np.maximum(1.0 - (features**2).sum(axis=1), 0.0)  # outside of the features
     residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
-    shares = error_weights / (error_weights.sum() or 1.0)
-    errors = (residuals**2).mean(axis=2) @ shares
+    errors = (residuals**2).mean(axis=2) @ shares_of(error_weights)
     choice = int(errors.argmin())
     penalty = penalties[choice]
     beta, b = spectrum.ridge(Y, penalty, intercept=True)
     scale = np.mean(beta * (Y - b), axis=0)
     variance = spectrum.left_out_variance(penalty, groups) + rest
     usual = float(np.average(variance, weights=weights))
-    values, U = spectrum.eigenvalues, spectrum.roots[:, None] * spectrum.eigenvectors
-    if landmarks is None:
-        coefficients, root = beta, U / np.sqrt(values + penalty)
-    else:
-        inside = values > np.finfo(np.float64).eps * len(Y) * values[-1]
-        # Right singular vectors of the weighted features are Φᵀ √W U / s.
-        right = half @ (features.T @ U[:, inside] / np.sqrt(values[inside]))
-        coefficients = half @ (features.T @ beta)
-        root = right * np.sqrt(values[inside] / (values[inside] + penalty))
-    fitted = FittedView(
-        view=view, signals=S, coefficients=coefficients, intercepts=b, root=root, penalty=penalty,
-        usual_variance=usual, scale=scale, error=float(errors[choice]),
-    )  # fmt: skip
+    root = spectrum.roots[:, None] * spectrum.eigenvectors / np.sqrt(spectrum.eigenvalues + penalty)
+    if half is not None:  # functions of all signals, as functions of landmarks
+        beta, root = half @ (features.T @ beta), half @ (features.T @ root)
+    fitted = FittedView(view, S, beta, b, root, penalty, usual, scale, float(errors[choice]))
     return fitted, residuals[choice], variance / usual
+
+
+def shares_of(weights: np.ndarray) -> np.ndarray:
+    """Return weights divided by their sum; zeros as they are."""
+    return weights / (weights.sum() or 1.0)
 
 
 def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
@@ -275,8 +231,8 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     is 1. The first term is the squared error of the average; w₀ is proportional to :math:`e^{-4}`.
     The least weights become 0, as long as their sum is below .02.
     """
-    shares = error_weights / (error_weights.sum() or 1.0)
-    rows = (residuals * np.sqrt(shares / residuals.shape[2])[:, None]).reshape(len(residuals), -1)
+    shares = shares_of(error_weights) / residuals.shape[2]
+    rows = (residuals * np.sqrt(shares)[:, None]).reshape(len(residuals), -1)
     errors = (rows**2).sum(axis=1)
     unit = max(errors.min(), np.finfo(np.float64).eps * errors.max())
     if unit == 0.0:
@@ -305,145 +261,10 @@ def weights_at(
     """
     products = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER
     farther = np.clip(distances, 1.0, 1e9) ** -_LEVEL_POWER
-    products *= np.where(np.array([view.sees_levels for view in views])[:, None], farther, 1.0)
+    products *= np.where([[view.sees_levels] for view in views], farther, 1.0)
     return products / products.sum(axis=0)
 
 
-class Decided(NamedTuple):
-    """What the views of an ensemble say of some signals."""
-
-    decisions: np.ndarray
-    """(n_views, n_cases, n_outputs)"""
-    novelties: np.ndarray
-    """(n_views, n_cases)"""
-    weights: np.ndarray
-    """(n_views, n_cases); sums over views are 1."""
-
-    def mean(self) -> np.ndarray:
-        """Return the average's decisions, (n_cases, n_outputs)."""
-        return np.einsum("pn,pno->no", self.weights, self.decisions)
-
-
-@dataclass(eq=False, kw_only=True)
-class Ensemble:
-    """Fitted views, their weights, and what is usual; made by `fit_ensemble`."""
-
-    views: list[FittedView]
-    weights: np.ndarray
-    """(n_views,), above 0"""
-    usual: Usual
-    examples: Signals
-    """Some training signals, whose contributions are usual ones."""
-
-    def at(self, X: Signals, options: dict[str, Any]) -> Decided:
-        """Return the views' decisions, novelties and weights at signals X."""
-        matrices = [fitted.matrix(X, options) for fitted in self.views]
-        pairs = list(zip(self.views, matrices, strict=True))
-        novelties = np.array([fitted.novelty(K) for fitted, K in pairs])
-        decisions = np.array([fitted.decide(K) for fitted, K in pairs])
-        return Decided(decisions, novelties, self.weights_at(novelties, self.usual.distances(X)))
-
-    def weights_at(self, novelties: np.ndarray, distances: np.ndarray) -> np.ndarray:
-        """Return the views' weights at signals: see the function of this name."""
-        views = [fitted.view for fitted in self.views]
-        return weights_at(self.weights, novelties, distances, views)
-
-    def novelty(self, X: Signals, decided: Decided) -> np.ndarray:
-        """Return the geometric mean of the views' novelties, or the sizes' if that is larger."""
-        errors = np.array([fitted.error for fitted in self.views])
-        inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
-        of_views = np.exp((inverse / inverse.sum()) @ np.log(decided.novelties))
-        return np.maximum(of_views, self.usual.novelty(X))
-
-    def variance(self, decided: Decided) -> np.ndarray:
-        """Return the variance of new observations, (n_cases, n_outputs), of the views' mixture."""
-        units = np.array([fitted.usual_variance * fitted.scale for fitted in self.views])
-        variances = decided.novelties[:, :, None] * units[:, None]
-        spread = (decided.decisions - decided.mean()) ** 2
-        return np.einsum("pn,pno->no", decided.weights, variances + spread)
-
-    def contributions(
-        self, X: Signals, centre: np.ndarray, options: dict[str, Any]
-    ) -> list[np.ndarray]:
-        """Return the shares of time points in decisions less `centre`, (n_outputs,)."""
-        weights = self.at(X, options).weights
-        totals = [np.zeros((len(centre), x.shape[1])) for x in X]
-        for fitted, of_cases in zip(self.views, weights, strict=True):
-            parts = fitted.contributions(X, options)
-            for total, part, weight in zip(totals, parts, of_cases, strict=True):
-                rest = (fitted.intercepts - centre)[:, None] / part.shape[1]
-                total += weight * (part + rest)
-        return totals
-
-
-class Fitted(NamedTuple):
-    """An ensemble, and what it says of its cases left out."""
-
-    ensemble: Ensemble
-    left_out: Decided
-    """Of the views of the ensemble, with residuals in place of decisions."""
-    residuals: np.ndarray
-    """(n_cases, n_outputs), where a case's weights of views come from other folds."""
-    table: dict[str, np.ndarray]
-    """`views_` of the estimators."""
-
-
-def fit_ensemble(
-    views: Sequence[View],
-    cases: Cases,
-    *,
-    landmarks: np.ndarray | None,
-    penalties: Sequence[float],
-    error_weights: np.ndarray,
-    rng: np.random.RandomState,
-    options: dict[str, Any],
-) -> Fitted:
-    """Return the average of views fitted to cases.
-
-    `landmarks` are places of cases, or None for all. Errors of cases count with `error_weights`.
-    A view that the signals cannot have, or that sees the same as an earlier view, is left out.
-    """
-    X, n = cases.signals, len(cases.weights)
-    lengths, notes = [x.shape[1] for x in X], np.full(len(views), "", dtype=object)
-    resolved: dict[View, int] = {}
-    for k, view in enumerate(views):
-        of_signals = view.resolve(lengths, isinstance(X, list))
-        if isinstance(of_signals, str):
-            notes[k] = of_signals
-        elif of_signals in resolved:
-            notes[k] = f"sees the same as view {resolved[of_signals]}"
-        else:
-            resolved[of_signals] = k
-    if not resolved:
-        raise ValueError(f"views has none for these signals: {notes[0]}")
-    with threadpool_limits(1 if n <= _ONE_THREAD else None, "blas"):
-        fits = [
-            fit_view(view, cases, landmarks, penalties, error_weights, options) for view in resolved
-        ]
-        fitted = [fit[0] for fit in fits]
-        residuals, novelties = (np.array([fit[k] for fit in fits]) for k in (1, 2))
-        weights, usual = weigh(residuals, error_weights), Usual.of(X, cases.weights)
-        distances = usual.distances(X)
-        mean = np.zeros(cases.targets.shape)
-        members = np.arange(n) if cases.groups is None else cases.groups
-        folds = (rng.permutation(members.max() + 1) % _FOLDS)[members]
-        for fold in np.unique(folds):
-            inside = folds == fold
-            of_others = weigh(residuals, np.where(inside, 0.0, error_weights))
-            at_cases = weights_at(of_others, novelties[:, inside], distances[inside], [*resolved])
-            mean[inside] = np.einsum("pn,pno->no", at_cases, residuals[:, inside])
-    table: dict[str, np.ndarray] = {"view": np.empty(len(views), dtype=object)}
-    table["view"][:] = list(views)
-    table |= {"error": np.full(len(views), np.nan), "weight": np.zeros(len(views)), "note": notes}
-    places = list(resolved.values())
-    table["error"][places] = [each.error for each in fitted]
-    table["weight"][places] = weights
-    kept = np.flatnonzero(weights)
-    ensemble = Ensemble(
-        views=[fitted[k] for k in kept],
-        weights=weights[kept],
-        usual=usual,
-        examples=take(X, np.sort(rng.permutation(n)[:_EXAMPLES])),
-    )
-    at_cases = ensemble.weights_at(novelties[kept], distances)
-    return Fitted(ensemble, Decided(residuals[kept], novelties[kept], at_cases), mean, table)
+def average(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the views' average of values (n_views, n_cases, n_outputs), (n_cases, n_outputs)."""
+    return np.einsum("pn,pno->no", weights, values)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from ..validation import check_depth, check_shape, check_signals, check_unmasked
+from ..validation import (
+    check_batch,
+    check_depth,
+    check_rectangular,
+    check_shape,
+    check_signals,
+    check_unmasked,
+)
 
 Signals: TypeAlias = np.ndarray | list[np.ndarray]
 """Signals (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)."""
 
-SHAPES = (
-    "(n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or a list of arrays "
-    "(n_channels, n_timepoints_i)"
-)
-"""Accepted shapes, for messages."""
+_SHAPE = "(n_cases, n_channels, n_timepoints)"
 
 _RANGE = 1e12
 """Largest ratio of two weights above 0; a larger one leaves the light cases no digits."""
@@ -43,40 +48,34 @@ def read_signals(
     compares the names of columns. Names that are no texts are compared here. Their columns are
     `n_channels`, one after the other. With `images`, X may have four axes.
     """
-    columns, rank = None, 3 if isinstance(X, (list, tuple)) else getattr(X, "ndim", 2)
-    if hasattr(X, "columns"):
-        _check_columns(X)
-        columns, rank = list(X.columns), 2
-    if rank < 3:
-        flat = validate_data(estimator, X, reset=reset, dtype=np.float64)
+    columns = _check_columns(X) if hasattr(X, "columns") else None
+    if columns or getattr(X, "ndim", 3 if isinstance(X, (list, tuple)) else 2) < 3:
+        flat = validate_data(estimator, X, reset=reset, dtype=np.float64, order="C")
         signals: Signals = split_channels(flat, n_channels, "X")
     else:
         signals = as_signals(X, "X", images)
-    channels = len(signals[0])
-    length: Any = signals.shape[2:] if isinstance(signals, np.ndarray) else (None,)
-    length = length[0] if len(length) == 1 else length
+    axes: Any = signals.shape[2:] if isinstance(signals, np.ndarray) else (None,)
+    shape = len(signals[0]), axes[0] if len(axes) == 1 else axes
     if reset:
-        estimator.n_channels_, estimator.n_timepoints_ = channels, length
-        estimator._columns = columns
-        if channels > 1 and isinstance(signals, np.ndarray) and _looks_transposed(signals):
+        (estimator.n_channels_, estimator.n_timepoints_), estimator._columns = shape, columns
+        if isinstance(signals, np.ndarray) and _looks_transposed(signals):
             warnings.warn(
-                f"X has {channels} channels of {length} time point{'s' * (length != 1)} and looks "
-                f"transposed: expected {SHAPES}. Signals (n_cases, n_timepoints, n_channels) are "
-                f"X.swapaxes(1, 2)",
+                f"X has {shape[0]} channels of {shape[1]} time point{'s' * (shape[1] != 1)} and "
+                f"looks transposed: expected {_SHAPE}. Signals (n_cases, n_timepoints, n_channels) "
+                f"are X.swapaxes(1, 2)",
                 stacklevel=4,
             )
         return signals
     expected = estimator.n_channels_, estimator.n_timepoints_
-    if channels != expected[0] or expected[1] not in (None, length):
-        given = f"{channels} channels × {'several' if length is None else length} time points"
+    if shape[0] != expected[0] or expected[1] not in (None, shape[1]):
         remedy = ""
-        if (length, channels) == expected:
+        if shape[::-1] == expected:
             remedy = "; X looks transposed, X.swapaxes(1, 2) has these axes"
-        elif channels == expected[0]:
+        elif shape[0] == expected[0]:
             remedy = "; a fit on a list of signals of different lengths can predict any length"
         raise ValueError(
-            f"X has signals of {given}, expected {expected[0]} channels × {expected[1]} time "
-            f"points as in fit{remedy}"
+            f"X has signals of {shape[0]} channels × {shape[1] or 'several'} time points, expected "
+            f"{expected[0]} channels × {expected[1]} time points as in fit{remedy}"
         )
     if columns and estimator._columns and columns != estimator._columns:
         raise ValueError(
@@ -88,7 +87,7 @@ def read_signals(
 
 def as_signals(X: Any, name: str, images: bool = False) -> Signals:
     """Return `X` as checked signals: an array of three axes, or a list for different lengths."""
-    check_unmasked(X, name, SHAPES)
+    check_unmasked(X, name, _SHAPE)
     if isinstance(X, (list, tuple)):
         for k, case in enumerate(X):
             if hasattr(case, "columns"):
@@ -97,25 +96,13 @@ def as_signals(X: Any, name: str, images: bool = False) -> Signals:
                     f"{name}[{k}] is a {kind}, expected an array (n_channels, n_timepoints): with "
                     f"a row for each time point, [x.to_numpy().T for x in {name}]"
                 )
-        cases = [_numbers(case, f"{name}[{k}]") for k, case in enumerate(X)]
-        ranks = {case.ndim for case in cases}
-        if cases and ranks <= {1, 2} and len({case.shape for case in cases}) > 1:
-            signals = [check_signals(np.atleast_2d(case)[None], f"{name}[{k}]")[0]
-                       for k, case in enumerate(cases)]  # fmt: skip
-            channels = sorted({len(x) for x in signals})
-            if len(channels) > 1:
-                raise ValueError(
-                    f"{name} has signals of {channels} channels, expected one number: signals "
-                    f"(n_timepoints, n_channels) are [x.T for x in {name}]"
-                )
-            return [x.copy() for x in signals]
-    array = _numbers(X, name)
-    if array.ndim == 2:
-        array = array[:, None]
-    if array.ndim != 3 + (images and array.ndim == 4):
-        single = "; a single signal is X[:1], not X[0]" if array.ndim == 1 else ""
-        raise ValueError(f"{name} has shape {array.shape}, expected {SHAPES}{single}")
-    return np.asarray(check_signals(array, name, images))
+        X = [check_rectangular(x, f"{name}[{k}]", "numbers") for k, x in enumerate(X)]
+        if len({x.shape for x in X}) > 1:
+            batch = check_batch([np.atleast_2d(x) for x in X], name)
+            return batch if isinstance(batch, np.ndarray) else [x.copy() for x in batch]
+    array = check_rectangular(X, name, _SHAPE)
+    array = array[:, None] if array.ndim == 2 else array
+    return np.ascontiguousarray(check_signals(array, name, images))
 
 
 def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
@@ -128,22 +115,8 @@ def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
     return flat.reshape(len(flat), n_channels, -1)
 
 
-def _numbers(X: Any, name: str) -> np.ndarray:
-    try:
-        array = np.asarray(X)
-        array = array.astype(np.float64) if array.dtype == object else array
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"{name} is a {type(X).__name__} that is no array of numbers ({error}), expected "
-            f"{SHAPES}"
-        ) from None
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} has dtype {array.dtype}, expected real numbers {SHAPES}")
-    return array
-
-
-def _check_columns(X: Any) -> None:
-    """Raise a ValueError for a table of several levels, or with a column that has no numbers."""
+def _check_columns(X: Any) -> list[Any]:
+    """Return a table's columns; refuse several levels, and columns that have no numbers."""
     if getattr(X.columns, "nlevels", 1) > 1:
         raise ValueError(
             "X has columns of two levels, expected one: with the channel first, the signals are "
@@ -151,27 +124,25 @@ def _check_columns(X: Any) -> None:
         )
     if getattr(getattr(X, "index", None), "nlevels", 1) > 1:
         raise ValueError(
-            "X has rows of two levels, expected a row for each signal: with the case first and "
-            "the time second, the signals are "
-            "X.to_numpy().reshape(n_cases, n_timepoints, -1).swapaxes(1, 2)"
+            "X has rows of two levels, expected a row for each signal: with the case first and the "
+            "time second, X.to_numpy().reshape(n_cases, n_timepoints, -1).swapaxes(1, 2)"
         )
     for name in X.columns:
         values = np.asarray(X[name])
-        try:
-            kind = (values.astype(np.float64) if values.dtype == object else values).dtype.kind
-        except (TypeError, ValueError):
-            kind = "O"
-        if kind not in "biuf":
+        with suppress(TypeError, ValueError):
+            values = values.astype(np.float64) if values.dtype == object else values
+        if values.dtype.kind not in "biuf":
             raise ValueError(
-                f"X has the column {name!r} of dtype {getattr(X[name], 'dtype', values.dtype)}, "
-                f"expected numbers: leave it out, X.drop(columns=[{name!r}])"
+                f"X has the column {name!r} of dtype {X[name].dtype}, expected numbers: leave it "
+                f"out, X.drop(columns=[{name!r}])"
             )
+    return list(X.columns)
 
 
 def _looks_transposed(X: np.ndarray) -> bool:
     """Return whether signals look like (n_cases, n_timepoints, n_channels)."""
     if X.shape[2:] == (1,):
-        return True
+        return X.shape[1] > 1
     if X.ndim > 3 or X.shape[1] <= X.shape[2] or X.size < _FEWEST:
         return False
     scaled = X / (np.abs(X).max() or 1.0)
@@ -181,17 +152,13 @@ def _looks_transposed(X: np.ndarray) -> bool:
 
 def check_order(**given: Any) -> None:
     """Raise a ValueError if pandas' tables have the same index in different orders."""
-    first: tuple[str, Any] | None = None
-    for name, values in given.items():
-        index = getattr(values, "index", None)
-        if index is None or not hasattr(index, "equals"):
-            continue
-        if first is None:
-            first = name, index
-        elif not index.equals(first[1]) and sorted(index) == sorted(first[1]):
+    indices: dict[str, Any] = {name: getattr(table, "index", None) for name, table in given.items()}
+    indices = {name: index for name, index in indices.items() if hasattr(index, "equals")}
+    for name, index in indices.items():
+        first, other = next(iter(indices.items()))
+        if not index.equals(other) and sorted(index) == sorted(other):
             raise ValueError(
-                f"{name} has the index of {first[0]} in another order: give "
-                f"{name}.loc[{first[0]}.index]"
+                f"{name} has the index of {first} in another order: give {name}.loc[{first}.index]"
             )
 
 
@@ -202,46 +169,48 @@ def check_given(y: Any) -> None:
     check_unmasked(y, "y", "or labels, one a case,")
 
 
-def read_labels(y: Any, name: str = "y") -> np.ndarray:
-    """Return labels (n_cases,) of a kind that NumPy sorts; members of an Enum stay as they are."""
+def read_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different labels y in order, and the place of each case's label among them."""
     check_given(y)
     array = np.asarray(y)  # NumPy's StringDType has no place in scikit-learn's checks
     labels = column_or_1d(np.array(array.tolist()) if array.dtype.kind == "T" else y, warn=True)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("y contains NaN or infinity, expected a label for each signal")
-    return labels
+    classes, places = distinct(labels, "y")
+    if classes.dtype != object or isinstance(classes[0], str):
+        check_classification_targets(labels)
+    return classes, places
 
 
 def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different labels in order, and the place of each label among them."""
-    if labels.dtype == object and all(isinstance(label, Enum) for label in labels):
-        members = sorted(set(labels), key=lambda label: (type(label).__name__, label.name))
-        values = np.empty(len(members), dtype=object)
-        values[:] = members
-        return values, np.array([members.index(label) for label in labels])
+    """Return the different labels in order, and the place of each label among them.
+
+    NumPy sorts labels of one kind. Members of an Enum are sorted by name.
+    """
     try:
-        values, places = np.unique(labels, return_inverse=True)
+        if not (labels.dtype == object and all(isinstance(label, Enum) for label in labels)):
+            values, places = np.unique(labels, return_inverse=True)
+            return values, places.reshape(-1)
     except TypeError:
         kinds = ", ".join(sorted({type(label).__name__ for label in labels.flat}))
         raise ValueError(f"{name} has labels of kinds {kinds}, expected one kind") from None
-    return values, places.reshape(-1)
+    members = sorted(set(labels), key=lambda label: (type(label).__name__, label.name))
+    return np.array(members, dtype=object), np.array([members.index(label) for label in labels])
 
 
-def positive_weights(
-    sample_weight: Any, n: int, name: str = "sample_weight"
-) -> tuple[np.ndarray, np.ndarray]:
+def positive_weights(sample_weight: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the places of n cases that have positive weight, and weights: 1 by default."""
     if sample_weight is None:
         return np.arange(n), np.ones(n)
-    weights = check_shape(sample_weight, name, f"({n},)", lambda s: s == (n,))
+    weights = check_shape(sample_weight, "sample_weight", (n,))
     kept = np.flatnonzero(weights)
     if not len(kept):
-        raise ValueError(f"{name} has only zero weights, expected some above zero")
+        raise ValueError("sample_weight has only zero weights, expected some above zero")
     least, most = weights.min(), weights.max()
     if least < 0 or most / _RANGE > weights[kept].min():
         raise ValueError(
-            f"{name} has values from {least:.3g} to {most:.3g}, expected numbers of at least 0, "
-            f"and those above 0 within a factor of {_RANGE:.0e}"
+            f"sample_weight has values from {least:.3g} to {most:.3g}, expected numbers of at "
+            f"least 0, and those above 0 within a factor of {_RANGE:.0e}"
         )
     return kept, weights[kept] / weights[kept].mean()
 
@@ -250,27 +219,50 @@ class Cases(NamedTuple):
     """Signals with targets, weights and groups, each different case once, in a fixed order."""
 
     signals: Signals
-    targets: np.ndarray
-    """(n_cases, n_outputs)"""
-    weights: np.ndarray
-    """Sums over copies, (n_cases,), of mean 1."""
-    groups: np.ndarray | None
-    """Number of each case's group, (n_cases,)."""
+    targets: np.ndarray  # (n_cases, n_outputs)
+    weights: np.ndarray  # sums over copies, (n_cases,), of mean 1
+    groups: np.ndarray | None  # number of each case's group, (n_cases,)
+
+    @property
+    def members(self) -> np.ndarray:
+        """Number of what is left out with each case, (n_cases,): its group, or the case alone."""
+        return np.arange(len(self.targets)) if self.groups is None else self.groups
 
 
-def distinct_cases(
-    X: Signals, targets: np.ndarray, weights: np.ndarray, groups: np.ndarray | None
-) -> Cases:
-    """Return the different cases: a case that is left out must not have a copy that is not.
+def read_cases(
+    estimator: Any, X: Any, y: Any, targets: np.ndarray, sample_weight: Any, groups: Any,
+    used: Any = True,
+) -> Cases:  # fmt: skip
+    """Return the different cases of positive weight: a case left out must have no copy that is not.
 
-    They are sorted by their numbers, so that the order of the signals plays no part.
+    `targets` are of y, (n_cases, n_outputs); `used` says which cases to take, all by default. Cases
+    are sorted by their numbers, so that the order of the signals plays no part.
     """
-    contents = np.empty(len(X), dtype=object)
-    contents[:] = [(np.asarray(x, np.float64) + 0.0).tobytes() for x in X]  # 0.0 for -0.0
-    columns = [np.unique(contents, return_inverse=True)[1], *targets.T]
-    columns += [] if groups is None else [groups]
+    check_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
+    signals, n = read_signals(estimator, X, reset=True), len(targets)
+    if len(signals) != n:
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: {len(signals)} signals "
+            f"in X, {n} values in y"
+        )
+    kept, weights = positive_weights(sample_weight, n)
+    inside = np.broadcast_to(used, n)[kept]
+    kept, weights, numbers = kept[inside], weights[inside], None
+    if not len(kept):
+        raise ValueError("sample_weight and class_weight leave no signal of positive weight")
+    contents = np.empty(len(kept), dtype=object)
+    contents[:] = [(np.asarray(signals[k], np.float64) + 0.0).tobytes() for k in kept]  # no -0.0
+    columns = [np.unique(contents, return_inverse=True)[1], *targets[kept].T]
+    if groups is not None:
+        labels = np.asarray(groups)
+        if labels.shape != (n,) or (labels != labels).any():
+            raise ValueError(f"groups has shape {labels.shape}, expected ({n},) labels, none NaN")
+        numbers = distinct(labels[kept], "groups")[1]
+        if numbers.max() == 0:
+            raise ValueError("groups has one label, expected two: each group is left out in turn")
+        columns.append(numbers)
     rows = np.column_stack(columns)
     _, first, places = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     sums = np.bincount(places.reshape(-1), weights)
-    groups = None if groups is None else groups[first]
-    return Cases(take(X, first), targets[first], sums / sums.mean(), groups)
+    numbers = None if numbers is None else numbers[first]
+    return Cases(take(signals, kept[first]), targets[kept[first]], sums / sums.mean(), numbers)

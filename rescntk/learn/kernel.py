@@ -15,6 +15,7 @@ from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
 from ..network import Network, check_network
+from ..validation import check_array
 from .inputs import as_signals, split_channels
 
 
@@ -168,20 +169,15 @@ class SignalKernel(SklearnKernel):
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _signals(self, X: Array, name: str) -> np.ndarray:
-        signals = as_signals(X, name)
-        if isinstance(signals, list):
-            lengths = [x.shape[1] for x in signals]
-            raise ValueError(
-                f"{name} has signals of {min(lengths)} to {max(lengths)} time points, expected one "
-                f"length"
-            )
+        signals = check_array(as_signals(X, name), name, "scikit-learn's kernels take arrays")
         if np.ndim(X) != 2:
             return signals
-        flat = signals[:, 0]
         if self.n_channels is None:
             warnings.warn(
-                f"{name} of shape {flat.shape} is flat, and is read as signals of one channel: "
+                f"{name} of shape {np.shape(X)} is flat, and is read as signals of one channel: "
                 f"give n_channels (n_channels=1 confirms one)",
                 stacklevel=3,
             )
-        return split_channels(flat, 1 if self.n_channels is None else self.n_channels, name)
+        return split_channels(
+            signals[:, 0], 1 if self.n_channels is None else self.n_channels, name
+        )

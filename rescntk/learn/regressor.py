@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
-from ..validation import check_flag, check_positive, check_targets
-from .base import ResidualKernelEstimator, selected, squared_sum
-from .inputs import check_given, distinct_cases
+from ..validation import check_flag, check_positive
+from .base import REMEDY, ResidualKernelEstimator, squared_sum
+from .ensemble import average
+from .inputs import check_given, read_cases
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
 """Penalties that are tried besides the least one: from nearly interpolation to nearly the mean."""
@@ -80,39 +81,36 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
             For missing values, a single signal, and invalid parameters.
         """
         check_given(y)
-        values = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
-        targets = check_targets(values, len(values))
-        signals, kept, weights, groups = self._read_cases(X, y, len(targets), sample_weight, groups)
+        targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         self._flat = targets.ndim == 1
-        signals, targets = selected(signals, targets.reshape(len(targets), -1), kept)
-        cases = distinct_cases(signals, targets, weights, groups)
+        targets = targets.reshape(len(targets), -1)
+        cases = read_cases(self, X, y, targets, sample_weight, groups)
         if len(cases.weights) < 2:
             raise ValueError(
                 "X has n_samples=1 up to copies, expected two signals that differ, to leave one out"
             )
         weights = cases.weights
-        self._mean = np.average(cases.targets, axis=0, weights=weights)
-        largest = np.abs(cases.targets - self._mean).max(axis=0)
+        self.intercept_ = np.average(cases.targets, axis=0, weights=weights)
+        deviations = cases.targets - self.intercept_
+        largest = np.abs(deviations).max(axis=0)
         unit = np.where(largest > 0, largest, 1.0)  # squares of huge targets would overflow
-        squares = ((cases.targets - self._mean) / unit) ** 2
-        deviation = unit * np.sqrt(np.average(squares, axis=0, weights=weights))
-        self._scale = np.where(deviation > 0, deviation, 1.0)
-        Y = (cases.targets - self._mean) / self._scale
-        fitted = self._fit_ensemble(cases._replace(targets=Y), weights, _PENALTIES)
-        self._centre = np.zeros(Y.shape[1])
-        deviations = np.sqrt(fitted.ensemble.variance(fitted.left_out))
-        ratios = np.abs(fitted.residuals) / np.where(deviations > 0, deviations, 1.0)
-        self._ratios, self._case_weights = ratios, weights
-        squares = (fitted.residuals**2).mean(axis=1)
+        self._unit = unit * np.sqrt(np.average((deviations / unit) ** 2, axis=0, weights=weights))
+        self._unit = np.where(self._unit > 0, self._unit, 1.0)
+        self._centre = np.zeros(len(unit))
+        cases = cases._replace(targets=deviations / self._unit)
+        left_out, residuals = self._fit_views(cases, weights, _PENALTIES)
+        deviations = self._mixture(*left_out)[1]
+        self._ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
+        self._case_weights = weights
+        squares = (residuals**2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.best_score_ = 1.0 - error
-        spread = np.sqrt(squared_sum(squares - error, weights, cases.groups)) / weights.sum()
+        spread = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
         self.best_score_error_ = _DEPENDENCE * float(spread)
         if self.best_score_ <= 0.0:
             warnings.warn(
                 f"best_score_, R² on signals left out, is {self.best_score_:.3g}: these views do "
-                f"not find what the targets depend on. Look at views_, cut the signals to the part "
-                f"that matters, or try views such as View(length=256) and View(head='trace')",
+                f"not find what the targets depend on. {REMEDY}",
                 stacklevel=2,
             )
         return self
@@ -128,11 +126,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         too, noise included. A ValueError is raised for signals of another shape than in `fit`.
         """
         check_flag(return_std, "return_std")
-        decided = self._decide(X)
-        mean = self._shaped(decided.mean() * self._scale + self._mean)
-        if not return_std:
-            return mean
-        return mean, self._shaped(np.sqrt(self._fitted.variance(decided)) * self._scale)
+        mean, deviation = self._mixture(*self._decide(self._read(X)))
+        mean = self._shaped(mean * self._unit + self.intercept_)
+        return (mean, self._shaped(deviation * self._unit)) if return_std else mean
 
     def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and the upper ends of intervals that cover new observations.
@@ -159,14 +155,14 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         half = deviation * (factors[0] if self._flat else factors)
         return mean - half, mean + half
 
-    @property
-    def intercept_(self) -> np.ndarray:
-        """The mean target, to which contributions are added, (n_targets,)."""
-        return self._centre * self._scale + self._mean
-
-    def _in_units(self, shares: Any) -> Any:
-        unit = self._scale[:, None]
-        return shares * unit if isinstance(shares, np.ndarray) else [x * unit for x in shares]
+    def _mixture(
+        self, decisions: np.ndarray, novelties: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and standard deviations of new observations, (n_cases, n_outputs) each."""
+        mean = average(weights, decisions)
+        units = np.array([fitted.usual_variance * fitted.scale for fitted in self._fitted])
+        variances = novelties[:, :, None] * units[:, None] + (decisions - mean) ** 2
+        return mean, np.sqrt(average(weights, variances))
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
         return values[:, 0] if self._flat else values

@@ -16,7 +16,7 @@ from ..kernels import Kernel, ResCNTK
 from ..regression import pivoted_cholesky
 from ..validation import check_choice, check_depth
 from .base import SignalEstimator
-from .inputs import Signals, read_signals, take
+from .inputs import read_signals, take
 from .kernel import SignalKernel
 
 
@@ -30,9 +30,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     ----------
     kernel : Kernel or SignalKernel, optional
         The default is ``rescntk.ResCNTK(3, normalized=True)``. Parameters of a `SignalKernel`
-        can be searched, as ``kernel__depth`` and so on; its `n_channels` is for flat arrays.
-    engine, dtype, threads
-        As for calling a `Kernel`. A `SignalKernel` has its own.
+        can be searched, as ``kernel__depth`` and so on; its `n_channels` is for flat arrays, and
+        its `engine`, `dtype` and `threads` compute: ``SignalKernel.of(kernel, dtype="float32")``.
 
     Attributes
     ----------
@@ -55,14 +54,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     (20, 15)
     """
 
-    def __init__(
-        self, kernel: Any = None, *, engine: str = "auto", dtype: str = "float64",
-        threads: int | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, kernel: Any = None) -> None:
         self.kernel = kernel
-        self.engine = engine
-        self.dtype = dtype
-        self.threads = threads
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters; parameters of a `SignalKernel` as ``kernel__depth`` and so on."""
@@ -81,7 +74,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         "gap", a list of signals (n_channels, n_timepoints_i); or images (n_cases, n_channels,
         height, width). y is ignored.
         """
-        self._fit(self._begin(X))
+        self._start(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
@@ -89,7 +82,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
 
         Parameters and errors are as for `fit`.
         """
-        return self._fit(self._begin(X), transform=True)
+        return self._features(self._start(X))
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the kernel with each fitted signal, or the features, (m_cases, n_features).
@@ -97,34 +90,26 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         X, with the numbers of channels and time points of `fit`, and errors are as for `fit`.
         """
         check_is_fitted(self)
-        signals = read_signals(self, X, reset=False, n_channels=self._flat_channels, images=True)
-        return self._transform(signals)
+        return self._features(self._read(X, reset=False))
 
-    def _begin(self, X: Any) -> Signals:
-        """Return the signals to be fitted; set kernel and options."""
+    def _read(self, X: Any, reset: bool) -> Any:
+        return read_signals(self, X, reset=reset, n_channels=self._flat_channels, images=True)
+
+    def _start(self, X: Any) -> Any:
+        """Set the kernel, keep signals, and return the signals to be transformed."""
         kernel = ResCNTK(3, normalized=True) if self.kernel is None else self.kernel
-        self._options = {name: getattr(self, name) for name in ("engine", "dtype", "threads")}
-        self._flat_channels = 1
-        if isinstance(kernel, SignalKernel):
-            defaults = {"engine": "auto", "dtype": "float64", "threads": None}
-            for name, value in self._options.items():
-                if value != defaults[name]:
-                    raise ValueError(
-                        f"{name} is {value!r}, expected it as a parameter of the SignalKernel"
-                    )
-            self._flat_channels = kernel.n_channels or 1
-            self._options, kernel = kernel.options(), kernel.kernel
-        elif not isinstance(kernel, Kernel):
+        if not isinstance(kernel, (Kernel, SignalKernel)):
             raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")
-        self.kernel_: Kernel = kernel
-        return read_signals(self, X, reset=True, n_channels=self._flat_channels, images=True)
+        given = SignalKernel.of(kernel) if isinstance(kernel, Kernel) else kernel
+        self.kernel_, self._options = given.kernel, given.options()
+        self._flat_channels = 1 if given.n_channels is None else given.n_channels
+        return self._keep(self._read(X, reset=True))
 
-    def _fit(self, signals: Any, transform: bool = False) -> Any:
+    def _keep(self, signals: Any) -> Any:
         self.signals_ = take(signals, np.arange(len(signals)))  # a copy, which does not change
-        # The same object: half of the pairs.
-        return self.kernel_(self.signals_, self.signals_, **self._options) if transform else None
+        return self.signals_  # the same object: half of the pairs
 
-    def _transform(self, signals: Any) -> np.ndarray:
+    def _features(self, signals: Any) -> np.ndarray:
         return np.asarray(self.kernel_(signals, self.signals_, **self._options))
 
     @property
@@ -143,15 +128,13 @@ class LandmarkFeatures(KernelMatrix):
     Parameters
     ----------
     kernel : Kernel or SignalKernel, optional
-        As for `KernelMatrix`.
+        As for `KernelMatrix`; features are computed in float64, and have the kernel's dtype.
     n_landmarks : int, default 100
         Most landmarks, and so features.
     selection : {"pivoted", "uniform"}, default "pivoted"
         Choice of the landmarks: by randomly pivoted Cholesky, or with equal probability.
     random_state : int, RandomState or None, default 0
         Seed of the landmarks.
-    engine, dtype, threads
-        As for `KernelMatrix`; features are computed in float64, and have this dtype.
 
     Attributes
     ----------
@@ -161,8 +144,8 @@ class LandmarkFeatures(KernelMatrix):
         The landmarks.
     residual_ : float
         trace(K − F Fᵀ) / trace(K) of the fitted signals, from 0 to 1; nan for "uniform".
-    kernel_ : Kernel
-    n_channels_, n_timepoints_ : int
+    kernel_, n_channels_, n_timepoints_
+        As for `KernelMatrix`.
 
     See Also
     --------
@@ -182,41 +165,40 @@ class LandmarkFeatures(KernelMatrix):
 
     def __init__(
         self, kernel: Any = None, n_landmarks: int = 100, *, selection: str = "pivoted",
-        random_state: Any = 0, engine: str = "auto", dtype: str = "float64",
-        threads: int | None = None,
+        random_state: Any = 0,
     ) -> None:  # fmt: skip
-        super().__init__(kernel, engine=engine, dtype=dtype, threads=threads)
+        super().__init__(kernel)
         self.n_landmarks = n_landmarks
         self.selection = selection
         self.random_state = random_state
 
-    def _fit(self, signals: Any, transform: bool = False) -> Any:
+    def _keep(self, signals: Any) -> Any:
         count = min(check_depth(self.n_landmarks, "n_landmarks"), len(signals))
         selection = check_choice(self.selection, "selection", ("pivoted", "uniform"))
         generator, self.residual_ = check_random_state(self.random_state), np.nan
         if selection == "uniform":
-            chosen = generator.choice(len(signals), count, replace=False)
+            self.landmarks_ = generator.choice(len(signals), count, replace=False)
         else:
             seed = int(generator.randint(2**31))
             with warnings.catch_warnings():  # fewer landmarks are exact, up to rounding errors
                 warnings.filterwarnings("ignore", "pivoted_cholesky stopped")
                 low = pivoted_cholesky(self.kernel_, signals, count, seed, **self._options)
-            chosen, total = low.landmarks, low.residual + float((low.factor**2).sum())
+            self.landmarks_, total = low.landmarks, low.residual + float((low.factor**2).sum())
             self.residual_ = low.residual / total if total > 0 else 0.0
-        if not len(chosen):
-            raise ValueError("kernel is 0 at all landmarks, expected signals that are not 0")
-        self.landmarks_, self.signals_ = chosen, take(signals, chosen)
-        K = self.kernel_(self.signals_, **self._options)
+        self.signals_ = take(signals, self.landmarks_)
+        K = np.zeros((1, 1))
+        if len(self.signals_):
+            K = self.kernel_(self.signals_, **self._options)
         values, V = scipy.linalg.eigh(K.astype(np.float64), driver="evd")
         resolved = values > len(K) * rounding_unit(K) * values[-1]
         if not resolved.any():
             raise ValueError("kernel is 0 at all landmarks, expected signals that are not 0")
         self._half = V[:, resolved] / np.sqrt(values[resolved])
-        return self._transform(signals) if transform else None
+        return signals
 
-    def _transform(self, signals: Any) -> np.ndarray:
-        K = self.kernel_(signals, self.signals_, **self._options).astype(np.float64, copy=False)
-        return (K @ self._half).astype(self._options["dtype"], copy=False)
+    def _features(self, signals: Any) -> np.ndarray:
+        features = super()._features(signals).astype(np.float64, copy=False) @ self._half
+        return features.astype(self._options["dtype"], copy=False)
 
     @property
     def _n_features_out(self) -> int:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from ..validation import (
     check_filter_size,
     check_flag,
 )
-from .inputs import Signals, as_signals, positive_weights, take
+from .inputs import Signals, positive_weights, read_signals, take
 
 _LEAST_OF_POINT = 0.1
 """Least deviation of a time point, in units of its channel's root mean square over time points.
@@ -31,23 +30,8 @@ _ROUNDING = 10 * float(np.finfo(np.float64).eps)
 """Largest deviation that counts as 0, in units of the channel's largest value."""
 
 
-class _Measured:
-    """What a view measures; these are no parameters."""
-
-    _fitted: View
-    n_channels_: int
-    _block: int  # time points that are averaged; 1 leaves signals as they are
-    _exponent: int  # of the power of two by which signals are divided first
-    _mean: np.ndarray  # of each channel of the blocks, (n_channels,)
-    _scale: np.ndarray
-    _rise_scale: np.ndarray  # of first differences, which get the deviation of their channel
-    _point_mean: np.ndarray  # (n_channels, n_points)
-    _point_scale: np.ndarray
-    _level: float  # of the constant channel
-
-
 @dataclass(repr=False, unsafe_hash=True)
-class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """A view: signals in, what the network sees out.
 
     Steps in order: each signal by itself, spectra, blocks, scales, differences, time. The scales
@@ -79,9 +63,10 @@ class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
     Notes
     -----
     A view with the same settings equals another. `fit` takes X, (n_cases, n_channels,
-    n_timepoints), (n_cases, n_timepoints) or a list, and `sample_weight`. A ValueError is raised
-    for signals that the view cannot take: lists need GAP and no ``standardize="point"``, and a
-    single time point has no differences, spectra or deviation.
+    n_timepoints), (n_cases, n_timepoints), a table or a list, and `sample_weight`. `transform`
+    takes the same shape. A ValueError is raised for signals that the view cannot take: lists need
+    GAP and no ``standardize="point"``, and a single time point has no differences, spectra or
+    deviation.
 
     Examples
     --------
@@ -118,24 +103,19 @@ class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> View:
         """Measure the scales, and return the view; y is ignored."""
-        signals = as_signals(X, "X")
+        signals = read_signals(self, X, reset=True)
         kept, weights = positive_weights(sample_weight, len(signals))
         resolved = self.resolve([x.shape[1] for x in signals], isinstance(signals, list))
         if isinstance(resolved, str):
             raise ValueError(f"X cannot have {self!r}: {resolved}")
-        fitted, _ = resolved.measure(take(signals, kept), weights)
-        self._fitted, self.n_channels_ = fitted, len(signals[0])
+        resolved.measure(take(signals, kept), weights)
+        self._fitted = resolved
         return self
 
     def transform(self, X: Any) -> Signals:
         """Return the signals as the network sees them: more channels, fewer points."""
-        check_is_fitted(self, "n_channels_")
-        signals = as_signals(X, "X")
-        if len(signals[0]) != self.n_channels_:
-            raise ValueError(
-                f"X has {len(signals[0])} channels, expected {self.n_channels_} as in fit"
-            )
-        return self._fitted.see(signals)
+        check_is_fitted(self, "_fitted")
+        return self._fitted.see(read_signals(self, X, reset=False))
 
     # ---------------------------------------------------------------- for the ensemble
 
@@ -175,8 +155,7 @@ class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             return "one time point has no differences and no spectrum"
         if longest == 1 and self.standardize == "signal":
             return "one time point standardized by itself is 0"
-        seen = max(1, longest // 2) if self.spectra == "whole" else longest
-        block = -(-seen // self.length)
+        seen, block = self._block(longest)
         n_points = -(-seen // block)
         changes: dict[str, Any] = {}
         if block == 1:
@@ -189,47 +168,47 @@ class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             changes[name] = min(getattr(self, name), largest)
         return replace(self, **changes)
 
-    def measure(self, X: Signals, weights: np.ndarray) -> tuple[View, Signals]:
-        """Return a copy of a resolved view with the scales of signals X, and X as seen by it."""
-        view = copy(self)
-        state = view.__dict__
-        longest = max(x.shape[1] for x in X)
+    def _block(self, longest: int) -> tuple[int, int]:
+        """Return the number of points before they are averaged, and of a block; 1 averages none."""
         seen = max(1, longest // 2) if self.spectra == "whole" else longest
-        state.update(_block=-(-seen // self.length), _exponent=moderate_exponent(X))
-        X = each(view._shorten, X)
+        return seen, -(-seen // self.length)
+
+    def measure(self, X: Signals, weights: np.ndarray) -> Signals:
+        """Measure the scales of signals X in a resolved view, and return X as seen by it."""
+        self._steps: list[Any] = []
+
+        def add(step: Callable[..., np.ndarray], *settings: Any) -> Signals:
+            self._steps.append(partial(step, *settings))
+            return each(self._steps[-1], X)
+
+        _, block = self._block(max(x.shape[1] for x in X))
+        # Squares of numbers between 2^-300 and 2^300 stay in the range of float64.
+        exponent = int(np.frexp(max(np.abs(x).max() for x in X))[1])
+        how = self.standardize == "signal", self.spectra, self.statistics
+        X = add(_shortened, *how, block, exponent if abs(exponent) > 300 else 0)
         mean, deviation, size = _scales(X, weights)
         if self.spectra is True:
-            mean, scale = np.zeros(len(mean)), np.full(len(mean), np.sqrt(np.mean(size**2)))
+            mean, deviation = np.zeros(len(mean)), np.full(len(mean), np.sqrt(np.mean(size**2)))
         elif self.statistics:
             sizes = size.reshape(4, -1)  # deviations of constant channels are rounding errors
-            mean, scale = (
-                np.zeros(len(mean)),
-                np.where(sizes > _ROUNDING * sizes.max(axis=0), sizes, 0.0).ravel(),
-            )
-        else:
-            scale = deviation
-        state.update(_mean=mean, _scale=np.where(scale > 0, scale, 1.0))
-        X = each(view._divide, X)
-        if self.differences:
+            large = sizes > _ROUNDING * sizes.max(axis=0)
+            mean, deviation = np.zeros(len(mean)), np.where(large, sizes, 0.0).ravel()
+        X = add(_standardized, mean[:, None], np.where(deviation > 0, deviation, 1.0)[:, None])
+        if self.differences:  # they get the deviation of their channel
             rises, deviations = (_scales(A, weights)[1] for A in (each(_rise, X), X))
             ratio = deviations / np.where(rises > 0, rises, 1.0)
-            state.update(_rise_scale=np.where(rises > 0, ratio, 0.0))
-            X = each(view._differ, X)
+            X = add(_with_rises, np.where(rises > 0, ratio, 0.0), self.differences == "only")
         if self.standardize == "point":
-            state.update(zip(("_point_mean", "_point_scale"), _of_points(X, weights), strict=True))
-            X = each(view._standardize_points, X)
-        state.update(_level=float(np.sqrt(np.mean(_scales(X, weights)[2] ** 2))) or 1.0)
-        return view, each(view._append, X)
+            X = add(_standardized, *_of_points(X, weights))
+        level = float(np.sqrt(np.mean(_scales(X, weights)[2] ** 2))) or 1.0
+        return add(_with_level_and_time, level, self.time)
 
     def see(self, X: Signals) -> Signals:
         """Return signals as the network sees them, of a view that was measured."""
-        steps = [self._shorten, self._divide]
-        steps += [self._differ] * bool(self.differences)
-        steps += [self._standardize_points] * (self.standardize == "point")
         with np.errstate(over="ignore", invalid="ignore"):
-            for step in (*steps, self._append):
+            for step in self._steps:
                 X = each(step, X)
-        if not all(np.isfinite(x).all() for x in X):
+        if not all(np.isfinite(x).all() for x in ([X] if isinstance(X, np.ndarray) else X)):
             raise ValueError(
                 "X has values that exceed float64, divided by the deviations of the signals of "
                 "fit: expected smaller ones"
@@ -242,49 +221,16 @@ class View(_Measured, TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         A block's share goes to its time points in equal parts, the share of a short-time spectrum
         by the weights of its window. The share of a band of a whole spectrum goes by energy.
         """
-        length = x.shape[1]
+        length, (*_, block, exponent) = x.shape[1], self._steps[0].args
         if self.spectra == "whole":
-            return shares @ _energy_of_bands(np.ldexp(x, -self._exponent), self._block)
-        sizes = _block_sizes(length, self._block)
+            return shares @ _energy_of_bands(np.ldexp(x, -exponent), block)
+        sizes = _block_sizes(length, block)
         if self.spectra is not True:
             return np.repeat(shares / sizes, sizes, axis=-1)
-        starts = np.arange(0, length, self._block)
-        place = np.arange(length) - starts[:, None] + self._block // 2  # in the block's window
-        inside = (place >= 0) & (place < 2 * self._block)
-        weights = np.where(inside, _window(self._block)[place * inside], 0.0)
+        place = np.arange(length) - np.arange(0, length, block)[:, None] + block // 2  # in a window
+        inside = (place >= 0) & (place < 2 * block)
+        weights = np.where(inside, np.hanning(2 * block + 1)[place * inside], 0.0)
         return shares @ (weights / weights.sum(axis=1, keepdims=True))
-
-    # ---------------------------------------------------------------- steps: (n, channels, d)
-
-    def _shorten(self, X: np.ndarray) -> np.ndarray:
-        X = np.ldexp(X, -self._exponent)
-        if self.standardize == "signal":
-            deviation, largest = X.std(axis=2, keepdims=True), np.abs(X).max(axis=2, keepdims=True)
-            deviation = np.where(deviation > _ROUNDING * largest, deviation, np.inf)
-            X = (X - X.mean(axis=2, keepdims=True)) / deviation
-        if self.spectra is True:
-            return _short_time_spectra(X, self._block)
-        if self.spectra == "whole":
-            X = _whole_spectra(X)
-        return _shortened(X, self._block, self.statistics)
-
-    def _divide(self, X: np.ndarray) -> np.ndarray:
-        return (X - self._mean[:, None]) / self._scale[:, None]
-
-    def _differ(self, X: np.ndarray) -> np.ndarray:
-        rises = _rise(X) * self._rise_scale[:, None]
-        return rises if self.differences == "only" else np.concatenate([X, rises], axis=1)
-
-    def _standardize_points(self, X: np.ndarray) -> np.ndarray:
-        return (X - self._point_mean) / self._point_scale
-
-    def _append(self, X: np.ndarray) -> np.ndarray:
-        n, channels, length = X.shape
-        parts = [X, np.full((n, 1, length), self._level)]
-        if self.time:
-            time = self.time * self._level * np.sqrt(channels) * _half_circle(length)
-            parts.append(np.broadcast_to(time, (n, 2, length)))
-        return np.concatenate(parts, axis=1)
 
 
 FAST = (
@@ -309,7 +255,7 @@ DEFAULT = (
 """Views of ``views="default"``."""
 
 
-# ---------------------------------------------------------------- arrays
+# ---------------------------------------------------------------- steps
 
 
 def each(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
@@ -317,13 +263,54 @@ def each(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
     return function(X) if isinstance(X, np.ndarray) else [function(x[None])[0] for x in X]
 
 
-def moderate_exponent(X: Signals | np.ndarray) -> int:
-    """Return the exponent of the power of two that extreme numbers are divided by; mostly 0.
+def _shortened(
+    alone: bool, spectra: bool | str, statistics: bool, block: int, exponent: int, X: np.ndarray
+) -> np.ndarray:
+    """Return signals, spectra, or means over blocks with their deviations, minima and maxima.
 
-    Squares of numbers between 2^-300 and 2^300 stay in the range of float64.
+    With `alone`, each channel of each signal is standardized first.
     """
-    exponent = int(np.frexp(max(np.abs(x).max() for x in X))[1])
-    return 0 if abs(exponent) <= 300 else exponent
+    X = np.ldexp(X, -exponent)
+    if alone:
+        mean, deviation = X.mean(axis=2, keepdims=True), X.std(axis=2, keepdims=True)
+        constant = deviation <= _ROUNDING * np.abs(X).max(axis=2, keepdims=True)
+        X = (X - mean) / np.where(constant, np.inf, deviation)
+    if spectra is True:
+        return _short_time_spectra(X, block)
+    if spectra == "whole":  # roots of magnitudes at frequencies from 1/d to 1/2
+        X = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
+    if block == 1:
+        return X
+    starts, sizes = np.arange(0, X.shape[2], block), _block_sizes(X.shape[2], block)
+    means = np.add.reduceat(X, starts, axis=2) / sizes
+    if not statistics:
+        return means
+    squares = (X - np.repeat(means, sizes, axis=2)) ** 2
+    deviations = np.sqrt(np.add.reduceat(squares, starts, axis=2) / sizes)
+    extremes = (f.reduceat(X, starts, axis=2) for f in (np.minimum, np.maximum))
+    return np.concatenate([means, deviations, *extremes], axis=1)
+
+
+def _standardized(mean: np.ndarray, scale: np.ndarray, X: np.ndarray) -> np.ndarray:
+    return (X - mean) / scale
+
+
+def _with_rises(scale: np.ndarray, alone: bool, X: np.ndarray) -> np.ndarray:
+    rises = _rise(X) * scale[:, None]
+    return rises if alone else np.concatenate([X, rises], axis=1)
+
+
+def _with_level_and_time(level: float, time: float, X: np.ndarray) -> np.ndarray:
+    n, channels, length = X.shape
+    parts = [X, np.full((n, 1, length), level)]
+    if time:
+        angle = np.pi * np.arange(length) / length
+        circle = time * level * np.sqrt(channels) * np.stack([np.cos(angle), np.sin(angle)])
+        parts.append(np.broadcast_to(circle, (n, 2, length)))
+    return np.concatenate(parts, axis=1)
+
+
+# ---------------------------------------------------------------- arrays
 
 
 def _scales(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -355,36 +342,9 @@ def _block_sizes(length: int, block: int) -> np.ndarray:
     return np.minimum(block, length - np.arange(0, length, block))
 
 
-def _shortened(X: np.ndarray, block: int, statistics: bool) -> np.ndarray:
-    """Return means over blocks; then, as channels, their deviations, minima and maxima."""
-    if block == 1:
-        return X
-    starts, sizes = np.arange(0, X.shape[2], block), _block_sizes(X.shape[2], block)
-    means = np.add.reduceat(X, starts, axis=2) / sizes
-    if not statistics:
-        return means
-    squares = (X - np.repeat(means, sizes, axis=2)) ** 2
-    deviations = np.sqrt(np.add.reduceat(squares, starts, axis=2) / sizes)
-    extremes = (f.reduceat(X, starts, axis=2) for f in (np.minimum, np.maximum))
-    return np.concatenate([means, deviations, *extremes], axis=1)
-
-
 def _rise(X: np.ndarray) -> np.ndarray:
     """Return central differences along time; one-sided at the ends."""
     return np.gradient(X, axis=2) if X.shape[2] > 1 else np.zeros(X.shape)
-
-
-@lru_cache(maxsize=32)
-def _half_circle(length: int) -> np.ndarray:
-    """Return cosine and sine of the relative time, (2, length)."""
-    angle = np.pi * np.arange(length) / length
-    return np.stack([np.cos(angle), np.sin(angle)])
-
-
-@lru_cache(maxsize=32)
-def _window(block: int) -> np.ndarray:
-    """Return Hann's weights of the 2 · block points of a window, from 0 to 1 and back."""
-    return np.hanning(2 * block + 1)[:-1]
 
 
 def _short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
@@ -397,13 +357,8 @@ def _short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
     after = (-(-length // block) + 1) * block - length - block // 2
     padded = np.pad(X, ((0, 0), (0, 0), (block // 2, after)))
     parts = np.lib.stride_tricks.sliding_window_view(padded, 2 * block, axis=2)[:, :, ::block]
-    roots = np.sqrt(np.abs(np.fft.rfft(parts * _window(block), axis=3)))
+    roots = np.sqrt(np.abs(np.fft.rfft(parts * np.hanning(2 * block + 1)[:-1], axis=3)))
     return roots.transpose(0, 1, 3, 2).reshape(n, channels * (block + 1), -1)
-
-
-def _whole_spectra(X: np.ndarray) -> np.ndarray:
-    """Return roots of magnitudes at frequencies from 1/d to 1/2, (n_cases, n_channels, d // 2)."""
-    return np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
 
 
 def _energy_of_bands(x: np.ndarray, block: int) -> np.ndarray:

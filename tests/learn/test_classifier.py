@@ -115,6 +115,7 @@ def test_class_weights_find_rare_classes(rng):
         ({"a": 2}, r"class_weight has keys \['a'\], expected some of \[0, 1\]"),
         ({0: -1}, "class_weight of 0 is -1"),
         ({0: 0}, "y has one class"),
+        ({0: 0, 1: 0}, "sample_weight and class_weight leave no signal"),
     ):
         with pytest.raises(ValueError, match=says):
             ResidualKernelClassifier(**ONE, class_weight=wrong).fit(X, y)
@@ -125,11 +126,8 @@ class Colour(Enum):
 
 
 @pytest.mark.parametrize(
-    "values",
-    [
-        [3, -1], [True, False], ["é", "b"], [1.0, 2.0], [Colour.RED, Colour.BLUE],
-    ],
-)  # fmt: skip
+    "values", [[3, -1], [True, False], ["é", "b"], [1.0, 2.0], [Colour.RED, Colour.BLUE]]
+)
 def test_labels_of_any_kind(values, rng):
     X, y = waves(rng, 16, 2)
     labels = [values[k] for k in y]
@@ -227,7 +225,7 @@ def test_searches_and_routing(rng):
         found = cross_validate(routed, X, y, cv=GroupKFold(3), params=params, error_score="raise")
     assert len(found["test_score"]) == 3
     several = ResidualKernelClassifier([VIEW], penalty=(1e-3, 1e3)).fit(X, y)
-    assert several._fitted.views[0].penalty == 1e-3
+    assert several._fitted[0].penalty == 1e-3
 
 
 def predicted(model, X):

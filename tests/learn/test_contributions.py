@@ -49,7 +49,7 @@ def test_usual_contributions_are_medians_of_up_to_40_training_signals(n, rng):
 def test_one_view_has_the_shares_of_its_kernel(rng):
     X, y = waves(rng, 20, 2)
     model = ResidualKernelClassifier(**ONE).fit(X, y)
-    fitted = model._fitted.views[0]
+    fitted = model._fitted[0]
     shares = [
         rk.pixel_shares(
             rk.Network(2), fitted.view.see(X[:3]), fitted.signals, kind=kind, normalized=True

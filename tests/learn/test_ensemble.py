@@ -5,8 +5,9 @@ import pytest
 from scipy.optimize import minimize
 
 import rescntk as rk
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View, ensemble
 from rescntk.learn.ensemble import weigh, weights_at
+from rescntk.learn.inputs import read_cases
 from tests import tolerances
 from tests.learn.cases import FOUR, ONE, waves
 
@@ -61,7 +62,7 @@ def test_landmarks_are_features(rng, groups):
     Z, penalty, weights = rng.standard_normal((3, 1, 24)), 0.02, rng.uniform(0.5, 2.0, 20)
     options = {"penalty": penalty, "landmarks": 7, "random_state": 3, **ONE}
     model = ResidualKernelRegressor(**options).fit(X, y * 1.0, weights, groups)
-    fitted = model._fitted.views[0]
+    fitted = model._fitted[0]
     net = {"kinds": ("gpk", "ntk"), "normalized": True}
 
     def kernel(A, B):
@@ -90,25 +91,14 @@ def test_all_landmarks_are_no_landmarks(rng):
     """Features of every signal give the model of the kernel matrix."""
     X, y = waves(rng, 20, 2)
     full = ResidualKernelClassifier(penalty=0.01, **ONE).fit(X, y)
-    from rescntk.learn import ensemble
-    from rescntk.learn.inputs import distinct_cases
-
-    targets = (2.0 * y - 1.0)[:, None]
-    cases = distinct_cases(X, targets, np.ones(20), None)
-    options = full._options()
-    view = CHANNEL.resolve([24], False)
-    pair = [
-        ensemble.fit_view(view, cases, landmarks, [0.01], np.ones(20), options)
-        for landmarks in (None, np.arange(20))
-    ]
+    cases = read_cases(full, X, y, (2.0 * y - 1.0)[:, None], None, None)
+    view, ones, options = CHANNEL.resolve([24], False), np.ones(20), full._options()
+    forms = None, np.arange(20)
+    pair = [ensemble.fit_view(view, cases, form, [0.01], ones, options) for form in forms]
     K = pair[0][0].matrix(X[:5], options)
-    for one, two in (
-        (pair[0][0].decide(K), pair[1][0].decide(K)),
-        (pair[0][0].novelty(K), pair[1][0].novelty(K)),
-        (pair[0][1], pair[1][1]),
-        (pair[0][2], pair[1][2]),
-    ):
-        np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-8)
+    one, two = ([*fit[0].decide(K), *fit[1:]] for fit in pair)
+    for found, expected in zip(one, two, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
 
 
 def test_weights_of_views(rng):
@@ -143,10 +133,9 @@ def test_levels_that_drift(rng):
     views = [View(standardize="channel"), View()]
     model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
     Z = X + np.array([3.0, -3.0, 3.0])[:, None]
-    options = model._options()
-    usual, moved = (model._fitted.at(S, options).weights for S in (X, Z))
-    sees = [fitted.view.sees_levels for fitted in model._fitted.views].index(True)
-    assert np.mean(model._fitted.usual.distances(X) > 1) <= 0.1
+    usual, moved = (model._decide(S)[2] for S in (X, Z))
+    sees = [fitted.view.sees_levels for fitted in model._fitted].index(True)
+    assert np.mean(model._usual.distances(X) > 1) <= 0.1
     assert usual[sees].mean() > 0.1 and moved[sees].max() < 1e-3
     assert model.score(Z, y) > 0.9
 
@@ -163,9 +152,9 @@ def test_the_average_and_its_table(rng):
     Z = X[:5] + 0.3
     kept = np.flatnonzero(table["weight"])
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
-    views = [singles[k]._fitted.views[0] for k in kept]
-    novelties = np.array([v.novelty(v.matrix(Z, model._options())) for v in views])
-    distances, of_views = model._fitted.usual.distances(Z), [v.view for v in views]
+    views = [singles[k]._fitted[0] for k in kept]
+    novelties = np.array([v.decide(v.matrix(Z, model._options()))[1] for v in views])
+    distances, of_views = model._usual.distances(Z), [v.view for v in views]
     weights = weights_at(table["weight"][kept], novelties, distances, of_views)
     found = (weights * decisions).sum(axis=0)
     np.testing.assert_allclose(model.decision_function(Z), found, atol=1e-9)
@@ -236,7 +225,7 @@ def test_many_signals(rng, monkeypatch):
     X, y = waves(rng, 1010, 2, length=4)
     model = ResidualKernelClassifier(random_state=0, n_jobs=1).fit(X, y)
     assert len(model.views_["view"]) == 9
-    assert all(len(fitted.signals) == 500 for fitted in model._fitted.views)
+    assert all(len(fitted.signals) == 500 for fitted in model._fitted)
     monkeypatch.setattr("rescntk.learn.base._LONG", 1e3)
     with pytest.warns(UserWarning, match=r"this fit computes 1e\+04 pixel pairs: fewer landmarks"):
         ResidualKernelClassifier(**ONE).fit(X[:20], y[:20])

@@ -93,8 +93,8 @@ def test_other_shapes_are_refused(rng):
         (X.astype(complex), "X has dtype complex128, expected real numbers"),
         (X.astype(str), "X has dtype <U"),
         (np.ma.masked_array(X, X > 0.9), "X is a masked array"),
-        ([X[0], X[1, :1]], r"X has signals of \[1, 2\] channels, expected one number"),
-        ([[[1.0, 2.0], [3.0]]] * 12, r"X\[0\] is a list that is no array of numbers"),
+        ([X[0], X[1, :1]], r"X\[1\] has 1 channels, expected 2 as in X\[0\]"),
+        ([[[1.0, 2.0], [3.0]]] * 12, r"X\[0\] is not a rectangular array, expected numbers"),
         ([], r"X has shape \(0,\)"),
         (None, "expected|Expected"),
         ({"a": 1}, "expected|Expected|float"),
@@ -204,7 +204,8 @@ def test_weights_are_checked(weights, says, flat):
 def test_transformers_read_the_same(flat, pd):
     X, _ = flat
     frame = pd.DataFrame(X, columns=[f"t{k}" for k in range(24)])
-    matrix = KernelMatrix().fit(frame)
-    assert (matrix.transform(frame) == KernelMatrix().fit(X).transform(X)).all()
-    with pytest.raises(ValueError, match="same order as they were in fit"):
-        matrix.transform(frame[frame.columns[::-1]])
+    for transformer in (KernelMatrix(), View()):
+        expected = transformer.fit(X).transform(X)
+        assert (transformer.fit(frame).transform(frame) == expected).all()
+        with pytest.raises(ValueError, match="same order as they were in fit"):
+            transformer.transform(frame[frame.columns[::-1]])

@@ -16,7 +16,7 @@ from tests import tolerances
 from tests.learn.cases import kernel_calls, waves
 
 KERNEL = rk.ResCNTK(2, normalized=True)
-OPTIONS = {"engine": "reference"}
+REFERENCE = SignalKernel.of(KERNEL, engine="reference")
 
 
 def test_columns_have_names(rng):
@@ -62,14 +62,12 @@ def test_kernel_matrix_reads_flat_signals_like_its_kernel(kernel, rng):
             matrix.fit(F[:, :11])
 
 
-def test_options_and_parameters_belong_to_one_of_matrix_and_kernel(rng, monkeypatch):
+def test_options_are_the_kernels(rng, monkeypatch):
     calls, X = kernel_calls(monkeypatch), rng.standard_normal((5, 1, 6))
     options = {"engine": "reference", "dtype": "float32", "threads": 1}
-    KernelMatrix(rk.ResCNTK(2), **options).fit(X).transform(X)
-    assert calls == [(False, options)]
-    for name, value in options.items():
-        with pytest.raises(ValueError, match=f"{name} is .*, expected it .* of the SignalKernel"):
-            KernelMatrix(SignalKernel(2), **{name: value}).fit(X)
+    matrix = KernelMatrix(SignalKernel.of(rk.ResCNTK(2), **options)).fit(X)
+    matrix.set_params(kernel__depth=3).transform(X)  # of the kernel that was fitted
+    assert calls == [(False, options)] and matrix.kernel_ == rk.ResCNTK(2)
     for matrix in (KernelMatrix(), KernelMatrix(rk.ResCNTK(2))):
         with pytest.raises(ValueError, match="^kernel__depth cannot be set.*a SignalKernel"):
             matrix.set_params(kernel__depth=2)
@@ -81,7 +79,8 @@ def test_options_and_parameters_belong_to_one_of_matrix_and_kernel(rng, monkeypa
 def test_features_are_nystroms(rng, selection, dtype):
     """Exact in rows of landmarks; the residual is the trace's."""
     X, _ = waves(rng, 20, 2, length=12)
-    features = LandmarkFeatures(KERNEL, 8, selection=selection, dtype=dtype, **OPTIONS)
+    kernel = SignalKernel.of(KERNEL, engine="reference", dtype=dtype)
+    features = LandmarkFeatures(kernel, 8, selection=selection)
     F = features.fit_transform(X)
     K = KERNEL(X, engine="reference")
     limit = 20 * np.sqrt(tolerances.EPS[dtype])
@@ -106,7 +105,7 @@ def test_features_are_nystroms(rng, selection, dtype):
 def test_landmarks_that_others_explain_are_left_out(selection, rng):
     """Without a warning: the features are exact. Where none is left, that is said."""
     X = np.tile(rng.standard_normal((6, 1, 9)), (2, 1, 1))
-    features = LandmarkFeatures(KERNEL, selection=selection, **OPTIONS)
+    features = LandmarkFeatures(REFERENCE, selection=selection)
     F = features.fit_transform(X)
     assert F.shape == (12, 6)
     assert np.abs(F @ F.T - KERNEL(X, engine="reference")).max() <= 1e-12
@@ -121,7 +120,7 @@ def test_pipelines_searches_and_streams(rng):
     grid = {"landmarkfeatures__kernel__depth": [1, 2], "landmarkfeatures__n_landmarks": [1, 16]}
     found = GridSearchCV(model, grid, cv=2).fit(X[:, 0], y)
     assert found.best_params_["landmarkfeatures__n_landmarks"] == 16 and found.best_score_ > 0.9
-    features = LandmarkFeatures(KERNEL, 20, selection="uniform", **OPTIONS).fit(X[:20])
+    features = LandmarkFeatures(REFERENCE, 20, selection="uniform").fit(X[:20])
     learner = SGDClassifier(random_state=0)
     for rows in np.split(np.arange(40), 2):
         learner.partial_fit(features.transform(X[rows]), y[rows], classes=[0, 1])
@@ -134,7 +133,7 @@ def test_pipelines_searches_and_streams(rng):
         ({"kernel": "rbf"}, "expected a rescntk.Kernel"),
         ({"n_landmarks": 2.5}, "n_landmarks is 2.5"),
         ({"n_landmarks": 0}, "n_landmarks is 0"),
-        ({"dtype": "float16"}, "dtype is 'float16', expected one of 'float64'"),
+        ({"kernel": SignalKernel(dtype="float16")}, "dtype is 'float16', expected one of"),
         ({"selection": "greedy"}, "selection is 'greedy', expected one of 'pivoted', 'uniform'"),
     ],
 )

@@ -150,7 +150,7 @@ def test_settings(X):
     ):
         with pytest.raises(ValueError, match=f"X cannot have View.*{says}"):
             view.fit(data)
-    with pytest.raises(ValueError, match="X has 1 channels, expected 2 as in fit"):
+    with pytest.raises(ValueError, match="of 1 channels × 25 time points, expected 2 channels"):
         PLAIN.fit(X).transform(X[:, :1])
 
 
@@ -166,8 +166,8 @@ def test_pipelines_and_searches(rng):
 def test_shares_go_back_to_time_points(view, length, rng):
     """A point's share goes to the time points that it comes from; shares add up."""
     X = rng.standard_normal((2, 1, length))
-    resolved = clone(view).set_params(length=8).resolve([length], False)
-    fitted, seen = resolved.measure(X, np.ones(2))
+    fitted = clone(view).set_params(length=8).resolve([length], False)
+    seen = fitted.measure(X, np.ones(2))
     parts = fitted.to_time(np.eye(seen.shape[2]), X[0])
     np.testing.assert_allclose(parts.sum(axis=1), 1)
     if view.spectra == "whole" or view.standardize == "signal":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,13 @@ _TASK = 3e6
 """Pixel pairs times layers of a task: some 10 ms. Larger tasks leave threads idle at the end;
 smaller ones cost more calls."""
 
-_signals = partial(Signals, lanes=LANES, most_bytes=_TABLE_BYTES)
-
-
 def prepared(request: Request, X: Batch) -> Signals:
     """Return signals with their tables, for many calls."""
     return _signals(request, X)
+
+
+def _signals(request: Request, X: Batch) -> Signals:
+    return Signals(request, X, lanes=LANES, most_bytes=_TABLE_BYTES)
 
 
 def gram(request: Request, X: Any, Z: Any, tick: Tick) -> ScaledKernel:
@@ -117,4 +118,7 @@ def _compute_blocks(
 def _threads() -> int:
     """Return the number of threads: OMP_NUM_THREADS, which joblib's workers have, or all cores."""
     given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdecimal() and int(given) else os.cpu_count() or 1
+    return int(given) if given.isdecimal() and int(given) else _cores() or 1
+
+
+_cores = cache(os.cpu_count)  # asking takes as long as some pairs
