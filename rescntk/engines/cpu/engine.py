@@ -28,6 +28,7 @@ _TASK = 3e6
 """Pixel pairs times layers of a task: some 10 ms. Larger tasks leave threads idle at the end;
 smaller ones cost more calls."""
 
+
 def prepared(request: Request, X: Batch) -> Signals:
     """Return signals with their tables, for many calls."""
     return _signals(request, X)
