@@ -43,7 +43,7 @@ class Merge(NamedTuple):
     axis: int
     """0 of signals; of images 0 across lines, 1 along them."""
     is_triangle: bool = False
-    """Whether five taps have weights 1 2 3 2 1, as two windows of three have; else they are equal."""
+    """Whether five taps have weights 1 2 3 2 1, as two windows of three; else they are equal."""
 
     @property
     def weights(self) -> tuple[int, ...]:

@@ -46,7 +46,7 @@ class Program:
         for number, record in enumerate(layers, start=1):
             self._fill(record, number)
         windows = [
-            (m.taps, m.step, m.axis if n_axes == 2 else 1, m.is_triangle, 1.0 / m.total)
+            (m.taps, m.step, m.axis if n_axes == 2 else 1, int(m.is_triangle), 1.0 / m.total)
             for m in self._windows
         ]
         self.arrays = {
