@@ -36,12 +36,24 @@ the range of float64."""
 
 
 class Merge(NamedTuple):
-    """Taps of equal weight, `step` pixels apart along an axis, around their own pixel."""
+    """Taps `step` pixels apart along an axis, around their own pixel."""
 
     taps: int
     step: int
     axis: int
     """0 of signals; of images 0 across lines, 1 along them."""
+    is_triangle: bool = False
+    """Whether five taps have weights 1 2 3 2 1, as two windows of three; else they are equal."""
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """The weights of the taps, as multiples of 1 / `total`."""
+        return (1, 2, 3, 2, 1) if self.is_triangle else (1,) * self.taps
+
+    @property
+    def total(self) -> int:
+        """The sum of the weights."""
+        return sum(self.weights) if self.is_triangle else self.taps
 
     @property
     def shifts(self) -> range:
@@ -102,8 +114,8 @@ class Steps:
     ends_early: bool = False
     """Whether the last layer ends with its activation: sums over pixels need no more."""
     joined: bool = False
-    """Whether layers are joined. The mass of K is half of the mass of Σ, so that all parts of one
-    pixel make one part."""
+    """Whether layers lead from pre-activations to pre-activations, so that the filters around them
+    are one: each pair of windows of three becomes five taps."""
 
     @once
     def input(self) -> tuple[Step, ...]:
@@ -139,7 +151,7 @@ class Steps:
             for merge in merges(net.input_filter._replace(width=width)):
                 yield "window", merge, False
             return
-        if not self.joined:
+        if not self.joined or (layer == 2 and not self.fuses):
             for merge in merges(net.inner_filter(layer)._replace(width=width)):
                 yield "window", merge, False
         if net.bias:
@@ -147,10 +159,13 @@ class Steps:
         yield "activation", None, True
         if self.ends_early and layer == self.depth:
             return
-        if self.joined:
+        if self.joined and self.fuses:
             yield "joined", None, True
             return
+        triangles = self.joined and layer > 1
         for merge in merges(net.outer_filter(layer)._replace(width=width)):
+            if triangles:
+                merge = merge._replace(taps=5, is_triangle=True)
             yield "window", merge, True
         if net.bias:
             yield "bias", None, True
@@ -159,13 +174,22 @@ class Steps:
 
     @property
     def may_join(self) -> bool:
-        """Whether the network's layers can be joined: filters of 3, and no more than ReLU needs."""
+        """Whether layers can be joined: both filters have one size, a power of 3, and no bias."""
+        net, size = self.network, self.network.filter_size
+        while size % 3 == 0:
+            size //= 3
+        alike = net.filter_size == net.outer_filter_size > 1 and net.dilation == 1
+        return size == 1 and alike and not net.bias
+
+    @once
+    def fuses(self) -> bool:
+        """Whether a joined layer is one merge: of filters of 3, and no more than ReLU needs.
+
+        The mass of K is the mass of Σ, so that all parts of one pixel make one part.
+        """
         net = self.network
-        sizes = {net.filter_size, net.outer_filter_size}
-        plain = net.is_relu and not net.bias and net.dilation == 1 and self.n_axes == 1
-        return (
-            sizes == {3} and plain and not net.parts.inner_minus_readout and not self.has_opposite
-        )
+        plain = net.filter_size == 3 and net.is_relu and self.n_axes == 1
+        return plain and not net.parts.inner_minus_readout and not self.has_opposite
 
     def taps(self, layer: int) -> tuple[float, ...]:
         """Return the weights of the taps of a joined merge: share (1 2 3 2 1)/9, and `keep`.

@@ -46,10 +46,11 @@ class Program:
         for number, record in enumerate(layers, start=1):
             self._fill(record, number)
         windows = [
-            (m.taps, m.step, m.axis if n_axes == 2 else 1, 1.0 / m.taps) for m in self._windows
+            (m.taps, m.step, m.axis if n_axes == 2 else 1, int(m.is_triangle), 1.0 / m.total)
+            for m in self._windows
         ]
         self.arrays = {
-            "windows": xp.asarray(np.array(windows or [(1, 1, 1, 1.0)], WINDOW).view(np.int64)),
+            "windows": xp.asarray(np.array(windows or [(1, 1, 1, 0, 1.0)], WINDOW).view(np.int64)),
             "merges": xp.asarray(np.array(self._merges or [(0, 0)], np.int64)),
             "layers": xp.asarray(layers.view(np.int64)),
         }
@@ -63,6 +64,7 @@ class Program:
         for name in ("inner_bias", "outer_bias", "skip", "joined", "report"):
             record[name] = -1
         record["inner"] = len(self._merges)
+        record["enters"] = steps.joined and not steps.fuses
         for step in steps.layers[number - 1]:
             side = "outer" if step.is_branch else "inner"
             if step.kind == "window":

@@ -5,7 +5,8 @@ typedef long long int64;  // NVRTC has no <stdint.h>
 
 struct Window {
     int64 taps, step, axis;          // axis 0 across lines, 1 along them
-    double weight;                   // of each tap
+    int64 is_triangle;               // five taps of weights 1 2 3 2 1
+    double weight;                   // of a tap of weight 1
 };
 
 struct Merge {
@@ -18,6 +19,7 @@ struct Layer {                       // -1: there is no such merge
     int64 outer, n_outer, outer_bias, skip;
     int64 features;                  // the root behind the layer
     int64 joined;                    // the merge that leads to the next pre-activations at once
+    int64 enters;                    // whether its windows before the activation change the features for good
     int64 report;                    // the place among the depths asked for
     double inner_product, outer_product;  // of biases of two signals of size 1
     double keep, share;              // the weights of features and branch at a pixel, or at a tap of `joined`, rounded

@@ -20,10 +20,10 @@ def record(fields: str, **nested: np.dtype) -> np.dtype:
     return np.dtype(pairs, align=True)
 
 
-WINDOW = record("taps step axis weight.")
+WINDOW = record("taps step axis is_triangle weight.")
 LAYER = record(
-    "inner n_inner inner_bias root inverse outer n_outer outer_bias skip features joined report "
-    "inner_product. outer_product. keep. share. kept."
+    "inner n_inner inner_bias root inverse outer n_outer outer_bias skip features joined enters "
+    "report inner_product. outer_product. keep. share. kept."
 )
 SIDE = record("rows* begin* length* key* bias* means* parts* longest")
 JOB = record(

@@ -157,8 +157,10 @@ def _merged(
     for steps_of_layer in (steps.input, *steps.layers):
         for step in steps_of_layer:
             parts = [mass]
+            if step.kind == "activation" and steps.joined:
+                features = mass
             if step.merge is not None:
-                parts = [tap / step.merge.taps for tap in taps_of(mass, step.merge, 1)]
+                parts = [tap / step.merge.total for tap in taps_of(mass, step.merge, 1)]
                 mass = window_mean(mass, step.merge, 1)
                 yield step, parts, mass
                 continue
@@ -178,15 +180,16 @@ def _merged(
 
 
 def taps_of(values: Array, merge: Merge, *first: int) -> list[Array]:
-    """Return the values at each tap of a merge, whose axes of pixels begin with each `first`."""
+    """Return the values at each tap, times its weight; axes of pixels begin with each `first`."""
     axes = [axis + merge.axis for axis in first]
-    roll = array_module(values).roll
-    return [roll(values, [-k] * len(axes), axes) for k in merge.shifts]
+    roll, pairs = array_module(values).roll, zip(merge.shifts, merge.weights, strict=True)
+    taps = ((roll(values, [-k] * len(axes), axes), weight) for k, weight in pairs)
+    return [tap * weight if weight > 1 else tap for tap, weight in taps]
 
 
 def window_mean(values: Array, merge: Merge, *first: int) -> Array:
     """Return means over a merge's taps. A rounded weight would err alike in each layer."""
-    return summed(taps_of(values, merge, *first)) / merge.taps
+    return summed(taps_of(values, merge, *first)) / merge.total
 
 
 def summed(parts: list[Array]) -> Array:

@@ -14,6 +14,7 @@ from tests.engine_names import CPU, ENGINES, needs_cpu, skip_unless_taken
 
 NETWORKS = {
     "joined": rk.Network(4),
+    "joined in two merges": rk.Network(4, 9),
     "two filters": rk.Network(3, 5, outer_filter_size=3, input_filter_size=3, dilation=(1, 2, 3)),
     "biases": rk.Network(3, bias=0.3, negative_slope=0.1, skip=False, trained=("inner",)),
     "opposites": rk.Network(3, alpha=1e-3),

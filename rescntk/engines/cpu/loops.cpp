@@ -197,6 +197,11 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             for (int64_t j = from; j < to; j++) {
                 const V N = at.template distance<TAPS>(merge.row, taps, j);
                 auto sum_of = [&](const V *values) __attribute__((always_inline)) {
+                    if (TAPS == 5) {       // a triangle
+                        auto at = [&](int64_t t) __attribute__((always_inline)) { return values[j + shift[t < TAPS ? t : 0]]; };
+                        const V ends = at(0) + at(4), between = at(1) + at(3);
+                        return fused(number(3), at(2), fused(number(2), between, ends));
+                    }
                     if (!TAPS) return in_parts(taps, [&](int64_t t, V sum) __attribute__((always_inline)) { return sum + values[near[t * n + j]]; });
                     V sum = values[j + first_shift];
                     UNROLL for (int64_t t = 1; t < TAPS; t++) sum = sum + values[j + shift[t]];
@@ -218,6 +223,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             const State out = free_state(in);
             if (!closed) begin += reach(w), end -= reach(w);
             if (w.taps == 3) window<WITH_OPPOSITE, 3>(job.merges[m], in, out, begin, end);
+            else if (w.is_triangle) window<WITH_OPPOSITE, 5>(job.merges[m], in, out, begin, end);
             else window<WITH_OPPOSITE, 0>(job.merges[m], in, out, begin, end);
             in = out;
         }
@@ -349,6 +355,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     {
         const Layer &l = job.layers[number_of - 1];
         State in = windows<WITH_OPPOSITE>(l.inner, l.n_inner, features, begin, end);
+        if (l.enters && in.U != features.U) take(in), in = features;
         if (l.inner_bias >= 0 && in.U == features.U) in = copied<WITH_OPPOSITE>(in, begin, end);
         bias<WITH_OPPOSITE>(l.inner_bias, l.inner_product, job.readout, in, begin, end);
         State branch = free_state(in);

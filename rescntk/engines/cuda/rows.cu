@@ -173,9 +173,10 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
             const int at = ring_at.wrapped(ring_at.place + shift);
             shift = shift + step < size ? shift + step : shift + step - size;
             differ(*a, b, sum.N);
-            add(0, at, 1, sum.U);
-            if (NTK) add(1, at, 1, sum.A);
-            if (WITH_OPPOSITE) add(1 + NTK, at, 1, sum.O);
+            const R weight = R(w.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
+            add(0, at, weight, sum.U);
+            if (NTK) add(1, at, weight, sum.A);
+            if (WITH_OPPOSITE) add(1 + NTK, at, weight, sum.O);
         }
     }
     template <bool WITH_OPPOSITE> FORMULA void window(const Merge &merge, State &s) const
@@ -355,6 +356,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
     {
         State branch = state;
         windows<WITH_OPPOSITE>(l.inner, l.n_inner, branch);
+        if (l.enters) state = branch;
         bias<WITH_OPPOSITE>(l.inner_bias, l.inner_product, job.readout, branch);
         activate<WITH_OPPOSITE>(l, branch);
         if (l.joined >= 0) { join(l, branch, first); return; }
