@@ -39,7 +39,8 @@ JOB = record(
 def pointer(array: Any) -> int:
     """Return the address of the numbers of a NumPy array, or of a CuPy array on its device."""
     if isinstance(array, np.ndarray):
-        return int(array.__array_interface__["data"][0])
+        plain = array if array.dtype.names is None else array.view(np.uint8)  # which is faster
+        return int(plain.__array_interface__["data"][0])
     return int(array.data.ptr)
 
 

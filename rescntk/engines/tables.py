@@ -173,7 +173,7 @@ def _merged(
                 parts = [steps.keep * features, steps.share * mass]
             elif step.kind == "joined":
                 weights = enumerate(steps.taps(step.layer), start=-2)
-                parts = [weight * xp.roll(mass, -k, axis=-1) for k, weight in weights]
+                parts = [weight * turned(mass, k, mass.ndim - 1) for k, weight in weights]
             mass = summed(parts)
             yield step, parts, mass
         features = mass
@@ -182,9 +182,21 @@ def _merged(
 def taps_of(values: Array, merge: Merge, *first: int) -> list[Array]:
     """Return the values at each tap, times its weight; axes of pixels begin with each `first`."""
     axes = [axis + merge.axis for axis in first]
-    roll, pairs = array_module(values).roll, zip(merge.shifts, merge.weights, strict=True)
-    taps = ((roll(values, [-k] * len(axes), axes), weight) for k, weight in pairs)
+    pairs = zip(merge.shifts, merge.weights, strict=True)
+    taps = ((turned(values, shift, *axes), weight) for shift, weight in pairs)
     return [tap * weight if weight > 1 else tap for tap, weight in taps]
+
+
+def turned(values: Array, shift: int, axis: int, *more: int) -> Array:
+    """Return values whose place j has what was `shift` places further on the rings of axes."""
+    if more:
+        return array_module(values).roll(values, [-shift] * (1 + len(more)), (axis, *more))
+    shift %= values.shape[axis]
+    if shift == 0:
+        return values
+    before = (slice(None),) * axis
+    parts = values[(*before, slice(shift, None))], values[(*before, slice(shift))]
+    return array_module(values).concatenate(parts, axis=axis)  # `roll` takes several times as long
 
 
 def window_mean(values: Array, merge: Merge, *first: int) -> Array:
