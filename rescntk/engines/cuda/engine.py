@@ -23,7 +23,7 @@ from ..program import BlockTables, Signals, moved
 from ..protocol import Request, ScaledKernel, Tick, blocks, silent
 from ..records import JOB, filled, record
 from . import compiler, selfcheck
-from .launch_plan import TABLE_SHARE, LaunchPlan
+from .launch_plan import TABLE_BYTES, TABLE_SHARE, LaunchPlan
 
 LAUNCH = record(
     "job first_row first_column threads teams units slots row_bytes",
@@ -104,7 +104,8 @@ class _Run:
         def signals(batch: Array) -> Signals:
             # Beside all pixel pairs tables cost little: NumPy spares hundreds of launches.
             return Signals(
-                request, batch, lanes=self.plan.lanes, most_bytes=int(TABLE_SHARE * self.free),
+                request, batch, lanes=self.plan.lanes,
+                most_bytes=min(int(TABLE_SHARE * self.free), TABLE_BYTES),
                 xp=self.xp, maker=np if request.all_pairs else self.xp,
             )  # fmt: skip
 

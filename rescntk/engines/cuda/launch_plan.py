@@ -42,8 +42,14 @@ seconds."""
 HALO = 2
 """Pixels on both sides of a row in shared memory that stand twice (rows.cu)."""
 
+MOST_BLOCKS = 2**30
+"""Most blocks of a launch; CUDA's own limit is twice as high."""
+
 TABLE_SHARE, RESULT_SHARE = 0.1, 0.25
 """Shares of the free memory for tables of a block of signals, and for a tile's results."""
+
+TABLE_BYTES = 2**30
+"""Most bytes of the tables of a block of signals, which are also in the host's memory."""
 
 
 class LaunchPlan:
@@ -91,7 +97,7 @@ class LaunchPlan:
         entries = d * (d if self.all_pairs else 1)
         cost = device.double_cost if request.dtype == "float64" else 1
         whole = device.multiprocessors * LAUNCH_SLOTS / (request.depths[-1] * LAYER_SLOTS * cost)
-        self.most_pairs = max(1, int(whole / entries))
+        self.most_pairs = max(1, min(int(whole / entries), MOST_BLOCKS // self.units))
         self.parts = 1 if points else self.units
         self.pair_bytes = 8 * len(request.kinds) * slots * self.parts
         self.pair_bytes *= math.prod(request.pixel_axes(d))

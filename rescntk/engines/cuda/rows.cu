@@ -535,7 +535,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
 template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool POINTS>
 __global__ void __launch_bounds__(512) rows(const __grid_constant__ Launch launch)
 {
-    extern __shared__ double memory[];
+    extern __shared__ __align__(16) double memory[];
     Rows<R, LANES, OWN, ALL, OPPOSITE, NTK, POINTS> rows(launch, (char *)memory);
     if constexpr (ALL) rows.all_pairs();
     else rows.same_pixels();

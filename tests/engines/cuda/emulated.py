@@ -29,7 +29,7 @@ PRELUDE = Path(__file__).parent / "cuda_on_host.h"
 FLAGS = "-std=c++17 -O0 -ffp-contract=off -march=native -fPIC -w"
 
 # What a C++ compiler cannot know.
-DYNAMIC = "extern __shared__ double memory[];"
+DYNAMIC = "extern __shared__ __align__(16) double memory[];"
 DYNAMIC_HERE = "double *const memory = host::memory;"
 
 WRAPPER = """
