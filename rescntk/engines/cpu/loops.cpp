@@ -359,11 +359,20 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         if (l.inner_bias >= 0 && in.U == features.U) in = copied<WITH_OPPOSITE>(in, begin, end);
         bias<WITH_OPPOSITE>(l.inner_bias, l.inner_product, job.readout, in, begin, end);
         State branch = free_state(in);
-        activate<WITH_OPPOSITE>(l, number_of, in, branch, begin, end);
+        const int64_t at_once = passes_on && !WITH_OPPOSITE && starts_with_triangle(l);
+        if (at_once) joined_layer<false, false>(number_of, job.merges[l.outer].row, branch);
+        else activate<WITH_OPPOSITE>(l, number_of, in, branch, begin, end);
         if (!passes_on) return;
-        branch = windows<OPPOSITE>(l.outer, l.n_outer, branch, begin, end);
+        branch = windows<OPPOSITE>(l.outer + at_once, l.n_outer - at_once, branch, begin, end);
         bias<OPPOSITE>(l.outer_bias, l.outer_product, job.outer_plus_readout, branch, begin, end);
         merge_features(l, branch, begin, end);
+    }
+    // Whether a layer's activation and the first five taps behind it may go through `joined_layer`.
+    bool starts_with_triangle(const Layer &l) const
+    {
+        if (!l.enters || OPPOSITE || job.linear_share != 0.0 || job.inner_minus_readout != 0.0 || job.height || n < 8) return false;
+        const Window &w = job.windows[job.merges[l.outer].window];
+        return w.is_triangle && w.step == 1;
     }
     template <bool WITH_OPPOSITE> State copied(const State &in, int64_t begin, int64_t end)
     {
@@ -379,9 +388,12 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     // From pre-activations, in `features`, to the next layer's: through two filters of 3 and the skip connection, one
     // merge of five taps with weights 1 2 3 2 1. Rows are a ring of at least 8; there is no bias, leak or U+ but in
     // layer 1, whose pre-activations, the input, pass the filter of layer 2 too.
-    template <bool FIRST> void joined_layer(int64_t number_of)
+    //
+    // Without WITH_SKIP, only the first five taps of longer filters, to `out`: no bias, leak or U+, and step 1.
+    template <bool FIRST, bool WITH_SKIP> void joined_layer(int64_t number_of, int64_t row, const State &out)
     {
         const Layer &l = job.layers[number_of - 1];
+        const V ninth = number(1.0 / 9.0), rest = number(1.0 / 9.0 - double(R(1.0 / 9.0)));
         const int64_t n = this->n;
         const Rows at = rows_from(0);
         const V share = number(l.share), keep = number(l.keep), both = number(job.outer_plus_readout), two = number(2.0);
@@ -414,9 +426,14 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             return sum;
         };
         auto write = [&](int64_t j, V u, V m) __attribute__((always_inline)) {
-            const V box_u = push(of_u, u), box_m = push(of_m, m);
+            const V box_u = push(of_u, u), box_m = push(of_m, m), N = at.template distance<5>(row, 5, j);
+            if (!WITH_SKIP) {
+                out.U[j] = fused(ninth, box_u, fused(rest, box_u, N));
+                if (NTK) out.A[j] = fused(ninth, box_m, rest * box_m);
+                return;
+            }
             const V U = FIRST ? of_three(features.U, j, before_U, first_U) : features.U[j];
-            features.U[j] = fused(share, box_u, fused(keep, U, at.template distance<5>(l.joined, 5, j)));
+            features.U[j] = fused(share, box_u, fused(keep, U, N));
             if (!NTK) return;
             const V A = FIRST ? of_three(features.A, j, before_A, first_A) : features.A[j];
             features.A[j] = fused(share, box_m, keep * A);
@@ -460,8 +477,9 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     {
         const bool passes_on = job.head >= PIXEL_1 || number_of < job.depth;
         if (job.layers[number_of - 1].joined >= 0) {
-            if (number_of == 1) joined_layer<true>(number_of);
-            else joined_layer<false>(number_of);
+            const int64_t row = job.layers[number_of - 1].joined;
+            if (number_of == 1) joined_layer<true, true>(number_of, row, features);
+            else joined_layer<false, true>(number_of, row, features);
         } else if (number_of == 1) layer<true>(number_of, passes_on, begin, end);
         else layer<OPPOSITE>(number_of, passes_on, begin, end);
     }
