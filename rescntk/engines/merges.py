@@ -116,6 +116,8 @@ class Steps:
     joined: bool = False
     """Whether layers lead from pre-activations to pre-activations, so that the filters around them
     are one: each pair of windows of three becomes five taps."""
+    fused: bool = False
+    """Whether such a layer is one merge, with the skip connection in the middle tap."""
 
     @once
     def input(self) -> tuple[Step, ...]:
@@ -151,7 +153,7 @@ class Steps:
             for merge in merges(net.input_filter._replace(width=width)):
                 yield "window", merge, False
             return
-        if not self.joined or (layer == 2 and not self.fuses):
+        if not self.joined or (layer == 2 and not self.fused):
             for merge in merges(net.inner_filter(layer)._replace(width=width)):
                 yield "window", merge, False
         if net.bias:
@@ -159,7 +161,7 @@ class Steps:
         yield "activation", None, True
         if self.ends_early and layer == self.depth:
             return
-        if self.joined and self.fuses:
+        if self.fused:
             yield "joined", None, True
             return
         triangles = self.joined and layer > 1
@@ -181,9 +183,9 @@ class Steps:
         alike = net.filter_size == net.outer_filter_size > 1 and net.dilation == 1
         return size == 1 and alike and not net.bias
 
-    @once
-    def fuses(self) -> bool:
-        """Whether a joined layer is one merge: of filters of 3, and no more than ReLU needs.
+    @property
+    def may_fuse(self) -> bool:
+        """Whether a joined layer can be one merge: of filters of 3, and no more than ReLU needs.
 
         The mass of K is the mass of Σ, so that all parts of one pixel make one part.
         """

@@ -22,20 +22,22 @@ from .protocol import Request, blocks, cut
 from .records import HEADS, JOB, LAYER, SIDE, WINDOW, filled, pointer
 from .tables import Tables, signal_tables, window_mean
 
-_JOINED_LENGTH = 8
-"""Least pixels of signals whose layers are joined (`Steps.joined`)."""
+_FUSED_LENGTH = 8
+"""Least pixels of signals whose layers are one merge (`Steps.fused`)."""
 
 
 class Program:
     """The steps of a request as records of records.h, whose arrays are those of `xp`."""
 
     def __init__(
-        self, request: Request, channels: int, n_axes: int, may_join: bool, xp: ModuleType
+        self, request: Request, channels: int, n_axes: int, may_fuse: bool, xp: ModuleType
     ) -> None:
         sums = request.head in ("gap", "trace") and not request.shares
         self.request, depth = request, request.depths[-1]
         steps = Steps(request.network, depth, channels, n_axes, ends_early=sums)
-        self.steps = replace(steps, joined=sums and may_join and steps.may_join)
+        joined = sums and steps.may_join
+        fused = joined and may_fuse and steps.may_fuse
+        self.steps = replace(steps, joined=joined, fused=fused)
         self.head = "sums" if sums else "shares" if request.shares else request.head
         self.head = {"equivariant": "pixel 1"}.get(self.head, self.head)
         self._windows: dict[Merge, int] = {}
@@ -64,7 +66,7 @@ class Program:
         for name in ("inner_bias", "outer_bias", "skip", "joined", "report"):
             record[name] = -1
         record["inner"] = len(self._merges)
-        record["enters"] = steps.joined and not steps.fuses
+        record["enters"] = steps.joined and not steps.fused
         for step in steps.layers[number - 1]:
             side = "outer" if step.is_branch else "inner"
             if step.kind == "window":
@@ -134,8 +136,8 @@ class Signals:
         self.axes: tuple[int, ...] = (self.longest,)
         if request.width > 1:
             self.axes = (self.longest // request.width, request.width)
-        joined = self.longest >= _JOINED_LENGTH and not isinstance(batch, SignalList)
-        self.program = _program(request, channels, len(self.axes), joined, xp)
+        may_fuse = self.longest >= _FUSED_LENGTH and not isinstance(batch, SignalList)
+        self.program = _program(request, channels, len(self.axes), may_fuse, xp)
         self.steps = self.program.steps
         self.scale = maker.ones(len(batch))
         self._kept: tuple[slice, BlockTables] | None = None

@@ -370,7 +370,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     // Whether a layer's activation and the first five taps behind it may go through `joined_layer`.
     bool starts_with_triangle(const Layer &l) const
     {
-        if (!l.enters || OPPOSITE || job.linear_share != 0.0 || job.inner_minus_readout != 0.0 || job.height || n < 8) return false;
+        if (!l.enters || OPPOSITE || job.linear_share != 0.0 || job.inner_minus_readout != 0.0 || job.height || !closed || n < 8 || left_length != right_length) return false;
         const Window &w = job.windows[job.merges[l.outer].window];
         return w.is_triangle && w.step == 1;
     }
