@@ -38,7 +38,8 @@ class Bounds(NamedTuple):
     epsilon: float
     """The largest absolute row sum of A − B."""
     lower: float
-    """1 + nb/(1−b), the condition number of B; 1 where b < 0 and the lemma is silent."""
+    """The condition number of B: 1 + nb/(1−b); for b < 0, where the lemma is silent,
+    (1−b)/(1−b+nb)."""
     upper: float
     """(1−b+nb+ε)/(1−b−ε); for b < 0, (1−b+ε)/(1−b+nb−ε). inf where a denominator is 0 or less:
     the bound is vacuous there, whatever the condition number."""
@@ -115,9 +116,7 @@ def bounds(A: np.ndarray) -> Bounds:
     least_apart = max(least, min(constant, bottom) - _outside(constant, bottom, spread))
     upper = most / least if least > 0 else math.inf
     equal_rows = most_apart / least_apart if least_apart > 0 else math.inf
-    lower = 1.0
-    if b >= 0:
-        lower = constant / mean_complement if mean_complement > 0 else math.inf
+    lower = largest / smallest if smallest > 0 else math.inf
     return Bounds(b, epsilon, lower, upper, min(equal_rows, upper))
 
 
@@ -137,7 +136,8 @@ def asymptotic_complement(
 
     :math:`\delta_L/d` with :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}`. s is 1 over
     ``Network.branch_share``, :math:`(1+\alpha^2)/\alpha^2`, and d are the `pixels`. Not in the
-    paper; derived in docs/theory/depth_limits.md, section 4.
+    paper; derived in docs/theory/depth_limits.md, section 4. All pixels must differ: a pixel that
+    two signals share, and no filter joins with others, has the complement 0.
 
     Parameters
     ----------

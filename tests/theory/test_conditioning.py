@@ -12,12 +12,14 @@ from tests import tolerances
 EPS = tolerances.EPS["float64"]
 
 
-@given(st.integers(2, 8), st.floats(0, 0.99))
-def test_double_constant_matrices(n, b):
-    """Every bound is the condition number itself, 1 + nb/(1−b)."""
+@given(st.integers(2, 8), st.floats(-0.99, 0.99))
+def test_double_constant_matrices(n, share):
+    """Every bound is the condition number itself, 1 + nb/(1−b), or its inverse for b < 0."""
+    b = share if share >= 0 else share / (n - 1)  # positive definite above −1/(n−1)
     B = np.full((n, n), b)
     np.fill_diagonal(B, 1.0)
     expected = 1 + n * b / (1 - b)
+    expected = max(expected, 1 / expected)
     found = conditioning.bounds(B)
     bar = 1e3 * EPS * expected**2  # λ_min carries an absolute error of eps·n·λ_max
     assert abs(conditioning.condition_number(B) - expected) <= bar
@@ -31,6 +33,14 @@ def test_the_improved_bound_keeps_its_digits():
     """1 − 1e-9 off the diagonal: the improved bound is not below the others."""
     found = conditioning.bounds(np.full((4, 4), 1 - 1e-9) + 1e-9 * np.eye(4))
     assert abs(found.upper_equal_rows / found.lower - 1) <= 8 * EPS
+
+
+def test_the_order_of_theorem_6_2_needs_b_above_0():
+    """Opposite signals at depth 1: K̄ is (t + κ1(t))/2 = −½ with skips, and κ1(t) = 0 without."""
+    x = multisphere.sample(1, 4, 1, rng=0)[0]
+    row = conditioning.compare([x, -x], (1,)).rows[0]
+    values = row.rescgpk, row.rescgpk_lower, row.cgpk, row.cgpk_lower
+    assert np.abs(np.subtract(values, (3, 3, 1, 1))).max() <= tolerances.ROUTES
 
 
 def near_constant(n, b, spread, seed, circulant=False):
@@ -73,7 +83,6 @@ def test_bounds_hold_for_any_matrix(n, b, spread, circulant, seed):
     assert abs(found.epsilon - expected.max()) <= 8 * n * EPS
     value = conditioning.condition_number(A)
     assert found.lower <= value * (1 + 1e3 * EPS * n * value)
-    assert found.off_diagonal >= 0 or found.lower == 1
     smallest = 1 - found.off_diagonal + min(n * found.off_diagonal, 0)  # eigenvalue of B
     assert (found.upper == np.inf) == (found.epsilon >= smallest)
     assert found.upper_equal_rows <= found.upper
@@ -113,6 +122,22 @@ def test_the_asymptotic_law(alpha, skip):
         assert np.abs(complement / law - 1).max() <= tolerances.asymptote(
             depth, slowdown, np.mean(start)
         )
+
+
+@pytest.mark.parametrize("skip", [True, False])
+def test_equal_pixels_take_no_part_in_the_law(skip):
+    """They keep the complement 0 without filters, and in rings that a dilation leaves apart."""
+    law, slowdown = conditioning.asymptotic_complement(3000, skip=skip), 1.0 + skip
+    for start, filter_size, dilation, share in (
+        ([0.5, 0, 1, 1.5], 1, 1, 3 / 4),
+        ([1, 0, 0.3, 0], 3, 2, 1 / 2),
+        ([0.5, 0, 1, 1.5], 3, 1, 1),
+    ):
+        found = multisphere.normalized_gpk(
+            start, 3000, filter_size, skip=skip, complement=True, dilation=dilation
+        )
+        bar = tolerances.asymptote(3000, slowdown, 0.3)
+        assert abs(found.mean() / law - share) <= share * bar
 
 
 @pytest.mark.parametrize("lengths", [(5,), (4, 9, 5, 7)])
