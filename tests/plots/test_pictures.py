@@ -59,8 +59,8 @@ def test_condition_numbers():
     assert plots.condition_numbers(table, ax) is ax
     drawn = lines(ax)
     for name, label, colour in (
-        ("cgpk", "CGPK (no skip connections)", "#0072B2"),
-        ("rescgpk", "ResCGPK", "#D55E00"),
+        ("cnn", "CGPK (no skip connections)", "#0072B2"),
+        ("resnet", "ResCGPK", "#D55E00"),
     ):
         for line, suffix in ((label, ""), ("lower bound", "_lower")):
             values = drawn[line + colour].get_ydata()
