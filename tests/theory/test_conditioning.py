@@ -43,6 +43,24 @@ def test_the_order_of_theorem_6_2_needs_b_above_0():
     assert np.abs(np.subtract(values, (3, 3, 1, 1))).max() <= tolerances.ROUTES
 
 
+def test_kernels_tend_to_double_constant_matrices():
+    """Theorem 6.2, part 1, with the page's digits; ε/(1 − b) → 0 too, so that bounds meet."""
+    X = multisphere.sample(8, 4, 10, rng=0)
+    pages = {True: (0.10, 9.2e-4, 1.4e-6), False: (0.025, 1.1e-4, 1.5e-7)}
+    for skip, expected in pages.items():
+        networks = [rk.Network(depth, skip=skip) for depth in (10, 100, 1000)]
+        norms, shares = [], []
+        for gaps in multisphere.gram_complements(networks, X, head="trace"):
+            found = conditioning.bounds(1 - gaps)
+            B = np.full_like(gaps, found.off_diagonal)
+            np.fill_diagonal(B, 1.0)
+            norms.append(np.linalg.norm(1 - gaps - B, 2))
+            shares.append(found.epsilon / (1 - found.off_diagonal))
+            assert norms[-1] <= found.epsilon
+        assert np.allclose(norms, expected, rtol=0.05)
+        assert shares[0] > shares[1] > shares[2] and shares[2] <= 0.0145
+
+
 def near_constant(n, b, spread, seed, circulant=False):
     """Return a matrix with 1 on its diagonal and about b off it."""
     noise = np.random.default_rng(seed).uniform(-spread, spread, (n, n)) / n
