@@ -197,7 +197,7 @@ FAMILIES = {
     "half": (RESNET, 0.5),
 }
 ERRORS = ("test_error", "train_error", "effective_dimension", "kappa", "overfitting")
-CONDITIONS = [f"{net}{of}" for net in ("cgpk", "rescgpk") for of in ("", "_lower", "_upper")]
+CONDITIONS = [f"{net}{of}" for net in ("cnn", "resnet") for of in ("", "_lower", "_upper")]
 PAIRS = [(kind, head) for kind in KINDS for head in HEADS]
 TIRER = literature.tirer_resnet(5, 0.1)
 THEORY = {

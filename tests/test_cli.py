@@ -48,10 +48,10 @@ def test_the_main_job(tmp_path, capsys):
         rows = list(csv.DictReader(file))
     assert [int(row["depth"]) for row in rows] == list(cli.DEFAULT_DEPTHS)
     for row in rows:
-        for name in ("cgpk", "rescgpk"):
+        for name in ("cnn", "resnet"):
             value, lower, upper = (float(row[name + end]) for end in ("", "_lower", "_upper"))
             assert 1 < lower <= value <= upper
-        assert float(row["cgpk_lower"]) > float(row["rescgpk_lower"])
+        assert float(row["cnn_lower"]) > float(row["resnet_lower"])
         assert (float(row["ratio"]) > 1) is (int(row["depth"]) >= 27)
     assert len(printed.splitlines()) == len(rows) + 6
     assert "inf" not in printed and "upper bounds that are vacuous at every depth" in printed

@@ -46,14 +46,14 @@ def test_regression_sees_the_kernel_alone(X):
 def test_condition_numbers(head, X):
     for row in conditioning.compare(X, (1, 4), head=head):
         K = rk.ResCGPK(row.depth, head=head, normalized=True)(X)
-        assert row.rescgpk == conditioning.condition_number(K)
+        assert row.resnet == conditioning.condition_number(K)
     # Filters of one tap see no neighbours: images are signals of all their pixels. Deficits repeat
     # whole pairs of images, and some rows of pairs of signals: λ_min errs by up to n entries.
     tables = [conditioning.compare(A, (1, 50), 1, head=head) for A in (X, X.reshape(9, 2, 12))]
     if head == "trace":
         assert tables[0] == tables[1]
     images, signals = (np.array(table.rows) for table in tables)
-    largest = max(max(row.cgpk, row.rescgpk) for row in tables[0])
+    largest = max(max(row.cnn, row.resnet) for row in tables[0])
     bar = 4 * len(X) * tolerances.KERNEL["float64"] * largest  # a ratio has two λ_max and two λ_min
     assert np.isclose(images, signals, rtol=bar, atol=0).all() and bar < 1e-6
     assert replace(tables[0], rows=()) == replace(tables[1], rows=())

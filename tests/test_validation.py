@@ -210,6 +210,8 @@ SPHERE = multisphere.sample(2, 3, 4)
         (lambda: conditioning.bounds(2 * A), "A has 2 on its diagonal, expected 1"),
         (lambda: conditioning.bounds(A[:1, :1]), r"A has shape \(1, 1\), expected at least 2"),
         (lambda: conditioning.asymptotic_condition_number(5, 5, 0.0), "alpha is 0.0, expected"),
+        (lambda: conditioning.compare(X, (1,), kind="cgpk"), "kind is 'cgpk', expected one of"),
+        (lambda: conditioning.asymptotic_condition_number(5, 5, kind=1), "kind is 1, expected"),
         (lambda: conditioning.compare(X[:1], (1, 2)), "X has 1 case, expected at least 2"),
         (lambda: conditioning.compare(X, (1, 2), alpha=0.0), "alpha is 0.0, expected a positive"),
         (lambda: conditioning.compare(X, (1,), alpha=1e-200), "alpha is 1e-200, expected a pos"),

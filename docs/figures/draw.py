@@ -225,7 +225,7 @@ def biases() -> Any:
     for bias, colour, marker in zip((0.0, 0.1, 0.3, 1.0), COLOURS, MARKERS, strict=False):
         for family, line in ((with_skips, "--"), (without, "-")):
             found = depth.check(partial(family, bias), X, depths=ladder, kind="gpk")
-            label = f"β = {bias:g}" if family is without else None
+            label = f"$σ_b$ = {bias:g}" if family is without else None
             style = {"color": colour, "marker": marker, "markersize": 4, "label": label}
             layers.plot(found.column("depth"), found.column("complement"), line, **style)
     beyond = np.array([500.0, 10000.0])
@@ -246,8 +246,8 @@ def biases() -> Any:
         style = {"color": colour, "marker": marker, "markersize": 4}
         limits.plot(steps, values, label=f"with skips, {kind.upper()}", **style)
     limits.axhline(1.0, color=COLOURS[0], linestyle=":", label="without skips, GPK")
-    limits.axhline(4 / 7, color=COLOURS[1], linestyle=":", label="without skips, NTK (β > 0)")
-    limits.set(xlabel="β", ylabel="limit of the normalized kernel", ylim=(0.0, 1.05))
+    limits.axhline(4 / 7, color=COLOURS[1], linestyle=":", label="without skips, NTK ($σ_b$ > 0)")
+    limits.set(xlabel="$σ_b$", ylabel="limit of the normalized kernel", ylim=(0.0, 1.05))
     finish(limits, 2, "Limits at infinite depth")
     return figure
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None = None) -> Any:
-    """Draw condition numbers of CGPK and ResCGPK over depth, with bounds and asymptotes.
+    """Draw condition numbers over depth, with and without skip connections, bounds and asymptotes.
 
     Figure 3 of Barzilai et al. 2022. Open markers at the upper edge are infinite condition numbers.
 
@@ -37,9 +37,10 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
     check_drawn(comparison, "comparison", "a result of conditioning.compare", "column", "n_cases")
     ax = axes(ax)
     depth, before = comparison.column("depth"), len(ax.get_lines())
+    plain, skips = comparison.names
     for name, label, colour, marker, edge in (
-        ("cgpk", "CGPK (no skip connections)", BLUE, "o", 0.99),
-        ("rescgpk", "ResCGPK", VERMILION, "s", 0.95),
+        ("cnn", f"{plain} (no skip connections)", BLUE, "o", 0.99),
+        ("resnet", skips, VERMILION, "s", 0.95),
     ):
         value, lower, upper, improved, law = (
             comparison.column(name + suffix)
@@ -57,14 +58,14 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
             ax.plot(depth, improved, "-.", color=colour, label="improved upper bound")
         else:
             ax.plot([], [], " ", color=colour, label="upper bound vacuous: ε ≥ 1 − b")
-        if infinite.any():  # open markers at the upper edge, the ResCGPK's below the CGPK's
+        if infinite.any():  # open markers at the upper edge, the ResNet's below the CNN's
             places = np.full(infinite.sum(), edge)
             style = {"markerfacecolor": "none", "transform": ax.get_xaxis_transform()}
             label = "infinite: singular up to rounding"
             ax.plot(depth[infinite], places, marker, color=colour, label=label, **style)
         deep = (depth >= 10) & (law >= 1)
         if deep.any():
-            label = "asymptote: the leading term"
+            label = "asymptote: the leading term" if comparison.kind == "gpk" else "limit"
             ax.plot(depth[deep], law[deep], ":", color=colour, label=label)
     if not np.isfinite(ax.dataLim.intervaly).all():
         ax.set_ylim(1, 10)  # identical signals: nothing is finite, and an axis needs some numbers
@@ -87,7 +88,7 @@ def _entries(lines: Any, has_band: bool) -> list[Any]:
     kernels, others = [], dict[str, Any]()
     for line in lines:
         name, marker, style = line.get_label(), line.get_marker(), line.get_linestyle()
-        if "CGPK" in name:
+        if "CGPK" in name or "CNTK" in name:
             kernels.append(line)
         else:
             grey: dict[str, Any] = {"color": "0.4", "markerfacecolor": "none", "label": name}

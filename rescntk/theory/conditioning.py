@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from ..validation import (
     check_symmetric,
     is_sequence,
 )
-from .argument_checks import check_cases, check_energies
+from .argument_checks import check_cases, check_energies, check_kind
 
 
 class Bounds(NamedTuple):
@@ -38,7 +39,8 @@ class Bounds(NamedTuple):
     epsilon: float
     """The largest absolute row sum of A − B."""
     lower: float
-    """1 + nb/(1−b), the condition number of B; 1 where b < 0 and the lemma is silent."""
+    """The condition number of B: 1 + nb/(1−b); for b < 0, where the lemma is silent,
+    (1−b)/(1−b+nb)."""
     upper: float
     """(1−b+nb+ε)/(1−b−ε); for b < 0, (1−b+ε)/(1−b+nb−ε). inf where a denominator is 0 or less:
     the bound is vacuous there, whatever the condition number."""
@@ -115,9 +117,7 @@ def bounds(A: np.ndarray) -> Bounds:
     least_apart = max(least, min(constant, bottom) - _outside(constant, bottom, spread))
     upper = most / least if least > 0 else math.inf
     equal_rows = most_apart / least_apart if least_apart > 0 else math.inf
-    lower = 1.0
-    if b >= 0:
-        lower = constant / mean_complement if mean_complement > 0 else math.inf
+    lower = largest / smallest if smallest > 0 else math.inf
     return Bounds(b, epsilon, lower, upper, min(equal_rows, upper))
 
 
@@ -137,7 +137,8 @@ def asymptotic_complement(
 
     :math:`\delta_L/d` with :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}`. s is 1 over
     ``Network.branch_share``, :math:`(1+\alpha^2)/\alpha^2`, and d are the `pixels`. Not in the
-    paper; derived in docs/theory/depth_limits.md, section 4.
+    paper; derived in docs/theory/depth_limits.md, section 4. All pixels must differ: a pixel that
+    two signals share, and no filter joins with others, has the complement 0.
 
     Parameters
     ----------
@@ -169,13 +170,19 @@ def asymptotic_complement(
 
 
 def asymptotic_condition_number(
-    n: int, depth: int, alpha: float = 1.0, skip: bool = True, pixels: int | Iterable[int] = 1
+    n: int,
+    depth: int,
+    alpha: float = 1.0,
+    skip: bool = True,
+    pixels: int | Iterable[int] = 1,
+    kind: str = "gpk",
 ) -> float:
     """Return the asymptote of the condition number of a deep kernel matrix (n, n).
 
-    With one length it is n over the `asymptotic_complement`, and is approached from above. It is
-    the leading term, without the relative terms (3 log L + O(s))/L. The proven bound
-    `Bounds.lower` is therefore larger (docs/theory/conditioning.md, section 4).
+    Of the GPK with one length it is n over the `asymptotic_complement`, and is approached from
+    above. It is the leading term, without the relative terms (3 log L + O(s))/L. The proven bound
+    `Bounds.lower` is therefore larger (docs/theory/conditioning.md, section 4). Of the NTK with
+    all layers but the input trained it is the limit, (nd + 3)/3, with skip connections or without.
 
     Parameters
     ----------
@@ -185,6 +192,7 @@ def asymptotic_condition_number(
         As for `asymptotic_complement`.
     pixels : int or iterable of n int, default 1
         The signals' lengths for the head "gap": one, or one of each signal. 1 for other heads.
+    kind : {"gpk", "ntk"}, default "gpk"
 
     Examples
     --------
@@ -192,8 +200,10 @@ def asymptotic_condition_number(
     >>> deep = conditioning.asymptotic_condition_number
     >>> round(deep(50, 1000, skip=False) / deep(50, 1000), 12)
     4.0
+    >>> round(deep(50, 1000, kind="ntk"), 2)
+    17.67
     """
-    n = check_depth(n, "n")
+    n, kind = check_depth(n, "n"), check_kind(kind)
     given: Any = pixels if is_sequence(pixels) else (pixels,)
     count = check_constant(n, "n")
     lengths = np.array([check_positive(check_depth(d, "pixels"), "pixels") for d in given])
@@ -202,6 +212,14 @@ def asymptotic_condition_number(
     delta = asymptotic_complement(depth, alpha, skip)
     if n == 1:
         return 1.0
+    if kind == "ntk":
+        if (lengths == lengths[0]).all():
+            return 1.0 + count * float(lengths[0]) / 3.0
+        # 1/4 at different pixels and 1 at equal ones: GAP's normalized entry is root_i · root_j.
+        roots = np.sqrt(lengths / (lengths + 3.0))
+        limit = np.multiply.outer(roots, roots)
+        np.fill_diagonal(limit, 1.0)
+        return condition_number(limit)
     if delta == 0:  # deeper than 1e161 layers
         return math.inf
     if (lengths == lengths[0]).all():
@@ -214,32 +232,35 @@ def asymptotic_condition_number(
 
 
 class ComparisonRow(NamedTuple):
-    """Condition numbers with bounds and asymptotes at one depth of a `Comparison`."""
+    """Condition numbers with bounds and asymptotes at one depth of a `Comparison`.
+
+    "cnn" is CGPK or CNTK, "resnet" ResCGPK or ResCNTK.
+    """
 
     depth: int
-    cgpk: float
-    cgpk_lower: float
-    cgpk_upper: float
-    cgpk_improved: float
+    cnn: float
+    cnn_lower: float
+    cnn_upper: float
+    cnn_improved: float
     """The improved upper bound, `Bounds.upper_equal_rows`."""
-    cgpk_asymptote: float
-    """The leading term only, below the lower bound (`asymptotic_condition_number`)."""
-    rescgpk: float
-    rescgpk_lower: float
-    rescgpk_upper: float
-    rescgpk_improved: float
-    rescgpk_asymptote: float
+    cnn_asymptote: float
+    """`asymptotic_condition_number`: of a GPK the leading term only, below the lower bound."""
+    resnet: float
+    resnet_lower: float
+    resnet_upper: float
+    resnet_improved: float
+    resnet_asymptote: float
     ratio: float
-    """Ratio of the condition numbers, CGPK over ResCGPK."""
+    """Ratio of the condition numbers, without over with skip connections."""
     ratio_lower: float
     """Ratio of the lower bounds."""
     ratio_limit: float
-    """Limit of both ratios at infinite depth, ((1+α²)/α²)²."""
+    """Limit of both ratios at infinite depth: of GPKs ((1+α²)/α²)², of NTKs 1."""
 
 
 @dataclass(frozen=True)
 class Comparison(ReportTable):
-    """Condition numbers of CGPK and ResCGPK; iterating gives a `ComparisonRow` for each depth."""
+    """Condition numbers without and with skip connections, a `ComparisonRow` for each depth."""
 
     n_cases: int
     n_channels: int
@@ -248,6 +269,12 @@ class Comparison(ReportTable):
     filter_size: int
     alpha: float
     head: str
+    kind: str
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The kernels' names, such as ("CGPK", "ResCGPK")."""
+        return f"C{self.kind.upper()}", f"ResC{self.kind.upper()}"
 
     def __str__(self) -> str:
         """Return the table as text, without upper bounds that are vacuous at every depth."""
@@ -260,7 +287,7 @@ class Comparison(ReportTable):
         for cells in self._cells(header):
             lines.append(" | ".join("  ".join(cells[k] for k in group) for group in groups))
         head, *body = lines
-        names = "", "CGPK", "ResCGPK", "CGPK / ResCGPK"
+        names = "", *self.names, " / ".join(self.names)
         top = " | ".join(map(str.center, names, map(len, head.split(" | "))))
         if silent:
             body.append("left out: upper bounds that are vacuous at every depth: ε ≥ 1 − b")
@@ -276,12 +303,15 @@ def compare(
     alpha: float = 1.0,
     head: str = "trace",
     *,
+    kind: str = "gpk",
     engine: str = "auto",
     progress: bool = False,
 ) -> Comparison:
     """Compare the condition numbers of CGPK and ResCGPK on the same signals over depth.
 
-    Theorem 6.2 and figure 3 of Barzilai et al. 2022, with `bounds` and asymptotes.
+    Theorem 6.2 and figure 3 of Barzilai et al. 2022, with `bounds` and asymptotes. They are about
+    training of the readout. With all layers trained, ``kind="ntk"``, both condition numbers tend to
+    (n + 3)/3 with the head "trace", and to (nd + 3)/3 with "gap" over d pixels.
 
     Parameters
     ----------
@@ -292,8 +322,8 @@ def compare(
     depths : iterable of int
     filter_size, alpha
         As for `Network`, `alpha` positive.
-    head, engine, progress
-        As for `Kernel`.
+    head, kind, engine, progress
+        As for `Kernel`; "ntk" compares CNTK with ResCNTK.
 
     See Also
     --------
@@ -312,19 +342,20 @@ def compare(
     network = Network(1, filter_size, alpha=alpha)
     check_cases(signals, 2, "the bounds are about pairs of signals")
     options: dict[str, Any] = {"head": head, "engine": engine, "progress": progress}
-    options |= {"kinds": ("gpk",), "depths": depths, "normalized": True}
+    options |= {"kinds": (check_kind(kind),), "depths": depths, "normalized": True}
     lengths = [math.prod(np.shape(signal)[1:]) for signal in signals] if head == "gap" else 1
     sides = []
     for skip in (False, True):
         matrices = gram(network.replace(skip=skip), signals, **options)[0]
         check_energies(matrices)
-        laws = [asymptotic_condition_number(len(signals), L, alpha, skip, lengths) for L in depths]
+        law = partial(asymptotic_condition_number, len(signals), pixels=lengths, kind=kind)
+        laws = [law(L, alpha, skip) for L in depths]
         pairs = zip(matrices, laws, strict=True)
         sides.append([(condition_number(A), *bounds(A)[2:], law) for A, law in pairs])
-    limit = (network.growth / network.branch_gain) ** 2
+    limit = (network.growth / network.branch_gain) ** 2 if kind == "gpk" else 1.0
     rows = []
     for depth, cnn, resnet in zip(depths, *sides, strict=True):
         ratios = [cnn[k] / resnet[k] if math.isfinite(resnet[k]) else math.nan for k in (0, 1)]
         rows.append(ComparisonRow._make((depth, *cnn, *resnet, *ratios, limit)))
     shape = len(signals), *channels_and_length(signals)
-    return Comparison(tuple(rows), *shape, network.filter_size, network.alpha, head)
+    return Comparison(tuple(rows), *shape, network.filter_size, network.alpha, head, kind)

@@ -59,8 +59,8 @@ def test_condition_numbers():
     assert plots.condition_numbers(table, ax) is ax
     drawn = lines(ax)
     for name, label, colour in (
-        ("cgpk", "CGPK (no skip connections)", "#0072B2"),
-        ("rescgpk", "ResCGPK", "#D55E00"),
+        ("cnn", "CGPK (no skip connections)", "#0072B2"),
+        ("resnet", "ResCGPK", "#D55E00"),
     ):
         for line, suffix in ((label, ""), ("lower bound", "_lower")):
             values = drawn[line + colour].get_ydata()
@@ -75,6 +75,9 @@ def test_condition_numbers():
     assert len(entries) == len(set(entries)) == 6  # two kernels, three lines, the band
     assert ax.get_xscale() == ax.get_yscale() == "log"
     assert "20 signals, 6 channels × 8 pixels" in ax.get_title()
+    trained = conditioning.compare(multisphere.sample(20, 6, 8, rng=0), (1, 10), kind="ntk")
+    entries = [t.get_text() for t in plots.condition_numbers(trained).get_legend().texts]
+    assert entries[:2] == ["CNTK (no skip connections)", "ResCNTK"] and "limit" in entries
 
 
 def test_contributions():

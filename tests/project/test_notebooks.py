@@ -6,6 +6,7 @@ outputs have the notebooks' own. Numbers may differ in their last digit. The tag
 """
 
 import nbformat
+import numpy as np
 import pytest
 from jupyter_client import KernelManager
 
@@ -54,6 +55,30 @@ def test_runs(name, kernel):
             if "machine-dependent" not in now.metadata.get("tags", ()):
                 stored = then.metadata.get("small", "") if name in run.SMALL else run.texts(then)
                 assert not run.differences(run.texts(now), stored), "run make notebooks"
+
+
+def test_what_pages_say_of_stored_networks():
+    """found_here, "What trained networks do": numbers of the stored runs, from their arrays."""
+    pytest.importorskip("jax")
+    finite_experiments = pytest.importorskip("finite_experiments")
+    ffnet, _ = finite_experiments.stored("deep_regression")["result"]["rows"]
+    fine = np.array(finite_experiments.stored("deep_regression")["result"]["fine"])
+    for beside, share, error in ((0.0, 0.38, 0.17), (np.pi, 0.398, 0.038)):
+        away = np.abs(np.abs(fine) - beside)
+        at = np.argsort(np.abs(away - np.pi / 8))[:2]
+        found = np.mean(np.array(ffnet["added"])[:, at] / np.cos(fine[at]), axis=1)
+        assert abs(found.mean() - share) <= 5e-3  # the page's digits
+        assert abs(found.std(ddof=1) / len(found) ** 0.5 - error) <= 5e-3
+        assert abs(np.mean(np.array(ffnet["kernel"])[at] / np.cos(fine[at])) - 0.205) <= 5e-3
+    between = {}
+    for row in finite_experiments.stored("trained_fields")["result"]["rows"]:
+        near, far, networks = (
+            np.arange(len(row[name])) @ row[name] for name in ("predicted", "field", "measured")
+        )
+        between[row["system"], row["kind"]] = min(near, far) < networks < max(near, far)
+        if row["system"] == "ResNet" and row["kind"] == "gpk":
+            assert np.allclose((networks, near, far), (1.05, 1.02, 0.92), atol=5e-3)
+    assert [key for key, value in between.items() if not value] == [("ResNet", "gpk")]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import re
 from doctest import ELLIPSIS, OutputChecker
 from importlib.util import find_spec
+from pkgutil import resolve_name
 
 import pytest
 
@@ -69,6 +70,30 @@ def test_the_glossary_names_what_the_code_has():
     rows = re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\|$", PAGES["docs/theory/glossary.md"], re.M)
     for name in (name for row in rows for name in re.findall(r"`([^`]+)`", row)):
         assert words.issuperset(re.findall(r"\w+", name)), name
+
+
+def exists(name):
+    """Return whether a module or a class of the package has this member: `Class.name`."""
+    *owner, member = name.split(".")
+    for path in ROOT.glob("rescntk/**/*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        try:
+            value = resolve_name(".".join([*parts, *owner]).replace(".__init__", ""))
+        except (ImportError, AttributeError):
+            continue
+        if hasattr(value, member) or member in getattr(value, "__annotations__", ()):
+            return True
+    return False
+
+
+def test_the_glossary_names_members_that_there_are():
+    """`Class.name` and `module.name`; `.name` is of the class before."""
+    rows = re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\|$", PAGES["docs/theory/glossary.md"], re.M)
+    owner = ""
+    for name in (name for row in rows for name in re.findall(r"`([\w.]*\.\w+)`", row)):
+        owner = name.rpartition(".")[0] or owner
+        assert exists(f"{owner}.{name.rpartition('.')[2]}"), name
+    assert not exists("theory.flow.gone") and not exists("Network.gone")
 
 
 GONE = re.compile(

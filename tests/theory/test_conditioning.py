@@ -12,12 +12,14 @@ from tests import tolerances
 EPS = tolerances.EPS["float64"]
 
 
-@given(st.integers(2, 8), st.floats(0, 0.99))
-def test_double_constant_matrices(n, b):
-    """Every bound is the condition number itself, 1 + nb/(1−b)."""
+@given(st.integers(2, 8), st.floats(-0.99, 0.99))
+def test_double_constant_matrices(n, share):
+    """Every bound is the condition number itself, 1 + nb/(1−b), or its inverse for b < 0."""
+    b = share if share >= 0 else share / (n - 1)  # positive definite above −1/(n−1)
     B = np.full((n, n), b)
     np.fill_diagonal(B, 1.0)
     expected = 1 + n * b / (1 - b)
+    expected = max(expected, 1 / expected)
     found = conditioning.bounds(B)
     bar = 1e3 * EPS * expected**2  # λ_min carries an absolute error of eps·n·λ_max
     assert abs(conditioning.condition_number(B) - expected) <= bar
@@ -31,6 +33,32 @@ def test_the_improved_bound_keeps_its_digits():
     """1 − 1e-9 off the diagonal: the improved bound is not below the others."""
     found = conditioning.bounds(np.full((4, 4), 1 - 1e-9) + 1e-9 * np.eye(4))
     assert abs(found.upper_equal_rows / found.lower - 1) <= 8 * EPS
+
+
+def test_the_order_of_theorem_6_2_needs_b_above_0():
+    """Opposite signals at depth 1: K̄ is (t + κ1(t))/2 = −½ with skips, and κ1(t) = 0 without."""
+    x = multisphere.sample(1, 4, 1, rng=0)[0]
+    row = conditioning.compare([x, -x], (1,)).rows[0]
+    values = row.resnet, row.resnet_lower, row.cnn, row.cnn_lower
+    assert np.abs(np.subtract(values, (3, 3, 1, 1))).max() <= tolerances.ROUTES
+
+
+def test_kernels_tend_to_double_constant_matrices():
+    """Theorem 6.2, part 1, with the page's digits; ε/(1 − b) → 0 too, so that bounds meet."""
+    X = multisphere.sample(8, 4, 10, rng=0)
+    pages = {True: (0.10, 9.2e-4, 1.4e-6), False: (0.025, 1.1e-4, 1.5e-7)}
+    for skip, expected in pages.items():
+        networks = [rk.Network(depth, skip=skip) for depth in (10, 100, 1000)]
+        norms, shares = [], []
+        for gaps in multisphere.gram_complements(networks, X, head="trace"):
+            found = conditioning.bounds(1 - gaps)
+            B = np.full_like(gaps, found.off_diagonal)
+            np.fill_diagonal(B, 1.0)
+            norms.append(np.linalg.norm(1 - gaps - B, 2))
+            shares.append(found.epsilon / (1 - found.off_diagonal))
+            assert norms[-1] <= found.epsilon
+        assert np.allclose(norms, expected, rtol=0.05)
+        assert shares[0] > shares[1] > shares[2] and shares[2] <= 0.0145
 
 
 def near_constant(n, b, spread, seed, circulant=False):
@@ -73,7 +101,6 @@ def test_bounds_hold_for_any_matrix(n, b, spread, circulant, seed):
     assert abs(found.epsilon - expected.max()) <= 8 * n * EPS
     value = conditioning.condition_number(A)
     assert found.lower <= value * (1 + 1e3 * EPS * n * value)
-    assert found.off_diagonal >= 0 or found.lower == 1
     smallest = 1 - found.off_diagonal + min(n * found.off_diagonal, 0)  # eigenvalue of B
     assert (found.upper == np.inf) == (found.epsilon >= smallest)
     assert found.upper_equal_rows <= found.upper
@@ -115,6 +142,22 @@ def test_the_asymptotic_law(alpha, skip):
         )
 
 
+@pytest.mark.parametrize("skip", [True, False])
+def test_equal_pixels_take_no_part_in_the_law(skip):
+    """They keep the complement 0 without filters, and in rings that a dilation leaves apart."""
+    law, slowdown = conditioning.asymptotic_complement(3000, skip=skip), 1.0 + skip
+    for start, filter_size, dilation, share in (
+        ([0.5, 0, 1, 1.5], 1, 1, 3 / 4),
+        ([1, 0, 0.3, 0], 3, 2, 1 / 2),
+        ([0.5, 0, 1, 1.5], 3, 1, 1),
+    ):
+        found = multisphere.normalized_gpk(
+            start, 3000, filter_size, skip=skip, complement=True, dilation=dilation
+        )
+        bar = tolerances.asymptote(3000, slowdown, 0.3)
+        assert abs(found.mean() / law - share) <= share * bar
+
+
 @pytest.mark.parametrize("lengths", [(5,), (4, 9, 5, 7)])
 def test_the_asymptotic_law_of_gap(lengths, rng):
     """Its diagonal averages equal pixels too: complements are δ_L (1/d + 1/d')/2."""
@@ -122,7 +165,7 @@ def test_the_asymptotic_law_of_gap(lengths, rng):
     X = [multisphere.sample(1, 6, d, rng)[0] for d in np.resize(lengths, n)]
     row = conditioning.compare(X, (depth,), filter_size=1, head="gap").rows[0]
     bar = tolerances.asymptote(depth, 2.0, 1e-2)
-    assert abs(row.rescgpk / row.rescgpk_asymptote - 1) <= bar
+    assert abs(row.resnet / row.resnet_asymptote - 1) <= bar
     K = rk.ResCGPK(depth, 1, head="gap", normalized=True)(X)
     harmonic = 2 / (1 / len(X[0][0]) + 1 / len(X[1][0]))
     law = conditioning.asymptotic_complement(depth, pixels=harmonic)
@@ -131,6 +174,44 @@ def test_the_asymptotic_law_of_gap(lengths, rng):
     assert many == 2.0**63 * one  # 5 · 2**63 does not fit into 64 bits
     with pytest.raises(ValueError, match="pixels has 3 lengths, expected 1 or n = 4"):
         conditioning.asymptotic_condition_number(4, depth, pixels=(2, 3, 4))
+
+
+def test_tangent_kernels_lose_the_advantage_of_skips():
+    """All layers trained: both fall to (n + 3)/3, 17.7, and do not grow like L²."""
+    X = multisphere.sample(50, 12, 25, rng=0)
+    table = conditioning.compare(X, (20, 200, 250), kind="ntk")
+    assert table.names == ("CNTK", "ResCNTK") and "CNTK / ResCNTK" in str(table)
+    limit = (50 + 3) / 3
+    for name, skip, values in (("cnn", False, (25.0, 19.0)), ("resnet", True, (25.8, 19.5))):
+        found = table.column(name)
+        assert np.abs(found[:2] - values).max() <= 0.05  # the page's digits
+        assert (np.diff(found) < 0).all() and limit < found[2] <= 1.1 * limit
+        A = rk.Kernel(rk.Network(20, skip=skip), "ntk", "trace", normalized=True)(X)
+        values = np.linalg.eigvalsh(A)
+        assert abs(values[-1] / values[0] / found[0] - 1) <= 1e3 * EPS * found[0]
+        assert (abs(table.column(f"{name}_asymptote") / limit - 1) <= 4 * EPS).all()
+    assert table.rows[1].cnn <= 1.1 * limit
+    assert (table.column("ratio") < 1).all() and (table.column("ratio_limit") == 1).all()
+
+
+@pytest.mark.parametrize("lengths", [(5,), (4, 9, 5, 7)])
+def test_the_limit_of_tangent_kernels_with_gap(lengths, rng):
+    """1 at equal pixels and 1/4 at others, averaged over all pixel pairs by hand."""
+    d = [int(length) for length in np.resize(lengths, 4)]
+    own = [(n + n * (n - 1) / 4) / n**2 for n in d]
+    A = [[1 if i == j else 0.25 / np.sqrt(own[i] * own[j]) for j in range(4)] for i in range(4)]
+    limit = conditioning.condition_number(A)
+    law = conditioning.asymptotic_condition_number(4, 9, pixels=lengths, kind="ntk")
+    assert abs(law / limit - 1) <= tolerances.ROUTES
+    if len(lengths) == 1:
+        assert abs(law / ((4 * 5 + 3) / 3) - 1) <= tolerances.ROUTES
+    X = [multisphere.sample(1, 6, n, rng)[0] for n in d]
+    deep = conditioning.compare(X, (100, 1000), head="gap", kind="ntk")
+    for name in ("cnn", "resnet"):
+        above = deep.column(name) / limit - 1
+        # An entry b = d/(d+3) that errs by e moves nb/(1−b), relatively, by e/(b(1−b)).
+        bar = tolerances.deep_tangent_kernel(1000, 2.0) * (max(d) + 3) ** 2 / (3 * max(d))
+        assert above[0] > above[1] > 0 and above[1] <= bar
 
 
 def test_asymptotes_of_any_size():
@@ -151,7 +232,7 @@ def test_comparison(rng):
     table = conditioning.compare(X, depths)
     assert [row.depth for row in table] == list(depths)
     for row in table:
-        for name, skip in (("cgpk", False), ("rescgpk", True)):
+        for name, skip in (("cnn", False), ("resnet", True)):
             A = rk.Kernel(rk.Network(row.depth, skip=skip), "gpk", "trace", normalized=True)(X)
             value, found = conditioning.condition_number(A), conditioning.bounds(A)
             asymptote = conditioning.asymptotic_condition_number(20, row.depth, 1.0, skip)
@@ -161,15 +242,15 @@ def test_comparison(rng):
             assert np.allclose(columns, expected, rtol=1e3 * EPS * value, atol=0)
             assert getattr(row, name + "_asymptote") == asymptote
             assert found.lower <= value <= found.upper_equal_rows <= found.upper
-        assert row.ratio == row.cgpk / row.rescgpk
+        assert row.ratio == row.cnn / row.resnet
     for name in ("ratio", "ratio_lower"):
         assert (table.column(name) > 1).all()  # part 3 of the theorem
         assert (np.diff(table.column(name)) > 0).all()
     assert (table.column("ratio_limit") == 4).all()
-    assert (np.diff(table.column("cgpk_lower")) > 0).all()
+    assert (np.diff(table.column("cnn_lower")) > 0).all()
     deepest = table.rows[-1]
-    assert deepest.rescgpk <= deepest.rescgpk_improved < deepest.rescgpk_upper < np.inf
-    for name in ("cgpk", "rescgpk"):  # the asymptote is the leading term, the bound is proven
+    assert deepest.resnet <= deepest.resnet_improved < deepest.resnet_upper < np.inf
+    for name in ("cnn", "resnet"):  # the asymptote is the leading term, the bound is proven
         assert (table.column(f"{name}_asymptote") < table.column(f"{name}_lower")).all()
     *text, vacuous = str(table).splitlines()
     assert vacuous == "upper bound inf: vacuous, ε ≥ 1 − b"
@@ -179,5 +260,5 @@ def test_comparison(rng):
     shallow = str(conditioning.compare(X, (1,)))
     assert shallow.endswith("left out: upper bounds that are vacuous at every depth: ε ≥ 1 − b")
     twice = conditioning.compare(X[[0, 1, 0]], (2,))
-    assert twice.rows[0].cgpk == np.inf and np.isnan(twice.rows[0].ratio)
+    assert twice.rows[0].cnn == np.inf and np.isnan(twice.rows[0].ratio)
     assert "–" in str(twice)

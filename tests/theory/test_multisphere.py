@@ -1,5 +1,6 @@
 """Multi-sphere and conditioning against definitions, theorems and high precision."""
 
+import math
 from itertools import product
 
 import mpmath
@@ -86,6 +87,31 @@ def test_complement_is_exact(gap, depth, q, alpha, skip):
     assert (np.abs(computed - expected) <= tolerances.complement(depth) * expected).all()
     plain = multisphere.normalized_gpk(1 - gap, depth, q, alpha, skip)
     assert np.abs(plain - (1 - expected)).max() <= 100 * EPS
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_equal_dot_products_give_fully_connected_kernels(kind, rng):
+    """Lemma C.3, α = 1: kernels of signals whose pixels are equal, by Huang et al.'s recursion."""
+    X = np.repeat(multisphere.sample(2, 4, 1, rng), 6, axis=2)
+    network = rk.Network(7, trained=("inner", "outer"))
+    found = rk.Kernel(network, kind, "equivariant", normalized=True)(X)[0, 1]
+    xx, xz, zz = (
+        papers.huang_resnet(X[i, :, 0], X[j, :, 0], 7, 0.0)[kind == "ntk"]
+        for i, j in ((0, 0), (0, 1), (1, 1))
+    )
+    assert abs(found - xz / np.sqrt(xx * zz)) <= tolerances.TRANSCRIPTION
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+def test_resnets_are_below_a_mixture_of_cnns(alpha, rng):
+    """Lemma E.3: ResCGPK's mean over pixels ≤ binomial mean of CGPKs ≤ CGPK, from any start."""
+    t, L, p = rng.uniform(-1, 1, (200, 7)), 6, alpha**2 / (1 + alpha**2)
+    cnn = np.array(
+        [[papers.theorem_4_1(row, k, 3, alpha, False).mean() for row in t] for k in range(L + 1)]
+    )
+    mixture = sum(math.comb(L, k) * p**k * (1 - p) ** (L - k) * cnn[k] for k in range(L + 1))
+    resnet = multisphere.normalized_gpk(t, L, alpha=alpha).mean(axis=1)
+    assert (resnet < mixture).all() and (mixture < cnn[L]).all()
 
 
 @given(

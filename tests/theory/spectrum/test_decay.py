@@ -12,6 +12,7 @@ from rescntk import literature
 from rescntk.theory import spectrum
 from rescntk.theory.spectrum.grid import windows
 from tests import tolerances
+from tests.oracles import papers
 
 pytestmark = pytest.mark.slow
 
@@ -76,6 +77,31 @@ def test_the_law():
     # Exponential in the pixels, a search would not end.
     assert law(CNN(20), 2, 32, range(6)) == -10
     assert law(CNN(20), 2, 32, range(0, 32, 2), "ntk") == -32  # a window of 31
+
+
+def test_a_trained_readout_alone_has_the_exponent_of_the_gpk():
+    """One pixel, three layers: −4 and not −2."""
+    readout = TWO(3).replace(trained=("readout",))
+    (decay,) = decay_exponents(readout, 2, 1, 40, "ntk", pixels=[(0,)])
+    assert decay.law == -4 and abs(decay.exponent + 4) <= tolerances.SLOPE
+
+
+@pytest.mark.parametrize("skip", [True, False])
+def test_even_and_odd_frequencies(skip):
+    """λ_k (k + ½)⁵ has the ratio (A₊ + A₋)/(A₊ − A₋): 1.380, or 1.224 without skip connections.
+
+    A layer is R = (u + κ1)/2, or κ1. At t = 1 each of three layers adds its term (1 − t)^(3/2). At
+    t = −1 the first one does, and the slopes of R at the two next correlations multiply it.
+    """
+    share, rho = 1.0 - 0.5 * skip, [-1.0]
+    for _ in range(2):
+        rho.append((1 - share) * rho[-1] + share * papers.kappa1(rho[-1]))
+    slopes = [1 - share + share * papers.kappa0(u) for u in rho[1:]]
+    ratio = (3 + np.prod(slopes)) / (3 - np.prod(slopes))
+    assert abs(ratio - (1.380 if skip else 1.224)) <= 5e-4
+    values = spectrum.eigenvalues(TWO(3) if skip else TWO_CNN(3), 3, 1, (60,))
+    scaled = values[58] / values[59] * (58.5 / 59.5) ** 5
+    assert abs(scaled / ratio - 1) <= 9 / 58**2  # the next term of `tolerances.SLOPE`
 
 
 @pytest.mark.parametrize(
