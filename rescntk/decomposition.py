@@ -1,0 +1,261 @@
+r"""Eigendecompositions of kernel matrices, which serve all penalties and times of a regression.
+
+`decompose` takes a kernel matrix K, and `decompose_features` the features Φ of :math:`K = \Phi
+\Phi^\top`. Results beyond float64 raise an OverflowError.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from .arrays import resolution, rounding_unit
+from .validation import (
+    check_positive,
+    check_real,
+    check_rectangular,
+    check_shape,
+    check_symmetric,
+    check_targets,
+)
+
+Filter = tuple[np.ndarray, float]
+"""A function f of eigenvalues: f(λ) − f(0) in the directions of U, (k,), and f(0) in all."""
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    r"""Eigenvectors U and eigenvalues λ of a kernel matrix, :math:`K = U \Lambda U^\top`.
+
+    Directions outside of U have the eigenvalue 0. With weights w of the cases, U and λ are of
+    :math:`W^{1/2} K W^{1/2}`, and every λI in a formula is λW⁻¹.
+    """
+
+    eigenvalues: np.ndarray
+    """(k,), rising"""
+    eigenvectors: np.ndarray
+    """U, (n, k), in columns"""
+    eps: float
+    """Rounding unit of the numbers in K: eigenvalues below n·eps·λ_max are rounding errors."""
+    roots: np.ndarray
+    """√w, (n,); ones without weights"""
+
+    def ridge(self, y: np.ndarray, penalty: Any, *, intercept: bool = False) -> Any:
+        """Return β = (K + λI)⁻¹ y for each penalty λ; with `intercept` also the constants b.
+
+        β minimizes Σ w (y − Kβ − b)² + λ βᵀKβ. It has the shape of y, after an axis
+        (n_penalties,) if `penalty` is an array.
+        """
+        y = check_targets(y, len(self.roots))
+        found = [self._fit(y, inverse, intercept)[:2] for inverse in self._inverses(penalty)]
+        beta, b = (_stack(part, penalty) for part in zip(*found, strict=True))
+        return (beta, b) if intercept else beta
+
+    def leave_one_out(
+        self, y: np.ndarray, penalty: Any, *, intercept: bool = False, groups: Any = None
+    ) -> np.ndarray:
+        """Return errors of cases or groups that are left out: see `regression.leave_one_out`."""
+        y, members = check_targets(y, len(self.roots)), self._members(groups)
+        if intercept and members[0].shape[-1] == len(y):
+            raise ValueError("y has one case or group, expected two: the other gives the intercept")
+        errors = []
+        for inverse in self._inverses(penalty):
+            beta, _, ones = self._fit(y, inverse, intercept)
+            shares = ones / (ones.sum() or 1.0)
+            errors.append(np.empty_like(beta))
+            for cases in members:
+                B = (
+                    self._block(inverse, cases)
+                    - ones[cases][..., None] * shares[cases][..., None, :]
+                )
+                left = np.linalg.solve(B, beta[cases].reshape(*cases.shape, -1))
+                errors[-1][cases] = left.reshape(beta[cases].shape)
+        return _stack(errors, penalty)
+
+    def left_out_variance(self, penalty: float, groups: Any = None) -> np.ndarray:
+        r"""Return the variance of an observation at each left-out case, (n,), noise included.
+
+        The diagonal of :math:`(G_{gg})^{-1}` for :math:`G = (K + \lambda I)^{-1}`, where K is the
+        covariance of a Gaussian process and λ, above 0, the noise.
+        """
+        (inverse,) = self._inverses(check_positive(penalty, "penalty"))
+        variance = np.empty(len(self.roots))
+        for cases in self._members(groups):
+            blocks = np.linalg.inv(self._block(inverse, cases))
+            variance[cases] = blocks.diagonal(axis1=-2, axis2=-1)
+        return _stack([variance], penalty)
+
+    def flow(self, y: np.ndarray, time: Any) -> np.ndarray:
+        """Return coefficients after gradient flow for one time or many: see `regression.flow`."""
+        y, times = check_targets(y, len(self.roots)), _nonnegative(time, "time", finite=False)
+        # An eigenvector is trained once λt > 1; an eigenvector of rounding errors must not be.
+        if times.max() * resolution(self.eigenvalues, self.eps) > 1:
+            self._check(0.0)
+        values = np.maximum(self.eigenvalues, 0.0)
+        safe = np.where(values > 0, values, 1.0)  # (1 − exp(−λt))/λ is t at λ = 0
+        found = []
+        for t in times:
+            zero = t if self._outside else 0.0
+            f = np.where(values > 0, -np.expm1(-safe * t) / safe, t)
+            found.append(self._apply((f - zero, zero), y))
+        return _stack(found, time)
+
+    def learning_rate_bound(self) -> float:
+        """Return 2/(λ_min + λ_max): rates up to it train wide networks with this tangent kernel to
+        zero error (theorem 5 of Tirer et al. 2022).
+        """
+        self._check(0.0)
+        return float(2.0 / (self.eigenvalues[0] + self.eigenvalues[-1]))
+
+    @property
+    def _outside(self) -> bool:
+        """Whether there are directions outside of U."""
+        return self.eigenvectors.shape[1] < len(self.roots)
+
+    def _check(self, penalty: float) -> None:
+        """Refuse K + λI whose least eigenvalue is at most n·eps·λ_max."""
+        least = penalty + (0.0 if self._outside else self.eigenvalues[0])
+        largest = max(self.eigenvalues[-1] + penalty, 1e-300)
+        check_condition(least / largest, len(self.roots), self.eps)
+
+    def _inverses(self, penalty: Any) -> list[Filter]:
+        """Return (K + λI)⁻¹ for each penalty, as a function of the eigenvalues."""
+        penalties = _nonnegative(penalty, "penalty")
+        self._check(float(penalties.min()))
+        zeros = [1.0 / number if self._outside else 0.0 for number in penalties]
+        pairs = zip(penalties, zeros, strict=True)
+        return [(1.0 / (self.eigenvalues + number) - zero, zero) for number, zero in pairs]
+
+    def _apply(self, function: Filter, y: np.ndarray) -> np.ndarray:
+        """Return √W f(√W K √W) √W y."""
+        scaled, (f, zero) = (self.roots * y.T).T, function
+        with np.errstate(over="ignore", invalid="ignore"):  # refused by `check_finite`
+            result = self.eigenvectors @ (f * (self.eigenvectors.T @ scaled).T).T + zero * scaled
+            return np.asarray((self.roots * result.T).T)
+
+    def _block(self, function: Filter, cases: np.ndarray) -> np.ndarray:
+        """Return √W f(√W K √W) √W between the cases of a group, (k, k), or of many, (…, k, k)."""
+        (f, zero), roots = function, self.roots[cases][..., None]
+        A = roots * self.eigenvectors[cases]
+        return np.asarray((f * A) @ A.swapaxes(-2, -1) + zero * roots**2 * np.eye(cases.shape[-1]))
+
+    def _fit(self, y: np.ndarray, inverse: Filter, intercept: bool) -> tuple[np.ndarray, ...]:
+        """Return β, b and G1: b = 1ᵀGy / 1ᵀG1 and β = G(y − b); 0 for b, G1 if no intercept.
+
+        β is By for B = G − G11ᵀG / 1ᵀG1.
+        """
+        ones = self._apply(inverse, np.full(len(y), float(intercept)))
+        b = np.asarray(ones @ y / (ones.sum() or 1.0))
+        return self._apply(inverse, y) - np.multiply.outer(ones, b), b, ones
+
+    def _members(self, groups: Any) -> list[np.ndarray]:
+        """Return the places of each group's cases, (k,), from n labels; without labels (n, 1)."""
+        n = len(self.roots)
+        if groups is None:
+            return [np.arange(n)[:, None]]
+        labels = check_rectangular(groups, "groups", "labels")
+        if labels.shape != (n,) or (labels != labels).any():
+            raise ValueError(f"groups of shape {labels.shape}, expected ({n},) labels without NaN")
+        try:
+            numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)[1:]
+        except TypeError:
+            raise ValueError("groups has labels of several kinds, expected one kind") from None
+        return np.split(numbers.argsort(kind="stable"), sizes.cumsum()[:-1])
+
+
+def decompose(K: np.ndarray, case_weights: Any = None, *, clip: bool = False) -> Decomposition:
+    """Return the eigendecomposition of a kernel matrix, which serves all penalties and times.
+
+    Parameters
+    ----------
+    K : ndarray, (n, n)
+        As for `ridge`.
+    case_weights : array_like, (n,), optional
+        Positive weights of squared errors. A case of weight 2 counts as two equal cases, which
+        leave-one-out errors leave out together.
+    clip : bool, default False
+        Whether to take eigenvalues below 0 as 0. By default those far below 0 are refused.
+
+    Examples
+    --------
+    >>> from rescntk import regression
+    >>> regression.decompose([[2.0, 1.0], [1.0, 2.0]]).ridge([3.0, 0.0], [0.0, 1.0]).round(12)
+    array([[ 2.   , -1.   ],
+           [ 1.125, -0.375]])
+    """
+    matrix, eps = check_symmetric(K, "K"), rounding_unit(K)
+    roots = _roots(case_weights, len(matrix))
+    values, U = scipy.linalg.eigh(check_finite(roots[:, None] * matrix * roots), driver="evd")
+    least = resolution(values, eps)  # an eigendecomposition errs by about this much
+    if values[0] < -10 * least and not clip:
+        raise ValueError(
+            f"K of shape {matrix.shape} has the eigenvalue {values[0]:.3g}, expected a positive "
+            f"semidefinite matrix (more than {least - values[0]:.3g} added to the diagonal, or "
+            f"clip=True, which takes eigenvalues below 0 as 0)"
+        )
+    return Decomposition(np.maximum(values, 0.0) if clip else values, U, eps, roots)
+
+
+def decompose_features(features: np.ndarray, case_weights: Any = None) -> Decomposition:
+    r"""Return the decomposition of the kernel matrix :math:`\Phi \Phi^\top` of features Φ.
+
+    Parameters
+    ----------
+    features : ndarray, (n, n_features)
+        Φ; ``features.T @ coefficients`` are the weights of the features.
+    case_weights
+        As for `decompose`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk import regression
+    >>> x, y = np.array([[-1.0], [0.0], [1.0]]), np.array([0.0, 1.0, 2.0])
+    >>> beta, b = regression.decompose_features(x).ridge(y, 1e-6, intercept=True)
+    >>> (x.T @ beta).round(4), float(b.round(6))
+    (array([1.]), 1.0)
+    """
+    Phi = check_shape(features, "features", "(n, n_features)", lambda s: len(s) == 2)
+    roots = _roots(case_weights, len(Phi))
+    U, S, _ = scipy.linalg.svd(roots[:, None] * Phi, full_matrices=False)
+    return Decomposition(S[::-1] ** 2, U[:, ::-1], rounding_unit(features), roots)
+
+
+def _roots(weights: Any, n: int) -> np.ndarray:
+    array = np.ones(n) if weights is None else check_shape(weights, "case_weights", (n,))
+    if (array <= 0).any():
+        raise ValueError(f"case_weights has {array.min():.3g}, expected positive numbers")
+    return np.sqrt(array)
+
+
+def _nonnegative(values: Any, name: str, finite: bool = True) -> np.ndarray:
+    """Return one number or a vector, each at least 0, as a vector."""
+    array = check_real(values, name, "of at least 0, one or a vector", finite)
+    if array.ndim > 1 or array.size == 0 or (array < 0).any():
+        raise ValueError(f"{name} is {values!r}, expected numbers of at least 0, one or a vector")
+    return np.atleast_1d(array)
+
+
+def _stack(parts: Any, given: Any) -> np.ndarray:
+    """Return results for one number, or stacked for a vector."""
+    return np.asarray(check_finite(np.stack(parts) if np.ndim(given) else parts[0]))
+
+
+def check_finite(result: Any) -> Any:
+    """Return a result unchanged, or raise an OverflowError if it exceeds float64."""
+    if np.isfinite(result).all():
+        return result
+    raise OverflowError("the results exceed float64, expected smaller targets or kernel values")
+
+
+def check_condition(reciprocal: float, n: int, eps: float) -> None:
+    """Refuse a matrix K + λI, (n, n), with 1/condition of n·eps at most."""
+    if not reciprocal > n * eps:
+        raise ValueError(
+            f"K of shape {(n, n)} is numerically singular: 1/condition, penalty included, is "
+            f"{reciprocal:.2g}, expected above n·eps = {n * eps:.2g} for its dtype (signals that "
+            f"differ, a larger penalty, a shorter time, or float64)"
+        )
