@@ -257,12 +257,17 @@ def begun(path: Path, machine: Row, same: Sequence[str]) -> Row:
     return report
 
 
+def row_of(rows: Iterable[Row], spec: Row) -> Row:
+    """Return the row that has all values of a spec, or nothing."""
+    return next((row for row in rows if spec.items() <= row.items()), {})
+
+
 def resume(
     path: Path, report: Any, rows: list[Row], specs: Iterable[Row], measure: Callable[[Row], Row]
 ) -> None:
     """Measure what the rows lack; save the report after each."""
     for spec in specs:
-        if not any(spec.items() <= row.items() for row in rows):
+        if not row_of(rows, spec):
             say(spec)
             rows.append(spec | measure(spec))
             save(path, report)
@@ -280,7 +285,7 @@ def gather(path: Path, keys: Iterable[Row], measure: Callable[..., list[Row]]) -
     """
     rows = read(path)
     for key in keys:
-        if any(key.items() <= row.items() for row in rows.to_dict("records")):
+        if row_of(rows.to_dict("records"), key):
             continue
         new = [key | row for row in measure(*key.values())]
         say(*new)

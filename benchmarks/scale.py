@@ -118,7 +118,7 @@ def landmarks(kernel: list[Any], n: int, rank: int, n_test: int) -> Row:
     """Features by landmarks and ridge regression: time, memory, accuracy."""
     k = kernel_of(*kernel)
     X, y, Z, truth = problem(n, n_test)
-    k(X[:2], X[:2], **DTYPE)  # compiled before the clock runs
+    k(X[:2], X[:2], **DTYPE)  # loaded before the clock runs
 
     def fit() -> tuple[np.ndarray, ...]:
         places, F, _ = regression.pivoted_cholesky(k, X, rank, **DTYPE)
@@ -208,8 +208,8 @@ def overhead(n: int, d: int, depth: int, workers: int, block: int) -> Row:
         Client(cluster) as client,
     ):
         store = partial(stored.gram, network=network, progress=False)
-        compile_first = rng.standard_normal((workers * 2, 4, d))
-        store(f"{folder}/first.zarr", X=compile_first, block=1, client=client)
+        small = rng.standard_normal((workers * 2, 4, d))
+        store(f"{folder}/first.zarr", X=small, block=1, client=client)
         before = client.run(peak_megabytes)
         store = partial(store, X=X, block=block)
         _, on_workers = timed(lambda: store(f"{folder}/W.zarr", client=client), clock)

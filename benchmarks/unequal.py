@@ -37,7 +37,7 @@ RESAMPLED = {"JapaneseVowels": 16, "PickupGestureWiimoteZ": 60}
 
 
 def costs(quick: bool) -> Iterator[Row]:
-    rk.ResCGPK(1)(np.ones((1, 1, 1)), engine="cpu")  # compiled before any time is taken
+    rk.ResCGPK(1)(np.ones((1, 1, 1)), engine="cpu")  # library loaded before any time is taken
     for case, dtype in product(COSTS, ("float64", "float32")):
         yield cost(case, dtype, ENTRIES / (10 if quick else 1))
 

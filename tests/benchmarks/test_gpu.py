@@ -1,95 +1,16 @@
-"""The GPU benchmark without a GPU: the way through its rows, and every part at toy sizes.
-
-The device is emulated; JAX is a worker that answers from the reference engine, or fails.
-"""
+"""The GPU benchmark without a GPU: all parts at toy sizes, on the emulated device, and goals."""
 
 import json
-import math
-import sys
-import time
 
 import gpu
-import gpu_measure
-import gpu_report
 import harness
-import numpy as np
 import pytest
-from gpu_report import DEPTH, FULL, JAX, OURS, SMALL
-from harness import Worker
-from peers import signals
 
-import rescntk as rk
-from rescntk.engines.cuda import compiler
-from tests.benchmarks.conftest import BENCHMARKS, program
+from tests.engines.cuda import emulated
+from tests.engines.cuda.conftest import device, folder  # noqa: F401, fixtures
 
 pytestmark = pytest.mark.slow
-ROWS = gpu_report.plan(FULL)
-MACHINE = {"hardware": "NVIDIA H200", "engines_sha256": "new", "sizes": "full"}
-
-STAND_IN = f"""#!{sys.executable}
-import json, sys, time
-print(json.dumps({{"ready": "stand-in"}}), flush=True)
-sys.path[:0] = [{str(BENCHMARKS)!r}, {str(BENCHMARKS.parent)!r}]
-import rescntk as rk
-from peers import signals
-for line in sys.stdin:
-    r = json.loads(line)
-    X, Z = signals(r["n"], r["channels"], r["d"], r["seed"])
-    network = rk.Network(r["depth"], r["q"])
-    G = rk.gram(network, X[:2], Z[:2], engine="reference", dtype=r["dtype"])
-    reply = {{"seconds": [1e-3] * r["calls"], "gpk": G.gpk.tolist(), "ntk": G.ntk.tolist()}}
-    FAULT
-    print(json.dumps(reply), flush=True)
-"""
-
-
-def test_rows_are_resumed_and_failures_repeated(tmp_path):
-    """New rows come first; rows of another engine are refused."""
-    report, asked, spent = {"machine": MACHINE, "rows": []}, [], [0.0]
-    path = tmp_path / "gpu.json"
-
-    def measure(row, left):
-        asked.append(row)
-        spent[0] += 10.0
-        if row == ROWS[1] and len(asked) == 2:
-            raise MemoryError("Out of\nmemory")
-        return {"seconds": 1.0}
-
-    def run(limit):
-        keep = lambda: harness.save(path, report)  # noqa: E731
-        return gpu.run(ROWS[:4], report, measure, keep, limit, lambda: spent[0])
-
-    assert run(75.0) == ROWS[2:4]
-    assert [row.get("error") for row in report["rows"]] == [None, "MemoryError: Out of memory"]
-    report |= harness.begun(path, MACHINE, tuple(MACHINE))
-    assert not run(math.inf) and len(report["rows"]) == 4
-    assert asked == [*ROWS[:4], ROWS[1]]
-    with pytest.raises(SystemExit, match=r"another machine or version \(engines_sha256\)"):
-        harness.begun(path, MACHINE | {"engines_sha256": "x"}, tuple(MACHINE))
-
-
-def test_verdicts():
-    """Met or missed only with all numbers, and only on the bars' own device."""
-    rows = []
-    for row in ROWS:
-        ps = {"float32": 2.0, "float64": 6.0}[row.dtype]
-        found = {"seconds": 1e-12 * ps * row.entries, "picoseconds": ps, "share_of_bound": 0.6}
-        if row.who != OURS:
-            found = {"seconds_of_a_pair": 10e-12 * ps * row.d**2 * DEPTH}
-        rows.append(row._asdict() | found)
-
-    def met(rows, **machine):
-        report = {"machine": MACHINE | machine, "rows": rows}
-        return [verdict["met"] for verdict in gpu_report.verdicts(report).values()]
-
-    assert met(rows) == [True] * 8
-    assert met(rows, hardware="NVIDIA A100") == met(rows, sizes="small") == [None] * 8
-    slow = [row | {"picoseconds": 9.0, "share_of_bound": 0.4} for row in rows]
-    slow = [r | {"seconds": 3 * r["seconds"]} if "seconds" in r else r for r in slow]
-    assert met(slow) == [False] * 8
-    without = [r for r in rows if not (r["who"] == JAX and r["dtype"] == "float32")]
-    assert met(without) == [True, True, None, True] + [True] * 4
-    assert met(rows[1:]) == [None, None, True, True] + [True] * 4
+MACHINE = {"hardware": "NVIDIA H200", "cupy": "14", "date": "2026-11-28", "sizes": "full"}
 
 
 def test_without_a_gpu_nothing_is_written(tmp_path):
@@ -99,65 +20,71 @@ def test_without_a_gpu_nothing_is_written(tmp_path):
 
 
 @pytest.fixture
-def benchmark(cupy, smi, tmp_path, monkeypatch):
-    """Return a function that runs the small benchmark and returns its report."""
-    monkeypatch.setattr(gpu_measure, "ENOUGH_ROUNDS", 0.3)
-    monkeypatch.setattr(gpu_measure, "slots", lambda *_: {"issued": 49.0, "fp64": 0.0})
-    monkeypatch.setattr(gpu, "BEGUN", time.monotonic())
+def benchmark(device, tmp_path, monkeypatch):  # noqa: F811
+    """Return a function that runs the benchmark at toy sizes and returns its rows and its page."""
+    runtime, pool = device.cuda.runtime, device.get_default_memory_pool()
+    monkeypatch.setattr(runtime, "getDeviceProperties", lambda _: {"name": b"H100"}, raising=False)
+    monkeypatch.setattr(pool, "free_all_blocks", lambda: None, raising=False)
+    monkeypatch.setattr(device, "__version__", "emulated", raising=False)
+    monkeypatch.setattr(harness, "apart", lambda function: function())
+    monkeypatch.setattr(gpu, "ROUNDS", 1)
 
-    def run(*arguments, fault="pass"):
-        worker = program(tmp_path / "jax", STAND_IN.replace("FAULT", fault))
-        gpu.main(["--quick", "--out", str(tmp_path), "--jax-python", str(worker), *arguments])
-        return json.loads((tmp_path / "gpu.json").read_text())
+    def run(*arguments):
+        gpu.main(["--quick", "--out", str(tmp_path), *arguments])
+        rows = json.loads((tmp_path / "gpu.json").read_text())["rows"]
+        return rows, (tmp_path / "gpu.md").read_text()
 
     return run
 
 
-def test_every_part_runs(benchmark, capsys, monkeypatch):
-    names, original = [], compiler.compiled
-    monkeypatch.setattr(compiler, "compiled", lambda *key: names.append(key[1]) or original(*key))
-    report = benchmark()
-    assert not [row for row in report["rows"] if "error" in row or "missing" in row]
-    measured = gpu_report.by_row(report)
-    assert len(measured) == len(report["rows"])
-    for row in gpu_report.plan(SMALL):
-        found = measured[row]
-        if row.part == "layer":
-            assert found["clock_mhz"] == 1980.0
-            assert found["bound_picoseconds"] == pytest.approx(1e12 * 49 / (132 * 128 * 1.98e9))
-        elif row.part != "peers":
-            assert found["seconds"] > 0 and found["entries"] == row.entries
-        else:
-            assert found["seconds_of_a_pair"] > 0
-            assert found["difference"] <= gpu_measure.AGREE[row.dtype]
-    said = capsys.readouterr().out
-    swept = {name.partition("<")[0] for name in names if ", 64" in name}
-    assert swept == {"short_rows", "long_rows"}
-    assert "not judged" in said and "| float64 | 26 | 64 |" in said
-
-
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        ("sys.exit('no CUDA here')", "the worker ended with 1: no CUDA here"),
-        ("reply['gpk'][0][0] = float('nan')", "differs from our kernels by nan"),
-        ("time.sleep(60)", "no answer within"),
-    ],
-)
-def test_a_peer_may_fail(benchmark, fault, error, monkeypatch):
-    monkeypatch.setattr(gpu_measure, "PEER_SECONDS", 0.3 if "sleep" in fault else 150.0)
-    for row in benchmark("--part", "peers", fault=fault)["rows"]:
-        assert error in row["error"] if row["who"] == JAX else "error" not in row
-
-
-def test_jax_computes_our_kernels(monkeypatch):
-    pytest.importorskip("jax")
+@emulated.on_host
+def test_every_part_runs(benchmark, monkeypatch):
+    for name in ("jax", "sklearn"):
+        pytest.importorskip(name)
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    request = {"dtype": "float64", "head": "gap", "depth": 3, "q": 3, "channels": 2, "d": 5, "n": 4}
-    worker = Worker([sys.executable, "-P", BENCHMARKS / "peers.py", "jax", "cpu"], 300.0)
-    try:
-        reply = worker.ask(request | {"seed": 1, "calls": 1, "enough": 0.1}, 300.0)
-    finally:
-        worker.close()
-    for kind, K in rk.gram(rk.Network(3, 3), *signals(4, 2, 5, 1))._asdict().items():
-        assert np.allclose(reply[kind], K[:2, :2], rtol=gpu_measure.AGREE["float64"])
+    monkeypatch.setattr(gpu, "PEER", [*gpu.PEER[:-1], "cpu"])
+    rows, page = benchmark()
+    assert [row.get("error") for row in rows] == [None] * len(gpu.plan(True))
+    for row in rows:
+        found = row["values"].values()
+        if row["part"] == "errors":
+            assert max(found) < {"float32": 1e-6, "float64": 1e-14}[row["dtype"]]
+        else:
+            assert not any(found) if row["part"] == "bits" else min(found) > 0
+    assert "Not measured" not in page and "| trace | 40 | 12 | 3 | float64 | random |" in page
+
+
+@emulated.on_host
+def test_rows_are_kept(benchmark, monkeypatch):
+    """An interruption and the limit keep the rows; the next run repeats rows that failed, last."""
+    asked, trouble = [], {}
+
+    def part(**sizes):
+        asked.append(sizes)
+        if error := trouble.pop(len(asked), None):
+            raise error
+        return {"cuda": 1.0, "JAX": 2.0, "random": 1.0}
+
+    monkeypatch.setattr(gpu, "PARTS", dict.fromkeys(gpu.PARTS, part))
+    trouble |= {2: MemoryError("Out of\nmemory"), 4: KeyboardInterrupt()}
+    with pytest.raises(KeyboardInterrupt):
+        benchmark()
+    rows, page = benchmark("--limit", "-1")
+    assert len(rows) == 3 and "MemoryError: Out of memory" in page
+    assert page.count("not begun") == len(gpu.plan(True)) - 3
+    lost = RuntimeError("an illegal address")
+    lost.status = 700
+    trouble[5] = lost
+    rows, page = benchmark()
+    assert "RuntimeError: an illegal address" in page and len(rows) == 3
+    rows, page = benchmark()
+    assert [row.get("error") for row in rows] == [None] * len(gpu.plan(True))
+    assert rows[-1]["part"] == "bits" and "Not measured" not in page
+
+
+def test_goals_are_judged():
+    def verdicts(value, **machine):
+        rows = [x | {"values": {"cuda": 1.0, "JAX": value, "x": value}} for x in gpu.plan(False)]
+        return {line[-1] for line in gpu.goals({"machine": MACHINE | machine, "rows": rows[1:]})}
+
+    assert verdicts(0.5) == {"met", "missed", "not measured"}

@@ -13,7 +13,6 @@ pytest.importorskip("aeon")
 pytest.importorskip("jax")
 import accuracy
 import cpu
-import gpu_report
 import harness
 import images
 import ratios
@@ -29,7 +28,6 @@ pytestmark = pytest.mark.slow
 PAGES = {
     "accuracy.json": accuracy.table,
     "cpu.json": cpu.table,
-    "gpu.json": gpu_report.page,
     "images.json": images.text,
     "regression.csv": regression.report,
     "scale.json": scale.text,
