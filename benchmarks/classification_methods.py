@@ -8,15 +8,9 @@ import numpy as np
 from harness import make
 
 SETS = (
-    "GunPoint",
-    "ItalyPowerDemand",
-    "ArrowHead",
-    "BasicMotions",
-    "JapaneseVowels",
-    "PickupGestureWiimoteZ",
-    "OSULeaf",
-    "ACSF1",
-)
+    "GunPoint", "ItalyPowerDemand", "ArrowHead", "BasicMotions", "JapaneseVowels",
+    "PickupGestureWiimoteZ", "OSULeaf", "ACSF1",
+)  # fmt: skip
 JOBS = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
 
 
@@ -57,7 +51,6 @@ OURS, FAST = "rescntk", "rescntk, fast"
 OUR_CLASSIFIER = "rescntk.learn.ResidualKernelClassifier"
 NEIGHBOUR = "aeon.classification.distance_based.KNeighborsTimeSeriesClassifier"
 ROCKET = "aeon.classification.convolution_based.{}Classifier"
-ROCKETS = ("MiniRocket", "MultiRocketHydra")
 
 # Of a seed, which those use that draw random numbers. Methods fit (X, y) and predict Z.
 METHODS: dict[str, Callable[[int], Any]] = {
@@ -71,7 +64,7 @@ METHODS: dict[str, Callable[[int], Any]] = {
     "1-NN MSM": lambda seed: make(NEIGHBOUR, distance="msm", n_jobs=JOBS),
     **{
         name: lambda seed, name=name: make(ROCKET.format(name), random_state=seed, n_jobs=JOBS)
-        for name in ROCKETS
+        for name in ("MiniRocket", "MultiRocketHydra")
     },
 }
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import harness
 import numpy as np
-from harness import Row
+from harness import Row, Worker
 from peers import signals
 
 import rescntk as rk
@@ -38,7 +38,7 @@ PEER_SECONDS = 3600.0  # of a call, compilation included, before it counts as fa
 Contestant = Callable[[Row], Row]  # answers a request as peers.py does
 
 
-def peers() -> dict[str, harness.Worker]:
+def peers() -> dict[str, Worker]:
     """Return the peer for each dtype. Its environment is made if it is not there."""
     scripts = Path(__file__).parent
     folder, python = scripts / ".peer", scripts / ".peer/bin/python"
@@ -49,16 +49,12 @@ def peers() -> dict[str, harness.Worker]:
         (folder / "installed").touch()
     words = [python, scripts / "peers.py", "neural-tangents", "cpu"]
     environment = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    return {dtype: harness.Worker(words, PEER_SECONDS, **environment) for dtype in DTYPES}
+    return {dtype: Worker(words, PEER_SECONDS, **environment) for dtype in DTYPES}
 
 
-def contestants(
-    workers: dict[str, harness.Worker], engines: Sequence[str]
-) -> dict[str, Contestant]:
-    of_peers: dict[str, Contestant] = {
-        f"peer {dtype}": partial(worker.ask, timeout=PEER_SECONDS)
-        for dtype, worker in workers.items()
-    }
+def contestants(workers: dict[str, Worker], engines: Sequence[str]) -> dict[str, Contestant]:
+    wait = {"timeout": PEER_SECONDS}
+    of_peers = {f"peer {dtype}": partial(who.ask, **wait) for dtype, who in workers.items()}
     pairs = product(engines, DTYPES)
     return of_peers | {f"{e} {dtype}": partial(ours, e, trained=PARTS) for e, dtype in pairs}
 
@@ -67,11 +63,10 @@ def ours(engine: str, r: Row, **trained: Any) -> Row:
     X, Z = signals(r["n"], r["channels"], r["d"], r["seed"])
     network = rk.Network(r["depth"], r["q"], **trained)
     options = {"head": r["head"], "engine": engine, "dtype": r["dtype"]}
-    times = []
+    call, times = partial(rk.gram, network, X, Z, **options), []
     for _ in range(1 + r["calls"]):
-        start = time.perf_counter()
-        gpk, ntk = rk.gram(network, X, Z, **options)
-        times.append(time.perf_counter() - start)
+        (gpk, ntk), seconds = harness.timed(call, time.perf_counter)
+        times.append(seconds)
     return {"seconds": times[1:], "gpk": gpk[:2, :2], "ntk": ntk[:2, :2]}
 
 
@@ -136,20 +131,14 @@ SWEEPS = {
 }
 
 
-def nanoseconds(dtype: str, **sizes: Any) -> float:
-    """Return the nanoseconds of a pixel pair and layer of a full Gram, the better of two."""
-    s = BASE | sizes
-    request = {"q": s["filter_size"], "channels": CHANNELS, "dtype": dtype, "seed": 0, "calls": 2}
-    entries = s["n"] ** 2 * s["d"] ** (2 if s["head"] == "gap" else 1) * s["depth"]
-    return 1e9 * min(ours("cpu", s | request)["seconds"]) / entries
-
-
 def sweeps(quick: bool) -> Iterator[Row]:
-    """Yield costs of an entry at any size."""
+    """Yield nanoseconds of a pixel pair and layer of full Grams, the better of two times."""
     for dtype, (name, sizes) in product(DTYPES, SWEEPS.items()):
-        for size in sizes[:2] if quick else sizes:
-            row = {"dtype": dtype, "sweep": name, **(BASE | size)}
-            yield row | {"ns": nanoseconds(dtype, **size)}
+        for s in [BASE | size for size in (sizes[:2] if quick else sizes)]:
+            request = {"dtype": dtype, "q": s["filter_size"], "channels": CHANNELS, "seed": 0}
+            seconds = min(ours("cpu", s | request | {"calls": 2})["seconds"])
+            entries = s["n"] ** 2 * s["d"] ** (2 if s["head"] == "gap" else 1) * s["depth"]
+            yield {"dtype": dtype, "sweep": name, **s, "ns": 1e9 * seconds / entries}
 
 
 def real(quick: bool) -> Iterator[Row]:

@@ -10,17 +10,16 @@ goes on from there; it also repeats rows that failed, after all others.
 import argparse
 import datetime
 import hashlib
-import math
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from importlib import import_module
 from itertools import product, takewhile
 from pathlib import Path
+from time import monotonic, perf_counter
 from typing import Any
 from unittest import mock
 
@@ -34,15 +33,15 @@ import rescntk as rk
 from rescntk.engines.cuda import selfcheck
 
 DTYPES, DEPTH, CHANNELS, FILTERS, ROUNDS = ("float32", "float64"), 9, 4, (1, 3, 9), 5
+SIZES = ("n", "d", "q", "dtype")
 Values = dict[str, float]
 HERE = Path(__file__).parent
 PEER = [sys.executable, "-P", str(HERE / "peers.py"), "jax", "gpu"]
 PEER_SECONDS = 150.0  # of a call, several times what JAX takes to compile
-AGREE = {"float32": 1e-4, "float64": 1e-10}
-"""Largest relative difference of JAX's kernels, which differ by 5e-7 and 1e-15 on a processor."""
+AGREE = {"float32": 1e-4, "float64": 1e-10}  # largest relative difference of JAX's kernels
 
 GOALS = {
-    "largest error, |ΔK| / √(K_ii K_jj), at most": ({"part": "errors"}, 1e-6, 1e-14),
+    "largest error in √(K_ii K_jj), at most": ({"part": "errors"}, 1e-6, 1e-14),
     "numbers that other batches change, at most": ({"part": "bits"}, 0, 0),
     "seconds of 10 signals, at most": ({"part": "times", "n": 10}, 0.003, 0.003),
     "seconds of 100 signals, at most": ({"part": "times", "n": 100}, 0.005, 0.005),
@@ -61,8 +60,7 @@ def plan(quick: bool) -> list[Row]:
     batches = {6: 4} if quick else {32: 512, 128: 128}  # 2**28 pixel pairs are JAX's best
 
     def times(n: int, d: int = d, **more: Any) -> Row:
-        base = {"part": "times", "head": "gap", "n": n, "d": d, "q": 3, "signals": "random"}
-        return base | more
+        return {"part": "times", "head": "gap", "n": n, "d": d, "q": 3, "signals": "random"} | more
 
     def both(*rows: Row) -> list[Row]:
         return [row | {"dtype": dtype} for row in rows for dtype in DTYPES]
@@ -105,13 +103,14 @@ def on_device(X: np.ndarray) -> Any:
     return import_module("cupy").asarray(X)
 
 
-def medians(calls: dict[str, Callable[[], Any]]) -> Values:
-    """Return median seconds of calls in turn, until the GPU is idle; first calls do not count."""
+def clock(call: Callable[[], Any]) -> float:
+    """Return the seconds of a call, until the GPU is idle."""
     idle = import_module("cupy").cuda.get_current_stream().synchronize
+    return timed(lambda: (call(), idle()), perf_counter)[1]
 
-    def clock(call: Callable[[], Any]) -> float:
-        return timed(lambda: (call(), idle()), time.perf_counter)[1]
 
+def medians(calls: dict[str, Callable[[], Any]]) -> Values:
+    """Return median seconds of calls in turn; first calls, which may compile, do not count."""
     clocks = {name: partial(clock, call) for name, call in calls.items()}
     taken = harness.interleaved(clocks, 1 + ROUNDS)
     return {name: float(np.median(seconds[1:])) for name, seconds in taken.items()}
@@ -125,11 +124,10 @@ def errors(n: int, d: int, dtype: str) -> Values:
     engine = "cpu" if rk.engines.available()["cpu"] is True else "reference"
     worst = dict.fromkeys(kinds_of_signals(1, 1), 0.0)
     for (name, X), q in product(kinds_of_signals(n, d).items(), FILTERS):
-        exact = gram(X, q=q, engine=engine)
-        for K, truth in zip(gram(X, q=q, dtype=dtype), exact, strict=True):
-            root = np.sqrt(truth.diagonal())
-            found = (np.abs(K - truth) / np.outer(root, root)).max()
-            worst[name] = float(np.maximum(worst[name], found))  # NaN stays
+        exact = np.array(gram(X, q=q, engine=engine))
+        root = np.sqrt(exact.diagonal(axis1=1, axis2=2))
+        found = np.abs(gram(X, q=q, dtype=dtype) - exact) / (root[:, None] * root[:, :, None])
+        worst[name] = float(np.maximum(worst[name], found.max()))  # NaN stays
     return worst
 
 
@@ -138,8 +136,7 @@ def bits(n: int, d: int, dtype: str) -> Values:
     differ = dict.fromkeys(kinds_of_signals(1, 1), 0)
     for (name, X), normalized in product(kinds_of_signals(n, d).items(), (False, True)):
         call = partial(gram, normalized=normalized, dtype=dtype)
-        for K, rows in zip(call(X), call(X[:3], X), strict=True):
-            differ[name] += int((K[:3] != rows).sum())
+        differ[name] += int((np.array(call(X))[:, :3] != call(X[:3], X)).sum())
     return differ
 
 
@@ -154,12 +151,12 @@ def large(n: int, d: int, dtype: str) -> Values:
     """Seconds from NumPy's arrays to NumPy's, once."""
     X = peers.signals(n, CHANNELS, d)[0]
     gram(X[:64], dtype=dtype)  # compiled before the clock runs
-    return {"cuda": timed(lambda: gram(X, dtype=dtype), time.perf_counter)[1]}
+    return {"cuda": clock(partial(gram, X, dtype=dtype))}
 
 
 def available() -> float:
     """Return the seconds until this process knows its engines; without a GPU it ends."""
-    engines, seconds = timed(rk.engines.available, time.perf_counter)
+    engines, seconds = timed(rk.engines.available, perf_counter)
     if engines["cuda"] is not True:
         sys.exit(f"not measured: {engines['cuda']}")
     return seconds
@@ -178,13 +175,13 @@ def classifier(n: int, d: int, dtype: str) -> Values:
     for engine in ("cuda", "cpu"):
         model = harness.make(OUR_CLASSIFIER, engine=engine, dtype=dtype)
         model.fit(X[:40], y[:40])  # compiled before the clock runs
-        taken[engine] = timed(partial(model.fit, X, y), time.perf_counter)[1]
+        taken[engine] = clock(partial(model.fit, X, y))
     return taken
 
 
 def beyond(case: str, n: int, d: int, dtype: str) -> Values:
     """Seconds of images, biases or shares of pixels, and of the engine "reference" on the GPU."""
-    shape = (math.isqrt(d),) * 2 if case == "images" else d
+    shape = (round(d**0.5),) * 2 if case == "images" else d
     X = on_device(peers.signals(n, CHANNELS, shape)[0])
     network = rk.Network(DEPTH, 3, bias=0.1 if case == "biases" else 0.0)
     call = partial(rk.pixel_shares if case == "shares" else rk.gram, network, X, dtype=dtype)
@@ -231,29 +228,26 @@ def machine(cupy: Any, quick: bool) -> Row:
 def measured(spec: Row) -> Row:
     """Return the values of a row, or its error and whether the GPU is lost to this process."""
     import_module("cupy").get_default_memory_pool().free_all_blocks()  # for other processes
-    start, (_, *sizes) = time.monotonic(), spec
+    start, (_, *sizes) = monotonic(), spec
     try:
         found = {"values": PARTS[spec["part"]](**{name: spec[name] for name in sizes})}
     except Exception as error:
         words = f"{type(error).__name__}: {' '.join(str(error).split())}"[:600]
         found = {"error": words, "lost": selfcheck.loses_device(error)}
-    return found | {"wall": time.monotonic() - start}
+    return found | {"wall": monotonic() - start}
 
 
 def measure(asked: argparse.Namespace, path: Path) -> None:
     """Measure what the file lacks, while there is time and the GPU is not lost."""
-    start = time.monotonic()
+    end = monotonic() + asked.limit
     available()
     about = machine(import_module("cupy"), asked.quick)
     report = harness.begun(path, about, ("hardware", "engines_sha256", "sizes"))
     failed = [row for row in report["rows"] if "error" in row]
     rows = report["rows"] = [row for row in report["rows"] if "error" not in row]
-
-    def goes_on(spec: Row) -> bool:
-        return time.monotonic() - start < asked.limit and not (rows and rows[-1].get("lost"))
-
     specs = sorted(plan(asked.quick), key=lambda spec: bool(harness.row_of(failed, spec)))
-    harness.resume(path, report, rows, takewhile(goes_on, specs), measured)
+    todo = takewhile(lambda _: monotonic() < end and not (rows and rows[-1].get("lost")), specs)
+    harness.resume(path, report, rows, todo, measured)
 
 
 def goals(report: Row) -> Iterator[tuple]:
@@ -272,19 +266,18 @@ def goals(report: Row) -> Iterator[tuple]:
 
 def picoseconds(row: Row, seconds: float) -> str:
     """Return picoseconds of a pixel pair, or of a pixel (trace), and layer of a Gram."""
-    if row["part"] != "times":
-        return ""
-    pixels = row["d"] ** (2 if row["head"] == "gap" else 1)
-    return f"{1e12 * seconds / (row['n'] * (row['n'] + 1) / 2 * pixels * DEPTH):.2f}"
+    if axes := {"gap": 2, "trace": 1}.get(row.get("head", "")):
+        entries = row["n"] * (row["n"] + 1) / 2 * row["d"] ** axes * DEPTH
+        return f"{1e12 * seconds / entries:.2f}"
+    return ""
 
 
 def page(report: Row) -> str:
     about, rows = report["machine"], [row for row in report["rows"] if "values" in row]
     taken = [
-        (row.get("case", row.get("head", row["part"])), row["n"], row["d"], row.get("q", ""),
-         row["dtype"], name, f"{s:.3g}", f"{s / next(iter(row['values'].values())):.2f}",
-         picoseconds(row, s))
-        for row in rows if row["part"] in ("times", "classifier", "beyond", "peer")
+        (row.get("case", row.get("head", row["part"])), *(row.get(x, "") for x in SIZES), name,
+         f"{s:.3g}", f"{s / next(iter(row['values'].values())):.2f}", picoseconds(row, s))
+        for row in rows if row["part"] not in ("errors", "bits")
         for name, s in row["values"].items()
     ]  # fmt: skip
     missing = [
@@ -295,12 +288,12 @@ def page(report: Row) -> str:
     return harness.page(
         "# Speed on a GPU",
         f"GPK and NTK of a ResNet of depth {DEPTH}. {about['hardware']}, CuPy {about['cupy']}, "
-        f"{about['date']}. Goals are of one H100 or H200.",
+        f"{about['date']}, {about['sizes']} sizes. Goals are of one H100 or H200, full sizes.",
         harness.table(("measure", "d", "dtype", "value", "goal", ""), goals(report), (0, 2, 5)),
-        "Seconds of symmetric Grams of kinds of signals (gap, trace); of the engine cuda beside "
-        "others; of a pair of signals (peer). A ratio is to the first line of its group. "
-        "Picoseconds (ps) are of a pixel pair and layer, for trace of a pixel and layer.",
-        harness.table(("", "n", "d", "q", "dtype", "", "seconds", "ratio", "ps"), taken, (0, 4, 5)),
+        "Seconds of symmetric Grams (gap, trace), of a pair of signals (peer), and of other work. "
+        "Ratios are to the first line of a group. Picoseconds (ps) are of a pixel pair and layer, "
+        "for trace of a pixel and layer.",
+        harness.table(("", *SIZES, "", "seconds", "ratio", "ps"), taken, (0, 4, 5)),
         ["Not measured:", "", *missing] if missing else "",
     )
 

@@ -66,11 +66,6 @@ def script(
     publish(path, page(results), picture and picture(results))
 
 
-def several(names: Iterable[str]) -> Row:
-    """Return an option that names parts of a script, as add_argument takes it."""
-    return {"action": "append", "choices": names, "help": "only this (and this …)"}
-
-
 def make(path: str, /, *arguments: Any, **options: Any) -> Any:
     """Call a function or a class by its dotted name, which is imported now."""
     module, name = path.rsplit(".", 1)
@@ -95,8 +90,7 @@ def machine() -> Row:
 
 def described(machine: Row) -> str:
     """Return the processor and the versions of a machine for a page."""
-    words = "{processor}, {cores} cores; Python {python}, NumPy {numpy}"
-    return words.format(**machine)
+    return "{processor}, {cores} cores; Python {python}, NumPy {numpy}".format(**machine)
 
 
 # -- measuring
@@ -245,7 +239,8 @@ def measure_parts(parts: Sequence[Callable[[bool], Iterable]]) -> tuple[Measure,
         if lacking := set(functions) - set(report):
             sys.exit(f"{path} still lacks {', '.join(sorted(lacking))}: no page is written")
 
-    return measure, {"part": several(functions)}
+    only = {"action": "append", "choices": functions, "help": "only this (and this …)"}
+    return measure, {"part": only}
 
 
 def begun(path: Path, machine: Row, same: Sequence[str]) -> Row:

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from classification_methods import FAST, OUR_CLASSIFIER, OURS
 from harness import Row, make
+from simulated import Problem
 from sklearn.metrics import log_loss
 
 PARTS = ("test", "choose", "used before")
@@ -40,8 +41,6 @@ SHOWN = ("HC2", "RDST", "MR-Hydra", "QUANT", "MiniROCKET", "InceptionTime", "1NN
 NAMES = (OURS, FAST, *SHOWN)
 ABOUT = ["splits", "part", "n_train", "n_test", "length", "classes"]
 """Columns of ucr_peers.csv beside the set and the methods."""
-
-Problem = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def peers() -> pd.DataFrame:
