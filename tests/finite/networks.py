@@ -25,17 +25,28 @@ NETWORKS = {
     "one convolution and skips": literature.one_convolution_resnet(2, alpha=0.8),
 }
 
-IMAGES = [
-    ("resnet", "equivariant"),
-    ("biases", "trace"),
-    ("longer filter than signal", "gap"),
-    ("window", "trace"),
+CASES = [
+    *((name, "gap", (4,)) for name in NETWORKS),
+    ("resnet", "equivariant", (4,)),
+    ("window", "trace", (4,)),
+    ("resnet", "equivariant", (3, 4)),
+    ("biases", "trace", (3, 4)),
+    ("longer filter than signal", "gap", (3, 4)),
+    ("window", "trace", (3, 4)),
+    ("window", "gap", [7, 1, 7, 4]),
 ]
-"""Networks and heads that go through images, of 3 × 4 pixels."""
+"""Every network with the head "gap", which mixes all pixels; other heads, images, lists."""
 
 
-def parameters(width, network, head="gap", sides=(4,), key=1, **options):
-    """Return parameters for signals or images of 2 channels, with pixels (d,) or (h, w)."""
+def draw(rng, sides=(4,)):
+    """Return 3 signals or images of 2 channels; for a list of lengths one signal of each."""
+    if isinstance(sides, list):
+        return [rng.standard_normal((2, d)) for d in sides]
+    return rng.standard_normal((3, 2, *sides))
+
+
+def parameters(network, head="gap", sides=(4,), width=5, key=1, **options):
+    """Return parameters for what `draw` returns."""
     pixels = math.prod(sides) if head == "trace" else None
-    images = len(sides) == 2
+    images = isinstance(sides, tuple) and len(sides) == 2
     return finite.init(key, network, 2, width, n_timepoints=pixels, images=images, **options)
