@@ -16,22 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from ..arrays import resolution, rounding_unit
-from ..network import BASIC_FIELDS, Network, check_network
+from ..arrays import resolution
+from ..decomposition import check_finite, decompose
+from ..network import Network
 from ..report_table import ReportTable
-from ..validation import (
-    check_constant,
-    check_depths,
-    check_positive,
-    check_shape,
-    check_symmetric,
-    check_targets,
-    is_sequence,
-)
+from ..validation import check_constant, check_depths, check_integer, check_shape, check_targets
+from . import spectrum
 from .argument_checks import check_grid
-from .spectrum import eigenvalues as spectrum_of
-from .spectrum import harmonics
-from .spectrum import multiplicities as multiplicities_of
 
 __all__ = ["CurveRow", "LearningCurve", "alignment", "curve", "from_gram", "sample_complexity"]
 
@@ -64,14 +55,9 @@ class LearningCurve(ReportTable):
 
 
 def curve(
-    eigenvalues: np.ndarray,
-    coefficients: np.ndarray,
-    sizes: Iterable[int],
-    ridge: float = 0.0,
-    *,
-    noise: float = 0.0,
-    multiplicities: np.ndarray | None = None,
-) -> LearningCurve:
+    eigenvalues: np.ndarray, coefficients: np.ndarray, sizes: Iterable[int], ridge: float = 0.0, *,
+    noise: float = 0.0, multiplicities: np.ndarray | None = None,
+) -> LearningCurve:  # fmt: skip
     r"""Return the learning curve of a kernel with given eigenvalues and of a given target.
 
     The test error is :math:`E_0 \bigl(\sum_i (1 - L_i)^2 v_i^2 + \sigma^2\bigr)`, the train error
@@ -85,10 +71,9 @@ def curve(
         v_i of the target in orthonormal eigenfunctions. Errors are means over targets.
     sizes : iterable of int
         Numbers n of training signals.
-    ridge : float, default 0.0
-        δ, added to the diagonal of the kernel matrix (n, n), as in ridge regression.
-    noise : float, default 0.0
-        Variance σ² of independent errors in the labels, of training and of test signals.
+    ridge, noise : float, default 0.0
+        δ, added to the diagonal of the kernel matrix (n, n), as in ridge regression. The variance
+        σ² of independent errors in the labels, of training and of test signals.
     multiplicities : ndarray, (n_modes,), optional
         How often each eigenvalue occurs, by default once. The square of a coefficient is then the
         sum of squares over the modes of its eigenvalue.
@@ -108,7 +93,10 @@ def curve(
     2       1.248     0.006532           1.855  0.6911  1.342
     """
     values = check_shape(eigenvalues, "eigenvalues", "(n_modes,)", lambda s: len(s) == 1)
-    squares = _mean_squares(check_targets(coefficients, len(values), "coefficients"))
+    parts = check_targets(coefficients, len(values), "coefficients").reshape(len(values), -1)
+    with np.errstate(over="ignore"):
+        squares = np.square(parts).mean(axis=1)
+        check_finite(squares.sum())
     counts = np.ones(len(values)) if multiplicities is None else multiplicities
     counts = check_shape(counts, "multiplicities", values.shape)
     for name, array in (("eigenvalues", values), ("multiplicities", counts)):
@@ -122,9 +110,10 @@ def curve(
         # δ/κ: without a ridge, n signals beyond the rank leave n − rank directions untrained.
         remaining = ridge / kappa if kappa > 0 else n - counts[values > 0].sum()
         spread = counts @ (learned * unlearned) + remaining  # n − Σ L²: all terms are positive
-        overfitting, bias = _ratio(n, spread), squares @ unlearned**2 + noise
-        test = float(overfitting * bias) if bias > 0 else 0.0
-        train = float((remaining / n) ** 2 * test) if remaining > 0 else 0.0
+        overfitting = float(n / spread) if spread > 0 else math.inf
+        bias = float(squares @ unlearned**2 + noise)
+        test = overfitting * bias if bias > 0 else 0.0
+        train = float(remaining / n) ** 2 * test if remaining > 0 else 0.0
         rows.append(CurveRow(n, test, train, float(counts @ learned), kappa, overfitting))
     return LearningCurve(tuple(rows), ridge, noise)
 
@@ -157,31 +146,28 @@ def from_gram(
     >>> table.column("test_error").round(3)
     array([0.424, 0.   ])
     """
-    ladder, eps = check_depths(sizes, "sizes"), float(np.finfo(np.float64).eps)
-    ridge, noise = check_constant(ridge, "ridge"), check_constant(noise, "noise")
-    values, vectors = _decompose(K)
-    N, rank = len(values), int((values > 0).sum())
+    ladder, ridge = check_depths(sizes, "sizes"), check_constant(ridge, "ridge")
+    found, noise = decompose(K), check_constant(noise, "noise")
+    values, N = found.eigenvalues, len(found.eigenvalues)
+    values = np.where(values > resolution(values, found.eps), values, 0.0)
     if max(ladder) >= N:
         raise ValueError(f"sizes has {max(ladder)}, expected numbers below {N}, the signals of K")
-    parts = vectors.T @ check_targets(y, N).reshape(N, -1) / math.sqrt(N)
+    parts = found.eigenvectors.T @ check_targets(y, N).reshape(N, -1) / math.sqrt(N)
     # Rounding errors of orthogonal vectors are no part of the target.
-    parts[np.abs(parts) <= N * eps * np.linalg.norm(parts, axis=0)] = 0.0
-    squares = _mean_squares(parts) + noise / N  # noise has the same share in every direction
-    rows = []
-    for n in ladder:
-        tau = _solve_kappa(values + ridge, np.ones(N), n, 0.0)
-        learned, left = _shares(values + ridge, tau)
-        if ridge == 0 and n > rank:  # the limit of a small ridge: eigenvalues 0 share what is left
-            left = np.where(values > 0, 0.0, (N - n) / (N - rank))
-            learned = 1.0 - left
-        factor, bias = _ratio(n, float(learned @ left) * (1.0 - n / N)), float(squares @ left**2)
-        test = factor * bias if bias > 0 else 0.0
-        # δ/(δ + τ) of a residual would be 0 without a ridge, and as `learned` at eigenvalue 0.
-        share = ridge / (ridge + tau) if ridge else max(n - rank, 0) / max(N - rank, 1)
-        train = (share / (1.0 - share) * (N - n) / n) ** 2 * test if share else 0.0
+    tiny = N * float(np.finfo(np.float64).eps) * np.linalg.norm(parts, axis=0)
+    parts[np.abs(parts) <= tiny] = 0.0
+    # The root of the mean over targets. Noise has the same share in every direction.
+    parts = np.hypot.reduce(parts, axis=1) / math.sqrt(parts.shape[1])
+    parts, rank, rows = np.hypot(parts, math.sqrt(noise / N)), int(np.count_nonzero(values)), []
+    for n, test, _, _, tau, overfitting in curve(values + ridge, parts, ladder):
+        # Without a ridge, eigenvalues 0 share what n signals beyond the rank leave.
+        odds = ridge / tau if ridge else max(n - rank, 0) / (N - n)
+        left = 1.0 / (1.0 + odds)
+        grown = N / (N - n) * (1.0 if ridge else left)
+        train = (odds * (N - n) / n) ** 2 * test * grown if odds else 0.0
         dimension = float(_shares(values, ridge + tau)[0].sum())
-        overfitting = factor * (1.0 - share) ** 2
-        rows.append(CurveRow(n, test, train, dimension, (ridge + tau) / N, overfitting))
+        overfitting *= grown * (left**2 if ridge else 1.0)
+        rows.append(CurveRow(n, test * grown, train, dimension, (ridge + tau) / N, overfitting))
     return LearningCurve(tuple(rows), ridge, noise)
 
 
@@ -203,45 +189,18 @@ def alignment(K: np.ndarray, y: np.ndarray) -> np.ndarray:
     >>> learning.alignment([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0])
     array([0.36, 1.  ])
     """
-    vectors = _decompose(K)[1]
-    y = check_targets(y, len(vectors))
-    largest = np.abs(y).max()
-    if largest == 0:
+    vectors = decompose(K).eigenvectors
+    y = check_targets(y, len(vectors)).reshape(len(vectors), -1)
+    if not (largest := np.abs(y).max()):
         raise ValueError("y is 0 for all signals, expected targets that have a direction")
-    squares = _mean_squares(vectors.T @ (y / largest))[::-1]
-    return np.cumsum(squares) / squares.sum()
-
-
-def _decompose(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rising eigenvalues of K, 0 in place of rounding errors, and its eigenvectors."""
-    matrix = check_symmetric(K, "K")
-    values, vectors = np.linalg.eigh(matrix)
-    least = resolution(values, rounding_unit(K))
-    if values[0] < -10 * least:  # the factor is for K's own errors
-        raise ValueError(f"K has the eigenvalue {values[0]:.3g}, expected a positive semidefinite")
-    return np.where(values > least, values, 0.0), vectors
-
-
-def _mean_squares(coefficients: np.ndarray) -> np.ndarray:
-    """Return v_i², (n_modes,), the mean over targets."""
-    with np.errstate(over="ignore"):
-        squares = np.square(coefficients).reshape(len(coefficients), -1).mean(axis=1)
-        if not np.isfinite(squares.sum()):
-            raise OverflowError("the squares of the target exceed float64, expected smaller values")
-    return squares
-
-
-def _ratio(n: int, divisor: float) -> float:
-    return float(n / divisor) if divisor > 0 else math.inf
+    sums = np.cumsum(np.square(vectors.T @ (y / largest)).sum(axis=1)[::-1])
+    return np.asarray(sums / sums[-1])
 
 
 def _shares(values: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray]:
     """Return L = λ/(λ+κ) and 1 − L, both with all their digits. Where λ is 0, L is 0."""
-    larger, smaller = np.maximum(values, kappa), np.minimum(values, kappa)
-    ratio = np.divide(smaller, larger, out=np.zeros_like(values), where=larger > 0)
-    most, least = 1.0 / (1.0 + ratio), ratio / (1.0 + ratio)
-    above = (values >= kappa) & (values > 0)
-    return np.where(above, most, least), np.where(above, least, most)
+    total = np.where(values > 0, values + kappa, 1.0)
+    return values / total, np.where(values > 0, kappa / total, 1.0)
 
 
 def _solve_kappa(values: np.ndarray, counts: np.ndarray, n: float, ridge: float) -> float:
@@ -292,18 +251,10 @@ class SampleComplexity(ReportTable):
 
 
 def sample_complexity(
-    network: Network,
-    n_channels: int,
-    n_timepoints: int,
-    max_frequency: int,
-    kind: str = "gpk",
-    head: str = "equivariant",
-    *,
-    frequencies: Iterable[Iterable[int]] | None = None,
-    share: float = 0.5,
-    ridge: float = 0.0,
-    **options: Any,
-) -> SampleComplexity:
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int, kind: str = "gpk",
+    head: str = "equivariant", *, frequencies: Iterable[Iterable[int]] | None = None,
+    share: float = 0.5, ridge: float = 0.0, **options: Any,
+) -> SampleComplexity:  # fmt: skip
     r"""Return at how many signals of the multi-sphere each frequency is half learned.
 
     Signals are drawn uniformly. The part of the kernel in frequencies above `max_frequency` acts
@@ -337,13 +288,11 @@ def sample_complexity(
     7.0
     4.0
     """
-    check_network(network, BASIC_FIELDS)
-    d, highest = check_grid(n_channels, n_timepoints, max_frequency, head)[1:3]
-    if is_sequence(max_frequency) or highest[0] < 1:
-        raise ValueError(f"max_frequency is {max_frequency!r}, expected an integer of at least 1")
-    if not 0 < check_positive(share, "share") < 1:
+    top = check_integer(max_frequency, "max_frequency", at_least=1)
+    d = check_grid(n_channels, n_timepoints, top, head)[1]
+    if not 0 < check_constant(share, "share") < 1:
         raise ValueError(f"share is {share!r}, expected a number between 0 and 1")
-    ridge, top, one = check_constant(ridge, "ridge"), highest[0], np.eye(d, dtype=int)
+    ridge, one, space = check_constant(ridge, "ridge"), np.eye(d, dtype=int), (n_channels, d, top)
     if frequencies is not None:
         chosen = np.array([tuple(each) for each in frequencies] or [()])
         whole = chosen.dtype.kind in "iu" and chosen.shape[1:] == (d,)
@@ -351,31 +300,30 @@ def sample_complexity(
             raise ValueError(
                 f"frequencies is {frequencies!r}, expected sets of {d} integers from 0 to {top}"
             )
-    space = n_channels, d, top
-    values = spectrum_of(network, *space, kind, head, normalized=True, **options)
+    values = spectrum.eigenvalues(network, *space, kind, head, normalized=True, **options)
     values = np.maximum(values, 0.0)  # below 0 by errors of the quadrature
     if frequencies is None:  # only now it is known that there is memory for them
         others = one[1 : d // 2 + 1]
         chosen = np.concatenate([np.arange(1, top + 1)[:, None] * one[0], one[0] + others])
         chosen = np.insert(chosen, top, others, axis=0) if head == "equivariant" else chosen
-    counts = multiplicities_of(*space, head)
-    tail = max(1.0 - float((multiplicities_of(*space) * values).sum()), 0.0)
+    counts = spectrum.multiplicities(*space, head)
+    tail = max(1.0 - float((spectrum.multiplicities(*space) * values).sum()), 0.0)
     # Each mode of the equivariant head is 1/d of a mode of GAP. It is more where a shift keeps its
     # frequencies. Then d/c pixels of a cycle have the frequency above max_frequency.
     tail_least = tail_most = tail
     if head == "gap":
-        cycles, kept = np.gcd(np.arange(1, d), d), float(harmonics(n_channels, top + 1))
+        cycles, kept = np.gcd(np.arange(1, d), d), float(spectrum.harmonics(n_channels, top + 1))
         tail_least = tail / d
         tail_most = tail_least * (1.0 + float((kept ** (1.0 - d / cycles)).sum()))
     outer = values.copy()
     outer[(slice(0, max(top - 1, 1)),) * d] = 0.0
     edge, rows = float(outer.max()), []
     for place in map(tuple, chosen.tolist()):
-        value = float(values[place])
-        kappa = value * (1.0 - share) / share
+        kappa = float(values[place]) * (1.0 - share) / share
         least = most = math.inf
         if kappa > 0:
             known = float((counts * _shares(values, kappa)[0]).sum()) + ridge / kappa
             least, most = known + tail_least / (kappa + edge), known + tail_most / kappa
-        rows.append(ComplexityRow(place, value, 0.5 * (least + most), least, most))
+        n = 0.5 * (least + most)
+        rows.append(ComplexityRow(place, float(values[place]), n, least, most))
     return SampleComplexity(tuple(rows), tail)

@@ -194,7 +194,10 @@ K2 = np.eye(2)
         (lambda: learning.curve([1.0], [1.0], (1,), -1.0), "ridge is -1.0, expected a finite"),
         (lambda: learning.curve([1.0], [1.0], (1,), multiplicities=[-2]), "multiplicities has -2"),
         (lambda: learning.from_gram(K2, [1, 2], (2,)), "sizes has 2, expected numbers below 2"),
-        (lambda: learning.from_gram(-K2, [1, 2], (1,)), "K has the eigenvalue -1, expected"),
+        (
+            lambda: learning.from_gram(-K2, [1, 2], (1,)),
+            "K of .* has the eigenvalue -1, exp",
+        ),
         (lambda: learning.alignment(K2, [0, 0]), "y is 0 for all signals, expected targets"),
     ],
 )
