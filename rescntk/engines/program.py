@@ -22,21 +22,27 @@ from .protocol import Request, blocks, cut
 from .records import HEADS, JOB, LAYER, SIDE, WINDOW, filled, pointer
 from .tables import Tables, signal_tables, window_mean
 
-_FUSED_LENGTH = 8
-"""Least pixels of signals whose layers are one merge (`Steps.fused`)."""
+_JOINED_LENGTH = 8
+"""Least pixels of signals whose layers are joined (`Steps.joined`)."""
 
 
 class Program:
     """The steps of a request as records of records.h, whose arrays are those of `xp`."""
 
     def __init__(
-        self, request: Request, channels: int, n_axes: int, may_fuse: bool, xp: ModuleType
+        self,
+        request: Request,
+        channels: int,
+        n_axes: int,
+        is_long: bool,
+        is_list: bool,
+        xp: ModuleType,
     ) -> None:
         sums = request.head in ("gap", "trace") and not request.shares
         self.request, depth = request, request.depths[-1]
         steps = Steps(request.network, depth, channels, n_axes, ends_early=sums)
-        joined = sums and steps.may_join
-        fused = joined and may_fuse and steps.may_fuse
+        joined = sums and is_long and steps.may_join
+        fused = joined and not is_list and steps.may_fuse
         self.steps = replace(steps, joined=joined, fused=fused)
         self.head = "sums" if sums else "shares" if request.shares else request.head
         self.head = {"equivariant": "pixel 1"}.get(self.head, self.head)
@@ -136,8 +142,9 @@ class Signals:
         self.axes: tuple[int, ...] = (self.longest,)
         if request.width > 1:
             self.axes = (self.longest // request.width, request.width)
-        may_fuse = self.longest >= _FUSED_LENGTH and not isinstance(batch, SignalList)
-        self.program = _program(request, channels, len(self.axes), may_fuse, xp)
+        is_list = isinstance(batch, SignalList)  # whose two sides may have different lengths
+        is_long = is_list or self.longest >= _JOINED_LENGTH
+        self.program = _program(request, channels, len(self.axes), is_long, is_list, xp)
         self.steps = self.program.steps
         self.scale = maker.ones(len(batch))
         self._kept: tuple[slice, BlockTables] | None = None
