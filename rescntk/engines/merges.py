@@ -176,7 +176,7 @@ class Steps:
 
     @property
     def may_join(self) -> bool:
-        """Whether layers can be joined: both filters have one size, a power of 3, and no bias."""
+        """True if layers can be joined: both filters have one size, a power of 3; no bias."""
         net, size = self.network, self.network.filter_size
         while size % 3 == 0:
             size //= 3
@@ -185,7 +185,7 @@ class Steps:
 
     @property
     def may_fuse(self) -> bool:
-        """Whether a joined layer can be one merge: of filters of 3, and no more than ReLU needs.
+        """True if a joined layer can be one merge: filters are of 3, and the network is plain.
 
         The mass of K is the mass of Σ, so that all parts of one pixel make one part.
         """

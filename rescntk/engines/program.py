@@ -1,4 +1,4 @@
-"""What both compiled engines are given: a request's steps as records, and tables of signals.
+"""A request's steps as records, and tables of signals, for both compiled engines.
 
 Signals are taken in blocks whose tables fit into memory.
 """
@@ -27,25 +27,20 @@ _JOINED_LENGTH = 8
 
 
 class Program:
-    """The steps of a request as records of records.h, whose arrays are those of `xp`."""
+    """The steps of a request as records of records.h, in arrays of the library `xp`."""
 
     def __init__(
-        self,
-        request: Request,
-        channels: int,
-        n_axes: int,
-        is_long: bool,
-        is_list: bool,
+        self, request: Request, channels: int, n_axes: int, is_long: bool, is_list: bool,
         xp: ModuleType,
-    ) -> None:
+    ) -> None:  # fmt: skip
         sums = request.head in ("gap", "trace") and not request.shares
         self.request, depth = request, request.depths[-1]
         steps = Steps(request.network, depth, channels, n_axes, ends_early=sums)
         joined = sums and is_long and steps.may_join
         fused = joined and not is_list and steps.may_fuse
         self.steps = replace(steps, joined=joined, fused=fused)
-        self.head = "sums" if sums else "shares" if request.shares else request.head
-        self.head = {"equivariant": "pixel 1"}.get(self.head, self.head)
+        of_pixels = {"equivariant": "pixel 1", "pixels": "pixels"}
+        self.head = "sums" if sums else of_pixels.get(request.head, "shares")
         self._windows: dict[Merge, int] = {}
         self._merges: list[tuple[int, int]] = []
         for step in self.steps.input:
@@ -97,22 +92,17 @@ class Program:
             record["report"] = request.depths.index(number)
 
     def job(
-        self,
-        values: dict[str, Array],
-        cases: int,
-        columns: int,
-        extent: int,
-        paired: bool,
+        self, values: dict[str, Array], cases: int, columns: int, extent: int, paired: bool,
         symmetric: bool,
-    ) -> np.ndarray:
+    ) -> np.ndarray:  # fmt: skip
         """Return a job that writes to `values`, (depths, cases, columns, …)."""
         steps, request, parts = self.steps, self.request, self.request.network.parts
-        width = request.width if request.width > 1 else extent
+        *height, width = request.axes(extent)  # signals have no height
         return filled(
             JOB, bytes=JOB.itemsize, cases=cases, columns=columns, extent=extent,
             head=HEADS.index(self.head), all_pairs=request.all_pairs, symmetric=symmetric,
             paired=paired, channels=steps.n_channels,
-            height=extent // width if request.width > 1 else 0, width=width, depth=steps.depth,
+            height=sum(height), width=width, depth=steps.depth,
             n_input=len(steps.input), n_merges=len(self._merges), n_windows=len(self._windows),
             has_opposite=steps.has_opposite, with_ntk="ntk" in request.kinds, keep=steps.keep,
             share=steps.share, linear_share=steps.linear_share, initial=parts.initial,
@@ -139,9 +129,7 @@ class Signals:
         self.request, self.batch = request, batch
         self.lanes, self.most_bytes, self.xp, self.maker = lanes, most_bytes, xp, maker
         channels, self.longest = channels_and_length(batch)
-        self.axes: tuple[int, ...] = (self.longest,)
-        if request.width > 1:
-            self.axes = (self.longest // request.width, request.width)
+        self.axes = request.axes(self.longest)
         is_list = isinstance(batch, SignalList)  # whose two sides may have different lengths
         is_long = is_list or self.longest >= _JOINED_LENGTH
         self.program = _program(request, channels, len(self.axes), is_long, is_list, xp)

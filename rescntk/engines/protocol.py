@@ -60,8 +60,12 @@ class Request:
 
     @property
     def all_pairs(self) -> bool:
-        """Whether all pixel pairs (j, j') are needed, or those of one pixel, j = j'."""
+        """True if all pixel pairs (j, j') are needed, not the pairs (j, j) alone."""
         return self.head in ("gap", "pixels")
+
+    def axes(self, d: int) -> tuple[int, ...]:
+        """Return the axes of `d` pixels: one of signals, lines and their pixels of images."""
+        return (d,) if self.width == 1 else (d // self.width, self.width)
 
     def pixel_axes(self, d: int) -> tuple[int, ...]:
         """Return the axes of results that pixels have, of signals of `d` pixels."""

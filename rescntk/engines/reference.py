@@ -65,7 +65,7 @@ class _Run:
         self.request, self.X, self.Z, self.paired = request, X, Z, paired
         self.xp, self.all_pairs = library(X), request.all_pairs
         channels, longest = (X.n_channels, X.longest) if isinstance(X, SignalList) else X.shape[1:]
-        self.axes = (longest,) if request.width == 1 else (longest // request.width, request.width)
+        self.axes = request.axes(longest)
         self.steps = Steps(request.network, request.depths[-1], channels, len(self.axes))
         cases = (len(X),) if paired else (len(X), len(Z))
         shape = (len(request.depths), *cases, *request.pixel_axes(longest))

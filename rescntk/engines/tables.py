@@ -160,9 +160,9 @@ def _merged(
             if step.kind == "activation" and steps.joined:
                 features = mass
             if step.merge is not None:
-                parts = [tap / step.merge.total for tap in taps_of(mass, step.merge, 1)]
-                mass = window_mean(mass, step.merge, 1)
-                yield step, parts, mass
+                taps = taps_of(mass, step.merge, 1)
+                mass = summed(taps) / step.merge.total
+                yield step, [tap / step.merge.total for tap in taps], mass
                 continue
             if step.kind == "bias":
                 parts.append(

@@ -56,28 +56,28 @@ def _compute(request: Request, X: Any, Z: Any, paired: bool, tick: Tick) -> Scal
     sizes = (len(request.depths), *shape, *request.pixel_axes(longest))
     values = {kind: np.zeros(sizes) for kind in request.kinds}
     job = left.program.job(values, *shape, longest, paired, Z is None and not paired)
+    per_pair = request.depths[-1] * left.longest * (right.longest if request.all_pairs else 1)
     for rows in left.blocks:
+        tables = left.tables(rows)
         for others in [rows] if paired else right.blocks:
             if paired or Z is not None or others.stop > rows.start:
-                _compute_blocks(request, job, (left, rows), (right, others), tick)
+                same = left is right and rows == others
+                of_right = tables if same else right.tables(others)
+                job["left"], job["right"] = (
+                    tables.side(False, rows.start),
+                    of_right.side(True, others.start),
+                )
+                _compute_blocks(request, job, rows, others, per_pair, tick)
     if paired:
         values = {kind: value[:, :, 0] for kind, value in values.items()}
     return left.steps.scaled(request.depths, values, left.scale, right.scale)
 
 
 def _compute_blocks(
-    request: Request,
-    whole: np.ndarray,
-    left: tuple[Signals, slice],
-    right: tuple[Signals, slice],
-    tick: Tick,
+    request: Request, whole: np.ndarray, rows: slice, columns: slice, per_pair: int, tick: Tick
 ) -> None:
-    """Compute the pairs of two blocks of signals, in tasks."""
-    (signals, rows), (others, columns) = left, right
-    of_left = signals.tables(rows)
-    of_right = of_left if signals is others and rows == columns else others.tables(columns)
+    """Compute the pairs of two blocks of signals, in tasks. A pair takes `per_pair` pixel pairs."""
     paired, symmetric = bool(whole["paired"][0]), bool(whole["symmetric"][0])
-    per_pair = request.depths[-1] * signals.longest * (others.longest if request.all_pairs else 1)
 
     def tasks() -> Iterator[tuple[slice, slice, int]]:
         """Yield some left signals, right signals, and their number of pairs."""
@@ -97,10 +97,6 @@ def _compute_blocks(
     def compute(task: tuple[slice, slice, int]) -> int:
         some, cases, pairs = task
         job = whole.copy()
-        job["left"], job["right"] = (
-            of_left.side(False, rows.start),
-            of_right.side(True, columns.start),
-        )
         job["first_left"], job["last_left"] = some.start, some.stop
         job["first_right"], job["last_right"] = cases.start, cases.stop
         job["stop"] = pointer(stop_flag())

@@ -96,8 +96,7 @@ class _Run:
         self.home = np if array_module(X) is np else self.xp  # where results belong
         self.symmetric = Z is None and not paired
         channels, d = channels_and_length(X)
-        n_axes = 1 if request.width == 1 else 2
-        steps = Steps(request.network, request.depths[-1], channels, n_axes)
+        steps = Steps(request.network, request.depths[-1], channels, len(request.axes(d)))
         self.plan = LaunchPlan(request, d, steps, compiler.device_limits())
         self.free = compiler.free_bytes(self.xp)
 
@@ -127,29 +126,33 @@ class _Run:
     def scaled(self, tick: Tick) -> ScaledKernel:
         """Compute all tiles; of a symmetric Gram those on and above the diagonal."""
         for rows in self.left.blocks:
+            left = self.left.tables(rows)
             for columns in [rows] if self.paired else self.right.blocks:
                 if not self.symmetric or columns.start >= rows.start:
-                    self._tiles(rows, columns, tick)
-        left, right = (moved(side.scale, self.home) for side in (self.left, self.right))
+                    same = self.left is self.right and rows == columns
+                    right = left if same else self.right.tables(columns)
+                    self._tiles((left, rows), (right, columns), tick)
+        scales = (moved(side.scale, self.home) for side in (self.left, self.right))
         values = self.values
         if self.paired:
             values = {kind: value[:, :, 0] for kind, value in values.items()}
-        return self.left.steps.scaled(self.request.depths, values, left, right)
+        return self.left.steps.scaled(self.request.depths, values, *scales)
 
-    def _tiles(self, rows: slice, columns: slice, tick: Tick) -> None:
+    def _tiles(
+        self, left: tuple[BlockTables, slice], right: tuple[BlockTables, slice], tick: Tick
+    ) -> None:
         """Compute the pairs of two blocks of signals."""
-        left = self.left.tables(rows)
-        right = left if self.left is self.right and rows == columns else self.right.tables(columns)
+        (tables, rows), (other_tables, columns) = left, right
         n, m = rows.stop - rows.start, columns.stop - columns.start
         height, width = self.plan.tile(n, 1 if self.paired else m, self.free)
-        if self.symmetric and rows == columns:  # one grid of tiles for both sides
+        on_diagonal = self.symmetric and rows == columns
+        if on_diagonal:  # one grid of tiles for both sides
             height = width = width if height == n else min(height, width)
         for some in blocks(0, n, height):
             for others in [some] if self.paired else blocks(0, m, width):
-                on_diagonal = self.symmetric and rows == columns
                 if on_diagonal and others.stop <= some.start:
                     continue
-                self._launch((left, rows.start, some), (right, columns.start, others))
+                self._launch((tables, rows.start, some), (other_tables, columns.start, others))
                 if tick is not silent:  # of pairs that are computed, not only queued
                     self.xp.cuda.get_current_stream().synchronize()
                 tick((some.stop - some.start) * (1 if self.paired else others.stop - others.start))

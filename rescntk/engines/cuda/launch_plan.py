@@ -75,8 +75,8 @@ class LaunchPlan:
         self.threads = -(-d // self.pixels)
         self.teams = max(1, THREADS // self.threads)
         self.units = 1
-        lines = d // request.width if request.width > 1 else 1
-        groups = lines * -(-(d // lines) // self.lanes)  # rows of a pair
+        *_, width = request.axes(d)
+        groups = d // width * -(-width // self.lanes)  # rows of a pair
         if self.all_pairs:
             self.teams = 1 if request.shares else min(self.teams, groups)
             if not request.shares:
@@ -85,13 +85,13 @@ class LaunchPlan:
         sums = 2 * 8 * self.threads * (1 if self.all_pairs else self.lanes)
         row = max(state * (d + 2 * HALO) * self.lanes * itemsize, 0 if points else sums)
         self.row_bytes = -(-row // 16) * 16
-        self.teams = max(1, min(self.teams, device.shared_bytes // self.row_bytes))
         if self.row_bytes > device.shared_bytes:
             raise ValueError(
                 f"X has {d} timepoints, which need {self.row_bytes} bytes of shared memory in "
                 f"{request.dtype}, expected at most {device.shared_bytes} on this device; ask for "
                 "fewer kinds, dtype='float32' or engine='reference'"
             )
+        self.teams = min(self.teams, device.shared_bytes // self.row_bytes)
         words = real, self.lanes, self.pixels, self.all_pairs, steps.has_opposite, ntk, points
         self.name = f"rows<{', '.join(str(word).lower() for word in words)}>"
         entries = d * (d if self.all_pairs else 1)

@@ -5,8 +5,8 @@
 // Filters move both pixels of a pair, so that they stay in a row, which is a ring (of images, a ring of rings).
 //
 // A team of threads takes a row through all layers. A thread has OWN left pixels, whose state stays in registers;
-// windows read those of its neighbours from shared memory. Results depend on the pair of signals alone: all sums have
-// an order of their own.
+// windows read neighbouring pixels from shared memory. Results depend on the pair of signals alone: the order of all
+// sums is fixed.
 #include "../formulas.h"
 #include "../records.h"
 
@@ -25,7 +25,7 @@ struct Launch {
 constexpr int HALO = 2;                // pixels of a ring that stand twice, for windows of five taps
 constexpr int TERMS = 32;              // of a sum, before it is added to the sum of sums
 
-// As many numbers as one instruction loads.
+// N numbers that one instruction loads.
 template <class R, int N> struct Vector;
 template <> struct Vector<float, 1> { typedef float type; };
 template <> struct Vector<float, 2> { typedef float2 type; };
@@ -68,6 +68,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
     // ------------------------------------------------------------------ pixels and tables
 
     FORMULA int pixel(int p) const { return t + p * threads; }
+    FORMULA static int pair_of(int lane) { return ALL ? 0 : lane; }
     FORMULA bool mine(int p) const { return OWN == 1 || pixel(p) < n; }
     FORMULA const R *left(int64 row, int p) const { return x + (int(row) * x_stride + left_at[p]); }
     FORMULA const R *right(int64 row, int p) const { return z + (int(row) * z_stride + right_at[p]); }
@@ -78,7 +79,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
         UNROLL for (int q = 0; q < LANES; q++) pack.of[q] = ((const R *)&vector)[q];
         return pack;
     }
-    // A number of each lane, of which those of all pixel pairs are not aligned.
+    // A number of each lane. Of all pixel pairs, the first lane may be any pixel, so that nothing is aligned.
     FORMULA static Pack lanes_of(const R *at)
     {
         if (!ALL) return together(at);
@@ -213,7 +214,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
             R N[LANES];
             distance(row, 2, p, N);
             UNROLL for (int q = 0; q < LANES; q++) {
-                const R of_pair = biases[ALL ? 0 : q];
+                const R of_pair = biases[pair_of(q)];
                 s.U[p][q] += N[q];
                 if (WITH_OPPOSITE) s.O[p][q] += R(2.0 * of_layer) * of_pair + N[q];
                 if (NTK) s.A[p][q] += R(factor * of_layer) * of_pair;
@@ -256,14 +257,14 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
             const R g = product(root, p, q), U = state.U[p][q], O = state.O[p][q], F0 = U < O ? g - U : O - g;
             state.A[p][q] = R(job.initial) * F0;
             if (POINTS) apart.linear[p][q] = F0, apart.F[p][q] = apart.A[p][q] = 0;
-            if (!ALL && mine(p)) linear[ALL ? 0 : q] += double(F0);
+            if (!ALL && mine(p)) linear[pair_of(q)] += double(F0);
         }
     }
 
     // From pre-activations to K and M and the branch's deficits, which take their place; K and M enter the sums.
     template <bool WITH_OPPOSITE> FORMULA void activate(const Layer &l, State &s)
     {
-                R K_sum[SUMS_OF], M_sum[SUMS_OF];
+        R K_sum[SUMS_OF], M_sum[SUMS_OF];
         int count = 0;
         UNROLL for (int m = 0; m < SUMS_OF; m++) K_sum[m] = M_sum[m] = 0;
         OVER_PIXELS {
@@ -287,7 +288,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
                     if (lambda != 0) M = fused(lambda, inner - M, M);
                     s.A[p][q] = M = fused(both, K, M);
                 }
-                if (!POINTS && q < valid) K_sum[ALL ? 0 : q] += K, M_sum[ALL ? 0 : q] += M;
+                if (!POINTS && q < valid) K_sum[pair_of(q)] += K, M_sum[pair_of(q)] += M;
             }
         }
         if (POINTS) return;
@@ -380,7 +381,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
 
     // ------------------------------------------------------------------ results
 
-    // Add up the sums of the team's threads. Those of thread 0, total[kind, pair], are then the team's.
+    // Add up the sums of the team's threads. Return the team's: of a pair at pair_of(q) * threads, the GPK's first.
     FORMULA double *totals(double kept) const
     {
         double *total = (double *)memory;
@@ -401,15 +402,26 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
     }
     FORMULA int64 numbers() const { return job.cases * job.columns * (job.head == PIXELS ? int64(n) * n : job.head == SHARES ? n : 1); }
     FORMULA int64 case_at(int64 i, int64 k) const { return (launch.first_row + i) * job.columns + (job.paired ? 0 : launch.first_column + k); }
-    FORMULA int64 mirrored(int64 i, int64 k) const { return job.symmetric ? (launch.first_column + k) * job.columns + launch.first_row + i : -1; }
-    FORMULA bool above(int64 i, int64 k) const { return !job.symmetric || launch.first_column + k >= launch.first_row + i; }
-    FORMULA void write(int64 at, int64 again, double gpk, double ntk) const
+    // The place of the pair on the other side of the diagonal, where that has to be written too; else -1.
+    FORMULA int64 mirrored(int64 i, int64 k) const
     {
-        if (job.gpk) job.gpk[at] = gpk;
-        if (job.ntk) job.ntk[at] = ntk;
-        if (again < 0) return;
-        if (job.gpk) job.gpk[again] = gpk;
-        if (job.ntk) job.ntk[again] = ntk;
+        const int64 row = launch.first_row + i, column = launch.first_column + k;
+        return job.symmetric && column != row ? column * job.columns + row : -1;
+    }
+    FORMULA bool above(int64 i, int64 k) const { return !job.symmetric || launch.first_column + k >= launch.first_row + i; }
+    // Write results of a slot, which begins at a place, at one of its numbers and, unless that is -1, at another.
+    FORMULA void write(int64 slot, int64 at, int64 again, double gpk, double ntk) const
+    {
+        UNROLL for (int side = 0; side < 2; side++) {
+            const int64 to = side == 0 ? at : again;
+            if (job.gpk && to >= 0) job.gpk[slot + to] = gpk;
+            if (job.ntk && to >= 0) job.ntk[slot + to] = ntk;
+        }
+    }
+    FORMULA void add_to(int64 at, double gpk, double ntk) const
+    {
+        if (job.gpk) job.gpk[at] += gpk;
+        if (job.ntk) job.ntk[at] += ntk;
     }
     // Both kernels at a pixel pair, with F0 or without.
     FORMULA void kernels(const Layer &l, int p, int q, bool with_linear, double &gpk, double &ntk) const
@@ -436,7 +448,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
         // The order of sums belongs to the pair, in whatever order its signals come.
         const bool turned = !POINTS && job.right.key[k] < job.left.key[i];
         const Side &a = turned ? job.right : job.left, &b = turned ? job.left : job.right;
-        const int64 s = turned ? k : i, u = turned ? i : k, at = case_at(i, k), again = k + launch.first_column != i + launch.first_row ? mirrored(i, k) : -1;
+        const int64 s = turned ? k : i, u = turned ? i : k, at = case_at(i, k), again = mirrored(i, k);
         x = (const R *)a.rows + a.begin[s], z = (const R *)b.rows + b.begin[u];
         x_stride = z_stride = lines * (2 * width + LANES);
         const double of_biases = a.bias[s] * b.bias[u];
@@ -448,14 +460,12 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
             valid = !active ? 0 : width - offset < LANES ? width - offset : LANES;
             place(shift, offset);
             run([&](const Layer &l) {
-                const int64 slot = (POINTS ? 0 : unit * launch.slots) + l.report;
+                const int64 slot = ((POINTS ? 0 : unit * launch.slots) + l.report) * numbers();
                 if (!POINTS) {
                     const double *total = totals(0.0);
                     if (threadIdx.x == 0)
-                        for (int64 mate = 0; mate < launch.teams; mate++, total += launch.row_bytes / 8) {
-                            if (job.gpk) job.gpk[slot * numbers() + at] += total[0];
-                            if (job.ntk) job.ntk[slot * numbers() + at] += total[threads];
-                        }
+                        for (int64 mate = 0; mate < launch.teams; mate++, total += launch.row_bytes / 8)
+                            add_to(slot + at, total[0], total[threads]);
                     return;
                 }
                 OVER_PIXELS {
@@ -468,11 +478,9 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
                         gpk_sum += gpk, ntk_sum += ntk;
                         const int64 other = (y + shift) % lines * width + (column + offset + q) % width;
                         if (job.head == PIXELS)
-                            write(slot * numbers() + (at * n + j) * n + other, again < 0 ? -1 : slot * numbers() + (again * n + other) * n + j, gpk, ntk);
+                            write(slot, (at * n + j) * n + other, again < 0 ? -1 : (again * n + other) * n + j, gpk, ntk);
                     }
-                    if (job.head != SHARES) continue;
-                    if (job.gpk) job.gpk[slot * numbers() + at * n + j] += gpk_sum;
-                    if (job.ntk) job.ntk[slot * numbers() + at * n + j] += ntk_sum;
+                    if (job.head == SHARES) add_to(slot + at * n + j, gpk_sum, ntk_sum);
                 }
             });
         }
@@ -484,9 +492,10 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
             OVER_PIXELS {
                 if (POINTS ? !mine(p) : p > 0) continue;
                 const double sum = unit == 0 ? l.kept * linear_sum(a, s, b, u, POINTS ? pixel(p) : -1) : 0.0;
-                const int64 slot = (unit * launch.slots + l.report) * numbers(), place = slot + (POINTS ? at * n + pixel(p) : at);
-                const double gpk = job.gpk ? (job.gpk[place] + sum) / count : 0.0, ntk = job.ntk ? (job.ntk[place] + job.initial * sum) / count : 0.0;
-                write(place, POINTS || again < 0 ? -1 : slot + again, gpk, ntk);
+                const int64 slot = (unit * launch.slots + l.report) * numbers(), to = POINTS ? at * n + pixel(p) : at;
+                const double gpk = job.gpk ? (job.gpk[slot + to] + sum) / count : 0.0;
+                const double ntk = job.ntk ? (job.ntk[slot + to] + job.initial * sum) / count : 0.0;
+                write(slot, to, POINTS ? -1 : again, gpk, ntk);
             }
         }
     }
@@ -507,7 +516,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
         if (!__syncthreads_or(any)) return;
         x = (const R *)job.left.rows + job.left.begin[i], z = (const R *)job.right.rows + job.right.begin[block];
         x_stride = n, z_stride = n * LANES;
-        for (int q = 0; q < LANES; q++) biases[ALL ? 0 : q] = counts(q) ? R(job.left.bias[i] * job.right.bias[block * LANES + q]) : R(0);
+        for (int q = 0; q < LANES; q++) biases[pair_of(q)] = counts(q) ? R(job.left.bias[i] * job.right.bias[block * LANES + q]) : R(0);
         valid = LANES;
         place(0, 0);
         run([&](const Layer &l) {
@@ -518,14 +527,14 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
                 const int64 k = block * LANES + q, at = case_at(i, k), again = mirrored(i, k);
                 double gpk, ntk;
                 if (!POINTS) {
-                    if (t == 0) write(slot + at, again < 0 ? -1 : slot + again, total[(ALL ? 0 : q) * threads] / n, total[(SUMS_OF + (ALL ? 0 : q)) * threads] / n);
+                    if (t == 0) write(slot, at, again, total[pair_of(q) * threads] / n, total[(SUMS_OF + pair_of(q)) * threads] / n);
                     continue;
                 }
                 OVER_PIXELS {
                     if (!mine(p)) continue;
                     kernels(l, p, q, true, gpk, ntk);
-                    if (job.head == SHARES) write(slot + at * n + pixel(p), -1, gpk / n, ntk / n);
-                    else if (pixel(p) == 0) write(slot + at, again < 0 ? -1 : slot + again, gpk, ntk);
+                    if (job.head == SHARES) write(slot, at * n + pixel(p), -1, gpk / n, ntk / n);
+                    else if (pixel(p) == 0) write(slot, at, again, gpk, ntk);
                 }
             }
         });

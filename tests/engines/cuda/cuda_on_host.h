@@ -1,9 +1,8 @@
 // CUDA on the host: a kernel's threads as fibers, so that its very text runs without a GPU.
 //
-// A warp's (or, with barriers, a block's) fibers take turns. One that comes to a shuffle, vote or
-// barrier leaves its value and lets the next fiber run. When it runs again, all others have come to
-// the same place. Threads that have parted are an error here, where a GPU would hang or return
-// garbage.
+// A block's fibers take turns. One that comes to a barrier leaves its value and lets the next fiber
+// run. When it runs again, all others have come to the same barrier. Threads that have parted are an
+// error here, where a GPU would hang or return garbage.
 
 // Few headers: reading them would take longer than compiling a kernel.
 #include <cmath>
