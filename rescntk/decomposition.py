@@ -112,7 +112,7 @@ class Decomposition:
 
     @property
     def _outside(self) -> bool:
-        """Whether there are directions outside of U."""
+        """True if U does not span all directions."""
         return self.eigenvectors.shape[1] < len(self.roots)
 
     def _check(self, penalty: float) -> None:
@@ -139,6 +139,9 @@ class Decomposition:
     def _block(self, function: Filter, cases: np.ndarray) -> np.ndarray:
         """Return √W f(√W K √W) √W between the cases of a group, (k, k), or of many, (…, k, k)."""
         (f, zero), roots = function, self.roots[cases][..., None]
+        if cases.shape[-1] == 1:  # many products of one row would take longer
+            squares = self.eigenvectors[cases[..., 0]] ** 2 @ f
+            return np.asarray(roots**2 * (squares[..., None, None] + zero))
         A = roots * self.eigenvectors[cases]
         return np.asarray((f * A) @ A.swapaxes(-2, -1) + zero * roots**2 * np.eye(cases.shape[-1]))
 

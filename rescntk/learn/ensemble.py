@@ -219,7 +219,7 @@ def fit_view(
 
 
 def shares_of(weights: np.ndarray) -> np.ndarray:
-    """Return weights divided by their sum; zeros as they are."""
+    """Return weights divided by their sum; weights of only zeros stay zeros."""
     return weights / (weights.sum() or 1.0)
 
 

@@ -225,7 +225,7 @@ class Cases(NamedTuple):
 
     @property
     def members(self) -> np.ndarray:
-        """Number of what is left out with each case, (n_cases,): its group, or the case alone."""
+        """The number of each case's group, (n_cases,). Without groups, a case is a group."""
         return np.arange(len(self.targets)) if self.groups is None else self.groups
 
 

@@ -1,4 +1,4 @@
-"""What finite networks refuse: arguments one at a time, numbers beyond the range."""
+"""Refusals of finite networks: arguments one at a time, and numbers beyond the range."""
 
 import numpy as np
 import pytest

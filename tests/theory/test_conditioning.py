@@ -144,7 +144,7 @@ def test_the_asymptotic_law(alpha, skip):
 
 @pytest.mark.parametrize("skip", [True, False])
 def test_equal_pixels_take_no_part_in_the_law(skip):
-    """They keep the complement 0 without filters, and in rings that a dilation leaves apart."""
+    """Shared pixels keep the complement 0: without filters, and on rings of their own."""
     law, slowdown = conditioning.asymptotic_complement(3000, skip=skip), 1.0 + skip
     for start, filter_size, dilation, share in (
         ([0.5, 0, 1, 1.5], 1, 1, 3 / 4),

@@ -80,7 +80,7 @@ def test_the_law():
 
 
 def test_a_trained_readout_alone_has_the_exponent_of_the_gpk():
-    """One pixel, three layers: −4 and not −2."""
+    """The exponent of one pixel and three layers is −4, not −2."""
     readout = TWO(3).replace(trained=("readout",))
     (decay,) = decay_exponents(readout, 2, 1, 40, "ntk", pixels=[(0,)])
     assert decay.law == -4 and abs(decay.exponent + 4) <= tolerances.SLOPE
