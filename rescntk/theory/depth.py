@@ -184,7 +184,12 @@ def check(
         K, absolute = multisphere.gram_complements(networks, X, kind=kind, **options), 0.0
         roundings = _ROUNDINGS + np.sqrt(ladder)
     else:
-        K, absolute = _complements(networks, X, kind, options | {"engine": engine}), 8 * _EPS
+        alike = len({network.replace(depth=1) for network in networks}) == 1  # in one pass
+        passes = [(networks[-1], ladder)] if alike else [(n, (n.depth,)) for n in networks]
+        options |= {"kinds": (kind,), "normalized": True, "engine": engine}
+        K = np.concatenate([gram(n, X, depths=depths, **options)[0] for n, depths in passes])
+        check_energies(K)
+        K, absolute = 1.0 - K, 8 * _EPS
         roundings = _ROUNDINGS + np.array(ladder, dtype=np.float64)
     values = K[:, above[0], above[1]]
     noise = roundings * _EPS * _root_mean_square(values) + absolute
@@ -379,21 +384,7 @@ def _keeps_digits(networks: list[Network], X: np.ndarray, head: str) -> bool:
     GAP's mean over pixel pairs loses at most `_ROUNDINGS` where the signals' own means, whose
     squared norms are F⁰(x, x), are large.
     """
-    first, *others = (network.replace(depth=1, alpha=1.0) for network in networks)
-    usual = first.is_relu and first.input_filter_size == 1 and not first.bias
+    first, *others = {network.replace(depth=1, alpha=1.0) for network in networks}
+    usual = first.is_relu and first.input_filter_size == 1 and not (first.bias or others)
     least = float((X.mean(axis=2) ** 2).mean(axis=1).min())
-    alike = usual and all(network == first for network in others) and multisphere.contains(X)
-    return alike and (head != "gap" or _ROUNDINGS * least >= 1.0)
-
-
-def _complements(
-    networks: list[Network], X: np.ndarray, kind: str, options: dict[str, Any]
-) -> np.ndarray:
-    """Return 1 − (normalized kernels); networks that differ in depth alone share one pass."""
-    ladder = [network.depth for network in networks]
-    alike = len({network.replace(depth=1) for network in networks}) == 1
-    passes = [(networks[-1], ladder)] if alike else [(n, [n.depth]) for n in networks]
-    options = {"kinds": (kind,), "normalized": True, **options}
-    K = np.concatenate([gram(n, X, depths=depths, **options)[0] for n, depths in passes])
-    check_energies(K)
-    return 1.0 - K
+    return usual and multisphere.contains(X) and (head != "gap" or _ROUNDINGS * least >= 1.0)

@@ -96,8 +96,6 @@ class Family:
         Its α is a, positive. Its depth does not matter.
     gamma : float, default 0.0
         γ, not negative; 0 for networks without skip connections.
-    name : str, optional
-        The name in tables and pictures.
 
     Examples
     --------
@@ -109,7 +107,6 @@ class Family:
 
     network: Network
     gamma: float = 0.0
-    name: str = ""
 
     def __post_init__(self) -> None:
         network, gamma = self.network, check_constant(self.gamma, "gamma")
@@ -123,12 +120,11 @@ class Family:
                 f"alpha, c_v, c_w are {network.alpha!r}, {network.c_v!r}, {network.c_w!r}, "
                 "expected positive numbers: without a residual branch depth changes nothing"
             )
-        if not isinstance(self.name, str):
-            raise ValueError(f"name is {self.name!r}, expected a string")
         object.__setattr__(self, "gamma", gamma)
-        object.__setattr__(self, "name", self.name or self._describe())
 
-    def _describe(self) -> str:
+    @property
+    def name(self) -> str:
+        """The name in tables and pictures."""
         network = self.network
         factor = f"{network.alpha:g} " if network.alpha != 1 or self.gamma == 0 else ""
         alpha = f"{factor}L^-{self.gamma:g}" if self.gamma else factor.strip()
@@ -239,8 +235,7 @@ def _one_layer(network: Network, gamma: float, kind: str, X: np.ndarray, head: s
     if (K.diagonal() <= 20.0 * _EPS * terms.diagonal()).any():  # roundings of GAP's mean
         return Prediction(undefined="a signal's kernel of one layer with itself is 0")
     nearest, power = _nearest_root(network, kind, X, head), 2.0 * gamma - 1.0
-    differs = _first_layer_differs(network, kind, X, head, K)
-    exponent, correction = _rate(gamma, nearest == 0, differs)
+    exponent, correction = _rate(network, gamma, kind, X, head, nearest == 0)
     source = "Barzilai et al., app. F; Huang et al., theorem 7: the kernel of one layer"
     return Prediction(
         _normalized(K), exponent, 0, source, correction=correction,
@@ -294,26 +289,21 @@ def _nearest_root(network: Network, kind: str, X: np.ndarray, head: str) -> floa
     return nearest if nearest > _TIES else 0.0
 
 
-def _first_layer_differs(
-    network: Network, kind: str, X: np.ndarray, head: str, K: np.ndarray
-) -> bool:
-    """Return whether the first layer, which sees single pixels, moves the kernel K of all others.
-
-    It does not where windows are single pixels: of one time point, or of equal ones.
-    """
-    pixels = network.replace(filter_size=1, outer_filter_size=network.outer_filter_size)
-    first = one_layer(pixels, X, kind, head)
-    ratios = first.diagonal() / K.diagonal()
-    moved = first - 0.5 * np.add.outer(ratios, ratios) * K  # normalized, to first order
-    return bool((np.abs(moved) > 64.0 * _EPS * np.abs(first).max()).any())
-
-
-def _rate(gamma: float, half: bool, first: bool) -> tuple[float, float]:
+def _rate(
+    network: Network, gamma: float, kind: str, X: np.ndarray, head: str, half: bool
+) -> tuple[float, float]:
     """Return p and q of a distance whose parts fall like L^(1−2γ), or its root, and like 1/L.
 
-    The `first` layer sees single pixels, all others windows: an error of O(1/L) where they differ.
+    The first layer sees single pixels, all others windows: an error of O(1/L) where it moves the
+    kernel K of all others. It does not where windows are single pixels: of one time point, or of
+    equal ones.
     """
-    power, of_first = (gamma - 0.5) * (1.0 if half else 2.0), 1.0 if first else math.inf
+    pixels = network.replace(filter_size=1, outer_filter_size=network.outer_filter_size)
+    K, first = (one_layer(each, X, kind, head) for each in (network, pixels))
+    ratios = first.diagonal() / K.diagonal()
+    moved = first - 0.5 * np.add.outer(ratios, ratios) * K  # normalized, to first order
+    differs = (np.abs(moved) > 64.0 * _EPS * np.abs(first).max()).any()
+    power, of_first = (gamma - 0.5) * (1.0 if half else 2.0), 1.0 if differs else math.inf
     apart = abs(power - of_first)  # of the two errors; where they are one power, there is none
     return min(power, of_first), min(power, apart or 1.0, 1.0)
 
@@ -345,8 +335,7 @@ def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head:
     if zero.all():
         return replace(zeros, source=source, onset=onset)
     limit[np.ix_(zero, zero)] = zeros.limit
-    K = one_layer(network, X[zero], kind, head)
-    p, q = _rate(gamma, True, _first_layer_differs(network, kind, X[zero], head, K))
+    p, q = _rate(network, gamma, kind, X[zero], head, True)
     return Prediction(limit, p, 0, source, correction=q, onset=onset, error=error)
 
 

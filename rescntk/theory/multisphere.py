@@ -38,6 +38,9 @@ from .complements import activate, add_branch, check_nonzero, input_state, norma
 
 __all__ = ["dot_products", "gram_complements", "normalized_gpk", "project", "sample"]
 
+Places = tuple[np.ndarray, np.ndarray]
+"""Pixels and cases: an index of arrays (n_timepoints, n_cases)."""
+
 _SLACK = 2e-6
 """Largest | ‖x_j‖²/C0 − 1 | of a pixel on the multi-sphere: float32 errs by units of 1.2e-7."""
 
@@ -266,23 +269,37 @@ def over_pairs(X: np.ndarray, head: str, function: Map) -> np.ndarray:
     complements of dot products, (n_timepoints, n_offsets, n_pairs). It returns complements of k
     kernels, (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).
     """
-    X = _check_on_sphere(X, "X")
-    n, _, d = X.shape
-    pooled = check_head(head) == "gap"
-    left, right = np.triu_indices(n, 0 if pooled or n == 1 else 1)
-    channels = X.transpose(1, 2, 0)
-    partners = np.add.outer(np.arange(d), np.arange(d if pooled else 1)) % d
-    block = max(1, _BLOCK // partners.size)
-    parts = []
+    channels = _check_on_sphere(X, "X").transpose(1, 2, 0)
+    own = check_head(head) == "gap" or len(X) == 1
+
+    def of_pixels(left: Places, right: Places) -> np.ndarray:
+        return function(_pixel_complements((x[left], x[right]) for x in channels))
+
+    complements = over_pixel_pairs(channels.shape[1:], head, of_pixels, own)
+    return normalize_complements(complements) if own else complements
+
+
+def over_pixel_pairs(
+    shape: tuple[int, ...], head: str, function: Callable[..., np.ndarray], own: bool = True
+) -> np.ndarray:
+    """Return means over the pixel pairs that a head sees, (k, n_cases, n_cases), of a function.
+
+    The function takes the places of pixels of pairs of signals, two indices of arrays of the given
+    shape, (n_timepoints, n_cases). It returns k kernels, (k, n_timepoints, n_offsets, n_pairs).
+    Without `own`, signals are not paired with themselves, and the diagonal is 0.
+    """
+    d, n = shape
+    left, right = np.triu_indices(n, 0 if own else 1)
+    pixels = np.arange(d)[:, None, None]
+    partners = (pixels + np.arange(d if head == "gap" else 1)[:, None]) % d
+    block, parts = max(1, _BLOCK // partners.size), []
     for begin in range(0, len(left), block):
-        case, partner = (side[begin : begin + block] for side in (left, right))
-        pixels = ((x[:, None, case], x[partners[..., None], partner]) for x in channels)
-        values = function(_pixel_complements(pixels))
+        cases, others = (side[begin : begin + block] for side in (left, right))
+        values = function((pixels, cases), (partners, others))
         parts.append(values[:, 0, 0] if head == "equivariant" else values.mean(axis=(1, 2)))
-    values = np.concatenate(parts, axis=1)
-    complements = np.zeros((len(values), n, n))
-    complements[:, left, right] = complements[:, right, left] = values
-    return normalize_complements(complements) if pooled or n == 1 else complements
+    kernels = np.zeros((len(parts[0]), n, n))
+    kernels[:, left, right] = kernels[:, right, left] = np.concatenate(parts, axis=1)
+    return kernels
 
 
 def _propagate(

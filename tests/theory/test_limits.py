@@ -194,7 +194,6 @@ def test_refusals():
         (lambda: Family(rk.Network(1, alpha=0), 1.0), "alpha, c_v, c_w are 0.0"),
         (lambda: Family(rk.Network(1, alpha=0)), "without a residual branch"),
         (lambda: Family(rk.Network(1, c_v=0), 0.5), "alpha, c_v, c_w are 1.0, 0.0, 1.0"),
-        (lambda: Family(rk.Network(1), name=3), "name is 3, expected a string"),
         (lambda: families.resnet(1.0)(0), "depth is 0"),
         (lambda: families.cnn().predict("nngp", X), "kind is 'nngp'"),
         (lambda: families.cnn().predict("gpk", X, "mean"), "head is 'mean'"),
