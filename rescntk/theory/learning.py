@@ -48,9 +48,6 @@ class CurveRow(NamedTuple):
 class LearningCurve(ReportTable):
     """A learning curve; iterating gives a `CurveRow` for each number of signals."""
 
-    ridge: float
-    noise: float
-
     header = ("n", "test error", "train error", "eff. dimension", "kappa", "E_0")
 
 
@@ -115,7 +112,7 @@ def curve(
         test = overfitting * bias if bias > 0 else 0.0
         train = float(remaining / n) ** 2 * test if remaining > 0 else 0.0
         rows.append(CurveRow(n, test, train, float(counts @ learned), kappa, overfitting))
-    return LearningCurve(tuple(rows), ridge, noise)
+    return LearningCurve(tuple(rows))
 
 
 def from_gram(
@@ -149,7 +146,7 @@ def from_gram(
     ladder, ridge = check_depths(sizes, "sizes"), check_constant(ridge, "ridge")
     found, noise = decompose(K), check_constant(noise, "noise")
     values, N = found.eigenvalues, len(found.eigenvalues)
-    values = np.where(values > resolution(values, found.eps), values, 0.0)
+    values = values * (values > resolution(values, found.eps))
     if max(ladder) >= N:
         raise ValueError(f"sizes has {max(ladder)}, expected numbers below {N}, the signals of K")
     parts = found.eigenvectors.T @ check_targets(y, N).reshape(N, -1) / math.sqrt(N)
@@ -168,7 +165,7 @@ def from_gram(
         dimension = float(_shares(values, ridge + tau)[0].sum())
         overfitting *= grown * (left**2 if ridge else 1.0)
         rows.append(CurveRow(n, test * grown, train, dimension, (ridge + tau) / N, overfitting))
-    return LearningCurve(tuple(rows), ridge, noise)
+    return LearningCurve(tuple(rows))
 
 
 def alignment(K: np.ndarray, y: np.ndarray) -> np.ndarray:
