@@ -27,8 +27,8 @@ except ImportError:
 from . import kernels, validation
 from ._version import __version__
 from .arrays import Batch, SignalList, library
+from .kernels.progress import progress_bar
 from .network import Network
-from .progress import progress_bar
 
 __all__ = ["StoredGram", "gram", "open"]
 

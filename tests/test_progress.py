@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.progress import progress_bar
+from rescntk.kernels.progress import progress_bar
 
 KERNEL = rk.ResCNTK(depth=2)
 X = np.random.default_rng(1).standard_normal((5, 2, 9))

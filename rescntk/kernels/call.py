@@ -29,7 +29,6 @@ from ..arrays import (
 )
 from ..engines.protocol import Request, ScaledKernel, blocks, silent
 from ..network import BASIC_FIELDS, Network, check_network
-from ..progress import progress_bar
 from ..validation import (
     check_batches,
     check_depth,
@@ -40,6 +39,7 @@ from ..validation import (
     check_kinds,
 )
 from .prepared import PreparedKernel, PreparedSignals
+from .progress import progress_bar
 
 _PIECE = 1 << 16
 """Numbers in a piece of results: three or four such arrays fit in a second-level cache of 2 MiB."""

@@ -18,7 +18,6 @@ import scipy.linalg
 from ..arrays import channels_and_length, resolution, rounding_unit
 from ..kernels import gram
 from ..network import Network
-from ..report_table import ReportTable
 from ..validation import (
     check_batches,
     check_constant,
@@ -29,6 +28,7 @@ from ..validation import (
     is_sequence,
 )
 from .argument_checks import check_cases, check_energies, check_kind
+from .report_table import ReportTable
 
 
 class Bounds(NamedTuple):

@@ -17,11 +17,11 @@ from scipy.optimize import brentq
 
 from ..kernels import gram
 from ..network import BASIC_FIELDS, Network, check_one_dilation
-from ..report_table import ReportTable
 from ..validation import check_depths, check_signals
 from . import multisphere
 from .argument_checks import check_cases, check_energies, check_layers, check_rng
 from .limits import Family, Prediction
+from .report_table import ReportTable
 
 __all__ = ["DEFAULT_DEPTHS", "VERDICTS", "Estimate", "Report", "Row", "check"]
 

@@ -19,10 +19,10 @@ from scipy.optimize import brentq
 from ..arrays import resolution
 from ..decomposition import check_finite, decompose
 from ..network import Network
-from ..report_table import ReportTable
 from ..validation import check_constant, check_depths, check_integer, check_shape, check_targets
 from . import spectrum
 from .argument_checks import check_grid
+from .report_table import ReportTable
 
 __all__ = ["CurveRow", "LearningCurve", "alignment", "curve", "from_gram", "sample_complexity"]
 

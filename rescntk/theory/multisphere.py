@@ -16,8 +16,8 @@ from opt_einsum import contract
 
 from ..arrays import SignalList
 from ..engines.boxes import circular_mean
+from ..kernels.progress import progress_bar
 from ..network import RELU_FIELDS, Network, check_network
-from ..progress import progress_bar
 from ..validation import (
     check_batch,
     check_flag,

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.ndimage
 
+from ...kernels.progress import progress_bar
 from ...network import BASIC_FIELDS, Network, check_network
-from ...progress import progress_bar
 from ...validation import check_choice, check_constant, check_depth, check_flag, check_memory
 from ..argument_checks import check_grid, check_kind
 from .grid import KernelOnGrid, Tick, blocks, grid_shape, leading, rotate, shifts, taps, windows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from .validation import check_flag
+from ..validation import check_flag
 
 
 @contextmanager

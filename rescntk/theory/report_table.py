@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .validation import check_choice
+from ..validation import check_choice
 
 
 @dataclass(frozen=True)
