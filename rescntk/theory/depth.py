@@ -78,10 +78,8 @@ class Estimate(NamedTuple):
     def __str__(self) -> str:
         if not math.isfinite(self.bar):
             return "unknown"
-        digits = 1 - math.floor(math.log10(self.bar)) if self.bar else 6
-        if 0 <= digits <= 6:
-            return f"{self.value:.{digits}f} ± {self.bar:.{digits}f}"
-        return f"{self.value:.6g} ± {self.bar:.1e}"
+        digits = min(max(1 - math.floor(math.log10(self.bar or 1e-5)), 0), 6)
+        return f"{self.value:.{digits}f} ± {self.bar:.{digits}f}"
 
 
 class Row(NamedTuple):
@@ -114,31 +112,25 @@ class Report(ReportTable):
     shape: tuple[int, ...]
     """Signals: (n_cases, n_channels, n_timepoints)."""
 
+    header = Row._fields
+
     def __str__(self) -> str:
         """Return the whole report as text."""
-        header, *table = ["  ".join(line) for line in self._cells(Row._fields)]
-        predicted = f"{self.prediction.source}; distance ~ {self.prediction.rate}"
         n_cases, n_channels, n_timepoints = self.shape
         settings = f"{self.family}: {self.kind.upper()}, {self.head} head; {n_cases} signals, "
         settings += f"{n_channels} channels × {n_timepoints} pixels"
+        predicted = f"{self.prediction.source}; distance ~ {self.prediction.rate}"
         prediction = f"prediction: {'none' if self.prediction.undefined else predicted}"
         verdict = f"verdict: {self.verdict}: {VERDICTS[self.verdict]}"
-        lines = [settings, prediction, header, "-" * len(header), *table, self.reason, verdict]
-        return "\n".join(lines)
+        return "\n".join([settings, prediction, super().__str__(), self.reason, verdict])
 
 
 def check(
-    family: Callable[[int], Network],
-    X: np.ndarray | None = None,
-    *,
-    depths: Iterable[int] = DEFAULT_DEPTHS,
-    kind: str = "ntk",
-    head: str = "trace",
-    prediction: Prediction | None = None,
-    rng: np.random.Generator | int = 0,
-    engine: str = "auto",
-    progress: bool = False,
-) -> Report:
+    family: Callable[[int], Network], X: np.ndarray | None = None, *,
+    depths: Iterable[int] = DEFAULT_DEPTHS, kind: str = "ntk", head: str = "trace",
+    prediction: Prediction | None = None, rng: np.random.Generator | int = 0,
+    engine: str = "auto", progress: bool = False,
+) -> Report:  # fmt: skip
     """Check whether kernels converge over depth to the predicted limit, at the predicted rate.
 
     A fit over a ladder of depths gives the exponent of the distance from the predicted limit, with
@@ -199,13 +191,9 @@ def check(
 
 
 def judge(
-    depths: tuple[int, ...],
-    values: np.ndarray,
-    noise: np.ndarray,
-    used: Prediction,
-    limit: np.ndarray | None,
-    **settings: Any,
-) -> Report:
+    depths: tuple[int, ...], values: np.ndarray, noise: np.ndarray, used: Prediction,
+    limit: np.ndarray | None, **settings: Any,
+) -> Report:  # fmt: skip
     """Judge whether kernels over a ladder of depths converge as predicted.
 
     `values` are complements, (n_depths, n_pairs), with errors `noise`; `limit` is the predicted.
@@ -216,16 +204,14 @@ def judge(
         slope = np.append(np.nan, -np.diff(np.log(distance)) / np.diff(np.log(L)))
     slope[~np.isfinite(slope)] = np.nan
     columns = (1.0 - mean, mean, distance, slope)
-    rows = zip(depths, *(column.tolist() for column in columns), strict=True)
-    table = tuple(Row._make(row) for row in rows)
+    table = tuple(map(Row, depths, *(column.tolist() for column in columns)))
     if limit is None:
         unknown = Estimate(math.nan, math.inf)
         return Report(table, used, unknown, UNDEFINED, used.undefined, **settings)
     q, k = used.correction, used.log_power
     noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
-    x = (
-        used.onset / depths[-1]
-    ) ** q  # relative size of the first correction; what removals leave:
+    # The relative size of the first correction, and of what removals leave.
+    x = (used.onset / depths[-1]) ** q
     left = ((x * (1.0 - math.log(x))) ** 2 if k else x**3) if x < 1.0 else math.inf
     exponent = fit_exponent(L, distance, noise, q, k, left)
     # A pair's kernel less its limit, without the terms of the law, is the error of the limit.
@@ -334,14 +320,12 @@ def _log_exponent(logs: np.ndarray, sizes: np.ndarray) -> float:
 def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
     """Return depths that are enough, and far enough apart, for fits."""
     ladder = check_depths(depths)
-    if len(ladder) < _LEAST_DEPTHS:
-        raise ValueError(f"depths is {ladder!r}, expected at least {_LEAST_DEPTHS} of them")
-    for low, high in pairwise(ladder):
-        if high < _LEAST_RATIO * low:
-            raise ValueError(
-                f"depths has {low} and then {high}, expected each at least {_LEAST_RATIO} times "
-                "the depth before it"
-            )
+    near = any(high < _LEAST_RATIO * low for low, high in pairwise(ladder))
+    if near or len(ladder) < _LEAST_DEPTHS:
+        raise ValueError(
+            f"depths is {ladder!r}, expected at least {_LEAST_DEPTHS}, each at least "
+            f"{_LEAST_RATIO} times the depth before it"
+        )
     check_layers(ladder[-1], "depths has")
     return ladder
 
@@ -368,12 +352,6 @@ def _signals(X: np.ndarray | None, network: Network, rng: np.random.Generator) -
         X = multisphere.sample(6, 4, 5 if max(sizes) > 1 else 1, rng)
     X = check_signals(X, "X")
     check_cases(X, 2, "a distance is taken over pairs of signals")
-    for i, x in enumerate(X):
-        same = i + 1 + np.flatnonzero((X[i + 1 :] == x).all(axis=(1, 2)))
-        if len(same):
-            raise ValueError(
-                f"X has the same signal as cases {i} and {same[0]}, expected different"
-            )
     lengthless = network.is_relu and not network.bias and X.shape[2] == 1 and X.any(axis=1).all()
     return multisphere.project(X) if lengthless or multisphere.contains(X) else X
 

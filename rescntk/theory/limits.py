@@ -18,6 +18,7 @@ from ..validation import (
     check_real,
     check_shape,
     check_signals,
+    check_symmetric,
 )
 from . import flow, multisphere
 from .argument_checks import check_head, check_kind
@@ -26,8 +27,9 @@ __all__ = ["Family", "Prediction", "one_layer"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
-_TIES = 64 * _EPS
-"""Roundings of a correlation of windows: less counts as 0. Raising it takes more for parallel."""
+_SMOOTH, _RESOLVED = 0.98, 1e-12
+"""Least power of a branch's gain that is no square root, and least change of a kernel that tells.
+"""
 
 _DEEPEST = 1e5
 """Depth up to which rounding errors of means must not matter."""
@@ -64,10 +66,9 @@ class Prediction:
     def __post_init__(self) -> None:
         for name in ("exponent", "correction", "onset"):
             check_positive(getattr(self, name), name)
-        if np.ndim(self.log_power) or self.log_power not in (0, 1):
+        if self.log_power not in (0, 1):
             raise ValueError(f"log_power is {self.log_power!r}, expected 0 or 1")
-        values = check_real(self.limit, "limit", "(n, n) or a number")
-        if isinstance(self.limit, bool) or not (np.abs(values) <= 1.0 + 1e-8).all():
+        if not (np.abs(check_real(self.limit, "limit", "(n, n) or a number")) <= 1.0 + 1e-8).all():
             raise ValueError(f"limit is {self.limit!r}, expected correlations from -1 to 1")
 
     def complements(self, n_cases: int) -> np.ndarray:
@@ -76,9 +77,7 @@ class Prediction:
         values = np.full((n_cases, n_cases), values) if values.ndim == 0 else values
         check_shape(values, "the predicted limit", (n_cases, n_cases))
         np.fill_diagonal(values, 0.0)
-        if np.abs(values - values.T).max() > 1e-8:
-            raise ValueError("the predicted limit is not symmetric, expected a kernel matrix")
-        return values
+        return check_symmetric(values, "the predicted limit")
 
     @property
     def rate(self) -> str:
@@ -133,8 +132,8 @@ class Family:
         if network.skip:
             name = f"ResNet, {'filters of 1, ' if vectors else ''}α = {alpha}"
         name += "" if network.activation == "relu" else f", {network.activation}"
-        name += f", leaky with {network.negative_slope:g}" if network.negative_slope else ""
-        return name + (", readout frozen" if network.parts.initial == 0 else "")
+        slope = f", leaky with {network.negative_slope:g}" if network.negative_slope else ""
+        return name + slope + (", readout frozen" if network.parts.initial == 0 else "")
 
     def __call__(self, depth: int) -> Network:
         alpha = self.network.alpha * check_depth(depth) ** -self.gamma
@@ -153,9 +152,9 @@ class Family:
         X = flow.of_unit_energy(self.network, X)
         if self.gamma == 0.5:
             return _flow(self.network, kind, X, head)
-        if kind == "ntk" and self.network.parts.initial == 0:
-            return _one_layer(self.network, self.gamma, kind, X, head)
-        return _dot_product(self.network, self.gamma, kind, X, head)
+        frozen = kind == "ntk" and self.network.parts.initial == 0
+        predict = _one_layer if frozen else _dot_product
+        return predict(self.network, self.gamma, kind, X, head)
 
 
 def dot_product(network: Network, X: np.ndarray, head: str = "trace") -> np.ndarray:
@@ -217,13 +216,11 @@ def _flow(network: Network, kind: str, X: np.ndarray, head: str) -> Prediction:
     limit = np.clip(1.0 - flow.complements(network, kind, X, head), -1.0, 1.0)
     error = flow.ERROR
     if head == "gap":  # a mean over pixel pairs has the rounding errors of its terms
-        pooled, terms = (
-            (dot_product(network, X, h) + network.alpha**2 * one_layer(network, X, "gpk", h))
-            for h in (head, "trace")
-        )
-        share = pooled.diagonal() / np.maximum(terms.diagonal(), 1e-300)
-        error = max(error, 64.0 * _EPS / max(float(share.min()), _EPS))
-    q = 0.5 if _nearest_root(network, kind, X, head) == 0 else 1.0
+        layer = network.replace(depth=1, readout_scale=1.0)
+        pooled, terms = (Kernel(layer, "gpk", each).diag(X) for each in (head, "trace"))
+        share = float((pooled / np.maximum(terms, 1e-300)).min())
+        error = max(error, 64.0 * _EPS / max(share, _EPS))
+    q = 1.0 if _smooth_gain(network, kind, X, head) else 0.5
     source = "the flow dF/dt = a² box K(box F) at time 1"
     return Prediction(limit, source=source, correction=q, error=error)
 
@@ -234,122 +231,66 @@ def _one_layer(network: Network, gamma: float, kind: str, X: np.ndarray, head: s
     terms = K if head != "gap" else one_layer(network, X, kind)
     if (K.diagonal() <= 20.0 * _EPS * terms.diagonal()).any():  # roundings of GAP's mean
         return Prediction(undefined="a signal's kernel of one layer with itself is 0")
-    nearest, power = _nearest_root(network, kind, X, head), 2.0 * gamma - 1.0
-    exponent, correction = _rate(network, gamma, kind, X, head, nearest == 0)
-    source = "Barzilai et al., app. F; Huang et al., theorem 7: the kernel of one layer"
-    return Prediction(
-        _normalized(K), exponent, 0, source, correction=correction,
-        onset=_depth_of(network.branch_gain, power),
-        settled=_depth_of(network.branch_gain / nearest, power) if nearest else 1.0,
-    )  # fmt: skip
-
-
-def _nearest_root(network: Network, kind: str, X: np.ndarray, head: str) -> float:
-    """Return the least distance of windows from a square root that layers take them out of.
-
-    K̇ has square roots where windows of two signals are opposite or parallel, and K where one of
-    them is 0 (depth_limits.md, section 6). Distances are 1 ± the correlation. Windows that are in
-    proportion as far as a layer sees stay parallel, and do not count.
-    """
-    if network.activation != "relu" or network.negative_slope == 1.0:
-        return math.inf
-    inner, outer, parts = network.inner_filter(2), network.outer_filter(2), network.parts
-    tangent = kind == "ntk" and parts.input + parts.inner > 0
-    output = kind == "gpk" or parts.outer_plus_readout > 0
-    shifts = np.add.outer(network.input_filter.taps, inner.taps).ravel()
-    windows = np.concatenate([np.roll(X, -shift, axis=2) for shift in shifts], axis=1)
-    norms = np.sqrt((windows**2).sum(axis=1)).T  # (d, n)
-    empty = norms <= _TIES * norms.max()
-    norms[empty] = 1.0
-    units = windows.transpose(2, 0, 1) / norms[..., None]
-
-    def layer(values: np.ndarray) -> np.ndarray:
-        return circular_mean(circular_mean(values, *outer), *inner)
-
-    gained = empty & (layer(np.where(empty, 0.0, norms)) > 0)
-    seen = np.ones(len(units), dtype=bool)
-    if head == "equivariant":
-        seen = circular_mean(np.eye(len(units))[0], *outer) > 0
-    nearest = math.inf
-    for offset in range(len(units) if head == "gap" else 1):
-        of_z = [np.roll(a, -offset, axis=0)[:, None] for a in (empty, norms, gained)]
-        u = np.einsum("dif,djf->dij", units, np.roll(units, -offset, axis=0))
-        both, neither = ~empty[:, :, None] & ~of_z[0], empty[:, :, None] & of_z[0]
-        parallel = both & (u >= 1.0 - _TIES)
-        logs = np.where(both, np.log(norms[:, :, None] / of_z[1]), 0.0)
-        uneven = np.abs(layer(logs) - logs * layer(1.0 * both)) > 1e-9
-        moved = uneven | (layer(1.0 - (parallel | neither)) > 0.5 / len(units) ** 2)
-        distances = np.full(u.shape, np.inf)
-        if tangent:
-            distances = np.where(both, 1.0 + u, np.inf)
-            distances = np.where(both & moved, np.minimum(distances, 1.0 - u), distances)
-        if output:
-            distances[(gained[:, :, None] & ~of_z[0]) | (of_z[2] & ~empty[:, :, None])] = 0.0
-        nearest = min(nearest, float(distances[seen].min()))
-    return nearest if nearest > _TIES else 0.0
-
-
-def _rate(
-    network: Network, gamma: float, kind: str, X: np.ndarray, head: str, half: bool
-) -> tuple[float, float]:
-    """Return p and q of a distance whose parts fall like L^(1−2γ), or its root, and like 1/L.
-
-    The first layer sees single pixels, all others windows: an error of O(1/L) where it moves the
-    kernel K of all others. It does not where windows are single pixels: of one time point, or of
-    equal ones.
-    """
+    smooth, power = _smooth_gain(network, kind, X, head), 2.0 * gamma - 1.0
+    # The first layer sees single pixels, all others windows: an error of O(1/L) if it moves K.
     pixels = network.replace(filter_size=1, outer_filter_size=network.outer_filter_size)
-    K, first = (one_layer(each, X, kind, head) for each in (network, pixels))
+    first = one_layer(pixels, X, kind, head)
     ratios = first.diagonal() / K.diagonal()
     moved = first - 0.5 * np.add.outer(ratios, ratios) * K  # normalized, to first order
     differs = (np.abs(moved) > 64.0 * _EPS * np.abs(first).max()).any()
-    power, of_first = (gamma - 0.5) * (1.0 if half else 2.0), 1.0 if differs else math.inf
-    apart = abs(power - of_first)  # of the two errors; where they are one power, there is none
-    return min(power, of_first), min(power, apart or 1.0, 1.0)
+    of_others, of_first = power if smooth else 0.5 * power, 1.0 if differs else math.inf
+    apart = abs(of_others - of_first)  # where they are one power, there is no error between them
+    exponent, q = min(of_others, of_first), min(of_others, apart or 1.0, 1.0)
+    source = "Barzilai et al., app. F; Huang et al., theorem 7: the kernel of one layer"
+    onset, settled = (_depth_of(network.branch_gain / gain, power) for gain in (1.0, smooth or 1.0))
+    limit = _normalized(K)
+    return Prediction(limit, exponent, 0, source, correction=q, onset=onset, settled=settled)
+
+
+def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str) -> float:
+    """Return the branch gain below which layers move the kernel in proportion to it, at most 1.
+
+    It is 0 at square roots: of K̇ where windows of two signals are opposite or parallel, of K where
+    one of them is 0 (depth_limits.md, section 6). There the kernel moves like the gain's root.
+    """
+    gains = 16.0 ** -np.arange(11.0)
+    alphas = network.alpha * np.sqrt(gains / network.branch_gain)
+    networks = [network.replace(depth=2, alpha=alpha) for alpha in alphas]
+    K = np.array([_normalized(Kernel(each, kind, head)(X)) for each in networks])
+    moved = np.abs(np.diff(K, axis=0)).max(axis=(1, 2))
+    moved = moved[moved > _RESOLVED]
+    rough = np.flatnonzero(moved[1:] / moved[:-1] > 16.0**-_SMOOTH)
+    if not len(rough):
+        return 1.0
+    return float(gains[rough[-1] + 1]) if rough[-1] < len(moved) - 2 else 0.0
 
 
 def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head: str) -> Prediction:
     """Return the prediction for γ > ½ where F⁰ is part of the kernel."""
-    power, gain = 2.0 * gamma - 1.0, network.branch_gain
-    errors, F0 = _mean_errors(X, head), dot_product(network, X, head)
+    power, F0, errors = 2.0 * gamma - 1.0, dot_product(network, X, head), np.zeros(len(X))
+    if head == "gap":
+        # F⁰(x, x) is the square of a mean. A sum of d numbers errs by d·eps/2 times the sum of
+        # absolute values. Two sums count: the user's, which took the mean away, and this one.
+        size, total = np.abs(X).sum(axis=(1, 2)), np.abs(X.sum(axis=2)).sum(axis=1)
+        errors = X.shape[2] * _EPS * size / np.maximum(total, 1e-300)
     start, branch = F0.diagonal(), one_layer(network, X, "gpk", head).diagonal()
     zero = (errors >= 1.0) | (start == 0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = network.alpha**2 * branch / start  # F⁰ leads once Lα² branch is less
-    limit = _normalized(F0)
-    limit[zero] = limit[:, zero] = 0.0
     source = "Barzilai et al., theorem 6.1: the dot product"
-    onset = _depth_of(float(ratio[~zero].max(initial=0.0)) or gain, power)
-    error = 2.0 * float(errors[~zero].max(initial=0.0))
     if not zero.any():
-        q = min((0.5 if _nearest_root(network, kind, X, head) == 0 else 1.0) * power, 1.0)
-        return Prediction(limit, power, 0, source, correction=q, onset=onset, error=error)
-    zeros = _one_layer(network, gamma, kind, X[zero], head)
+        onset = _depth_of(float(ratio.max()) or network.branch_gain, power)
+        q = min(power if _smooth_gain(network, kind, X, head) else 0.5 * power, 1.0)
+        error = 2.0 * float(errors.max())
+        return Prediction(_normalized(F0), power, 0, source, correction=q, onset=onset, error=error)
     note = f"F⁰(x, x) is 0 for {zero.sum()} of the signals, X[{zero.argmax()}] first"
+    if not zero.all():
+        return Prediction(undefined=f"{note}, and not for all of them")
     # Rounding errors of the mean are left in F⁰, and lead once L^power is large.
-    lost = power * math.log(_DEEPEST) > math.log(max(float(ratio[zero].min()), 1.0))
-    if zeros.undefined or lost:
-        why = zeros.undefined or "F⁰ is rounding errors, which lead in deep networks"
-        return Prediction(undefined=f"{note}, and {why}")
-    source, onset = f"{source}; {note}, where one layer is the limit", max(onset, zeros.onset)
-    if zero.all():
-        return replace(zeros, source=source, onset=onset)
-    limit[np.ix_(zero, zero)] = zeros.limit
-    p, q = _rate(network, gamma, kind, X[zero], head, True)
-    return Prediction(limit, p, 0, source, correction=q, onset=onset, error=error)
-
-
-def _mean_errors(X: np.ndarray, head: str) -> np.ndarray:
-    """Return the relative rounding errors of √F⁰(x, x), (n_cases,): at least 1 where it is 0.
-
-    GAP's F⁰(x, x) is the squared norm of a signal's mean. A sum of d numbers errs by d·eps/2 times
-    the sum of absolute values. Two sums count: the user's, which took the mean away from every
-    pixel, and the sum in this function. A smaller mean cannot be told from 0.
-    """
-    if head != "gap":  # a mean of squares
-        return np.zeros(len(X))
-    size, total = np.abs(X).sum(axis=(1, 2)), np.abs(X.sum(axis=2)).sum(axis=1)
-    return X.shape[2] * _EPS * np.divide(size, total, out=np.full(len(X), np.inf), where=total > 0)
+    if power * math.log(_DEEPEST) > math.log(max(float(ratio.min()), 1.0)):
+        return Prediction(undefined=f"{note}: its rounding errors lead in deep networks")
+    zeros = _one_layer(network, gamma, kind, X, head)
+    return replace(zeros, source=f"{source}; {note}, where one layer is the limit")
 
 
 def _degenerate(network: Network, gamma: float, kind: str, X: np.ndarray, head: str) -> Prediction:
@@ -385,12 +326,7 @@ def _degenerate(network: Network, gamma: float, kind: str, X: np.ndarray, head: 
     complements = multisphere.over_pairs(X, head, limit)[0]
     # Two pixels of complement δ seem to agree until there are 3π/√(2δ) effective layers.
     layers = 3.0 * math.pi / math.sqrt(2.0 * closest)
-    return Prediction(
-        1.0 - complements,
-        exponent,
-        log_power,
-        source,
-        # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
-        correction=min(2.0 * gamma, growth) if gamma else 1.0,
-        onset=max(_depth_of(layers / share, growth), _depth_of(share, 2.0 * gamma or 1.0)),
-    )
+    onset = max(_depth_of(layers / share, growth), _depth_of(share, 2.0 * gamma or 1.0))
+    # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
+    q = min(2.0 * gamma, growth) if gamma else 1.0
+    return Prediction(1.0 - complements, exponent, log_power, source, correction=q, onset=onset)

@@ -136,12 +136,9 @@ def test_rows_are_what_they_say():
     [
         ({"family": 3}, "family is 3, expected a function"),
         ({"family": lambda n: n}, "network is 8, expected a rescntk.Network"),
-        ({"depths": (1, 2, 4)}, r"depths is \(1, 2, 4\), expected at least 6 of them"),
-        (
-            {"depths": (8, 16, 32, 64, 65, 128)},
-            "depths has 64 and then 65, expected each at least 1.",
-        ),
-        ({"depths": (8, 16, 32, 64, 128, 16)}, "depths has 128 and then 16, expected each"),
+        ({"depths": (1, 2, 4)}, r"depths is \(1, 2, 4\), expected at least 6, each at least 1.25"),
+        ({"depths": (8, 16, 32, 64, 65, 128)}, "64, 65, 128.*, expected at least 6, each at least"),
+        ({"depths": (8, 16, 32, 64, 128, 16)}, "64, 128, 16.*, expected at least 6, each at least"),
         ({"depths": 5}, "depths is 5"),
         ({"engine": "slow"}, "engine is 'slow'"),
         ({"X": X3, "rng": "seed"}, "rng is 'seed', expected a NumPy Generator, an integer of at l"),
@@ -155,7 +152,6 @@ def test_rows_are_what_they_say():
             {"family": lambda n: rk.Network(n, input_scale=0)},
             "expected a positive input_scale: kernels are 0",
         ),
-        ({"X": X3[[0, 1, 2, 1]]}, "the same signal as cases 1 and 3, expected different"),
         (
             {"X": X3, "prediction": Prediction(np.eye(4))},
             r"limit has shape \(4, 4\), expected \(3, 3\)",

@@ -129,21 +129,21 @@ def test_limits_of_other_laws_fail():
 
 @pytest.mark.usefixtures("each_gram_once")
 def test_where_the_dot_product_is_0_one_layer_is_the_limit(rng):
-    """GAP and signals of mean 0: F⁰ = 0. Between them and others the limit is 0, like √(Lα²)."""
+    """GAP and signals of mean 0: F⁰ = 0. For some of the signals alone nothing is predicted."""
     family, X = families.resnet(1.0), rng.standard_normal((4, 2, 5))
     X -= X.mean(axis=2, keepdims=True)
-    mixed, near, first = X.copy(), X.copy(), X.copy()
+    mixed, near = X.copy(), X.copy()
     mixed[:2] += rng.standard_normal((2, 2, 1))
     near[:2] += 1e-3 * rng.standard_normal((2, 2, 1))
-    first[:, :, 0] *= [[1], [0], [0], [1]]
+    report = depth.check(family, mixed, head="gap", depths=powers(9))
+    assert report.verdict == depth.UNDEFINED
+    assert "F⁰(x, x) is 0 for 2 of the signals, X[2] first, and not for all" in report.reason
     ball = multisphere.sample(4, 3, 2, rng)
     ball = np.concatenate([ball, -ball], axis=2)
     for (head, Z, exponents), kind in product(
         (
             ("gap", X, (1.0,)),
             ("gap", 1e-200 * X, (1.0,)),
-            ("gap", mixed, (0.5,)),
-            ("equivariant", first, (0.5,)),
             ("gap", ball, (1.0, 0.5)),  # the NTK has opposite windows there
         ),
         KINDS,
@@ -158,7 +158,8 @@ def test_where_the_dot_product_is_0_one_layer_is_the_limit(rng):
     away = X + np.array([[1e4], [1e5]])
     for Z, kind in product((near, away - away.mean(axis=2, keepdims=True)), KINDS):
         report = depth.check(family, Z, kind=kind, head="gap", depths=powers(9))
-        assert report.verdict == depth.OPEN and "the law sets in deeper" in report.reason
+        deeper = report.verdict == depth.OPEN and "the law sets in deeper" in report.reason
+        assert deeper or (Z is not near and report.verdict == depth.UNDEFINED)
     # At γ = 8 rounding errors of means are all of F⁰ from depth 32 on, below errors of kernels.
     report = depth.check(families.resnet(8.0), X, head="gap", depths=powers(9))
     assert report.verdict != depth.CONTRADICTS
@@ -208,9 +209,8 @@ def test_where_windows_are_pixels_the_first_layer_moves_nothing(size, rng):
 def test_the_first_layer_where_the_dot_product_is_0(rng):
     """Windows of two pixels ±x have the pixels' covariances; a window sees beside a pixel of 0."""
     X = rng.standard_normal((4, 3, 1)) * [[[1, -1]]]
-    mixed, first = X.copy(), rng.standard_normal((4, 2, 6)) * (np.arange(6) > 0)
-    mixed[0] += 1
-    for Z, head, exponent in ((X, "gap", 2.5), (mixed, "gap", 1.25), (first, "equivariant", 1.0)):
+    first = rng.standard_normal((4, 2, 6)) * (np.arange(6) > 0)
+    for Z, head, exponent in ((X, "gap", 2.5), (first, "equivariant", 1.0)):
         report = depth.check(families.resnet(1.75), Z, kind="gpk", head=head, depths=SHORT)
         assert (report.prediction.exponent, report.verdict) == (exponent, depth.AGREES)
 

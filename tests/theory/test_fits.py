@@ -54,10 +54,11 @@ def test_a_power_has_no_logarithm(p, b):
 
 def test_estimates_in_words():
     assert str(Estimate(0.23412, 0.16)) == "0.23 ± 0.16"
-    assert str(Estimate(-3e-14, 2e-11)) == "-3e-14 ± 2.0e-11"
-    assert str(Estimate(1.0000000123, 2e-9)) == "1 ± 2.0e-09"
+    assert str(Estimate(1.0000000123, 2e-9)) == "1.000000 ± 0.000000"
     assert str(Estimate(math.nan, math.inf)) == "unknown"
-    assert str(Estimate(0.5, 0.0)) == "0.500000 ± 0.000000"
+    assert (
+        str(Estimate(20.5, 40.0)) == "20 ± 40" and str(Estimate(0.5, 0.0)) == "0.500000 ± 0.000000"
+    )
 
 
 def judged(function, last=16, limit=LIMIT, **prediction):
