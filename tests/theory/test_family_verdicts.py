@@ -134,7 +134,7 @@ def test_where_the_dot_product_is_0_one_layer_is_the_limit(rng):
     X -= X.mean(axis=2, keepdims=True)
     mixed, near = X.copy(), X.copy()
     mixed[:2] += rng.standard_normal((2, 2, 1))
-    near[:2] += 1e-3 * rng.standard_normal((2, 2, 1))
+    near += 1e-3 * rng.standard_normal((4, 2, 1))
     report = depth.check(family, mixed, head="gap", depths=powers(9))
     assert report.verdict == depth.UNDEFINED
     assert "F⁰(x, x) is 0 for 2 of the signals, X[2] first, and not for all" in report.reason
