@@ -40,7 +40,7 @@ def learning_curve(
     check_named(lines, "predicted", "results of learning.curve or learning.from_gram")
     expected = "a result of learning.curve or learning.from_gram"
     for curve in lines.values():
-        check_drawn(curve, "predicted", expected, "rows", "column", "ridge")
+        check_drawn(getattr(curve, "rows", (curve,))[0], "predicted", expected, "test_error")
     ax = axes(ax)
     for (key, curve), colour, _, line in looks(lines.items()):
         errors = curve.column("test_error")  # a logarithmic axis has no place for 0

@@ -112,8 +112,6 @@ class Report(ReportTable):
     shape: tuple[int, ...]
     """Signals: (n_cases, n_channels, n_timepoints)."""
 
-    header = Row._fields
-
     def __str__(self) -> str:
         """Return the whole report as text."""
         n_cases, n_channels, n_timepoints = self.shape

@@ -31,11 +31,9 @@ class CurveRow(NamedTuple):
     """The predicted errors of one number of signals: mean squares over targets."""
 
     n: int
-    """Number of signals."""
     test_error: float
     """At new signals, label noise included; infinite where noise is fitted exactly."""
     train_error: float
-    """At the signals in training."""
     effective_dimension: float
     """Σ L_i, at most n: as many modes are learned."""
     kappa: float
@@ -47,8 +45,6 @@ class CurveRow(NamedTuple):
 @dataclass(frozen=True)
 class LearningCurve(ReportTable):
     """A learning curve; iterating gives a `CurveRow` for each number of signals."""
-
-    header = ("n", "test error", "train error", "eff. dimension", "kappa", "E_0")
 
 
 def curve(
@@ -69,25 +65,19 @@ def curve(
     sizes : iterable of int
         Numbers n of training signals.
     ridge, noise : float, default 0.0
-        δ, added to the diagonal of the kernel matrix (n, n), as in ridge regression. The variance
-        σ² of independent errors in the labels, of training and of test signals.
+        δ, added to the diagonal of the kernel matrix (n, n). The variance σ² of independent errors
+        in the labels, of training and of test signals.
     multiplicities : ndarray, (n_modes,), optional
-        How often each eigenvalue occurs, by default once. The square of a coefficient is then the
-        sum of squares over the modes of its eigenvalue.
-
-    Raises
-    ------
-    ValueError, OverflowError
-        For arguments that are not as described; where κ or squared coefficients exceed float64.
+        How often each eigenvalue occurs; a squared coefficient is the sum over its modes.
 
     Examples
     --------
     >>> from rescntk.theory import learning
     >>> print(learning.curve([1.0, 0.1], [1.0, 1.0], (1, 2), ridge=0.1, multiplicities=[1, 10]))
-    n  test error  train error  eff. dimension   kappa    E_0
-    ---------------------------------------------------------
-    1       1.548     0.005559          0.9401   1.669  1.208
-    2       1.248     0.006532           1.855  0.6911  1.342
+    n  test_error  train_error  effective_dimension   kappa  overfitting
+    --------------------------------------------------------------------
+    1       1.548     0.005559               0.9401   1.669        1.208
+    2       1.248     0.006532                1.855  0.6911        1.342
     """
     values = check_shape(eigenvalues, "eigenvalues", "(n_modes,)", lambda s: len(s) == 1)
     parts = check_targets(coefficients, len(values), "coefficients").reshape(len(values), -1)
@@ -120,8 +110,8 @@ def from_gram(
 ) -> LearningCurve:
     r"""Return the learning curve of training sets drawn from a pool, tested on its other signals.
 
-    K + δI is a kernel without a ridge, with eigenvalues Λ + δ, of which τ solves the equation of
-    κ. Then κ is (δ + τ)/N, and τ/(Λ+δ+τ) is left of a direction (learning_curves.md, section 2).
+    Of K + δI, with eigenvalues Λ + δ, τ solves κ's equation without a ridge. Then κ is (δ + τ)/N,
+    and τ/(Λ+δ+τ) is left of a direction (docs/theory/learning_curves.md, section 2).
 
     Parameters
     ----------
@@ -129,10 +119,8 @@ def from_gram(
         Kernel matrix of the pool. Eigenvalues below N·eps·λ_max, eps of its dtype, count as 0.
     y : ndarray, (N,) or (N, n_targets)
         Targets of the pool. Centre them where the regression has an intercept.
-    sizes : iterable of int
-        Numbers of training signals, each below N.
-    ridge, noise : float, default 0.0
-        As for `curve`.
+    sizes, ridge, noise
+        As for `curve`; sizes are below N.
 
     Examples
     --------
@@ -145,7 +133,7 @@ def from_gram(
     """
     ladder, ridge = check_depths(sizes, "sizes"), check_constant(ridge, "ridge")
     found, noise = decompose(K), check_constant(noise, "noise")
-    values, N = found.eigenvalues, len(found.eigenvalues)
+    N, values = len(found.eigenvalues), found.eigenvalues
     values = values * (values > resolution(values, found.eps))
     if max(ladder) >= N:
         raise ValueError(f"sizes has {max(ladder)}, expected numbers below {N}, the signals of K")
@@ -162,9 +150,9 @@ def from_gram(
         left = 1.0 / (1.0 + odds)
         grown = N / (N - n) * (1.0 if ridge else left)
         train = (odds * (N - n) / n) ** 2 * test * grown if odds else 0.0
-        dimension = float(_shares(values, ridge + tau)[0].sum())
         overfitting *= grown * (left**2 if ridge else 1.0)
-        rows.append(CurveRow(n, test * grown, train, dimension, (ridge + tau) / N, overfitting))
+        learned, kappa = float(_shares(values, ridge + tau)[0].sum()), (ridge + tau) / N
+        rows.append(CurveRow(n, test * grown, train, learned, kappa, overfitting))
     return LearningCurve(tuple(rows))
 
 
@@ -203,12 +191,10 @@ def _shares(values: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray]:
 def _solve_kappa(values: np.ndarray, counts: np.ndarray, n: float, ridge: float) -> float:
     """Return κ with Σ λ/(λ+κ) + δ/κ = n, to rounding errors; 0 without a ridge from the rank on."""
     present = (values > 0) & (counts > 0)
-    values, counts = values[present], counts[present]
-    rank = counts.sum()
+    values, counts, rank = values[present], counts[present], counts[present].sum()
     if ridge == 0 and n >= rank:
         return 0.0
-    # κ ≤ (Σ λ + δ)/n. κ ≥ δ/n, and κ ≥ λ_min (rank − n)/n.
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # κ ≤ (Σ λ + δ)/n; κ ≥ δ/n, and κ ≥ λ_min (rank − n)/n
         high = (values @ counts + ridge) / n
         low = max(ridge / n, values.min(initial=np.inf) * (rank - n) / n)
     if not 1e-307 < low <= high < 1e307:
@@ -244,26 +230,21 @@ class SampleComplexity(ReportTable):
     tail: float
     """Part of the kernel's trace in frequencies above `max_frequency`, from 0 to 1."""
 
-    header = ("frequencies", "eigenvalue", "n", "least", "most")
-
 
 def sample_complexity(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int, kind: str = "gpk",
     head: str = "equivariant", *, frequencies: Iterable[Iterable[int]] | None = None,
     share: float = 0.5, ridge: float = 0.0, **options: Any,
 ) -> SampleComplexity:  # fmt: skip
-    r"""Return at how many signals of the multi-sphere each frequency is half learned.
+    r"""Return at how many signals, drawn from the multi-sphere, each frequency is half learned.
 
-    Signals are drawn uniformly. The part of the kernel in frequencies above `max_frequency` acts
-    like a ridge. Its eigenvalues are taken to be at most the largest of the last two frequencies,
-    which gives the bounds on n (``docs/theory/learning_curves.md``, section 5).
+    Frequencies above `max_frequency` act like a ridge. Their eigenvalues are taken to be at most
+    those of the last two, which gives the bounds on n (``docs/theory/learning_curves.md``).
 
     Parameters
     ----------
-    network, n_channels, n_timepoints, kind, head
-        As for ``spectrum.eigenvalues``.
-    max_frequency : int
-        Highest frequency whose eigenvalues are computed, at least 1. Raising it narrows the bounds.
+    network, n_channels, n_timepoints, max_frequency, kind, head, **options
+        As for ``spectrum.eigenvalues``. A higher `max_frequency` narrows the bounds.
     frequencies : iterable of d integers each, optional
         From 0 to `max_frequency`. The default has 1, 2, … on pixel 0 only, 1 on pixels 0 and p for
         all p, and with the equivariant head 1 on each other pixel only.
@@ -271,19 +252,14 @@ def sample_complexity(
         Learnability L that counts as learned, above 0 and below 1.
     ridge : float, default 0.0
         δ, in units of K(x, x) of the equivariant kernel.
-    **options
-        ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of
-        ``spectrum.eigenvalues``.
 
     Examples
     --------
     >>> from rescntk import literature
     >>> from rescntk.theory import learning
-    >>> for system in (literature.barzilai_cnn, literature.barzilai_resnet):
-    ...     table = learning.sample_complexity(system(3), 2, 3, 6, frequencies=[(1, 0, 0)])
-    ...     print(f"{table.rows[0].n:.1f}")
-    7.0
-    4.0
+    >>> network, places = literature.barzilai_resnet(3), [(1, 0, 0)]
+    >>> learning.sample_complexity(network, 2, 3, 6, frequencies=places).column("n").round(1)
+    array([4.])
     """
     top = check_integer(max_frequency, "max_frequency", at_least=1)
     d = check_grid(n_channels, n_timepoints, top, head)[1]
@@ -294,9 +270,8 @@ def sample_complexity(
         chosen = np.array([tuple(each) for each in frequencies] or [()])
         whole = chosen.dtype.kind in "iu" and chosen.shape[1:] == (d,)
         if not whole or chosen.min() < 0 or chosen.max() > top:
-            raise ValueError(
-                f"frequencies is {frequencies!r}, expected sets of {d} integers from 0 to {top}"
-            )
+            text = f"expected sets of {d} integers from 0 to {top}"
+            raise ValueError(f"frequencies is {frequencies!r}, {text}")
     values = spectrum.eigenvalues(network, *space, kind, head, normalized=True, **options)
     values = np.maximum(values, 0.0)  # below 0 by errors of the quadrature
     if frequencies is None:  # only now it is known that there is memory for them
@@ -305,10 +280,10 @@ def sample_complexity(
         chosen = np.insert(chosen, top, others, axis=0) if head == "equivariant" else chosen
     counts = spectrum.multiplicities(*space, head)
     tail = max(1.0 - float((spectrum.multiplicities(*space) * values).sum()), 0.0)
-    # Each mode of the equivariant head is 1/d of a mode of GAP. It is more where a shift keeps its
-    # frequencies. Then d/c pixels of a cycle have the frequency above max_frequency.
     tail_least = tail_most = tail
     if head == "gap":
+        # Each mode of the equivariant head is 1/d of a mode of GAP. It is more where a shift keeps
+        # its frequencies. Then d/c pixels of a cycle have the frequency above max_frequency.
         cycles, kept = np.gcd(np.arange(1, d), d), float(spectrum.harmonics(n_channels, top + 1))
         tail_least = tail / d
         tail_most = tail_least * (1.0 + float((kept ** (1.0 - d / cycles)).sum()))
@@ -316,11 +291,10 @@ def sample_complexity(
     outer[(slice(0, max(top - 1, 1)),) * d] = 0.0
     edge, rows = float(outer.max()), []
     for place in map(tuple, chosen.tolist()):
-        kappa = float(values[place]) * (1.0 - share) / share
-        least = most = math.inf
+        value, least, most = float(values[place]), math.inf, math.inf
+        kappa = value * (1.0 - share) / share
         if kappa > 0:
             known = float((counts * _shares(values, kappa)[0]).sum()) + ridge / kappa
             least, most = known + tail_least / (kappa + edge), known + tail_most / kappa
-        n = 0.5 * (least + most)
-        rows.append(ComplexityRow(place, float(values[place]), n, least, most))
+        rows.append(ComplexityRow(place, value, 0.5 * (least + most), least, most))
     return SampleComplexity(tuple(rows), tail)

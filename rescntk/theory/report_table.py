@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import compress
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +20,6 @@ class ReportTable:
     """A table of at least one row, a named tuple each; iterating gives the rows."""
 
     rows: tuple[Any, ...]
-
-    header: ClassVar[tuple[str, ...]] = ()
-    """Names of the columns in the text."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.rows)
@@ -48,7 +45,9 @@ class ReportTable:
     def __str__(self) -> str:
         """Return the table as text, without columns in which nothing is known."""
         known = [any(value == value for value in column) for column in zip(*self.rows, strict=True)]
-        head, *body = ("  ".join(compress(cells, known)) for cells in self._cells(self.header))
+        head, *body = (
+            "  ".join(compress(cells, known)) for cells in self._cells(self.rows[0]._fields)
+        )
         return "\n".join([head, "-" * len(head), *body])
 
     def _cells(self, header: Iterable[str]) -> list[list[str]]:
