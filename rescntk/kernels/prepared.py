@@ -82,8 +82,7 @@ class PreparedKernel:
         The engine that computes, also where "auto" was asked for.
     dtype : str
     nbytes : int
-        Bytes of memory that are held: a copy of the signals, and tables. A pair of nearly equal
-        signals adds tables when it comes.
+        Bytes of memory that are held: a copy of the signals, and tables.
 
     Examples
     --------
