@@ -42,6 +42,7 @@ def cases() -> dict[str, Callable[[], object]]:
         "smooth signals of one channel, filters of 1": gram(smooth, filter_size=1),
         "NumPy": gram(options={"engine": "reference"}),
         "signals of different lengths": gram(ragged),
+        "images of 10 × 10 pixels": gram(X.reshape(N + M, 4, 10, 10)),
         "erf (NumPy)": gram(activation="erf"),
     }
 
