@@ -223,7 +223,7 @@ def pivoted_cholesky(kernel: Any, X: Any, rank: int, seed: int = 0, **options: A
     r"""Return landmarks and a factor F with K ≈ F Fᵀ, by randomly pivoted Cholesky.
 
     Pivots are drawn with probabilities proportional to the residual's diagonal, in blocks with
-    rejection (Chen et al. 2022, Epperly et al. 2024; ``docs/theory/large_grams.md``). About
+    rejection (Chen et al. 2022, Epperly et al. 2024; ``docs/guide/large_data.md``). About
     (rank + 1)·n pairs of K are computed.
 
     Parameters
