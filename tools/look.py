@@ -44,7 +44,7 @@ LOOKED_AT = (
 SEARCHES = {
     "condition number": "conditioning",
     "unequal length": "faq",
-    "missing values": "faq",
+    "missing values": "signals",
     "macOS": "faq",
     "troubleshooting": "faq",
     "CSV": "faq",
@@ -54,7 +54,7 @@ SEARCHES = {
     "bias": "biases",
     "calibration": "classification",
     "learning curve": "learning_curves",
-    "ensemble": "finite_networks",
+    "ensemble": "network",
     "novelty": "classification",
 }
 """What the search must find, and the page that must be among the first three results."""

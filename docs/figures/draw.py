@@ -55,7 +55,7 @@ def chooser() -> Any:
         "size": (28, 21, "More than 1000 signals?", question),
         "call": (67, 21, "ResCNTK(…)(X)", call),
         "learn": (91, 21, "KernelMatrix,\nSignalKernel", call),
-        "few": (12, 4, 'effort="fast" first,\nthen "default"', call),
+        "few": (12, 4, 'views="fast" first,\nthen "default"', call),
         "many": (44, 4, "the same: it uses\nlandmarks by itself", call),
         "stored": (80, 4, "stored.gram,\nLandmarkFeatures", call),
     }
