@@ -49,7 +49,6 @@ class RadialSVM:
 
 OURS, FAST = "rescntk", "rescntk, fast"
 OUR_CLASSIFIER = "rescntk.learn.ResidualKernelClassifier"
-NEIGHBOUR = "aeon.classification.distance_based.KNeighborsTimeSeriesClassifier"
 ROCKET = "aeon.classification.convolution_based.{}Classifier"
 
 # Of a seed, which those use that draw random numbers. Methods fit (X, y) and predict Z.
@@ -60,8 +59,6 @@ METHODS: dict[str, Callable[[int], Any]] = {
         make("sklearn.linear_model.RidgeClassifierCV", alphas=np.logspace(-3, 3, 10))
     ),
     "SVM-RBF, flat": lambda seed: RadialSVM(),
-    "1-NN DTW": lambda seed: make(NEIGHBOUR, distance="dtw", n_jobs=JOBS),
-    "1-NN MSM": lambda seed: make(NEIGHBOUR, distance="msm", n_jobs=JOBS),
     **{
         name: lambda seed, name=name: make(ROCKET.format(name), random_state=seed, n_jobs=JOBS)
         for name in ("MiniRocket", "MultiRocketHydra")

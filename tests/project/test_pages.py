@@ -114,3 +114,35 @@ def test_nothing_names_what_went():
         texts[path.name] = "\n".join("".join(cell["source"]) for cell in cells)
     found = {name: sorted({m[0] for m in GONE.finditer(text)}) for name, text in texts.items()}
     assert not {name: words for name, words in found.items() if words}
+
+
+def tables(text):
+    """Yield the tables of a page: a record of texts for each row."""
+    for table in re.findall(r"(?:^\|.*\|\n)+", text, re.M):
+        names, _, *rows = (
+            [cell.strip("* ") for cell in line[1:-1].split("|")] for line in table.splitlines()
+        )
+        yield [dict(zip(names, row, strict=True)) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("page", "result"),
+    [
+        ("README.md", "ucr"),
+        ("docs/guide/choosing.md", "ucr"),
+        ("docs/guide/choosing.md", "regression"),
+        ("docs/guide/accuracy.md", "accuracy"),
+        ("docs/guide/large_data.md", "scale"),
+        ("docs/guide/speed.md", "ratios"),
+    ],
+)
+def test_quoted_tables_are_measured(page, result):
+    """Rows of a page whose columns a result has are rows of this result."""
+    measured = (ROOT / f"benchmarks/results/{result}.md").read_text("utf-8")
+    quoted = 0
+    for table in tables(PAGES[page]):
+        same = [rows for rows in tables(measured) if table[0].keys() <= rows[0].keys()]
+        quoted += bool(same)
+        kept = [{name: row[name] for name in table[0]} for rows in same for row in rows]
+        assert not same or all(row in kept for row in table)
+    assert quoted
