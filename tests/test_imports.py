@@ -1,11 +1,17 @@
-"""Imports: each part of the library is imported when it is used."""
+"""Each part of the library is imported when it is used, or says what to install; progress bars."""
 
 import json
+import sys
 
+import numpy as np
 import pytest
 
-import rescntk
+import rescntk as rk
+from rescntk.progress import progress_bar
 from tests.processes import run
+
+KERNEL = rk.ResCNTK(depth=2)
+X = np.random.default_rng(1).standard_normal((5, 2, 9))
 
 
 def test_nothing_is_imported_or_compiled_before_it_is_used():
@@ -21,35 +27,54 @@ def test_nothing_is_imported_or_compiled_before_it_is_used():
     assert json.loads(run(code)) == [[], True, "module 'rescntk.theory' has no attribute 'nothing'"]
 
 
-def test_the_package_lists_its_public_names():
-    names = {name for name in dir(rescntk) if name == "__version__" or not name.startswith("__")}
-    assert names == set(rescntk.__all__)
-
-
 @pytest.mark.parametrize(
-    ("room", "missing", "extra"),
+    ("room", "missing", "says"),
     [
-        ("stored", "zarr", "stored"),
-        ("learn", "sklearn", "learn"),
-        ("finite", "jax", "finite"),
-        ("finite", "optax", "finite"),
-        ("jax", "jax", "jax"),
-        ("nothing", "numpy.nothing", None),
+        ("stored", "zarr", "pip install 'rescntk[stored]'"),
+        ("learn", "sklearn", "pip install 'rescntk[learn]'"),
+        ("finite", "jax", "pip install 'rescntk[finite]'"),
+        ("finite", "optax", "pip install 'rescntk[finite]'"),
+        ("jax", "jax", "pip install 'rescntk[jax]'"),
+        ("nothing", "numpy.nothing", "module 'rescntk' has no attribute"),
     ],
 )
-def test_a_room_whose_extra_is_missing_names_it(room, missing, extra):
-    """As an attribute of the package that is used without an import of its own."""
-    code = (
-        f"import sys; sys.modules[{missing!r}] = None\n"
-        "import rescntk\n"
-        f"try: rescntk.{room}\n"
-        "except AttributeError as error: print(error)"
-    )
-    says = f"pip install 'rescntk[{extra}]'" if extra else "module 'rescntk' has no attribute"
-    assert says in run(code)
+def test_a_room_whose_extra_is_missing_names_it(room, missing, says, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith(f"rescntk.{room}")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(AttributeError) as error:
+        rk.__getattr__(room)
+    assert says in str(error.value)
 
 
-def test_rooms_are_attributes_where_their_extras_are_installed():
-    assert rescntk.plots.condition_numbers and rescntk.datasets.load_labelled
+def test_the_package_lists_its_public_names():
+    names = {name for name in dir(rk) if name == "__version__" or not name.startswith("__")}
+    assert names == set(rk.__all__)
+    assert rk.plots.condition_numbers and rk.datasets.load_labelled
     pytest.importorskip("sklearn")
-    assert run("import rescntk; print(rescntk.learn.ResidualKernelClassifier.__name__)")
+    assert rk.learn.ResidualKernelClassifier
+
+
+def test_a_bar_counts_every_pair(capsys):
+    pytest.importorskip("tqdm")
+    for call, counted in (
+        (lambda: KERNEL(X, progress=True), "15.0/15.0"),  # half of the pairs
+        (lambda: KERNEL(X, X[:2], progress=True), "10.0/10.0"),
+        (lambda: KERNEL.diag(X, progress=True), "5.00/5.00"),
+        (lambda: KERNEL.paired(X, X[::-1], progress=True), "5.00/5.00"),
+    ):
+        call()
+        assert counted in capsys.readouterr().err.splitlines()[-1]
+    assert (KERNEL(X, progress=True) == KERNEL(X)).all()
+    with progress_bar(True, 10) as tick:  # units that are done twice
+        tick(7), tick(7)
+    assert "10.0/10.0" in capsys.readouterr().err.splitlines()[-1]
+    KERNEL(X)
+    assert capsys.readouterr().err == ""
+
+
+def test_without_tqdm_an_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ImportError, match="progress=True needs tqdm: pip install tqdm"):
+        KERNEL(X, progress=True)
+    assert KERNEL(X).shape == (5, 5)
