@@ -62,136 +62,138 @@ def computed(monkeypatch):
     return blocks
 
 
-@pytest.mark.parametrize("n", [1, BLOCK, 2 * BLOCK + 3])
 @pytest.mark.parametrize(
-    "options", [{}, {"depths": (3, 1)}, {"normalized": True, "head": "trace"}, {"kinds": "ntk"}]
+    ("n", "options"),
+    [
+        (1, {"kinds": "ntk"}),
+        (BLOCK, {"normalized": True, "head": "trace"}),
+        (2 * BLOCK + 3, {"depths": (3, 1)}),
+    ],
 )
 def test_values_are_those_of_one_call(path, computed, n, options):
-    assert_same(compute(path, signals(n), **options), signals(n), **options)
+    """Half of a symmetric Gram is computed, and nothing twice."""
     blocks = -(-n // BLOCK)
-    assert len(computed) == blocks * (blocks + 1) // 2  # half of a symmetric Gram
-    assert_same(compute(path, signals(n), **options), signals(n), **options)
-    assert len(computed) == blocks * (blocks + 1) // 2  # nothing is computed twice
+    for _ in range(2):
+        assert_same(compute(path, signals(n), **options), signals(n), **options)
+        assert len(computed) == blocks * (blocks + 1) // 2
 
 
-def test_rectangles_and_signals_of_different_lengths(path):
-    X, Z = signals(BLOCK + 3), signals(3, seed=1)
-    K = compute(path, X, Z, depths=(1, 2))
-    assert K.ntk.chunks == (1, BLOCK, 3)
-    assert_same(K, X, Z, depths=(1, 2))
-    for name, Z in (("symmetric", None), ("rectangle", lists(5))):
-        K = compute(path.with_name(name), lists(2 * BLOCK + 1), Z, normalized=True)
-        assert_same(K, lists(2 * BLOCK + 1), Z, normalized=True)
+def test_rectangles_lists_and_images(path):
+    left, right = signals(BLOCK + 3), signals(3, seed=1)
+    images = signals(9).reshape(9, 2, 2, 4)
+    assert compute(path, left, right, depths=(1, 2)).ntk.chunks == (1, BLOCK, 3)
+    for name, X, Z, options in (
+        ("rectangle", left, right, {"depths": (1, 2)}),
+        ("lists", lists(2 * BLOCK + 1), None, {"normalized": True}),
+        ("rectangle of lists", lists(BLOCK + 1), lists(5), {"normalized": True}),
+        ("images", images, None, {}),
+        ("rectangle of images", images, images[:2], {}),
+    ):
+        assert_same(compute(path.with_name(name), X, Z, **options), X, Z, **options)
+    turned = images.swapaxes(2, 3)
+    with pytest.raises(ValueError, match="X shape is .* there, .* here"):
+        compute(path.with_name(name), turned, turned[:2])
 
 
-def test_equal_calls_in_other_words(path):
+def test_equal_calls_in_other_words(tmp_path, path, monkeypatch):
     K = compute(path, signals(3), dtype=np.float64, kinds=iter(["gpk"]), depths=iter([2]))
     assert (K.gpk[0] == rk.gram(NET, signals(3)).gpk).all()
     assert compute(path, signals(3), dtype="float64", kinds=["gpk"], depths=[2]).complete
     X = -signals(5) * (np.arange(8) > 0)
     for signed in (X, X + 0.0):  # zeros of both signs are one signal
         assert_same(compute(path.with_name("0.zarr"), signed), X)
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    assert compute("~/home.zarr", signals(3)).path == tmp_path.resolve() / "home.zarr"
+    assert stored.open("~/home.zarr").complete
 
 
-def test_the_home_folder_is_expanded(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    assert compute("~/K.zarr", signals(3)).path == tmp_path.resolve() / "K.zarr"
-    assert stored.open("~/K.zarr").complete
-
-
-def test_addresses_are_refused(tmp_path, monkeypatch):
+def test_places_that_hold_no_gram_are_refused(tmp_path, monkeypatch):
+    """Addresses, files, and folders of others, which stay as they are."""
     monkeypatch.chdir(tmp_path)
-    for address in ("s3://bucket/K", "file:///K", "gs:/bucket/K", Path("s3://bucket/K"), 3, None):
-        for call in (stored.open, lambda path: compute(path, signals(3))):
-            with pytest.raises(ValueError, match=r"path is .*, expected a local folder"):
-                call(address)
-    assert not list(tmp_path.iterdir())
-    (tmp_path / "a:b").mkdir()
-    assert compute("a:b/K", signals(3)).complete
-
-
-def test_what_is_no_gram_is_refused(tmp_path):
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "note").write_text("x")
+    addresses = "s3://bucket/K", "file:///K", "gs:/bucket/K", Path("s3://bucket/K"), 3, None
+    places = [(address, "path is .*, expected a local folder") for address in addresses]
+    Path("file").write_text("x")
+    Path("mine").mkdir()
+    Path("mine/note").write_text("x")
     for text in ("{", "[]", '{"attributes": {}}', '{"attributes": {"rescntk": {"X": 1}}}'):
-        (tmp_path / text[-9:]).mkdir()
-        (tmp_path / text[-9:] / "zarr.json").write_text(text)
-    for place in tmp_path.iterdir():
-        before = sorted(tmp_path.rglob("*"))
+        Path(text[-9:]).mkdir()
+        Path(text[-9:], "zarr.json").write_text(text)
+    places += [(path, "is not a Gram of rescntk.stored") for path in tmp_path.iterdir()]
+    before = sorted(tmp_path.rglob("*"))
+    for place, says in places:
         for call in (stored.open, lambda path: compute(path, signals(3))):
-            with pytest.raises(ValueError, match="is not a Gram of rescntk.stored"):
+            with pytest.raises(ValueError, match=says):
                 call(place)
-        assert sorted(tmp_path.rglob("*")) == before
+    assert sorted(tmp_path.rglob("*")) == before
     with pytest.raises(ValueError, match="none is not a Gram of rescntk.stored: FileNotFound"):
-        stored.open(tmp_path / "none")
-    (tmp_path / "empty").mkdir()
-    assert compute(tmp_path / "empty", signals(3)).complete
+        stored.open("none")
+    for name in ("empty", "a:b"):
+        Path(name).mkdir()
+        assert compute(name, signals(3)).complete
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"X": signals(5, seed=5)}, "X checksum is '.*' there, '.*' here"),
-        ({"X": signals(6)}, r"X shape is \[5, 2, 8\] there, \[6, 2, 8\] here"),
-        ({"X": lists(5)}, r"X shape is \[5, 2, 8\] there, \[5, 2, \[4, 5, 6, 4, 5\]\] here"),
-        ({"Z": signals(3)}, "Z is None there, .* here"),
-        ({"network": NET.replace(alpha=0.5)}, "network alpha is 1.0 there, 0.5 here$"),
-        ({"dtype": "float64"}, "dtype is 'float32' there, 'float64' here$"),
-        ({"head": "trace", "normalized": True}, "head is 'gap' there, .*; normalized is False"),
-        ({"kinds": "ntk"}, r"kinds is \['gpk', 'ntk'\] there, \['ntk'\] here$"),
-        ({"depths": (2,)}, r"depths is None there, \[2\] here$"),
-        ({"block": 4}, "block is 8 there, 4 here$"),
-    ],
-)
-def test_another_computation_is_refused(path, changes, message):
+ANOTHER = [
+    ({"X": signals(5, seed=5)}, "X checksum is '.*' there, '.*' here"),
+    ({"X": signals(6)}, r"X shape is \[5, 2, 8\] there, \[6, 2, 8\] here"),
+    ({"X": lists(5)}, r"X shape is \[5, 2, 8\] there, \[5, 2, \[4, 5, 6, 4, 5\]\] here"),
+    ({"Z": signals(3)}, "Z is None there, .* here"),
+    ({"network": NET.replace(alpha=0.5)}, "network alpha is 1.0 there, 0.5 here$"),
+    ({"dtype": "float64"}, "dtype is 'float32' there, 'float64' here$"),
+    ({"head": "trace", "normalized": True}, "head is 'gap' there, .*; normalized is False"),
+    ({"kinds": "ntk"}, r"kinds is \['gpk', 'ntk'\] there, \['ntk'\] here$"),
+    ({"depths": (2,)}, r"depths is None there, \[2\] here$"),
+    ({"block": 4}, "block is 8 there, 4 here$"),
+]
+
+
+def test_another_computation_is_refused(path, monkeypatch):
+    """And changes no file. Another version may read the values all the same."""
     compute(path, signals(5))
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-    call = {"network": NET, "X": signals(5), "block": BLOCK, **changes}
-    with pytest.raises(ValueError, match=f"K.zarr holds another computation: .*{message}"):
-        stored.gram(path, **call)
-    assert before == {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-
-
-def test_another_version_is_refused(path, monkeypatch):
-    compute(path, signals(5))
+    for changes, message in ANOTHER:
+        with pytest.raises(ValueError, match=f"K.zarr holds another computation: .*{message}"):
+            stored.gram(path, **{"network": NET, "X": signals(5), "block": BLOCK, **changes})
     monkeypatch.setattr(stored, "__version__", "99")
     with pytest.raises(ValueError, match="version is '.*' there, '99' here"):
         compute(path, signals(5))
-    assert stored.open(path).complete  # values are read all the same
+    assert stored.open(path).complete
     with pytest.raises(ValueError, match="a worker has rescntk 99, expected .* as in .*K.zarr"):
         stored._compute_block(path, (0, 0), None, None, {})
+    assert before == {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"block": 0}, "block is 0, expected an integer"),
-        ({"head": "sum"}, "head is 'sum', expected one of"),
-        ({"kinds": "both"}, "kinds is 'both'"),
-        ({"depths": ()}, "depths is empty"),
-        ({"normalized": 1}, "normalized is 1"),
-        ({"dtype": "half"}, "dtype is 'half'"),
-        ({"progress": 1}, "progress is 1, expected True or False"),
-        ({"client": "here"}, "client is 'here', expected a running dask.distributed.Client"),
-        ({"Z": np.ones((2, 3, 8))}, "Z has shape"),
-        ({"X": lists(3), "head": "trace"}, "head is 'trace', which takes signals of one length"),
-        ({"X": np.full((3, 2, 8), np.nan)}, "X of shape .* contains NaN"),
-        ({"network": "deep"}, "network is 'deep'"),
-    ],
-)
+WRONG = [
+    ({"block": 0}, "block is 0, expected an integer"),
+    ({"head": "sum"}, "head is 'sum', expected one of"),
+    ({"kinds": "both"}, "kinds is 'both'"),
+    ({"depths": ()}, "depths is empty"),
+    ({"normalized": 1}, "normalized is 1"),
+    ({"dtype": "half"}, "dtype is 'half'"),
+    ({"progress": 1}, "progress is 1, expected True or False"),
+    ({"client": "here"}, "client is 'here', expected a running dask.distributed.Client"),
+    ({"Z": np.ones((2, 3, 8))}, "Z has shape"),
+    ({"X": lists(3), "head": "trace"}, "head is 'trace', which takes signals of one length"),
+    ({"X": np.full((3, 2, 8), np.nan)}, "X of shape .* contains NaN"),
+    ({"network": "deep"}, "network is 'deep'"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG)
 def test_wrong_arguments_are_refused_before_a_value_is_written(path, wrong, message):
     with pytest.raises(ValueError, match=message):
         stored.gram(path, **{"network": NET, "X": signals(3), **wrong})
     assert not list(path.rglob("c"))
 
 
-def test_a_full_disk_is_told_before_the_work(path, monkeypatch, computed):
-    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=3199))
-    with pytest.raises(OSError, match="K.zarr needs 3,200 bytes, and its disk has 3,199 free"):
-        compute(path, signals(20))
-    assert not computed
+def test_a_full_disk_and_an_early_end(path, monkeypatch, computed):
+    """Refused before the work; the description is whole, and the arrays are made anew."""
+    for error, free in ((OSError, lambda _: SimpleNamespace(free=3199)), (ZeroDivisionError, 0)):
+        monkeypatch.setattr("shutil.disk_usage", free or (lambda _: 1 / 0))
+        says = "K.zarr needs 3,200 bytes, and its disk has 3,199 free" if free else "division"
+        with pytest.raises(error, match=says):
+            compute(path, signals(20))
+    assert not computed and stored.open(path).missing[:1] == [(0, 0)]
     monkeypatch.undo()
     assert_same(compute(path, signals(20)), signals(20))
 
@@ -214,9 +216,8 @@ compute(sys.argv[1], signals(int(sys.argv[2])))
 def test_a_killed_process_is_resumed(path, computed, rng):
     """Blocks that are on disk stay there with their bytes; the others are computed."""
     n, blocks = 6 * BLOCK + 3, 28
-    job = subprocess.Popen(
-        [sys.executable, "-c", JOB, str(path), str(n)], cwd=Path(__file__).parents[1]
-    )
+    command = [sys.executable, "-c", JOB, str(path), str(n)]
+    job = subprocess.Popen(command, cwd=Path(__file__).parents[1])
     end, wanted = time.monotonic() + 60, rng.integers(1, 20)
     while len(list(path.glob("ntk/c/*/*"))) < wanted:
         assert time.monotonic() < end, "nothing happened"
@@ -232,22 +233,11 @@ def test_a_killed_process_is_resumed(path, computed, rng):
     assert np.isnan(K.ntk[rows, -1]).all()
     with pytest.raises(ValueError, match=f"lacks {len(missing)} blocks, expected none: resume it"):
         K.matrix("ntk")
-    written = [
-        (f, f.stat().st_mtime_ns) for b in set(K._blocks()) - {*missing} for f in K._files(b)
-    ]
+    there = {*K._blocks()} - {*missing}
+    written = [(file, file.stat().st_mtime_ns) for block in there for file in K._files(block)]
     assert_same(compute(path, signals(n)), signals(n))
     assert computed == missing
     assert all(file.stat().st_mtime_ns == then for file, then in written)
-
-
-def test_a_kill_before_the_first_block_is_resumed(path, monkeypatch):
-    """The description is written whole or not at all, and the arrays are made anew."""
-    monkeypatch.setattr("shutil.disk_usage", lambda place: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        compute(path, signals(3))
-    assert stored.open(path).missing == [(0, 0)]
-    monkeypatch.undo()
-    assert_same(compute(path, signals(3)), signals(3))
 
 
 @pytest.mark.slow
@@ -267,7 +257,7 @@ def test_workers_of_dask(path, batch):
         compute(path, batch(n), client=client)
 
 
-def test_products(path, rng):
+def test_products_and_equations(path, rng):
     X, Z = signals(2 * BLOCK + 3), signals(BLOCK + 4, seed=1)
     K, V = compute(path, X, kinds="ntk"), rng.standard_normal((len(X), 3))
     dense = rk.gram(NET, X, dtype="float32").ntk.astype(float)
@@ -278,6 +268,10 @@ def test_products(path, rng):
         _ = K.gpk
     with pytest.raises(ValueError, match="dimension mismatch"):
         K @ np.ones(4)
+    low, Y = regression.pivoted_cholesky(rk.Kernel(NET, "ntk"), X, 10), X[:, 0, :2]
+    found = regression.solve(K, Y, 0.5, preconditioner=low, tolerance=1e-10)
+    expected = np.linalg.solve(dense + 0.5 * np.eye(len(X)), Y)
+    assert np.allclose(found, expected, rtol=1e-6, atol=1e-8)
     K = compute(path.with_name("Z.zarr"), X, Z, depths=(1, 3))
     expected = rk.gram(NET, X, Z, depths=(1, 3), dtype="float32").gpk[1].astype(float)
     assert np.allclose(K.matrix("gpk", 3) @ Z[:, 0, 0], expected @ Z[:, 0, 0], rtol=1e-12)
@@ -287,12 +281,3 @@ def test_products(path, rng):
     for depth in (None, 2):
         with pytest.raises(ValueError, match=rf"depth is {depth}, expected one of \[1, 3\]"):
             K.matrix("ntk", depth)
-
-
-def test_equations_are_solved_from_the_disk(path):
-    X = signals(2 * BLOCK + 3)
-    K, Y = compute(path, X, kinds="ntk"), X[:, 0, :2]
-    low = regression.pivoted_cholesky(rk.Kernel(NET, "ntk"), X, 10)
-    found = regression.solve(K, Y, 0.5, preconditioner=low, tolerance=1e-10)
-    A = np.linalg.solve(K.ntk[:].astype(float) + 0.5 * np.eye(len(X)), Y)
-    assert np.allclose(found, A, rtol=1e-6, atol=1e-8)
