@@ -54,9 +54,9 @@ def networks(draw, known=BASIC_FIELDS, max_depth=6, activations=("relu", "erf"),
 
 
 @st.composite
-def signals(draw, max_cases=4, max_channels=3, max_length=7, batches=1, length=None):
+def signals(draw, max_cases=4, max_channels=3, max_length=7, batches=1, length=None, channels=None):
     """Return `batches` arrays (cases, channels, length) of the same channels and length."""
-    channels = draw(st.integers(1, max_channels))
+    channels = draw(st.integers(1, max_channels)) if channels is None else channels
     length = draw(st.integers(1, max_length)) if length is None else length
     arrays = []
     for _ in range(batches):
@@ -72,12 +72,16 @@ kinds = st.sampled_from(["gpk", "ntk"])
 
 
 @st.composite
-def signal_lists(draw, max_cases=4, max_channels=2, max_length=6):
-    """Return a list of signals (channels, length) of different lengths, or of one."""
-    channels = draw(st.integers(1, max_channels))
-    lengths = draw(st.lists(st.integers(1, max_length), min_size=1, max_size=max_cases))
-    several = []
-    for length in lengths:
-        flat = draw(st.lists(values, min_size=channels * length, max_size=channels * length))
-        several.append(np.array(flat).reshape(channels, length))
-    return several
+def batches(draw, shapes=("signals", "images", "lists")):
+    """Return two batches of the same channels: signals or images of one size, or lists of any."""
+    shape = draw(st.sampled_from(shapes))
+    if shape == "lists":
+        channels = draw(st.integers(1, 2))
+        lengths = st.lists(st.integers(1, 6), min_size=1, max_size=4)
+        return tuple(
+            [draw(signals(max_cases=1, channels=channels, length=d))[0] for d in draw(lengths)]
+            for _ in range(2)
+        )
+    X, Z = draw(signals(batches=2, length=12 if shape == "images" else None))
+    sides = draw(st.sampled_from([(2, 6), (3, 4), (4, 3)])) if shape == "images" else X.shape[2:]
+    return tuple(batch.reshape(*batch.shape[:2], *sides) for batch in (X, Z))

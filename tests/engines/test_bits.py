@@ -1,6 +1,7 @@
 """A kernel's bits depend on its pair alone: not on the batch, the cutting of work, or threads."""
 
 from importlib import import_module
+from itertools import product
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ import rescntk as rk
 from rescntk.arrays import SignalList
 from rescntk.engines.protocol import Request
 from rescntk.validation import DTYPES, HEADS, KINDS
+from tests import tolerances
 from tests.difficult_signals import duplicates, opposites, steps, uneven
-from tests.engine_names import CPU, ENGINES, needs_cpu, skip_unless_taken
+from tests.engine_names import CPU, ENGINES, skip_unless_taken
+from tests.engines.test_properties import assert_bits
 
 NETWORKS = {
     "joined": rk.Network(4),
@@ -39,36 +42,26 @@ def cut(X, rng):
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_pair_has_its_bits_in_any_batch(engine, name, dtype, rng):
-    """Also normalized; rows of a Gram are the Gram of some of its signals with all."""
-    network = NETWORKS[name]
+    """Of the properties' calls; and of blocks of 16 right signals, of which the last is short."""
+    network, side = NETWORKS[name], 3 if engine == "reference" else 4
     skip_unless_taken(engine, network)
-    X = batch(rng)
-    images, lists = X[:, :, :16].reshape(-1, 2, 4, 4), cut(X, rng)
-    options = {"engine": engine, "dtype": dtype}
-    given = [(X, HEADS), (images, ("gap", "equivariant"))]
-    if engine != "cuda":
-        given.append((lists, ("gap",)))
-    for signals, heads in given:
-        for head in heads:
-            for normalized in (False, True):
-                kernel = rk.Kernel(network, "ntk", head, normalized)
-                K = kernel(signals, **options)
-                assert (K == K.T).all()
-                some = kernel(signals[3:9], signals, **options)
-                if engine == "reference":  # its left signal is the first one
-                    some, rows = (np.triu(M, 3) for M in (some, K[3:9]))
-                else:
-                    rows = K[3:9]
-                    assert (kernel(signals, signals[3:9], **options) == K[:, 3:9]).all()
-                assert (some == rows).all()
-                assert (kernel.diag(signals[5:], **options) == K.diagonal()[5:]).all()
-                pairs = kernel.paired(signals[:4], signals[9:13], **options)
-                assert (pairs == K[range(4), range(9, 13)]).all()
-                prepared = kernel.prepare(signals, **options)
-                for threads in (1, 2):
-                    whole = kernel(signals[2:4], signals, threads=threads, **options)
-                    assert (prepared(signals[2:4], threads=threads) == whole).all()
-                    assert (whole == kernel(signals[2:4], signals, **options)).all()
+    X = batch(rng, side**2 + 1)
+    images, lists = X[:, :, 1:].reshape(-1, 2, side, side), cut(X, rng)
+    for signals, head, kind, normalized in (
+        (X, "gap", "ntk", True), (X, "equivariant", "gpk", False), (X, "trace", "ntk", False),
+        (images, "gap", "ntk", False), (lists, "gap", "ntk", True),
+    ):  # fmt: skip
+        if signals is not lists or engine != "cuda":
+            kernel = rk.Kernel(network, kind, head, normalized)
+            assert_bits(engine, kernel, dtype, signals[3:9], signals)
+    if name == "joined" and engine == "cpu":
+        X = rng.standard_normal((53, 3, 9))
+        for head in HEADS:
+            kernel, options = rk.ResCNTK(3, head=head), {"engine": engine, "dtype": dtype}
+            K = kernel(X, **options)
+            for k in range(0, 53, 13):
+                assert (kernel(X[k : k + 1], X, **options)[0] == K[k]).all()
+                assert (kernel(X[:20], X[k : k + 3], **options) == K[:20, k : k + 3]).all()
 
 
 # Module constants of each engine that cut the work up, and values that cut it otherwise.
@@ -85,15 +78,15 @@ MODULES = {"reference": "reference", "cpu": "cpu.engine", "cuda": "cuda.compiler
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_results_do_not_depend_on_how_the_work_is_cut(engine, head, dtype, monkeypatch, rng):
-    """Not on blocks of signals and of tables, tasks, or threads."""
+    """Not on blocks of signals and of tables, tasks, pieces of results, or threads."""
     X, Z = batch(rng, 9), rng.standard_normal((4, 2, 9))
-    network, lists = rk.Network(4, 5), [*cut(X, rng)]
+    network, lists = rk.Network(4, 5), cut(X[:12], rng)
     options = {"engine": engine, "dtype": dtype}
 
     def everything(threads):
         options["threads"] = threads
         yield from rk.gram(network, X, Z, head=head, **options)
-        yield from rk.gram(rk.Network(3), X, head=head, depths=(1, 3), **options)
+        yield from rk.gram(rk.Network(3), X, head=head, depths=(3, 1), **options)
         yield rk.Kernel(network, "ntk", head).diag(X, **options)
         yield rk.pixel_pairs(network, X[:5], **options)
         if engine != "cuda" and head != "equivariant":
@@ -105,25 +98,13 @@ def test_results_do_not_depend_on_how_the_work_is_cut(engine, head, dtype, monke
 
     whole = list(everything(1))
     module = import_module(f"rescntk.engines.{MODULES[engine]}")
-    for constants, threads in zip([*CUTS[engine], {}], (1, 3, None), strict=True):
+    for constants, piece, threads in zip(CUTS[engine], (7, 60), (3, None), strict=True):
         with monkeypatch.context() as patch:
+            patch.setattr("rescntk.kernels.call._PIECE", piece)
             for name, value in constants.items():
                 patch.setattr(module, name, value)
             for part, one in zip(everything(threads), whole, strict=True):
                 assert (part == one).all()
-
-
-@needs_cpu
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("head", HEADS)
-def test_many_signals_fill_lanes_and_blocks(head, dtype, rng):
-    """Blocks of 16 right signals, of which the last is short; left signals come in groups."""
-    X = rng.standard_normal((53, 3, 9))
-    kernel, options = rk.ResCNTK(3, head=head), {"engine": "cpu", "dtype": dtype}
-    K = kernel(X, **options)
-    for k in range(0, 53, 13):
-        assert (kernel(X[k : k + 1], X, **options)[0] == K[k]).all()
-        assert (kernel(X[:20], X[k : k + 3], **options) == K[:20, k : k + 3]).all()
 
 
 @pytest.mark.parametrize("engine", CPU)
@@ -135,3 +116,40 @@ def test_progress_counts_each_pair(engine, rng, capsys):
     assert sum(done) == len(X) == len(found.left) == len(found.right)
     rk.ResCGPK(2)([*X], progress=True, engine=engine)
     assert "231" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "network", [rk.Network(3, 5, dilation=(1, 2, 4)), rk.Network(2, skip=False)]
+)
+@pytest.mark.parametrize("engine", CPU)
+def test_a_share_depends_on_its_pair_alone(engine, network, rng):
+    """To the bit: lists of all lengths, on each side of the longer signal."""
+    X = [rng.standard_normal((2, d)) for d in (9, 12, 1, 40)]
+    Z = [rng.standard_normal((2, d)) for d in (7, 12, 3)]
+    for dtype, kind in product(DTYPES, KINDS):
+        options = {"kind": kind, "engine": engine, "dtype": dtype}
+        S, K = rk.pixel_shares(network, X, Z, **options), rk.Kernel(network, kind)
+        exact = rk.pixel_shares(network, X, Z, kind=kind, engine="reference")
+        size = np.sqrt(np.outer(K.diag(X), K.diag(Z)))
+        sums = np.array([share.sum(axis=1) for share in S])
+        error = np.abs(sums - K(X, Z, engine=engine, dtype=dtype)) / size
+        assert error.max() <= tolerances.KERNEL[dtype]
+        for (i, x), (k, z) in product(enumerate(X), enumerate(Z)):
+            (alone,) = rk.pixel_shares(network, [x], [z], **options)
+            assert alone.shape == (1, x.shape[1]) and alone.dtype == dtype
+            assert (alone[0] == S[i][k]).all()
+            assert np.abs(alone - exact[i][k]).max() <= tolerances.KERNEL[dtype] * size[i, k]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", CPU)
+def test_shares_of_long_and_constant_signals(engine, kind, rng):
+    network, x, z = rk.Network(2), rng.standard_normal((1, 1, 400)), np.ones((1, 1, 400))
+    K = rk.Kernel(network, kind, normalized=True)(x, z)[0, 0]
+    long, constant, zero = (
+        rk.pixel_shares(network, *pair, kind=kind, normalized=True, engine=engine)
+        for pair in ((x, z), (z, x), (z, 0.0 * x))
+    )
+    assert abs(long.sum() - K) <= tolerances.ROUTES
+    assert np.ptp(constant) <= tolerances.ROUTES * constant.max()  # time points are the same
+    assert (zero == 0).all()

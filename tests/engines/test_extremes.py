@@ -1,42 +1,136 @@
-"""Extremes of floating-point numbers: signals near overflow, pixels far apart, weak branches."""
+"""Extremes: great depth, numbers near overflow, pixels far apart, weak branches."""
 
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.validation import HEADS
+from rescntk.theory import multisphere
+from rescntk.validation import DTYPES, HEADS
 from tests import tolerances
-from tests.engine_names import ENGINES
+from tests.engine_names import ENGINES, takes
 
+pytestmark = pytest.mark.parametrize("engine", ENGINES)
 X = np.random.default_rng(0).standard_normal((3, 2, 6))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.slow
+@pytest.mark.parametrize(("alpha", "dtype"), list(zip([1.0, 0.3], DTYPES, strict=True)))
+def test_normalized_at_depth_5000(engine, alpha, dtype, rng):
+    X = multisphere.sample(4, 3, 6, rng)
+    options = {"head": "trace", "normalized": True, "engine": engine, "dtype": dtype}
+    G, T = rk.gram(rk.Network(5000, alpha=alpha), X, **options)
+    exact = multisphere.normalized_gpk(multisphere.dot_products(X), 5000, alpha=alpha).mean(axis=2)
+    # D keeps the error of a sum over 5000 layers, relative to itself; it is about 1e-6 here.
+    slack = 5000 * tolerances.EPS[dtype] * (1 - exact).max() + 4 * tolerances.EPS[dtype]
+    assert np.abs(G - exact).max() <= slack and np.isfinite(T).all()
+    assert (T.diagonal() == 1).all() and (G.diagonal() == 1).all()
+
+
+@pytest.mark.slow
+def test_the_diagonal_on_the_multisphere_is_known(engine, rng):
+    """Section 6: Σ = (1+α²)^(l−1), so K = (1+α²)^L and Θ = K + 2Lα²(1+α²)^(L−1)."""
+    X = multisphere.sample(3, 4, 5, rng)
+    for (depth, alpha), head in product(((1, 1.0), (30, 0.4), (500, 1.0)), HEADS[:2]):
+        network, growth = rk.Network(depth, alpha=alpha), 1 + alpha**2
+        gpk, inner = growth**depth, 2 * depth * alpha**2 * growth ** (depth - 1)
+        frozen = network.replace(filter_size=5, trained=("inner", "outer"))
+        bar = depth * tolerances.EPS["float64"] + tolerances.KERNEL["float64"]
+        for of, kind, expected in (
+            (network, "gpk", gpk), (network, "ntk", gpk + inner), (frozen, "ntk", inner)
+        ):  # fmt: skip
+            own = rk.Kernel(of, kind, head).diag(X, engine=engine)
+            assert np.abs(own / expected - 1).max() <= bar
+
+
+@pytest.mark.slow
+def test_networks_that_shrink_and_that_explode(engine, rng):
+    """c_v = c_w = 0.01 without skips is 5e-5 a layer; α = 1e10 is 1e20 a layer."""
+    X = rng.standard_normal((4, 2, 5))
+    for network, dtype in product(
+        (
+            rk.Network(1000, skip=False, c_v=0.01, c_w=0.01),
+            rk.Network(300, alpha=1e10),
+            rk.Network(300, skip=False, c_v=1e9, c_w=1e9),
+        ),
+        DTYPES,
+    ):
+        for K in rk.gram(network, X, normalized=True, engine=engine, dtype=dtype):
+            assert np.isfinite(K).all() and (K.diagonal() == 1).all()
+
+
+@pytest.mark.slow
+def test_degenerate_constants(engine, rng):
+    X = rng.standard_normal((3, 2, 5))
+    linear = (X[:, None] * X[None]).mean(axis=2)
+    for network in (rk.Network(4, alpha=0), rk.Network(4, c_v=0), rk.Network(4, c_w=0)):
+        G = rk.Kernel(network, "gpk", "trace")(X, engine=engine)
+        np.testing.assert_allclose(G, linear.mean(axis=2), rtol=0, atol=1e-15 * linear.max())
+    for name, head, normalized in product(("c_v", "c_w"), HEADS, (False, True)):
+        network = rk.Network(4, skip=False, **{name: 0})
+        options = {"head": head, "normalized": normalized, "engine": engine}
+        assert not np.any(rk.gram(network, X, **options))
+
+
+def test_unnormalized_and_too_deep(engine):
+    X, kernel = np.ones((2, 1, 3)), rk.ResCGPK(1023, head="trace")
+    error = kernel(X, engine=engine)[0, 0] / 2.0**1023 - 1
+    assert abs(error) <= 1023 * tolerances.EPS["float64"]
+    for call in (kernel.replace(depth=1024), kernel.replace(depth=1500).diag):
+        with pytest.raises(OverflowError, match=r"exceeds float64 at depth .*normalized=True"):
+            call(X, engine=engine)
+    with pytest.raises(OverflowError, match="exceeds float32 at depth 200"):
+        kernel.replace(depth=200)(X, engine=engine, dtype="float32")
+    assert kernel.replace(depth=1500, normalized=True)(X, engine=engine)[0, 1] == 1
+
+
 @pytest.mark.parametrize("head", HEADS)
-def test_signals_up_to_the_largest_number(head, engine):
+def test_signals_of_any_size(engine, head):
     """Normalized kernels do not depend on a factor; other kernels exceed float64, or are right."""
     modest = X * (1.5 / np.abs(X).max())
-    huge = modest * 2.0**1023
+    huge, sizes = modest * 2.0**1023, np.array([1e-90, 1e-75, 1e75])[:, None, None]
     kernel = rk.ResCNTK(2, head=head)
-    expected = kernel.replace(normalized=True)(modest, engine=engine)
-    assert (kernel.replace(normalized=True)(huge, engine=engine) == expected).all()
+    normalized = kernel.replace(normalized=True)
+    expected = normalized(modest, engine=engine)
+    assert (normalized(huge, engine=engine) == expected).all()
+    K = normalized(modest * sizes, engine=engine)  # products of kernels may leave float64
+    assert (K.diagonal() == 1).all() and np.abs(K - expected).max() <= tolerances.ROUTES
     with pytest.raises(OverflowError):
         kernel(huge, engine=engine)
     weak = kernel.replace(readout_scale=2.0**-1000, input_scale=2.0**-101)  # 2^-1100 · 1/2
     expected = kernel(modest, engine=engine)
-    assert np.abs(weak(huge, engine=engine) / 2.0**946 - expected).max() <= (
-        2 * tolerances.KERNEL["float64"] * np.abs(expected).max()
-    )
+    error = np.abs(weak(huge, engine=engine) / 2.0**946 - expected)
+    assert error.max() <= 2 * tolerances.KERNEL["float64"] * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("skip", [True, False])
+def test_tiny_signals_of_erf_networks(engine, head, skip, rng):
+    """erf is linear there: K(2^-840 x, z) = 2^-840 K(x, z), to the last bit."""
+    network = rk.Network(3, activation="erf", skip=skip, trained=("input", "inner", "readout"))
+    if not takes(engine, network):
+        pytest.skip("ReLU alone")
+    gram = partial(rk.gram, network, head=head, engine=engine)
+    X, Z = 2.0**-60 * (rng.standard_normal((3, 2, 6)) + 0.5), rng.standard_normal((2, 2, 6)) + 0.3
+    for small, tiny in ((gram(X, Z), gram(2.0**-840 * X, Z)), (gram(X), gram(2.0**-420 * X))):
+        assert np.all(small) and np.array_equal(np.ldexp(tiny, 840), small)
+    # Normalized kernels have the size of a product's root, which no float64 product has.
+    kernel = rk.Kernel(network, "ntk", head, normalized=True)
+    K = kernel(X * 1e-90, engine=engine)
+    difference = np.abs(K - kernel(X * 1e-40, engine=engine))
+    if head == "gap":  # an odd activation's terms cancel: as shares of the trace head's kernel
+        kernel = kernel.replace(normalized=False)
+        share = kernel.diag(X * 1e-40) / kernel.replace(head="trace").diag(X * 1e-40)
+        difference *= np.sqrt(np.outer(share, share))
+    assert (K.diagonal() == 1).all() and difference.max() <= tolerances.ROUTES
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("factor", [1e-100, 1e-150, 1e-200, 1e-300])
-def test_pixels_out_of_reach_do_not_count(factor, dtype, engine):
+def test_pixels_out_of_reach_do_not_count(engine, factor, dtype):
     """The head "equivariant" sees its receptive field alone, however large other pixels are."""
-    bar = tolerances.KERNEL[dtype]
     for network, field in (
         (rk.Network(3, 1), [0]),
         (rk.Network(1, 3, input_filter_size=1), [0, 1, 5]),
@@ -45,85 +139,71 @@ def test_pixels_out_of_reach_do_not_count(factor, dtype, engine):
         (rk.Network(2, 3, outer_filter_size=1), [0, 1, 5]),
     ):
         kernel = rk.Kernel(network, "ntk", "equivariant", normalized=True)
-        expected = kernel(X, engine=engine, dtype=dtype)
         Y = X.copy()
         Y[:, :, field] *= factor
-        assert np.abs(kernel(Y, engine=engine, dtype=dtype) - expected).max() <= 2 * bar
+        K, expected = (kernel(signals, engine=engine, dtype=dtype) for signals in (Y, X))
+        assert np.abs(K - expected).max() <= 2 * tolerances.KERNEL[dtype]
         if dtype == "float64" and factor > 1e-150:
             plain = kernel.replace(normalized=False)
             ratio = plain.diag(Y, engine=engine) / factor**2 / plain.diag(X, engine=engine)
             np.testing.assert_allclose(ratio, 1, rtol=1e-12)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_weak_branches_are_right_or_refused(dtype, engine):
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_weak_branches_are_right_or_refused(engine, dtype):
+    options, bar = {"engine": engine, "dtype": dtype}, 2 * tolerances.KERNEL[dtype]
     weak = rk.Network(2, 5, c_v=1e-300)
     for head in HEADS:
         for kind in ("gpk", "ntk"):
             kernel = rk.Kernel(weak, kind, head, normalized=True)
-            none = kernel.replace(alpha=0.0)(X, engine=engine, dtype=dtype)
-            assert (kernel(X, engine=engine, dtype=dtype) == none).all()
+            assert (kernel(X, **options) == kernel.replace(alpha=0.0)(X, **options)).all()
         alone = rk.Kernel(weak.replace(trained=("inner", "outer")), "ntk", head, normalized=True)
         says = f"branch gain .* = 5e-301 and trains only inner and outer.*{dtype} does not resolve"
         with pytest.raises(ValueError, match=says):
-            alone(X, engine=engine, dtype=dtype)
-        small = alone.replace(c_v=1e-24)  # to first order, the kernel is proportional to c_v
-        assert (
-            np.abs(
-                small(X, engine=engine, dtype=dtype)
-                - small.replace(c_v=1e-25)(X, engine=engine, dtype=dtype)
-            ).max()
-            <= 2 * tolerances.KERNEL[dtype]
-        )
+            alone(X, **options)
+        # To first order, the kernel is proportional to c_v.
+        small, smaller = (alone.replace(c_v=c_v)(X, **options) for c_v in (1e-24, 1e-25))
+        assert np.abs(small - smaller).max() <= bar
     dark = X * (np.arange(X.shape[2]) > 0)  # pixel 1 has the branches alone
     kernel = rk.Kernel(rk.Network(2, c_v=1e-10), "gpk", "equivariant", normalized=True)
     expected = kernel(dark, engine="reference")
     for c_v in (1e-20, 1e-24, *[1e-156] * (dtype == "float64")):
-        K = kernel.replace(c_v=c_v)(dark, engine=engine, dtype=dtype)
-        assert np.abs(K - expected).max() <= 2 * tolerances.KERNEL[dtype] + 1e-10
+        K = kernel.replace(c_v=c_v)(dark, **options)
+        assert np.abs(K - expected).max() <= bar + 1e-10
 
 
-def calls(signals, options):
-    for head in HEADS:
-        for depth, normalized in ((2, False), (2, True), (60, True)):
-            kernel = rk.ResCNTK(depth, head=head, normalized=normalized)
-            yield from (
-                lambda k=kernel: k(signals, **options),
-                lambda k=kernel: k(signals, signals[:2], **options),
-                lambda k=kernel: k.diag(signals, **options),
-            )
-    yield lambda: rk.pixel_pairs(rk.Network(2), signals, **options)
+def outcomes(signals, options):
+    """Return the results of some calls; None where they leave the range of numbers."""
+    calls = [partial(rk.pixel_pairs, rk.Network(2), signals)]
+    for head, (depth, normalized) in product(HEADS, ((2, False), (60, True))):
+        kernel = rk.ResCNTK(depth, head=head, normalized=normalized)
+        calls += [partial(kernel, signals), partial(kernel, signals, signals[:2])]
+        calls.append(partial(kernel.diag, signals))
     if options["engine"] == "reference":
-        yield lambda: rk.ResCNTK(2, activation="erf")(signals, **options)
+        calls.append(partial(rk.ResCNTK(2, activation="erf"), signals))
+    for call in calls:
+        try:
+            yield call(**options)
+        except OverflowError:
+            yield None
 
 
-def outcome(call):
-    try:
-        return call()
-    except OverflowError:
-        return None
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("factor", [1.0, 1e-160, 1e160])
-def test_settings_for_floating_point_errors_change_nothing(factor, dtype, engine):
+def test_settings_for_floating_point_errors_change_nothing(engine, factor, dtype):
     """``np.errstate(all="raise")`` around a call: underflow inside is an ordinary event."""
-    signals = X * factor
+    signals, options = X * factor, {"engine": engine, "dtype": dtype}
     signals[0, :, 2] = 0
     signals[1] *= 1e-100
-    for call in calls(signals, {"engine": engine, "dtype": dtype}):
-        expected = outcome(call)
-        with np.errstate(all="raise"):
-            found = outcome(call)
-        assert (expected is None) == (found is None)
-        assert expected is None or (found == expected).all()
+    expected = list(outcomes(signals, options))
+    with np.errstate(all="raise"):
+        found = list(outcomes(signals, options))
+    for one, other in zip(found, expected, strict=True):
+        assert np.array_equal(one, other)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 1e-25), ("float64", 1e-170)])
-def test_kernels_below_the_least_number_are_refused(dtype, size, engine):
+def test_kernels_below_the_least_number_are_refused(engine, dtype, size):
     """Only signals of zeros have kernels of 0; normalized kernels have no least size."""
     options, signals = {"engine": engine, "dtype": dtype}, size * X
     for call in (rk.ResCNTK(2), rk.ResCGPK(2).diag, partial(rk.pixel_pairs, rk.Network(2))):
@@ -135,16 +215,15 @@ def test_kernels_below_the_least_number_are_refused(dtype, size, engine):
     assert (rk.ResCNTK(2)(0 * signals, **options) == 0).all()
 
 
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("skip", [True, False])
-def test_tiny_signals_of_erf_networks(head, skip, rng):
-    """erf is linear there: K(2^-840 x, z) = 2^-840 K(x, z), to the last bit."""
-    network = rk.Network(3, activation="erf", skip=skip, trained=("input", "inner", "readout"))
-    X, Z = 2.0**-60 * (rng.standard_normal((3, 2, 6)) + 0.5), rng.standard_normal((2, 2, 6)) + 0.3
-    for small, tiny in (
-        (rk.gram(network, X, Z, head=head), rk.gram(network, 2.0**-840 * X, Z, head=head)),
-        (rk.gram(network, X, head=head), rk.gram(network, 2.0**-420 * X, head=head)),
-    ):
-        for one, other in zip(small, tiny, strict=True):
-            assert (one != 0).all()
-            assert (np.ldexp(other, 840) == one).all()
+@pytest.mark.parametrize("normalized", [False, True])
+def test_signals_too_large_for_erf_are_refused(engine, normalized):
+    """Its kernels tend to a limit, and then would leave the range of squared variances."""
+    kernel = rk.CGPK(3, head="trace", activation="erf", normalized=normalized)
+    if not takes(engine, kernel.network):
+        pytest.skip("ReLU alone")
+    for dtype in DTYPES:  # float32 has rounded results of float64
+        limit, K = (kernel(X * scale, engine=engine, dtype=dtype) for scale in (1e4, 1e70))
+        assert np.abs(K - limit).max() <= 1e-3
+        for scale in (1e78, 1e200):
+            with pytest.raises(OverflowError, match="signals are too large"):
+                kernel(X * scale, engine=engine, dtype=dtype)

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk.validation import HEADS, KINDS
+from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
 from tests.engine_names import ENGINES, skip_unless_taken
-from tests.strategies import ALL_FIELDS, heads, kinds, networks, signals
+from tests.strategies import ALL_FIELDS, batches, heads, kinds, networks
 
 pytestmark = [pytest.mark.parametrize("engine", ENGINES), pytest.mark.slow]
 any_network = networks(ALL_FIELDS, dilated="freely")
@@ -22,143 +22,164 @@ def relative(A, B, own, other):
     return float(np.where(difference == 0, 0.0, difference / np.where(size > 0, size, 1.0)).max())
 
 
-@given(any_network, signals(), heads)
-def test_a_gram_is_symmetric_to_the_bit_and_semidefinite(engine, network, X, head):
+def take(X, places):
+    return [X[k] for k in places] if isinstance(X, list) else X[list(places)]
+
+
+def copied(X):
+    return [x.copy() for x in X] if isinstance(X, list) else X.copy()
+
+
+def served(engine, network, X, head):
+    """Skip what the engine does not take, and return the head: of lists it is GAP."""
     skip_unless_taken(engine, network)
-    for K in rk.gram(network, X, head=head, engine=engine):
-        assert (K == K.T).all()
-        eigenvalues = np.linalg.eigvalsh(K)
-        slack = tolerances.DEFINITE * tolerances.EPS["float64"] * len(K)
-        assert eigenvalues[0] >= -slack * max(eigenvalues[-1], 0.0)
+    assume(not isinstance(X, list) or engine != "cuda")
+    return "gap" if isinstance(X, list) else head
 
 
-@given(any_network, signals(), heads, kinds)
-def test_one_argument_or_two_and_the_diagonal_agree_to_the_bit(engine, network, X, head, kind):
-    skip_unless_taken(engine, network)
-    kernel = rk.Kernel(network, kind, head)
-    K = kernel(X, engine=engine)
-    assert (kernel(X, X, engine=engine) == K).all()
-    again = kernel(X, X.copy(), engine=engine)
-    assert (np.triu(again) == np.triu(K)).all()
-    assert engine == "reference" or (again == K).all()
-    assert (K.diagonal() == kernel.diag(X, engine=engine)).all()
-    assert (K.diagonal() == kernel.paired(X, X.copy(), engine=engine)).all()
-
-
-@given(any_network, signals(batches=2), heads, kinds, st.data())
-def test_a_pair_depends_on_itself_alone(engine, network, batches, head, kind, data):
-    """A pair's kernel does not depend on its batch. A call does not change its inputs."""
-    skip_unless_taken(engine, network)
-    X, Z = batches
-    before = X.copy(), Z.copy()
-    X.flags.writeable = Z.flags.writeable = False
-    kernel = rk.Kernel(network, kind, head)
-    K = kernel(X, Z, engine=engine)
-    turned = kernel(Z, X, engine=engine).T
+def assert_bits(engine, kernel, dtype, X, Z):
+    """Assert that a pair's bits are its own, in every batch and by every call."""
+    options = {"engine": engine, "dtype": dtype}
+    before = copied(X), copied(Z)
+    K, turned = kernel(X, Z, **options), kernel(Z, X, **options).T
+    network, head, n = kernel.network, kernel.head, len(X)
     if engine == "reference":  # a mean over left pixels of means over right ones
-        assert relative(turned, K, kernel.diag(X), kernel.diag(Z)) <= tolerances.ROUTES
+        if network.activation == "relu":  # an odd function's terms may cancel in GAP
+            bar = max(tolerances.ROUTES, 2 * tolerances.KERNEL[dtype])
+            assert relative(turned, K, kernel.diag(X), kernel.diag(Z)) <= bar
     else:  # the signals themselves say which one is left
         assert (turned == K).all()
-    pairs = min(len(X), len(Z))
-    assert (kernel.paired(X[:pairs], Z[:pairs], engine=engine) == K.diagonal()).all()
-    i, k = data.draw(st.integers(0, len(X) - 1)), data.draw(st.integers(0, len(Z) - 1))
-    assert kernel(X[i : i + 1], Z[k : k + 1], engine=engine)[0, 0] == K[i, k]
-    order = data.draw(st.permutations(range(len(X))))
-    assert (kernel(X[order], Z, engine=engine) == K[order]).all()
-    both = np.concatenate([X, Z])
-    assert (kernel(both, engine=engine)[: len(X), len(X) :] == K).all()
-    assert (before[0] == X).all() and (before[1] == Z).all()
+    both = [*X, *Z] if isinstance(X, list) else np.concatenate([X, Z])
+    whole, again = kernel(both, **options), kernel(both, copied(both), **options)
+    assert (whole == whole.T).all() and (whole[:n, n:] == K).all()
+    assert (np.triu(again) == np.triu(whole)).all()
+    assert engine == "reference" or (again == whole).all()
+    assert (kernel.diag(both, **options) == whole.diagonal()).all()
+    assert (kernel.paired(both, both[::-1], **options) == again[:, ::-1].diagonal()).all()
+    assert (kernel(X[-1:], Z[:1], **options) == K[-1:, :1]).all()
+    assert (kernel.prepare(Z, **options)(X, threads=2) == K).all()
+    order = np.arange(n)[::-1]
+    assert (kernel(take(X, order), Z, threads=2, **options) == K[order]).all()
+    if not isinstance(X, list) and X.ndim == 3:  # an image of one line is a signal
+        assert (kernel(X[:, :, None], Z[:, :, None], **options) == K).all()
+        assert (kernel(X[..., None], Z[..., None], **options) == K).all()
+    options |= {"head": head, "normalized": kernel.normalized}
+    for asked in (KINDS, KINDS[::-1]):
+        grams = rk.gram(network, X, Z, kinds=asked, **options)
+        assert (getattr(grams, kernel.kind) == K).all()
+    for batch, old in zip((X, Z), before, strict=True):
+        assert all((x == y).all() for x, y in zip(batch, old, strict=True))
 
 
-@given(any_network, signals(batches=2), kinds, st.integers(-9, 9), st.integers(-9, 9))
-def test_shifts(engine, network, batches, kind, one, other):
-    """GAP is invariant to any shifts, trace to joint ones."""
-    skip_unless_taken(engine, network)
+@settings(max_examples=30)
+@given(any_network, batches(), heads, kinds, st.booleans(), st.sampled_from(DTYPES))
+def test_bits(engine, network, batches, head, kind, normalized, dtype):
+    head = served(engine, network, batches[0], head)
+    assert_bits(engine, rk.Kernel(network, kind, head, normalized), dtype, *batches)
+
+
+@settings(max_examples=40)
+@given(
+    any_network,
+    batches(),
+    heads,
+    kinds,
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1e-150, 0.3, 1.0, 7.7, 1e100]),
+)
+def test_symmetries(engine, network, batches, head, kind, seed, factor):
+    """Shifts, orthogonal mixing of channels, factors, exchanged axes, and lists that are arrays."""
+    head, (X, Z) = served(engine, network, batches[0], head), batches
+    kernel, rng = rk.Kernel(network, kind, head), np.random.default_rng(seed)
+    axes = tuple(range(1, X[0].ndim))
+    mixer = np.linalg.qr(rng.standard_normal((len(X[0]),) * 2))[0]
+    common = rng.integers(-9, 9, len(axes))
+    homogeneous = network.activation == "relu" and not network.bias
+    factors = (factor, rng.choice([1e-100, 0.01, 3.0])) if homogeneous else (1.0, 1.0)
+
+    def changed(x, factor):
+        move = {"gap": rng.integers(-9, 9, len(axes)), "trace": common}.get(head, 0 * common)
+        return factor * np.roll(np.einsum("ab,b...->a...", mixer, x), move, axes)
+
+    moved = []
+    for batch, factor in zip((X, Z), factors, strict=True):
+        new = [changed(x, factor) for x in batch]
+        moved.append(new if isinstance(batch, list) else np.array(new))
+    # Mixing rounds the signals themselves: a change of eps in a pixel's direction moves κ0 by
+    # about eps, even where two pixels were exactly parallel.
+    size = kernel
+    if network.activation == "erf":  # an odd function's terms may cancel in GAP
+        assume(not isinstance(X, list))
+        size = kernel.replace(head="trace")
+    own, other = size.diag(X), size.diag(Z)
+    K = kernel(X, Z, engine=engine)
+    found = kernel(*moved, engine=engine) / factors[0] / factors[1]
+    assert relative(found, K, own, other) <= tolerances.ROUTES
+    if isinstance(X, list):
+        same = [k for k, z in enumerate(X) if z.shape == X[0].shape]
+        one, many = kernel(np.stack(take(X, same)), engine=engine), kernel(X, engine=engine)
+        assert relative(one, many[np.ix_(same, same)], own[same], own[same]) <= tolerances.ROUTES
+    elif X.ndim == 4 and head != "equivariant":
+        turned = kernel(X.swapaxes(2, 3), Z.swapaxes(2, 3), engine=engine)
+        assert relative(turned, K, own, other) <= tolerances.ROUTES
+
+
+@given(any_network, batches(("signals", "images")), kinds, st.integers(-9, 9))
+def test_heads_and_shares_are_means_of_pixel_pairs(engine, network, batches, kind, shift):
+    """And of the equivariant kernel over shifts (theorem 4.2). Shares move with the signal."""
+    served(engine, network, batches[0], "gap")
     X, Z = batches
-    X1 = np.roll(X, one, 2)
-    for head, Z1 in (("gap", np.roll(Z, other, 2)), ("trace", np.roll(Z, one, 2))):
-        kernel = rk.Kernel(network, kind, head)
-        A, B = kernel(X1, Z1, engine=engine), kernel(X, Z, engine=engine)
-        size = kernel.replace(head="trace") if network.activation == "erf" else kernel
-        assert relative(A, B, size.diag(X), size.diag(Z)) <= tolerances.ROUTES
-
-
-@given(any_network, signals(batches=2), kinds)
-def test_heads_are_means_of_pixel_pairs(engine, network, batches, kind):
-    """Trace and GAP are averages of the equivariant kernel over shifts (theorem 4.2)."""
-    skip_unless_taken(engine, network)
-    X, Z = batches
-    d = X.shape[2]
+    sides, axes, cases = X.shape[2:], tuple(range(2, X.ndim)), (len(X), len(Z))
     kernels = {head: rk.Kernel(network, kind, head) for head in HEADS}
     # Pixel pairs are exact relative to the signals' mean energy, so compare with trace.
     own = [kernels["trace"].diag(signals) for signals in (X, Z)]
     P = rk.pixel_pairs(network, X, Z, kind=kind, engine=engine)
-    assert P.shape == (len(X), len(Z), d, d)
+    assert P.shape == (*cases, *sides, *sides)
+    d = int(np.prod(sides))
+    P = P.reshape(*cases, d, d)
     # All shifts of Z, as one batch, for each shift of X: (shift, case, shift, case).
-    every = np.concatenate([np.roll(Z, -k, 2) for k in range(d)])
-    rows = [kernels["equivariant"](np.roll(X, -j, 2), every, engine=engine) for j in range(d)]
-    grid = np.array(rows).reshape(d, len(X), d, len(Z))
-    for head, expected in (
-        ("equivariant", P[..., 0, 0]),
-        ("trace", np.trace(P, axis1=2, axis2=3) / d),
-        ("gap", P.mean(axis=(2, 3))),
-        ("trace", np.trace(grid, axis1=0, axis2=2) / d),
-        ("gap", grid.mean(axis=(0, 2))),
-    ):
-        K = kernels[head](X, Z, engine=engine)
-        assert relative(K, expected, *own) <= tolerances.ROUTES
+    every = np.concatenate([np.roll(Z, -np.array(k), axes) for k in np.ndindex(sides)])
+    rolled = (np.roll(X, -np.array(k), axes) for k in np.ndindex(sides))
+    grid = np.array([kernels["equivariant"](x, every, engine=engine) for x in rolled])
+    grid = grid.reshape(d, len(X), d, len(Z)).transpose(1, 3, 0, 2)
+    for head, kernel in kernels.items():
+        K = kernel(X, Z, engine=engine)
+        for A in (P, grid):
+            means = {"equivariant": A[..., 0, 0], "trace": np.trace(A, axis1=2, axis2=3) / d}
+            assert relative(K, means.get(head, A.mean(axis=(2, 3))), *own) <= tolerances.ROUTES
+        if engine == "cuda" or head == "equivariant":
+            continue
+        options = {"kind": kind, "head": head, "engine": engine}
+        S = rk.pixel_shares(network, X, Z, **options)
+        assert S.shape == (*cases, *sides)
+        expected = (P.mean(axis=3) if head == "gap" else P.diagonal(axis1=2, axis2=3)) / d
+        error = np.abs(S.reshape(expected.shape) - expected).max(axis=2)
+        assert relative(error, 0.0, *own) <= tolerances.ROUTES
+        assert relative(S.sum(axis=axes), K, *own) <= tolerances.ROUTES
+        assert (rk.pixel_shares(network, X, Z[::-1], **options) == S[:, ::-1]).all()
+        moved = np.roll(X, shift, 2), Z if head == "gap" else np.roll(Z, shift, 2)
+        error = np.abs(rk.pixel_shares(network, *moved, **options) - np.roll(S, shift, 2))
+        assert relative(error.max(axis=axes), 0.0, *own) <= tolerances.ROUTES
+        if network.activation == "relu":  # others need not have a resolved K(x, x)
+            S = rk.pixel_shares(network, X, Z, normalized=True, **options)
+            K = kernel.replace(normalized=True)(X, Z, engine=engine)
+            np.testing.assert_allclose(S.sum(axis=axes), K, rtol=0, atol=tolerances.ROUTES)
 
 
-@given(any_network, signals(batches=2), heads, kinds, st.integers(0, 2**32 - 1))
-def test_orthogonal_mixing_of_channels_changes_nothing(engine, network, batches, head, kind, seed):
-    skip_unless_taken(engine, network)
-    X, Z = batches
-    yardstick = "trace" if network.activation == "erf" and head == "gap" else head
-    mixer = np.linalg.qr(np.random.default_rng(seed).standard_normal((X.shape[1],) * 2))[0]
-    kernel = rk.Kernel(network, kind, head)
-    A = kernel(X, Z, engine=engine)
-    B = kernel(
-        np.einsum("ab,nbj->naj", mixer, X), np.einsum("ab,nbj->naj", mixer, Z), engine=engine
-    )
-    # Mixing rounds the signals themselves: a change of eps in a pixel's direction moves κ0 by
-    # about eps, even where two pixels were exactly parallel.
-    size = kernel.replace(head=yardstick)
-    assert relative(A, B, size.diag(X), size.diag(Z)) <= tolerances.ROUTES
-
-
-@given(
-    networks(activations=("relu",), dilated="freely"),
-    signals(batches=2),
-    heads,
-    kinds,
-    st.sampled_from([1e-150, 0.3, 1.0, 7.7, 1e100]),
-    st.sampled_from([1e-100, 0.01, 3.0]),
-)
-def test_relu_kernels_are_homogeneous(engine, network, batches, head, kind, c, c2):
-    skip_unless_taken(engine, network)
-    X, Z = batches
-    kernel = rk.Kernel(network, kind, head)
-    K = kernel(X, Z, engine=engine)
-    scaled = kernel(c * X, c2 * Z, engine=engine) / c / c2
-    assert relative(K, scaled, kernel.diag(X), kernel.diag(Z)) <= tolerances.ROUTES
-
-
-@given(any_network, signals(), heads, kinds)
-def test_normalized(engine, network, X, head, kind):
-    skip_unless_taken(engine, network)
-    kernel = rk.Kernel(network, kind, head)
+@given(any_network, batches(), heads, kinds)
+def test_grams_are_semidefinite_and_normalized(engine, network, batches, head, kind):
+    X = batches[0]
+    kernel = rk.Kernel(network, kind, served(engine, network, X, head))
     raw, own = kernel(X, engine=engine), kernel.diag(X, engine=engine)
+    if not (isinstance(X, list) and network.activation == "erf"):
+        eigenvalues = np.linalg.eigvalsh(raw)
+        slack = tolerances.DEFINITE * tolerances.EPS["float64"] * len(X)
+        assert eigenvalues[0] >= -slack * max(eigenvalues[-1], 0.0)
     normalized = kernel.replace(normalized=True)
     K = normalized(X, engine=engine)
     assert np.isfinite(K).all()
     assert (K.diagonal() == (own > 0)).all()  # exactly 1; 0 for signals without any energy
     assert (normalized.diag(X, engine=engine) == (own > 0)).all()
-    again = whole = normalized(X, X.copy(), engine=engine)
-    if engine == "reference":  # below the diagonal, sides are exchanged
-        again, K = np.triu(again), np.triu(K)
-    assert (again == K).all()
-    K = normalized(X, engine=engine)
-    assert (normalized.paired(X, X[::-1], engine=engine) == whole[:, ::-1].diagonal()).all()
     # An odd activation may cancel to a rounding error of either sign; that is no energy.
     size = np.sqrt(np.outer(np.maximum(own, 0), np.maximum(own, 0)))
     expected = np.where(size > 0, raw / np.where(size > 0, size, 1.0), 0.0)
@@ -167,29 +188,16 @@ def test_normalized(engine, network, X, head, kind):
 
 @given(
     networks(ALL_FIELDS, max_depth=3, dilated="evenly"),
-    signals(batches=2),
+    batches(),
     heads,
     st.lists(st.integers(1, 9), min_size=1, max_size=4),
 )
 def test_depths_from_one_pass(engine, network, batches, head, depths):
-    skip_unless_taken(engine, network)
-    X, Z = batches
+    (X, Z), head = batches, served(engine, network, batches[0], head)
     both = rk.gram(network, X, Z, head=head, depths=depths, engine=engine)
     for t, depth in enumerate(depths):
-        alone = rk.gram(network.replace(depth=depth), X, Z, head=head, engine=engine)
-        own = rk.gram(network.replace(depth=depth), X, head=head, engine=engine)
-        other = rk.gram(network.replace(depth=depth), Z, head=head, engine=engine)
-        for one, many, a, b in zip(alone, both, own, other, strict=True):
+        for kind, many in zip(KINDS, both, strict=True):
+            kernel = rk.Kernel(network.replace(depth=depth), kind, head)
             assert many.shape == (len(depths), len(X), len(Z))
-            assert relative(one, many[t], a.diagonal(), b.diagonal()) <= tolerances.ROUTES
-
-
-@given(any_network, signals(), heads)
-def test_kinds_may_be_asked_for_one_by_one(engine, network, X, head):
-    skip_unless_taken(engine, network)
-    both = rk.gram(network, X, head=head, engine=engine)
-    for kind in KINDS:
-        (alone,) = rk.gram(network, X, head=head, kinds=(kind,), engine=engine)
-        assert (alone == getattr(both, kind)).all()
-    ntk, gpk = rk.gram(network, X, head=head, kinds=KINDS[::-1], engine=engine)
-    assert (ntk == both.ntk).all() and (gpk == both.gpk).all()
+            own = [kernel.diag(batch, engine=engine) for batch in (X, Z)]
+            assert relative(kernel(X, Z, engine=engine), many[t], *own) <= tolerances.ROUTES

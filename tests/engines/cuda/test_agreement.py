@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk.validation import DTYPES, HEADS, KINDS
+from rescntk.validation import DTYPES, HEADS, PARTS
 from tests import difficult_signals, tolerances
 from tests.covering import pairs_meet
-from tests.engines import test_accuracy, test_bits, test_cupy, test_deep
+from tests.engines import test_accuracy, test_bits, test_cupy, test_extremes
 from tests.engines import test_properties as properties
-from tests.engines.bodies import accuracy
 from tests.engines.cuda import emulated
 from tests.strategies import heads, kinds, networks, signals
 
@@ -21,13 +20,14 @@ pytestmark = [emulated.on_host, pytest.mark.slow]
 
 
 def assert_agrees(network, X, Z, head, dtype):
-    """Compare a Gram with the reference engine's in float64, and return it."""
+    """Compare a Gram with the reference engine's in float64."""
     computed = rk.gram(network, X, Z, head=head, engine="cuda", dtype=dtype)
     expected = rk.gram(network, X, Z, head=head, engine="reference")
-    for A, B in zip(computed, expected, strict=True):
+    for kind, A in computed._asdict().items():
+        kernel = rk.Kernel(network, kind, head)
+        own = (kernel.diag(batch, engine="reference") for batch in (X, Z))
         assert A.dtype == dtype
-        assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
-    return computed
+        assert properties.relative(A, getattr(expected, kind), *own) <= tolerances.KERNEL[dtype]
 
 
 # Lengths and filters: one time point, joined layers, and filters longer than the signals.
@@ -43,39 +43,19 @@ def drawn(draw):
     return network, draw(signals(batches=2, length=d))
 
 
-@settings(max_examples=30)
-@given(drawn(), heads)
-def test_the_reference_engine_agrees(device, case, head):
-    network, (X, Z) = case
-    for dtype, bar in tolerances.KERNEL.items():
-        computed = rk.gram(network, X, Z, head=head, engine="cuda", dtype=dtype)
-        expected = rk.gram(network, X, Z, head=head, engine="reference", dtype=dtype)
-        for kind, A, B in zip(KINDS, computed, expected, strict=True):
-            kernel = rk.Kernel(network, kind, head)
-            diagonals = (kernel.diag(batch, engine="reference") for batch in (X, Z))
-            assert properties.relative(A, B, *diagonals) <= bar
-
-
-offsets = st.integers(-9, 9)
-
-
-@settings(max_examples=15)
-@given(drawn(), heads, kinds, st.data(), offsets, offsets)
-def test_properties(device, case, head, kind, data, one, other):
-    """To the bit: symmetric, the same with one argument or two, and on the diagonal."""
+@settings(max_examples=25)
+@given(drawn(), heads, kinds, st.booleans(), st.sampled_from(DTYPES), st.integers(0, 99))
+def test_properties(device, case, head, kind, normalized, dtype, seed):
+    """Those of all engines, and the reference engine's values."""
     network, batches = case
-    X, _ = batches
-    for name, arguments in (
-        ("a_gram_is_symmetric_to_the_bit_and_semidefinite", (X, head)),
-        ("one_argument_or_two_and_the_diagonal_agree_to_the_bit", (X, head, kind)),
-        ("normalized", (X, head, kind)),
-        ("kinds_may_be_asked_for_one_by_one", (X, head)),
-        ("heads_are_means_of_pixel_pairs", (batches, kind)),
-        ("a_pair_depends_on_itself_alone", (batches, head, kind, data)),
-        ("shifts", (batches, kind, one, other)),
+    assert_agrees(network, *batches, head, dtype)
+    properties.assert_bits("cuda", rk.Kernel(network, kind, head, normalized), dtype, *batches)
+    for test, arguments in (
+        (properties.test_symmetries, (head, kind, seed, 7.7)),
+        (properties.test_heads_and_shares_are_means_of_pixel_pairs, (kind, seed)),
+        (properties.test_grams_are_semidefinite_and_normalized, (head, kind)),
     ):
-        test = getattr(properties, f"test_{name}").hypothesis.inner_test
-        test("cuda", network, *arguments)
+        test.hypothesis.inner_test("cuda", network, batches, *arguments)
 
 
 NAMES = cycle(["all trained", "long filter", "one pixel"])
@@ -86,15 +66,15 @@ NAMES = cycle(["all trained", "long filter", "one pixel"])
 )
 def test_difficult_signals(device, name, make, rng):
     """Against the definition in 40-digit arithmetic."""
-    network, d = accuracy.NETWORKS[name]
-    accuracy.assert_accurate(["cuda"], network, make(3, d, rng))
+    network, d = test_accuracy.NETWORKS[name]
+    test_accuracy.assert_accurate(["cuda"], network, make(3, d, rng))
 
 
 def test_deep_and_difficult(device, rng):
-    network, d = accuracy.NETWORKS["depth 50"]
-    accuracy.assert_accurate(["cuda"], network, difficult_signals.duplicates(1, d, rng)[:4])
-    for small in (rk.literature.huang_resnet(50, 2), network.replace(alpha=1e-3)):
-        test_accuracy.test_deep_networks_of_small_branches(["cuda"], small, rng)
+    network, d = test_accuracy.NETWORKS["depth 50"]
+    test_accuracy.assert_accurate(["cuda"], network, difficult_signals.duplicates(1, d, rng)[:4])
+    for name in ("small branches of huang", "small branches"):
+        test_accuracy.test_near_ties_and_small_terms(["cuda"], name, rng)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -113,9 +93,7 @@ def test_lengths_and_filters(device, d, inner, outer, dtype, rng):
 VARIANTS = {
     "leaky": rk.Network(3, 3, negative_slope=0.3, alpha=0.7, c_v=1.8),
     "growing": rk.Network(4, 3, dilation=(1, 2, 4, 8)),
-    "all trained": rk.Network(
-        3, 3, outer_filter_size=5, dilation=3, trained=("input", "inner", "outer", "readout")
-    ),
+    "all trained": rk.Network(3, 3, outer_filter_size=5, dilation=3, trained=PARTS),
     "long filters": rk.Network(3, 17, outer_filter_size=31, dilation=(5, 3, 7), skip=False),
     "biases": rk.Network(3, 5, bias=0.4, input_filter_size=3, alpha=0.1),
 }
@@ -152,8 +130,8 @@ def test_results_do_not_depend_on_how_the_work_is_cut(device, dtype, head, monke
 
 
 def test_extreme_networks(device, rng):
-    test_deep.test_networks_that_shrink_and_that_explode("cuda", rng)
-    test_deep.test_degenerate_constants("cuda", rng)
+    test_extremes.test_networks_that_shrink_and_that_explode("cuda", rng)
+    test_extremes.test_degenerate_constants("cuda", rng)
 
 
 @pytest.mark.parametrize("head", ["equivariant", "gap"])

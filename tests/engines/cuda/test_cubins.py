@@ -13,13 +13,10 @@ disassembled = pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSI
 # Lanes, pixels of a thread, all pixel pairs, U⁺, NTK, heads of pixels.
 INSTANCES = [
     "float, 4, 1, true, false, true, false",
-    "float, 4, 1, false, true, true, true",
-    "float, 2, 2, true, true, true, false",
-    "float, 1, 8, true, false, false, true",
     "double, 2, 1, true, false, true, false",
-    "double, 2, 1, false, false, true, false",
-    "double, 1, 2, true, true, true, true",
-    "double, 1, 8, false, false, true, false",
+    "float, 2, 2, false, true, true, true",
+    "float, 1, 8, true, false, false, true",
+    "double, 1, 8, false, true, true, true",
 ]
 
 
@@ -36,7 +33,7 @@ def test_kernels_compile_and_fit(architecture):
 
 
 @disassembled
-@pytest.mark.parametrize(("words", "bar"), [(INSTANCES[0], 135), (INSTANCES[4], 240)])
+@pytest.mark.parametrize(("words", "bar"), [(INSTANCES[0], 135), (INSTANCES[1], 240)])
 def test_issue_slots_of_a_pixel_pair_and_layer(words, bar, tmp_path):
     """GAP, GPK and NTK, of two filters of 3."""
     cubin, _ = nvrtc.compile_kernels([f"rows<{words}>"], "sm_90")
