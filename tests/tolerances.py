@@ -15,6 +15,8 @@ EPS = {dtype: float(np.finfo(dtype).eps) for dtype in ("float64", "float32")}
 # units would be one a layer: both bars are about that, and measured errors a tenth of them.
 KERNEL = {"float64": 1e-14, "float32": 1e-6}
 
+# The same at depth 5000, normalized: a layer may add a tenth of a unit.
+DEEP_KERNEL = 1e-12
 
 # Golden values of the first edition, each within `KERNEL` of the truth, as today's are. Of theory,
 # relative to the largest entry of an array.
@@ -24,8 +26,59 @@ FIRST_EDITION = {"float64": 1e-14, "float32": 1e-6, "theory": 1e-12}
 # its terms, whose rounding errors it keeps. In 128 bits both editions err by up to 6e-11.
 FIRST_EDITION_CANCELLED = EPS["float64"] / 3.6e-4**2 / 10
 
-# The same as `KERNEL` at depth 5000, normalized: a layer may add a tenth of a unit.
-DEEP_KERNEL = 1e-12
+# neural-tangents' own errors, as its maintainers' formulas have them: ρ is rounded to eps, and
+# κ0 has a square root at ρ = ±1. Relative to √(K(x,x) K(z,z)).
+PEER = {"gpk": 1e-11, "ntk": 2e-8}
+
+# Two float64 routes to one number without cancellation: ten roundings a layer, ten layers at most.
+ROUTES = 100 * EPS["float64"]
+
+# The same where one route goes through ρ, as the papers' recursions (tests/oracles). κ0 turns eps
+# in ρ into eps/√(1−ρ), and random pairs stay a percent away from ρ = ±1.
+TRANSCRIPTION = 1e-13
+
+# The place of a minimum of order 1 and curvature 2 or more, by a solver that sees values alone.
+# Values have errors of some eps, which move the place by √eps.
+MINIMUM = 10 * float(np.sqrt(EPS["float64"]))
+
+# λ_min of a positive semidefinite matrix may be this many eps·n·λ_max below 0.
+DEFINITE = 10
+
+# Standard errors of independent sampled networks. For normal errors 5 would fail
+# once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
+STANDARD_ERRORS = 5.0
+
+# Derivatives of a kernel by its signals, of the largest one, at depth 2 and 3: some thirty
+# roundings of a layer's way back, of windows that are nearly proportional. Measured: 5e-13.
+GRADIENT = {"float64": 1e-11}
+
+# Seconds from Ctrl-C to the end of a call. Measured: 0.1 on an idle machine, which is how often a
+# waiting thread looks (`protocol._AWAKE`).
+REACTION = 0.3
+
+# What default grids may leave of an eigenvalue as its estimated error, relative to it. The slowest
+# is a tangent kernel's cone at θ = 0 on two pixels of two channels, with an error like nodes^-6.
+# The estimate is the error of the coarser grid: (π/30)^6 = 1e-6 with some 30 nodes. Eigenvalues of
+# frequency 16 on both pixels are 16^-4 of it in size: hundreds of times closer to the error.
+SPECTRUM = 2e-3
+
+# By how much a slope over centred frequencies may miss an exponent of up to 9. Next terms have a
+# relative size of some 1/k², and slopes come from 8 and 12 at the lowest: 9/8² = 0.14 and more.
+SLOPE = 0.2
+
+# The same where another cover of the pixels competes, three powers smaller: by three times its
+# share, of a fifth at frequency 14.
+COMPETITION = 0.6
+
+# An FFT of N samples errs by about eps log2(N) of the largest coefficient; sums of its squares,
+# and weights of one coefficient each, add a few units. N is 4096 at most in these tests, and
+# what is compared are relative errors of coefficients of about the largest's size.
+FOURIER = 100 * EPS["float64"]
+
+# The flow at γ = ½ against Romberg's extrapolation of 8, …, 512 layers, of correlations that stay a
+# percent away from −1. The flow's own error is flow.ERROR at most; of the extrapolation the term
+# L^-8 is left, times factorials: measured 2e-13 at most with ReLU and erf.
+FLOW = 1e-11
 
 
 def erf_spread(variance):
@@ -35,36 +88,6 @@ def erf_spread(variance):
     Where S is near −g, an error of eps·g in S moves Δ by 8 g² eps: relatively, by up to 2 g eps.
     """
     return max(1.0, variance)
-
-
-def chaotic(dtype, depth, change):
-    """Return the bar for deep erf networks; `change` is K's per relative change of the input.
-
-    Sums over layers have about one rounding each, as in `KERNEL`. A layer's other roundings act
-    like a relative change of its features by up to a unit. The first layers' changes grow most.
-    The changes of all layers together are like some 16 of the input.
-    """
-    return KERNEL[dtype] * max(1, depth / 50) + 16 * EPS[dtype] * change
-
-
-# neural-tangents' own errors, as its maintainers' formulas have them: ρ is rounded to eps, and
-# κ0 has a square root at ρ = ±1. Relative to √(K(x,x) K(z,z)).
-PEER = {"gpk": 1e-11, "ntk": 2e-8}
-
-# The place of a minimum of order 1 and curvature 2 or more, by a solver that sees values alone.
-# Values have errors of some eps, which move the place by √eps.
-MINIMUM = 10 * float(np.sqrt(EPS["float64"]))
-
-# Two float64 routes to one number that are both free of cancellation: some ten roundings a
-# layer, at most ten layers.
-ROUTES = 100 * EPS["float64"]
-
-# The same where one route goes through ρ, as the papers' recursions (tests/oracles). κ0 turns eps
-# in ρ into eps/√(1−ρ), and random pairs stay a percent away from ρ = ±1.
-TRANSCRIPTION = 1e-13
-
-# λ_min of a positive semidefinite matrix may be this many eps·n·λ_max below 0.
-DEFINITE = 10
 
 
 def complement(depth):
@@ -85,11 +108,6 @@ def asymptote(depth, slowdown, start):
     return (3 * np.log(depth) + 4 * slowdown / (c * np.sqrt(start))) / depth
 
 
-# Standard errors of independent sampled networks. For normal errors 5 would fail
-# once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
-STANDARD_ERRORS = 5.0
-
-
 def receptive_field(depth, n_timepoints=1):
     """Return the relative error allowed for each weight of an effective receptive field.
 
@@ -99,21 +117,6 @@ def receptive_field(depth, n_timepoints=1):
     return (20 + 8 * depth + np.log2(2 * depth) * n_timepoints) * EPS["float64"]
 
 
-# What default grids may leave of an eigenvalue as its estimated error, relative to it. The slowest
-# is a tangent kernel's cone at θ = 0 on two pixels of two channels, with an error like nodes^-6.
-# The estimate is the error of the coarser grid: (π/30)^6 = 1e-6 with some 30 nodes. Eigenvalues of
-# frequency 16 on both pixels are 16^-4 of it in size: hundreds of times closer to the error.
-SPECTRUM = 2e-3
-
-# By how much a slope over centred frequencies may miss an exponent of up to 9. Next terms have a
-# relative size of some 1/k², and slopes come from 8 and 12 at the lowest: 9/8² = 0.14 and more.
-SLOPE = 0.2
-
-# The same where another cover of the pixels competes, three powers smaller: by three times its
-# share, of a fifth at frequency 14.
-COMPETITION = 0.6
-
-
 def solution(n, condition, dtype="float64"):
     """Return the relative error allowed for (K + λI)⁻¹ y, and for what is linear in it.
 
@@ -121,12 +124,6 @@ def solution(n, condition, dtype="float64"):
     turns that into a relative error of the solution. `dtype` is of the numbers in K.
     """
     return 10 * n * EPS[dtype] * condition
-
-
-# An FFT of N samples errs by about eps log2(N) of the largest coefficient; sums of its squares,
-# and weights of one coefficient each, add a few units. N is 4096 at most in these tests, and
-# what is compared are relative errors of coefficients of about the largest's size.
-FOURIER = 100 * EPS["float64"]
 
 
 def next_of_the_ffnet(depth):
@@ -163,17 +160,10 @@ def derivative(dtype):
     return 1.5 * KERNEL[dtype] / step + 12 * step**4
 
 
-# The flow at γ = ½ against Romberg's extrapolation of 8, …, 512 layers, of correlations that stay a
-# percent away from −1. The flow's own error is flow.ERROR at most; of the extrapolation the term
-# L^-8 is left, times factorials: measured 2e-13 at most with ReLU and erf.
-FLOW = 1e-11
-
-
 def integration(tolerance):
     """Return the error allowed for the flow, integrated with this relative tolerance of a step.
 
-    Some 10 to 100 steps, whose errors add up; ODE solvers control an estimate of the error.
-    Measured: 30 times the tolerance at most.
+    Some 10 to 100 steps, whose errors add up. Measured: 30 times the tolerance at most.
     """
     return 100 * tolerance
 
@@ -185,14 +175,3 @@ def deep_tangent_kernel(depth, slowdown):
     multiplies both by 16d/(d+3)², at most 4/3.
     """
     return 4 / 3 * (0.375 * np.log(depth) + 3 * slowdown) / depth
-
-
-GRADIENT = {"float64": 1e-11}
-"""Derivatives of a kernel by its signals, of the largest one, at depth 2 and 3: some thirty
-roundings of a layer's way back, of windows that are nearly proportional. Measured: 5e-13."""
-
-REACTION = 0.3
-"""Seconds from Ctrl-C to the end of a call.
-
-Measured: 0.1 on an idle machine, which is how often a waiting thread looks (`protocol._AWAKE`).
-"""
