@@ -6,40 +6,13 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import __main__ as cli
-from rescntk import regression, stored
-from rescntk.theory import conditioning, locality, multisphere
+from rescntk.theory import conditioning, depth, limits, locality, multisphere, smoothness
 from tests import tolerances
-from tests.test_regression import MatrixKernel, indices
-
-KERNEL = rk.ResCNTK(2, 3)
 
 
 @pytest.fixture
 def X(rng):
     return rng.standard_normal((9, 2, 3, 4))
-
-
-def test_stored_grams(tmp_path, X):
-    options = {"dtype": "float64", "progress": False}
-    K = stored.gram(tmp_path / "K.zarr", KERNEL.network, X, kinds="ntk", block=4, **options)
-    assert K.description["X"]["shape"] == [9, 2, 3, 4]
-    assert (K.ntk[...] == KERNEL(X)).all()
-    K = stored.gram(tmp_path / "Z.zarr", KERNEL.network, X, X[:2], kinds="ntk", **options)
-    assert (K.ntk[...] == KERNEL(X, X[:2])).all()
-    turned = X.swapaxes(2, 3)
-    with pytest.raises(ValueError, match="X shape is .* there, .* here"):
-        stored.gram(tmp_path / "Z.zarr", KERNEL.network, turned, turned[:2], kinds="ntk", **options)
-
-
-def test_regression_sees_the_kernel_alone(X):
-    y, of_matrix = np.arange(9.0), MatrixKernel(KERNEL(X))
-    for function in (
-        lambda kernel, X: regression.pivoted_cholesky(kernel, X, 5).factor,
-        lambda kernel, X: kernel(X[:2], X[2:]) @ regression.interpolate(kernel(X[2:]), y[2:]),
-    ):
-        computed, expected = function(KERNEL, X), function(of_matrix, indices(9))
-        assert np.abs(computed - expected).max() <= tolerances.ROUTES * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("head", ["trace", "gap"])
@@ -78,23 +51,8 @@ def test_receptive_fields_of_images(kind):
 
 
 def test_rooms_of_one_axis(X):
-    theory = rk.theory
-    for function in (
-        multisphere.project,
-        multisphere.dot_products,
-        theory.smoothness.gaussian_kernel,
-        lambda X: theory.depth.check(theory.limits.Family(rk.Network(1), 1.0), X),
-    ):
+    family = limits.Family(rk.Network(1), 1.0)
+    functions = [multisphere.project, multisphere.dot_products, smoothness.gaussian_kernel]
+    for function in (*functions, lambda X: depth.check(family, X)):
         with pytest.raises(ValueError, match="only signals, not images, are supported here"):
             function(X)
-
-
-def test_the_command(tmp_path, monkeypatch, capsys, X):
-    monkeypatch.chdir(tmp_path)
-    np.save("X.npy", X)
-    for raw in ("", "--raw --overwrite"):
-        assert cli.main(f"compare X.npy --depths 1,4 --filter-size 1 {raw}".split()) == 0
-        printed = capsys.readouterr().out
-        assert "X.npy: 9 images, 2 channels, 3 × 4 pixels" in printed
-        lines = X.reshape(9, 2, 12) if raw else multisphere.project(X.reshape(9, 2, 12))
-        assert str(conditioning.compare(lines, (1, 4), 1)) in printed
