@@ -17,36 +17,24 @@ wide.dps = 400
 EPS = tolerances.EPS["float64"]
 
 
-def exact_kappa1_excess(w):
-    """Return κ1(1−w) − (1−w) and arccos(1−w)."""
-    w = wide.mpf(w)
-    angle = 2 * wide.asin(wide.sqrt(w / 2))
-    return (wide.sqrt(w * (2 - w)) - (1 - w) * angle) / wide.pi, angle
-
-
 @given(st.one_of(st.floats(0, 2, allow_subnormal=False), st.floats(-300, 0).map(lambda e: 10.0**e)))
-def test_angle_and_kappa1_excess_is_exact_to_rounding(w):
-    excess, angle = exact_kappa1_excess(w)
-    computed_angle, computed = activations.angle_and_kappa1_excess(
-        np, np.array([w]), np.array([2.0 - w])
-    )
-    assert abs(float(computed[0] - excess)) <= 8 * EPS * w
+def test_kappa1_and_the_angle_keep_relative_accuracy(w):
+    """κ1(1−w) − (1−w), the angle arccos(1−w), and 1 − κ1, for w down to 1e-300."""
+    exact = wide.mpf(w)
+    angle = 2 * wide.asin(wide.sqrt(exact / 2))
+    excess = (wide.sqrt(exact * (2 - exact)) - (1 - exact) * angle) / wide.pi
+    found_angle, found = activations.angle_and_kappa1_excess(np, np.array([w]), np.array([2.0 - w]))
+    assert abs(float(found[0] - excess)) <= 8 * EPS * w
     # 2 − w is rounded where w < 1, by at most eps/2, which moves the angle by less than eps.
-    assert abs(float(computed_angle[0] - angle)) <= 4 * EPS * float(angle)
-
-
-@given(st.one_of(st.floats(0, 2, allow_subnormal=False), st.floats(-300, 0).map(lambda e: 10.0**e)))
-def test_one_minus_kappa1_keeps_relative_accuracy(w):
-    expected = float(w - exact_kappa1_excess(w)[0])
-    found, _ = relu_dual(np.array([w]), False)
-    assert abs(found[0] - expected) <= 16 * EPS * expected
+    assert abs(float(found_angle[0] - angle)) <= 4 * EPS * float(angle)
+    expected = float(exact - excess)
+    assert abs(relu_dual(np.array([w]), False)[0][0] - expected) <= 16 * EPS * expected
 
 
 def test_the_series_meets_the_closed_form():
     edge = activations._SERIES_END
     w = np.array([np.nextafter(edge, 0), edge, np.nextafter(edge, 1)])
-    values, _ = relu_dual(w, False)
-    assert np.abs(np.diff(values)).max() <= 16 * EPS * edge
+    assert np.abs(np.diff(relu_dual(w, False)[0])).max() <= 16 * EPS * edge
 
 
 def run_dual(name, left, right, w, v, unit=1.0, factor=1.0):

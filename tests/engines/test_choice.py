@@ -28,7 +28,7 @@ def test_auto_takes_the_fastest_engine_that_can_serve(signals):
 
 
 @needs_cpu
-def test_cpu_refuses_erf_with_a_reason():
+def test_engines_refuse_with_a_reason():
     for call in (
         lambda: rk.gram(ERF, X, engine="cpu"),
         lambda: rk.Kernel(ERF, "ntk", "gap").diag(X, engine="cpu"),
@@ -39,19 +39,15 @@ def test_cpu_refuses_erf_with_a_reason():
         reason, serving = str(refusal.value).split("; engines that can: ")
         assert reason.endswith("it supports only activation='relu' (got 'erf')")
         assert "'reference'" in serving and "'cpu'" not in serving
-
-
-def test_cuda_refuses_lists_with_a_reason():
     with pytest.raises(ValueError, match="signals of one length, and these have different lengths"):
         rk.gram(NETWORK, [X[0], X[0, :, :2]], engine="cuda")
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Return an empty folder, where compiled loops are looked for."""
-    monkeypatch.setattr(library, "HERE", tmp_path)
+@pytest.fixture(autouse=True)
+def forgotten():
+    """Which library there is, is asked anew."""
     library.library.cache_clear()
-    yield tmp_path
+    yield
     library.library.cache_clear()
 
 
@@ -67,26 +63,21 @@ def refused():
     return reason
 
 
-def test_without_a_library(folder):
-    assert "they were never compiled; to compile: python -m rescntk.engines.cpu.build" in refused()
-    (folder / "missing.txt").write_text("no C++ compiler was found\n")
-    library.library.cache_clear()
-    assert "there are no compiled loops: no C++ compiler was found; to compile" in refused()
-
-
-def test_a_damaged_library(folder):
-    (folder / "loops-2.so").write_bytes(b"no library")
-    assert refused().startswith("the compiled loops do not load: ")
-
-
-@needs_cpu
-def test_a_library_of_other_sources(monkeypatch):
-    library.library.cache_clear()
-    monkeypatch.setattr(library.build, "digest", lambda: "other")
-    try:
-        assert "the compiled loops are not of loops.cpp beside them" in refused()
-    finally:
+def test_libraries_that_do_not_serve(tmp_path, monkeypatch):
+    """None, a damaged one, and one of other sources."""
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "HERE", tmp_path)
+        assert "never compiled; to compile: python -m rescntk.engines.cpu.build" in refused()
+        (tmp_path / "missing.txt").write_text("no C++ compiler was found\n")
         library.library.cache_clear()
+        assert "there are no compiled loops: no C++ compiler was found; to compile" in refused()
+        (tmp_path / "loops-2.so").write_bytes(b"no library")
+        library.library.cache_clear()
+        assert refused().startswith("the compiled loops do not load: ")
+    if engines.available()["cpu"] is True:
+        library.library.cache_clear()
+        monkeypatch.setattr(library.build, "digest", lambda: "other")
+        assert "the compiled loops are not of loops.cpp beside them" in refused()
 
 
 @needs_cpu
@@ -94,9 +85,5 @@ def test_a_library_of_other_sources(monkeypatch):
     ("level", "says"), [("7", "there is no level 7, which RESCNTK_ISA asks for"), ("x", "level x")]
 )
 def test_levels_that_there_are_not(level, says, monkeypatch):
-    library.library.cache_clear()
     monkeypatch.setenv("RESCNTK_ISA", level)
-    try:
-        assert says in refused()
-    finally:
-        library.library.cache_clear()
+    assert says in refused()
