@@ -1,5 +1,6 @@
-"""Committed results load, and give the committed pages, to the last letter."""
+"""The benchmarks' scripts: pages of committed results, problems, and parts at small sizes."""
 
+import json
 import shutil
 
 import numpy as np
@@ -10,14 +11,20 @@ import rescntk as rk
 pytest.importorskip("sklearn")
 pytest.importorskip("aeon")
 pytest.importorskip("jax")
+pytest.importorskip("zarr")
+pytest.importorskip("distributed")
 import accuracy
 import cpu
 import harness
 import images
+import pandas as pd
 import ratios
 import regression
+import robustness
 import scale
+import simulated
 import ucr
+from classification_methods import draw_signals, on_flat
 from harness import RESULTS
 
 pytestmark = pytest.mark.slow
@@ -49,7 +56,7 @@ def test_a_page_is_written_without_measuring(tmp_path):
         assert (tmp_path / page).read_bytes() == (RESULTS / page).read_bytes()
 
 
-def test_the_table_of_ratios_has_the_cases_of_the_script():
+def test_results_have_all_cases_and_agree():
     lines = (RESULTS / "ratios.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in lines if line.startswith("| ")][1:]
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == list(ratios.cases())
@@ -63,8 +70,80 @@ def test_entries_are_pixel_pairs_of_half_a_gram(monkeypatch):
     assert 1e9 / harness.entry_costs(rk.gram, (images,), 1, "trace") == pytest.approx(3 * 8)
 
 
-def test_the_first_split_is_the_official_one():
+def test_splits_and_draws():
+    """The first split is the official one; draws are disjoint, balanced and of the right size."""
     splits = regression.splits(10, 7, 3)
     assert list(splits[0][0]) == list(range(7)) and len({tuple(train) for train, _ in splits}) == 4
     for train, test in splits:
         assert len(train) == 7 and sorted([*train, *test]) == list(range(10))
+    y = np.repeat(["a", "b", "c"], [30, 20, 10])
+    for size in (2, 5, 12):
+        train, test = draw_signals(y, size, draw=3)
+        assert len(train) == size and sorted([*train, *test]) == list(range(60))
+        counts = np.unique(y[train], return_counts=True)[1]
+        assert len(counts) == min(size, 3) and np.ptp(counts) <= 1
+
+
+def test_conditions_have_the_deviations_of_the_training_signals():
+    X = np.random.default_rng(9).standard_normal((50, 2, 40)) * [[1], [9]]
+    seen = dict(robustness.conditions(X, np.arange(50) % 2, 0 * X))
+    levels = [f"noise {x:g}" for x in robustness.LEVELS]
+    assert [*seen][:5] == ["clean", *levels, "drift"]
+    for level in levels:
+        size = float(level.split()[1])
+        assert seen[level].std(axis=(0, 2)) == pytest.approx([size, 9 * size], rel=0.1)
+    moves = seen["drift"] / X.std(axis=(0, 2))[:, None]
+    np.testing.assert_allclose(np.abs(moves), 0.5)
+    assert (np.ptp(moves, axis=(0, 2)) < 1e-12).all()
+
+
+def test_simulated_problems():
+    """States of plants; a bell rises to its end, and a funnel falls from its start."""
+    for name, plant in robustness.PLANTS.items():
+        X, y, Z, _ = robustness.problem(name)
+        assert X.shape == (100, 8, 60) and Z.shape == (200, 8, 60) and (np.bincount(y) == 20).all()
+        assert (robustness.problem(name)[0] == X).all()
+        rise = np.abs(X[:, :, 50:].mean(axis=2) - X[:, :, :9].mean(axis=2))
+        assert abs(rise[y == 3, 4:6].mean() / rise[y == 0, 4:6].mean() - plant.weak) < 0.2
+        assert simulated.PLANTS[int(name[-1]) - 1] is plant
+    X, y = scale.cylinder_bell_funnel(3000, seed=0)
+    means = [X[y == k, 0].mean(axis=0) for k in range(3)]
+    assert all(abs(mean[:16]).max() < 0.3 for mean in means)  # no event before its start
+    assert means[1][34] + 1 < means[2][34] and means[2][70] + 1 < means[1][70]
+
+
+def test_rows_are_kept_and_become_a_page(tmp_path):
+    keys = [{"method": "ridge, flat", "set": name} for name in ("plant 1", "plant 2")]
+    path = tmp_path / "results.csv"
+    harness.gather(path, keys, robustness.measure)
+    rows = harness.read(path)
+    assert len(rows) == 10 and (rows["seconds"] > 0).all() and (rows["accuracy"] > 0.3).all()
+    harness.gather(path, keys, None)  # what is in the file is kept
+    assert harness.read(path).equals(rows)
+    of_set = rows.assign(set=rows["set"].replace("plant 2", "GunPoint"))
+    ours = of_set.assign(method="rescntk", accuracy=0.5, log_loss=0.25)
+    page = robustness.table(pd.concat([ours, of_set]))
+    assert "| eight sets, clean | 0.500 |" in page and "| plants, drift | 0.500 |" in page
+    assert "| noise 0.1 | 0.250 |" in page and "| GunPoint | 0.500 |" in page
+
+
+def test_every_part_of_many_signals_runs_once(tmp_path, monkeypatch):
+    """A second run measures nothing; another machine's numbers are not mixed in."""
+    from sklearn.linear_model import RidgeClassifier
+
+    # In place of MiniRocket, which takes 20 seconds to compile.
+    flat = "aeon.classification.convolution_based.MiniRocketClassifier"
+    monkeypatch.setattr(flat, lambda random_state, n_jobs: on_flat(RidgeClassifier()))
+    arguments, path = ["--quick", "--out", str(tmp_path)], tmp_path / "scale.json"
+    scale.main(arguments)
+    report = harness.load(path)
+    assert {row["part"] for row in report["rows"]} == set(scale.PARTS)
+    solved = scale.rows(report, "conjugate_gradients")[0]
+    assert solved["residual"] <= 1e-5 and solved["products"] < solved["products_without"]
+    assert "| landmarks | 40 | 8 |" in (tmp_path / "scale.md").read_text()
+    monkeypatch.setattr(scale, "PARTS", {})
+    scale.main(arguments)
+    assert harness.load(path) == report
+    path.write_text(json.dumps(report | {"machine": {"cores": 0}}))
+    with pytest.raises(SystemExit, match="another machine"):
+        scale.main(arguments)

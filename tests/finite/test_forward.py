@@ -7,8 +7,7 @@ import pytest
 import rescntk as rk
 from rescntk import finite
 from tests import tolerances
-from tests.finite import definition
-from tests.finite.networks import CASES, NETWORKS, draw, parameters
+from tests.finite.networks import CASES, NETWORKS, draw, output, parameters
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.slow
 def test_outputs_are_the_definition(name, head, sides, rng):
     network, X = NETWORKS[name], draw(rng, sides)
     params = parameters(network, head, sides)
-    expected = np.array([definition.output(network, params, x, head) for x in X])
+    expected = np.array([output(network, params, x, head) for x in X])
     computed = np.asarray(finite.apply(network, params, X, head))
     assert computed.dtype == np.float64 and computed.shape == expected.shape
     # Two float64 routes: roundings of sums of some hundred terms a layer.
@@ -25,14 +24,8 @@ def test_outputs_are_the_definition(name, head, sides, rng):
     assert np.abs(computed - expected).max() <= bar
 
 
-def test_parameters_that_no_layer_reads_are_left_out():
-    assert finite.init(0, rk.Network(2, skip=False), 2, 4).input is None
-    assert finite.init(0, rk.Network(2, 1, skip=False, trained="inner"), 2, 4).outer == ()
-    for kept in (rk.Network(2, 1, trained="inner"), rk.Network(2, 1, skip=False, bias=0.5)):
-        assert len(finite.init(0, kept, 2, 4).outer) == 2
-
-
-def test_parameters_are_standard_normal_and_follow_the_key():
+def test_parameters():
+    """Standard normal, by the key, with biases; what no layer reads is left out."""
     network = rk.Network(2, 3, bias=0.5)
     params, same, other = (finite.init(k, network, 2, 100) for k in (5, jax.random.key(5), 6))
     weights = np.asarray(params.inner[1].weights)
@@ -40,6 +33,10 @@ def test_parameters_are_standard_normal_and_follow_the_key():
     assert abs(weights.var() - 1) <= tolerances.STANDARD_ERRORS * 0.0082
     assert params.outer[0].biases.shape == (100,) and params.input.biases is None
     assert (params.readout == same.readout).all() and (params.readout != other.readout).any()
+    assert finite.init(0, rk.Network(2, skip=False), 2, 4).input is None
+    assert finite.init(0, rk.Network(2, 1, skip=False, trained="inner"), 2, 4).outer == ()
+    for kept in (rk.Network(2, 1, trained="inner"), rk.Network(2, 1, skip=False, bias=0.5)):
+        assert len(finite.init(0, kept, 2, 4).outer) == 2
 
 
 def test_precision_is_the_parameters_and_the_users_settings_stay(rng):

@@ -15,20 +15,18 @@ pytestmark = pytest.mark.slow
 
 def jacobian(network, params, X, head):
     """Return ∂f/∂θ of the trained parts, (n, n_parameters)."""
-
-    def outputs(trained):
-        return finite.apply(network, params._replace(**trained), X, head)
-
     with jax.enable_x64(True):
         parts = {part: getattr(params, part) for part in network.trained}
-        leaves = jax.tree.leaves(jax.jit(jax.jacrev(outputs))(parts))
+        outputs = jax.jit(
+            jax.jacrev(lambda trained: finite.apply(network, params._replace(**trained), X, head))
+        )
+        leaves = jax.tree.leaves(outputs(parts))
     return np.concatenate([np.reshape(leaf, (len(X), -1)) for leaf in leaves], axis=1)
 
 
-# Networks that differ forwards alone are left out.
-FORWARDS = {"no skip", "input trained, no skip", "one convolution and skips", "window", "erf"}
-FORWARDS |= {"inner frozen", "readout alone", "leaky", "biases, no skip"}
-BACKWARDS = [case for case in CASES if case[0] not in FORWARDS or case[1:] != ("gap", (4,))]
+# Other networks differ forwards alone.
+SOME = {"resnet", "dilated", "longer filter than signal", "input trained", "outer frozen", "biases"}
+BACKWARDS = [case for case in CASES if case[0] in SOME or case[1:] != ("gap", (4,))]
 
 
 @pytest.mark.parametrize(("name", "head", "sides"), BACKWARDS)
@@ -40,12 +38,8 @@ def test_tangent_kernels_are_products_of_jacobians(name, head, sides, rng):
     for found, exact in ((K, J[:n] @ J[:n].T), (cross, J[:n] @ J[n:].T)):
         assert np.abs(found - exact).max() <= 10 * tolerances.ROUTES * np.abs(exact).max()
     assert (K == K.T).all()
-
-
-def test_frozen_networks_have_tangent_kernels_of_zeros(rng):
-    network = rk.Network(2, 3)
-    params = finite.init(0, network, 2, 3)
-    assert (finite.ntk(network.replace(trained=()), params, draw(rng)) == 0).all()
+    if (name, head) == ("resnet", "gap"):
+        assert (finite.ntk(network.replace(trained=()), params, X) == 0).all()
 
 
 # Systems of the papers, heads and kinds: the strongest independent check of the exact kernels.
@@ -56,7 +50,7 @@ EXACT = {
     "erf, window": (rk.Network(2, activation="erf", input_filter_size=3), "ntk", "gap", (4,)),
     "all parts, vectors": (literature.tirer_resnet(2, 0.5), "ntk", "gap", (1,)),
     "biases": (rk.Network(2, 3, bias=0.8, alpha=0.7), "ntk", "gap", (4,)),
-    "images": (rk.Network(2, 3, outer_filter_size=5, input_filter_size=3), "ntk", "gap", (2, 3)),
+    "images": (rk.Network(2, 3, outer_filter_size=1, input_filter_size=3), "ntk", "gap", (2, 3)),
 }
 N_NETWORKS = 36
 
