@@ -1,10 +1,9 @@
 """A stand-in for CuPy whose kernels run: on the host, through the C++ compiler.
 
-Its arrays are NumPy's behind a class that NumPy cannot look into. Like CuPy's they refuse to be
-turned into NumPy's silently and to be mixed with them, so code that passes runs on one library from
-end to end. The module has the functions that the engines use and CuPy has; reaching for any other
-is an AttributeError. A kernel's own text is compiled, with cuda_on_host.h in place of CUDA, and
-called with the record that CuPy would pass.
+Its arrays are NumPy's behind a class that NumPy cannot look into. Like CuPy's they refuse to become
+NumPy's silently and to be mixed with them. The module has the functions that the engines use and
+CuPy has. A kernel's own text is compiled, with cuda_on_host.h in place of CUDA, and called with the
+record that CuPy would pass.
 """
 
 import collections
@@ -21,8 +20,7 @@ import numpy as np
 import pytest
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
-MISSING = "no C++ compiler: install g++"
-on_host = pytest.mark.skipif(COMPILER is None, reason=MISSING)
+on_host = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler: install g++")
 PRELUDE = Path(__file__).parent / "cuda_on_host.h"
 
 # Contraction of a·b + c is asked for where it is meant, on host and device.
@@ -56,8 +54,6 @@ ATTRIBUTES = {"MaxSharedMemoryPerBlockOptin": 227 * 1024, "MultiProcessorCount":
 
 counts = collections.Counter()
 """What the device was asked to do: operations, launches, and waits of the host for an answer."""
-
-# ---------------------------------------------------------------- arrays
 
 
 class Device:
@@ -141,9 +137,7 @@ class ndarray:
 def _operator(name):
     def apply(self, *others):
         result = getattr(_inner(self), name)(*map(_inner, others))
-        if name.startswith("__i") and name != "__invert__":
-            return self
-        return _outer(result)
+        return self if name.startswith("__i") and name != "__invert__" else _outer(result)
 
     return apply
 
@@ -162,29 +156,23 @@ for _convert in (float, int, bool):
     setattr(ndarray, f"__{_convert.__name__}__", _number(_convert))
 ndarray.__module__ = "cupy"
 
-# ---------------------------------------------------------------- kernels
-
-
-def on_the_host(source):
-    """Return the kernels' text for a C++ compiler that reads `PRELUDE` first."""
-    assert source.count(DYNAMIC) == 1
-    return source.replace(DYNAMIC, DYNAMIC_HERE)
-
 
 def build(text, folder):
-    """Return a library made of C++ text behind `PRELUDE`, compiled if `folder` does not have it."""
+    """Return a library made of C++ text behind `PRELUDE`, compiled if `folder` does not have it.
+
+    Reading the prelude takes as long as compiling a kernel: the compiler keeps what it read. Files
+    appear when they are whole: several processes may be at it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     prelude = PRELUDE.read_text()
-    library = folder / f"{_key(prelude + text)}.so"
+    library, header = folder / f"{_key(prelude + text)}.so", folder / f"{_key(prelude)}.h"
     if not library.exists():
-        # Reading the prelude takes as long as compiling a kernel: the compiler keeps what it read.
-        header = folder / f"{_key(prelude)}.h"
         if not (read := header.with_suffix(".h.gch")).exists():
-            _write(header, prelude)
-            _compile(["-x", "c++-header", str(header)], read)
+            _appear(header, lambda new: new.write_text(prelude))
+            _appear(read, _compile("-x", "c++-header", header))
         source = library.with_suffix(".cpp")
-        _write(source, text)
-        _compile(["-shared", "-include", str(header), str(source)], library)
+        _appear(source, lambda new: new.write_text(text))
+        _appear(library, _compile("-shared", "-include", header, source))
     return ctypes.CDLL(str(library))
 
 
@@ -192,19 +180,14 @@ def _key(text):
     return hashlib.sha256((text + FLAGS).encode()).hexdigest()[:24]
 
 
-# Files appear when they are whole: several processes may be at it.
-
-
-def _write(path, text):
-    new = path.with_name(f"{os.getpid()}-{path.name}")
-    new.write_text(text)
+def _appear(path, make):
+    make(new := path.with_name(f"{os.getpid()}-{path.name}"))
     new.rename(path)
 
 
-def _compile(options, path):
-    new = path.with_name(f"{os.getpid()}-{path.name}")
-    subprocess.run([COMPILER, *FLAGS.split(), *options, "-o", str(new)], check=True)
-    new.rename(path)
+def _compile(*options):
+    command = [COMPILER, *FLAGS.split(), *options]
+    return lambda path: subprocess.run([*command, "-o", path], check=True)
 
 
 class Kernel:
@@ -222,8 +205,8 @@ class Kernel:
         job = job.copy()
         copies = list(_guard_pointers(job))
         record = (ctypes.c_void_p * 1)(job.ctypes.data)
-        run, size, integer = self.library.run, ctypes.c_size_t, ctypes.c_int
-        run.argtypes = [ctypes.c_longlong, integer, size, ctypes.c_void_p]
+        run = self.library.run
+        run.argtypes = [ctypes.c_longlong, ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p]
         assert not run(blocks, threads, shared_mem, record), "threads parted"
         for array, inside, outside in copies:
             assert all((part == 0xFF).all() for part in outside), "written out of bounds"
@@ -247,9 +230,6 @@ def _guard_pointers(record, guard=512):
             inside[:] = np.ascontiguousarray(array).view(np.uint8).ravel()
             record[name] = inside.ctypes.data
             yield array, inside, (room[:start], room[start + array.nbytes :])
-
-
-# ---------------------------------------------------------------- the module
 
 
 class CUDARuntimeError(RuntimeError):
@@ -293,13 +273,14 @@ def module(folder):
     fake.get_default_memory_pool = lambda: pool
 
     def raw_module(code, options, name_expressions):
-        assert "--fmad=false" in options
+        assert "--fmad=false" in options and code.count(DYNAMIC) == 1
         macros = [f"#define {option[2:]}\n" for option in options if option.startswith("-D")]
         code = "".join(macros) + code
 
         def get_function(name):
             assert name in name_expressions
-            return Kernel(build(on_the_host(code) + WRAPPER.format(name=name), folder), name)
+            text = code.replace(DYNAMIC, DYNAMIC_HERE) + WRAPPER.format(name=name)
+            return Kernel(build(text, folder), name)
 
         return types.SimpleNamespace(get_function=get_function)
 

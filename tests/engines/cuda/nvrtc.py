@@ -65,9 +65,7 @@ def compile_kernels(names, architecture, source=None):
 
 def resources(log):
     """Return each kernel's pixels of a thread, registers, and bytes of local memory."""
-    pattern = (
-        r"properties for _Z4rowsI[fd]Li\d+ELi(\d+)E.*?(\d+) bytes stack.*?Used (\d+) registers"
-    )
+    pattern = r"for _Z4rowsI[fd]Li\d+ELi(\d+)E.*?(\d+) bytes stack.*?Used (\d+) registers"
     found = re.findall(pattern, log, re.DOTALL)
     return [(int(pixels), int(registers), int(local)) for pixels, local, registers in found]
 
@@ -110,15 +108,13 @@ def joined_layer(instructions, following):
     starts, middles = (
         [k for k, line in enumerate(instructions) if re.search(mark, line)] for mark in marks
     )
-    there, back = (
+    (there, to), (back, again) = (
         dijkstra(graph, indices=places, unweighted=True, return_predecessors=True)
         for places in (starts, middles)
     )
-    i, j = min(
-        ((i, j) for i in range(len(starts)) for j in range(len(middles))),
-        key=lambda pair: there[0][pair[0], middles[pair[1]]] + back[0][pair[1], starts[pair[0]]],
-    )
-    path = [*_way(there[1][i], middles[j])[:-1], *_way(back[1][j], starts[i])[:-1]]
+    lengths = there[:, middles] + back[:, starts].T
+    i, j = np.unravel_index(np.argmin(lengths), lengths.shape)
+    path = [*_way(to[i], middles[j])[:-1], *_way(again[j], starts[i])[:-1]]
     return [re.sub(r"^@!?U?P\w+\s+", "", instructions[at]) for at in path]
 
 

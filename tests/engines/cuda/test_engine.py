@@ -25,7 +25,7 @@ def chosen(device, name, request, X):
     return engine == "cuda"
 
 
-def test_auto(device):
+def test_auto(device, monkeypatch):
     X = np.ones((2, 1, 3))
     dilated = dataclasses.replace(REQUEST, network=rk.Network(2, dilation=2))
     erf = dataclasses.replace(REQUEST, network=rk.Network(2, activation="erf"))
@@ -36,15 +36,11 @@ def test_auto(device):
     with pytest.raises(ValueError, match="it supports only activation='relu' .got 'erf'"):
         engines.choose("cuda", erf, X)
     assert not chosen(device, "auto", REQUEST, np.ones((2, 1, 4097)))
-
-
-def test_a_device_with_little_shared_memory(device, monkeypatch):
-    """Refuses by name what "auto" leaves to the reference engine."""
+    # A device with little shared memory refuses by name what "auto" leaves to others.
     monkeypatch.setitem(emulated.ATTRIBUTES, "MaxSharedMemoryPerBlockOptin", 60 * 1024)
-    X = np.ones((1, 1, 2600))
+    X, request = np.ones((1, 1, 2600)), dataclasses.replace(REQUEST, head="trace")
     with pytest.raises(ValueError, match="^X has 2600 timepoints.*expected at most 61440"):
         rk.gram(rk.Network(2, 3), X, head="trace", engine="cuda")
-    request = dataclasses.replace(REQUEST, head="trace")
     assert not chosen(device, "auto", request, X)
     assert chosen(device, "auto", request, X[:, :, :2100])
     assert chosen(device, "auto", dataclasses.replace(request, dtype="float32"), X)
@@ -55,23 +51,21 @@ def test_reasons(monkeypatch, device):
         return engines.available()["cuda"]
 
     def fail(error):
-        def call():
-            raise error
-
-        return call
+        raise error
 
     assert reason() is True
-    with monkeypatch.context() as patch:
-        patch.setattr(device.cuda.runtime, "getDeviceCount", lambda: 0)
-        assert reason() == "no CUDA device"
-        error = emulated.CUDARuntimeError(100, "cudaErrorNoDevice: no CUDA-capable device")
-        patch.setattr(device.cuda.runtime, "getDeviceCount", fail(error))
-        assert reason().startswith("no CUDA device: cudaErrorNoDevice")
-    with monkeypatch.context() as patch:
-        error = RuntimeError('Failure finding "libnvrtc.so.13"')
-        patch.setattr(device.cuda.nvrtc, "getVersion", fail(error))
-        assert reason().startswith("no NVRTC to compile kernels with: pip install 'rescntk[cuda")
-        assert "libnvrtc.so.13" in reason()
+    runtime, nvrtc = device.cuda.runtime, device.cuda.nvrtc
+    no_device = emulated.CUDARuntimeError(100, "cudaErrorNoDevice: no CUDA-capable device")
+    no_nvrtc = RuntimeError('Failure finding "libnvrtc.so.13"')
+    to_install = "no NVRTC to compile kernels with: pip install 'rescntk[cuda"
+    for place, name, call, says in (
+        (runtime, "getDeviceCount", lambda: 0, "no CUDA device"),
+        (runtime, "getDeviceCount", lambda: fail(no_device), f"no CUDA device: {no_device}"[:33]),
+        (nvrtc, "getVersion", lambda: fail(no_nvrtc), to_install),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, call)
+            assert reason().startswith(says) and ("libnvrtc.so.13" in reason()) is (place is nvrtc)
     monkeypatch.delitem(sys.modules, "cupy")
     monkeypatch.setattr(engines, "find_spec", lambda name: None)
     assert reason().startswith("CuPy is not installed: pip install 'rescntk[cuda")
@@ -102,9 +96,6 @@ def test_a_lost_device_asks_for_another_process(device, monkeypatch, rng):
     with pytest.raises(emulated.CUDARuntimeError, match="IllegalAddress") as error:
         rk.ResCNTK(2)(rng.standard_normal((2, 1, 5)), engine="cuda")
     assert any("restart the process" in note for note in error.value.__notes__)
-
-
-# ---------------------------------------------------------------- launches, waits and progress
 
 
 @pytest.mark.parametrize("head", ["equivariant", "gap"])

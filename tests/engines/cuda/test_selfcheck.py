@@ -1,7 +1,8 @@
 """The engine's check of itself: on the emulated device, with and without planted faults."""
 
 import sys
-import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import numpy as np
@@ -15,11 +16,11 @@ from rescntk.engines.cuda import engine as cuda
 from rescntk.engines.cuda.launch_plan import LaunchPlan
 from rescntk.engines.merges import Steps
 from rescntk.engines.protocol import Request
+from rescntk.validation import KINDS
 from tests import tolerances
 from tests.engines.cuda import emulated
 
 pytestmark = [emulated.on_host, pytest.mark.slow]
-KINDS = ("gpk", "ntk")
 WRONG = "its kernels are wrong on this device: error 1 of ntk"
 
 
@@ -148,20 +149,14 @@ def test_each_device_is_checked_once(cupy, monkeypatch, capsys):
 
     def check(engine):
         begun.append(emulated.Device.current)
-        threading.Event().wait(0.1)
+        time.sleep(0.1)
         return WRONG, True
 
     monkeypatch.setattr(selfcheck, "check", check)
     for number in (0, 1, 0):
         monkeypatch.setattr(emulated.Device, "current", number)
-        threads = [
-            threading.Thread(target=lambda: heard.append(selfcheck.failure(cupy, cuda)))
-            for _ in range(3)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(3) as pool:
+            heard += pool.map(lambda _: selfcheck.failure(cupy, cuda), range(3))
     assert begun == [0, 1] and heard == [WRONG] * 9
     cli.main(["engines"])
     assert WRONG in capsys.readouterr().out
