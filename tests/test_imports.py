@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.progress import progress_bar
+from rescntk.kernels.progress import progress_bar
 from tests.processes import run
 
 KERNEL = rk.ResCNTK(depth=2)
