@@ -1,4 +1,4 @@
-"""Kernels with prepared signals: the bits of the kernel itself, and what they refuse."""
+"""Kernels with prepared signals: their tables, copies, and what they refuse."""
 
 import pickle
 
@@ -8,59 +8,21 @@ import pytest
 import rescntk as rk
 from rescntk.engines import tables
 from rescntk.kernels import prepare
-from rescntk.validation import DTYPES
-from tests.difficult_signals import duplicates, uneven
-from tests.engine_names import CPU, ENGINES, needs_cpu, skip_unless_taken
+from tests.engine_names import CPU, needs_cpu
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.standard_normal((3, 2, 9)), RNG.standard_normal((24, 2, 9))
-Z[3], Z[4], Z[5] = X[0], 3 * X[1], X[2] * (1 + 1e-9)  # some pairs are computed again
-DIFFICULT = np.concatenate([duplicates(2, 16, RNG), uneven(2, 16, RNG)])
 IMAGES = RNG.standard_normal((6, 2, 4, 5))
 LISTS = [RNG.standard_normal((2, n)) for n in (9, 66, 4, 9, 32, 1)]
-OTHER = [RNG.standard_normal((2, n)) for n in (34, 12)]
-FEW = list(Z[:5])
-NETWORKS = [
-    rk.Network(3),
-    rk.Network(5, skip=False),
-    rk.Network(
-        2, input_filter_size=3, dilation=2, bias=0.3, negative_slope=0.1, trained=("inner", "outer")
-    ),
-    rk.Network(3, activation="erf"),
-]
-BATCHES = {
-    "array": (Z, [X, Z, Z[:4].copy()]),
-    "difficult": (DIFFICULT, [DIFFICULT[::-1]]),
-    "images": (IMAGES, [IMAGES[:2] + 1, IMAGES]),
-    "list": (LISTS, [OTHER, LISTS, list(LISTS), X, OTHER[:1]]),
-    "array beside lists": (Z[:5], [OTHER, LISTS]),
-    "list of one length": (FEW, [X, X[:, :, :4], FEW]),
-}
-"""Signals to prepare, and others for calls: the same object, copies, and other lengths."""
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("name", BATCHES)
-def test_same_bits(engine, dtype, network, name):
-    """Twice, with other threads: the second call finds tables of the first."""
-    skip_unless_taken(engine, network)
-    right, lefts = BATCHES[name]
-    if "list" in name and engine not in CPU:
-        pytest.skip("of arrays alone")
-    options = {"engine": engine, "dtype": dtype}
-    every = [("gap", "ntk", True), ("gap", "gpk", False), ("trace", "ntk", False)]
-    every.append(("equivariant", "gpk", True))
-    for head, kind, normalized in every[:2] if "list" in name else every:
-        kernel = rk.Kernel(network, kind, head, normalized)
-        prepared = kernel.prepare(right, **options)
-        for left in lefts:
-            expected = kernel(left, right, **options)
-            for threads in (1, 2):
-                found = prepared(left, threads=threads)
-                assert found.dtype == expected.dtype and (found == expected).all()
-        assert (prepared(right) == prepared(right).T).all()
+@pytest.mark.parametrize("engine", CPU)
+def test_lists_of_one_length_take_other_lengths(engine):
+    """Bits of other calls are compared in tests/engines/test_properties.py."""
+    kernel, right = rk.ResCNTK(3), list(Z[:5])
+    prepared = kernel.prepare(right, engine=engine)
+    for left in (X, X[:, :, :4], right, LISTS):
+        assert (prepared(left) == kernel(left, right, engine=engine)).all()
 
 
 def test_several_kinds_and_depths():

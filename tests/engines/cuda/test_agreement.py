@@ -2,19 +2,17 @@
 
 from itertools import cycle
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk.validation import DTYPES, HEADS, PARTS
+from rescntk.validation import DTYPES
 from tests import difficult_signals, tolerances
-from tests.covering import pairs_meet
 from tests.engines import test_accuracy, test_bits, test_cupy, test_extremes
 from tests.engines import test_properties as properties
 from tests.engines.cuda import emulated
-from tests.strategies import heads, kinds, networks, signals
+from tests.strategies import ALL_FIELDS, heads, kinds, networks, signals
 
 pytestmark = [emulated.on_host, pytest.mark.slow]
 
@@ -38,9 +36,11 @@ SHAPES = [(1, 1, 3), (13, 7, 1), (26, 3, 3), (3, 17, 3)]
 def drawn(draw):
     """Return a network, and two batches of signals for it, of one of a few shapes."""
     d, inner, outer = draw(st.sampled_from(SHAPES))
-    network = draw(networks(activations=("relu",)))
+    network = draw(networks(ALL_FIELDS, activations=("relu",), dilated="freely"))
     network = network.replace(filter_size=inner, outer_filter_size=outer)
-    return network, draw(signals(batches=2, length=d))
+    X, Z = draw(signals(batches=2, length=d))
+    sides = draw(st.sampled_from([(d,), (2, d // 2)])) if d % 2 == 0 else (d,)
+    return network, (X.reshape(*X.shape[:2], *sides), Z.reshape(*Z.shape[:2], *sides))
 
 
 @settings(max_examples=25)
@@ -88,33 +88,6 @@ def test_lengths_and_filters(device, d, inner, outer, dtype, rng):
     head = "trace" if d > 100 else "gap"
     X, Z = rng.standard_normal((2, 2, d)), rng.standard_normal((3, 2, d))
     assert_agrees(network, X, Z, head, dtype)
-
-
-VARIANTS = {
-    "leaky": rk.Network(3, 3, negative_slope=0.3, alpha=0.7, c_v=1.8),
-    "growing": rk.Network(4, 3, dilation=(1, 2, 4, 8)),
-    "all trained": rk.Network(3, 3, outer_filter_size=5, dilation=3, trained=PARTS),
-    "long filters": rk.Network(3, 17, outer_filter_size=31, dilation=(5, 3, 7), skip=False),
-    "biases": rk.Network(3, 5, bias=0.4, input_filter_size=3, alpha=0.1),
-}
-
-
-@pytest.mark.parametrize(("name", "head", "dtype"), pairs_meet(VARIANTS, HEADS, DTYPES))
-def test_every_field_of_a_network(device, name, head, dtype, rng):
-    """Signals and images; shares and pixel pairs."""
-    network = VARIANTS[name]
-    for shape in ((13,), (4, 5)):
-        X, Z = rng.standard_normal((3, 2, *shape)), rng.standard_normal((2, 2, *shape))
-        X[2] = -0.5 * X[0]
-        assert_agrees(network, X, Z, head, dtype)
-        found = []
-        for options in ({"engine": "cuda", "dtype": dtype}, {"engine": "reference"}):
-            if head == "equivariant":
-                found.append(rk.pixel_pairs(network, X, **options))
-            else:
-                found.append(rk.pixel_shares(network, X, Z, head=head, **options))
-        A, B = found
-        assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
 
 
 def test_very_long_filters(device, rng):
