@@ -10,8 +10,6 @@ from hypothesis import HealthCheck, settings
 
 from rescntk import validation
 
-pytest.register_assert_rewrite("tests.engines.bodies")
-
 # The same examples on every run: a red suite must be the code's doing, not the draw's.
 settings.register_profile(
     "suite",
@@ -47,12 +45,12 @@ def free(monkeypatch):
 
 def pytest_addoption(parser):
     words = "leave out the tests that FILE names, and add to it those that pass"
-    parser.addoption("--passed", metavar="FILE", help=words)
+    parser.addoption("--passed", metavar="FILE", type=Path, help=words)
 
 
 def pytest_configure(config):
     if path := config.getoption("passed"):
-        config.pluginmanager.register(Passed(Path(path)))
+        config.pluginmanager.register(Passed(path))
 
 
 def pytest_collection_finish():
@@ -64,8 +62,7 @@ class Passed:
     """Tests that passed in runs before, by a file of their names: each is added when it ends."""
 
     def __init__(self, path):
-        self.path = path
-        self.before = set(path.read_text().splitlines()) if path.exists() else set()
+        self.path, self.before = path, set(path.read_text().splitlines() if path.exists() else [])
 
     def pytest_collection_modifyitems(self, items):
         items[:] = [item for item in items if item.nodeid not in self.before]
@@ -82,15 +79,13 @@ def pytest_collection_modifyitems(items):
 
     Tests that need a GPU run in the other order: a borrowed device may be gone before the end.
     """
-    for item in items:
-        if item.nodeid.startswith(
-            ("rescntk/finite/", "rescntk/jax.py")
-        ):  # a doctest has no place for a marker
+    longest = ["test_depth_cases.py", "test_site.py", "test_notebooks.py"]
+    for item in items:  # a doctest has no place for a marker
+        if item.nodeid.startswith(("rescntk/finite/", "rescntk/jax.py")):
             item.add_marker("slow")
 
     def place(item):
         slow, gpu = (item.get_closest_marker(name) is not None for name in ("slow", "gpu"))
-        longest = ["test_depth_cases.py", "test_site.py", "test_notebooks.py"]
         name = item.path.name
         return longest.index(name) if name in longest else len(longest), slow == gpu
 

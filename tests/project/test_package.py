@@ -23,6 +23,7 @@ from tests.project.pages import ROOT, links
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("build.__main__")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def run(*command, folder):
@@ -82,34 +83,26 @@ def test_links_of_the_description_lead_out_of_the_package(distributions):
     """Without the repository's address they are words; with an address all are absolute."""
     text = (ROOT / "README.md").read_text("utf-8")
     description = runpy.run_path(str(ROOT / "setup.py"))["description"]
+    figures = "](https://example.org/rescntk/raw/main/docs/figures/"
     for address in (None, "https://example.org/rescntk"):
         found = description(text, address)
         assert all(re.match("https?:|#", target) for target in links(found))
-        assert ("](https://example.org/rescntk/raw/main/docs/figures/" in found) is (
-            address is not None
-        )
+        assert (figures in found) is (address is not None)
     with zipfile.ZipFile(distributions[1]) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         head, _, body = archive.read(name).decode("utf-8").partition("\n\n")
-    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("urls", {})
-    assert body.strip() == description(text, urls.get("Repository")).strip()
+    assert body.strip() == description(text, PROJECT.get("urls", {}).get("Repository")).strip()
     assert "\nDescription-Content-Type: text/markdown\n" in head
 
 
 def test_the_wheel_works_by_itself(python, tmp_path):
     """The package and the command are the wheel's. test_pages.py runs the README's examples."""
-    code = (
-        "import rescntk; K = rescntk.ResCNTK(2)([[[1, 2, 5]], [[2, 1, 0]]])\n"
-        "print(rescntk.__file__); print(K.shape, rescntk.engines.available()['cpu'])"
-    )
+    code = "import rescntk; K = rescntk.ResCNTK(2)([[[1, 2, 5]], [[2, 1, 0]]]);"
+    code += "print(rescntk.__file__); print(K.shape, rescntk.engines.available()['cpu'])"
     place, printed = run(python, "-c", code, folder=tmp_path).splitlines()
     assert Path(place).is_relative_to(python.parents[1]) and printed.startswith("(2, 2) ")
     assert "there are no compiled loops: the compiler CXX=/nowhere/c++ was not found" in printed
     assert "compare" in run(python.with_name("rescntk"), "--help", folder=tmp_path)
-
-
-def test_the_citation_names_the_version():
-    assert f"\nversion: {rk.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def constraints(name, python):
@@ -123,12 +116,11 @@ def constraints(name, python):
 
 def test_supported_versions_are_tested():
     """Lower bounds are the oldest versions of `make test-versions`, classifiers its Pythons."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     makefile = (ROOT / "Makefile").read_text()
     pythons = re.search(r"^PYTHONS \?= (.*)", makefile, re.M)[1].split()
     installed = re.search(r"constraint.*\n\s*--editable '\.\[(.*)\]'", makefile)[1].split(",")
-    extras = project["optional-dependencies"]
-    lists = [project["dependencies"], extras["cubin"], *(extras[name] for name in installed)]
+    extras = PROJECT["optional-dependencies"]
+    lists = [PROJECT["dependencies"], extras["cubin"], *(extras[name] for name in installed)]
     required = [Requirement(text) for one in lists for text in one]
     bounds = {r.name: str(r.specifier) for r in required if r.name != "rescntk"}
     oldest = constraints("oldest", pythons[0])
@@ -137,7 +129,8 @@ def test_supported_versions_are_tested():
         newest = constraints("newest", python)
         assert newest.keys() == oldest.keys() and all(newest[n] >= oldest[n] for n in oldest)
     words = "Programming Language :: Python :: "
-    listed = [c.removeprefix(words) for c in project["classifiers"] if c.startswith(f"{words}3.")]
-    assert listed == pythons and project["requires-python"] == f">={pythons[0]}"
+    listed = [c.removeprefix(words) for c in PROJECT["classifiers"] if c.startswith(f"{words}3.")]
+    assert listed == pythons and PROJECT["requires-python"] == f">={pythons[0]}"
+    assert f"\nversion: {rk.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     workflow = (ROOT / ".github/workflows/tests.yml").read_text()
     assert f"python: [{', '.join(map(repr, pythons))}]".replace("'", '"') in workflow

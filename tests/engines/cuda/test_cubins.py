@@ -62,7 +62,7 @@ INSTANCES = [
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
 def test_kernels_compile_and_fit(architecture):
     """512 threads have 128 registers each; the states of many pixels are in local memory."""
-    names = [f"rows<{words}>" for words in INSTANCES]
+    names = [f"rows<{words}>" for words in INSTANCES[: 2 if architecture == "sm_75" else 5]]
     pattern = r"for _Z4rowsI[fd]Li\d+ELi(\d+)E.*?(\d+) bytes stack.*?Used (\d+) registers"
     used = re.findall(pattern, compile_kernels(names, architecture), re.DOTALL)
     assert len(used) == len(names)
