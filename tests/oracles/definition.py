@@ -101,12 +101,9 @@ def of_pairs(X, network, left, right):
     F = np.array([np.dot(X[i].T, X[k]) * scale for i, k in zip(left, right, strict=True)])
     F = box(F, q=network.input_filter_size)
     T = F * (1 if "input" in network.trained else 0)
-    results = {}
+    steps, results = np.broadcast_to(network.dilation, network.depth).tolist(), {}
     for layer in range(1, network.depth + 1):
-        q = 1 if layer == 1 else network.filter_size
-        step = (
-            network.dilation if isinstance(network.dilation, int) else network.dilation[layer - 1]
-        )
+        q, step = 1 if layer == 1 else network.filter_size, steps[layer - 1]
         S = c_w * box(F, q=q, step=step) + bias**2
         variance = S[itself].diagonal(axis1=1, axis2=2)
         K, K_dot = dual(S, variance[left, :, None], variance[right, None, :])
@@ -150,11 +147,8 @@ def errors(computed, exact, own):
 
     Where that is 0/0 the kernel is 0, and so must be the computed one.
     """
-    worst = 0.0
+    found = np.zeros(computed.shape)
     for (i, k), value in np.ndenumerate(computed):
-        size = mp.sqrt(own[i] * own[k])
-        difference = abs(mp.mpf(float(value)) - exact[i, k])
-        error = float(difference / size) if size > 0 else (0.0 if difference == 0 else np.inf)
-        if not error <= worst:
-            worst = error
-    return worst
+        size, difference = mp.sqrt(own[i] * own[k]), abs(mp.mpf(float(value)) - exact[i, k])
+        found[i, k] = float(difference / size) if size > 0 else (np.inf if difference else 0.0)
+    return found.max()

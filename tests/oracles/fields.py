@@ -24,8 +24,7 @@ def weights(network, d):
         F = _box([Fraction(int(j == pixel)) for j in range(d)], network.input_filter_size)
         T = [t * f for f in F]
         for layer in range(1, network.depth + 1):
-            q = 1 if layer == 1 else network.filter_size
-            steps = network.dilation
+            q, steps = 1 if layer == 1 else network.filter_size, network.dilation
             step = steps if isinstance(steps, int) else steps[layer - 1]
             S = [c_w * s for s in _box(F, q, step)]
             T_g = [i * s + c_w * b for s, b in zip(S, _box(T, q, step), strict=True)]

@@ -23,20 +23,18 @@ def _t(xx, xz, zz):
     return g / 2 * kappa1(xz / g)
 
 
-def _t_dot(xx, xz, zz):
-    return kappa0(xz / np.sqrt(xx * zz)) / 2
-
-
 def _t_erf(xx, xz, zz):
     """E[erf(u) erf(v)] (Williams 1997)."""
     return 2 / np.pi * np.arcsin(2 * xz / np.sqrt((1 + 2 * xx) * (1 + 2 * zz)))
 
 
-def _t_dot_erf(xx, xz, zz):
-    return 4 / np.pi / np.sqrt((1 + 2 * xx) * (1 + 2 * zz) - 4 * xz**2)
-
-
-T = {"relu": (_t, _t_dot), "erf": (_t_erf, _t_dot_erf)}
+T = {
+    "relu": (_t, lambda xx, xz, zz: kappa0(xz / np.sqrt(xx * zz)) / 2),
+    "erf": (
+        _t_erf,
+        lambda xx, xz, zz: 4 / np.pi / np.sqrt((1 + 2 * xx) * (1 + 2 * zz) - 4 * xz**2),
+    ),
+}
 
 
 def tirer_mlp(x, z, L, sigma_w, activation="relu"):
@@ -139,25 +137,16 @@ def theorem_4_1(t, L, q, alpha, skip):
 
 def theorem_4_2(x, z, L, q, alpha, c_v, c_w):
     """Barzilai et al. 2022, theorem 4.2, any inputs: (K_Eq, Θ_Eq) by the backward recursion."""
-    C, d = x.shape
-
-    def forward(a, b):
-        return (a * b).sum(0) / C
-
-    F = {"xx": forward(x, x), "xz": forward(x, z), "zz": forward(z, z)}
+    F = {"xx": (x * x).mean(0), "xz": (x * z).mean(0), "zz": (z * z).mean(0)}
     layers = []
     for layer in range(1, L + 1):
         sigma = {name: c_w * (F[name] if layer == 1 else _row_box(F[name], q)) for name in F}
         g = np.sqrt(sigma["xx"] * sigma["zz"])
         rho = sigma["xz"] / g
-        both = {
-            "xx": c_v / 2 * sigma["xx"],
-            "xz": c_v / 2 * g * kappa1(rho),
-            "zz": c_v / 2 * sigma["zz"],
-        }
+        both = {name: c_v / 2 * sigma[name] for name in F} | {"xz": c_v / 2 * g * kappa1(rho)}
         layers.append((sigma["xz"], both["xz"], c_v / 2 * kappa0(rho)))
         F = {name: F[name] + alpha**2 * _row_box(both[name], q) for name in F}
-    P, theta = np.eye(d)[0], F["xz"][0]  # P^L
+    P, theta = np.eye(x.shape[1])[0], F["xz"][0]  # P^L
     for S, K, K_dot in reversed(layers):
         theta += alpha**2 * P @ _row_box(K_dot * S + K, q)
         P = P + alpha**2 * c_w * _row_box(K_dot * _row_box(P, q), q)
