@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -44,6 +45,10 @@ def assert_same(K, X, Z=None, **options):
         assert found.tobytes() == values.tobytes()
 
 
+def contents(path):
+    return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "K.zarr"
@@ -52,14 +57,9 @@ def path(tmp_path):
 @pytest.fixture
 def computed(monkeypatch):
     """The blocks that are computed in this process."""
-    blocks, original = [], stored._compute_block
-
-    def count(path, block, *arguments):
-        blocks.append(block)
-        original(path, block, *arguments)
-
-    monkeypatch.setattr(stored, "_compute_block", count)
-    return blocks
+    compute = Mock(wraps=stored._compute_block)
+    monkeypatch.setattr(stored, "_compute_block", compute)
+    return lambda: [call.args[1] for call in compute.call_args_list]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_values_are_those_of_one_call(path, computed, n, options):
     blocks = -(-n // BLOCK)
     for _ in range(2):
         assert_same(compute(path, signals(n), **options), signals(n), **options)
-        assert len(computed) == blocks * (blocks + 1) // 2
+        assert len(computed()) == blocks * (blocks + 1) // 2
 
 
 def test_rectangles_lists_and_images(path):
@@ -150,7 +150,7 @@ ANOTHER = [
 def test_another_computation_is_refused(path, monkeypatch):
     """And changes no file. Another version may read the values all the same."""
     compute(path, signals(5))
-    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    before = contents(path)
     for changes, message in ANOTHER:
         with pytest.raises(ValueError, match=f"K.zarr holds another computation: .*{message}"):
             stored.gram(path, **{"network": NET, "X": signals(5), "block": BLOCK, **changes})
@@ -160,29 +160,24 @@ def test_another_computation_is_refused(path, monkeypatch):
     assert stored.open(path).complete
     with pytest.raises(ValueError, match="a worker has rescntk 99, expected .* as in .*K.zarr"):
         stored._compute_block(path, (0, 0), None, None, {})
-    assert before == {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    assert contents(path) == before
 
 
 WRONG = [
     ({"block": 0}, "block is 0, expected an integer"),
-    ({"head": "sum"}, "head is 'sum', expected one of"),
-    ({"kinds": "both"}, "kinds is 'both'"),
-    ({"depths": ()}, "depths is empty"),
-    ({"normalized": 1}, "normalized is 1"),
-    ({"dtype": "half"}, "dtype is 'half'"),
     ({"progress": 1}, "progress is 1, expected True or False"),
     ({"client": "here"}, "client is 'here', expected a running dask.distributed.Client"),
-    ({"Z": np.ones((2, 3, 8))}, "Z has shape"),
+    ({"kinds": "both"}, "kinds is 'both'"),
     ({"X": lists(3), "head": "trace"}, "head is 'trace', which takes signals of one length"),
     ({"X": np.full((3, 2, 8), np.nan)}, "X of shape .* contains NaN"),
     ({"network": "deep"}, "network is 'deep'"),
 ]
 
 
-@pytest.mark.parametrize(("wrong", "message"), WRONG)
-def test_wrong_arguments_are_refused_before_a_value_is_written(path, wrong, message):
-    with pytest.raises(ValueError, match=message):
-        stored.gram(path, **{"network": NET, "X": signals(3), **wrong})
+def test_wrong_arguments_are_refused_before_a_value_is_written(path):
+    for wrong, message in WRONG:
+        with pytest.raises(ValueError, match=message):
+            stored.gram(path, **{"network": NET, "X": signals(3), **wrong})
     assert not list(path.rglob("c"))
 
 
@@ -193,7 +188,7 @@ def test_a_full_disk_and_an_early_end(path, monkeypatch, computed):
         says = "K.zarr needs 3,200 bytes, and its disk has 3,199 free" if free else "division"
         with pytest.raises(error, match=says):
             compute(path, signals(20))
-    assert not computed and stored.open(path).missing[:1] == [(0, 0)]
+    assert not computed() and stored.open(path).missing[:1] == [(0, 0)]
     monkeypatch.undo()
     assert_same(compute(path, signals(20)), signals(20))
 
@@ -203,10 +198,7 @@ import sys, time
 from rescntk import stored
 from tests.test_stored import compute, signals
 original = stored._compute_block
-def slowly(*arguments):
-    time.sleep(0.05)
-    original(*arguments)
-stored._compute_block = slowly
+stored._compute_block = lambda *arguments: (time.sleep(0.05), original(*arguments))
 compute(sys.argv[1], signals(int(sys.argv[2])))
 """
 
@@ -236,7 +228,7 @@ def test_a_killed_process_is_resumed(path, computed, rng):
     there = {*K._blocks()} - {*missing}
     written = [(file, file.stat().st_mtime_ns) for block in there for file in K._files(block)]
     assert_same(compute(path, signals(n)), signals(n))
-    assert computed == missing
+    assert computed() == missing
     assert all(file.stat().st_mtime_ns == then for file, then in written)
 
 

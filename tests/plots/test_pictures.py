@@ -41,13 +41,13 @@ def looks(lines):
     return {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines}
 
 
-def on_circle(ax, count):
-    """Return the first `count` lines, which differ, go once around and end where they began."""
-    found = list(lines(ax).values())[:count]
-    assert len(looks(found)) == count
-    for line in found:
+def on_circle(ax, values):
+    """Return the first lines: they differ, have the values, and end once around at their start."""
+    found = list(lines(ax).values())[: len(values)]
+    assert len(looks(found)) == len(values)
+    for line, expected in zip(found, values, strict=True):
         x, y = line.get_data()
-        assert x[0] == -1 and x[-1] == 1 and y[0] == y[-1]
+        assert x[0] == -1 and x[-1] == 1 and y[0] == y[-1] and (y[:-1] == expected).all()
     return found
 
 
@@ -134,13 +134,8 @@ LADDER = [2**k for k in range(3, 11)]
 
 
 def test_limit_distances():
-    found = (
-        families.resnet(1.0),
-        families.resnet(1.0, readout=False),
-        families.huang_ffnet(),
-        families.resnet(1.0).__call__,  # predicts nothing
-        families.cnn(1),
-    )
+    found = [families.resnet(1.0), families.resnet(1.0, readout=False), families.huang_ffnet()]
+    found += [families.resnet(1.0).__call__, families.cnn(1)]  # of which the first predicts nothing
     reports = [depth.check(family, depths=LADDER) for family in found]
     ax = plots.limit_distances(*reports)
     points = [line for line in ax.get_lines() if line.get_linestyle() == "None"]
@@ -153,7 +148,7 @@ def test_limit_distances():
         (name,) = [text for text in ax.texts if text.get_color() == line.get_color()][:1]
         assert report.verdict in name.get_text()
         assert name.get_position()[1] >= 0
-    names = [text.get_text() for text in ax.texts if text.get_text()]
+    names = [text for text in texts(ax.texts) if text]
     heights = [text.get_position()[1] for text in ax.texts if text.get_text()]
     assert max(heights) < 1 and np.diff(heights).max() < -0.149  # none over another
     assert any("exponent 1.000 ± " in name and "predicted $L^{-1}$" in name for name in names)
@@ -272,24 +267,18 @@ def test_pictures_of_the_notebook_smoothness():
     shapes = {name: circle.kernel_shape(kernel, 256) for name, kernel in KERNELS.items()}
     targets = smoothness.target(ANGLES)
     ax = pictures.functions_on_circle(shapes, ANGLES + 2 * np.pi, targets)
-    for line, values in zip(on_circle(ax, 3), shapes.values(), strict=True):
-        assert (line.get_ydata()[:-1] == values).all()
+    on_circle(ax, shapes.values())
     dots = ax.get_lines()[3]
     np.testing.assert_allclose(dots.get_xdata(), ANGLES / np.pi, atol=1e-12)
     assert (dots.get_ydata() == targets).all()
     ax = plots.figure((4, 3)).subplots()
     pictures.kernel_shapes(shapes, ax)
-    for line, values in zip(on_circle(ax, 3), shapes.values(), strict=True):
-        assert (line.get_ydata()[:-1] == values / values.max()).all()
+    for line in on_circle(ax, [values / values.max() for values in shapes.values()]):
         assert line.get_xdata()[128] == 0 and line.get_ydata()[128] == 1
     ax = plots.figure((4, 3)).subplots()
-    found = {
-        name: smoothness.interpolation(kernel, ANGLES, targets, 256)
-        for name, kernel in KERNELS.items()
-    }
-    pictures.interpolations(found, ANGLES, targets, ax, cutoff=14)
-    for line, (name, values) in zip(on_circle(ax, 3), found.items(), strict=True):
-        assert (line.get_ydata()[:-1] == values).all()
+    found = [smoothness.interpolation(of, ANGLES, targets, 256) for of in KERNELS.values()]
+    pictures.interpolations(dict(zip(KERNELS, found, strict=True)), ANGLES, targets, ax, cutoff=14)
+    for line, name, values in zip(on_circle(ax, found), KERNELS, found, strict=True):
         said = f"{name}: curvature {smoothness.curvature(values):.3g}, μ = "
         assert line.get_label().startswith(said)
     assert ax.get_lines()[2].get_label().endswith("μ = 1")
