@@ -244,11 +244,11 @@ SHAPES = {
 @pytest.mark.parametrize("name", SHAPES)
 def test_images(name, rng):
     """Windows are nearly parallel, of other amplitudes, and opposite."""
-    network, X = SHAPES[name], rng.standard_normal((3, 2, 3, 4))
+    network, X = SHAPES[name], rng.standard_normal((3, 2, 5, 4))
     if name == "zero mean":
-        X = zero_mean(3, 2, 3, 4)(rng)
+        X = zero_mean(3, 2, 5, 4)(rng)
     elif network.activation == "relu":
-        X[1] = 2 * X[0] * np.linspace(1, 3, 3)[:, None] + 1e-7 * X[1]
+        X[1] = 2 * X[0] * np.linspace(1, 3, 5)[:, None] + 1e-7 * X[1]
         X[2] = -np.roll(X[0], 1, axis=-1)
     assert_accurate(CPU, network, X)
 
