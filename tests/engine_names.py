@@ -29,3 +29,8 @@ def skip_unless_taken(engine, network):
         hypothesis.assume(takes(engine, network))
     elif not takes(engine, network):
         pytest.skip(f"{engine} does not take {network}")
+
+
+def rarely(*values):
+    """Return values of a parameter for slow tests alone."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]

@@ -48,6 +48,7 @@ def test_values(name, rng):
     assert_close(network, X, X[::5], head)
 
 
+@pytest.mark.slow
 def test_values_of_images_sizes_and_float32(rng):
     network = rk.Network(2, bias=0.1)
     X = 1e-15 * rng.standard_normal((3, 2, 4, 5))
@@ -136,6 +137,7 @@ def test_second_derivatives(rng):
     assert np.abs(computed - np.array(exact, float)).max() <= tolerances.GRADIENT["float64"]
 
 
+@pytest.mark.slow
 def test_a_function_can_be_mapped_and_compiled(rng):
     X = rng.standard_normal((3, 2, 5))
     f = rj.kernel(rk.ResCGPK(1, head="trace"))

@@ -104,6 +104,7 @@ def test_difficult_signals(engines, name, make, channels, rng):
 RELU = [name for name, (network, _) in NETWORKS.items() if network.activation == "relu"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engines", GROUPS)
 @pytest.mark.parametrize(("name", "make", "channels"), pairs_meet(RELU, UNEVEN, [1, 3]))
 def test_uneven_amplitudes(engines, name, make, channels, rng):
@@ -375,6 +376,7 @@ def test_neural_tangents(peer, index, engine):
         assert (np.abs(K - peer[f"{kind}{index}"]) / size).max() <= tolerances.PEER[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_very_long_filters(engine, rng):
     """A window of a prime number of pixels is one merge of them all, in float32 too."""

@@ -29,7 +29,7 @@ NETWORKS = (
     RELU,
     rk.Network(3, 5, skip=False, outer_filter_size=1, trained=("inner",)),
     ERF,
-    rk.Network(40, 3, alpha=1.3),
+    rk.Network(12, 3, alpha=1.3),
 )
 
 

@@ -37,6 +37,7 @@ print(threading.active_count(), idle, np.array_equal(first, again))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is another event there")
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "threads"), [*product(CPU, (1, 2))][1:])
 def test_a_long_call_is_interrupted(engine, threads):
     """The call takes a minute and more."""

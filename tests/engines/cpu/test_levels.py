@@ -54,6 +54,7 @@ def results(level, folder, **environment):
         return list(arrays.values())
 
 
+@pytest.mark.slow
 @needs_cpu
 def test_levels_agree(tmp_path):
     """Levels with fused products have the same bits; the others agree to rounding."""
