@@ -1,4 +1,8 @@
-"""Dual activations against 50-digit arithmetic."""
+"""Dual activations and their polynomials against arithmetic of 50 digits and more."""
+
+import subprocess
+import sys
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -7,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescntk import activations
+from rescntk.engines import polynomials
 from rescntk.theory.complements import relu_dual
 from tests import tolerances
 
@@ -15,9 +20,14 @@ mp.dps = 50
 wide = mpmath.mp.clone()  # for w down to 1e-300, where √(1−ρ²) − ρθ loses 300 digits
 wide.dps = 400
 EPS = tolerances.EPS["float64"]
+TOOLS = Path(__file__).parents[1] / "tools"
 
 
-@given(st.one_of(st.floats(0, 2, allow_subnormal=False), st.floats(-300, 0).map(lambda e: 10.0**e)))
+def log_uniform(least, most):
+    return st.floats(least, most).map(lambda exponent: 10.0**exponent)
+
+
+@given(st.one_of(st.floats(0, 2, allow_subnormal=False), log_uniform(-300, 0)))
 def test_kappa1_and_the_angle_keep_relative_accuracy(w):
     """κ1(1−w) − (1−w), the angle arccos(1−w), and 1 − κ1, for w down to 1e-300."""
     exact = wide.mpf(w)
@@ -37,47 +47,17 @@ def test_the_series_meets_the_closed_form():
     assert np.abs(np.diff(relu_dual(w, False)[0])).max() <= 16 * EPS * edge
 
 
-def run_dual(name, left, right, w, v, unit=1.0, factor=1.0):
+def dual_of_erf(left, right, w, v):
     """Return the duals of Gaussians with √(q/2) = left and right, 1 − ρ = w and 1 + ρ = v."""
-    activation = activations.BY_NAME[name]
+    activation = activations.BY_NAME["erf"]
     left, right, w, v = (np.atleast_1d(np.asarray(a, dtype=float)) for a in (left, right, w, v))
     pixels = [
-        activations.Pixels(root, np.array([]), activation.extra(np, 2 * root * root, unit))
+        activations.Pixels(root, np.array([]), activation.extra(np, 2 * root * root, 1.0))
         for root in (left, right)
     ]
     half_g = left * right
     pair = activations.DualInput(w, v, half_g, (left - right) ** 2, half_g * (v - w))
-    return activation.dual(*pixels, pair, unit=unit, factor=factor)
-
-
-def closed_form(name, unit, q1, q2, s):
-    """Section 2, in 50 digits."""
-    q1, q2, s = (unit * mp.mpf(v) for v in (q1, q2, s))
-    if name == "relu":
-        g = mp.sqrt(q1 * q2)
-        rho = s / g
-        angle = mp.pi - mp.acos(rho)
-        return g / 2 * (mp.sqrt(1 - rho**2) + angle * rho) / mp.pi, angle / mp.pi / 2
-    m = (1 + 2 * q1) * (1 + 2 * q2)
-    return 2 / mp.pi * mp.asin(2 * s / mp.sqrt(m)), 4 / mp.pi / mp.sqrt(m - 4 * s**2)
-
-
-@pytest.mark.parametrize("name", activations.BY_NAME)
-@given(st.floats(0.1, 9), st.floats(0.1, 9), st.floats(-0.99, 0.99), st.sampled_from([1.0, 0.3]))
-def test_duals_are_their_closed_forms(name, q1, q2, rho, unit):
-    roots = np.sqrt([q1 / 2, q2 / 2])
-    found = run_dual(name, *roots, 1 - rho, 1 + rho, unit=unit, factor=0.7)
-    K, distance, K_dot = found.K, found.branch_distance, found.times_slope(1.0)
-    expected, expected_slope = closed_form(name, unit, q1, q2, rho * np.sqrt(q1 * q2))
-    bar = 60 * EPS * max(q1, q2)  # ρ near ±0.99 loses a factor 7 on the slope
-    assert abs(K[0] - 0.7 * expected) <= bar
-    assert abs(K_dot[0] - 0.7 * unit * expected_slope) <= bar
-    own = [closed_form(name, unit, q, q, q)[0] for q in (q1, q2)]
-    assert abs(distance[0] - 0.7 * (sum(own) / 2 - expected)) <= bar
-
-
-def log_uniform(least, most):
-    return st.floats(least, most).map(lambda exponent: 10.0**exponent)
+    return activation.dual(*pixels, pair, unit=1.0, factor=1.0)
 
 
 @given(log_uniform(-138, 8), log_uniform(-138, 8) | st.none(), log_uniform(-30, 0), st.booleans())
@@ -85,7 +65,7 @@ def test_distances_of_erf_keep_relative_accuracy(root, other, w, flip):
     """Nearly equal or opposite, of all sizes: the smaller distance is right in its own digits."""
     other = root if other is None else other
     one, two = wide.mpf(root), wide.mpf(other)  # √(q/2)
-    result = run_dual("erf", root, other, *((2 - w, w) if flip else (w, 2 - w)))
+    result = dual_of_erf(root, other, *((2 - w, w) if flip else (w, 2 - w)))
     a, b, s = 2 * one**2, 2 * two**2, 2 * one * two * (1 - wide.mpf(w))
     own = [wide.asin(2 * q / (1 + 2 * q)) for q in (a, b)]
     K = wide.asin(2 * s / wide.sqrt((1 + 2 * a) * (1 + 2 * b)))
@@ -99,20 +79,36 @@ def test_ties_and_opposites_have_distance_0(rng):
     q = np.append(10.0 ** rng.uniform(-100, 100, 50), 0.0)
     for sign in (1.0, -1.0):
         w, v = np.full_like(q, 1 - sign), np.full_like(q, 1 + sign)
-        K, distance, _, opposite = run_dual("erf", *np.sqrt([q / 2, q / 2]), w, v)
+        K, distance, _, opposite = dual_of_erf(*np.sqrt([q / 2, q / 2]), w, v)
         near, far = (distance, opposite) if sign > 0 else (opposite, distance)
         assert (near == 0).all()
         assert (far == 2 * np.abs(K)).all()
         assert np.isfinite(K).all()
 
 
-@pytest.mark.parametrize("name", activations.BY_NAME)
-def test_diagonals_are_duals_of_a_pixel_with_itself(name):
-    q = np.array([0.01, 0.5, 2.0, 40.0])
-    roots = np.sqrt([q / 2, q / 2])
-    found = run_dual(name, *roots, 0 * q, 2 + 0 * q, unit=0.5, factor=3.0)
-    K, distance, K_dot = found.K, found.branch_distance, found.times_slope(1.0)
-    own, own_slope = activations.BY_NAME[name].diagonal(np, q, 0.5, 3.0)
-    np.testing.assert_allclose(K, own, rtol=8 * EPS)
-    np.testing.assert_allclose(K_dot, own_slope, rtol=8 * EPS)
-    np.testing.assert_allclose(distance, 0, atol=8 * EPS * own.max())
+def test_polynomials_are_what_the_script_derives():
+    check = [sys.executable, TOOLS / "polynomials.py", "--check"]
+    subprocess.run(check, check=True)
+
+
+@pytest.mark.parametrize("bits", [64, 32])
+def test_polynomials_are_the_functions(bits):
+    """Against the closed forms, in the arithmetic in which they are used."""
+    mp = mpmath.mp.clone()
+    mp.dps = 120  # of which r loses up to 30
+    a = np.concatenate([np.linspace(0, 1, 2001)[1:], np.geomspace(1e-30, 1, 301)])
+    a = a.astype(f"float{bits}")
+    exact = [mp.mpf(float(v)) for v in a]
+    p = [mp.acos(1 - v) / (mp.pi * mp.sqrt(v)) for v in exact]
+    r = [
+        (mp.sqrt(v * (2 - v)) - (1 - v) * mp.acos(1 - v)) / (mp.pi * v ** mp.mpf("1.5"))
+        for v in exact
+    ]
+    for name, function in (("P", p), ("R", r)):
+        c = getattr(polynomials, f"{name}{bits}")
+        computed = polynomials.polynomial(a, c, len(c) - 1)
+        assert computed.dtype == a.dtype
+        error = max(abs(float(c) / f - 1) for c, f in zip(computed, function, strict=True))
+        # A quarter of a unit from truncation, a half each from the coefficients, the last
+        # product and the last sum.
+        assert error <= 1.75 * tolerances.EPS[f"float{bits}"]

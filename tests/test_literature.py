@@ -67,6 +67,7 @@ def test_barzilai_networks_on_the_multisphere_are_theorem_4_1(rng, depth, q, alp
 
 @pytest.mark.parametrize(("depth", "q"), [(1, 3), (5, 3), (4, 7)])
 def test_one_convolution_networks_are_those_of_appendix_g(rng, depth, q):
+    """All but the outer weights are trained: they are the identity."""
     X = rk.theory.multisphere.sample(2, 3, 6, rng)
     t, alpha = (X[0] * X[1]).mean(0), 0.7
     resnet = literature.one_convolution_resnet(depth, q, alpha)
@@ -74,6 +75,7 @@ def test_one_convolution_networks_are_those_of_appendix_g(rng, depth, q):
         (literature.geifman_cnn(depth, q), papers.geifman_cgpk(t, depth, q)),
         (resnet, papers.one_convolution_rescgpk(t, depth, q, alpha)),
     ):
+        assert network.trained == ("inner", "readout") and network.outer_filter_size == 1
         P = rk.pixel_pairs(network, X, kind="gpk")
         size = np.sqrt(P[0, 0].diagonal() * P[1, 1].diagonal())
         assert np.abs(P[0, 1].diagonal() - expected).max() <= tolerances.TRANSCRIPTION * size.max()
@@ -93,25 +95,3 @@ def test_a_plain_cnn_of_neural_tangents(rng):
             T = (xz + T) * slope(xx, xz, zz)
             xx, xz, zz = xx / 2, dual(xx, xz, zz), zz / 2
         assert_close(network, x, z, (xz.mean(), (xz + T).mean()))
-
-
-def test_the_table_of_the_literature():
-    """Filter sizes, constants and trained parts, row by row."""
-    rows = {
-        literature.barzilai_resnet(4, 5, 0.5): (True, 5, 5, 2, 1, 1, None, "inner outer readout"),
-        literature.barzilai_cnn(4, 5): (False, 5, 5, 2, 1, 1, None, "inner outer readout"),
-        literature.geifman_cnn(4, 5): (False, 5, 1, 2, 1, 1, None, "inner readout"),
-        literature.one_convolution_resnet(4, 5): (True, 5, 1, 2, 1, 1, None, "inner readout"),
-        literature.tirer_resnet(4, 0.1, 2, 3): (True, 1, 1, 4, 9, 9, None,
-                                                "input inner outer readout"),
-        literature.tirer_mlp(4, 3): (False, 1, 1, 1, 9, 9, None, "inner readout"),
-        literature.huang_resnet(4): (True, 1, 1, 2, 1, 1, 1, "inner outer"),
-        literature.huang_ffnet(4): (False, 1, 1, 2, 1, 1, 1, "inner"),
-    }  # fmt: skip
-    for n, expected in rows.items():
-        found = (n.skip, n.filter_size, n.outer_filter_size, n.c_v, n.c_w, n.readout_scale,
-                 n.input_scale, " ".join(n.trained))  # fmt: skip
-        assert found == expected
-        assert n.depth == 4 and n.input_filter_size == 1 and n.activation == "relu"
-    assert literature.huang_resnet(4, 0.5).alpha == 0.5
-    assert literature.tirer_resnet(4, 0.1).alpha == 0.1

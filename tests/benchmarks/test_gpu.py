@@ -54,34 +54,6 @@ def test_every_part_runs(benchmark, monkeypatch):
     assert "Not measured" not in page and "| trace | 40 | 12 | 3 | float64 | random |" in page
 
 
-@emulated.on_host
-def test_rows_are_kept(benchmark, monkeypatch):
-    """An interruption and the limit keep the rows; the next run repeats rows that failed, last."""
-    asked, trouble = [], {}
-
-    def part(**sizes):
-        asked.append(sizes)
-        if error := trouble.pop(len(asked), None):
-            raise error
-        return {"cuda": 1.0, "JAX": 2.0, "random": 1.0}
-
-    monkeypatch.setattr(gpu, "PARTS", dict.fromkeys(gpu.PARTS, part))
-    trouble |= {2: MemoryError("Out of\nmemory"), 4: KeyboardInterrupt()}
-    with pytest.raises(KeyboardInterrupt):
-        benchmark()
-    rows, page = benchmark("--limit", "-1")
-    assert len(rows) == 3 and "MemoryError: Out of memory" in page
-    assert page.count("not begun") == len(gpu.plan(True)) - 3
-    lost = RuntimeError("an illegal address")
-    lost.status = 700
-    trouble[5] = lost
-    rows, page = benchmark()
-    assert "RuntimeError: an illegal address" in page and len(rows) == 3
-    rows, page = benchmark()
-    assert [row.get("error") for row in rows] == [None] * len(gpu.plan(True))
-    assert rows[-1]["part"] == "bits" and "Not measured" not in page
-
-
 def test_goals_are_judged():
     def verdicts(value, **machine):
         rows = [x | {"values": {"cuda": 1.0, "JAX": value, "x": value}} for x in gpu.plan(False)]

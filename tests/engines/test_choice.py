@@ -1,6 +1,13 @@
-"""The choice of an engine: "auto", engines that cannot serve, and the reasons they give."""
+"""Which engine serves, with its reasons; Ctrl-C, forks and threads."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,7 +18,8 @@ from rescntk.arrays import SignalList
 from rescntk.engines.cpu import library
 from rescntk.engines.protocol import Request
 from rescntk.validation import KINDS
-from tests.engine_names import needs_cpu
+from tests import tolerances
+from tests.engine_names import CPU, needs_cpu
 
 NETWORK = rk.Network(2)
 REQUEST = Request(NETWORK, "gap", KINDS, (2,))
@@ -87,3 +95,99 @@ def test_libraries_that_do_not_serve(tmp_path, monkeypatch):
 def test_levels_that_there_are_not(level, says, monkeypatch):
     monkeypatch.setenv("RESCNTK_ISA", level)
     assert says in refused()
+
+
+CODE = """
+import threading, time
+import numpy as np, rescntk as rk
+options = {{"engine": {engine!r}, "threads": {threads}}}
+network, X = rk.Network(50), np.random.default_rng(0).standard_normal((2, 2, 20_000))
+if {engine!r} == "reference":
+    X = np.tile(X[..., :400], (1000, 1, 1))
+first = rk.gram(rk.Network(3), X[:2, :, :100], **options)
+print("starts", flush=True)
+try:
+    rk.gram(network, X[:-1], X[-1:], **options)
+except KeyboardInterrupt:
+    print("ends", flush=True)
+before = time.process_time()
+time.sleep(0.3)
+idle = time.process_time() - before < 0.1
+again = rk.gram(rk.Network(3), X[:2, :, :100], **options)
+print(threading.active_count(), idle, np.array_equal(first, again))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is another event there")
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "threads"), [*product(CPU, (1, 2))][1:])
+def test_a_long_call_is_interrupted(engine, threads):
+    """The call takes a minute and more."""
+    command = [sys.executable, "-c", CODE.format(engine=engine, threads=threads)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "starts\n"
+            time.sleep(1.5)  # tables are made, and layers run
+            process.send_signal(signal.SIGINT)
+            sent = time.monotonic()
+            assert process.stdout.readline() == "ends\n"
+            assert time.monotonic() - sent < tolerances.REACTION
+            assert process.stdout.read() == "1 True True\n"
+        finally:
+            process.kill()
+
+
+FORKS = """
+import os, threading
+import numpy as np, rescntk as rk
+def compute(seed, alpha):
+    X = np.random.default_rng(seed).standard_normal((3, 1, 4))
+    return rk.ResCNTK(2, alpha=alpha)(X, engine={engine!r}, threads=1)
+def work():
+    for k in range(10**9):
+        if stopped:
+            return
+        compute(k, 1 + k / 1000)
+compute(0, 1.0)
+stopped = []
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for k in range(20):
+    child = os.fork()
+    if child == 0:
+        compute(k, 2.0)
+        os._exit(0)
+    os.waitpid(child, 0)
+stopped.append(True)
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork")
+@pytest.mark.parametrize("engine", CPU)
+def test_forks_while_threads_compute(engine):
+    """No lock is shared by all calls, which a fork would leave taken for ever."""
+    command = [sys.executable, "-c", FORKS.format(engine=engine)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "done\n"
+
+
+@pytest.mark.parametrize("engine", CPU)
+def test_threads_of_the_caller(engine, rng):
+    """Calls side by side, of several networks and lengths, and of shared tables."""
+    kernel, Z = rk.ResCNTK(3), rng.standard_normal((20, 2, 9))
+    prepared, whole = kernel.prepare(Z, engine=engine), kernel(Z, engine=engine)
+
+    def compute(k):
+        X = Z[..., : 5 + k % 4]
+        K = kernel.replace(depth=1 + k % 3)(X, engine=engine, threads=1 + k % 2)
+        rows = prepared(Z[k : k + 1] + 0.0)[0]
+        return K, rows
+
+    expected = [compute(k) for k in range(20)]
+    with ThreadPoolExecutor(4) as pool:
+        for k, (K, rows) in enumerate(pool.map(compute, range(20))):
+            assert (K == expected[k][0]).all() and (rows == expected[k][1]).all()
+            np.testing.assert_allclose(rows, whole[k], rtol=1e-13)

@@ -1,0 +1,300 @@
+"""Finite networks against their definition, the exact kernels, and steps written out; refusals."""
+
+from functools import partial
+
+import jax
+import numpy as np
+import optax
+import pytest
+import scipy.stats
+
+import rescntk as rk
+from rescntk import finite, literature
+from tests import tolerances
+from tests.finite.networks import CASES, NETWORKS, draw, output, parameters
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(("name", "head", "sides"), CASES)
+def test_outputs_are_the_definition(name, head, sides, rng):
+    network, X = NETWORKS[name], draw(rng, sides)
+    params = parameters(network, head, sides)
+    expected = np.array([output(network, params, x, head) for x in X])
+    computed = np.asarray(finite.apply(network, params, X, head))
+    assert computed.dtype == np.float64 and computed.shape == expected.shape
+    # Two float64 routes: roundings of sums of some hundred terms a layer.
+    bar = 10 * tolerances.ROUTES * max(1.0, np.abs(expected).max())
+    assert np.abs(computed - expected).max() <= bar
+
+
+def test_parameters():
+    """Standard normal, by the key, with biases; what no layer reads is left out."""
+    network = rk.Network(2, 3, bias=0.5)
+    params, same, other = (finite.init(k, network, 2, 100) for k in (5, jax.random.key(5), 6))
+    weights = np.asarray(params.inner[1].weights)
+    # 30 000 weights: the variance is known to √(2/30 000), under 1 percent.
+    assert abs(weights.var() - 1) <= tolerances.STANDARD_ERRORS * 0.0082
+    assert params.outer[0].biases.shape == (100,) and params.input.biases is None
+    assert (params.readout == same.readout).all() and (params.readout != other.readout).any()
+    assert finite.init(0, rk.Network(2, skip=False), 2, 4).input is None
+    assert finite.init(0, rk.Network(2, 1, skip=False, trained="inner"), 2, 4).outer == ()
+    for kept in (rk.Network(2, 1, trained="inner"), rk.Network(2, 1, skip=False, bias=0.5)):
+        assert len(finite.init(0, kept, 2, 4).outer) == 2
+
+
+def test_precision_is_the_parameters_and_the_users_settings_stay(rng):
+    network, X = rk.Network(2, 3), draw(rng)
+    before = jax.config.jax_enable_x64
+    single = parameters(network, dtype="float32")
+    with jax.enable_x64(True):
+        double = jax.tree.map(lambda a: a.astype(np.float64), single)
+    f = finite.apply(network, single, X)
+    assert f.dtype == np.float32
+    error = np.abs(np.asarray(finite.apply(network, double, X)) - f).max()
+    assert 0 < error <= 100 * tolerances.EPS["float32"]
+    assert jax.config.jax_enable_x64 == before
+    # JAX differentiates and compiles the call. f is homogeneous in the readout's weights.
+    X = X.astype(np.float32)
+    compiled = jax.jit(lambda p, x: finite.apply(network, p, x))(single, X)
+    assert np.abs(compiled - f).max() <= 100 * tolerances.EPS["float32"]
+    gradient = jax.grad(lambda p: finite.apply(network, p, X).sum())(single)
+    along = np.vdot(gradient.readout, single.readout)
+    assert abs(along - f.sum()) <= 1000 * tolerances.EPS["float32"]
+
+
+def jacobian(network, params, X, head):
+    """Return ∂f/∂θ of the trained parts, (n, n_parameters)."""
+    with jax.enable_x64(True):
+        parts = {part: getattr(params, part) for part in network.trained}
+        outputs = jax.jit(
+            jax.jacrev(lambda trained: finite.apply(network, params._replace(**trained), X, head))
+        )
+        leaves = jax.tree.leaves(outputs(parts))
+    return np.concatenate([np.reshape(leaf, (len(X), -1)) for leaf in leaves], axis=1)
+
+
+# Other networks differ forwards alone.
+SOME = {"resnet", "dilated", "longer filter than signal", "input trained", "outer frozen", "biases"}
+BACKWARDS = [case for case in CASES if case[0] in SOME or case[1:] != ("gap", (4,))]
+
+
+@pytest.mark.parametrize(("name", "head", "sides"), BACKWARDS)
+def test_tangent_kernels_are_products_of_jacobians(name, head, sides, rng):
+    network, X, Z = NETWORKS[name], draw(rng, sides), draw(rng, sides)
+    params, n = parameters(network, head, sides), len(X)
+    J = jacobian(network, params, [*X, *Z] if isinstance(X, list) else np.r_[X, Z], head)
+    K, cross = (finite.ntk(network, params, X, other, head) for other in (None, Z))
+    for found, exact in ((K, J[:n] @ J[:n].T), (cross, J[:n] @ J[n:].T)):
+        assert np.abs(found - exact).max() <= 10 * tolerances.ROUTES * np.abs(exact).max()
+    assert (K == K.T).all()
+    if (name, head) == ("resnet", "gap"):
+        assert (finite.ntk(network.replace(trained=()), params, X) == 0).all()
+
+
+# Systems of the papers, heads and kinds: the strongest independent check of the exact kernels.
+EXACT = {
+    "ResCNTK, dilated": (rk.Network(2, 3, alpha=0.8, dilation=(2, 3)), "ntk", "trace", (4,)),
+    "ResCGPK, of several lengths": (rk.Network(2, 5, readout_scale=0.5), "gpk", "gap", [4, 2, 4]),
+    "CNTK, one convolution": (literature.geifman_cnn(2), "ntk", "equivariant", (4,)),
+    "erf, window": (rk.Network(2, activation="erf", input_filter_size=3), "ntk", "gap", (4,)),
+    "all parts, vectors": (literature.tirer_resnet(2, 0.5), "ntk", "gap", (1,)),
+    "biases": (rk.Network(2, 3, bias=0.8, alpha=0.7), "ntk", "gap", (4,)),
+    "images": (rk.Network(2, 3, outer_filter_size=1, input_filter_size=3), "ntk", "gap", (2, 3)),
+}
+N_NETWORKS = 36
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_finite_networks_concentrate_on_the_exact_kernels(name, rng):
+    network, kind, head, sides = EXACT[name]
+    X = draw(rng, sides)
+    exact = rk.gram(network, X, head=head, kinds=(kind,))[0]
+    spreads = []
+    for width in (16, 128):
+        if kind == "gpk":
+            mean, deviation = finite.gpk(width, network, X, width, N_NETWORKS, head)
+        else:
+            keys = jax.random.split(jax.random.key(width), N_NETWORKS)
+            drawn = (parameters(network, head, sides, width, key) for key in keys)
+            kernels = np.array([finite.ntk(network, params, X, head=head) for params in drawn])
+            mean, deviation = kernels.mean(axis=0), scipy.stats.sem(kernels)
+        spreads.append(np.linalg.norm(deviation))
+        # Mean tangent kernels of width 16 may be biased.
+        if width == 128 or kind == "gpk":
+            assert (np.abs(mean - exact) <= tolerances.STANDARD_ERRORS * deviation).all()
+    # Spreads fall like width^-½: 8^-½ = .35, known to some 20 percent. The test has teeth.
+    assert 0.2 <= spreads[1] / spreads[0] <= 0.6
+    assert deviation.max() <= 0.1 * np.abs(exact).max()
+
+
+NETWORK = rk.Network(1, 3, alpha=0.5)
+BAR = 100 * tolerances.ROUTES
+assert_same = partial(jax.tree.map, partial(np.testing.assert_allclose, rtol=0, atol=BAR))
+
+
+@pytest.fixture
+def task(rng):
+    """Parameters, signals and targets."""
+    X, y = rng.standard_normal((3, 2, 4)), rng.standard_normal(3)
+    return finite.init(0, NETWORK, 2, 6), X, y
+
+
+def steps_written_out(network, params, X, y, rate, steps):
+    """Return the parameters after gradient steps on ½ Σ (f − y)²."""
+
+    def loss(p):
+        return 0.5 * ((finite.apply(network, p, X) - y) ** 2).sum()
+
+    with jax.enable_x64(True):
+        for _ in range(steps):
+            stepped = jax.tree.map(lambda a, g: a - rate * g, params, jax.grad(loss)(params))
+            params = params._replace(**{part: getattr(stepped, part) for part in network.trained})
+    return params
+
+
+@pytest.mark.parametrize(
+    ("trained", "images"), [(("inner", "outer", "readout"), False), (("outer",), True)]
+)
+def test_gradient_descent(task, trained, images):
+    _, X, y = task
+    X = X.reshape(3, 2, 2, 2) if images else X
+    network = NETWORK.replace(trained=trained, bias=0.5)
+    params = finite.init(0, network, 2, 6, images=images)
+    expected = steps_written_out(network, params, X, y, 0.1, 3)
+    found = finite.train(network, params, X, y, 0.1, 3)
+    assert_same(found.params, expected)
+    for part in {"input", "inner", "outer", "readout"} - set(trained):
+        assert getattr(found.params, part) is getattr(params, part)
+    assert_same(finite.train(network, params, X, y, optax.sgd(0.1), 3, every=2).params, expected)
+
+
+def test_records(task):
+    params, X, y = task
+    Z, record = X[:2] + 1, ("outputs", "kernel")
+    found = finite.train(NETWORK, params, X, y, optax.adam(0.01), 6, Z=Z, record=record, every=4)
+    assert found.steps.tolist() == [0, 4, 6]
+    assert found.outputs.shape == (3, 3) and found.test_outputs.shape == (3, 2)
+    assert_same(found.outputs[0], finite.apply(NETWORK, params, X))
+    assert_same(found.test_outputs[-1], finite.apply(NETWORK, found.params, Z))
+    assert np.abs(found.loss - 0.5 * ((found.outputs - y) ** 2).sum(axis=1)).max() <= BAR
+    change = finite.ntk(NETWORK, found.params, X) - finite.ntk(NETWORK, params, X)
+    assert abs(found.kernel_change[-1] - np.linalg.norm(change)) <= BAR
+    assert found.kernel_change[0] == 0
+    bare = finite.train(NETWORK, params, X, y, 0.1, 2, record=())
+    assert bare.outputs is None and bare.kernel_change is None
+
+
+def linearized(network, params, X, y, Z, rate, steps):
+    """Return outputs at Z of the linearized network: a step multiplies errors by I − η Θ̂_0."""
+    values, vectors = np.linalg.eigh(finite.ntk(network, params, X))
+    learned = (1 - (1 - rate * values) ** steps[:, None]) / values
+    f_X, f_Z = (np.asarray(finite.apply(network, params, signals)) for signals in (X, Z))
+    moved = (learned * (vectors.T @ (y - f_X))) @ vectors.T
+    return f_Z + moved @ finite.ntk(network, params, X, Z)
+
+
+def test_a_network_with_a_trained_readout_alone_is_its_own_linearization(task):
+    params, X, y = task
+    network = NETWORK.replace(trained="readout")
+    found = finite.train(network, params, X, y, 0.2, 20, record=("outputs", "kernel"))
+    assert_same(found.outputs, linearized(network, params, X, y, X, 0.2, found.steps))
+    assert found.kernel_change.max() <= BAR
+
+
+def test_wide_networks_follow_the_kernels_gradient_flow():
+    """Figure 1b of Tirer et al. in small: a wide network, its linearization and the kernel."""
+    network = literature.tirer_resnet(2, alpha=0.5)
+    circle = 2 * np.exp(2j * np.pi * np.arange(7) / 7).view(float).reshape(7, 2, 1)
+    X, Z, y = circle[[0, 2, 4]], circle[[1, 3, 5, 6]], np.array([1.0, -1, 0])
+    distances, kernel = [], rk.Kernel(network, "ntk")
+    rate, record = 0.1, ("outputs", "kernel")
+    for width in (16, 128):
+        params = finite.init(1, network, 2, width)
+        found = finite.train(network, params, X, y, rate, 100, Z=Z, record=record, every=25)
+        beta = rk.regression.flow(kernel(X), y - found.outputs[0], rate * found.steps)
+        flow = found.test_outputs[0] + beta @ kernel(X, Z)
+        linear = linearized(network, params, X, y, Z, rate, found.steps)
+        far, away = (np.abs(found.test_outputs - outputs).max() for outputs in (flow, linear))
+        distances.append([far, away, found.kernel_change.max()])
+        assert found.loss[-1] < 1e-2 * found.loss[0]
+    # Linearization and kernel: at eight times the width 8^(-1/2) = 0.35 of the distance at most.
+    assert (np.array(distances[1][1:]) <= 0.35 * np.array(distances[0][1:])).all()
+    # The drawn kernel itself is some 128^(-1/2) = 9 percent away at the start, and f with it.
+    assert distances[1][0] <= 0.2
+
+
+def test_losses_that_are_not_finite_stop_with_the_step(task):
+    says = r"the loss is (inf|nan) after step \d+, expected finite losses: a smaller"
+    with pytest.raises(FloatingPointError, match=says):
+        finite.train(NETWORK, *task, 1e6, 100)
+
+
+DEEPER, X = rk.Network(2, 3), np.random.default_rng(0).standard_normal((3, 2, 4))
+PARAMS, TRACE = parameters(DEEPER), parameters(DEEPER, "trace")
+GIVEN = {"network": DEEPER, "params": PARAMS, "X": X}
+TRAINING = GIVEN | {"y": np.ones(3), "optimizer": 0.1, "steps": 2}
+SAMPLES = {"key": 0, "network": DEEPER, "X": X, "width": 3, "n_samples": 2}
+REFUSALS = [
+    (finite.init, {"key": 0, "network": DEEPER, "n_channels": 2, "width": 3}, {
+        "key is 'a', expected an integer": {"key": "a"},
+        "network is 3, expected a rescntk.Network": {"network": 3},
+        "width is 0, expected an integer of at least 1": {"width": 0},
+        "n_channels is 1.5, expected an integer": {"n_channels": 1.5},
+        "n_timepoints is 0, expected": {"n_timepoints": 0},
+        "images is 2, expected True or False": {"images": 2},
+        "dtype is": {"dtype": "int8"},
+    }),
+    (finite.apply, GIVEN, {
+        "params has inner of shapes": {"network": DEEPER.replace(depth=3)},
+        "params has inner .*: call finite.init with the net": {"network": DEEPER.replace(bias=1)},
+        "params is dict, expected Parameters": {"params": {}},
+        "head is 'max', expected one of": {"head": "max"},
+        r"n_timepoints=None\), which the head \"trace\" needs": {"head": "trace"},
+        "head is 'gap' and X has 4 pixels, expected what params": {"params": TRACE},
+        r"X has 3 pixels, .* n_timepoints=4": {"params": TRACE, "X": X[:, :, :3], "head": "trace"},
+        r"X has shape \(3, 1, 4\), expected \(n_cases, 2, n_timepoints\)": {"X": X[:, :1]},
+        r"X has shape \(2, 4\), expected": {"X": X[0]},
+        r"X has shape \(3, 2, 4, 1\), expected \(n_cases, 2, n": {"X": X[..., None]},
+        r"expected \(n_cases, 2, height, width\)": {
+            "params": parameters(DEEPER, sides=(2, 2))},
+        "NaN or infinity": {"X": X * np.nan},
+        "X is a list of signals, expected one array": {
+            "X": [X[0], X[1, :, :2]], "head": "equivariant"},
+        "X is empty": {"X": []},
+        "X is a masked array": {"X": np.ma.masked_array(X, X > 0)},
+    }),
+    (finite.ntk, GIVEN, {r"Z has shape \(3, 1, 4\), expected": {"Z": X[:, :1]}}),
+    (finite.gpk, SAMPLES, {"n_samples is 1, expected an integer of at least 2": {"n_samples": 1}}),
+    (finite.train, TRAINING, {
+        "optimizer is 'adam', expected a learning rate": {"optimizer": "adam"},
+        "optimizer is -1, expected": {"optimizer": -1},
+        r"y has shape \(2,\), expected \(3,\)": {"y": np.ones(2)},
+        r"y has shape \(3, 2\), expected \(3,\)": {"y": np.ones((3, 2))},
+        "record is 'weights', expected one of": {"record": ("weights",)},
+        "record is 3, expected one of": {"record": 3},
+        "steps is 0": {"steps": 0},
+        "every is 0": {"every": 0},
+    }),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "arguments", "refusals"), REFUSALS)
+def test_arguments(function, arguments, refusals):
+    for message, change in refusals.items():
+        with pytest.raises(ValueError, match=message):
+            function(**arguments | change)
+
+
+def test_sizes_beyond_memory():
+    with pytest.raises(MemoryError, match=r"width 10000000 with 2.9e\+15 parameters takes .* GB"):
+        finite.init(0, rk.Network(4, 3, outer_filter_size=5), 1, 10_000_000)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [(finite.apply, GIVEN), (finite.ntk, GIVEN), (finite.gpk, SAMPLES), (finite.train, TRAINING)],
+)
+def test_numbers_beyond_the_range(function, arguments):
+    with pytest.raises((OverflowError, FloatingPointError), match="exceed float|the loss is"):
+        function(**arguments | {"X": np.sign(X) * 1e308})
