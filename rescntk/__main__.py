@@ -21,7 +21,7 @@ from .theory import conditioning, multisphere
 from .validation import HEADS, check_signals
 
 DEFAULT_DATA = "JapaneseVowels"
-"""Data set of ``rescntk compare``: 270 training signals, 12 channels, 25 time steps."""
+"""Data set of ``rescntk compare``: 270 training signals, 12 channels, 25 time points."""
 
 DEFAULT_DEPTHS = (*range(1, 11), 12, 15, 18, 22, 27, 33, 40, 48, 58, 70, 84, 100)
 """Depths of ``rescntk compare``: every depth to 10, then each about 1.2 times the depth before."""
@@ -63,17 +63,14 @@ def compare(options: Namespace) -> None:
         raise ValueError(f"out is {out}, which has {csv.name}: --overwrite replaces its files")
     picture = plots.figure(plots.SIZE)
     X, name = _signals(options)
-    signals, points = ("images", "pixels") if X.ndim == 4 else ("signals", "time steps")
+    signals, points = ("images", "pixels") if X.ndim == 4 else ("signals", "time points")
     n, channels, *size = map(str, X.shape)
     header = f"{name}: {n} {signals}, {channels} channels, {' × '.join(size)} {points}"
     table = conditioning.compare(
-        X if options.raw else _projected(X, name),
-        options.depths,
-        options.filter_size,
-        options.alpha,
-        options.head,
+        X if options.raw else _projected(X, name), options.depths, options.filter_size,
+        options.alpha, options.head, kind=options.kind,
         progress=sys.stderr.isatty() and find_spec("tqdm") is not None,
-    )
+    )  # fmt: skip
     ax = plots.condition_numbers(table, picture.subplots())
     ax.set_title(f"{shown_name(name)}: {ax.get_title()}", fontsize="small")
     out.mkdir(parents=True, exist_ok=True)
@@ -128,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--filter-size", type=int, default=3, metavar="Q", help="odd (default: 3)")
     add("--alpha", type=float, default=1.0, help="weight of the residual branch (default: 1)")
     add("--head", default="trace", help=f"{', '.join(HEADS)} (default: trace)")
+    add("--kind", default="gpk", help="gpk, or ntk for CNTK and ResCNTK (default: gpk)")
     add("--raw", action="store_true", help="do not scale each pixel to one norm")
     add("--out", type=Path, default=Path(), metavar="FOLDER", help="where the files go")
     add("--overwrite", action="store_true", help="replace compare.csv and compare.png")

@@ -1,7 +1,7 @@
 """Kernels as JAX functions of signals, for `jax.grad`, `jax.jit` and `jax.vmap`.
 
 ``docs/theory/recursion.md`` derives the recursion. It runs in the precision of the signals: JAX has
-float64 where its option ``jax_enable_x64`` is set.
+float64 where its option ``jax_enable_x64`` is set, and else turns float64 into float32.
 
 Kernels have no derivative by a pixel that is 0. Tangent kernels have none at equal and opposite
 pixels. Gradients are the mean of the slopes on both sides there. If a whole window is 0 after
@@ -73,7 +73,8 @@ def gram(
 ) -> tuple[jax.Array, ...]:
     """Return kernels of one network, as a pure function of the JAX arrays X and Z.
 
-    All pairs are computed at once: n·m·d² numbers for the head "gap", n·m·d for others.
+    All pairs are computed at once: n·m·d² numbers for the head "gap", n·m·d for others. The first
+    call with signals of a shape compiles for seconds, its first gradient for up to half a minute.
 
     Parameters
     ----------
@@ -115,20 +116,27 @@ def gram(
             f"{X.dtype}: expected the same channels, pixels and dtype"
         )
     steps = Steps(network, network.depth, X.shape[1], X.ndim - 2)
-    x = jax.vmap(partial(_read, network))(X)
-    z = x if Z is None else jax.vmap(partial(_read, network))(Z)
+    return GRAMS[kinds](*_gram(steps, head, kinds, None if normalized else factor, X, Z))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _gram(
+    steps: Steps, head: str, kinds: tuple[str, ...], factor: float | None, X: Any, Z: Any
+) -> list[Any]:
+    """Return kernels, times a factor or normalized. They are compiled once for each shape."""
+    x = jax.vmap(partial(_read, steps.network))(X)
+    z = x if Z is None else jax.vmap(partial(_read, steps.network))(Z)
 
     def pair(x: _Signal, z: _Signal) -> list[Any]:
         return _Pair(steps, head, x, z).kernels(kinds)
 
     kernels = jax.vmap(jax.vmap(pair, (None, 0)), (0, None))(x, z)
-    if not normalized:
-        return GRAMS[kinds](*(x.scale[:, None] * (factor * K) * z.scale for K in kernels))
+    if factor is not None:
+        return [x.scale[:, None] * (factor * K) * z.scale for K in kernels]
     every = x if Z is None else jax.tree.map(lambda *sides: jnp.concatenate(sides), x, z)
     roots = map(_root, jax.vmap(pair)(every, every))
     n, m = kernels[0].shape
-    divided = (_divide(K, r[:n, None] * r[-m:]) for K, r in zip(kernels, roots, strict=True))
-    return GRAMS[kinds](*divided)
+    return [_divide(K, r[:n, None] * r[-m:]) for K, r in zip(kernels, roots, strict=True)]
 
 
 def _factor(network: Network, normalized: bool) -> float:

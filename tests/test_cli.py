@@ -43,7 +43,7 @@ def test_the_main_job(tmp_path, capsys):
     out = tmp_path / "new" / "folder"
     assert cli.main(["compare", "--out", str(out)]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("JapaneseVowels: 270 signals, 12 channels, 25 time steps")
+    assert printed.startswith("JapaneseVowels: 270 signals, 12 channels, 25 time points")
     with open(out / "compare.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [int(row["depth"]) for row in rows] == list(cli.DEFAULT_DEPTHS)
@@ -53,7 +53,7 @@ def test_the_main_job(tmp_path, capsys):
             assert 1 < lower <= value <= upper
         assert float(row["cnn_lower"]) > float(row["resnet_lower"])
         assert (float(row["ratio"]) > 1) is (int(row["depth"]) >= 27)
-    assert len(printed.splitlines()) == len(rows) + 6
+    assert len(printed.splitlines()) == len(rows) + 7
     assert "inf" not in printed and "upper bounds that are vacuous at every depth" in printed
     assert is_picture(out / "compare.png")
 
@@ -62,7 +62,7 @@ def test_compare_options(signals, capsys):
     options = "--depths 1,4 --filter-size 5 --alpha 0.5 --head gap"
     assert run(f"compare X.npy {options} --out new") == 0
     table = rk.theory.conditioning.compare(signals, (1, 4), 5, 0.5, "gap")
-    assert str(table).splitlines()[-2] in capsys.readouterr().out
+    assert str(table).splitlines()[-3] in capsys.readouterr().out
     with open("new/compare.csv", newline="") as file:
         assert [float(row["ratio_limit"]) for row in csv.DictReader(file)] == [25.0, 25.0]
     # Without projection the same signals, doubled at one pixel, give another table.
@@ -70,7 +70,7 @@ def test_compare_options(signals, capsys):
     np.save("X.npy", signals)
     for raw in ("", "--raw --overwrite"):
         assert run(f"compare X.npy {options} {raw}") == 0
-        assert (str(table).splitlines()[-2] in capsys.readouterr().out) is (raw == "")
+        assert (str(table).splitlines()[-3] in capsys.readouterr().out) is (raw == "")
     assert run(f"compare X.npy {options}") == 2
     assert "compare.csv: --overwrite replaces" in capsys.readouterr().err
 

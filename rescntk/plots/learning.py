@@ -173,9 +173,9 @@ def contributions(
     single = names is None or len(intercepts) == 1
     titles = ["prediction"] if names is None else [f"decision for class {c}:" for c in names]
     columns = [(0 if single else int(d.argmax())) if output is None else output for d in decisions]
-    panels = figure((7.0, 0.6 + 1.5 * len(all_shares))).subplots(len(all_shares), squeeze=False)[
-        :, 0
-    ]
+    n_panels = len(all_shares)
+    height = max(2.6, 0.6 + 1.5 * n_panels)
+    panels = figure((7.0, height)).subplots(n_panels, squeeze=False)[:, 0]
     most = max(abs(shares[k]).max() for shares, k in zip(all_shares, columns, strict=True)) or 1.0
     colours = LinearSegmentedColormap.from_list("contributions", [BLUE, "#B8B8B8", VERMILION])
     drawn = zip(panels, X, all_shares, columns, decisions, strict=True)
@@ -209,9 +209,10 @@ def contributions(
         tidy(ax)
     panels[-1].set_xlabel("time point")
     label = f"contribution to the {'prediction' if names is None else 'decision'}"
-    label += "" if centre is None else ", less the usual"
+    label, width = label + ("" if centre is None else ", less the usual"), 13 + 17 * n_panels
+    label = lines(label, width)
     if names is not None and single:
-        label += "\n" + lines(f"blue: class {names[0]}, orange: class {names[1]}", 17 * len(panels))
-    bar = {"fraction": 0.04, "aspect": 15 * len(panels)}
+        label += "\n" + lines(f"blue: class {names[0]}, orange: class {names[1]}", width)
+    bar = {"fraction": 0.04, "aspect": 15 * n_panels}
     panels[0].figure.colorbar(segments, ax=list(panels), label=label, **bar)
     return panels

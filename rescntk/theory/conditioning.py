@@ -279,7 +279,7 @@ class Comparison(ReportTable):
     def __str__(self) -> str:
         """Return the table as text, without upper bounds that are vacuous at every depth."""
         sides = ("condition", "lower", "upper", "improved", "asymptote")
-        header = ["depth", *sides, *sides, "ratio", "of lower", "limit"]
+        header = ["depth", *sides, *sides, "ratio", "of bounds", "limit"]
         silent = {k for k in (3, 4, 8, 9) if all(row[k] == math.inf for row in self.rows)}
         spans = range(1), range(1, 6), range(6, 11), range(11, 14)
         groups = [[k for k in span if k not in silent] for span in spans]
@@ -293,6 +293,10 @@ class Comparison(ReportTable):
             body.append("left out: upper bounds that are vacuous at every depth: ε ≥ 1 − b")
         if any(row[k] == math.inf for row in self.rows for k in {3, 4, 8, 9} - silent):
             body.append("upper bound inf: vacuous, ε ≥ 1 − b")
+        better = [row.depth for row in self.rows if row.ratio > 1]
+        first = f", first at depth {better[0]}" if 0 < len(better) < len(self) else ""
+        text = f"{len(better)} of {len(self)} depths{first}"
+        body.append(f"ratio above 1, so skip connections condition better: {text}")
         return "\n".join([top, head, "-" * len(head), *body])
 
 
@@ -324,6 +328,11 @@ def compare(
         As for `Network`, `alpha` positive.
     head, kind, engine, progress
         As for `Kernel`; "ntk" compares CNTK with ResCNTK.
+
+    Returns
+    -------
+    Comparison
+        A `ComparisonRow` for each depth: a table as text, with `column` and `write_csv`.
 
     See Also
     --------
