@@ -1,46 +1,42 @@
-"""Kernels on the circle for the notebook smoothness: shapes, and Fourier coefficients."""
+"""Functions on the circle, drawn; one colour and line for each system of Tirer et al. (2022)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
-from rescntk.theory import smoothness
-from rescntk.theory.argument_checks import Map, check_samples
-from rescntk.validation import check_kernel
+from rescntk.plots.style import BLUE, GREEN, PURPLE, VERMILION, axes, finish
+
+LOOKS: dict[str, tuple[str, Any]] = {
+    "MLP": (VERMILION, "--"),
+    "ResNet, α = 1": (GREEN, "-."),
+    "ResNet, α = 0.1": (BLUE, "-"),
+    "ResNet, α = 0.01": (PURPLE, (0, (3, 1, 1, 1, 1, 1))),
+    "Gaussian": ("black", ":"),
+}
 
 
-def kernel_shape(kernel: Map, n_samples: int = smoothness.SAMPLES) -> np.ndarray:
-    """Return a kernel against the angle between its arguments, on `smoothness.grid`: figures 2a and 5a.
+def functions_on_circle(
+    functions: Mapping[str, np.ndarray],
+    angles: np.ndarray | None = None,
+    targets: np.ndarray | None = None,
+    ax: Any = None,
+    looks: Mapping[str, tuple[str, Any]] = LOOKS,
+) -> Any:
+    """Draw functions, samples on ``smoothness.grid``, once around the circle, and given points.
 
-    Parameters
-    ----------
-    kernel : callable
-        A `Kernel`, or another function that returns the matrix ``kernel(X, Z)`` of signals.
-    n_samples : int, default 4096
-
-    Examples
-    --------
-    >>> kernel_shape(smoothness.gaussian_kernel, 4).round(4)
-    array([0.1353, 0.3679, 1.    , 0.3679])
+    `looks` has colours and lines. A label begins with one of its names; a colon may follow.
     """
-    check_kernel(kernel)
-    first, others = (smoothness.circle(angles) for angles in ([0.0], smoothness.grid(n_samples)))
-    return kernel(first, others)[0]
-
-
-def magnitudes(values: np.ndarray) -> np.ndarray:
-    """Return the absolute values of the Fourier coefficients of functions on the circle.
-
-    :math:`|F_k|/N` of the FFT for frequencies 0 to N/2, (..., n_samples // 2 + 1). A cosine has ½.
-
-    Parameters
-    ----------
-    values : ndarray, (..., n_samples)
-        Samples on `smoothness.grid`.
-
-    Examples
-    --------
-    >>> magnitudes([1.0, 0.0, -1.0, 0.0])
-    array([0. , 0.5, 0. ])
-    """
-    return np.abs(np.fft.rfft(check_samples(values), norm="forward"))
+    ax = axes(ax)
+    for label, values in functions.items():
+        colour, line = looks[label.partition(":")[0]]
+        turns = np.linspace(-1, 1, len(values) + 1)  # both ends
+        ax.plot(turns, np.append(values, values[0]), color=colour, linestyle=line, label=label)
+    if angles is not None and targets is not None:
+        turns = (np.asarray(angles) / np.pi + 1) % 2 - 1
+        ax.plot(turns, targets, "ko", markersize=5, label="given", zorder=5)
+    ax.set(xlabel="angle / π", ylabel="value")
+    finish(ax, 2)
+    return ax

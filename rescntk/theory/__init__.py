@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 __all__ = [
-    "conditioning", "depth", "learning", "limits", "locality", "multisphere", "smoothness",
-    "spectrum",
+    "conditioning", "decay", "degeneracy", "depth", "flow", "learning", "limits", "locality",
+    "multisphere", "paths", "smoothness", "spectrum",
 ]  # fmt: skip
 
 

@@ -17,6 +17,8 @@ from ..validation import check_signals
 from .argument_checks import check_head, check_kind
 from .multisphere import Places, over_pixel_pairs
 
+__all__ = ["kernel"]
+
 ERROR = 1e-11
 """Largest error of an entry of `complements`, measured by tests/theory/test_flow.py."""
 
@@ -26,6 +28,41 @@ _TOLERANCE = 1e-13
 _LARGEST = 1e70
 """Largest amplitude of erf's signals; tiny ones are raised to its inverse. Raising it takes more.
 Chosen: fourth powers, of products of variances, stay within float64."""
+
+_MOST_GAIN = 1e4
+"""Largest branch gain whose flow is integrated: the steps grow with it, to a minute or so."""
+
+
+def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "gap") -> np.ndarray:
+    r"""Return the normalized kernel of infinitely deep ResNets with :math:`\alpha = a L^{-1/2}`.
+
+    The boundary between theorem 6.1 of Barzilai et al. 2022 (:math:`\gamma > \frac12`) and fixed
+    :math:`\alpha`; also the limit at :math:`\gamma = \frac12` of Huang et al. 2020. Errors are
+    below 1e-11. Signals whose kernel with themselves is 0 have kernel 0.
+
+    Parameters
+    ----------
+    network : Network
+        With skip connections and one dilation for all layers. Its α is a; its depth does not
+        matter. Its ``branch_gain`` is at most 1e4.
+    X : ndarray, (n_cases, n_channels, n_timepoints)
+    kind : {"ntk", "gpk"}, default "ntk"
+    head : {"gap", "trace", "equivariant"}, default "gap"
+
+    Returns
+    -------
+    ndarray, (n_cases, n_cases)
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> from rescntk.theory import flow
+    >>> X = rk.theory.multisphere.sample(2, 3, 4, rng=0)
+    >>> deep = rk.ResCNTK(4000, alpha=4000**-0.5, normalized=True)(X)
+    >>> [round(float(K[0, 1]), 3) for K in (flow.kernel(rk.Network(1), X), deep)]
+    [0.315, 0.315]
+    """
+    return 1.0 - complements(network, kind, X, head)
 
 
 def complements(
@@ -38,6 +75,11 @@ def complements(
     check_one_dilation(network, BASIC_FIELDS - {"skip"})  # without it a layer is not a step
     check_kind(kind)
     check_head(head)
+    if network.branch_gain > _MOST_GAIN:
+        raise ValueError(
+            f"network has branch_gain {network.branch_gain:.3g}, expected at most {_MOST_GAIN:g}: "
+            f"the integration's steps grow with it"
+        )
     signals = of_unit_energy(network, check_signals(X, "X").astype(np.float64)).transpose(1, 2, 0)
     window = network.input_filter
     scale = 1.0 / len(signals) if network.input_scale is None else network.input_scale
@@ -51,7 +93,7 @@ def complements(
 
     K = over_pixel_pairs(variances.shape, head, kernels)[0]
     result = 1.0 - correlation(K, K.diagonal(), K.diagonal())
-    np.fill_diagonal(result, 0.0)
+    np.fill_diagonal(result, K.diagonal() <= 0)
     return result
 
 

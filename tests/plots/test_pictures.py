@@ -7,23 +7,12 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import Kernel, literature, plots
-from rescntk.theory import conditioning, depth, learning, locality, multisphere, smoothness
+from rescntk import plots
+from rescntk.theory import conditioning, depth, learning, multisphere
 from tests import families
 from tests.processes import run
 
 pytest.importorskip("matplotlib")
-import circle
-import decay as decay_helper
-import smoothness_pictures as pictures
-from fields import receptive_fields
-
-ANGLES = smoothness.grid(6)
-KERNELS = {
-    "MLP": Kernel(literature.tirer_mlp(3), "ntk", "trace"),
-    "ResNet": Kernel(literature.tirer_resnet(3, 0.1), "ntk", "trace"),
-    "Gaussian": smoothness.gaussian_kernel,
-}
 
 
 def lines(ax):
@@ -35,20 +24,6 @@ def lines(ax):
 
 def texts(of):
     return [text.get_text() for text in (of.texts if hasattr(of, "texts") else of)]
-
-
-def looks(lines):
-    return {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines}
-
-
-def on_circle(ax, values):
-    """Return the first lines: they differ, have the values, and end once around at their start."""
-    found = list(lines(ax).values())[: len(values)]
-    assert len(looks(found)) == len(values)
-    for line, expected in zip(found, values, strict=True):
-        x, y = line.get_data()
-        assert x[0] == -1 and x[-1] == 1 and y[0] == y[-1] and (y[:-1] == expected).all()
-    return found
 
 
 def test_condition_numbers():
@@ -238,90 +213,6 @@ def test_view_weights():
     assert texts(ax.get_yticklabels()) == ["View(time=1.0)", "View()"]
     assert ax.texts[1].get_text() == "error 0.123"
     assert ax.yaxis_inverted()  # the greatest weight is on top
-
-
-@pytest.mark.parametrize(("d", "logarithmic"), [(1, False), (12, True)])
-def test_receptive_fields(d, logarithmic):
-    networks = {"CNN": literature.barzilai_cnn(4), "ResNet": rk.Network(4, alpha=0.5)}
-    ax = receptive_fields(networks, d, title="mine", logarithmic=logarithmic)
-    named = {line.get_label(): line for line in lines(ax).values()}
-    drawn = [line for line in ax.get_lines() if len(line.get_xdata())]
-    for name, line, markers in zip(networks, drawn[::2], drawn[1::2], strict=True):
-        look = line.get_color(), line.get_linestyle(), markers.get_marker()
-        assert {look} == looks([named[name]])
-        for kind, weights in (("gpk", line), ("ntk", markers)):
-            field = locality.effective_receptive_field(networks[name], d, kind, normalized=True)
-            x, y = weights.get_data()
-            assert (np.nan_to_num(y) == field[x % d]).all()
-            assert (np.isnan(y) == (field[x % d] == 0)).all()
-            assert sorted(x % d) == list(range(d))
-    first, step = drawn[1].get_markevery()
-    assert d // 2 in range(first, d, step)
-    assert len(looks(named[name] for name in networks)) == 2
-    assert ax.get_yscale() == ("log" if logarithmic else "linear") and ax.get_title() == "mine"
-    plain = receptive_fields(networks, d, explain=False)
-    assert texts(plain.get_legend()) == list(networks)
-
-
-def test_pictures_of_the_notebook_smoothness():
-    shapes = {name: circle.kernel_shape(kernel, 256) for name, kernel in KERNELS.items()}
-    targets = smoothness.target(ANGLES)
-    ax = pictures.functions_on_circle(shapes, ANGLES + 2 * np.pi, targets)
-    on_circle(ax, shapes.values())
-    dots = ax.get_lines()[3]
-    np.testing.assert_allclose(dots.get_xdata(), ANGLES / np.pi, atol=1e-12)
-    assert (dots.get_ydata() == targets).all()
-    ax = plots.figure((4, 3)).subplots()
-    pictures.kernel_shapes(shapes, ax)
-    for line in on_circle(ax, [values / values.max() for values in shapes.values()]):
-        assert line.get_xdata()[128] == 0 and line.get_ydata()[128] == 1
-    ax = plots.figure((4, 3)).subplots()
-    found = [smoothness.interpolation(of, ANGLES, targets, 256) for of in KERNELS.values()]
-    pictures.interpolations(dict(zip(KERNELS, found, strict=True)), ANGLES, targets, ax, cutoff=14)
-    for line, name, values in zip(on_circle(ax, found), KERNELS, found, strict=True):
-        said = f"{name}: curvature {smoothness.curvature(values):.3g}, μ = "
-        assert line.get_label().startswith(said)
-    assert ax.get_lines()[2].get_label().endswith("μ = 1")
-    assert "·$10^{-" in ax.get_lines()[0].get_label()
-    ax = pictures.kernel_spectra(shapes, last=60)
-    first, second, gaussian = lines(ax).values()
-    for line, values in zip((first, second, gaussian), shapes.values(), strict=True):
-        assert (line.get_ydata() == circle.magnitudes(values)[line.get_xdata()]).all()
-    assert first.get_xdata()[-1] == 60 and gaussian.get_xdata()[-1] == smoothness.CUTOFF
-    assert ax.get_xscale() == ax.get_yscale() == "log"
-    marked = first.get_xdata()[first.get_markevery()]
-    assert marked[0] == 1 and marked[-1] == 60
-    assert len(marked) < 13 and np.log(marked[1:] / marked[:-1]).max() < np.log(2) + 1e-9
-
-
-def test_eigenvalue_decay():
-    decays = decay_helper.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=12)
-    ax = decay_helper.draw(decays)
-    labels = texts(ax.get_legend())
-    assert labels[-3:] == ["even k", "odd k", "law"]
-    drawn = [line for line in ax.get_lines() if len(line.get_xdata())]
-    markers = [line for line in drawn if line.get_marker() in "osD"]
-    laws = [line for line in drawn if line.get_linestyle() == ":"]
-    for decay, even, odd, law in zip(decays, markers[::2], markers[1::2], laws, strict=True):
-        for line, parity in ((even, 0), (odd, 1)):
-            some = decay.frequencies % 2 == parity
-            assert (line.get_xdata() == decay.frequencies[some]).all()
-            assert (line.get_ydata() == decay.eigenvalues[some]).all()
-        label = f"slope {decay.exponent:.2f} ± {decay.uncertainty:.2f}, law {decay.law:g}"
-        assert even.get_label().endswith(label.replace("-", "−"))
-        assert even.get_markerfacecolor() != odd.get_markerfacecolor()
-        slope = np.diff(np.log(law.get_ydata())) / np.diff(np.log(law.get_xdata()))
-        assert np.abs(slope - decay.law).max() <= 1e-9
-    assert ax.get_xscale() == ax.get_yscale() == "log"
-    # Eigenvalues of 0 are left out: odd frequencies of a single layer, several pixels with skips.
-    found = decay_helper.decay_exponents(literature.geifman_cnn(1), 2, 1, max_frequency=12)
-    ax = decay_helper.draw(found, title="mine")
-    odd = next(line for line in ax.get_lines() if line.get_markerfacecolor() == "white")
-    assert list(odd.get_xdata()) == [1] and ax.get_title() == "mine"
-    found = decay_helper.decay_exponents(literature.barzilai_resnet(1), 2, 3, max_frequency=12)
-    ax = decay_helper.draw(found)
-    assert "2 pixels (0, 1): λ = 0" in texts(ax.get_legend())
-    ax.figure.savefig(io.BytesIO())
 
 
 def test_learning_curves():

@@ -1,10 +1,13 @@
 """Huang et al. 2020: limits and rates of infinite depth, and the regression that learns nothing."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-import degeneracy
-from rescntk.theory import smoothness
+import rescntk as rk
+from rescntk import literature
+from rescntk.theory import degeneracy, smoothness
 from tests import tolerances
 from tests.oracles import papers
 
@@ -15,12 +18,12 @@ ANGLES = np.array([0.3, 1.0, 2.0, 2.8])
 T = np.cos(ANGLES)
 
 
-def pairs(depths, gamma=1.0):
+def pairs(depths, gamma=1.0, angles=ANGLES):
     """Return both kernels of the pairs with these angles, (n_depths, n_angles)."""
-    X, Z = smoothness.circle(ANGLES), smoothness.circle([0.0])
-    found = degeneracy.kernels_over_depth(X, Z, depths, gamma)
-    assert (found.depths == depths).all()
-    return found.ffnet[..., 0], found.resnet[..., 0]
+    X, Z = smoothness.circle(angles), smoothness.circle([0.0])
+    ntk = partial(rk.gram, X=X, Z=Z, head="trace", kinds=("ntk",), normalized=True)
+    ffnet = ntk(literature.huang_ffnet(1), depths=depths)[0][..., 0]
+    return ffnet, np.stack([ntk(literature.huang_resnet(L, gamma))[0][:, 0] for L in depths])
 
 
 @pytest.mark.parametrize("gamma", [0.6, 1.0])
@@ -76,9 +79,8 @@ def test_the_resnets_limit_is_one_layer():
 
 def test_opposite_vectors_converge_like_a_square_root():
     """Theorem 7 claims O(1/L) for |1 − t| ≥ δ; at t = −1 it is −√2/(3π) L^(−1/2)."""
-    X = smoothness.circle([0.0, np.pi])
     depths = np.array([50, 200, 800])
-    found = degeneracy.kernels_over_depth(X, depths=depths).resnet[:, 0, 1]
+    found = pairs(depths.tolist(), angles=[np.pi])[1][:, 0]
     scaled = found * np.sqrt(depths) / (-np.sqrt(2) / (3 * np.pi))
     assert (np.abs(scaled - 1) <= tolerances.next_of_opposites(depths)).all()
     with pytest.raises(ValueError, match="t has the value -1"):
@@ -88,7 +90,10 @@ def test_opposite_vectors_converge_like_a_square_root():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: degeneracy.kernels_over_depth(np.ones((2, 2, 3))), "X has shape .*vectors"),
+        (
+            lambda: degeneracy.ffnet_rate([2, 0]),
+            r"depth is \[2, 0\], expected integers",
+        ),
         (lambda: degeneracy.resnet_limit([1.1]), "t is .*expected correlations"),
         (lambda: degeneracy.ffnet_limit(np.nan), r"^t .*expected real numbers in \[-1, 1\]"),
     ],

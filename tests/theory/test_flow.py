@@ -46,7 +46,7 @@ def test_deep_networks_tend_to_the_flow(index, rng):
         batches.append(rng.standard_normal((2, 1, 4)))
     for X in batches:
         for kind, expected in zip(("gpk", "ntk"), romberg(network, head, X), strict=True):
-            found = flow.complements(network, kind, X, head)
+            found = 1.0 - flow.kernel(network, X, kind=kind, head=head)
             assert np.abs(found - expected).max() <= tolerances.FLOW
 
 
@@ -86,3 +86,10 @@ def test_signals_in_their_own_units(rng):
     one = flow.complements(rk.Network(1, 1), "ntk", signs, "trace")
     deep = rk.ResCNTK(4096, 1, alpha=1 / 64, head="trace", normalized=True)(signs)
     assert np.abs(1 - one - deep).max() <= 10 / 4096
+
+
+def test_signals_of_zeros_and_steep_flows():
+    X = np.array([[[1.0, 2.0]], [[0.0, 0.0]]])
+    assert (flow.kernel(rk.Network(1), X) == np.diag([1.0, 0.0])).all()
+    with pytest.raises(ValueError, match=r"network has branch_gain 2\.5e\+05, expected at most 1"):
+        flow.kernel(rk.Network(1, alpha=500.0), X)

@@ -1,4 +1,4 @@
-"""Paths and their counts by walking all paths."""
+"""Paths by walking them all; theorem 5.2 against its inequality; kernels of appendix D."""
 
 import itertools
 
@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-import theorem_5_2
-from rescntk.theory import locality
+from rescntk import literature
+from rescntk.theory import locality, multisphere, paths, spectrum
+from tests import tolerances
+from tests.oracles import papers
+
+pytestmark = pytest.mark.slow
+
+CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
 
 
 def taps_of(network):
@@ -37,9 +43,118 @@ def test_path_counts_by_walking_all_paths(depth, q, outer, first, d, dilated):
     assert found.dtype == object
     assert all(type(count) is int for count in found)
     assert found.tolist() == np.bincount(np.mod(ends, d), minlength=d).tolist()
-    pixels = theorem_5_2.path_pixels(network)
+    pixels = paths.path_pixels(network)
     assert pixels.tolist() == ends
     assert abs(pixels).max() == locality.reach(network)
+
+
+@pytest.mark.parametrize("exponent", [None, -4.0])
+def test_fitted_constants(exponent):
+    network, d, top = RESNET(3), 4, 5
+    fit = paths.ensemble(network, 2, d, top, exponent=exponent)
+    found = spectrum.eigenvalues(network, 2, d, top)
+    k = np.argwhere(found > 0)
+    model = np.zeros(len(k))
+    for depth, constant in zip(fit.depths, fit.constants, strict=True):
+        p = locality.path_counts(depth, 3, d, outer_filter_size=1).astype(float)
+        term = constant * fit.base ** np.minimum(p, k).sum(axis=1)
+        model += np.where(((p > 0) | (k == 0)).all(axis=1), term, 0.0)
+    model *= np.maximum(k, 1).prod(axis=1) ** fit.exponent
+    values = found[found > 0]
+    assert fit.n_eigenvalues == len(values) == (top + 1) ** d
+    left = np.log(values / model)
+    mean_square = (left**2).mean()
+    assert abs(np.sqrt(mean_square) / fit.rms - 1) <= 1e-6
+    assert abs(1 - mean_square / np.log(values).var() - fit.r_squared) <= 1e-6
+    # The theorem's inequality, with constants that are as large as they may be.
+    assert (model * fit.bound_factor <= values * (1 + 1e-9)).all()
+    assert (model * fit.bound_factor >= values * (1 - 1e-9)).sum() >= 1
+    if exponent is not None:
+        assert abs(fit.exponent - exponent) <= 1e-8
+    # A minimum: no other base does better with the same constants.
+    alone = paths.ensemble(network, 2, d, top, exponent=exponent, depths=[3])
+    assert fit.rms < alone.rms and alone.base >= 1
+
+
+WINDOW = rk.Network(1, input_filter_size=3, alpha=0.5, trained=("readout",))
+
+
+@pytest.mark.parametrize(
+    ("network", "kind", "d", "top"),
+    [(RESNET(1, alpha=0.5), "gpk", 2, 8), (WINDOW, "gpk", 2, 4), (WINDOW, "ntk", 4, 4)],
+)
+def test_a_single_layer_is_its_own_ensemble(network, kind, d, top):
+    """t + α² κ1(t), weights 1 and α² over their sum; a window longer than the ring sees twice."""
+    found = paths.mixture(network, 3, d, top, kind)
+    assert np.abs(found.weights - [0.8, 0.2]).max() <= 1e-6
+    assert found.rms <= 1e-6
+    assert np.abs(found.mixed - found.eigenvalues).max() <= 1e-6
+    assert found.rms_alone > 0.5 or network is WINDOW
+
+
+def test_paths_of_a_fit_are_exact():
+    """With the input's filter, and where their number exceeds any float."""
+    network = RESNET(2).replace(input_filter_size=3)
+    fit = paths.ensemble(network, 2, 5, (3, 3, 0, 0, 3))
+    assert fit.paths.tolist() == [[1, 1, 0, 0, 1], [3, 2, 1, 1, 2]]
+    deep = paths.ensemble(CNN(700), 2, 1, 10)
+    assert deep.paths.tolist() == [[3**699]]
+    assert np.isfinite(deep.rms)
+
+
+def by_tuples(t, layer, network, J=()):
+    """The appendix's recursion, a scalar a tuple: `t` maps tuples of offsets to numbers."""
+    outer, inner, first = (
+        range(-(q // 2), q // 2 + 1)
+        for q in (network.outer_filter_size, network.filter_size, network.input_filter_size)
+    )
+    if layer == 0:
+        return np.mean([t[(*J, k)] for k in first])
+
+    def below(*offsets):
+        return by_tuples(t, layer - 1, network, (*J, *offsets))
+
+    if layer == 1:
+        straight, sums = below(0), [below(k) for k in outer]
+    else:
+        straight, sums = below(0, 0), [np.mean([below(k, m) for m in inner]) for k in outer]
+    branch = np.mean([papers.kappa1(value) for value in sums])
+    beta = network.alpha**2 * network.c_v * network.c_w / 2
+    return (straight + beta * branch) / (1 + beta) if network.skip else branch
+
+
+STRIDES = [
+    rk.Network(1),
+    rk.Network(1, 5, skip=False),
+    rk.Network(3, alpha=0.6),
+    rk.Network(3, skip=False),
+    rk.Network(4, outer_filter_size=1, alpha=1.5),
+    rk.Network(2, 5, outer_filter_size=3, input_filter_size=3, c_v=1.3, c_w=0.7),
+]
+
+
+@pytest.mark.parametrize("network", STRIDES, ids=repr)
+def test_stride_kernels_as_the_appendix_defines_them(network, rng):
+    tuples = list(itertools.product(*taps_of(network)))
+    t = rng.uniform(-0.95, 0.95, (2, len(tuples)))
+    found = paths.stride_kernel(network, t)
+    assert found.shape == (2,)
+    for row, value in zip(t, found, strict=True):
+        of_tuple = dict(zip(tuples, row.tolist(), strict=True))
+        expected = by_tuples(of_tuple, network.depth, network)
+        assert abs(value - expected) <= tolerances.TRANSCRIPTION
+    complement = paths.stride_kernel(network, 1 - t, complement=True)
+    assert np.abs(complement - (1 - found)).max() <= tolerances.ROUTES
+
+
+@pytest.mark.parametrize("d", [1, 3, 6])
+@pytest.mark.parametrize("network", STRIDES, ids=repr)
+def test_paths_that_share_their_pixels_make_the_ordinary_kernel(network, d):
+    X, Z = multisphere.sample(3, 3, d, 1), multisphere.sample(2, 3, d, 2)
+    t = multisphere.dot_products(X, Z)
+    found = paths.stride_kernel(network, t[..., paths.path_pixels(network) % d])
+    expected = rk.Kernel(network, "gpk", "equivariant", normalized=True)(X, Z)
+    assert np.abs(found - expected).max() <= tolerances.ROUTES
 
 
 @pytest.mark.parametrize(
@@ -47,11 +162,31 @@ def test_path_counts_by_walking_all_paths(depth, q, outer, first, d, dilated):
     [
         (lambda: locality.path_counts(2, 4, 5), "filter_size is 4"),
         (lambda: locality.path_counts(3, 3, 10**12), "n_timepoints is 1000000000000"),
+        (lambda: paths.path_pixels(rk.Network(10)), r"network has 10\^9\.1 paths.* 10\^1\.0 GB"),
+        (lambda: paths.path_pixels(rk.Network(10**4)), r"network has 10\^9541\.9 paths"),
         (
-            lambda: theorem_5_2.path_pixels(rk.Network(10)),
-            r"network has 10\^9\.1 paths.* 10\^1\.0 GB",
+            lambda: paths.stride_kernel(rk.Network(1), [0.1, 0.2]),
+            r"t has shape \(2,\), expected .*3",
         ),
-        (lambda: theorem_5_2.path_pixels(rk.Network(10**4)), r"network has 10\^9541\.9 paths"),
+        (
+            lambda: paths.stride_kernel(rk.Network(1), [0.1, 0.2, 2.0]),
+            "t has values from 0.1 to 2.0",
+        ),
+        (lambda: paths.mixture(CNN(2), 2, 3, 4), "expected a ResNet"),
+        (
+            lambda: paths.mixture(rk.Network(1, trained=()), 2, 2, 4, "ntk"),
+            "none of .*, expected at",
+        ),
+        (
+            lambda: paths.ensemble(RESNET(2), 2, 1, 2),
+            "expected at least 5 for 4 constants",
+        ),
+        (lambda: paths.ensemble(CNN(2), 2, 3, 4, depths=[0]), r"depths is \(0,\)"),
+        (
+            lambda: paths.ensemble(RESNET(2), 2, 3, 4, depths=[2, 2]),
+            r"depths is \(2, 2\), expected different ones of at most the network's, 2",
+        ),
+        (lambda: paths.ensemble(RESNET(2), 2, 3, 4, depths=[3]), r"depths is \(3,\)"),
     ],
 )
 def test_refusals(call, message):

@@ -1,7 +1,7 @@
-"""Theorem 5.2 of Barzilai et al. (2022): a ResNet as an ensemble of CNNs, and paths of their own.
+"""Theorem 5.2 of Barzilai et al. 2022: a ResNet as an ensemble of CNNs, and paths of their own.
 
-The notebook eigenvalue_decay fits the theorem's form and a sum of CNNs' spectra to a ResNet's
-spectrum; the notebook locality evaluates the kernel of appendix D, with which the paper proves it.
+A path is a tuple of offsets, an offset for each convolution from the output to the input; it ends
+at the sum of its offsets. ``docs/theory/spectrum.md`` has the theorem, ``locality.md`` appendix D.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ import numpy as np
 import scipy.optimize
 from scipy.special import logsumexp
 
-from rescntk import Network
-from rescntk.network import BASIC_FIELDS, check_network
-from rescntk.theory import spectrum
-from rescntk.theory.complements import activate, add_branch
-from rescntk.theory.locality import counts
-from rescntk.theory.spectrum.grid import taps
+from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network
+from ..validation import check_real
+from . import spectrum
+from .argument_checks import check_dot_products
+from .complements import activate, add_branch
+from .locality import counts
+from .spectrum.grid import taps
 
-STARTS = (1.05, 1.3, 2.0, 4.0)
+__all__ = ["Ensemble", "Mixture", "ensemble", "mixture", "path_pixels", "stride_kernel"]
+
+_STARTS = (1.05, 1.3, 2.0, 4.0)
 """Values of A from which the fit starts, against local minima."""
 
-MOST_PATHS = 2**27
-"""Most paths that are listed: 1 GiB of integers."""
-
-REACH = 60.0
+_REACH = 60.0
 """Largest distance of log c from the range of log λ: a constant of e^−60 λ is as good as 0."""
 
+_MOST_PATHS = 2**27
+"""Most paths that are listed: 1 GiB of integers."""
 
-class EnsembleFit(NamedTuple):
-    """The theorem's constants, fitted in logarithms to a computed spectrum."""
+
+class Ensemble(NamedTuple):
+    """Theorem 5.2's constants, fitted in logarithms to a computed spectrum."""
 
     depths: tuple[int, ...]
     """The depths l of the sum."""
@@ -55,19 +58,32 @@ class EnsembleFit(NamedTuple):
     """Number of fitted eigenvalues, which exceed their errors."""
 
 
-def fit_ensemble(
-    network: Network,
-    n_channels: int,
-    n_timepoints: int,
-    max_frequency: int | Iterable[int],
-    *,
-    depths: Iterable[int] | None = None,
-    exponent: float | None = None,
-) -> EnsembleFit:
-    """Fit the constants of theorem 5.2 to the spectrum of the equivariant GPK.
+def ensemble(
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *,
+    depths: Iterable[int] | None = None, exponent: float | None = None,
+) -> Ensemble:  # fmt: skip
+    r"""Fit the constants of theorem 5.2 to the spectrum of the equivariant GPK.
 
-    `depths` are the ensemble's depths: by default 1 … L with skip connections, L without.
-    `exponent` is the power of k_i, n_channels + 2 in the theorem; None fits it.
+    :math:`\sum_l c_l A^{\sum_i \min(p_i^{(l)}, k_i)} \prod_{k_i > 0} k_i^e`, where
+    :math:`p_i^{(l)}` is the number of paths from pixel i through l layers
+    (``locality.path_counts``).
+
+    Parameters
+    ----------
+    network, n_channels, n_timepoints, max_frequency
+        As for ``spectrum.eigenvalues``.
+    depths : iterable of int, optional
+        Depths l of the sum, by default 1 … L with skip connections and L without.
+    exponent : float, optional
+        e; −n_channels − 2 in the theorem. By default it is fitted.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import paths
+    >>> fit = paths.ensemble(literature.one_convolution_resnet(2), 2, 3, 5)
+    >>> fit.depths, round(fit.r_squared, 2)
+    ((1, 2), 0.85)
     """
     every = range(1, network.depth + 1) if network.skip else (network.depth,)
     depths = tuple(every if depths is None else depths)
@@ -79,17 +95,15 @@ def fit_ensemble(
         network, n_channels, n_timepoints, max_frequency, return_error=True
     )
     # In exact integers, which may exceed any float: min(p, k) does not.
-    paths = np.array(
-        [counts(network.replace(depth=depth, skip=False), n_timepoints) for depth in depths]
-    )
-    k = np.argwhere(found.resolved)  # (n, d)
-    target = np.log(found.eigenvalues[found.resolved])
+    cnns = (network.replace(depth=depth, skip=False) for depth in depths)
+    paths = np.array([counts(cnn, n_timepoints) for cnn in cnns])
+    k, target = np.argwhere(found.resolved), np.log(found.eigenvalues[found.resolved])
     reaches = np.array([((p > 0) | (k == 0)).all(axis=1) for p in paths])  # (depths, n)
     reached = reaches.any(axis=0)
     k, target, reaches = k[reached], target[reached], reaches[:, reached]
     few = np.minimum(paths, max(found.eigenvalues.shape)).astype(np.float64)
     steps = np.array([np.minimum(p, k).sum(axis=1) for p in few])
-    power = -np.log(np.maximum(k, 1)).sum(axis=1)
+    power = np.log(np.maximum(k, 1)).sum(axis=1)
     if len(target) < len(depths) + 3:
         raise ValueError(
             f"max_frequency is {max_frequency!r}: {len(target)} eigenvalues exceed their errors, "
@@ -100,29 +114,21 @@ def fit_ensemble(
         terms = x[2:, None] + steps * x[0]
         return target - logsumexp(np.where(reaches, terms, -np.inf), axis=0) - x[1] * power
 
-    theorem = n_channels + 2.0
-    power_bounds = 0.0, 4 * theorem
+    theorem = -n_channels - 2.0
+    powers = 4 * theorem, 0.0
     if exponent is not None:
         theorem = exponent
-        power_bounds = theorem - 1e-9, theorem + 1e-9  # least_squares needs bounds that differ
-    reach = target.min() - REACH, target.max() + REACH
-    bounds = np.array([(0.0, math.log(1e6)), power_bounds, *[reach] * len(depths)])
+        powers = theorem - 1e-9, theorem + 1e-9  # least_squares needs bounds that differ
+    constants = [(target.min() - _REACH, target.max() + _REACH)] * len(depths)
+    bounds = np.array([(0.0, math.log(1e6)), powers, *constants])
     fit = partial(scipy.optimize.least_squares, residuals, bounds=bounds.T, x_scale="jac")
     ends = theorem, *[target.mean()] * len(depths)
-    best = min((fit([math.log(base), *ends]) for base in STARTS), key=lambda found: found.cost)
-    left = residuals(best.x)
+    best = min((fit([math.log(base), *ends]) for base in _STARTS), key=lambda found: found.cost)
+    left, (log_base, exponent, *logs) = residuals(best.x), best.x
     mean_square = float((left**2).mean())
-    return EnsembleFit(
-        depths=depths,
-        paths=paths,
-        constants=np.exp(best.x[2:]),
-        base=math.exp(best.x[0]),
-        exponent=-float(best.x[1]),
-        rms=math.sqrt(mean_square),
-        r_squared=1.0 - mean_square / float(target.var()),
-        bound_factor=math.exp(left.min()),
-        n_eigenvalues=len(target),
-    )
+    r_squared = 1.0 - mean_square / float(target.var())
+    fitted = np.exp(logs), math.exp(log_base), float(exponent), math.sqrt(mean_square), r_squared
+    return Ensemble(depths, paths, *fitted, math.exp(left.min()), len(target))
 
 
 class Mixture(NamedTuple):
@@ -149,7 +155,22 @@ def mixture(
 ) -> Mixture:
     """Fit a ResNet's spectrum by a weighted sum of the spectra of CNNs of its depths.
 
-    CNNs are the same network without skips. Weights are not negative and minimize relative errors.
+    CNNs are the same network without skips: the idea behind theorem 5.2. Weights are not negative,
+    and minimize relative errors.
+
+    Parameters
+    ----------
+    network : Network
+        With skip connections.
+    n_channels, n_timepoints, max_frequency, kind
+        As for ``spectrum.eigenvalues``.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import paths
+    >>> paths.mixture(literature.one_convolution_resnet(2), 2, 3, 5).weights.round(2)
+    array([0.3 , 0.2 , 0.47])
     """
     if not network.skip:
         raise ValueError("network has no skip connections, expected a ResNet")
@@ -167,27 +188,24 @@ def mixture(
         dot[index] = times / (network.input_filter_size * n_channels)
     depths = tuple(range(network.depth + 1))
     cnns = (network.replace(depth=depth, skip=False) for depth in depths[1:])
-    spectra = (spectrum.eigenvalues(cnn, *grid, normalized=True) for cnn in cnns)
-    parts = np.array([dot, *spectra])
-    relative = (parts[:, resolved] / target[resolved]).T
-    ones = np.ones(len(relative))
-    weights, _ = scipy.optimize.nnls(relative, ones)
-    alone = float(scipy.optimize.nnls(relative[:, -1:], ones)[0][0])
+    parts = [dot, *(spectrum.eigenvalues(cnn, *grid, normalized=True) for cnn in cnns)]
+    relative = (np.array(parts)[:, resolved] / target[resolved]).T
 
-    def rms(fit: np.ndarray) -> float:
-        return float(np.sqrt((np.log(fit) ** 2).mean()))
+    def fit(some: slice) -> tuple[np.ndarray, np.ndarray, float]:
+        chosen = relative[:, some]
+        weights, _ = scipy.optimize.nnls(chosen, np.ones(len(chosen)))
+        rms = float(np.sqrt((np.log(chosen @ weights) ** 2).mean()))
+        return weights, np.tensordot(weights, parts[some], 1), rms
 
-    mixed, single = np.tensordot(weights, parts, 1), alone * parts[-1]
-    errors = rms(relative @ weights), rms(relative[:, -1] * alone)
-    return Mixture(depths, weights, target, mixed, single, *errors)
+    (weights, mixed, rms), (_, alone, rms_alone) = fit(slice(None)), fit(slice(-1, None))
+    return Mixture(depths, weights, target, mixed, alone, rms, rms_alone)
 
 
 def path_pixels(network: Network) -> np.ndarray:
     """Return the ends of all paths, as distances from the output pixel, (n_paths,).
 
-    A path (Barzilai et al. 2022, appendix D) is a tuple of offsets, an offset for each convolution
-    from the output to the input. The path ends at the sum of its offsets. Paths are ordered like
-    the entries of an array with an axis for each convolution, the output's first.
+    Barzilai et al. 2022, appendix D. Paths are ordered like the entries of an array with an axis
+    for each convolution, the output's first.
 
     Parameters
     ----------
@@ -196,17 +214,19 @@ def path_pixels(network: Network) -> np.ndarray:
 
     Examples
     --------
-    >>> path_pixels(Network(depth=1, filter_size=3))
+    >>> import rescntk as rk
+    >>> from rescntk.theory import paths
+    >>> paths.path_pixels(rk.Network(depth=1, filter_size=3))
     array([-1,  0,  1])
     """
     check_network(network, BASIC_FIELDS)
     _, *filters = network.filters()  # the first inner filter has one tap
     windows = [*reversed(filters), network.input_filter]
     digits = sum(math.log10(window.size) for window in windows)  # a product may have millions
-    if digits > math.log10(MOST_PATHS):
+    if digits > math.log10(_MOST_PATHS):
         raise ValueError(
             f"network has 10^{digits:.1f} paths, which would take "
-            f"10^{digits + math.log10(8) - 9:.1f} GB to list: expected at most {MOST_PATHS} "
+            f"10^{digits + math.log10(8) - 9:.1f} GB to list: expected at most {_MOST_PATHS} "
             "(they multiply with each convolution)"
         )
     pixels = np.zeros(1, dtype=np.intp)
@@ -218,12 +238,31 @@ def path_pixels(network: Network) -> np.ndarray:
 def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) -> np.ndarray:
     """Return the normalized equivariant "stride-q" GPK: every path has a dot product of its own.
 
-    Appendix D: no two windows overlap, as if all convolutions had the stride of their filter
-    (docs/theory/locality.md has the recursion). `t`, (..., n_paths), are dot products in the order
-    of `path_pixels`, of a ReLU network. With `complement` they are 1 − t, and
-    the result is 1 − K, with full relative accuracy.
+    Barzilai et al. 2022, appendix D: no two windows overlap, as if all convolutions had the stride
+    of their filter. Paths that share their pixels make the ordinary kernel.
+
+    Parameters
+    ----------
+    network : Network
+        With ReLU.
+    t : ndarray, (..., n_paths)
+        Dot products in [-1, 1], in the order of `path_pixels`.
+    complement : bool, default False
+        Take 1 − t and return 1 − K, with full relative accuracy.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> from rescntk.theory import paths
+    >>> paths.stride_kernel(rk.Network(depth=1, filter_size=3), [[0.2, 0.5, 0.1]]).round(4)
+    array([0.4839])
     """
-    delta = t if complement else 1.0 - t
+    check_network(network, RELU_FIELDS, ": appendix D is about ReLU")
+    n_paths = math.prod(window.size for window in (*network.filters(), network.input_filter))
+    t = check_real(t, "t", f"(..., {n_paths}), a dot product for each path")
+    if t.shape[-1:] != (n_paths,):
+        raise ValueError(f"t has shape {t.shape}, expected (..., {n_paths}), one for each path")
+    delta = check_dot_products(t, complement)
     delta = delta.reshape(*delta.shape[:-1], -1, network.input_filter_size).mean(axis=-1)
     outer = network.outer_filter_size
     for inner in (1,) + (network.filter_size,) * (network.depth - 1):
