@@ -1,0 +1,498 @@
+"""Experiments of the papers with finite networks; finite_experiments.py has their settings.
+
+Each is a function of its settings, and returns numbers and lists. Barzilai et al. 2022: what trained
+networks look at, training time. Huang et al. 2020: width and depth. Tirer et al. 2022: networks in
+the kernel regime, and practical ones outside it. Lee et al. 2019: ensembles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import responses
+
+import rescntk as rk
+from rescntk import finite, literature, regression
+from rescntk.theory import locality, multisphere, smoothness, spectrum
+
+SYSTEMS = {"CNN": literature.barzilai_cnn, "ResNet": literature.barzilai_resnet}
+MODELS = {"MLP": None, "ResNet, α = 1": 1.0, "ResNet, α = 0.1": 0.1}
+"""α of the practical networks, all of depth 5."""
+
+WIDE = literature.tirer_resnet(5, 0.1)
+SGD, ADAM, SLOW_ADAM = optax.sgd(0.01), optax.adam(1e-3), optax.adam(1e-4)
+
+
+def draws(
+    key: int, network: rk.Network, X: np.ndarray, width: int, number: int, head: str = "gap"
+) -> Iterator[finite.Parameters]:
+    """Yield the parameters of random networks of a width, in float32, for the signals X."""
+    pixels = X.shape[2] if head == "trace" else None
+    for own in jax.random.split(jax.random.key(key), number):
+        yield finite.init(own, network, X.shape[1], width, n_timepoints=pixels, dtype="float32")
+
+
+def half_the_bound(K: np.ndarray) -> float:
+    """Return 1/(λ_min + λ_max), half of the largest rate of theorem 5 of Tirer et al."""
+    return regression.decompose(K).learning_rate_bound() / 2
+
+
+def of_kind(network: rk.Network, kind: str) -> rk.Network:
+    """Return a network whose tangent kernel is of a kind: GPK if the readout alone is trained."""
+    return network.replace(trained=("readout",)) if kind == "gpk" else network
+
+
+def outputs(network: rk.Network, params: Any, X: np.ndarray, head: str = "gap") -> np.ndarray:
+    """Return the outputs of a network as NumPy's."""
+    return np.asarray(finite.apply(network, params, X, head))
+
+
+# ---------------------------------------------------------------- Barzilai et al.
+
+
+def trained_fields(width: int, n_networks: int, steps: int) -> dict[str, Any]:
+    """Measure over pixels the gradient energy that training adds: figure 2's network half.
+
+    One output pixel; all layers trained, or the readout alone. Beside it the same energy of the
+    kernel's interpolant, and the effective receptive field.
+    """
+    n, channels, d, rng, rows = 12, 2, 15, np.random.default_rng(0), []
+    for name, system in SYSTEMS.items():
+        for kind in ("gpk", "ntk"):
+            own = of_kind(system(3), kind)
+            kernel, measured, predicted = rk.Kernel(own, "ntk", "equivariant"), [], []
+            for key in jax.random.split(jax.random.key(2), n_networks):
+                X, Z = _near_signals(n, channels, d, rng)
+                y = rng.choice([-1.0, 1.0], n)
+                params = finite.init(key, own, channels, width, dtype="float32")
+                trained = _train_from_start(own, params, X, y, kernel, steps, "equivariant")
+                measured.append(_gradient_energy(own, params, trained, Z))
+                predicted.append(_interpolant_energy(kernel, X, y, Z))
+            field = _fold(locality.effective_receptive_field(own, d, kind, normalized=True))
+            row = {"system": name, "kind": kind, "field": field}
+            rows.append(row | _shares(measured, predicted))
+    return {"rows": rows}
+
+
+def trained_responses(width: int, n_networks: int, steps: int) -> dict[str, Any]:
+    """Measure the pairs' responses J_δ that training adds, for the heads "trace" and "gap"."""
+    n, channels, d, rng, rows = 10, 2, 15, np.random.default_rng(1), []
+    for kind in ("ntk", "gpk"):
+        for name, system in SYSTEMS.items():
+            for head in ("trace", "gap"):
+                network = of_kind(system(3), kind)
+                kernel = rk.Kernel(network, "ntk", head)
+                measured, predicted, of_kernel = [], [], []
+                for key in jax.random.split(jax.random.key(3), n_networks):
+                    X, Z = _near_signals(n, channels, d, rng)
+                    W = multisphere.sample(n, channels, d, rng)
+                    y, pixels = rng.choice([-1.0, 1.0], n), d if head == "trace" else None
+                    params = finite.init(
+                        key, network, channels, width, n_timepoints=pixels, dtype="float32"
+                    )
+                    trained = _train_from_start(network, params, X, y, kernel, steps, head)
+                    beta = np.linalg.solve(kernel(X), y)
+                    functions = (
+                        lambda S: outputs(network, trained, S, head) - outputs(network, params, S, head),  # noqa: B023
+                        lambda S: kernel(S, X) @ beta,  # noqa: B023
+                    )
+                    for found, function in zip((measured, predicted), functions, strict=True):
+                        found.append(responses.responses(function, Z, W).pair)
+                    of_kernel.append(responses.kernel_responses(kernel, Z[:3], W[:3]).pair)
+                pair = _fold(np.mean(of_kernel, axis=0))[1:]
+                row = {"system": name, "kind": kind, "head": head, "kernel": pair / pair.sum()}
+                rows.append(row | _shares(measured, predicted))
+    return {"rows": rows}
+
+
+def training_speed(width: int, depths: list[int], n_networks: int) -> dict[str, Any]:
+    """Count the steps of gradient descent to 1 % of the first loss, beside condition numbers.
+
+    Trace head, random targets, the rate 1/λ_max of the exact kernel; the readout alone is
+    trained (Gaussian process kernel), or all layers (tangent kernel).
+    """
+    n, channels, d, rng = 6, 4, 6, np.random.default_rng(5)
+    X, y, rows = multisphere.sample(n, channels, d, rng), rng.standard_normal(n), []
+    for name, system in SYSTEMS.items():
+        for kind in ("gpk", "ntk"):
+            for depth in depths:
+                network = of_kind(system(depth), kind)
+                K = rk.Kernel(network, "ntk", "trace")(X)
+                values, counts = np.linalg.eigvalsh(K), []
+                rate, condition = 1 / values[-1], float(values[-1] / values[0])
+                horizon = int(6 * condition) + 50
+                options = {"head": "trace", "record": (), "every": 1}
+                for params in draws(depth, network, X, width, n_networks, "trace"):
+                    goal = y + outputs(network, params, X, "trace")
+                    loss = finite.train(network, params, X, goal, rate, horizon, **options).loss
+                    reached = loss < 0.01 * loss[0]
+                    counts.append(int(reached.argmax()) if reached.any() else horizon)
+                residuals = y - regression.flow(K, y, rate * np.arange(horizon)) @ K
+                followed = int(((residuals**2).sum(axis=1) < 0.01 * (y**2).sum()).argmax())
+                row = {"system": name, "kind": kind, "depth": depth, "steps": counts}
+                rows.append(row | {"condition_number": condition, "flow": followed})
+    return {"rows": rows}
+
+
+def half_times(
+    width: int, n_networks: int, steps: int, systems: tuple[str, ...] = ("CNN", "ResNet")
+) -> dict[str, Any]:
+    """Measure when networks have learned half of waves on one pixel, near and far: section 5.1.
+
+    Five pixels of two channels, depth 2, output pixel 0. A wave has the frequency k on the pixel
+    at a distance. Networks learn all waves at once, each with the amplitude 0.1, on top of f_0.
+    Each 12 steps see a lattice of 251 new signals, moved at random. "shares" are the shares of the
+    waves at these, before they are trained on.
+    """
+    n, d, waves = 251, 5, [(distance, k) for k in (1, 2, 3) for distance in (0, 1, 2)]
+    lattice = np.outer(np.arange(n), [pow(20, pixel, n) for pixel in range(d)]) % n / n
+    rows = []
+    for name in systems:
+        network, rng = SYSTEMS[name](2), np.random.default_rng(0)
+        values = spectrum.eigenvalues(network, 2, d, 3, "ntk")
+        ladder = [(0.1 / values.max(), 3)] * 10 + [(1.4 / values.max(), 12)] * (steps // 12)
+        every = []
+        for params in draws(6, network, np.zeros((1, 2, d)), width, n_networks):
+            start, shares = params, []
+            for rate, some in ladder:
+                angles = 2 * np.pi * (lattice + rng.random(d))
+                X = np.sqrt(2) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+                y = np.sqrt(2) * np.cos([k * angles[:, distance] for distance, k in waves])
+                f_0 = outputs(network, start, X, "equivariant")
+                options = {"head": "equivariant", "every": some}
+                goal = 0.1 * y.sum(axis=0) + f_0
+                run = finite.train(network, params, X, goal, rate / n, some, **options)
+                shares.append(10 * y @ (run.outputs[0] - f_0) / n)
+                params = run.params
+            every.append(np.transpose(shares))
+        times = np.cumsum([0.0] + [rate * some for rate, some in ladder[:-1]])
+        index = np.array([np.eye(d, dtype=int)[distance] * k for distance, k in waves])
+        row = {"system": name, "times": times, "shares": every, "waves": waves}
+        rows.append(row | {"eigenvalues": values[tuple(index.T)]})
+    return {"rows": rows}
+
+
+def _near_signals(n: int, channels: int, d: int, rng: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return n random training signals, and a test signal near each of them."""
+    X, noise = multisphere.sample(2 * n, channels, d, rng).reshape(2, n, channels, d)
+    return X, multisphere.project(X + 0.3 * noise)
+
+
+def _train_from_start(
+    network: rk.Network, params: Any, X: np.ndarray, y: np.ndarray, kernel: Any, steps: int, head: str
+) -> finite.Parameters:
+    """Return the parameters after training to y + f_0."""
+    rate, goal = half_the_bound(kernel(X)), y + outputs(network, params, X, head)
+    return finite.train(network, params, X, goal, rate, steps, head=head, every=steps).params
+
+
+def _gradient_energy(network: rk.Network, start: Any, end: Any, Z: np.ndarray) -> np.ndarray:
+    """Return the energy (d,) of the gradient of f − f_0, summed over channels, mean over Z."""
+
+    def total(x: jax.Array) -> jax.Array:
+        after, before = (finite.apply(network, own, x, "equivariant") for own in (end, start))
+        return (after - before).sum()
+
+    gradient = np.asarray(jax.grad(total)(Z.astype(np.float32)), float)
+    return (gradient**2).sum(axis=1).mean(axis=0)
+
+
+def _interpolant_energy(
+    kernel: rk.Kernel, X: np.ndarray, y: np.ndarray, Z: np.ndarray, step: float = 1e-4
+) -> np.ndarray:
+    """Return the gradient's energy of the kernel's interpolant, by central differences."""
+    n, channels, d = Z.shape
+    moves = step * np.eye(channels * d).reshape(-1, channels, d)
+    both = (Z[:, None, None] + np.stack([moves, -moves])).reshape(-1, channels, d)
+    values = kernel(both, X) @ np.linalg.solve(kernel(X), y)
+    up, down = values.reshape(n, 2, channels, d).swapaxes(0, 1)
+    return (((up - down) / (2 * step)) ** 2).sum(axis=1).mean(axis=0)
+
+
+def _shares(measured: Any, predicted: Any) -> dict[str, Any]:
+    """Return shares of the total by distance from pixel 0 (of pairs from 1), means over networks."""
+    found, exact = (_fold(np.asarray(values)) for values in (measured, predicted))
+    first = int(np.isnan(found).any())
+    found, exact = (v[:, first:] / v[:, first:].sum(axis=1, keepdims=True) for v in (found, exact))
+    error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+    return {"measured": found.mean(axis=0), "error": error, "predicted": exact.mean(axis=0)}
+
+
+def _fold(values: np.ndarray) -> np.ndarray:
+    """Return sums over pixels at equal distance from pixel 0, (..., d // 2 + 1) of an odd d."""
+    half = values.shape[-1] // 2
+    both = values[..., 1 : half + 1] + values[..., :half:-1]
+    return np.concatenate([values[..., :1], both], axis=-1)
+
+
+# ---------------------------------------------------------------- Huang et al.
+
+
+def theorem_4(widths: list[int], depths: list[int], n_samples: int) -> dict[str, Any]:
+    """Measure ε of theorems 4 and 5: the kernel's error over 2Lα² (ResNet) and over L (FFNet).
+
+    The root mean square over samples and over pairs of three points of the circle.
+    """
+    X, rows = smoothness.circle([0.0, 1.0, 2.5]), []
+    systems: dict[str, Callable[[int], rk.Network]] = {
+        "ResNet, γ = 1": lambda depth: literature.huang_resnet(depth, 1.0),
+        "ResNet, γ = ½": lambda depth: literature.huang_resnet(depth, 0.5),
+        "FFNet": literature.huang_ffnet,
+    }
+    for name, system in systems.items():
+        for depth in depths:
+            network = system(depth)
+            unit = 2 * depth * network.alpha**2 if network.skip else depth
+            exact = rk.Kernel(network, "ntk")(X)
+            for width in widths:
+                networks = draws(width, network, X, width, n_samples)
+                drawn = np.array([finite.ntk(network, params, X) for params in networks])
+                squares = ((drawn - exact) ** 2).mean(axis=(1, 2)) / unit**2
+                epsilon = float(np.sqrt(squares.mean()))
+                error = float(squares.std(ddof=1) / np.sqrt(n_samples) / (2 * epsilon))
+                row = {"system": name, "depth": depth, "width": width}
+                rows.append(row | {"epsilon": epsilon, "error": error})
+    return {"rows": rows}
+
+
+def deep_regression(depth: int, width: int, n_networks: int, steps: int) -> dict[str, Any]:
+    """Train a deep FFNet and a ResNet on eight samples of a cosine; ask between the samples.
+
+    Networks learn the cosine on top of their start f_0, so that f − f_0 is what training adds.
+    """
+    given, fine = smoothness.grid(8), smoothness.grid(64)
+    X, Z, y, rows = smoothness.circle(given), smoothness.circle(fine), np.cos(given), []
+    systems = {"FFNet": literature.huang_ffnet(depth), "ResNet": literature.huang_resnet(depth)}
+    for name, network in systems.items():
+        kernel = rk.Kernel(network, "ntk")
+        rate, added, losses = half_the_bound(kernel(X)), [], []
+        for params in draws(1, network, X, width, n_networks):
+            start, before = (outputs(network, params, S) for S in (X, Z))
+            run = finite.train(network, params, X, y + start, rate, steps, every=steps, Z=Z)
+            added.append(run.test_outputs[-1] - before)
+            losses.append(run.loss[-1])
+        exact = kernel(Z, X) @ np.linalg.solve(kernel(X), y)
+        rows.append({"system": name, "added": added, "kernel": exact, "loss": losses})
+    return {"given": given, "targets": y, "fine": fine, "rows": rows}
+
+
+# ---------------------------------------------------------------- Tirer et al., Lee et al.
+
+
+def sampled(n_points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return angles, equally spaced, and the paper's function there (eq. C.1)."""
+    angles = smoothness.grid(n_points) + np.pi / n_points
+    return angles, smoothness.target(angles)
+
+
+def figure_1a(width: int, n_samples: int) -> dict[str, Any]:
+    """Sample tangent kernels between angle 0 and all others, beside the exact kernel."""
+    angles = np.linspace(-np.pi, np.pi, 61)
+    X, Z = smoothness.circle(angles), smoothness.circle([0.0])
+    networks = draws(0, WIDE, X, width, n_samples)
+    drawn = [finite.ntk(WIDE, params, X, Z)[:, 0] for params in networks]
+    exact = rk.Kernel(WIDE, "ntk")(X, Z)[:, 0]
+    relative = np.linalg.norm(drawn - exact, axis=1) / np.linalg.norm(exact)
+    error = np.sqrt((relative**2).mean())
+    return {"angles": angles, "kernels": drawn, "exact": exact, "relative_error": error}
+
+
+def kernel_regime(
+    n_points: int, rate: float, width: int, n_networks: int, steps: int
+) -> dict[str, Any]:
+    """Train wide networks by gradient descent, beside kernel interpolation: figures 1b and 1c.
+
+    "kernel" is the interpolant. "distance_to_flow" is the largest distance from the kernel's
+    gradient flow from f_0, after the last step. Networks of infinite loss have NaN everywhere.
+    """
+    angles, y = sampled(n_points)
+    fine = np.append(smoothness.grid(128), np.pi)
+    X, Z, kernel = smoothness.circle(angles), smoothness.circle(fine), rk.Kernel(WIDE, "ntk")
+    K, cross, every = kernel(X), kernel(Z, X), -(-steps // 50)
+    curves, distances, losses = [], [], []
+    for params in draws(1, WIDE, X, width, n_networks):
+        try:
+            run = finite.train(WIDE, params, X, y, rate, steps, Z=Z, every=every)
+        except FloatingPointError:
+            curves.append(np.full(len(fine), np.nan))
+            distances.append(np.nan)
+            losses.append(np.full(-(-steps // every) + 1, np.nan))
+            continue
+        moved = regression.flow(K, y - run.outputs[0], rate * steps)
+        curves.append(run.test_outputs[-1])
+        distances.append(np.abs(curves[-1] - run.test_outputs[0] - cross @ moved).max())
+        losses.append(run.loss)
+    found = {"angles": angles, "targets": y, "fine": fine, "kernel": cross @ np.linalg.solve(K, y)}
+    found |= {"stable_rate": 2 / np.linalg.eigvalsh(K)[-1], "curves": curves}
+    return found | {"distance_to_flow": distances, "losses": losses}
+
+
+def theorem_5(widths: list[int], n_networks: int, steps: int) -> dict[str, Any]:
+    """Measure the largest change of the tangent kernel while a network trains, over widths.
+
+    Five points, so that none is another's antipode: networks with erf are odd functions. Depth
+    3, α = ½, half of the theorem's bound as the rate. Networks learn the targets on top of f_0.
+    "curve" is the error ‖e_t‖ of the last network, "bound" the factor 1 − η λ_min/3 of one step.
+    """
+    (angles, y), rows = sampled(5), []
+    X = smoothness.circle(angles)
+    for activation in ("relu", "erf"):
+        network = literature.tirer_resnet(3, 0.5).replace(activation=activation)
+        K = rk.Kernel(network, "ntk")(X)
+        rate, options = half_the_bound(K), {"record": ("kernel",), "every": 10}
+        for width in widths:
+            changes = []
+            for params in draws(width, network, X, width, n_networks):
+                goal = y + outputs(network, params, X)
+                run = finite.train(network, params, X, goal, rate, steps, **options)
+                changes.append(run.kernel_change.max())
+            row = {"activation": activation, "width": width, "change": np.mean(changes)}
+            row |= {"error": np.std(changes, ddof=1) / np.sqrt(n_networks), "steps": run.steps}
+            bound = 1 - rate * np.linalg.eigvalsh(K)[0] / 3
+            rows.append(row | {"curve": np.sqrt(2 * run.loss), "bound": bound})
+    return {"rows": rows}
+
+
+def practical(
+    rule: Any, n_points: int, width: int, n_networks: int, steps: int, scalar: bool = False
+) -> dict[str, Any]:
+    """Train MLP and ResNets outside the kernel regime: figures 3, 8 and 9, one model a row.
+
+    Batches of one signal; the parameters of the record with the least training loss count.
+    Xavier's initialization; for scalar inputs PyTorch's, with biases.
+    """
+    angles, y = sampled(n_points)
+    fine = np.linspace(angles[0], angles[-1], 512) if scalar else smoothness.grid(512)
+    X, Z = ((t[:, None] if scalar else smoothness.circle(t)[..., 0]) for t in (angles, fine))
+    rows = []
+    for name, alpha in MODELS.items():
+        network, n_layers = practical_network(alpha), 6 if alpha is None else 12
+        curves, losses = [], []
+        for seed, key in enumerate(jax.random.split(jax.random.key(4), n_networks)):
+            layers = practical_layers(key, n_layers, X.shape[1], width, biases=scalar)
+            best, loss = train_on_single_points(network, layers, X, y, rule, steps, seed)
+            curves.append(np.asarray(network(best, Z.astype("float32")), float))
+            losses.append(loss)
+        curve = np.array(curves)
+        if scalar:
+            second = np.diff(curve, 2, axis=1) / (fine[1] - fine[0]) ** 2
+            curvature, mu = np.sqrt((second**2).mean(axis=1) / (curve**2).mean(axis=1)), None
+        else:
+            curvature = smoothness.curvature(curve)
+            mu = [float(smoothness.gaussian_rkhs_ratio(own, angles, y)) for own in curve]
+        row = {"model": name, "loss": losses, "curvature": curvature, "mu": mu}
+        rows.append(row | {"curves": curve[:, ::4]})
+    return {"angles": angles, "targets": y, "fine": fine[::4], "rows": rows}
+
+
+Model = Callable[[Any, Any], jax.Array]
+"""From the layers of a practical network, and inputs (n, n_inputs), to its outputs (n,)."""
+
+
+def practical_network(alpha: float | None) -> Model:
+    """Return the fully connected ReLU network of practitioners, a ResNet, or an MLP without α.
+
+    A layer is an array (inputs, outputs), without a factor; its biases are one row more.
+    """
+
+    def dense(W: jax.Array, f: jax.Array) -> jax.Array:
+        n = f.shape[1]
+        return f @ W[:n] + W[n:].sum(axis=0)
+
+    def network(layers: Any, x: Any) -> jax.Array:
+        first, *rest, last = layers
+        f = dense(first, x)
+        if alpha is None:
+            for W in rest:
+                f = dense(W, jax.nn.relu(f))
+            return dense(last, jax.nn.relu(f))[:, 0]
+        for W, V in zip(rest[::2], rest[1::2], strict=True):
+            f = f + alpha * dense(V, jax.nn.relu(dense(W, f)))
+        return dense(last, f)[:, 0]
+
+    return network
+
+
+def practical_layers(key: Any, n_layers: int, n_inputs: int, width: int, biases: bool) -> Any:
+    """Return Xavier's layers, N(0, 2/(inputs + outputs)), or PyTorch's, uniform on ±1/√inputs."""
+    keys, sizes = jax.random.split(key, n_layers), [n_inputs, *[width] * (n_layers - 1), 1]
+    layers = []
+    for own, n, m in zip(keys, sizes[:-1], sizes[1:], strict=True):
+        if biases:
+            layers.append(jax.random.uniform(own, (n + 1, m), "float32", -1, 1) / n**0.5)
+        else:
+            layers.append(jax.random.normal(own, (n, m), "float32") * (2 / (n + m)) ** 0.5)
+    return layers
+
+
+def train_on_single_points(
+    model: Model, params: Any, X: np.ndarray, y: np.ndarray, rule: Any, steps: int, seed: int
+) -> tuple[Any, float]:
+    """Return the parameters and the loss of the record with the least loss, every 20 steps.
+
+    Each step sees one point; all points take turns in random order.
+    """
+    rng, state, best = np.random.default_rng(seed), (params, rule.init(params)), (params, np.inf)
+    order = np.concatenate([rng.permutation(len(X)) for _ in range(-(-steps // len(X)))])[:steps]
+    X, y = X.astype("float32"), y.astype("float32")
+    for start in range(0, steps + 20, 20):
+        loss = 0.5 * float(((model(state[0], X) - y) ** 2).sum())
+        best = (state[0], loss) if loss < best[1] else best
+        state = _advance(model, rule.update, state, X, y, order[start : start + 20, None])
+    return best
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _advance(model: Model, update: Any, state: Any, X: Any, y: Any, order: Any) -> Any:
+    def step(state: Any, chosen: jax.Array) -> Any:
+        def loss(own: Any) -> jax.Array:
+            return 0.5 * jnp.sum((model(own, X[chosen]) - y[chosen]) ** 2)
+
+        updates, memory = update(jax.grad(loss)(state[0]), state[1], state[0])
+        return (optax.apply_updates(state[0], updates), memory), None
+
+    return jax.lax.scan(step, state, order)[0]
+
+
+def trained_ensemble(width: int, n_networks: int, steps: list[int]) -> dict[str, Any]:
+    """Measure mean and variance over networks after some steps of gradient descent (Lee et al.).
+
+    A fully connected ResNet sees six points of the circle; all layers are trained (tangent
+    kernel), or the readout only (Gaussian process kernel). "mean" and "variance" are the networks',
+    "expected_mean" and "expected_variance" are in the limit of infinite width.
+    """
+    angles = 2 * np.pi * np.array([0.02, 0.2, 0.38, 0.5, 0.71, 0.85])
+    y, fine = np.array([0.6, -0.5, 0.3, 0.9, -0.6, 0.1]), 2 * np.pi * np.arange(48) / 48
+    X, Z, rows = smoothness.circle(angles), smoothness.circle(fine), []
+    for kind in ("ntk", "gpk"):
+        network = of_kind(literature.tirer_resnet(depth=2, alpha=0.5), kind)
+        theta, gpk = rk.Kernel(network, "ntk"), rk.Kernel(network, "gpk")
+        rate, every, found = half_the_bound(theta(X)), int(np.gcd.reduce(steps)), []
+        for params in draws(5, network, X, width, n_networks):
+            run = finite.train(network, params, X, y, rate, max(steps), Z=Z, every=every)
+            found.append(run.test_outputs)
+        for step in steps:
+            here = np.array(found)[:, step // every]
+            mean, covariance = ensemble(theta, gpk, X, Z, y, rate * step)
+            row = {"kind": kind, "steps": step, "mean": here.mean(axis=0)}
+            row |= {"variance": here.var(axis=0, ddof=1), "expected_mean": mean}
+            rows.append(row | {"expected_variance": covariance.diagonal()})
+    return {"angles": angles, "targets": y, "fine": fine, "rows": rows}
+
+
+def ensemble(
+    theta: rk.Kernel, gpk: rk.Kernel, X: np.ndarray, Z: np.ndarray, y: np.ndarray, time: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and covariance at Z of networks after gradient flow from random functions.
+
+    f_t = f_0 + P (y − f_0(X)) with P = Θ(Z, X) Θ⁻¹ (I − e^(−Θt)); f_0 has the covariance K.
+    """
+    P = theta(Z, X) @ regression.flow(theta(X), np.eye(len(X)), time)
+    cross = P @ gpk(X, Z)
+    return P @ y, gpk(Z) + P @ gpk(X) @ P.T - cross - cross.T

@@ -1,0 +1,151 @@
+r"""How long gradient descent takes to learn an eigenfunction: section 5.1 of Barzilai et al. 2022.
+
+Gradient flow from 0 learns the share :math:`1 - e^{-\lambda t}`, in a time like :math:`1/\lambda`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arrays import resolution
+from ..decomposition import decompose
+from ..network import Network
+from ..report_table import ReportTable
+from ..validation import check_real, check_targets
+from . import spectrum
+
+__all__ = ["Clock", "ClockRow", "Learned", "clock", "learned"]
+
+
+class ClockRow(NamedTuple):
+    """When the eigenfunctions with a frequency for each pixel are learned."""
+
+    frequencies: tuple[int, ...]
+    eigenvalue: float
+    """λ; 0 outside the receptive field."""
+    multiplicity: float
+    """Number of eigenfunctions, by ``spectrum.multiplicities``."""
+    shares: tuple[float, ...]
+    """1 − exp(−λt), the share that is learned at each time."""
+
+
+@dataclass(frozen=True)
+class Clock(ReportTable):
+    """Shares over time; iterating gives a `ClockRow` for all frequencies, the fastest first."""
+
+    times: tuple[float, ...]
+
+    def __str__(self) -> str:
+        """Return the table as text, a column for each time."""
+        header = (*ClockRow._fields[:3], *(f"t = {t:.4g}" for t in self.times))
+        cells = ReportTable(tuple((*row[:3], *row.shares) for row in self))._cells(header)
+        head, *body = map("  ".join, cells)
+        return "\n".join([head, "-" * len(head), *body])
+
+
+def clock(
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: Any, times: ArrayLike, *,
+    kind: str = "ntk", head: str = "equivariant", **options: Any,
+) -> Clock:  # fmt: skip
+    r"""Return what gradient flow has learned of each eigenfunction on the multi-sphere over time.
+
+    Times are of :math:`f' = -K(f - y)`, whose mean is over signals uniform on the multi-sphere: t
+    is the number of steps times the learning rate of the mean of :math:`\frac12(f - y)^2`.
+
+    Parameters
+    ----------
+    network, n_channels, n_timepoints, max_frequency, kind, head
+        As for ``spectrum.eigenvalues``, whose eigenvalues are not normalized. The default "ntk" is
+        the kernel of networks of which ``network.trained`` is trained.
+    times : array_like, (n_times,)
+        At least 0; infinity learns all of positive eigenvalues.
+    **options
+        ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of
+        ``spectrum.eigenvalues``.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory.clock import clock
+    >>> print(clock(literature.barzilai_resnet(2), 2, 2, 1, times=(1, 10)))
+    frequencies  eigenvalue  multiplicity   t = 1  t = 10
+    -----------------------------------------------------
+            0 0       3.571             1  0.9719       1
+            1 0       1.664             2  0.8105       1
+            0 1       1.337             2  0.7373       1
+            1 1      0.1402             4  0.1308  0.7538
+    """
+    moments = _check_times(times)
+    space = n_channels, n_timepoints, max_frequency
+    # Eigenvalues are below 0 by errors of the quadrature.
+    values = np.maximum(spectrum.eigenvalues(network, *space, kind, head, **options), 0.0)
+    counts, rows = spectrum.multiplicities(*space, head), []
+    for index in np.argsort(-values, axis=None, kind="stable"):
+        k = tuple(int(each) for each in np.unravel_index(index, values.shape))
+        shares = tuple(_shares(values[k], moments).tolist())
+        rows.append(ClockRow(k, float(values[k]), float(counts[k]), shares))
+    return Clock(tuple(rows), tuple(moments.tolist()))
+
+
+class Learned(NamedTuple):
+    """What gradient flow learns of the targets of some signals."""
+
+    eigenvalues: np.ndarray
+    """λ of K/n, falling, (n,)."""
+    shares: np.ndarray
+    """Share of y along each eigenvector, of its square, (n,); they sum to 1."""
+    total: np.ndarray
+    """Σ share · (1 − exp(−λt)), (n_times,): ⟨f, y⟩/‖y‖² at each time."""
+    error: np.ndarray
+    """Σ share · exp(−2λt), (n_times,): ‖f − y‖²/‖y‖² at each time."""
+
+
+def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
+    r"""Return what gradient flow has learned of given targets over time.
+
+    Times are of :math:`f' = -K(f - y)/n` from 0, as for `clock`. Within equal eigenvalues the
+    shares of single eigenvectors are arbitrary.
+
+    Parameters
+    ----------
+    K : ndarray, (n, n)
+        Kernel matrix. Eigenvalues below n·eps·λ_max, eps of its dtype, count as 0.
+    y : ndarray, (n,) or (n, n_targets)
+        Not 0. Several targets have one share, of all their squares.
+    times : array_like, (n_times,)
+        At least 0; infinity is the end of the flow.
+
+    Examples
+    --------
+    >>> from rescntk.theory.clock import learned
+    >>> learned([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0], times=(0.0, 2.0)).total.round(3)
+    array([0.   , 0.747])
+    """
+    found, moments = decompose(K), _check_times(times)
+    values, n = found.eigenvalues[::-1], len(found.eigenvalues)
+    values = np.where(values > resolution(values[::-1], found.eps), values, 0.0) / n
+    targets = check_targets(y, n).reshape(n, -1)
+    if not (largest := np.abs(targets).max()):
+        raise ValueError("y is 0 for all signals, expected targets that have a direction")
+    squares = np.square(found.eigenvectors[:, ::-1].T @ (targets / largest)).sum(axis=1)
+    shares = squares / squares.sum()
+    each = _shares(values, moments[:, None])
+    return Learned(values, shares, each @ shares, (1.0 - each) ** 2 @ shares)
+
+
+def _shares(values: Any, times: np.ndarray) -> np.ndarray:
+    """Return 1 − exp(−λt); 0 where λ is 0, at all times."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(values > 0, -np.expm1(-np.multiply(values, times)), 0.0)
+
+
+def _check_times(times: ArrayLike) -> np.ndarray:
+    expected = "of at least 0, one or more"
+    moments = np.atleast_1d(check_real(times, "times", expected, finite=False))
+    if moments.ndim != 1 or moments.size == 0 or (moments < 0).any():
+        raise ValueError(f"times is {times!r}, expected real numbers {expected}")
+    return moments
