@@ -1,14 +1,10 @@
-"""Experiments of the papers with finite networks; finite_experiments.py has their settings.
-
-Each is a function of its settings, and returns numbers and lists. Barzilai et al. 2022: what trained
-networks look at, training time. Huang et al. 2020: width and depth. Tirer et al. 2022: networks in
-the kernel regime, and practical ones outside it. Lee et al. 2019: ensembles.
-"""
+"""Experiments of the papers with finite networks: functions of settings, which return numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from typing import Any
 
 import jax
@@ -21,6 +17,7 @@ import rescntk as rk
 from rescntk import finite, literature, regression
 from rescntk.theory import locality, multisphere, smoothness, spectrum
 
+Result = dict[str, Any]
 SYSTEMS = {"CNN": literature.barzilai_cnn, "ResNet": literature.barzilai_resnet}
 MODELS = {"MLP": None, "ResNet, α = 1": 1.0, "ResNet, α = 0.1": 0.1}
 """α of the practical networks, all of depth 5."""
@@ -30,8 +27,8 @@ SGD, ADAM, SLOW_ADAM = optax.sgd(0.01), optax.adam(1e-3), optax.adam(1e-4)
 
 
 def draws(
-    key: int, network: rk.Network, X: np.ndarray, width: int, number: int, head: str = "gap"
-) -> Iterator[finite.Parameters]:
+    key: int, network: Any, X: Any, width: int, number: int, head: str = "gap"
+) -> Iterator[Any]:
     """Yield the parameters of random networks of a width, in float32, for the signals X."""
     pixels = X.shape[2] if head == "trace" else None
     for own in jax.random.split(jax.random.key(key), number):
@@ -56,62 +53,54 @@ def outputs(network: rk.Network, params: Any, X: np.ndarray, head: str = "gap") 
 # ---------------------------------------------------------------- Barzilai et al.
 
 
-def trained_fields(width: int, n_networks: int, steps: int) -> dict[str, Any]:
+def trained_fields(width: int, n_networks: int, steps: int) -> Result:
     """Measure over pixels the gradient energy that training adds: figure 2's network half.
 
     One output pixel; all layers trained, or the readout alone. Beside it the same energy of the
     kernel's interpolant, and the effective receptive field.
     """
     n, channels, d, rng, rows = 12, 2, 15, np.random.default_rng(0), []
-    for name, system in SYSTEMS.items():
-        for kind in ("gpk", "ntk"):
-            own = of_kind(system(3), kind)
-            kernel, measured, predicted = rk.Kernel(own, "ntk", "equivariant"), [], []
-            for key in jax.random.split(jax.random.key(2), n_networks):
-                X, Z = _near_signals(n, channels, d, rng)
-                y = rng.choice([-1.0, 1.0], n)
-                params = finite.init(key, own, channels, width, dtype="float32")
-                trained = _train_from_start(own, params, X, y, kernel, steps, "equivariant")
-                measured.append(_gradient_energy(own, params, trained, Z))
-                predicted.append(_interpolant_energy(kernel, X, y, Z))
-            field = _fold(locality.effective_receptive_field(own, d, kind, normalized=True))
-            row = {"system": name, "kind": kind, "field": field}
-            rows.append(row | _shares(measured, predicted))
+    for name, kind in product(SYSTEMS, ("gpk", "ntk")):
+        own = of_kind(SYSTEMS[name](3), kind)
+        kernel, measured, predicted = rk.Kernel(own, "ntk", "equivariant"), [], []
+        for key in jax.random.split(jax.random.key(2), n_networks):
+            X, Z = _near_signals(n, channels, d, rng)
+            y = rng.choice([-1.0, 1.0], n)
+            params = finite.init(key, own, channels, width, dtype="float32")
+            trained = _train_from_start(own, params, X, y, kernel, steps, "equivariant")
+            measured.append(_gradient_energy(own, params, trained, Z))
+            predicted.append(_interpolant_energy(kernel, X, y, Z))
+        field = _fold(locality.effective_receptive_field(own, d, kind, normalized=True))
+        row = {"system": name, "kind": kind, "field": field}
+        rows.append(row | _shares(measured, predicted))
     return {"rows": rows}
 
 
-def trained_responses(width: int, n_networks: int, steps: int) -> dict[str, Any]:
+def trained_responses(width: int, n_networks: int, steps: int) -> Result:
     """Measure the pairs' responses J_δ that training adds, for the heads "trace" and "gap"."""
     n, channels, d, rng, rows = 10, 2, 15, np.random.default_rng(1), []
-    for kind in ("ntk", "gpk"):
-        for name, system in SYSTEMS.items():
-            for head in ("trace", "gap"):
-                network = of_kind(system(3), kind)
-                kernel = rk.Kernel(network, "ntk", head)
-                measured, predicted, of_kernel = [], [], []
-                for key in jax.random.split(jax.random.key(3), n_networks):
-                    X, Z = _near_signals(n, channels, d, rng)
-                    W = multisphere.sample(n, channels, d, rng)
-                    y, pixels = rng.choice([-1.0, 1.0], n), d if head == "trace" else None
-                    params = finite.init(
-                        key, network, channels, width, n_timepoints=pixels, dtype="float32"
-                    )
-                    trained = _train_from_start(network, params, X, y, kernel, steps, head)
-                    beta = np.linalg.solve(kernel(X), y)
-                    functions = (
-                        lambda S: outputs(network, trained, S, head) - outputs(network, params, S, head),  # noqa: B023
-                        lambda S: kernel(S, X) @ beta,  # noqa: B023
-                    )
-                    for found, function in zip((measured, predicted), functions, strict=True):
-                        found.append(responses.responses(function, Z, W).pair)
-                    of_kernel.append(responses.kernel_responses(kernel, Z[:3], W[:3]).pair)
-                pair = _fold(np.mean(of_kernel, axis=0))[1:]
-                row = {"system": name, "kind": kind, "head": head, "kernel": pair / pair.sum()}
-                rows.append(row | _shares(measured, predicted))
+    for kind, name, head in product(("ntk", "gpk"), SYSTEMS, ("trace", "gap")):
+        network = of_kind(SYSTEMS[name](3), kind)
+        kernel, measured, predicted, of_kernel = rk.Kernel(network, "ntk", head), [], [], []
+        for key in jax.random.split(jax.random.key(3), n_networks):
+            X, Z = _near_signals(n, channels, d, rng)
+            W = multisphere.sample(n, channels, d, rng)
+            y, pixels = rng.choice([-1.0, 1.0], n), d if head == "trace" else None
+            options = {"n_timepoints": pixels, "dtype": "float32"}
+            params = finite.init(key, network, channels, width, **options)
+            trained = _train_from_start(network, params, X, y, kernel, steps, head)
+            start, end = (partial(outputs, network, own, head=head) for own in (params, trained))
+            beta = np.linalg.solve(kernel(X), y)
+            measured.append(responses.responses(lambda S: end(S) - start(S), Z, W).pair)
+            predicted.append(responses.responses(lambda S: kernel(S, X) @ beta, Z, W).pair)
+            of_kernel.append(responses.kernel_responses(kernel, Z[:3], W[:3]).pair)
+        pair = _fold(np.mean(of_kernel, axis=0))[1:]
+        row = {"system": name, "kind": kind, "head": head, "kernel": pair / pair.sum()}
+        rows.append(row | _shares(measured, predicted))
     return {"rows": rows}
 
 
-def training_speed(width: int, depths: list[int], n_networks: int) -> dict[str, Any]:
+def training_speed(width: int, depths: list[int], n_networks: int) -> Result:
     """Count the steps of gradient descent to 1 % of the first loss, beside condition numbers.
 
     Trace head, random targets, the rate 1/λ_max of the exact kernel; the readout alone is
@@ -119,30 +108,26 @@ def training_speed(width: int, depths: list[int], n_networks: int) -> dict[str, 
     """
     n, channels, d, rng = 6, 4, 6, np.random.default_rng(5)
     X, y, rows = multisphere.sample(n, channels, d, rng), rng.standard_normal(n), []
-    for name, system in SYSTEMS.items():
-        for kind in ("gpk", "ntk"):
-            for depth in depths:
-                network = of_kind(system(depth), kind)
-                K = rk.Kernel(network, "ntk", "trace")(X)
-                values, counts = np.linalg.eigvalsh(K), []
-                rate, condition = 1 / values[-1], float(values[-1] / values[0])
-                horizon = int(6 * condition) + 50
-                options = {"head": "trace", "record": (), "every": 1}
-                for params in draws(depth, network, X, width, n_networks, "trace"):
-                    goal = y + outputs(network, params, X, "trace")
-                    loss = finite.train(network, params, X, goal, rate, horizon, **options).loss
-                    reached = loss < 0.01 * loss[0]
-                    counts.append(int(reached.argmax()) if reached.any() else horizon)
-                residuals = y - regression.flow(K, y, rate * np.arange(horizon)) @ K
-                followed = int(((residuals**2).sum(axis=1) < 0.01 * (y**2).sum()).argmax())
-                row = {"system": name, "kind": kind, "depth": depth, "steps": counts}
-                rows.append(row | {"condition_number": condition, "flow": followed})
+    for name, kind, depth in product(SYSTEMS, ("gpk", "ntk"), depths):
+        network = of_kind(SYSTEMS[name](depth), kind)
+        K = rk.Kernel(network, "ntk", "trace")(X)
+        values, counts = np.linalg.eigvalsh(K), []
+        rate, condition = 1 / values[-1], float(values[-1] / values[0])
+        horizon = int(6 * condition) + 50
+        options = {"head": "trace", "record": (), "every": 1}
+        for params in draws(depth, network, X, width, n_networks, "trace"):
+            goal = y + outputs(network, params, X, "trace")
+            loss = finite.train(network, params, X, goal, rate, horizon, **options).loss
+            reached = loss < 0.01 * loss[0]
+            counts.append(int(reached.argmax()) if reached.any() else horizon)
+        residuals = y - regression.flow(K, y, rate * np.arange(horizon)) @ K
+        followed = int(((residuals**2).sum(axis=1) < 0.01 * (y**2).sum()).argmax())
+        row = {"system": name, "kind": kind, "depth": depth, "steps": counts}
+        rows.append(row | {"condition_number": condition, "flow": followed})
     return {"rows": rows}
 
 
-def half_times(
-    width: int, n_networks: int, steps: int, systems: tuple[str, ...] = ("CNN", "ResNet")
-) -> dict[str, Any]:
+def half_times(width: int, n_networks: int, steps: int, systems: Any = tuple(SYSTEMS)) -> Result:
     """Measure when networks have learned half of waves on one pixel, near and far: section 5.1.
 
     Five pixels of two channels, depth 2, output pixel 0. A wave has the frequency k on the pixel
@@ -203,19 +188,16 @@ def _gradient_energy(network: rk.Network, start: Any, end: Any, Z: np.ndarray) -
     return (gradient**2).sum(axis=1).mean(axis=0)
 
 
-def _interpolant_energy(
-    kernel: rk.Kernel, X: np.ndarray, y: np.ndarray, Z: np.ndarray, step: float = 1e-4
-) -> np.ndarray:
+def _interpolant_energy(kernel: Any, X: np.ndarray, y: np.ndarray, Z: np.ndarray) -> np.ndarray:
     """Return the gradient's energy of the kernel's interpolant, by central differences."""
     n, channels, d = Z.shape
-    moves = step * np.eye(channels * d).reshape(-1, channels, d)
+    moves = 1e-4 * np.eye(channels * d).reshape(-1, channels, d)
     both = (Z[:, None, None] + np.stack([moves, -moves])).reshape(-1, channels, d)
-    values = kernel(both, X) @ np.linalg.solve(kernel(X), y)
-    up, down = values.reshape(n, 2, channels, d).swapaxes(0, 1)
-    return (((up - down) / (2 * step)) ** 2).sum(axis=1).mean(axis=0)
+    values = (kernel(both, X) @ np.linalg.solve(kernel(X), y)).reshape(n, 2, channels, d)
+    return (((values[:, 0] - values[:, 1]) / 2e-4) ** 2).sum(axis=1).mean(axis=0)
 
 
-def _shares(measured: Any, predicted: Any) -> dict[str, Any]:
+def _shares(measured: Any, predicted: Any) -> Result:
     """Return shares of the total by distance from pixel 0 (of pairs from 1), means over networks."""
     found, exact = (_fold(np.asarray(values)) for values in (measured, predicted))
     first = int(np.isnan(found).any())
@@ -234,34 +216,31 @@ def _fold(values: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------- Huang et al.
 
 
-def theorem_4(widths: list[int], depths: list[int], n_samples: int) -> dict[str, Any]:
+def theorem_4(widths: list[int], depths: list[int], n_samples: int) -> Result:
     """Measure ε of theorems 4 and 5: the kernel's error over 2Lα² (ResNet) and over L (FFNet).
 
     The root mean square over samples and over pairs of three points of the circle.
     """
     X, rows = smoothness.circle([0.0, 1.0, 2.5]), []
-    systems: dict[str, Callable[[int], rk.Network]] = {
-        "ResNet, γ = 1": lambda depth: literature.huang_resnet(depth, 1.0),
-        "ResNet, γ = ½": lambda depth: literature.huang_resnet(depth, 0.5),
+    systems = {
+        "ResNet, γ = 1": partial(literature.huang_resnet, gamma=1.0),
+        "ResNet, γ = ½": partial(literature.huang_resnet, gamma=0.5),
         "FFNet": literature.huang_ffnet,
     }
-    for name, system in systems.items():
-        for depth in depths:
-            network = system(depth)
-            unit = 2 * depth * network.alpha**2 if network.skip else depth
-            exact = rk.Kernel(network, "ntk")(X)
-            for width in widths:
-                networks = draws(width, network, X, width, n_samples)
-                drawn = np.array([finite.ntk(network, params, X) for params in networks])
-                squares = ((drawn - exact) ** 2).mean(axis=(1, 2)) / unit**2
-                epsilon = float(np.sqrt(squares.mean()))
-                error = float(squares.std(ddof=1) / np.sqrt(n_samples) / (2 * epsilon))
-                row = {"system": name, "depth": depth, "width": width}
-                rows.append(row | {"epsilon": epsilon, "error": error})
+    for name, depth, width in product(systems, depths, widths):
+        network = systems[name](depth)
+        unit = 2 * depth * network.alpha**2 if network.skip else depth
+        networks = draws(width, network, X, width, n_samples)
+        drawn = np.array([finite.ntk(network, params, X) for params in networks])
+        squares = ((drawn - rk.Kernel(network, "ntk")(X)) ** 2).mean(axis=(1, 2)) / unit**2
+        epsilon = float(np.sqrt(squares.mean()))
+        error = float(squares.std(ddof=1) / np.sqrt(n_samples) / (2 * epsilon))
+        row = {"system": name, "depth": depth, "width": width}
+        rows.append(row | {"epsilon": epsilon, "error": error})
     return {"rows": rows}
 
 
-def deep_regression(depth: int, width: int, n_networks: int, steps: int) -> dict[str, Any]:
+def deep_regression(depth: int, width: int, n_networks: int, steps: int) -> Result:
     """Train a deep FFNet and a ResNet on eight samples of a cosine; ask between the samples.
 
     Networks learn the cosine on top of their start f_0, so that f − f_0 is what training adds.
@@ -291,7 +270,7 @@ def sampled(n_points: int) -> tuple[np.ndarray, np.ndarray]:
     return angles, smoothness.target(angles)
 
 
-def figure_1a(width: int, n_samples: int) -> dict[str, Any]:
+def figure_1a(width: int, n_samples: int) -> Result:
     """Sample tangent kernels between angle 0 and all others, beside the exact kernel."""
     angles = np.linspace(-np.pi, np.pi, 61)
     X, Z = smoothness.circle(angles), smoothness.circle([0.0])
@@ -303,13 +282,11 @@ def figure_1a(width: int, n_samples: int) -> dict[str, Any]:
     return {"angles": angles, "kernels": drawn, "exact": exact, "relative_error": error}
 
 
-def kernel_regime(
-    n_points: int, rate: float, width: int, n_networks: int, steps: int
-) -> dict[str, Any]:
+def kernel_regime(n_points: int, rate: float, width: int, n_networks: int, steps: int) -> Result:
     """Train wide networks by gradient descent, beside kernel interpolation: figures 1b and 1c.
 
     "kernel" is the interpolant. "distance_to_flow" is the largest distance from the kernel's
-    gradient flow from f_0, after the last step. Networks of infinite loss have NaN everywhere.
+    gradient flow from f_0, after the last step.
     """
     angles, y = sampled(n_points)
     fine = np.append(smoothness.grid(128), np.pi)
@@ -317,13 +294,7 @@ def kernel_regime(
     K, cross, every = kernel(X), kernel(Z, X), -(-steps // 50)
     curves, distances, losses = [], [], []
     for params in draws(1, WIDE, X, width, n_networks):
-        try:
-            run = finite.train(WIDE, params, X, y, rate, steps, Z=Z, every=every)
-        except FloatingPointError:
-            curves.append(np.full(len(fine), np.nan))
-            distances.append(np.nan)
-            losses.append(np.full(-(-steps // every) + 1, np.nan))
-            continue
+        run = finite.train(WIDE, params, X, y, rate, steps, Z=Z, every=every)
         moved = regression.flow(K, y - run.outputs[0], rate * steps)
         curves.append(run.test_outputs[-1])
         distances.append(np.abs(curves[-1] - run.test_outputs[0] - cross @ moved).max())
@@ -333,7 +304,7 @@ def kernel_regime(
     return found | {"distance_to_flow": distances, "losses": losses}
 
 
-def theorem_5(widths: list[int], n_networks: int, steps: int) -> dict[str, Any]:
+def theorem_5(widths: list[int], n_networks: int, steps: int) -> Result:
     """Measure the largest change of the tangent kernel while a network trains, over widths.
 
     Five points, so that none is another's antipode: networks with erf are odd functions. Depth
@@ -342,26 +313,24 @@ def theorem_5(widths: list[int], n_networks: int, steps: int) -> dict[str, Any]:
     """
     (angles, y), rows = sampled(5), []
     X = smoothness.circle(angles)
-    for activation in ("relu", "erf"):
+    for activation, width in product(("relu", "erf"), widths):
         network = literature.tirer_resnet(3, 0.5).replace(activation=activation)
-        K = rk.Kernel(network, "ntk")(X)
+        K, changes = rk.Kernel(network, "ntk")(X), []
         rate, options = half_the_bound(K), {"record": ("kernel",), "every": 10}
-        for width in widths:
-            changes = []
-            for params in draws(width, network, X, width, n_networks):
-                goal = y + outputs(network, params, X)
-                run = finite.train(network, params, X, goal, rate, steps, **options)
-                changes.append(run.kernel_change.max())
-            row = {"activation": activation, "width": width, "change": np.mean(changes)}
-            row |= {"error": np.std(changes, ddof=1) / np.sqrt(n_networks), "steps": run.steps}
-            bound = 1 - rate * np.linalg.eigvalsh(K)[0] / 3
-            rows.append(row | {"curve": np.sqrt(2 * run.loss), "bound": bound})
+        for params in draws(width, network, X, width, n_networks):
+            goal = y + outputs(network, params, X)
+            run = finite.train(network, params, X, goal, rate, steps, **options)
+            changes.append(run.kernel_change.max())
+        row = {"activation": activation, "width": width, "change": np.mean(changes)}
+        row |= {"error": np.std(changes, ddof=1) / np.sqrt(n_networks), "steps": run.steps}
+        bound = 1 - rate * np.linalg.eigvalsh(K)[0] / 3
+        rows.append(row | {"curve": np.sqrt(2 * run.loss), "bound": bound})
     return {"rows": rows}
 
 
 def practical(
     rule: Any, n_points: int, width: int, n_networks: int, steps: int, scalar: bool = False
-) -> dict[str, Any]:
+) -> Result:
     """Train MLP and ResNets outside the kernel regime: figures 3, 8 and 9, one model a row.
 
     Batches of one signal; the parameters of the record with the least training loss count.
@@ -392,13 +361,13 @@ def practical(
 
 
 Model = Callable[[Any, Any], jax.Array]
-"""From the layers of a practical network, and inputs (n, n_inputs), to its outputs (n,)."""
 
 
 def practical_network(alpha: float | None) -> Model:
     """Return the fully connected ReLU network of practitioners, a ResNet, or an MLP without α.
 
-    A layer is an array (inputs, outputs), without a factor; its biases are one row more.
+    A function of layers and inputs (n, n_inputs). A layer is an array (inputs, outputs), without
+    a factor; its biases are one row more.
     """
 
     def dense(W: jax.Array, f: jax.Array) -> jax.Array:
@@ -421,14 +390,14 @@ def practical_network(alpha: float | None) -> Model:
 
 def practical_layers(key: Any, n_layers: int, n_inputs: int, width: int, biases: bool) -> Any:
     """Return Xavier's layers, N(0, 2/(inputs + outputs)), or PyTorch's, uniform on ±1/√inputs."""
-    keys, sizes = jax.random.split(key, n_layers), [n_inputs, *[width] * (n_layers - 1), 1]
-    layers = []
-    for own, n, m in zip(keys, sizes[:-1], sizes[1:], strict=True):
+
+    def layer(own: Any, n: int, m: int) -> jax.Array:
         if biases:
-            layers.append(jax.random.uniform(own, (n + 1, m), "float32", -1, 1) / n**0.5)
-        else:
-            layers.append(jax.random.normal(own, (n, m), "float32") * (2 / (n + m)) ** 0.5)
-    return layers
+            return jax.random.uniform(own, (n + 1, m), "float32", -1, 1) / n**0.5
+        return jax.random.normal(own, (n, m), "float32") * (2 / (n + m)) ** 0.5
+
+    sizes = [n_inputs, *[width] * (n_layers - 1), 1]
+    return list(map(layer, jax.random.split(key, n_layers), sizes[:-1], sizes[1:]))
 
 
 def train_on_single_points(
@@ -460,7 +429,7 @@ def _advance(model: Model, update: Any, state: Any, X: Any, y: Any, order: Any) 
     return jax.lax.scan(step, state, order)[0]
 
 
-def trained_ensemble(width: int, n_networks: int, steps: list[int]) -> dict[str, Any]:
+def trained_ensemble(width: int, n_networks: int, steps: list[int]) -> Result:
     """Measure mean and variance over networks after some steps of gradient descent (Lee et al.).
 
     A fully connected ResNet sees six points of the circle; all layers are trained (tangent

@@ -22,69 +22,44 @@ HERE = Path(__file__).parent
 
 SMALL: dict[str, dict[str, Any]] = {
     "beyond_the_kernel_regime": {
-        "changes": {
-            "figure_1b": {"width": 32, "n_networks": 1},
+        "sizes": {
+            "figure_1b": {"width": 32, "n_networks": 1, "steps": 200},
             "theorem_5": {"widths": [16, 64], "n_networks": 2, "steps": 20},
             "theorem_4": {"widths": [16, 64], "depths": [2, 6], "n_samples": 8},
-            "deep_regression": {"depth": 5, "width": 32, "steps": 50},
-            "figure_9": {"width": 32, "n_networks": 1},
+            "deep_regression": {"depth": 5, "width": 32, "n_networks": 2, "steps": 50},
+            "figure_9": {"width": 32, "n_networks": 1, "steps": 500},
         },
     },
     "condition_numbers": {
-        "depths": (1, 2, 3, 5, 10, 22, 50, 110, 250),
-        "every": 3,
-        "n_signals": 8,
-        "deepest": 10**4,
+        "depths": (1, 2, 3, 5, 10, 22, 50, 110, 250), "every": 3, "n_signals": 8, "deepest": 10**4
     },
     "deep_degeneracy": {"ladder": (10, 30, 100, 300, 1000), "deep": 300},
     "eigenvalue_decay": {
-        "limit": 0.3,
-        "compared": 2,
-        "widest": 10,
-        "farthest": 8,
-        "n_nodes": (16, 24),
+        "limit": 0.3, "compared": 2, "widest": 10, "farthest": 8, "n_nodes": (16, 24)
     },
     "finite_networks": {
-        "widths": (16, 64),
-        "n_networks": 12,
-        "wide": 256,
-        "n_steps": 100,
-        "n_gradients": 2,
-        "changes": {
-            "trained_fields": {"width": 16, "steps": 20},
-            "trained_responses": {"width": 32, "steps": 50},
-            "training_speed": {"width": 32, "n_networks": 1},
+        "widths": (16, 64), "n_networks": 12, "wide": 256, "n_steps": 100, "n_gradients": 2,
+        "sizes": {
+            "trained_fields": {"width": 16, "n_networks": 2, "steps": 20},
+            "training_speed": {"width": 32, "depths": [2], "n_networks": 1},
             "trained_ensemble": {"width": 32, "n_networks": 4, "steps": [20]},
         },
     },
     "gaussian_process": {"every": 5, "compared": ("slope",)},
     "images": {"depths": (2, 3, 5, 7, 10, 15), "every": 90, "n_train": 60, "n_sweeps": 12},
-    "infinite_depth": {
-        "deepest": 12,
-        "resolved": 0.1,
-        "usual": 11,
-        "gammas": (0.25, 0.5, 1.25),
-    },
+    "infinite_depth": {"deepest": 12, "resolved": 0.1, "usual": 11, "gammas": (0.25, 0.5, 1.25)},
     "large_gram": {"n": 256, "n_workers": 1},
     "smoothness": {"n_draws": 4},
-    "time_series_classification": {
-        "every": 6,
-        "methods": ("ridge, flat", "rescntk, fast"),
-    },
+    "time_series_classification": {"every": 6, "methods": ("ridge, flat", "rescntk, fast")},
     "what_is_learned_first": {
-        "depths": (2, 8),
-        "highest": 5,
-        "alphas": (0.5, 1.0),
-        "n_distances": 2,
-        "n_draws": 2,
+        "depths": (2, 8), "highest": 5, "alphas": (0.5, 1.0), "n_distances": 2, "n_draws": 2
     },
     "which_part_decides": {"every": 5, "n_cases": 15, "n_new": 6, "n_occluded": 1, "step": 52},
-}
+}  # fmt: skip
 """Sizes with which the test suite runs notebooks: every cell, in a part of the time.
 
 They take the place of those in the notebook's cell with the tag "parameters".
 """
-
 
 BETWEEN = "%reset_selective -f .\n__import__('gc').freeze()  # modules stay out of its rounds"
 """The cell in front of a notebook that runs in the process of others."""
@@ -96,9 +71,8 @@ def run(
     """Return the notebook with the outputs of a fresh run, or raise the error of a cell.
 
     The run takes `sizes` in place of the notebook's own. It starts a process, or takes the process
-    of `kernel`, without the names of notebooks that ran there before. Text that cells write to
-    stderr goes to the stderr of this process and is not kept as output: it differs from machine
-    to machine.
+    of `kernel`, without the names of notebooks that ran there before. What cells write to stderr
+    differs from machine to machine: it goes to the stderr of this process, and is not kept.
     """
     notebook = nbformat.read(path, as_version=4)
     if sizes:

@@ -6,7 +6,6 @@ import mpmath
 import numpy as np
 import pytest
 
-import circle
 import rescntk as rk
 from rescntk import literature
 from rescntk.theory import smoothness
@@ -23,15 +22,13 @@ def kernel(network, kind="ntk"):
     return rk.Kernel(network, kind, "trace")
 
 
-def test_magnitudes():
-    angles = smoothness.grid()
-    spectrum = circle.magnitudes(3 * np.cos(5 * angles))
-    assert abs(spectrum[5] - 1.5) <= FOURIER
-    assert np.delete(spectrum, 5).max() <= FOURIER
-    # |β| has 2/(π k²) at odd k, and aliases of relative size (k/N)²·π²/3.
-    exact = circle.magnitudes(np.abs(angles))[1:40:2]
-    k = np.arange(1, 40, 2)
-    assert np.abs(exact * np.pi * k**2 / 2 - 1).max() <= 4 * (40 / 4096) ** 2
+def shape(kernel, n=smoothness.SAMPLES):
+    """Return a kernel against the angle between its arguments, on `smoothness.grid`."""
+    return kernel(smoothness.circle([0.0]), smoothness.circle(smoothness.grid(n)))[0]
+
+
+def magnitudes(values):
+    return np.abs(np.fft.rfft(values, norm="forward"))
 
 
 def test_curvature_is_the_formula_of_the_slides(rng):
@@ -50,20 +47,17 @@ def test_interpolations_pass_through_their_points(kind):
     found = smoothness.interpolation(one, angles, y)
     bar = tolerances.solution(4, np.linalg.cond(one(smoothness.circle(angles))))
     assert np.abs(found[places] - y).max() <= bar * 3
-    own = circle.kernel_shape(one, 64)
-    assert (own == one(smoothness.circle([0.0]), smoothness.circle(smoothness.grid(64)))[0]).all()
-    assert np.argmax(own) == 32
 
 
 def test_gaussian_on_the_circle():
     """exp(−½‖x−z‖²) = e^(cos Δ − 1), with coefficients e⁻¹ I_k(1): an FFT loses them from 15 on."""
-    wave = circle.kernel_shape(smoothness.gaussian_kernel)
+    wave = shape(smoothness.gaussian_kernel)
     assert np.abs(wave - np.exp(np.cos(smoothness.grid()) - 1)).max() <= 4 * EPS
     exact = np.array([float(mp.besseli(k, 1) / mp.e) for k in range(141)])
     assert np.abs(coefficients(140) / exact - 1).max() <= 1e-12
     assert np.flatnonzero(exact >= EPS * exact[0]).max() == smoothness.CUTOFF
     assert np.flatnonzero(exact >= EPS**2 * exact[0]).max() == 24
-    error = np.abs(circle.magnitudes(wave)[:40] - exact[:40])
+    error = np.abs(magnitudes(wave)[:40] - exact[:40])
     assert error.max() <= EPS * exact[0]  # good to 0.4 of itself at 14,
     assert (error[17:] >= 0.99 * exact[17:40]).all()  # all wrong from 17 on
 
@@ -136,7 +130,6 @@ def test_refusals():
         with pytest.raises(ValueError, match=r"cutoff is .*from 0 to 31 for values of 64 samples"):
             smoothness.gaussian_rkhs_norm(f, cutoff)
     for call, message in (
-        (lambda: circle.kernel_shape(rk.Network(3)), r"kernel is Network\(.*rescntk.Kernel"),
         (lambda: smoothness.gaussian_rkhs_norm(np.ones(4096), 141), "integers from 0 to 140"),
         (lambda: smoothness.curvature(np.zeros(8)), "values is zero everywhere"),
         (lambda: smoothness.curvature([1.0]), r"values has shape \(1,\)"),
@@ -188,7 +181,7 @@ def test_gpk_and_ntk_differ_in_smoothness(experiments):
     """
     for network in (literature.tirer_mlp(5), literature.tirer_resnet(5, 1.0)):
         for kind, exponent in (("ntk", 2), ("gpk", 4)):
-            size, k = circle.magnitudes(circle.kernel_shape(kernel(network, kind))), K
+            size, k = magnitudes(shape(kernel(network, kind))), K
             k = k[size[k] > 1e3 * EPS * size.max()]  # some have no odd or no even frequencies
             assert abs(np.polyfit(np.log(k), np.log(size[k]), 1)[0] + exponent) <= 0.02
     angles = smoothness.grid(10)
