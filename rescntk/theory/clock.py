@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from ..arrays import resolution
 from ..decomposition import decompose
 from ..network import Network
-from ..report_table import ReportTable
 from ..validation import check_real, check_targets
 from . import spectrum
+from .report_table import ReportTable
 
 __all__ = ["Clock", "ClockRow", "Learned", "clock", "learned"]
 
@@ -70,8 +70,8 @@ def clock(
     Examples
     --------
     >>> from rescntk import literature
-    >>> from rescntk.theory.clock import clock
-    >>> print(clock(literature.barzilai_resnet(2), 2, 2, 1, times=(1, 10)))
+    >>> from rescntk.theory import learning
+    >>> print(learning.clock(literature.barzilai_resnet(2), 2, 2, 1, times=(1, 10)))
     frequencies  eigenvalue  multiplicity   t = 1  t = 10
     -----------------------------------------------------
             0 0       3.571             1  0.9719       1
@@ -121,8 +121,8 @@ def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
 
     Examples
     --------
-    >>> from rescntk.theory.clock import learned
-    >>> learned([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0], times=(0.0, 2.0)).total.round(3)
+    >>> from rescntk.theory import learning
+    >>> learning.learned([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0], times=(0.0, 2.0)).total.round(3)
     array([0.   , 0.747])
     """
     found, moments = decompose(K), _check_times(times)

@@ -17,10 +17,10 @@ from scipy.special import betaln, gamma, gammaincc, gammaln
 
 from ..engines.boxes import circular_mean
 from ..network import RELU_FIELDS, Filter, Network, check_network
-from ..report_table import ReportTable
 from ..validation import check_integer, is_sequence
 from .argument_checks import check_channels, check_head, check_kind, check_pixels
 from .complements import arc_cosines, check_nonzero
+from .report_table import ReportTable
 from .spectrum import eigenvalues
 from .spectrum.grid import rotate, shifts, taps, widen, windows
 
@@ -80,8 +80,6 @@ class DecayTable(ReportTable):
     errors: np.ndarray
     """Errors of the eigenvalues, (n_sets, K)."""
 
-    header = ("pixels", "exponent", "±", "law", "lowest", "highest")
-
 
 def exponents(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int, kind: str = "gpk",
@@ -112,11 +110,11 @@ def exponents(
     >>> from rescntk import literature
     >>> from rescntk.theory import decay
     >>> print(decay.exponents(literature.geifman_cnn(2), 2, 3, max_frequency=24))
-    pixels  exponent       ±  law  lowest  highest
-    ----------------------------------------------
-         0    -4.063  0.3507   -4      -4       -2
-       0 1    -5.988   0.201   -6      -8       -4
-    -1 0 1    -5.931  0.2018   -6     -12       -6
+    pixels  exponent  uncertainty  law  lowest  highest
+    ---------------------------------------------------
+         0    -4.063       0.3507   -4      -4       -2
+       0 1    -5.988        0.201   -6      -8       -4
+    -1 0 1    -5.931       0.2018   -6     -12       -6
     """
     C, d = _check(network, n_channels, n_timepoints, kind, head, {"input_filter_size"})
     highest, field = check_integer(max_frequency, "max_frequency", 8), windows(network, d)[1][-1]

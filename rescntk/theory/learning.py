@@ -22,9 +22,13 @@ from ..network import Network
 from ..validation import check_constant, check_depths, check_integer, check_shape, check_targets
 from . import spectrum
 from .argument_checks import check_grid
+from .clock import Clock, ClockRow, Learned, clock, learned
 from .report_table import ReportTable
 
-__all__ = ["CurveRow", "LearningCurve", "alignment", "curve", "from_gram", "sample_complexity"]
+__all__ = [
+    "Clock", "ClockRow", "CurveRow", "Learned", "LearningCurve", "alignment", "clock", "curve",
+    "from_gram", "learned", "sample_complexity",
+]  # fmt: skip
 
 
 class CurveRow(NamedTuple):

@@ -6,7 +6,7 @@ from scipy.linalg import expm
 
 import rescntk as rk
 from rescntk.theory import spectrum
-from rescntk.theory.clock import clock, learned
+from rescntk.theory.learning import clock, learned
 from tests import tolerances
 
 ON_CIRCLES = (rk.Network(2, alpha=0.7), rk.Network(3, skip=False, trained=("readout",)))
