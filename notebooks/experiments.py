@@ -132,8 +132,8 @@ def half_times(width: int, n_networks: int, steps: int, systems: Any = tuple(SYS
 
     Five pixels of two channels, depth 2, output pixel 0. A wave has the frequency k on the pixel
     at a distance. Networks learn all waves at once, each with the amplitude 0.1, on top of f_0.
-    Each 12 steps see a lattice of 251 new signals, moved at random. "shares" are the shares of the
-    waves at these, before they are trained on.
+    At most 12 steps see a lattice of 251 signals, moved at random, before new ones come. "shares"
+    are the shares of the waves at new signals.
     """
     n, d, waves = 251, 5, [(distance, k) for k in (1, 2, 3) for distance in (0, 1, 2)]
     lattice = np.outer(np.arange(n), [pow(20, pixel, n) for pixel in range(d)]) % n / n
@@ -141,7 +141,8 @@ def half_times(width: int, n_networks: int, steps: int, systems: Any = tuple(SYS
     for name in systems:
         network, rng = SYSTEMS[name](2), np.random.default_rng(0)
         values = spectrum.eigenvalues(network, 2, d, 3, "ntk")
-        ladder = [(0.1 / values.max(), 3)] * 10 + [(1.4 / values.max(), 12)] * (steps // 12)
+        counts = [1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8, 9, *[12] * (steps // 12)]
+        ladder = [(0.1 / values.max(), 3)] * 10 + [(1.4 / values.max(), each) for each in counts]
         every = []
         for params in draws(6, network, np.zeros((1, 2, d)), width, n_networks):
             start, shares = params, []

@@ -52,7 +52,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "smoothness": {"n_draws": 4},
     "time_series_classification": {"every": 6, "methods": ("ridge, flat", "rescntk, fast")},
     "what_is_learned_first": {
-        "depths": (2, 8), "highest": 5, "alphas": (0.5, 1.0), "n_distances": 2, "n_draws": 2
+        "depths": (2, 8), "highest": 5, "alphas": (0.5, 1.0), "n_distances": 2, "n_draws": 2,
+        "n_signals": 251,
     },
     "which_part_decides": {"every": 5, "n_cases": 15, "n_new": 6, "n_occluded": 1, "step": 52},
 }  # fmt: skip

@@ -21,6 +21,7 @@ NEEDED = {
     "gaussian_process": "sklearn",
     "finite_networks": "jax",
     "beyond_the_kernel_regime": "jax",
+    "what_is_learned_first": "jax",
     "large_gram": "zarr",
 }
 """Packages that notebooks need or take their data from; all other notebooks use aeon's data."""
