@@ -27,7 +27,7 @@ def functions_on_circle(
 ) -> Any:
     """Draw functions, samples on ``smoothness.grid``, once around the circle, and given points.
 
-    `looks` has colours and lines. A label begins with one of its names; a colon may follow.
+    Labels begin with a name in `looks`, of colours and lines; a colon may follow.
     """
     ax = axes(ax)
     for label, values in functions.items():

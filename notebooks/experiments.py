@@ -103,8 +103,7 @@ def trained_responses(width: int, n_networks: int, steps: int) -> Result:
 def training_speed(width: int, depths: list[int], n_networks: int) -> Result:
     """Count the steps of gradient descent to 1 % of the first loss, beside condition numbers.
 
-    Trace head, random targets, the rate 1/λ_max of the exact kernel; the readout alone is
-    trained (Gaussian process kernel), or all layers (tangent kernel).
+    Trace head, random targets, the rate 1/λ_max of the exact kernel.
     """
     n, channels, d, rng = 6, 4, 6, np.random.default_rng(5)
     X, y, rows = multisphere.sample(n, channels, d, rng), rng.standard_normal(n), []
@@ -127,7 +126,7 @@ def training_speed(width: int, depths: list[int], n_networks: int) -> Result:
     return {"rows": rows}
 
 
-def half_times(width: int, n_networks: int, steps: int, systems: Any = tuple(SYSTEMS)) -> Result:
+def half_times(widths: Any, n_networks: int, steps: int, systems: Any = tuple(SYSTEMS)) -> Result:
     """Measure when networks have learned half of waves on one pixel, near and far: section 5.1.
 
     Five pixels of two channels, depth 2, output pixel 0. A wave has the frequency k on the pixel
@@ -138,7 +137,7 @@ def half_times(width: int, n_networks: int, steps: int, systems: Any = tuple(SYS
     n, d, waves = 251, 5, [(distance, k) for k in (1, 2, 3) for distance in (0, 1, 2)]
     lattice = np.outer(np.arange(n), [pow(20, pixel, n) for pixel in range(d)]) % n / n
     rows = []
-    for name in systems:
+    for name, width in product(systems, widths):
         network, rng = SYSTEMS[name](2), np.random.default_rng(0)
         values = spectrum.eigenvalues(network, 2, d, 3, "ntk")
         counts = [1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8, 9, *[12] * (steps // 12)]
@@ -159,7 +158,7 @@ def half_times(width: int, n_networks: int, steps: int, systems: Any = tuple(SYS
             every.append(np.transpose(shares))
         times = np.cumsum([0.0] + [rate * some for rate, some in ladder[:-1]])
         index = np.array([np.eye(d, dtype=int)[distance] * k for distance, k in waves])
-        row = {"system": name, "times": times, "shares": every, "waves": waves}
+        row = {"system": name, "width": width, "times": times, "shares": every, "waves": waves}
         rows.append(row | {"eigenvalues": values[tuple(index.T)]})
     return {"rows": rows}
 
@@ -171,7 +170,7 @@ def _near_signals(n: int, channels: int, d: int, rng: Any) -> tuple[np.ndarray, 
 
 
 def _train_from_start(
-    network: rk.Network, params: Any, X: np.ndarray, y: np.ndarray, kernel: Any, steps: int, head: str
+    network: Any, params: Any, X: Any, y: Any, kernel: Any, steps: int, head: str
 ) -> finite.Parameters:
     """Return the parameters after training to y + f_0."""
     rate, goal = half_the_bound(kernel(X)), y + outputs(network, params, X, head)
@@ -334,8 +333,7 @@ def practical(
 ) -> Result:
     """Train MLP and ResNets outside the kernel regime: figures 3, 8 and 9, one model a row.
 
-    Batches of one signal; the parameters of the record with the least training loss count.
-    Xavier's initialization; for scalar inputs PyTorch's, with biases.
+    Batches of one signal. Xavier's initialization; for scalar inputs PyTorch's, with biases.
     """
     angles, y = sampled(n_points)
     fine = np.linspace(angles[0], angles[-1], 512) if scalar else smoothness.grid(512)
@@ -361,10 +359,7 @@ def practical(
     return {"angles": angles, "targets": y, "fine": fine[::4], "rows": rows}
 
 
-Model = Callable[[Any, Any], jax.Array]
-
-
-def practical_network(alpha: float | None) -> Model:
+def practical_network(alpha: float | None) -> Callable[[Any, Any], jax.Array]:
     """Return the fully connected ReLU network of practitioners, a ResNet, or an MLP without α.
 
     A function of layers and inputs (n, n_inputs). A layer is an array (inputs, outputs), without
@@ -379,9 +374,9 @@ def practical_network(alpha: float | None) -> Model:
         first, *rest, last = layers
         f = dense(first, x)
         if alpha is None:
-            for W in rest:
+            for W in (*rest, last):
                 f = dense(W, jax.nn.relu(f))
-            return dense(last, jax.nn.relu(f))[:, 0]
+            return f[:, 0]
         for W, V in zip(rest[::2], rest[1::2], strict=True):
             f = f + alpha * dense(V, jax.nn.relu(dense(W, f)))
         return dense(last, f)[:, 0]
@@ -402,7 +397,7 @@ def practical_layers(key: Any, n_layers: int, n_inputs: int, width: int, biases:
 
 
 def train_on_single_points(
-    model: Model, params: Any, X: np.ndarray, y: np.ndarray, rule: Any, steps: int, seed: int
+    model: Any, params: Any, X: np.ndarray, y: np.ndarray, rule: Any, steps: int, seed: int
 ) -> tuple[Any, float]:
     """Return the parameters and the loss of the record with the least loss, every 20 steps.
 
@@ -419,7 +414,7 @@ def train_on_single_points(
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _advance(model: Model, update: Any, state: Any, X: Any, y: Any, order: Any) -> Any:
+def _advance(model: Any, update: Any, state: Any, X: Any, y: Any, order: Any) -> Any:
     def step(state: Any, chosen: jax.Array) -> Any:
         def loss(own: Any) -> jax.Array:
             return 0.5 * jnp.sum((model(own, X[chosen]) - y[chosen]) ** 2)
@@ -433,8 +428,7 @@ def _advance(model: Model, update: Any, state: Any, X: Any, y: Any, order: Any) 
 def trained_ensemble(width: int, n_networks: int, steps: list[int]) -> Result:
     """Measure mean and variance over networks after some steps of gradient descent (Lee et al.).
 
-    A fully connected ResNet sees six points of the circle; all layers are trained (tangent
-    kernel), or the readout only (Gaussian process kernel). "mean" and "variance" are the networks',
+    A fully connected ResNet sees six points of the circle; all layers are trained, or the readout.
     "expected_mean" and "expected_variance" are in the limit of infinite width.
     """
     angles = 2 * np.pi * np.array([0.02, 0.2, 0.38, 0.5, 0.71, 0.85])
@@ -466,3 +460,11 @@ def ensemble(
     P = theta(Z, X) @ regression.flow(theta(X), np.eye(len(X)), time)
     cross = P @ gpk(X, Z)
     return P @ y, gpk(Z) + P @ gpk(X) @ P.T - cross - cross.T
+
+
+figure_1b, figure_1c = partial(kernel_regime, 6, 0.5), partial(kernel_regime, 10, 0.05)
+figure_1b_other_rate = partial(kernel_regime, 6, 0.05)
+figure_1c_other_rate = partial(kernel_regime, 10, 0.5)
+figure_3a, figure_3b = partial(practical, ADAM, 6), partial(practical, SGD, 6)
+figure_3c, figure_8 = partial(practical, SGD, 10), partial(practical, SLOW_ADAM, 20)
+figure_8_epochs, figure_9 = figure_8, partial(practical, SLOW_ADAM, 20, scalar=True)

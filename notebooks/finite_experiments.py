@@ -12,35 +12,13 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import experiments
 import numpy as np
-from experiments import ADAM, SGD, SLOW_ADAM, kernel_regime, practical
 
 RESULTS = Path(__file__).with_suffix(".json")
-
-EXPERIMENTS: dict[str, Callable[..., dict[str, Any]]] = {
-    "figure_1b": partial(kernel_regime, 6, 0.5),
-    "figure_1c": partial(kernel_regime, 10, 0.05),
-    "figure_1b_other_rate": partial(kernel_regime, 6, 0.05),
-    "figure_1c_other_rate": partial(kernel_regime, 10, 0.5),
-    "figure_3a": partial(practical, ADAM, 6),
-    "figure_3b": partial(practical, SGD, 6),
-    "figure_3c": partial(practical, SGD, 10),
-    "figure_8": partial(practical, SLOW_ADAM, 20),
-    "figure_8_epochs": partial(practical, SLOW_ADAM, 20),
-    "figure_9": partial(practical, SLOW_ADAM, 20, scalar=True),
-} | {
-    name: getattr(experiments, name)
-    for name in (
-        "figure_1a", "theorem_5", "theorem_4", "deep_regression", "trained_fields",
-        "trained_responses", "training_speed", "trained_ensemble", "half_times",
-    )
-}  # fmt: skip
 
 
 def stored(name: str) -> dict[str, Any]:
@@ -53,10 +31,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--paper", nargs="+", choices=EXPERIMENTS, required=True, metavar="NAME")
+    names = json.loads(RESULTS.read_text())
+    parser.add_argument("--paper", nargs="+", choices=names, required=True, metavar="NAME")
     for name in parser.parse_args().paper:
         start, settings = time.process_time(), stored(name)["settings"]
-        result = _rounded(EXPERIMENTS[name](**settings))
+        result = _rounded(getattr(experiments, name)(**settings))
         entry = {"settings": settings, "seconds": round(time.process_time() - start)}
         print(f"{name}: {entry['seconds']} s of processor time", flush=True)
         everything = json.loads(RESULTS.read_text()) | {name: entry | {"result": result}}

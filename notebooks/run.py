@@ -91,8 +91,9 @@ def run(
     if kernel is not None:
         executed.cells.pop(0)
     for cell in executed.cells:
-        if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not _pass_on_stderr(output)]
+        for output in [o for o in cell.get("outputs", ()) if o.get("name") == "stderr"]:
+            print(output.text, file=sys.stderr)
+            cell.outputs.remove(output)
     return executed
 
 
@@ -149,17 +150,6 @@ def _same(one: str, other: str) -> bool:
     whole = not re.search("[.e]", one + other)
     near = abs(left - right) <= (0 if whole else 1.001 * max(units))
     return near or max(abs(left), abs(right)) < LEAST
-
-
-def _pass_on_stderr(output: nbformat.NotebookNode) -> bool:
-    """Print an output on stderr and return True, or return False for any other output.
-
-    Libraries write their warnings to stderr.
-    """
-    if output.output_type != "stream" or output.name != "stderr":
-        return False
-    print(output.text, file=sys.stderr)
-    return True
 
 
 def keep(notebook: nbformat.NotebookNode, small: nbformat.NotebookNode | None) -> None:

@@ -158,10 +158,8 @@ def law(
 
     Parameters
     ----------
-    network : Network
-        With ReLU: kernels of erf networks have no singularities.
-    n_channels, n_timepoints, kind, head
-        As for ``spectrum.eigenvalues``.
+    network, n_channels, n_timepoints, kind, head
+        As for `exponents`; any ``input_filter_size``.
     pixels : iterable of int
         Pixels that have the frequency, at least one. All others have frequency 0.
 
@@ -250,17 +248,10 @@ def constants(
 
     Parameters
     ----------
-    network : Network
-        With ReLU, and ``input_filter_size`` 1, as in the theorem.
-    n_channels, n_timepoints, kind, head
-        As for ``spectrum.eigenvalues``.
+    network, n_channels, n_timepoints, kind, head
+        As for `exponents`. A kernel that is 0 for every signal is refused.
     pixels : iterable of int
         The set S, at least one pixel.
-
-    Raises
-    ------
-    ValueError
-        For arguments that are not as described, and for a kernel that is 0 for every signal.
 
     Examples
     --------
@@ -498,7 +489,7 @@ def _least(series: np.ndarray, ends: np.ndarray) -> float:
 def moments(n_channels: int, k: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Return m(k, n) = ∫ t^n P_k(t) w(t) dt of spectrum.md at k and n ≥ k of equal parity.
 
-    For other k and n the integral is 0. k and n have any broadcasting shapes.
+    For other k and n the integral is 0.
     """
     logs = gammaln(n + 1.0) - gammaln((n - k) / 2 + 1.0) - n * math.log(2.0)
     # Γ(C0/2)/Γ(C0/2 + m): two logarithms would cancel where channels are many.

@@ -53,7 +53,7 @@ def ffnet_rate(depth: ArrayLike) -> float | np.ndarray:
     0.00259
     """
     layers = check_real(depth, "depth", "integers of at least 1")
-    if not (layers >= 1).all():
+    if not ((layers >= 1) & (layers % 1 == 0)).all():
         raise ValueError(f"depth is {depth!r}, expected integers of at least 1")
     rate = 0.375 * np.log(layers) / layers
     return float(rate) if rate.ndim == 0 else rate

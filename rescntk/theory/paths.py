@@ -16,7 +16,7 @@ import scipy.optimize
 from scipy.special import logsumexp
 
 from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network
-from ..validation import check_real
+from ..validation import check_depths, check_real, check_shape
 from . import spectrum
 from .argument_checks import check_dot_products
 from .complements import activate, add_branch
@@ -85,9 +85,10 @@ def ensemble(
     >>> fit.depths, round(fit.r_squared, 2)
     ((1, 2), 0.85)
     """
+    check_network(network, BASIC_FIELDS)
     every = range(1, network.depth + 1) if network.skip else (network.depth,)
-    depths = tuple(every if depths is None else depths)
-    if not set(depths) <= set(range(1, network.depth + 1)) or len(set(depths)) < len(depths):
+    depths = tuple(every) if depths is None else check_depths(depths)
+    if max(depths) > network.depth or len(set(depths)) < len(depths):
         raise ValueError(
             f"depths is {depths}, expected different ones of at most the network's, {network.depth}"
         )
@@ -117,7 +118,7 @@ def ensemble(
     theorem = -n_channels - 2.0
     powers = 4 * theorem, 0.0
     if exponent is not None:
-        theorem = exponent
+        theorem = float(check_shape(exponent, "exponent", "a number", lambda shape: shape == ()))
         powers = theorem - 1e-9, theorem + 1e-9  # least_squares needs bounds that differ
     constants = [(target.min() - _REACH, target.max() + _REACH)] * len(depths)
     bounds = np.array([(0.0, math.log(1e6)), powers, *constants])
@@ -172,6 +173,7 @@ def mixture(
     >>> paths.mixture(literature.one_convolution_resnet(2), 2, 3, 5).weights.round(2)
     array([0.3 , 0.2 , 0.47])
     """
+    check_network(network, BASIC_FIELDS)
     if not network.skip:
         raise ValueError("network has no skip connections, expected a ResNet")
     grid = n_channels, n_timepoints, max_frequency, kind

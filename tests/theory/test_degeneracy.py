@@ -90,10 +90,8 @@ def test_opposite_vectors_converge_like_a_square_root():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: degeneracy.ffnet_rate([2, 0]),
-            r"depth is \[2, 0\], expected integers",
-        ),
+        (lambda: degeneracy.ffnet_rate([2, 0]), r"depth is \[2, 0\], expected int"),
+        (lambda: degeneracy.ffnet_rate(1.5), "depth is 1.5, expected integers of at least 1"),
         (lambda: degeneracy.resnet_limit([1.1]), "t is .*expected correlations"),
         (lambda: degeneracy.ffnet_limit(np.nan), r"^t .*expected real numbers in \[-1, 1\]"),
     ],

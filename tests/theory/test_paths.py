@@ -181,7 +181,17 @@ def test_paths_that_share_their_pixels_make_the_ordinary_kernel(network, d):
             lambda: paths.ensemble(RESNET(2), 2, 1, 2),
             "expected at least 5 for 4 constants",
         ),
-        (lambda: paths.ensemble(CNN(2), 2, 3, 4, depths=[0]), r"depths is \(0,\)"),
+        (
+            lambda: paths.ensemble(CNN(2), 2, 3, 4, depths=[0]),
+            "depths is 0, expected an integer of at least 1",
+        ),
+        (lambda: paths.ensemble(CNN(2), 2, 3, 4, depths=3), "depths is 3"),
+        (
+            lambda: paths.ensemble(CNN(2), 2, 3, 4, exponent="steep"),
+            "exponent has dtype .*, expected real numbers a",
+        ),
+        (lambda: paths.ensemble("net", 2, 3, 4), "network is 'net'"),
+        (lambda: paths.mixture("net", 2, 3, 4), "network is 'net'"),
         (
             lambda: paths.ensemble(RESNET(2), 2, 3, 4, depths=[2, 2]),
             r"depths is \(2, 2\), expected different ones of at most the network's, 2",
