@@ -156,9 +156,10 @@ def half_times(widths: Any, n_networks: int, steps: int, systems: Any = tuple(SY
                 shares.append(10 * y @ (run.outputs[0] - f_0) / n)
                 params = run.params
             every.append(np.transpose(shares))
-        times = np.cumsum([0.0] + [rate * some for rate, some in ladder[:-1]])
+        at = np.cumsum([(0.0, 0), *[(rate * some, some) for rate, some in ladder[:-1]]], axis=0)
         index = np.array([np.eye(d, dtype=int)[distance] * k for distance, k in waves])
-        row = {"system": name, "width": width, "times": times, "shares": every, "waves": waves}
+        row = {"system": name, "width": width, "times": at[:, 0], "steps": at[:, 1].astype(int)}
+        row |= {"shares": every, "waves": waves}
         rows.append(row | {"eigenvalues": values[tuple(index.T)]})
     return {"rows": rows}
 
@@ -468,3 +469,4 @@ figure_1c_other_rate = partial(kernel_regime, 10, 0.5)
 figure_3a, figure_3b = partial(practical, ADAM, 6), partial(practical, SGD, 6)
 figure_3c, figure_8 = partial(practical, SGD, 10), partial(practical, SLOW_ADAM, 20)
 figure_8_epochs, figure_9 = figure_8, partial(practical, SLOW_ADAM, 20, scalar=True)
+half_times_wide = half_times
