@@ -19,16 +19,12 @@ from rescntk.theory import locality, multisphere, smoothness, spectrum
 
 Result = dict[str, Any]
 SYSTEMS = {"CNN": literature.barzilai_cnn, "ResNet": literature.barzilai_resnet}
-MODELS = {"MLP": None, "ResNet, α = 1": 1.0, "ResNet, α = 0.1": 0.1}
-"""α of the practical networks, all of depth 5."""
-
+MODELS = {"MLP": None, "ResNet, α = 1": 1.0, "ResNet, α = 0.1": 0.1}  # α; all of depth 5
 WIDE = literature.tirer_resnet(5, 0.1)
 SGD, ADAM, SLOW_ADAM = optax.sgd(0.01), optax.adam(1e-3), optax.adam(1e-4)
 
 
-def draws(
-    key: int, network: Any, X: Any, width: int, number: int, head: str = "gap"
-) -> Iterator[Any]:
+def draws(key: int, network: Any, X: Any, width: int, number: int, head="gap") -> Iterator[Any]:
     """Yield the parameters of random networks of a width, in float32, for the signals X."""
     pixels = X.shape[2] if head == "trace" else None
     for own in jax.random.split(jax.random.key(key), number):
@@ -170,9 +166,7 @@ def _near_signals(n: int, channels: int, d: int, rng: Any) -> tuple[np.ndarray, 
     return X, multisphere.project(X + 0.3 * noise)
 
 
-def _train_from_start(
-    network: Any, params: Any, X: Any, y: Any, kernel: Any, steps: int, head: str
-) -> finite.Parameters:
+def _train_from_start(network, params, X, y, kernel, steps: int, head: str) -> finite.Parameters:
     """Return the parameters after training to y + f_0."""
     rate, goal = half_the_bound(kernel(X)), y + outputs(network, params, X, head)
     return finite.train(network, params, X, goal, rate, steps, head=head, every=steps).params
@@ -468,5 +462,5 @@ figure_1b_other_rate = partial(kernel_regime, 6, 0.05)
 figure_1c_other_rate = partial(kernel_regime, 10, 0.5)
 figure_3a, figure_3b = partial(practical, ADAM, 6), partial(practical, SGD, 6)
 figure_3c, figure_8 = partial(practical, SGD, 10), partial(practical, SLOW_ADAM, 20)
-figure_8_epochs, figure_9 = figure_8, partial(practical, SLOW_ADAM, 20, scalar=True)
-half_times_wide = half_times
+figure_8_epochs, half_times_wide = figure_8, half_times
+figure_9 = partial(practical, SLOW_ADAM, 20, scalar=True)

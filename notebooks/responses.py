@@ -34,9 +34,7 @@ def responses(function: Callable[..., np.ndarray], X: np.ndarray, Z: np.ndarray)
     return Responses(single, np.append(np.nan, 0.25 * (mixed**2).mean(axis=0)))
 
 
-def kernel_responses(
-    kernel: Callable[..., np.ndarray], X: np.ndarray, Z: np.ndarray
-) -> Responses:
+def kernel_responses(kernel: Callable[..., np.ndarray], X: np.ndarray, Z: np.ndarray) -> Responses:
     """Return the mean `responses` of random functions f with E f(x) f(z) = K(x, z)."""
     singles, pairs, sign = [], [], np.array([1.0, -1.0, -1.0, 1.0])
     for changed in _changed(X, Z):

@@ -53,14 +53,13 @@ def clock(
 ) -> Clock:  # fmt: skip
     r"""Return what gradient flow has learned of each eigenfunction on the multi-sphere over time.
 
-    Times are of :math:`f' = -K(f - y)`, whose mean is over signals uniform on the multi-sphere: t
-    is the number of steps times the learning rate of the mean of :math:`\frac12(f - y)^2`.
+    Times are of :math:`f' = -K(f - y)`, the mean over signals uniform on the multi-sphere: steps
+    times the learning rate for the mean of :math:`\frac12(f - y)^2`.
 
     Parameters
     ----------
     network, n_channels, n_timepoints, max_frequency, kind, head
-        As for ``spectrum.eigenvalues``, whose eigenvalues are not normalized. The default "ntk" is
-        the kernel of networks of which ``network.trained`` is trained.
+        As for ``spectrum.eigenvalues``, which are not normalized.
     times : array_like, (n_times,)
         At least 0; infinity learns all of positive eigenvalues.
     **options
@@ -97,7 +96,7 @@ class Learned(NamedTuple):
     eigenvalues: np.ndarray
     """λ of K/n, falling, (n,)."""
     shares: np.ndarray
-    """Share of y along each eigenvector, of its square, (n,); they sum to 1."""
+    """Share of ‖y‖² along each eigenvector, (n,); they sum to 1."""
     total: np.ndarray
     """Σ share · (1 − exp(−λt)), (n_times,): ⟨f, y⟩/‖y‖² at each time."""
     error: np.ndarray
@@ -107,8 +106,7 @@ class Learned(NamedTuple):
 def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
     r"""Return what gradient flow has learned of given targets over time.
 
-    Times are of :math:`f' = -K(f - y)/n` from 0, as for `clock`. Within equal eigenvalues the
-    shares of single eigenvectors are arbitrary.
+    Times are of :math:`f' = -K(f - y)/n` from 0. Within equal eigenvalues shares are arbitrary.
 
     Parameters
     ----------
