@@ -10,9 +10,9 @@ from rescntk.derivative import STEPS
 
 EPS = {dtype: float(np.finfo(dtype).eps) for dtype in ("float64", "float32")}
 
-# |ΔK| / √(K(x,x) K(z,z)) against 40-digit arithmetic, up to depth 50, duplicates included. A
-# layer adds its terms with a handful of roundings; the skip path carries them on undamped. 45
-# units would be one a layer: both bars are about that, and measured errors a tenth of them.
+# |ΔK| / √(K(x,x) K(z,z)) against exact arithmetic, up to depth 50. A layer adds its terms with a
+# handful of roundings, which the skip path carries on undamped. Both bars are about one unit a
+# layer, and measured errors a tenth of them.
 KERNEL = {"float64": 1e-14, "float32": 1e-6}
 
 # The same at depth 5000, normalized: a layer may add a tenth of a unit.
@@ -56,28 +56,25 @@ GRADIENT = {"float64": 1e-11}
 # waiting thread looks (`protocol._AWAKE`).
 REACTION = 0.3
 
-# What default grids may leave of an eigenvalue as its estimated error, relative to it. The slowest
-# is a tangent kernel's cone at θ = 0 on two pixels of two channels, with an error like nodes^-6.
-# The estimate is the error of the coarser grid: (π/30)^6 = 1e-6 with some 30 nodes. Eigenvalues of
-# frequency 16 on both pixels are 16^-4 of it in size: hundreds of times closer to the error.
+# What default grids may leave of an eigenvalue as its estimated error, relative to it. A tangent
+# kernel's cone on two pixels has an error like nodes^-6: (π/30)^6 = 1e-6 on the coarser grid of 30.
+# Eigenvalues of frequency 16 on both pixels are hundreds of times closer to it.
 SPECTRUM = 2e-3
 
-# By how much a slope over centred frequencies may miss an exponent of up to 9. Next terms have a
-# relative size of some 1/k², and slopes come from 8 and 12 at the lowest: 9/8² = 0.14 and more.
+# By how much a slope over centred frequencies may miss an exponent of up to 9. Next terms are
+# relatively some 1/k², with k of 8 at the lowest: 9/8² = 0.14 and more.
 SLOPE = 0.2
 
 # The same where another cover of the pixels competes, three powers smaller: by three times its
 # share, of a fifth at frequency 14.
 COMPETITION = 0.6
 
-# An FFT of N samples errs by about eps log2(N) of the largest coefficient; sums of its squares,
-# and weights of one coefficient each, add a few units. N is 4096 at most in these tests, and
-# what is compared are relative errors of coefficients of about the largest's size.
+# An FFT of N samples errs by about eps log2(N) of the largest coefficient, N ≤ 4096; sums of its
+# squares, and weights of one coefficient each, add a few units.
 FOURIER = 100 * EPS["float64"]
 
-# The flow at γ = ½ against Romberg's extrapolation of 8, …, 512 layers, of correlations that stay a
-# percent away from −1. The flow's own error is flow.ERROR at most; of the extrapolation the term
-# L^-8 is left, times factorials: measured 2e-13 at most with ReLU and erf.
+# The flow at γ = ½ against Romberg's extrapolation of 8, …, 512 layers, a percent away from −1. The
+# flow errs by flow.ERROR at most; of the extrapolation L^-8 is left, times factorials: 2e-13.
 FLOW = 1e-11
 
 
@@ -93,7 +90,7 @@ def erf_spread(variance):
 def complement(depth):
     """Return the relative error allowed for the complement of the multi-sphere recursion.
 
-    Some twenty roundings on the way, and one a layer that stays: constants such as α².
+    Some twenty roundings on the way, and one a layer that stays.
     """
     return (20 + depth) * EPS["float64"]
 
@@ -120,8 +117,8 @@ def receptive_field(depth, n_timepoints=1):
 def solution(n, condition, dtype="float64"):
     """Return the relative error allowed for (K + λI)⁻¹ y, and for what is linear in it.
 
-    A backward-stable solver perturbs K by a small multiple of n eps ‖K‖; the condition number
-    turns that into a relative error of the solution. `dtype` is of the numbers in K.
+    A backward-stable solver perturbs K by a small multiple of n eps ‖K‖, which the condition number
+    multiplies. `dtype` is of the numbers in K.
     """
     return 10 * n * EPS[dtype] * condition
 

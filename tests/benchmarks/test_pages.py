@@ -56,7 +56,7 @@ def test_a_page_is_written_without_measuring(tmp_path):
         assert (tmp_path / page).read_bytes() == (RESULTS / page).read_bytes()
 
 
-def test_results_have_all_cases_and_agree():
+def test_the_table_of_ratios_has_the_cases_of_the_script():
     lines = (RESULTS / "ratios.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in lines if line.startswith("| ")][1:]
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == list(ratios.cases())

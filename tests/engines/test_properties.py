@@ -22,6 +22,12 @@ def relative(A, B, own, other):
     return float(np.where(difference == 0, 0.0, difference / np.where(size > 0, size, 1.0)).max())
 
 
+def assert_semidefinite(K, dtype="float64"):
+    eigenvalues = np.linalg.eigvalsh(np.asarray(K, np.float64))
+    slack = tolerances.DEFINITE * tolerances.EPS[dtype] * len(K)
+    assert eigenvalues[0] >= -slack * max(eigenvalues[-1], 0.0)
+
+
 def take(X, places):
     return [X[k] for k in places] if isinstance(X, list) else X[list(places)]
 
@@ -178,9 +184,7 @@ def test_grams_are_semidefinite_and_normalized(engine, network, batches, head, k
     kernel = rk.Kernel(network, kind, served(engine, network, X, head))
     raw, own = kernel(X, engine=engine), kernel.diag(X, engine=engine)
     if not (isinstance(X, list) and network.activation == "erf"):
-        eigenvalues = np.linalg.eigvalsh(raw)
-        slack = tolerances.DEFINITE * tolerances.EPS["float64"] * len(X)
-        assert eigenvalues[0] >= -slack * max(eigenvalues[-1], 0.0)
+        assert_semidefinite(raw)
     normalized = kernel.replace(normalized=True)
     K = normalized(X, engine=engine)
     assert np.isfinite(K).all()

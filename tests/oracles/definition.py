@@ -1,17 +1,62 @@
 """The kernels from their definition, pixel pair by pixel pair, in 40-digit arithmetic.
 
 Covariances, not distances; full d x d arrays, not rows; the forward recursion as it follows
-from the network's definition, for all pairs of some signals at once. Numbers of 40 digits
-(numbers.py) are in NumPy object arrays: the singularity of κ0 at correlation 1 costs half of the
-digits, which leaves enough.
+from the network's definition, for all pairs of some signals at once. Numbers of 40 digits are
+gmpy2's, or mpmath's, which are several times slower, in NumPy object arrays. The singularity of κ0
+at correlation 1 costs half of the digits, which leaves enough.
 """
 
 import math
+from contextlib import contextmanager
 from functools import partial
 
+import mpmath
 import numpy as np
 
-from tests.oracles.numbers import mp
+try:
+    import gmpy2
+except ImportError:  # on a machine for the GPU's tests alone
+    gmpy2 = None
+
+DIGITS = 40
+
+
+class _Gmpy2:
+    """The part of mpmath's contexts that is used here, with gmpy2's numbers."""
+
+    def __init__(self, digits):
+        self.sqrt, self.acos, self.asin = gmpy2.sqrt, gmpy2.acos, gmpy2.asin
+        self._exact = str, int, type(gmpy2.mpfr())
+        gmpy2.get_context().precision = mpmath.libmp.dps_to_prec(digits)
+
+    @property
+    def pi(self):
+        return gmpy2.const_pi()
+
+    def mpf(self, value):
+        if isinstance(value, mpmath.ctx_mp_python._mpf):  # of any context
+            p, q = mpmath.libmp.to_rational(value._mpf_)
+            return gmpy2.mpfr(p) / q
+        return gmpy2.mpfr(value if isinstance(value, self._exact) else float(value))
+
+    def fsum(self, values):
+        return gmpy2.fsum(list(values))
+
+    @contextmanager
+    def workdps(self, digits):
+        precision = mpmath.libmp.dps_to_prec(digits)
+        with gmpy2.context(gmpy2.get_context(), precision=precision):
+            yield
+
+
+def _mpmath(digits):
+    context = mpmath.mp.clone()
+    context.dps = digits
+    return context
+
+
+mp = _Gmpy2(DIGITS) if gmpy2 else _mpmath(DIGITS)
+"""Numbers and functions, named as in mpmath."""
 
 _mpf = np.frompyfunc(mp.mpf, 1, 1)
 
