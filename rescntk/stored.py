@@ -274,7 +274,7 @@ def _compute(path: Path, blocks: Any, X: Any, Z: Any, call: Any, client: Any, ti
         return
     from distributed import as_completed
 
-    X, Z = client.scatter([X, Z], broadcast=True)  # copies outlive a worker
+    X, Z = client.scatter([X, Z], broadcast=True, hash=False)  # copies with keys of their own
     call = call | {"threads": 1}
     tasks = [client.submit(_compute_block, path, each, X, Z, call, pure=False) for each in blocks]
     try:

@@ -111,7 +111,8 @@ def train(
         for step in (*range(0, steps, every), steps):
             now = params._replace(**state[0])
             found = {of: np.asarray(outputs(network, head, now, S)) for of, S in sets.items()}
-            loss = 0.5 * float(((found["outputs"] - targets) ** 2).sum())
+            with np.errstate(over="ignore"):
+                loss = 0.5 * float(((found["outputs"] - targets) ** 2).sum())
             if not np.isfinite(loss):
                 raise FloatingPointError(
                     f"the loss is {loss} after step {step}, expected finite losses: a smaller "

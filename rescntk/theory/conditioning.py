@@ -313,6 +313,7 @@ def compare(
 ) -> Comparison:
     """Compare the condition numbers of CGPK and ResCGPK on the same signals over depth.
 
+    The table has a `ComparisonRow` for each depth, and the methods ``column`` and ``write_csv``.
     Theorem 6.2 and figure 3 of Barzilai et al. 2022, with `bounds` and asymptotes. They are about
     training of the readout. With all layers trained, ``kind="ntk"``, both condition numbers tend to
     (n + 3)/3 with the head "trace", and to (nd + 3)/3 with "gap" over d pixels.
@@ -328,11 +329,6 @@ def compare(
         As for `Network`, `alpha` positive.
     head, kind, engine, progress
         As for `Kernel`; "ntk" compares CNTK with ResCNTK.
-
-    Returns
-    -------
-    Comparison
-        A `ComparisonRow` for each depth: a table as text, with `column` and `write_csv`.
 
     See Also
     --------
