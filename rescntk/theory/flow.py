@@ -29,7 +29,7 @@ _LARGEST = 1e70
 """Largest amplitude of erf's signals; tiny ones are raised to its inverse. Raising it takes more.
 Chosen: fourth powers, of products of variances, stay within float64."""
 
-_MOST_GAIN = 1e4
+MOST_GAIN = 1e4
 """Largest branch gain whose flow is integrated: the steps grow with it, to a minute or so."""
 
 
@@ -75,9 +75,9 @@ def complements(
     check_one_dilation(network, BASIC_FIELDS - {"skip"})  # without it a layer is not a step
     check_kind(kind)
     check_head(head)
-    if network.branch_gain > _MOST_GAIN:
+    if network.branch_gain > MOST_GAIN:
         raise ValueError(
-            f"network has branch_gain {network.branch_gain:.3g}, expected at most {_MOST_GAIN:g}: "
+            f"network has branch_gain {network.branch_gain:.3g}, expected at most {MOST_GAIN:g}: "
             f"the integration's steps grow with it"
         )
     signals = of_unit_energy(network, check_signals(X, "X").astype(np.float64)).transpose(1, 2, 0)

@@ -34,9 +34,6 @@ _SMOOTH, _RESOLVED = 0.98, 1e-12
 _DEEPEST = 1e5
 """Depth up to which rounding errors of means must not matter."""
 
-_MOST_GAIN = 1e4
-"""Largest branch gain whose flow is integrated: the steps grow with it, to a minute or so."""
-
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
@@ -209,9 +206,10 @@ def _depth_of(value: float, power: float) -> float:
 
 def _flow(network: Network, kind: str, X: np.ndarray, head: str) -> Prediction:
     """Return the prediction for γ = ½: layers are steps of Euler's method."""
-    gain = network.branch_gain
-    if gain > _MOST_GAIN:
-        text = f"the flow takes too many steps: α² c_v c_w/2 is {gain:.3g}, above {_MOST_GAIN:g}"
+    if (gain := network.branch_gain) > flow.MOST_GAIN:
+        text = (
+            f"the flow takes too many steps: α² c_v c_w/2 is {gain:.3g}, above {flow.MOST_GAIN:g}"
+        )
         return Prediction(undefined=text)
     limit = np.clip(1.0 - flow.complements(network, kind, X, head), -1.0, 1.0)
     error = flow.ERROR

@@ -101,6 +101,7 @@ def test_the_constant_of_theorem_6_1(kind, head, alpha):
         assert abs(deep * distance / constant - 1) <= 20 * alpha**2 / deep
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pixels", [1, 3])
 def test_gap_sees_its_own_pixels(pixels):
     """¼ becomes d/(d + 3), and 1 − K̄ becomes (1/d) of the law."""
