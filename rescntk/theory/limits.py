@@ -207,10 +207,7 @@ def _depth_of(value: float, power: float) -> float:
 def _flow(network: Network, kind: str, X: np.ndarray, head: str) -> Prediction:
     """Return the prediction for γ = ½: layers are steps of Euler's method."""
     if (gain := network.branch_gain) > flow.MOST_GAIN:
-        text = (
-            f"the flow takes too many steps: α² c_v c_w/2 is {gain:.3g}, above {flow.MOST_GAIN:g}"
-        )
-        return Prediction(undefined=text)
+        return Prediction(undefined=f"the flow's gain is {gain:.3g}, above {flow.MOST_GAIN:g}")
     limit = np.clip(1.0 - flow.complements(network, kind, X, head), -1.0, 1.0)
     error = flow.ERROR
     if head == "gap":  # a mean over pixel pairs has the rounding errors of its terms
