@@ -63,14 +63,9 @@ def kernel(kernel: Kernel) -> Callable[..., jax.Array]:
 
 
 def gram(
-    network: Network,
-    X: Any,
-    Z: Any = None,
-    *,
-    head: str = "gap",
-    kinds: Iterable[str] = ("gpk", "ntk"),
-    normalized: bool = False,
-) -> tuple[jax.Array, ...]:
+    network: Network, X: Any, Z: Any = None, *, head: str = "gap",
+    kinds: Iterable[str] = ("gpk", "ntk"), normalized: bool = False,
+) -> tuple[jax.Array, ...]:  # fmt: skip
     """Return kernels of one network, as a pure function of the JAX arrays X and Z.
 
     All pairs are computed at once: n·m·d² numbers for the head "gap", n·m·d for others. The first

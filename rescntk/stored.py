@@ -34,20 +34,12 @@ __all__ = ["StoredGram", "gram", "open"]
 
 
 def gram(
-    path: str | os.PathLike[str],
-    network: Network,
-    X: np.ndarray | Sequence[np.ndarray],
-    Z: np.ndarray | Sequence[np.ndarray] | None = None,
-    *,
-    head: str = "gap",
-    kinds: Iterable[str] = ("gpk", "ntk"),
-    depths: Iterable[int] | None = None,
-    normalized: bool = False,
-    dtype: str = "float32",
-    block: int = 1024,
-    client: Any = None,
+    path: str | os.PathLike[str], network: Network, X: np.ndarray | Sequence[np.ndarray],
+    Z: np.ndarray | Sequence[np.ndarray] | None = None, *, head: str = "gap",
+    kinds: Iterable[str] = ("gpk", "ntk"), depths: Iterable[int] | None = None,
+    normalized: bool = False, dtype: str = "float32", block: int = 1024, client: Any = None,
     progress: bool = True,
-) -> StoredGram:
+) -> StoredGram:  # fmt: skip
     """Compute a Gram matrix into a folder block by block, or go on with the computation there.
 
     The values are bit for bit the values of `rescntk.gram`. After an interruption the same call

@@ -72,15 +72,9 @@ def _column(network: Network, head: str, params: Parameters, X: Signals, z: jax.
 
 
 def gpk(
-    key: Any,
-    network: Network,
-    X: Any,
-    width: int,
-    n_samples: int,
-    head: str = "gap",
-    *,
+    key: Any, network: Network, X: Any, width: int, n_samples: int, head: str = "gap", *,
     dtype: str = "float64",
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     r"""Return the Gaussian process kernel of networks of a finite width, and its standard error.
 
     One sample is :math:`\frac{r}{C} \langle \phi(x), \phi(z) \rangle` of the features φ that the

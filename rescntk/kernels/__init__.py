@@ -59,15 +59,10 @@ class Kernel:
         check_flag(self.normalized, "normalized")
 
     def __call__(
-        self,
-        X: ArrayT | Sequence[ArrayT],
-        Z: ArrayT | Sequence[ArrayT] | PreparedKernel | None = None,
-        *,
-        engine: str = "auto",
-        dtype: str = "float64",
-        threads: int | None = None,
-        progress: bool = False,
-    ) -> ArrayT:
+        self, X: ArrayT | Sequence[ArrayT],
+        Z: ArrayT | Sequence[ArrayT] | PreparedKernel | None = None, *, engine: str = "auto",
+        dtype: str = "float64", threads: int | None = None, progress: bool = False,
+    ) -> ArrayT:  # fmt: skip
         """Return the kernel matrix of `X` with `Z`, (n_cases, m_cases), or of `X` with itself.
 
         Parameters
@@ -103,13 +98,9 @@ class Kernel:
         return gram(self.network, X, Z, **kernels, **call)[0]
 
     def prepare(
-        self,
-        Z: ArrayT | Sequence[ArrayT],
-        *,
-        engine: str = "auto",
-        dtype: str = "float64",
+        self, Z: ArrayT | Sequence[ArrayT], *, engine: str = "auto", dtype: str = "float64",
         threads: int | None = None,
-    ) -> PreparedKernel:
+    ) -> PreparedKernel:  # fmt: skip
         """Return the kernel with Z kept: ``kernel.prepare(Z)(X)`` is ``kernel(X, Z)``.
 
         The bits are the same, and so are errors. The compiled engine keeps the tables of Z, the
@@ -146,14 +137,9 @@ class Kernel:
         return PreparedKernel(self, signals, options)
 
     def diag(
-        self,
-        X: ArrayT | Sequence[ArrayT],
-        *,
-        engine: str = "auto",
-        dtype: str = "float64",
-        threads: int | None = None,
-        progress: bool = False,
-    ) -> ArrayT:
+        self, X: ArrayT | Sequence[ArrayT], *, engine: str = "auto", dtype: str = "float64",
+        threads: int | None = None, progress: bool = False,
+    ) -> ArrayT:  # fmt: skip
         """Return K(x, x) for each signal x of `X`, (n_cases,): bitwise the matrix's diagonal.
 
         The options are the same as for calling the kernel.
@@ -163,15 +149,9 @@ class Kernel:
 
     @default_errors()
     def paired(
-        self,
-        X: ArrayT | Sequence[ArrayT],
-        Z: ArrayT | Sequence[ArrayT],
-        *,
-        engine: str = "auto",
-        dtype: str = "float64",
-        threads: int | None = None,
-        progress: bool = False,
-    ) -> ArrayT:
+        self, X: ArrayT | Sequence[ArrayT], Z: ArrayT | Sequence[ArrayT], *, engine: str = "auto",
+        dtype: str = "float64", threads: int | None = None, progress: bool = False,
+    ) -> ArrayT:  # fmt: skip
         """Return K(x_i, z_i) for the signals of `X` and `Z`, pair by pair, (n_cases,).
 
         The result is the diagonal of ``kernel(X, Z)``, to the last bit, without the work for the
@@ -232,13 +212,9 @@ class Kernel:
 
 
 def ResCGPK(
-    depth: int,
-    filter_size: int = 3,
-    head: str = "gap",
-    alpha: float = 1.0,
-    normalized: bool = False,
-    **network: Any,
-) -> Kernel:
+    depth: int, filter_size: int = 3, head: str = "gap", alpha: float = 1.0,
+    normalized: bool = False, **network: Any,
+) -> Kernel:  # fmt: skip
     """Return the Gaussian process kernel of a convolutional ResNet (Barzilai et al. 2022).
 
     Parameters
@@ -256,13 +232,9 @@ def ResCGPK(
 
 
 def ResCNTK(
-    depth: int,
-    filter_size: int = 3,
-    head: str = "gap",
-    alpha: float = 1.0,
-    normalized: bool = False,
-    **network: Any,
-) -> Kernel:
+    depth: int, filter_size: int = 3, head: str = "gap", alpha: float = 1.0,
+    normalized: bool = False, **network: Any,
+) -> Kernel:  # fmt: skip
     """Return the neural tangent kernel of a convolutional ResNet (Barzilai et al. 2022).
 
     Parameters
@@ -325,19 +297,12 @@ def CNTK(
 
 @default_errors()
 def gram(
-    network: Network,
-    X: ArrayT | Sequence[ArrayT],
-    Z: ArrayT | Sequence[ArrayT] | PreparedKernel | PreparedSignals | None = None,
-    *,
-    head: str = "gap",
-    kinds: Iterable[str] = ("gpk", "ntk"),
-    depths: Iterable[int] | None = None,
-    normalized: bool = False,
-    engine: str = "auto",
-    dtype: str = "float64",
-    threads: int | None = None,
-    progress: bool = False,
-) -> tuple[ArrayT, ...]:
+    network: Network, X: ArrayT | Sequence[ArrayT],
+    Z: ArrayT | Sequence[ArrayT] | PreparedKernel | PreparedSignals | None = None, *,
+    head: str = "gap", kinds: Iterable[str] = ("gpk", "ntk"), depths: Iterable[int] | None = None,
+    normalized: bool = False, engine: str = "auto", dtype: str = "float64",
+    threads: int | None = None, progress: bool = False,
+) -> tuple[ArrayT, ...]:  # fmt: skip
     """Return several kernels of one network from one pass of its recursion.
 
     Parameters
@@ -390,17 +355,10 @@ def gram(
 
 @default_errors()
 def prepare(
-    network: Network,
-    Z: Any,
-    *,
-    head: str,
-    kinds: Iterable[str],
-    depths: Iterable[int] | None = None,
-    normalized: bool = False,
-    engine: str = "auto",
-    dtype: str = "float64",
-    threads: int | None = None,
-) -> PreparedSignals:
+    network: Network, Z: Any, *, head: str, kinds: Iterable[str],
+    depths: Iterable[int] | None = None, normalized: bool = False, engine: str = "auto",
+    dtype: str = "float64", threads: int | None = None,
+) -> PreparedSignals:  # fmt: skip
     """Return signals that `gram`, with the same arguments, takes as its Z at less cost."""
     call = KernelCall(
         network, Z, None, head=head, kinds=kinds, depths=depths, engine=engine, dtype=dtype,

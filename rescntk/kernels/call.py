@@ -73,22 +73,11 @@ class KernelCall:
     """
 
     def __init__(
-        self,
-        network: Network,
-        X: Any,
-        Z: Any,
-        *,
-        head: str,
-        kinds: Iterable[str],
-        depths: Iterable[int] | None,
-        engine: str,
-        dtype: str,
-        threads: int | None,
-        progress: bool = False,
-        shares: bool = False,
-        paired: bool = False,
+        self, network: Network, X: Any, Z: Any, *, head: str, kinds: Iterable[str],
+        depths: Iterable[int] | None, engine: str, dtype: str, threads: int | None,
+        progress: bool = False, shares: bool = False, paired: bool = False,
         names: tuple[str, str] = ("X", "Z"),
-    ) -> None:
+    ) -> None:  # fmt: skip
         check_network(network, BASIC_FIELDS | {"bias"})
         self.network = network
         self.kinds = check_kinds(kinds)
@@ -309,13 +298,10 @@ class KernelCall:
         return self._results(scaled, kind, correlate, finite=finite)
 
     def _results(
-        self,
-        scaled: ScaledKernel,
-        kind: str,
-        formula: Callable[[int, Array, tuple[slice, ...], Array], None],
-        remedy: str = "",
+        self, scaled: ScaledKernel, kind: str,
+        formula: Callable[[int, Array, tuple[slice, ...], Array], None], remedy: str = "",
         finite: Any = True,
-    ) -> Array:
+    ) -> Array:  # fmt: skip
         """Return what a formula of depth, values and index writes; `remedy` ends the OverflowError.
 
         The values leave `scaled`, and are changed in place where possible.

@@ -16,16 +16,10 @@ from .call import KernelCall, default_errors
 
 @default_errors()
 def pixel_pairs(
-    network: Network,
-    X: ArrayT | Sequence[ArrayT],
-    Z: ArrayT | Sequence[ArrayT] | None = None,
-    *,
-    kind: str = "ntk",
-    engine: str = "auto",
-    dtype: str = "float64",
-    threads: int | None = None,
+    network: Network, X: ArrayT | Sequence[ArrayT], Z: ArrayT | Sequence[ArrayT] | None = None, *,
+    kind: str = "ntk", engine: str = "auto", dtype: str = "float64", threads: int | None = None,
     progress: bool = False,
-) -> ArrayT:
+) -> ArrayT:  # fmt: skip
     """Return the equivariant kernel at every pair of pixels, (n_cases, m_cases, d, d).
 
     ``[..., 0, 0]`` is the head "equivariant". The mean over the diagonal of the last two axes is
@@ -65,18 +59,10 @@ def pixel_pairs(
 
 @default_errors()
 def pixel_shares(
-    network: Network,
-    X: ArrayT | Sequence[ArrayT],
-    Z: ArrayT | Sequence[ArrayT] | None = None,
-    *,
-    kind: str = "ntk",
-    head: str = "gap",
-    normalized: bool = False,
-    engine: str = "auto",
-    dtype: str = "float64",
-    threads: int | None = None,
-    progress: bool = False,
-) -> Any:
+    network: Network, X: ArrayT | Sequence[ArrayT], Z: ArrayT | Sequence[ArrayT] | None = None, *,
+    kind: str = "ntk", head: str = "gap", normalized: bool = False, engine: str = "auto",
+    dtype: str = "float64", threads: int | None = None, progress: bool = False,
+) -> Any:  # fmt: skip
     """Return the share of each time point of `X` in the kernel, (n_cases, m_cases, d).
 
     The shares of a pair of signals add up to K(x, z), up to rounding errors. A share is the mean
@@ -143,15 +129,9 @@ def pixel_shares(
 
 
 def gram_shares(
-    network: Network,
-    X: Any,
-    Z: Any,
-    head: str,
-    kinds: Iterable[str],
-    depths: Iterable[int] | None,
-    normalized: bool,
-    **options: Any,
-) -> list[Any]:
+    network: Network, X: Any, Z: Any, head: str, kinds: Iterable[str], depths: Iterable[int] | None,
+    normalized: bool, **options: Any,
+) -> list[Any]:  # fmt: skip
     """Return shares of each kind, (n_depths, n_cases, m_cases, d), from one pass.
 
     `options` are as for `KernelCall`. The shares of a signal that is shorter than the longest one

@@ -174,13 +174,9 @@ def least_penalty(weights: np.ndarray, dtype: str) -> float:
 
 
 def fit_view(
-    view: View,
-    cases: Cases,
-    landmarks: np.ndarray | None,
-    penalties: Sequence[float],
-    error_weights: np.ndarray,
-    options: dict[str, Any],
-) -> tuple[FittedView, np.ndarray, np.ndarray]:
+    view: View, cases: Cases, landmarks: np.ndarray | None, penalties: Sequence[float],
+    error_weights: np.ndarray, options: dict[str, Any],
+) -> tuple[FittedView, np.ndarray, np.ndarray]:  # fmt: skip
     r"""Return a resolved view fitted to cases; residuals and novelty of cases left out.
 
     The penalty has the least leave-one-out error. The prior's scale :math:`\sigma^2 = y^\top

@@ -170,13 +170,9 @@ def asymptotic_complement(
 
 
 def asymptotic_condition_number(
-    n: int,
-    depth: int,
-    alpha: float = 1.0,
-    skip: bool = True,
-    pixels: int | Iterable[int] = 1,
+    n: int, depth: int, alpha: float = 1.0, skip: bool = True, pixels: int | Iterable[int] = 1,
     kind: str = "gpk",
-) -> float:
+) -> float:  # fmt: skip
     """Return the asymptote of the condition number of a deep kernel matrix (n, n).
 
     Of the GPK with one length it is n over the `asymptotic_complement`, and is approached from
@@ -301,16 +297,10 @@ class Comparison(ReportTable):
 
 
 def compare(
-    X: np.ndarray | list[np.ndarray],
-    depths: Iterable[int],
-    filter_size: int = 3,
-    alpha: float = 1.0,
-    head: str = "trace",
-    *,
-    kind: str = "gpk",
-    engine: str = "auto",
+    X: np.ndarray | list[np.ndarray], depths: Iterable[int], filter_size: int = 3,
+    alpha: float = 1.0, head: str = "trace", *, kind: str = "gpk", engine: str = "auto",
     progress: bool = False,
-) -> Comparison:
+) -> Comparison:  # fmt: skip
     """Compare the condition numbers of CGPK and ResCGPK on the same signals over depth.
 
     The table has a `ComparisonRow` for each depth, and the methods ``column`` and ``write_csv``.

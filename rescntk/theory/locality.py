@@ -130,14 +130,9 @@ def width(network: Network, kind: str = "ntk") -> float:
 
 
 def path_counts(
-    depth: int,
-    filter_size: int,
-    n_timepoints: int,
-    *,
-    outer_filter_size: int | None = None,
-    input_filter_size: int = 1,
-    dilation: int | Sequence[int] = 1,
-) -> np.ndarray:
+    depth: int, filter_size: int, n_timepoints: int, *, outer_filter_size: int | None = None,
+    input_filter_size: int = 1, dilation: int | Sequence[int] = 1,
+) -> np.ndarray:  # fmt: skip
     """Return the number of paths from each pixel to the output of a CNN, exact at any depth.
 
     :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022, for ``literature.barzilai_cnn``, and

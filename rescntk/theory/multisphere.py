@@ -172,14 +172,9 @@ def _check_on_sphere(X: Any, name: str) -> np.ndarray:
 
 
 def normalized_gpk(
-    t: np.ndarray,
-    depth: int,
-    filter_size: int = 3,
-    alpha: float = 1.0,
-    skip: bool = True,
-    complement: bool = False,
-    dilation: int | Sequence[int] = 1,
-) -> np.ndarray:
+    t: np.ndarray, depth: int, filter_size: int = 3, alpha: float = 1.0, skip: bool = True,
+    complement: bool = False, dilation: int | Sequence[int] = 1,
+) -> np.ndarray:  # fmt: skip
     """Return the normalized equivariant ResCGPK, or CGPK, at each pixel, given dot products.
 
     Theorem 4.1 of Barzilai et al. 2022, c_v = 2 and c_w = 1 (docs/theory/multisphere.md).
@@ -208,13 +203,9 @@ def normalized_gpk(
 
 
 def gram_complements(
-    networks: Iterable[Network],
-    X: np.ndarray,
-    *,
-    kind: str = "gpk",
-    head: str = "gap",
+    networks: Iterable[Network], X: np.ndarray, *, kind: str = "gpk", head: str = "gap",
     progress: bool = False,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """Return 1 − ``gram(..., normalized=True)`` of ReLU networks, with its digits at any depth.
 
     Where GAP's mean over pixel pairs cancels, digits are lost that `gram` keeps: for signals whose
@@ -320,13 +311,9 @@ def _propagate(
 
 
 def _pass_layers(
-    delta: np.ndarray,
-    networks: Sequence[Network],
-    groups: list[list[int]],
-    kind: str,
-    tick: Callable[[int], None],
-    results: np.ndarray,
-) -> None:
+    delta: np.ndarray, networks: Sequence[Network], groups: list[list[int]], kind: str,
+    tick: Callable[[int], None], results: np.ndarray,
+) -> None:  # fmt: skip
     """Fill in `results` of groups of networks, which pass the layers together.
 
     Networks of a group have one share of branches. Groups and networks come from the deepest on;

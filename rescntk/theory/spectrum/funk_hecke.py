@@ -54,21 +54,11 @@ class Spectrum(NamedTuple):
 
 
 def eigenvalues(
-    network: Network,
-    n_channels: int,
-    n_timepoints: int,
-    max_frequency: int | Iterable[int],
-    kind: str = "gpk",
-    head: str = "equivariant",
-    *,
-    normalized: bool = False,
-    method: str = "auto",
-    nodes: int | None = None,
-    return_error: bool = False,
-    max_memory: float = 4e9,
-    max_points: float = 1e11,
-    progress: bool = False,
-) -> Any:
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
+    kind: str = "gpk", head: str = "equivariant", *, normalized: bool = False, method: str = "auto",
+    nodes: int | None = None, return_error: bool = False, max_memory: float = 4e9,
+    max_points: float = 1e11, progress: bool = False,
+) -> Any:  # fmt: skip
     """Return a kernel's eigenvalues on the multi-sphere, an axis for each pixel's frequency.
 
     Entry k has frequency k_i at pixel i; it is exactly 0 where k is not 0 outside the receptive
@@ -150,15 +140,9 @@ def eigenvalues(
 
 
 def cost(
-    network: Network,
-    n_channels: int,
-    n_timepoints: int,
-    max_frequency: int | Iterable[int],
-    kind: str = "gpk",
-    *,
-    method: str = "auto",
-    nodes: int | None = None,
-) -> tuple[int, int]:
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
+    kind: str = "gpk", *, method: str = "auto", nodes: int | None = None,
+) -> tuple[int, int]:  # fmt: skip
     """Return what a call of `eigenvalues` takes, without computing anything.
 
     Parameters

@@ -107,13 +107,9 @@ def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
 
 
 def multiplicities(
-    n_channels: int,
-    n_timepoints: int,
-    max_frequency: int | Iterable[int],
-    head: str = "equivariant",
-    *,
-    max_memory: float = 4e9,
-) -> np.ndarray:
+    n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
+    head: str = "equivariant", *, max_memory: float = 4e9,
+) -> np.ndarray:  # fmt: skip
     r"""Return the number of eigenfunctions of each frequency, in the shape of `eigenvalues`.
 
     For the equivariant and trace heads :math:`\prod_i N(C_0, k_i)`, N of `harmonics`. With GAP
