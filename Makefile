@@ -70,7 +70,7 @@ SELF_CHECK = import sys, rescntk; state = rescntk.engines.available()["cuda"]; s
 # kernels of one to two seconds, as tests ask for them; CuPy keeps kernels for the next run. The
 # tests' oracle is several times slower without gmpy2. MARK='gpu and not slow' leaves out slow tests.
 # Tests that passed are left out until a source changes; with no test left, pytest's status is 5.
-GPU_TESTS := tests/engines tests/test_kernels.py tests/test_derivative.py
+GPU_TESTS := tests/engines tests/test_derivative.py
 MARK ?= gpu
 test-gpu: $(if $(GIVEN),,$(VENV)/$(CUDA).stamp) build/gpu/passed
 	$(BIN)/python -c '$(SELF_CHECK)'
