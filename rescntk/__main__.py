@@ -92,7 +92,7 @@ def _signals(options: Namespace) -> tuple[np.ndarray, str]:
         X = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:  # of a damaged file, and of one with objects
         raise ValueError(f"{path} is not a readable .npy file: {error}") from None
-    return check_signals(X, f"the array in {path.name}", images=True), path.name
+    return check_signals(X, "SIGNALS", images=True), path.name
 
 
 def _projected(X: np.ndarray, name: str) -> np.ndarray:

@@ -104,7 +104,7 @@ REFUSALS = {
     "compare text.npy": "text.npy is not a readable .npy file",
     "compare cut.npy": "cut.npy is not a readable .npy file: ",
     "compare X.csv": "SIGNALS is X.csv, expected a .npy file of one array",
-    "compare flat.npy": "the array in flat.npy has shape (6,), expected (",
+    "compare flat.npy": "SIGNALS has shape (6,), expected (",
     "compare one.npy": "one channel",
     "compare X.npy --out taken": "which has compare.csv: --overwrite replaces its files",
     "compare X.npy --out X.csv": "out is X.csv, a file, expected a folder",
