@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import scipy.optimize
+from scipy.optimize import least_squares, nnls
 from scipy.special import logsumexp
 
 from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network
-from ..validation import check_depths, check_real, check_shape
+from ..validation import check_depths, check_shape
 from . import spectrum
 from .argument_checks import check_dot_products
 from .complements import activate, add_branch
@@ -47,15 +46,13 @@ class Ensemble(NamedTuple):
     base: float
     """A, at least 1."""
     exponent: float
-    """Power of each k_i > 0: −C0 − 2 as in the theorem, or fitted."""
+    """Power e of each k_i > 0."""
     rms: float
     """Root mean square of log λ − log fit."""
     r_squared: float
     """Share of the variance of log λ that the fit explains."""
     bound_factor: float
-    """The fit times this is a lower bound on all fitted eigenvalues."""
-    n_eigenvalues: int
-    """Number of fitted eigenvalues, which exceed their errors."""
+    """The fit times this is a lower bound on all fitted eigenvalues, those above their errors."""
 
 
 def ensemble(
@@ -65,8 +62,7 @@ def ensemble(
     r"""Fit the constants of theorem 5.2 to the spectrum of the equivariant GPK.
 
     :math:`\sum_l c_l A^{\sum_i \min(p_i^{(l)}, k_i)} \prod_{k_i > 0} k_i^e`, where
-    :math:`p_i^{(l)}` is the number of paths from pixel i through l layers
-    (``locality.path_counts``).
+    :math:`p_i^{(l)}` paths lead from pixel i through l layers (``locality.path_counts``).
 
     Parameters
     ----------
@@ -92,44 +88,40 @@ def ensemble(
         raise ValueError(
             f"depths is {depths}, expected different ones of at most the network's, {network.depth}"
         )
-    found = spectrum.eigenvalues(
-        network, n_channels, n_timepoints, max_frequency, return_error=True
-    )
-    # In exact integers, which may exceed any float: min(p, k) does not.
+    e = -n_channels - 2.0
+    powers = 4 * e, 0.0
+    if exponent is not None:
+        e = float(check_shape(exponent, "exponent", "a number", lambda shape: shape == ()))
+        powers = e - 1e-9, e + 1e-9  # least_squares needs bounds that differ
+    grid = n_channels, n_timepoints, max_frequency
+    found = spectrum.eigenvalues(network, *grid, return_error=True)
     cnns = (network.replace(depth=depth, skip=False) for depth in depths)
-    paths = np.array([counts(cnn, n_timepoints) for cnn in cnns])
+    paths = np.array([counts(cnn, n_timepoints) for cnn in cnns])  # may exceed any float
     k, target = np.argwhere(found.resolved), np.log(found.eigenvalues[found.resolved])
     reaches = np.array([((p > 0) | (k == 0)).all(axis=1) for p in paths])  # (depths, n)
     reached = reaches.any(axis=0)
     k, target, reaches = k[reached], target[reached], reaches[:, reached]
-    few = np.minimum(paths, max(found.eigenvalues.shape)).astype(np.float64)
-    steps = np.array([np.minimum(p, k).sum(axis=1) for p in few])
-    power = np.log(np.maximum(k, 1)).sum(axis=1)
-    if len(target) < len(depths) + 3:
+    steps = np.array([np.minimum(p, k).sum(axis=1) for p in paths]).astype(np.float64)
+    power, least = np.log(np.maximum(k, 1)).sum(axis=1), len(depths) + 3
+    if len(target) < least:
         raise ValueError(
             f"max_frequency is {max_frequency!r}: {len(target)} eigenvalues exceed their errors, "
-            f"expected at least {len(depths) + 3} for {len(depths) + 2} constants"
+            f"expected at least {least} for {least - 1} constants"
         )
 
     def residuals(x: np.ndarray) -> np.ndarray:
-        terms = x[2:, None] + steps * x[0]
-        return target - logsumexp(np.where(reaches, terms, -np.inf), axis=0) - x[1] * power
+        terms = np.where(reaches, x[2:, None] + steps * x[0], -np.inf)
+        return np.asarray(target - logsumexp(terms, axis=0) - x[1] * power)
 
-    theorem = -n_channels - 2.0
-    powers = 4 * theorem, 0.0
-    if exponent is not None:
-        theorem = float(check_shape(exponent, "exponent", "a number", lambda shape: shape == ()))
-        powers = theorem - 1e-9, theorem + 1e-9  # least_squares needs bounds that differ
     constants = [(target.min() - _REACH, target.max() + _REACH)] * len(depths)
-    bounds = np.array([(0.0, math.log(1e6)), powers, *constants])
-    fit = partial(scipy.optimize.least_squares, residuals, bounds=bounds.T, x_scale="jac")
-    ends = theorem, *[target.mean()] * len(depths)
-    best = min((fit([math.log(base), *ends]) for base in _STARTS), key=lambda found: found.cost)
-    left, (log_base, exponent, *logs) = residuals(best.x), best.x
-    mean_square = float((left**2).mean())
-    r_squared = 1.0 - mean_square / float(target.var())
-    fitted = np.exp(logs), math.exp(log_base), float(exponent), math.sqrt(mean_square), r_squared
-    return Ensemble(depths, paths, *fitted, math.exp(left.min()), len(target))
+    bounds = np.transpose([(0.0, math.log(1e6)), powers, *constants])
+    starts = ([math.log(A), e, *[target.mean()] * len(depths)] for A in _STARTS)
+    fits = (least_squares(residuals, x, bounds=bounds, x_scale="jac") for x in starts)
+    log_base, e, *logs = min(fits, key=lambda fit: fit.cost).x
+    left = residuals(np.array([log_base, e, *logs]))
+    square = float((left**2).mean())
+    fitted = np.exp(logs), math.exp(log_base), float(e), math.sqrt(square)
+    return Ensemble(depths, paths, *fitted, 1 - square / float(target.var()), math.exp(left.min()))
 
 
 class Mixture(NamedTuple):
@@ -140,11 +132,11 @@ class Mixture(NamedTuple):
     weights: np.ndarray
     """Weight of each depth, (L + 1,); at least 0."""
     eigenvalues: np.ndarray
-    """The ResNet's eigenvalues, of K/K(x, x), in the shape of ``spectrum.eigenvalues``."""
+    """The ResNet's, of K/K(x, x), in the shape of ``spectrum.eigenvalues``."""
     mixed: np.ndarray
-    """The weighted sum of the CNNs' eigenvalues, in the same shape."""
+    """The weighted sum of the CNNs', in the same shape."""
     alone: np.ndarray
-    """The deepest CNN's eigenvalues, times the weight that fits best, in the same shape."""
+    """The deepest CNN's, times the weight that fits best, in the same shape."""
     rms: float
     """Root mean square of log λ − log of the weighted sum."""
     rms_alone: float
@@ -154,10 +146,9 @@ class Mixture(NamedTuple):
 def mixture(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int, kind: str = "gpk"
 ) -> Mixture:
-    """Fit a ResNet's spectrum by a weighted sum of the spectra of CNNs of its depths.
+    """Fit a ResNet's spectrum by a sum of the spectra of CNNs, the network of less depth, no skips.
 
-    CNNs are the same network without skips: the idea behind theorem 5.2. Weights are not negative,
-    and minimize relative errors.
+    Weights are at least 0 and minimize relative errors: the idea behind theorem 5.2.
 
     Parameters
     ----------
@@ -181,33 +172,30 @@ def mixture(
     target, resolved = found.eigenvalues, found.resolved
     if not resolved.any():
         raise ValueError(
-            f"network is {network!r}, none of whose eigenvalues exceeds its error, expected at "
-            "least one"
+            f"network is {network!r}: none of its eigenvalues exceeds its error, expected at least 1"
         )
-    dot = np.zeros_like(target)  # of the mean of t over the input filter's window
+    dot, pixels = np.zeros_like(target), np.eye(target.ndim, dtype=int)
     for pixel, times in taps(network.input_filter, target.ndim).items():
-        index = tuple(int(axis == pixel) for axis in range(target.ndim))
-        dot[index] = times / (network.input_filter_size * n_channels)
+        dot[tuple(pixels[pixel])] = times / (network.input_filter_size * n_channels)
     depths = tuple(range(network.depth + 1))
     cnns = (network.replace(depth=depth, skip=False) for depth in depths[1:])
-    parts = [dot, *(spectrum.eigenvalues(cnn, *grid, normalized=True) for cnn in cnns)]
-    relative = (np.array(parts)[:, resolved] / target[resolved]).T
+    parts = np.array([dot, *(spectrum.eigenvalues(cnn, *grid, normalized=True) for cnn in cnns)])
 
-    def fit(some: slice) -> tuple[np.ndarray, np.ndarray, float]:
-        chosen = relative[:, some]
-        weights, _ = scipy.optimize.nnls(chosen, np.ones(len(chosen)))
-        rms = float(np.sqrt((np.log(chosen @ weights) ** 2).mean()))
-        return weights, np.tensordot(weights, parts[some], 1), rms
+    def fit(some: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        relative = (some[:, resolved] / target[resolved]).T
+        weights, _ = nnls(relative, np.ones(len(relative)))
+        rms = float(np.sqrt((np.log(relative @ weights) ** 2).mean()))
+        return weights, np.tensordot(weights, some, 1), rms
 
-    (weights, mixed, rms), (_, alone, rms_alone) = fit(slice(None)), fit(slice(-1, None))
+    (weights, mixed, rms), (_, alone, rms_alone) = fit(parts), fit(parts[-1:])
     return Mixture(depths, weights, target, mixed, alone, rms, rms_alone)
 
 
 def path_pixels(network: Network) -> np.ndarray:
     """Return the ends of all paths, as distances from the output pixel, (n_paths,).
 
-    Barzilai et al. 2022, appendix D. Paths are ordered like the entries of an array with an axis
-    for each convolution, the output's first.
+    Paths are ordered like the entries of an array with an axis for each convolution, the output's
+    first (Barzilai et al. 2022, appendix D).
 
     Parameters
     ----------
@@ -222,26 +210,21 @@ def path_pixels(network: Network) -> np.ndarray:
     array([-1,  0,  1])
     """
     check_network(network, BASIC_FIELDS)
-    _, *filters = network.filters()  # the first inner filter has one tap
-    windows = [*reversed(filters), network.input_filter]
+    windows = [network.input_filter, *network.filters()]
     digits = sum(math.log10(window.size) for window in windows)  # a product may have millions
     if digits > math.log10(_MOST_PATHS):
-        raise ValueError(
-            f"network has 10^{digits:.1f} paths, which would take "
-            f"10^{digits + math.log10(8) - 9:.1f} GB to list: expected at most {_MOST_PATHS} "
-            "(they multiply with each convolution)"
-        )
+        raise ValueError(f"network has 10^{digits:.1f} paths, expected at most {_MOST_PATHS}")
     pixels = np.zeros(1, dtype=np.intp)
-    for window in windows:
-        pixels = (pixels[:, None] + np.array(window.taps)).ravel()
+    for window in (*windows[:1:-1], windows[0]):  # the first inner filter has one tap
+        pixels = np.add.outer(pixels, window.taps).ravel()
     return pixels
 
 
 def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) -> np.ndarray:
     """Return the normalized equivariant "stride-q" GPK: every path has a dot product of its own.
 
-    Barzilai et al. 2022, appendix D: no two windows overlap, as if all convolutions had the stride
-    of their filter. Paths that share their pixels make the ordinary kernel.
+    Barzilai et al. 2022, appendix D: all convolutions as if they had the stride of their filter.
+    Paths that share their pixels make the ordinary kernel.
 
     Parameters
     ----------
@@ -260,10 +243,8 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     array([0.4839])
     """
     check_network(network, RELU_FIELDS, ": appendix D is about ReLU")
-    n_paths = math.prod(window.size for window in (*network.filters(), network.input_filter))
-    t = check_real(t, "t", f"(..., {n_paths}), a dot product for each path")
-    if t.shape[-1:] != (n_paths,):
-        raise ValueError(f"t has shape {t.shape}, expected (..., {n_paths}), one for each path")
+    n = math.prod(window.size for window in (*network.filters(), network.input_filter))
+    t = check_shape(t, "t", f"(..., {n}), one for each path", lambda shape: shape[-1:] == (n,))
     delta = check_dot_products(t, complement)
     delta = delta.reshape(*delta.shape[:-1], -1, network.input_filter_size).mean(axis=-1)
     outer = network.outer_filter_size
