@@ -172,7 +172,7 @@ def mixture(
     target, resolved = found.eigenvalues, found.resolved
     if not resolved.any():
         raise ValueError(
-            f"network is {network!r}: none of its eigenvalues exceeds its error, expected at least 1"
+            f"network is {network!r}: none of its eigenvalues exceed errors, expected at least one"
         )
     dot, pixels = np.zeros_like(target), np.eye(target.ndim, dtype=int)
     for pixel, times in taps(network.input_filter, target.ndim).items():
