@@ -18,7 +18,7 @@ from scipy.special import betaln, gamma, gammaincc, gammaln
 from ..engines.boxes import circular_mean
 from ..network import RELU_FIELDS, Filter, Network, check_network
 from ..validation import check_integer, is_sequence
-from .argument_checks import check_channels, check_head, check_kind, check_pixels
+from .argument_checks import check_grid, check_kind, check_pixels
 from .complements import arc_cosines, check_nonzero
 from .report_table import ReportTable
 from .spectrum import eigenvalues
@@ -35,34 +35,26 @@ _DEGREE = 256
 """Highest degree of series in one variable. Later coefficients, times their power, are taken to lie
 between the last ones and the known limit: the two are within a percent."""
 
-_MOST_PRODUCTS = 2e9
-"""Most pairs of coefficients in a product of two series: 4 seconds of one core."""
-
 
 class DecayRow(NamedTuple):
     """How eigenvalues fall with a frequency on some pixels, and 0 on all others."""
 
     pixels: tuple[int, ...]
-    """Pixels that have the frequency, relative to the output pixel."""
+    """Relative to the output pixel."""
     exponent: float
-    """Slope of log eigenvalue over log(k + C0/2 − 1), upper half of the frequencies. NaN where too
-    few eigenvalues exceed errors."""
+    """Slope of log λ over log(k + C0/2 − 1), K/2 ≤ k ≤ K; NaN where too few λ exceed errors."""
     uncertainty: float
-    """Twice its difference from the slope over the quarter of the frequencies below, plus 1/K."""
+    """Twice its difference from the slope over K/4 ≤ k ≤ K/2, plus 1/K."""
     law: float
     """Exponent by `law`; −inf where eigenvalues are 0."""
     lowest: float
     """Lower bound on the exponent (theorem 5.1), unless eigenvalues are 0."""
     highest: float
-    """Upper bound on the exponent (theorem 5.1)."""
 
 
 @dataclass(frozen=True, eq=False)
 class DecayTable(ReportTable):
-    """Exponents, a `DecayRow` for each set of pixels.
-
-    Of ``frequencies`` 1 … K it has the ``eigenvalues`` and their ``errors``, (n_sets, K).
-    """
+    """A `DecayRow` for each set; k = 1 … K, and eigenvalues and their errors, (n_sets, K)."""
 
     frequencies: np.ndarray
     eigenvalues: np.ndarray
@@ -75,8 +67,8 @@ def exponents(
 ) -> DecayTable:  # fmt: skip
     """Return exponents of eigenvalues over a frequency that is spread over one, two, three pixels.
 
-    Figure 1 of Barzilai et al. 2022, for the equivariant kernel, with the bounds of theorem 5.1.
-    Of the signal's pixels, only those in the receptive field count: a sharper bound.
+    Figure 1 of Barzilai et al. 2022 (equivariant kernel), with theorem 5.1's bounds, sharper: only
+    pixels in the receptive field count.
 
     Parameters
     ----------
@@ -100,19 +92,16 @@ def exponents(
        0 1    -5.988        0.201   -6      -8       -4
     -1 0 1    -5.931       0.2018   -6     -12       -6
     """
-    C, d = _check(network, n_channels, n_timepoints, kind, input_filter=False)
+    C, d = _check(network, n_channels, n_timepoints, kind, "equivariant", {"input_filter_size"})
     K, field = check_integer(max_frequency, "max_frequency", 8), windows(network, d)[1][-1]
     if pixels is None:
-        spread = [{0}, {0, 1 % d}, {-1 % d, 0, 1 % d}][:d]
-        sets = [frozenset(chosen) for chosen in spread if chosen <= field]
-    else:
-        sets = _sets(pixels, d, "sets of one or more integers")
+        spreads = [(0,), (0, 1), (-1, 0, 1)][:d]
+        pixels = [spread for spread in spreads if field.issuperset(p % d for p in spread)]
+    sets = _sets(pixels, d, "sets of one or more integers")
     for chosen in sets:
         if not chosen <= field:
-            raise ValueError(
-                f"pixels has {sorted(chosen)}, expected some of the receptive field's, "
-                f"{sorted(field)}: the kernel does not depend on others"
-            )
+            expected = f"some of the receptive field's, {sorted(field)}"
+            raise ValueError(f"pixels has {sorted(chosen)}, expected {expected}")
     top = [K if pixel in frozenset().union(*sets) else 0 for pixel in range(d)]
     computed = eigenvalues(network, C, d, top, kind, return_error=True, **options)
     k, rows, columns = np.arange(1, K + 1), [], []
@@ -120,15 +109,12 @@ def exponents(
         at = tuple(k if pixel in chosen else 0 for pixel in range(d))
         columns.append([array[at] for array in computed[:2]])
         known = np.where(computed.resolved[at], columns[-1][0], 0.0)
-        upper, lower = (
-            _slope(k[part], known[part], C)
-            for part in (slice(K // 2 - 1, None), slice(K // 4 - 1, K // 2))
-        )
-        bounds = -C - 2.0, 1.0 - C - 2 * (_NU[kind] - 1) / len(field)
-        lowest, highest = (len(chosen) * bound for bound in bounds)
+        halves = slice(K // 2 - 1, None), slice(K // 4 - 1, K // 2)
+        upper, lower = (_slope(k[half], known[half], C) for half in halves)
+        bounds = len(chosen) * np.array([-C - 2, 1 - C - 2 * (_NU[kind] - 1) / len(field)])
         near = tuple(sorted(p if 2 * p <= d else p - d for p in chosen))
         own = upper, 2 * abs(upper - lower) + 1 / K, law(network, C, d, chosen, kind)
-        rows.append(DecayRow(near, *own, lowest, highest))
+        rows.append(DecayRow(near, *own, *bounds.tolist()))
     return DecayTable(tuple(rows), k, *np.array(columns).swapaxes(0, 1))
 
 
@@ -138,8 +124,8 @@ def law(
 ) -> float:  # fmt: skip
     """Return the exponent with which eigenvalues fall, from the kernel's singularities.
 
-    A conjecture about large frequencies, supported by computed eigenvalues. −inf if eigenvalues
-    are 0: no window of the last layer has all pixels.
+    A conjecture about large frequencies. −inf if eigenvalues are 0: no window of the last layer
+    has all pixels.
 
     Parameters
     ----------
@@ -160,13 +146,12 @@ def law(
     parts, factors = network.parts, (network.alpha, network.c_v, network.c_w, network.readout_scale)
     if not all(factors) or (kind == "ntk" and not network.trained):
         return -math.inf
-    # The first layer whose κ0 the tangent kernel has: κ0 multiplies the derivatives by the parts
-    # trained below its layer.
-    first = network.depth + 1
-    if kind == "ntk" and (parts.input or parts.inner or parts.outer):
-        first = 1 if parts.input or parts.inner else 2
-    # The windows of the last layer's pre-activation at pixel 0 and of all pre-activations below it,
-    # with the last layer in which each occurs.
+    # κ0 multiplies the derivatives by the parts trained below its layer: the first such layer.
+    first = 1 if parts.input or parts.inner else 2
+    if kind == "gpk" or not (parts.input or parts.inner or parts.outer):
+        first = network.depth + 1
+    # The windows of the last layer's pre-activation at pixel 0 and of all below it, and their last
+    # layers.
     seen, below = windows(network, d)[0], dict[frozenset[int], int]()
     reached, features = frozenset({0}), frozenset[int]()  # pixels of units, and what they take
     for layer in range(network.depth, 0, -1):
@@ -201,8 +186,8 @@ def law(
 class Constants(NamedTuple):
     """Theorem 5.1 for a normalized kernel and one set of s pixels: c_1, c_2 and exponents.
 
-    ``lower`` is 0 where no window of the last layer has all of the pixels. In ``upper_exponent``,
-    −(C0 − 1) − 2(ν − 1)/s, s takes the place of all pixels of the receptive field: a sharper bound.
+    c_1 is 0 where no window of the last layer has all pixels. In ``upper_exponent``, s takes the
+    place of the number of pixels of the receptive field: a sharper bound.
     """
 
     lower: float
@@ -222,8 +207,8 @@ def constants(
 ) -> Constants:  # fmt: skip
     """Return theorem 5.1's constants for a normalized kernel, computed and not fitted.
 
-    The bounds hold for ``spectrum.eigenvalues(..., normalized=True)`` at positive frequencies on
-    the pixels of a set, and 0 on all others (Barzilai et al. 2022, lemmas C.1 to C.7).
+    They bound ``spectrum.eigenvalues(..., normalized=True)`` at positive frequencies on a set of
+    pixels, and 0 on all others (Barzilai et al. 2022, lemmas C.1 to C.7).
 
     Parameters
     ----------
@@ -238,7 +223,7 @@ def constants(
     >>> [round(float(bound), 5) for bound in found.bounds([4])]  # the eigenvalue is 0.00221
     [0.0004, 0.04377]
     """
-    C, d = _check(network, n_channels, n_timepoints, kind, head, input_filter=False)
+    C, d = _check(network, n_channels, n_timepoints, kind, head, {"input_filter_size"})
     (chosen,) = _sets([pixels], d, "one or more integers", pixels)
     check_nonzero(network, kind)
     s, nu, least, largest = len(chosen), _NU[kind], 0.0, 0.0
@@ -276,9 +261,8 @@ def taylor_coefficients(
 ) -> np.ndarray:
     """Return the Taylor coefficients of a normalized equivariant kernel (lemmas C.1, C.2, C.7).
 
-    On the multi-sphere a kernel is a power series in the pixels' dot products t (Barzilai et al.
-    2022, appendix C). Entry n of the array, (max_degree + 1, ..., max_degree + 1) with d axes,
-    multiplies the product of the powers n_i of t_i. All coefficients, of all degrees, sum to 1.
+    Entry n of the array, (max_degree + 1, ..., max_degree + 1) with an axis for each pixel,
+    multiplies the product of the powers n_i of the dot products t_i. All coefficients sum to 1.
 
     Parameters
     ----------
@@ -298,11 +282,9 @@ def taylor_coefficients(
     check_network(network, RELU_FIELDS, ": the recursion of Taylor coefficients is about κ0 and κ1")
     check_nonzero(network, check_kind(kind))
     d, degree = check_pixels(n_timepoints), check_integer(max_degree, "max_degree", 0)
-    if (products := float(degree + 1) ** (2 * d)) > _MOST_PRODUCTS:
-        raise ValueError(
-            f"max_degree is {max_degree!r}: a product of two series has {products:.3g} pairs of "
-            f"coefficients for {d} pixels, expected at most {_MOST_PRODUCTS:.3g}"
-        )
+    if (pairs := float(degree + 1) ** (2 * d)) > 2e9:  # 4 seconds of one core
+        what = f"max_degree is {max_degree!r}: products of series have {pairs:.3g}"
+        raise ValueError(f"{what} pairs of coefficients for {d} pixels, expected at most 2e9")
     start = np.zeros((1,) + (degree + 1,) * d)
     start[(0, min(degree, 1)) + (0,) * (d - 1)] = float(degree > 0)
 
@@ -313,21 +295,17 @@ def taylor_coefficients(
     return _series(network, mean(start, network.input_filter), mean, kind)[-1][0]
 
 
-# Series of several variables are arrays (n_series, K + 1, ..., K + 1), an axis for the degree in
-# each variable.
-
-
 def _series(
     network: Network, F: np.ndarray, mean: Callable[[np.ndarray, Filter], np.ndarray], kind: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the series H_i F of the last pre-activations, and of the normalized kernel.
 
-    `F`, (n_series, K + 1, ...), are the input layer's. `mean` takes means over a window.
+    `F`, (n_series, K + 1, ...), an axis for the degree in each variable, are the input layer's.
+    `mean` takes means over a window.
     """
     parts, s, tau = network.parts, network.branch_share, network.parts.input
     u, T = F, parts.input * F
-    # With the branch's share s of the variance: F ← (1 − s) F + s H_o κ1(H_i F).
-    # T ← (1 − s) T + s H_o (o κ1(H_i F) + κ0(H_i F) · (i H_i F + H_i T)).
+    # F ← (1 − s) F + s H_o κ1(u), T ← (1 − s) T + s H_o (o κ1(u) + κ0(u) (i u + H_i T)), u = H_i F.
     for layer in range(1, network.depth + 1):
         inner, outer = network.inner_filter(layer), network.outer_filter(layer)
         u = mean(F, inner)
@@ -377,10 +355,9 @@ def one_variable(
 ) -> tuple[np.ndarray, ...]:
     """Return series in one variable t, for dot products constant + slope · t of d pixels.
 
-    The series (d, degrees) are the last pre-activations' and the kernel's. Three results, (d, 2),
-    are for the ends t = ±1. The first has the last pre-activations' values. The second has the
-    factors of x^(3/2), x being the distance from the end. The third has the shares in the limit of
-    n^ν times the kernel's coefficients.
+    They are the last pre-activations' and the kernel's, (d, degrees). Three results, (d, 2), are
+    for the ends t = ±1: the last pre-activations' values, their factors of x^(3/2), x being the
+    distance from the end, and the shares in the limit of n^ν times the kernel's coefficients.
     """
 
     def mean(values: np.ndarray, window: Filter) -> np.ndarray:
@@ -392,24 +369,21 @@ def one_variable(
     # At its ends F is value ∓ slope x + cube x^(3/2) + …, and T has root x^(1/2). Near ρ = 1, κ1
     # has (1 − ρ)^(3/2) times 2√2/3π, and κ0 (1 − ρ)^(1/2) times −√2/π; near −1 both have + (C.4).
     s, parts, tau = network.branch_share, network.parts, network.parts.input
-    F = constant[:, None] + np.array([1.0, -1.0]) * slope[:, None]
-    T, cube, root = tau * F, np.zeros_like(F), np.zeros_like(F)
-    slope = np.broadcast_to(slope[:, None], F.shape)
+    value, zero = constant[:, None] + np.outer(slope, [1.0, -1.0]), np.zeros((len(slope), 2))
+    ends = np.stack([value, zero + slope[:, None], zero, tau * value, zero], axis=1)
     for layer in range(1, network.depth + 1):
-        inner, outer = network.inner_filter(layer), network.outer_filter(layer)
-        u, steep, cube_before = (mean(values, inner) for values in (F, slope, cube))
-        inside, (k0, k1) = parts.inner * u + mean(T, inner), arc_cosines(u)
+        u, steep, cube, T, root = np.moveaxis(mean(ends, network.inner_filter(layer)), 1, 0)
+        inside, (k0, k1) = parts.inner * u + T, arc_cosines(u)
         sign = np.isclose(u, -1.0).astype(float) - np.isclose(u, 1.0)  # of κ0's root
-        new_root = math.sqrt(2) / math.pi * sign * np.sqrt(steep) * inside
-        new_cube = math.sqrt(8) / (3 * math.pi) * np.abs(sign) * steep**1.5
-        branches = (
-            (root, k0 * mean(root, inner) + new_root), (T, parts.outer * k1 + k0 * inside),
-            (cube, k0 * cube_before + new_cube), (slope, k0 * steep), (F, k1),
-        )  # fmt: skip
-        root, T, cube, slope, F = ((1 - s) * old + s * mean(new, outer) for old, new in branches)
+        new_cube = k0 * cube + math.sqrt(8) / (3 * math.pi) * np.abs(sign) * steep**1.5
+        new_root = k0 * root + math.sqrt(2) / math.pi * sign * np.sqrt(steep) * inside
+        branch = [k1, k0 * steep, new_cube, parts.outer * k1 + k0 * inside, new_root]
+        ends = (1 - s) * ends + s * mean(np.stack(branch, axis=1), network.outer_filter(layer))
         tau += s * (parts.inner + parts.outer)
-    limits = cube / gamma(-1.5) if kind == "gpk" else root / gamma(-0.5) / (parts.readout + tau)
-    return before, kernel, u, cube_before, limits
+    limits = ends[:, 2] / gamma(-1.5)
+    if kind == "ntk":
+        limits = ends[:, 4] / gamma(-0.5) / (parts.readout + tau)
+    return before, kernel, u, cube, limits
 
 
 def _lower_coefficient(
@@ -421,10 +395,10 @@ def _lower_coefficient(
     """
     before, kernel, value_before, cube_before, limits = series
     s, d, parts = len(pixels), len(kernel), network.parts
+    # Lemma C.2, for the tangent kernel: r K of the features, (o + r) K of the last layer's branch.
     of_features = of_branch = 1.0
-    if kind == "ntk":  # lemma C.2: r K of the features, (o + r) K of the last layer's branch
-        branches = network.depth * network.branch_share
-        total = parts.initial + (parts.inner + parts.outer) * branches
+    if kind == "ntk":
+        total = parts.initial + (parts.inner + parts.outer) * network.depth * network.branch_share
         of_features, of_branch = parts.readout / total, parts.outer_plus_readout / total
     # Let u = u_0 + Σ g_i(t_i) + …, and D the derivative of κ1 at u_0 of order s. No coefficient of
     # κ1(u) is below the coefficient of D Π (g_i + r g_i²/2).
@@ -472,15 +446,13 @@ def _slope(frequency: np.ndarray, values: np.ndarray, n_channels: int) -> float:
 
 
 def _check(
-    network: Any, n_channels: Any, n_timepoints: Any, kind: Any, head: Any = "equivariant",
-    input_filter: bool = True,
-) -> tuple[int, int]:  # fmt: skip
+    network: Any, n_channels: Any, d: Any, kind: Any, head: Any, without: Any = ()
+) -> tuple[int, int]:
     """Return the channels and the ring's pixels of checked arguments."""
-    known = RELU_FIELDS if input_filter else RELU_FIELDS - {"input_filter_size"}
+    known = RELU_FIELDS.difference(without)
     check_network(network, known, ": theorem 5.1 is about ReLU networks that read single pixels")
     check_kind(kind)
-    check_head(head)
-    return check_channels(n_channels), check_pixels(n_timepoints)
+    return check_grid(n_channels, d, 0, head)[:2]
 
 
 def _sets(pixels: Any, d: int, expected: str, given: Any = None) -> list[frozenset[int]]:
