@@ -62,9 +62,8 @@ def clock(
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import learning
-    >>> print(learning.clock(literature.barzilai_resnet(2), 2, 2, 1, times=(1, 10)))
+    >>> from rescntk import literature, theory
+    >>> print(theory.learning.clock(literature.barzilai_resnet(2), 2, 2, 1, times=(1, 10)))
     frequencies  eigenvalue  multiplicity   t = 1  t = 10
     -----------------------------------------------------
             0 0       3.571             1  0.9719       1
@@ -77,10 +76,10 @@ def clock(
     values = np.maximum(spectrum.eigenvalues(network, *space, kind, head), 0.0)
     counts = spectrum.multiplicities(*space, head)
     order = np.argsort(-values, axis=None, kind="stable")
-    found = np.array(np.unravel_index(order, values.shape)).T, values.flat[order]
-    columns = *found, counts.flat[order], _shares(found[1], moments).T
+    frequencies, falling = np.argwhere(values >= 0)[order], values.flat[order]
+    columns = frequencies, falling, counts.flat[order], _shares(falling, moments).T
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    table = tuple(ClockRow(tuple(k), *row, tuple(shares)) for k, *row, shares in rows)
+    table = tuple(ClockRow(tuple(k), value, n, tuple(own)) for k, value, n, own in rows)
     return Clock(table, tuple(moments.tolist()))
 
 

@@ -83,9 +83,8 @@ def exponents(
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import decay
-    >>> print(decay.exponents(literature.geifman_cnn(2), 2, 3, max_frequency=24))
+    >>> from rescntk import literature, theory
+    >>> print(theory.decay.exponents(literature.geifman_cnn(2), 2, 3, max_frequency=24))
     pixels  exponent  uncertainty  law  lowest  highest
     ---------------------------------------------------
          0    -4.063       0.3507   -4      -4       -2
@@ -136,9 +135,8 @@ def law(
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import decay
-    >>> decay.law(literature.geifman_cnn(3), 2, 5, (-1, 1, 2))
+    >>> from rescntk import literature, theory
+    >>> theory.decay.law(literature.geifman_cnn(3), 2, 5, (-1, 1, 2))
     -8.0
     """
     C, d = _check(network, n_channels, n_timepoints, kind, head)
@@ -217,43 +215,41 @@ def constants(
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import decay
-    >>> found = decay.constants(literature.barzilai_cnn(2), 2, 1, pixels=[0])
+    >>> from rescntk import literature, theory
+    >>> found = theory.decay.constants(literature.barzilai_cnn(2), 2, 1, pixels=[0])
     >>> [round(float(bound), 5) for bound in found.bounds([4])]  # the eigenvalue is 0.00221
     [0.0004, 0.04377]
     """
     C, d = _check(network, n_channels, n_timepoints, kind, head, {"input_filter_size"})
     (chosen,) = _sets([pixels], d, "one or more integers", pixels)
     check_nonzero(network, kind)
-    s, nu, least, largest = len(chosen), _NU[kind], 0.0, 0.0
-    moved = [{(p + shift) % d for p in chosen} for shift in shifts(head, d)]
-    at_0, n = one_variable(network, np.zeros(d), np.eye(d)[0], "gpk"), np.arange(s, _DEGREE + 1)
-    for own in moved:
-        least += _lower_coefficient(at_0, network, own, kind) / len(moved)
+    s, nu, found = len(chosen), _NU[kind], []
+    at_0, degrees = one_variable(network, np.zeros(d), np.eye(d)[0], "gpk"), np.arange(_DEGREE + 1)
+    for shift in shifts(head, d):
+        moved = {(p + shift) % d for p in chosen}
         # The largest N^ν b_N over N ≥ s (lemmas C.3-C.6). Here b_N is the coefficient of t^N of
         # the kernel whose dot products are t at the s pixels, else 1.
-        inside = np.isin(np.arange(d), list(own)).astype(float)
+        inside = np.isin(np.arange(d), list(moved)).astype(float)
         _, kernel, _, _, limits = one_variable(network, 1.0 - inside, inside, kind)
-        largest += max((n**nu * kernel[0, s:]).max(), limits[0, 0] + abs(limits[0, 1])) / len(moved)
+        largest = max((degrees**nu * kernel[0])[s:].max(), limits[0, 0] + abs(limits[0, 1]))
+        found.append((_lower_coefficient(at_0, network, moved, kind), largest))
     # The least k^(C0+2) Σ_n n^(−5/2) m(k, n) over k ≥ 1; m n^((C0−1)/2) exp(k²/2n) tends to M.
     p, M = C / 2 + 2.0, 2 ** ((C - 1) / 2) * math.gamma(C / 2) / math.sqrt(math.pi)
     power = M / 2 * math.gamma(p - 1) * 2 ** (p - 1)
-    for k in range(1, 65):
-        n = np.arange(k, 40 * k * k + 400, 2.0)  # sums that end are lower bounds
-        power = min(power, k ** (C + 2) * float((n**-2.5 * moments(C, np.array(k), n)).sum()))
+    for own in np.arange(1, 65):
+        n = np.arange(own, 40 * own**2 + 400, 2.0)  # sums that end are lower bounds
+        power = min(power, float(own) ** (C + 2) * float((n**-2.5 * moments(C, own, n)).sum()))
     # The sum over N of N^−ν, times the largest product of s moments, at most M n^−a exp(−k²/2n).
-    k, n = np.indices((256, 256))
-    k, n = (values[(n >= k) & ((n - k) % 2 == 0) & (k > 0)].astype(float) for values in (k, n))
-    a = (C - 1) / 2
+    a, grid = (C - 1) / 2, np.indices((256, 256), dtype=float)
+    k, n = grid[:, (grid[1] >= grid[0]) & ((grid[1] - grid[0]) % 2 == 0) & (grid[0] > 0)]
     M = max(M, float((moments(C, k, n) * n**a * np.exp(k**2 / (2 * n))).max()))
     # φ(y) = y^−a exp(−1/2y) is largest at y = 1/2a, and φ^s y^−ν at y = s/2(as + ν).
     q, peak = nu + a * s, s / (2 * nu + 2 * a * s)
     rising = (s / 2) ** (1 - q) * gammaincc(q - 1, s * a) * math.gamma(q - 1)
     falling = (2 * a / math.e) ** (a * s) * (2 * a) ** (nu - 1) / (nu - 1)
     total = M**s * s ** (1 - nu) * (rising + falling + (math.e * peak) ** -q / s)
-    both = least * power**s, largest * float(total)
-    return Constants(*map(float, both), -C - 2.0, 1.0 - C - 2.0 * (nu - 1.0) / s)
+    lower, upper = (np.mean(found, axis=0) * [power**s, total]).tolist()
+    return Constants(lower, upper, -C - 2.0, 1.0 - C - 2.0 * (nu - 1.0) / s)
 
 
 def taylor_coefficients(
@@ -273,9 +269,8 @@ def taylor_coefficients(
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import decay
-    >>> decay.taylor_coefficients(literature.geifman_cnn(2), 3, max_degree=1)[:, :, 0].round(4)
+    >>> from rescntk import literature, theory
+    >>> theory.decay.taylor_coefficients(literature.geifman_cnn(2), 3, 1)[:, :, 0].round(4)
     array([[0.4937, 0.1005],
            [0.1005, 0.0093]])
     """

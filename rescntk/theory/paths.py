@@ -75,9 +75,8 @@ def ensemble(
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import paths
-    >>> fit = paths.ensemble(literature.one_convolution_resnet(2), 2, 3, 5)
+    >>> from rescntk import literature, theory
+    >>> fit = theory.paths.ensemble(literature.one_convolution_resnet(2), 2, 3, 5)
     >>> fit.depths, round(fit.r_squared, 2)
     ((1, 2), 0.85)
     """
@@ -159,9 +158,8 @@ def mixture(
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import paths
-    >>> paths.mixture(literature.one_convolution_resnet(2), 2, 3, 5).weights.round(2)
+    >>> from rescntk import literature, theory
+    >>> theory.paths.mixture(literature.one_convolution_resnet(2), 2, 3, 5).weights.round(2)
     array([0.3 , 0.2 , 0.47])
     """
     check_network(network, BASIC_FIELDS)
@@ -205,8 +203,7 @@ def path_pixels(network: Network) -> np.ndarray:
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import paths
-    >>> paths.path_pixels(rk.Network(depth=1, filter_size=3))
+    >>> rk.theory.paths.path_pixels(rk.Network(depth=1, filter_size=3))
     array([-1,  0,  1])
     """
     check_network(network, BASIC_FIELDS)
@@ -238,8 +235,7 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import paths
-    >>> paths.stride_kernel(rk.Network(depth=1, filter_size=3), [[0.2, 0.5, 0.1]]).round(4)
+    >>> rk.theory.paths.stride_kernel(rk.Network(depth=1, filter_size=3), [[0.2, 0.5, 0.1]]).round(4)
     array([0.4839])
     """
     check_network(network, RELU_FIELDS, ": appendix D is about ReLU")
