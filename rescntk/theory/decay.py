@@ -37,18 +37,19 @@ between the last ones and the known limit: the two are within a percent."""
 
 
 class DecayRow(NamedTuple):
-    """How eigenvalues fall with a frequency on some pixels, and 0 on all others."""
+    """How eigenvalues λ_k fall with a frequency k on some pixels, and 0 on all others.
+
+    ``pixels`` are relative to the output pixel. ``exponent`` is the slope of log λ over
+    log(k + C0/2 − 1), K/2 ≤ k ≤ K, NaN where too few λ exceed errors; ``uncertainty`` is twice its
+    difference from the slope over K/4 ≤ k ≤ K/2, plus 1/K. `law` is −inf where eigenvalues are 0.
+    ``lowest`` and ``highest`` are the bounds of theorem 5.1 on the exponents of others.
+    """
 
     pixels: tuple[int, ...]
-    """Relative to the output pixel."""
     exponent: float
-    """Slope of log λ over log(k + C0/2 − 1), K/2 ≤ k ≤ K; NaN where too few λ exceed errors."""
     uncertainty: float
-    """Twice its difference from the slope over K/4 ≤ k ≤ K/2, plus 1/K."""
     law: float
-    """Exponent by `law`; −inf where eigenvalues are 0."""
     lowest: float
-    """Lower bound on the exponent (theorem 5.1), unless eigenvalues are 0."""
     highest: float
 
 
@@ -148,8 +149,7 @@ def law(
     first = 1 if parts.input or parts.inner else 2
     if kind == "gpk" or not (parts.input or parts.inner or parts.outer):
         first = network.depth + 1
-    # The windows of the last layer's pre-activation at pixel 0 and of all below it, and their last
-    # layers.
+    # The windows of the last pre-activation at pixel 0 and of all below it, and their last layers.
     seen, below = windows(network, d)[0], dict[frozenset[int], int]()
     reached, features = frozenset({0}), frozenset[int]()  # pixels of units, and what they take
     for layer in range(network.depth, 0, -1):
@@ -238,7 +238,9 @@ def constants(
     power = M / 2 * math.gamma(p - 1) * 2 ** (p - 1)
     for own in np.arange(1, 65):
         n = np.arange(own, 40 * own**2 + 400, 2.0)  # sums that end are lower bounds
-        power = min(power, float(own) ** (C + 2) * float((n**-2.5 * moments(C, own, n)).sum()))
+        power = min(
+            power, float(own) ** (C + 2) * float((n**-2.5 * moments(C, np.asarray(own), n)).sum())
+        )
     # The sum over N of N^−ν, times the largest product of s moments, at most M n^−a exp(−k²/2n).
     a, grid = (C - 1) / 2, np.indices((256, 256), dtype=float)
     k, n = grid[:, (grid[1] >= grid[0]) & ((grid[1] - grid[0]) % 2 == 0) & (grid[0] > 0)]
@@ -280,8 +282,7 @@ def taylor_coefficients(
     if (pairs := float(degree + 1) ** (2 * d)) > 2e9:  # 4 seconds of one core
         what = f"max_degree is {max_degree!r}: products of series have {pairs:.3g}"
         raise ValueError(f"{what} pairs of coefficients for {d} pixels, expected at most 2e9")
-    start = np.zeros((1,) + (degree + 1,) * d)
-    start[(0, min(degree, 1)) + (0,) * (d - 1)] = float(degree > 0)
+    start = np.eye(1, (degree + 1) ** d, (degree + 1) ** (d - 1)).reshape(1, *[degree + 1] * d)
 
     def mean(series: np.ndarray, window: Filter) -> np.ndarray:
         parts = [count * rotate(series[0], pixel) for pixel, count in taps(window, d).items()]
@@ -301,8 +302,8 @@ def _series(
     parts, s, tau = network.parts, network.branch_share, network.parts.input
     u, T = F, parts.input * F
     # F ← (1 − s) F + s H_o κ1(u), T ← (1 − s) T + s H_o (o κ1(u) + κ0(u) (i u + H_i T)), u = H_i F.
-    for layer in range(1, network.depth + 1):
-        inner, outer = network.inner_filter(layer), network.outer_filter(layer)
+    filters = network.filters()
+    for inner, outer in zip(filters, filters, strict=True):
         u = mean(F, inner)
         k0, k1 = _compose(u)
         if kind == "ntk":
@@ -354,26 +355,24 @@ def one_variable(
     for the ends t = ±1: the last pre-activations' values, their factors of x^(3/2), x being the
     distance from the end, and the shares in the limit of n^ν times the kernel's coefficients.
     """
-
-    def mean(values: np.ndarray, window: Filter) -> np.ndarray:
-        return circular_mean(values, *window)
-
-    first = np.zeros((len(slope), _DEGREE + 1))
-    first[:, 0], first[:, 1] = constant, slope
-    before, kernel = _series(network, first, mean, kind)
+    first = np.stack([constant, slope], axis=1) @ np.eye(2, _DEGREE + 1)
+    before, kernel = _series(
+        network, first, lambda series, window: circular_mean(series, *window), kind
+    )
     # At its ends F is value ∓ slope x + cube x^(3/2) + …, and T has root x^(1/2). Near ρ = 1, κ1
     # has (1 − ρ)^(3/2) times 2√2/3π, and κ0 (1 − ρ)^(1/2) times −√2/π; near −1 both have + (C.4).
     s, parts, tau = network.branch_share, network.parts, network.parts.input
     value, zero = constant[:, None] + np.outer(slope, [1.0, -1.0]), np.zeros((len(slope), 2))
     ends = np.stack([value, zero + slope[:, None], zero, tau * value, zero], axis=1)
-    for layer in range(1, network.depth + 1):
-        u, steep, cube, T, root = np.moveaxis(mean(ends, network.inner_filter(layer)), 1, 0)
+    filters = network.filters()
+    for inner, outer in zip(filters, filters, strict=True):
+        u, steep, cube, T, root = np.moveaxis(circular_mean(ends, *inner), 1, 0)
         inside, (k0, k1) = parts.inner * u + T, arc_cosines(u)
         sign = np.isclose(u, -1.0).astype(float) - np.isclose(u, 1.0)  # of κ0's root
         new_cube = k0 * cube + math.sqrt(8) / (3 * math.pi) * np.abs(sign) * steep**1.5
         new_root = k0 * root + math.sqrt(2) / math.pi * sign * np.sqrt(steep) * inside
         branch = [k1, k0 * steep, new_cube, parts.outer * k1 + k0 * inside, new_root]
-        ends = (1 - s) * ends + s * mean(np.stack(branch, axis=1), network.outer_filter(layer))
+        ends = (1 - s) * ends + s * circular_mean(np.stack(branch, axis=1), *outer)
         tau += s * (parts.inner + parts.outer)
     limits = ends[:, 2] / gamma(-1.5)
     if kind == "ntk":
@@ -398,8 +397,8 @@ def _lower_coefficient(
     # Let u = u_0 + Σ g_i(t_i) + …, and D the derivative of κ1 at u_0 of order s. No coefficient of
     # κ1(u) is below the coefficient of D Π (g_i + r g_i²/2).
     u_0, orders = float(before[0, 0]), np.arange(1, s + 1)
-    powers = np.eye(2, 2 * s + 1).T @ [u_0, 1.0]
-    derivatives = _compose(powers[None])[1][0] * gamma(np.arange(2 * s + 1) + 1.0)
+    series_of_u = np.array([[u_0, 1.0, *[0.0] * (2 * s - 1)]])
+    derivatives = _compose(series_of_u)[1][0] * gamma(np.arange(2 * s + 1) + 1.0)
     r = float(((derivatives[s + orders] / (derivatives[s] or 1.0)) ** (1 / orders)).min())
     several = 0.0
     for tap, count in taps(network.outer_filter(network.depth), d).items():
@@ -416,8 +415,8 @@ def _lower_coefficient(
 
 def _least(series: np.ndarray, ends: np.ndarray) -> float:
     """Return the least n^(5/2) a_n over n ≥ 1; even and odd n tend to the ends' sum, difference."""
-    found = (np.arange(1, len(series)) ** 2.5 * series[1:]).min()
-    return max(0.0, float(min(found, ends[0] - abs(ends[1]))))
+    scaled = np.arange(1, len(series)) ** 2.5 * series[1:]
+    return float(max(0.0, min(scaled.min(), ends[0] - abs(ends[1]))))
 
 
 def moments(n_channels: int, k: np.ndarray, n: np.ndarray) -> np.ndarray:

@@ -35,24 +35,22 @@ _MOST_PATHS = 2**27
 
 
 class Ensemble(NamedTuple):
-    """Theorem 5.2's constants, fitted in logarithms to a computed spectrum."""
+    """Theorem 5.2's constants, fitted in logarithms to the eigenvalues λ that exceed their errors.
+
+    Of ``depths`` l: exact ``paths`` p_i^(l), (depths, d), and ``constants`` c_l, nearly 0 where the
+    fit needs no depth. ``base`` A is at least 1, ``exponent`` is e, ``rms`` the root mean square of
+    log λ − log fit. ``r_squared`` is the share of the variance of log λ that the fit explains. The
+    fit times ``bound_factor`` is a lower bound on all fitted eigenvalues.
+    """
 
     depths: tuple[int, ...]
-    """The depths l of the sum."""
     paths: np.ndarray
-    """p_i^(l), (depths, d): Python integers, exact."""
     constants: np.ndarray
-    """c_l, (depths,); nearly 0 where the fit does not need a depth."""
     base: float
-    """A, at least 1."""
     exponent: float
-    """Power e of each k_i > 0."""
     rms: float
-    """Root mean square of log λ − log fit."""
     r_squared: float
-    """Share of the variance of log λ that the fit explains."""
     bound_factor: float
-    """The fit times this is a lower bound on all fitted eigenvalues, those above their errors."""
 
 
 def ensemble(
@@ -96,11 +94,12 @@ def ensemble(
     found = spectrum.eigenvalues(network, *grid, return_error=True)
     cnns = (network.replace(depth=depth, skip=False) for depth in depths)
     paths = np.array([counts(cnn, n_timepoints) for cnn in cnns])  # may exceed any float
-    k, target = np.argwhere(found.resolved), np.log(found.eigenvalues[found.resolved])
-    reaches = np.array([((p > 0) | (k == 0)).all(axis=1) for p in paths])  # (depths, n)
-    reached = reaches.any(axis=0)
-    k, target, reaches = k[reached], target[reached], reaches[:, reached]
-    steps = np.array([np.minimum(p, k).sum(axis=1) for p in paths]).astype(np.float64)
+    k = np.argwhere(found.resolved)
+    reaches = ((paths[:, None] > 0) | (k == 0)).all(axis=2)  # (depths, n)
+    k, reaches = k[reaches.any(axis=0)], reaches[:, reaches.any(axis=0)]
+    target = np.log(found.eigenvalues[tuple(k.T)])
+    few = np.minimum(paths, max(found.eigenvalues.shape)).astype(np.float64)
+    steps = np.minimum(few[:, None], k).sum(axis=2)
     power, least = np.log(np.maximum(k, 1)).sum(axis=1), len(depths) + 3
     if len(target) < least:
         raise ValueError(
@@ -124,22 +123,21 @@ def ensemble(
 
 
 class Mixture(NamedTuple):
-    """A ResNet's eigenvalues as a weighted sum of the eigenvalues of CNNs of its depths."""
+    """A ResNet's eigenvalues as a weighted sum of the eigenvalues of CNNs of its depths.
+
+    ``depths`` are 0 (the dot product, which only the skip connections carry), 1 … L, ``weights``
+    theirs. Three arrays have the shape of ``spectrum.eigenvalues``: the ResNet's ``eigenvalues`` λ
+    of K/K(x, x), the sum ``mixed``, and ``alone``, the deepest CNN's times the weight that fits
+    best. ``rms`` and ``rms_alone`` are root mean squares of log λ − log of the two.
+    """
 
     depths: tuple[int, ...]
-    """0 (the dot product, which only the skip connections carry), 1 … L."""
     weights: np.ndarray
-    """Weight of each depth, (L + 1,); at least 0."""
     eigenvalues: np.ndarray
-    """The ResNet's, of K/K(x, x), in the shape of ``spectrum.eigenvalues``."""
     mixed: np.ndarray
-    """The weighted sum of the CNNs', in the same shape."""
     alone: np.ndarray
-    """The deepest CNN's, times the weight that fits best, in the same shape."""
     rms: float
-    """Root mean square of log λ − log of the weighted sum."""
     rms_alone: float
-    """The same for the deepest CNN by itself."""
 
 
 def mixture(
@@ -151,10 +149,8 @@ def mixture(
 
     Parameters
     ----------
-    network : Network
-        With skip connections.
-    n_channels, n_timepoints, max_frequency, kind
-        As for ``spectrum.eigenvalues``.
+    network, n_channels, n_timepoints, max_frequency, kind
+        As for ``spectrum.eigenvalues``, with skip connections.
 
     Examples
     --------
@@ -235,7 +231,7 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     Examples
     --------
     >>> import rescntk as rk
-    >>> rk.theory.paths.stride_kernel(rk.Network(depth=1, filter_size=3), [[0.2, 0.5, 0.1]]).round(4)
+    >>> rk.theory.paths.stride_kernel(rk.Network(1), [[0.2, 0.5, 0.1]]).round(4)
     array([0.4839])
     """
     check_network(network, RELU_FIELDS, ": appendix D is about ReLU")
