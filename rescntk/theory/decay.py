@@ -32,8 +32,8 @@ _NU = {"gpk": 2.5, "ntk": 1.5}
 """ν: coefficients of the kernel of equal dot products fall like n^−ν (lemma C.6)."""
 
 _DEGREE = 256
-"""Highest degree of series in one variable. Later coefficients, times their power, are taken to lie
-between the last ones and the known limit: the two are within a percent."""
+"""Highest degree of series in one variable: later coefficients, times their power, are taken to lie
+between the last ones and the known limit."""
 
 
 class DecayRow(NamedTuple):
@@ -97,11 +97,9 @@ def exponents(
     if pixels is None:
         spreads = [(0,), (0, 1), (-1, 0, 1)][:d]
         pixels = [spread for spread in spreads if field.issuperset(p % d for p in spread)]
-    sets = _sets(pixels, d, "sets of one or more integers")
-    for chosen in sets:
-        if not chosen <= field:
-            expected = f"some of the receptive field's, {sorted(field)}"
-            raise ValueError(f"pixels has {sorted(chosen)}, expected {expected}")
+    sets = [_pixels(chosen, d, field) for chosen in pixels] if is_sequence(pixels) else []
+    if not sets:
+        raise ValueError(f"pixels is {pixels!r}, expected sets of one or more integers")
     top = [K if pixel in frozenset().union(*sets) else 0 for pixel in range(d)]
     computed = eigenvalues(network, C, d, top, kind, return_error=True, **options)
     k, rows, columns = np.arange(1, K + 1), [], []
@@ -141,14 +139,13 @@ def law(
     -8.0
     """
     C, d = _check(network, n_channels, n_timepoints, kind, head)
-    (chosen,) = _sets([pixels], d, "one or more integers", pixels)
+    chosen = _pixels(pixels, d)
     parts, factors = network.parts, (network.alpha, network.c_v, network.c_w, network.readout_scale)
     if not all(factors) or (kind == "ntk" and not network.trained):
         return -math.inf
     # κ0 multiplies the derivatives by the parts trained below its layer: the first such layer.
-    first = 1 if parts.input or parts.inner else 2
-    if kind == "gpk" or not (parts.input or parts.inner or parts.outer):
-        first = network.depth + 1
+    first = 1 if parts.input or parts.inner else 2 if parts.outer else network.depth + 1
+    first = network.depth + 1 if kind == "gpk" else first
     # The windows of the last pre-activation at pixel 0 and of all below it, and their last layers.
     seen, below = windows(network, d)[0], dict[frozenset[int], int]()
     reached, features = frozenset({0}), frozenset[int]()  # pixels of units, and what they take
@@ -162,14 +159,14 @@ def law(
     @cache
     def least(left: frozenset[int], steep: bool) -> float:
         """Return the least cost of covering `left`; `steep` if κ0 has still to be spent."""
-        costs = [math.inf if left else 0.0]
+        best = math.inf if left else 0.0
         for window, layer in below.items():
             if left and min(left) in window:
-                cost = 3.0 + len(window) * (C - 1.0)
-                costs.append(cost + least(left - window, steep))
+                cost, rest = 3.0 + len(window) * (C - 1.0), left - window
+                best = min(best, cost + least(rest, steep))
                 if steep and layer >= first:
-                    costs.append(cost - 2.0 + least(left - window, False))
-        return min(costs)
+                    best = min(best, cost - 2.0 + least(rest, False))
+        return best
 
     # Seen from a unit of the last layer, at each pixel to which the outer filter reaches.
     moved = {
@@ -221,7 +218,7 @@ def constants(
     [0.0004, 0.04377]
     """
     C, d = _check(network, n_channels, n_timepoints, kind, head, {"input_filter_size"})
-    (chosen,) = _sets([pixels], d, "one or more integers", pixels)
+    chosen = _pixels(pixels, d)
     check_nonzero(network, kind)
     s, nu, found = len(chosen), _NU[kind], []
     at_0, degrees = one_variable(network, np.zeros(d), np.eye(d)[0], "gpk"), np.arange(_DEGREE + 1)
@@ -236,11 +233,9 @@ def constants(
     # The least k^(C0+2) Σ_n n^(−5/2) m(k, n) over k ≥ 1; m n^((C0−1)/2) exp(k²/2n) tends to M.
     p, M = C / 2 + 2.0, 2 ** ((C - 1) / 2) * math.gamma(C / 2) / math.sqrt(math.pi)
     power = M / 2 * math.gamma(p - 1) * 2 ** (p - 1)
-    for own in np.arange(1, 65):
-        n = np.arange(own, 40 * own**2 + 400, 2.0)  # sums that end are lower bounds
-        power = min(
-            power, float(own) ** (C + 2) * float((n**-2.5 * moments(C, np.asarray(own), n)).sum())
-        )
+    for k in np.arange(1.0, 65.0)[:, None]:
+        n = np.arange(k[0], 40 * k[0] ** 2 + 400, 2.0)  # sums that end are lower bounds
+        power = min(power, float((k ** (C + 2) * n**-2.5 * moments(C, k, n)).sum()))
     # The sum over N of N^−ν, times the largest product of s moments, at most M n^−a exp(−k²/2n).
     a, grid = (C - 1) / 2, np.indices((256, 256), dtype=float)
     k, n = grid[:, (grid[1] >= grid[0]) & ((grid[1] - grid[0]) % 2 == 0) & (grid[0] > 0)]
@@ -284,15 +279,15 @@ def taylor_coefficients(
         raise ValueError(f"{what} pairs of coefficients for {d} pixels, expected at most 2e9")
     start = np.eye(1, (degree + 1) ** d, (degree + 1) ** (d - 1)).reshape(1, *[degree + 1] * d)
 
-    def mean(series: np.ndarray, window: Filter) -> np.ndarray:
-        parts = [count * rotate(series[0], pixel) for pixel, count in taps(window, d).items()]
-        return np.asarray(sum(parts) / window.size)[None]
+    def mean(series: np.ndarray, *window: int) -> np.ndarray:
+        seen = [count * rotate(series[0], p) for p, count in taps(Filter(*window), d).items()]
+        return np.asarray(sum(seen) / window[0])[None]
 
-    return _series(network, mean(start, network.input_filter), mean, kind)[-1][0]
+    return _series(network, mean(start, *network.input_filter), mean, kind)[-1][0]
 
 
 def _series(
-    network: Network, F: np.ndarray, mean: Callable[[np.ndarray, Filter], np.ndarray], kind: str
+    network: Network, F: np.ndarray, mean: Callable[..., np.ndarray], kind: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the series H_i F of the last pre-activations, and of the normalized kernel.
 
@@ -304,13 +299,13 @@ def _series(
     # F ← (1 − s) F + s H_o κ1(u), T ← (1 − s) T + s H_o (o κ1(u) + κ0(u) (i u + H_i T)), u = H_i F.
     filters = network.filters()
     for inner, outer in zip(filters, filters, strict=True):
-        u = mean(F, inner)
+        u = mean(F, *inner)
         k0, k1 = _compose(u)
         if kind == "ntk":
-            branch = parts.outer * k1 + _multiply(k0, parts.inner * u + mean(T, inner))
-            T = (1.0 - s) * T + s * mean(branch, outer)
+            branch = parts.outer * k1 + _multiply(k0, parts.inner * u + mean(T, *inner))
+            T = (1.0 - s) * T + s * mean(branch, *outer)
             tau += s * (parts.outer + parts.inner)
-        F = (1.0 - s) * F + s * mean(k1, outer)
+        F = (1.0 - s) * F + s * mean(k1, *outer)
     return u, F if kind == "gpk" else (parts.readout * F + T) / (parts.readout + tau)
 
 
@@ -356,14 +351,12 @@ def one_variable(
     distance from the end, and the shares in the limit of n^ν times the kernel's coefficients.
     """
     first = np.stack([constant, slope], axis=1) @ np.eye(2, _DEGREE + 1)
-    before, kernel = _series(
-        network, first, lambda series, window: circular_mean(series, *window), kind
-    )
+    before, kernel = _series(network, first, circular_mean, kind)
     # At its ends F is value ∓ slope x + cube x^(3/2) + …, and T has root x^(1/2). Near ρ = 1, κ1
     # has (1 − ρ)^(3/2) times 2√2/3π, and κ0 (1 − ρ)^(1/2) times −√2/π; near −1 both have + (C.4).
     s, parts, tau = network.branch_share, network.parts, network.parts.input
-    value, zero = constant[:, None] + np.outer(slope, [1.0, -1.0]), np.zeros((len(slope), 2))
-    ends = np.stack([value, zero + slope[:, None], zero, tau * value, zero], axis=1)
+    value, steep = constant[:, None] + np.outer(slope, [1, -1]), np.outer(slope, [1, 1])
+    ends = np.stack([value, steep, 0 * steep, tau * value, 0 * steep], axis=1)
     filters = network.filters()
     for inner, outer in zip(filters, filters, strict=True):
         u, steep, cube, T, root = np.moveaxis(circular_mean(ends, *inner), 1, 0)
@@ -408,9 +401,8 @@ def _lower_coefficient(
             cube = cube_before[unit] * (1.0 + r * (value_before[unit] - u_0))
             bound *= _least((g + r / 2 * _multiply(g, g))[0], cube / gamma(-1.5))
         several += of_branch * network.branch_share * bound
-    unit = -next(iter(pixels)) % d  # the output at which `pixels` is the variable's pixel
-    one = of_features * _least(kernel[unit], limits[unit]) if s == 1 else 0.0
-    return max(several, one)
+    unit = -min(pixels) % d  # the output at which `pixels`, if 1, is the variable's pixel
+    return max(several, of_features * _least(kernel[unit], limits[unit]) if s == 1 else 0.0)
 
 
 def _least(series: np.ndarray, ends: np.ndarray) -> float:
@@ -449,10 +441,11 @@ def _check(
     return check_grid(n_channels, d, 0, head)[:2]
 
 
-def _sets(pixels: Any, d: int, expected: str, given: Any = None) -> list[frozenset[int]]:
-    """Return sets of pixels of a ring of `d`; an error names what was `given`."""
-    if is_sequence(pixels) and all(map(is_sequence, pixels := list(pixels))):
-        sets = [frozenset(check_integer(p, "pixels") % d for p in chosen) for chosen in pixels]
-        if sets and all(sets):
-            return sets
-    raise ValueError(f"pixels is {pixels if given is None else given!r}, expected {expected}")
+def _pixels(pixels: Any, d: int, field: Any = None) -> frozenset[int]:
+    """Return a set of pixels of a ring of `d`, in the receptive field if that is given."""
+    given = pixels if is_sequence(pixels) else ()
+    if not (found := frozenset(check_integer(p, "pixels") % d for p in given)):
+        raise ValueError(f"pixels has {pixels!r}, expected one or more integers in each set")
+    if field is None or found <= field:
+        return found
+    raise ValueError(f"pixels has {sorted(found)}, expected some of {sorted(field)}, those seen")

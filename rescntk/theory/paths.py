@@ -95,11 +95,11 @@ def ensemble(
     cnns = (network.replace(depth=depth, skip=False) for depth in depths)
     paths = np.array([counts(cnn, n_timepoints) for cnn in cnns])  # may exceed any float
     k = np.argwhere(found.resolved)
-    reaches = ((paths[:, None] > 0) | (k == 0)).all(axis=2)  # (depths, n)
+    reaches = np.array([((p > 0) | (k == 0)).all(axis=1) for p in paths])  # (depths, n)
     k, reaches = k[reaches.any(axis=0)], reaches[:, reaches.any(axis=0)]
     target = np.log(found.eigenvalues[tuple(k.T)])
     few = np.minimum(paths, max(found.eigenvalues.shape)).astype(np.float64)
-    steps = np.minimum(few[:, None], k).sum(axis=2)
+    steps = np.array([np.minimum(p, k).sum(axis=1) for p in few])
     power, least = np.log(np.maximum(k, 1)).sum(axis=1), len(depths) + 3
     if len(target) < least:
         raise ValueError(

@@ -152,10 +152,10 @@ DECAY = decay.exponents
             r"pixels has \[0, 3\], .* \[0, 1, 5\]",
         ),
         (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[]), r"pixels is \[\], expected sets of one"),
-        (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[0]), r"pixels is \[0\], expected sets of one"),
+        (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[0]), "pixels has 0, expected one or more integers"),
         (lambda: DECAY(CNN(2), 2, 3, 9, pixels=0), "pixels is 0, expected sets of one or more int"),
-        (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[()]), r"pixels is \[\(\)\], expected sets of one"),
-        (lambda: decay.law(CNN(2), 2, 3, 0), "pixels is 0, expected one or more integers"),
+        (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[()]), r"pixels has \(\), expected one or more"),
+        (lambda: decay.law(CNN(2), 2, 3, 0), "pixels has 0, expected one or more integers"),
         (lambda: decay.law(CNN(2), 2, 3, [0.5]), "pixels is 0.5, expected an integer"),
     ],
 )
