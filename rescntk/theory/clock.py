@@ -84,16 +84,17 @@ def clock(
 
 
 class Learned(NamedTuple):
-    """What gradient flow learns of the targets y of some signals."""
+    """What gradient flow learns of the targets y of some signals.
+
+    Of K/n: falling ``eigenvalues`` λ and the ``shares`` of ‖y‖² along their eigenvectors, (n,). At
+    each time, (n_times,): ``total`` Σ share · (1 − exp(−λt)), which is ⟨f, y⟩/‖y‖², and ``error``
+    Σ share · exp(−2λt), which is ‖f − y‖²/‖y‖².
+    """
 
     eigenvalues: np.ndarray
-    """λ of K/n, falling, (n,)."""
     shares: np.ndarray
-    """Share of ‖y‖² along each eigenvector, (n,)."""
     total: np.ndarray
-    """Σ share · (1 − exp(−λt)), (n_times,): ⟨f, y⟩/‖y‖² at each time."""
     error: np.ndarray
-    """Σ share · exp(−2λt), (n_times,): ‖f − y‖²/‖y‖² at each time."""
 
 
 def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
@@ -114,9 +115,9 @@ def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
     >>> learning.learned([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0], times=(0.0, 2.0)).total.round(3)
     array([0.   , 0.747])
     """
-    found, moments = decompose(K), _check_times(times)
-    values, n = found.eigenvalues[::-1], len(found.eigenvalues)
-    values = np.where(values > resolution(values[::-1], found.eps), values, 0.0) / n
+    found, moments, n = decompose(K), _check_times(times), len(K)
+    smallest = resolution(found.eigenvalues, found.eps)
+    values = np.where(found.eigenvalues > smallest, found.eigenvalues, 0.0)[::-1] / n
     targets = check_targets(y, n).reshape(n, -1)
     if not (largest := np.abs(targets).max()):
         raise ValueError("y is 0 for all signals, expected targets that have a direction")

@@ -73,10 +73,8 @@ def exponents(
 
     Parameters
     ----------
-    network : Network
-        With ReLU, and ``input_filter_size`` 1, as in the theorem.
-    n_channels, n_timepoints, kind, **options
-        As for ``spectrum.eigenvalues``.
+    network, n_channels, n_timepoints, kind, **options
+        As for ``spectrum.eigenvalues``, with ReLU and ``input_filter_size`` 1, as in the theorem.
     max_frequency : int
         K, at least 8. Slopes are fitted to the frequencies from its half on.
     pixels : iterable of sets of pixels, optional
@@ -111,8 +109,8 @@ def exponents(
         upper, lower = (_slope(k[half], known[half], C) for half in halves)
         bounds = len(chosen) * np.array([-C - 2, 1 - C - 2 * (_NU[kind] - 1) / len(field)])
         near = tuple(sorted(p if 2 * p <= d else p - d for p in chosen))
-        own = upper, 2 * abs(upper - lower) + 1 / K, law(network, C, d, chosen, kind)
-        rows.append(DecayRow(near, *own, *bounds.tolist()))
+        error, expected = 2 * abs(upper - lower) + 1 / K, law(network, C, d, chosen, kind)
+        rows.append(DecayRow(near, upper, error, expected, *bounds.tolist()))
     return DecayTable(tuple(rows), k, *np.array(columns).swapaxes(0, 1))
 
 
@@ -367,10 +365,8 @@ def one_variable(
         branch = [k1, k0 * steep, new_cube, parts.outer * k1 + k0 * inside, new_root]
         ends = (1 - s) * ends + s * circular_mean(np.stack(branch, axis=1), *outer)
         tau += s * (parts.inner + parts.outer)
-    limits = ends[:, 2] / gamma(-1.5)
-    if kind == "ntk":
-        limits = ends[:, 4] / gamma(-0.5) / (parts.readout + tau)
-    return before, kernel, u, cube, limits
+    shares = {"gpk": ends[:, 2] / gamma(-1.5), "ntk": ends[:, 4] / gamma(-0.5)}
+    return before, kernel, u, cube, shares[kind] / (1.0 if kind == "gpk" else parts.readout + tau)
 
 
 def _lower_coefficient(
@@ -445,7 +441,7 @@ def _pixels(pixels: Any, d: int, field: Any = None) -> frozenset[int]:
     """Return a set of pixels of a ring of `d`, in the receptive field if that is given."""
     given = pixels if is_sequence(pixels) else ()
     if not (found := frozenset(check_integer(p, "pixels") % d for p in given)):
-        raise ValueError(f"pixels has {pixels!r}, expected one or more integers in each set")
+        raise ValueError(f"pixels has {pixels!r}, expected one or more integers")
     if field is None or found <= field:
         return found
     raise ValueError(f"pixels has {sorted(found)}, expected some of {sorted(field)}, those seen")
