@@ -24,14 +24,8 @@ from .spectrum.grid import taps
 
 __all__ = ["Ensemble", "Mixture", "ensemble", "mixture", "path_pixels", "stride_kernel"]
 
-_STARTS = (1.05, 1.3, 2.0, 4.0)
-"""Values of A from which the fit starts, against local minima."""
-
 _REACH = 60.0
 """Largest distance of log c from the range of log λ: a constant of e^−60 λ is as good as 0."""
-
-_MOST_PATHS = 2**27
-"""Most paths that are listed: 1 GiB of integers."""
 
 
 class Ensemble(NamedTuple):
@@ -113,7 +107,8 @@ def ensemble(
 
     constants = [(target.min() - _REACH, target.max() + _REACH)] * len(depths)
     bounds = np.transpose([(0.0, math.log(1e6)), powers, *constants])
-    starts = ([math.log(A), e, *[target.mean()] * len(depths)] for A in _STARTS)
+    # Several starts, against local minima.
+    starts = ([math.log(A), e, *[target.mean()] * len(depths)] for A in (1.05, 1.3, 2.0, 4.0))
     fits = (least_squares(residuals, x, bounds=bounds, x_scale="jac") for x in starts)
     log_base, e, *logs = min(fits, key=lambda fit: fit.cost).x
     left = residuals(np.array([log_base, e, *logs]))
@@ -205,8 +200,8 @@ def path_pixels(network: Network) -> np.ndarray:
     check_network(network, BASIC_FIELDS)
     windows = [network.input_filter, *network.filters()]
     digits = sum(math.log10(window.size) for window in windows)  # a product may have millions
-    if digits > math.log10(_MOST_PATHS):
-        raise ValueError(f"network has 10^{digits:.1f} paths, expected at most {_MOST_PATHS}")
+    if digits > math.log10(2**27):  # 1 GiB of integers
+        raise ValueError(f"network has 10^{digits:.1f} paths, expected at most 2^27")
     pixels = np.zeros(1, dtype=np.intp)
     for window in (*windows[:1:-1], windows[0]):  # the first inner filter has one tap
         pixels = np.add.outer(pixels, window.taps).ravel()
