@@ -22,7 +22,7 @@ __all__ = ["Clock", "ClockRow", "Learned", "clock", "learned"]
 
 
 class ClockRow(NamedTuple):
-    """λ of a frequency for each pixel, its number of eigenfunctions, and 1 − exp(−λt) over time."""
+    """Frequencies, one a pixel, λ, its number of eigenfunctions, and 1 − exp(−λt) over time."""
 
     frequencies: tuple[int, ...]
     eigenvalue: float
