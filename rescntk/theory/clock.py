@@ -22,15 +22,12 @@ __all__ = ["Clock", "ClockRow", "Learned", "clock", "learned"]
 
 
 class ClockRow(NamedTuple):
-    """When the eigenfunctions with a frequency for each pixel are learned."""
+    """Frequencies, one a pixel, λ, its number of eigenfunctions, and 1 − exp(−λt) over time."""
 
     frequencies: tuple[int, ...]
     eigenvalue: float
-    """λ; 0 outside the receptive field."""
     multiplicity: float
-    """Number of eigenfunctions, by ``spectrum.multiplicities``."""
     shares: tuple[float, ...]
-    """1 − exp(−λt), the share that is learned at each time."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +46,12 @@ class Clock(ReportTable):
 
 def clock(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: Any, times: ArrayLike, *,
-    kind: str = "ntk", head: str = "equivariant", **options: Any,
+    kind: str = "ntk", head: str = "equivariant",
 ) -> Clock:  # fmt: skip
     r"""Return what gradient flow has learned of each eigenfunction on the multi-sphere over time.
 
-    Times are of :math:`f' = -K(f - y)`, the mean over signals uniform on the multi-sphere: steps
-    times the learning rate for the mean of :math:`\frac12(f - y)^2`.
+    The flow is :math:`f' = -K(f - y)`, the mean over signals uniform on the multi-sphere: times are
+    steps times the learning rate for the mean of :math:`\frac12(f - y)^2`.
 
     Parameters
     ----------
@@ -62,15 +59,11 @@ def clock(
         As for ``spectrum.eigenvalues``, which are not normalized.
     times : array_like, (n_times,)
         At least 0; infinity learns all of positive eigenvalues.
-    **options
-        ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of
-        ``spectrum.eigenvalues``.
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import learning
-    >>> print(learning.clock(literature.barzilai_resnet(2), 2, 2, 1, times=(1, 10)))
+    >>> from rescntk import literature, theory
+    >>> print(theory.learning.clock(literature.barzilai_resnet(2), 2, 2, 1, times=(1, 10)))
     frequencies  eigenvalue  multiplicity   t = 1  t = 10
     -----------------------------------------------------
             0 0       3.571             1  0.9719       1
@@ -78,35 +71,34 @@ def clock(
             0 1       1.337             2  0.7373       1
             1 1      0.1402             4  0.1308  0.7538
     """
-    moments = _check_times(times)
-    space = n_channels, n_timepoints, max_frequency
+    moments, space = _check_times(times), (n_channels, n_timepoints, max_frequency)
     # Eigenvalues are below 0 by errors of the quadrature.
-    values = np.maximum(spectrum.eigenvalues(network, *space, kind, head, **options), 0.0)
-    counts, rows = spectrum.multiplicities(*space, head), []
-    for index in np.argsort(-values, axis=None, kind="stable"):
-        k = tuple(int(each) for each in np.unravel_index(index, values.shape))
-        shares = tuple(_shares(values[k], moments).tolist())
-        rows.append(ClockRow(k, float(values[k]), float(counts[k]), shares))
-    return Clock(tuple(rows), tuple(moments.tolist()))
+    values = np.maximum(spectrum.eigenvalues(network, *space, kind, head), 0.0)
+    counts = spectrum.multiplicities(*space, head)
+    order = np.argsort(-values, axis=None, kind="stable")
+    frequencies, falling = np.argwhere(values >= 0)[order], values.flat[order]
+    columns = frequencies, falling, counts.flat[order], _shares(falling, moments).T
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    table = tuple(ClockRow(tuple(k), value, n, tuple(own)) for k, value, n, own in rows)
+    return Clock(table, tuple(moments.tolist()))
 
 
 class Learned(NamedTuple):
-    """What gradient flow learns of the targets of some signals."""
+    """What gradient flow learns of the targets y of some signals.
+
+    Of K/n: falling ``eigenvalues`` λ and the ``shares`` of ‖y‖² along their eigenvectors, (n,). At
+    each time, (n_times,): ``total`` Σ share · (1 − exp(−λt)), which is ⟨f, y⟩/‖y‖², and ``error``
+    Σ share · exp(−2λt), which is ‖f − y‖²/‖y‖².
+    """
 
     eigenvalues: np.ndarray
-    """λ of K/n, falling, (n,)."""
     shares: np.ndarray
-    """Share of ‖y‖² along each eigenvector, (n,); they sum to 1."""
     total: np.ndarray
-    """Σ share · (1 − exp(−λt)), (n_times,): ⟨f, y⟩/‖y‖² at each time."""
     error: np.ndarray
-    """Σ share · exp(−2λt), (n_times,): ‖f − y‖²/‖y‖² at each time."""
 
 
 def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
-    r"""Return what gradient flow has learned of given targets over time.
-
-    Times are of :math:`f' = -K(f - y)/n` from 0. Within equal eigenvalues shares are arbitrary.
+    r"""Return what the gradient flow :math:`f' = -K(f - y)/n` has learned of targets over time.
 
     Parameters
     ----------
@@ -123,27 +115,25 @@ def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
     >>> learning.learned([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0], times=(0.0, 2.0)).total.round(3)
     array([0.   , 0.747])
     """
-    found, moments = decompose(K), _check_times(times)
-    values, n = found.eigenvalues[::-1], len(found.eigenvalues)
-    values = np.where(values > resolution(values[::-1], found.eps), values, 0.0) / n
+    found, moments, n = decompose(K), _check_times(times), len(K)
+    smallest = resolution(found.eigenvalues, found.eps)
+    values = np.where(found.eigenvalues > smallest, found.eigenvalues, 0.0)[::-1] / n
     targets = check_targets(y, n).reshape(n, -1)
     if not (largest := np.abs(targets).max()):
         raise ValueError("y is 0 for all signals, expected targets that have a direction")
     squares = np.square(found.eigenvectors[:, ::-1].T @ (targets / largest)).sum(axis=1)
-    shares = squares / squares.sum()
-    each = _shares(values, moments[:, None])
+    shares, each = squares / squares.sum(), _shares(values, moments)
     return Learned(values, shares, each @ shares, (1.0 - each) ** 2 @ shares)
 
 
-def _shares(values: Any, times: np.ndarray) -> np.ndarray:
-    """Return 1 − exp(−λt); 0 where λ is 0, at all times."""
+def _shares(values: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return 1 − exp(−λt), (n_times, n_values); 0 where λ is 0, at all times."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.where(values > 0, -np.expm1(-np.multiply(values, times)), 0.0)
+        return np.where(values > 0, -np.expm1(-np.multiply.outer(times, values)), 0.0)
 
 
 def _check_times(times: ArrayLike) -> np.ndarray:
-    expected = "of at least 0, one or more"
-    moments = np.atleast_1d(check_real(times, "times", expected, finite=False))
-    if moments.ndim != 1 or moments.size == 0 or (moments < 0).any():
-        raise ValueError(f"times is {times!r}, expected real numbers {expected}")
-    return moments
+    moments = np.atleast_1d(check_real(times, "times", "of at least 0, one or more", finite=False))
+    if moments.ndim == 1 and moments.size and (moments >= 0).all():
+        return moments
+    raise ValueError(f"times is {times!r}, expected real numbers of at least 0, one or more")

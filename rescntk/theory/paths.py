@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import scipy.optimize
+from scipy.optimize import least_squares, nnls
 from scipy.special import logsumexp
 
 from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network
-from ..validation import check_depths, check_real, check_shape
+from ..validation import check_depths, check_shape
 from . import spectrum
 from .argument_checks import check_dot_products
 from .complements import activate, add_branch
@@ -25,37 +24,27 @@ from .spectrum.grid import taps
 
 __all__ = ["Ensemble", "Mixture", "ensemble", "mixture", "path_pixels", "stride_kernel"]
 
-_STARTS = (1.05, 1.3, 2.0, 4.0)
-"""Values of A from which the fit starts, against local minima."""
-
 _REACH = 60.0
 """Largest distance of log c from the range of log λ: a constant of e^−60 λ is as good as 0."""
 
-_MOST_PATHS = 2**27
-"""Most paths that are listed: 1 GiB of integers."""
-
 
 class Ensemble(NamedTuple):
-    """Theorem 5.2's constants, fitted in logarithms to a computed spectrum."""
+    """Theorem 5.2's constants, fitted in logarithms to the eigenvalues λ that exceed their errors.
+
+    Of ``depths`` l: exact ``paths`` p_i^(l), (depths, d), and ``constants`` c_l, nearly 0 where the
+    fit needs no depth. ``base`` A is at least 1, ``exponent`` is e, ``rms`` the root mean square of
+    log λ − log fit. ``r_squared`` is the share of the variance of log λ that the fit explains. The
+    fit times ``bound_factor`` is a lower bound on all fitted eigenvalues.
+    """
 
     depths: tuple[int, ...]
-    """The depths l of the sum."""
     paths: np.ndarray
-    """p_i^(l), (depths, d): Python integers, exact."""
     constants: np.ndarray
-    """c_l, (depths,); nearly 0 where the fit does not need a depth."""
     base: float
-    """A, at least 1."""
     exponent: float
-    """Power of each k_i > 0: −C0 − 2 as in the theorem, or fitted."""
     rms: float
-    """Root mean square of log λ − log fit."""
     r_squared: float
-    """Share of the variance of log λ that the fit explains."""
     bound_factor: float
-    """The fit times this is a lower bound on all fitted eigenvalues."""
-    n_eigenvalues: int
-    """Number of fitted eigenvalues, which exceed their errors."""
 
 
 def ensemble(
@@ -65,8 +54,7 @@ def ensemble(
     r"""Fit the constants of theorem 5.2 to the spectrum of the equivariant GPK.
 
     :math:`\sum_l c_l A^{\sum_i \min(p_i^{(l)}, k_i)} \prod_{k_i > 0} k_i^e`, where
-    :math:`p_i^{(l)}` is the number of paths from pixel i through l layers
-    (``locality.path_counts``).
+    :math:`p_i^{(l)}` paths lead from pixel i through l layers (``locality.path_counts``).
 
     Parameters
     ----------
@@ -79,9 +67,8 @@ def ensemble(
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import paths
-    >>> fit = paths.ensemble(literature.one_convolution_resnet(2), 2, 3, 5)
+    >>> from rescntk import literature, theory
+    >>> fit = theory.paths.ensemble(literature.one_convolution_resnet(2), 2, 3, 5)
     >>> fit.depths, round(fit.r_squared, 2)
     ((1, 2), 0.85)
     """
@@ -92,85 +79,78 @@ def ensemble(
         raise ValueError(
             f"depths is {depths}, expected different ones of at most the network's, {network.depth}"
         )
-    found = spectrum.eigenvalues(
-        network, n_channels, n_timepoints, max_frequency, return_error=True
-    )
-    # In exact integers, which may exceed any float: min(p, k) does not.
+    e = -n_channels - 2.0
+    powers = 4 * e, 0.0
+    if exponent is not None:
+        e = float(check_shape(exponent, "exponent", "a number", lambda shape: shape == ()))
+        powers = e - 1e-9, e + 1e-9  # least_squares needs bounds that differ
+    grid = n_channels, n_timepoints, max_frequency
+    found = spectrum.eigenvalues(network, *grid, return_error=True)
     cnns = (network.replace(depth=depth, skip=False) for depth in depths)
-    paths = np.array([counts(cnn, n_timepoints) for cnn in cnns])
-    k, target = np.argwhere(found.resolved), np.log(found.eigenvalues[found.resolved])
+    paths = np.array([counts(cnn, n_timepoints) for cnn in cnns])  # may exceed any float
+    k = np.argwhere(found.resolved)
     reaches = np.array([((p > 0) | (k == 0)).all(axis=1) for p in paths])  # (depths, n)
-    reached = reaches.any(axis=0)
-    k, target, reaches = k[reached], target[reached], reaches[:, reached]
+    k, reaches = k[reaches.any(axis=0)], reaches[:, reaches.any(axis=0)]
+    target = np.log(found.eigenvalues[tuple(k.T)])
     few = np.minimum(paths, max(found.eigenvalues.shape)).astype(np.float64)
     steps = np.array([np.minimum(p, k).sum(axis=1) for p in few])
-    power = np.log(np.maximum(k, 1)).sum(axis=1)
-    if len(target) < len(depths) + 3:
+    power, least = np.log(np.maximum(k, 1)).sum(axis=1), len(depths) + 3
+    if len(target) < least:
         raise ValueError(
             f"max_frequency is {max_frequency!r}: {len(target)} eigenvalues exceed their errors, "
-            f"expected at least {len(depths) + 3} for {len(depths) + 2} constants"
+            f"expected at least {least} for {least - 1} constants"
         )
 
     def residuals(x: np.ndarray) -> np.ndarray:
-        terms = x[2:, None] + steps * x[0]
-        return target - logsumexp(np.where(reaches, terms, -np.inf), axis=0) - x[1] * power
+        terms = np.where(reaches, x[2:, None] + steps * x[0], -np.inf)
+        return np.asarray(target - logsumexp(terms, axis=0) - x[1] * power)
 
-    theorem = -n_channels - 2.0
-    powers = 4 * theorem, 0.0
-    if exponent is not None:
-        theorem = float(check_shape(exponent, "exponent", "a number", lambda shape: shape == ()))
-        powers = theorem - 1e-9, theorem + 1e-9  # least_squares needs bounds that differ
     constants = [(target.min() - _REACH, target.max() + _REACH)] * len(depths)
-    bounds = np.array([(0.0, math.log(1e6)), powers, *constants])
-    fit = partial(scipy.optimize.least_squares, residuals, bounds=bounds.T, x_scale="jac")
-    ends = theorem, *[target.mean()] * len(depths)
-    best = min((fit([math.log(base), *ends]) for base in _STARTS), key=lambda found: found.cost)
-    left, (log_base, exponent, *logs) = residuals(best.x), best.x
-    mean_square = float((left**2).mean())
-    r_squared = 1.0 - mean_square / float(target.var())
-    fitted = np.exp(logs), math.exp(log_base), float(exponent), math.sqrt(mean_square), r_squared
-    return Ensemble(depths, paths, *fitted, math.exp(left.min()), len(target))
+    bounds = np.transpose([(0.0, math.log(1e6)), powers, *constants])
+    # Several starts, against local minima.
+    starts = ([math.log(A), e, *[target.mean()] * len(depths)] for A in (1.05, 1.3, 2.0, 4.0))
+    fits = (least_squares(residuals, x, bounds=bounds, x_scale="jac") for x in starts)
+    log_base, e, *logs = min(fits, key=lambda fit: fit.cost).x
+    left = residuals(np.array([log_base, e, *logs]))
+    square = float((left**2).mean())
+    fitted = np.exp(logs), math.exp(log_base), float(e), math.sqrt(square)
+    return Ensemble(depths, paths, *fitted, 1 - square / float(target.var()), math.exp(left.min()))
 
 
 class Mixture(NamedTuple):
-    """A ResNet's eigenvalues as a weighted sum of the eigenvalues of CNNs of its depths."""
+    """A ResNet's eigenvalues as a weighted sum of the eigenvalues of CNNs of its depths.
+
+    ``depths`` are 0 (the dot product, which only the skip connections carry), 1 … L, ``weights``
+    theirs. Three arrays have the shape of ``spectrum.eigenvalues``: the ResNet's ``eigenvalues`` λ
+    of K/K(x, x), the sum ``mixed``, and ``alone``, the deepest CNN's times the weight that fits
+    best. ``rms`` and ``rms_alone`` are root mean squares of log λ − log of the two.
+    """
 
     depths: tuple[int, ...]
-    """0 (the dot product, which only the skip connections carry), 1 … L."""
     weights: np.ndarray
-    """Weight of each depth, (L + 1,); at least 0."""
     eigenvalues: np.ndarray
-    """The ResNet's eigenvalues, of K/K(x, x), in the shape of ``spectrum.eigenvalues``."""
     mixed: np.ndarray
-    """The weighted sum of the CNNs' eigenvalues, in the same shape."""
     alone: np.ndarray
-    """The deepest CNN's eigenvalues, times the weight that fits best, in the same shape."""
     rms: float
-    """Root mean square of log λ − log of the weighted sum."""
     rms_alone: float
-    """The same for the deepest CNN by itself."""
 
 
 def mixture(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int, kind: str = "gpk"
 ) -> Mixture:
-    """Fit a ResNet's spectrum by a weighted sum of the spectra of CNNs of its depths.
+    """Fit a ResNet's spectrum by a sum of the spectra of CNNs, the network of less depth, no skips.
 
-    CNNs are the same network without skips: the idea behind theorem 5.2. Weights are not negative,
-    and minimize relative errors.
+    Weights are at least 0 and minimize relative errors: the idea behind theorem 5.2.
 
     Parameters
     ----------
-    network : Network
-        With skip connections.
-    n_channels, n_timepoints, max_frequency, kind
-        As for ``spectrum.eigenvalues``.
+    network, n_channels, n_timepoints, max_frequency, kind
+        As for ``spectrum.eigenvalues``, with skip connections.
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import paths
-    >>> paths.mixture(literature.one_convolution_resnet(2), 2, 3, 5).weights.round(2)
+    >>> from rescntk import literature, theory
+    >>> theory.paths.mixture(literature.one_convolution_resnet(2), 2, 3, 5).weights.round(2)
     array([0.3 , 0.2 , 0.47])
     """
     check_network(network, BASIC_FIELDS)
@@ -181,33 +161,30 @@ def mixture(
     target, resolved = found.eigenvalues, found.resolved
     if not resolved.any():
         raise ValueError(
-            f"network is {network!r}, none of whose eigenvalues exceeds its error, expected at "
-            "least one"
+            f"network is {network!r}: none of its eigenvalues exceed errors, expected at least one"
         )
-    dot = np.zeros_like(target)  # of the mean of t over the input filter's window
+    dot, pixels = np.zeros_like(target), np.eye(target.ndim, dtype=int)
     for pixel, times in taps(network.input_filter, target.ndim).items():
-        index = tuple(int(axis == pixel) for axis in range(target.ndim))
-        dot[index] = times / (network.input_filter_size * n_channels)
+        dot[tuple(pixels[pixel])] = times / (network.input_filter_size * n_channels)
     depths = tuple(range(network.depth + 1))
     cnns = (network.replace(depth=depth, skip=False) for depth in depths[1:])
-    parts = [dot, *(spectrum.eigenvalues(cnn, *grid, normalized=True) for cnn in cnns)]
-    relative = (np.array(parts)[:, resolved] / target[resolved]).T
+    parts = np.array([dot, *(spectrum.eigenvalues(cnn, *grid, normalized=True) for cnn in cnns)])
 
-    def fit(some: slice) -> tuple[np.ndarray, np.ndarray, float]:
-        chosen = relative[:, some]
-        weights, _ = scipy.optimize.nnls(chosen, np.ones(len(chosen)))
-        rms = float(np.sqrt((np.log(chosen @ weights) ** 2).mean()))
-        return weights, np.tensordot(weights, parts[some], 1), rms
+    def fit(some: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        relative = (some[:, resolved] / target[resolved]).T
+        weights, _ = nnls(relative, np.ones(len(relative)))
+        rms = float(np.sqrt((np.log(relative @ weights) ** 2).mean()))
+        return weights, np.tensordot(weights, some, 1), rms
 
-    (weights, mixed, rms), (_, alone, rms_alone) = fit(slice(None)), fit(slice(-1, None))
+    (weights, mixed, rms), (_, alone, rms_alone) = fit(parts), fit(parts[-1:])
     return Mixture(depths, weights, target, mixed, alone, rms, rms_alone)
 
 
 def path_pixels(network: Network) -> np.ndarray:
     """Return the ends of all paths, as distances from the output pixel, (n_paths,).
 
-    Barzilai et al. 2022, appendix D. Paths are ordered like the entries of an array with an axis
-    for each convolution, the output's first.
+    Paths are ordered like the entries of an array with an axis for each convolution, the output's
+    first (Barzilai et al. 2022, appendix D).
 
     Parameters
     ----------
@@ -217,31 +194,25 @@ def path_pixels(network: Network) -> np.ndarray:
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import paths
-    >>> paths.path_pixels(rk.Network(depth=1, filter_size=3))
+    >>> rk.theory.paths.path_pixels(rk.Network(depth=1, filter_size=3))
     array([-1,  0,  1])
     """
     check_network(network, BASIC_FIELDS)
-    _, *filters = network.filters()  # the first inner filter has one tap
-    windows = [*reversed(filters), network.input_filter]
+    windows = [network.input_filter, *network.filters()]
     digits = sum(math.log10(window.size) for window in windows)  # a product may have millions
-    if digits > math.log10(_MOST_PATHS):
-        raise ValueError(
-            f"network has 10^{digits:.1f} paths, which would take "
-            f"10^{digits + math.log10(8) - 9:.1f} GB to list: expected at most {_MOST_PATHS} "
-            "(they multiply with each convolution)"
-        )
+    if digits > math.log10(2**27):  # 1 GiB of integers
+        raise ValueError(f"network has 10^{digits:.1f} paths, expected at most 2^27")
     pixels = np.zeros(1, dtype=np.intp)
-    for window in windows:
-        pixels = (pixels[:, None] + np.array(window.taps)).ravel()
+    for window in (*windows[:1:-1], windows[0]):  # the first inner filter has one tap
+        pixels = np.add.outer(pixels, window.taps).ravel()
     return pixels
 
 
 def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) -> np.ndarray:
     """Return the normalized equivariant "stride-q" GPK: every path has a dot product of its own.
 
-    Barzilai et al. 2022, appendix D: no two windows overlap, as if all convolutions had the stride
-    of their filter. Paths that share their pixels make the ordinary kernel.
+    Barzilai et al. 2022, appendix D: all convolutions as if they had the stride of their filter.
+    Paths that share their pixels make the ordinary kernel.
 
     Parameters
     ----------
@@ -255,15 +226,12 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import paths
-    >>> paths.stride_kernel(rk.Network(depth=1, filter_size=3), [[0.2, 0.5, 0.1]]).round(4)
+    >>> rk.theory.paths.stride_kernel(rk.Network(1), [[0.2, 0.5, 0.1]]).round(4)
     array([0.4839])
     """
     check_network(network, RELU_FIELDS, ": appendix D is about ReLU")
-    n_paths = math.prod(window.size for window in (*network.filters(), network.input_filter))
-    t = check_real(t, "t", f"(..., {n_paths}), a dot product for each path")
-    if t.shape[-1:] != (n_paths,):
-        raise ValueError(f"t has shape {t.shape}, expected (..., {n_paths}), one for each path")
+    n = math.prod(window.size for window in (*network.filters(), network.input_filter))
+    t = check_shape(t, "t", f"(..., {n}), one for each path", lambda shape: shape[-1:] == (n,))
     delta = check_dot_products(t, complement)
     delta = delta.reshape(*delta.shape[:-1], -1, network.input_filter_size).mean(axis=-1)
     outer = network.outer_filter_size

@@ -90,9 +90,12 @@ def test_opposite_vectors_converge_like_a_square_root():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: degeneracy.ffnet_rate([2, 0]), r"depth is \[2, 0\], expected int"),
-        (lambda: degeneracy.ffnet_rate(1.5), "depth is 1.5, expected integers of at least 1"),
-        (lambda: degeneracy.resnet_limit([1.1]), "t is .*expected correlations"),
+        (
+            lambda: degeneracy.ffnet_rate([2, 0]),
+            "depth is 0, expected an integer of at least 1",
+        ),
+        (lambda: degeneracy.ffnet_rate(1.5), "depth is 1.5, expected an integer of at least 1"),
+        (lambda: degeneracy.resnet_limit([1.1]), "t has values from 1.1 .*expected dot products"),
         (lambda: degeneracy.ffnet_limit(np.nan), r"^t .*expected real numbers in \[-1, 1\]"),
     ],
 )

@@ -61,7 +61,7 @@ def test_fitted_constants(exponent):
         model += np.where(((p > 0) | (k == 0)).all(axis=1), term, 0.0)
     model *= np.maximum(k, 1).prod(axis=1) ** fit.exponent
     values = found[found > 0]
-    assert fit.n_eigenvalues == len(values) == (top + 1) ** d
+    assert len(values) == (top + 1) ** d
     left = np.log(values / model)
     mean_square = (left**2).mean()
     assert abs(np.sqrt(mean_square) / fit.rms - 1) <= 1e-6
@@ -162,7 +162,10 @@ def test_paths_that_share_their_pixels_make_the_ordinary_kernel(network, d):
     [
         (lambda: locality.path_counts(2, 4, 5), "filter_size is 4"),
         (lambda: locality.path_counts(3, 3, 10**12), "n_timepoints is 1000000000000"),
-        (lambda: paths.path_pixels(rk.Network(10)), r"network has 10\^9\.1 paths.* 10\^1\.0 GB"),
+        (
+            lambda: paths.path_pixels(rk.Network(10)),
+            r"network has 10\^9\.1 paths, expected",
+        ),
         (lambda: paths.path_pixels(rk.Network(10**4)), r"network has 10\^9541\.9 paths"),
         (
             lambda: paths.stride_kernel(rk.Network(1), [0.1, 0.2]),
