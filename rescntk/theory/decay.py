@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betaln, gamma, gammaincc, gammaln
 
-from ..engines.boxes import circular_mean
 from ..network import RELU_FIELDS, Filter, Network, check_network
 from ..validation import check_integer, is_sequence
 from .argument_checks import check_grid, check_kind, check_pixels
+from .boxes import circular_mean
 from .complements import arc_cosines, check_nonzero
 from .report_table import ReportTable
 from .spectrum import eigenvalues

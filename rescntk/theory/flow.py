@@ -10,11 +10,11 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from ..activations import DualInput, Pixels, activation_of
-from ..engines.boxes import circular_mean
 from ..kernels.call import correlation
 from ..network import BASIC_FIELDS, Network, check_one_dilation
 from ..validation import check_signals
 from .argument_checks import check_head, check_kind
+from .boxes import circular_mean
 from .multisphere import Places, over_pixel_pairs
 
 __all__ = ["kernel"]

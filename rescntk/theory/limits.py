@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..engines.boxes import circular_mean
 from ..kernels import Kernel
 from ..kernels.call import correlation
 from ..network import BASIC_FIELDS, Network, check_network, check_one_dilation
@@ -22,6 +21,7 @@ from ..validation import (
 )
 from . import flow, multisphere
 from .argument_checks import check_head, check_kind
+from .boxes import circular_mean
 
 __all__ = ["Family", "Prediction", "one_layer"]
 

@@ -13,10 +13,10 @@ from typing import cast
 
 import numpy as np
 
-from ..engines.boxes import circular_mean, circular_sum
 from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network
 from ..validation import check_flag
 from .argument_checks import check_kind, check_layers, check_length
+from .boxes import circular_mean, circular_sum
 from .complements import check_nonzero
 
 __all__ = ["effective_receptive_field", "path_counts", "reach", "width"]

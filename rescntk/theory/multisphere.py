@@ -15,7 +15,6 @@ import numpy as np
 from opt_einsum import contract
 
 from ..arrays import SignalList
-from ..engines.boxes import circular_mean
 from ..kernels.progress import progress_bar
 from ..network import RELU_FIELDS, Network, check_network
 from ..validation import (
@@ -34,6 +33,7 @@ from .argument_checks import (
     check_layers,
     check_rng,
 )
+from .boxes import circular_mean
 from .complements import activate, add_branch, check_nonzero, input_state, normalize_complements
 
 __all__ = ["dot_products", "gram_complements", "normalized_gpk", "project", "sample"]
