@@ -1,11 +1,11 @@
 """Pictures of kernels, decisions and the theory. Matplotlib is imported when one is drawn."""
 
 from .depth import condition_numbers, limit_distances
-from .learning import contributions, gram_matrix, view_weights
+from .learning import contributions, view_weights
 from .samples import learning_curve
 from .style import SIZE, figure
 
 __all__ = [
-    "SIZE", "condition_numbers", "contributions", "figure", "gram_matrix", "learning_curve",
+    "SIZE", "condition_numbers", "contributions", "figure", "learning_curve",
     "limit_distances", "view_weights",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from .style import BLUE, VERMILION, axes, check_drawn, finish, looks, name_ends,
 
 if TYPE_CHECKING:
     from ..theory.conditioning import Comparison
-    from ..theory.depth import Estimate, Report
+    from ..theory.depth import Report
 
 
 def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None = None) -> Any:
@@ -130,7 +130,7 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
         quantities.add(quantity)
         name = f"{_mathtext(report.family)}, {report.kind.upper()}: {report.verdict}"
         if np.isfinite(report.exponent.bar):
-            name += f"\nexponent {_rounded(report.exponent)}"
+            name += f"\nexponent {report.exponent.value:.3f} ± {report.exponent.bar:.1g}"
         shown = np.where(values > 0, values, np.nan)
         ax.plot(depth, shown, marker, color=colour, markersize=5, zorder=4)
         last = np.flatnonzero(np.isfinite(shown))[-1:]
@@ -151,10 +151,3 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
 def _mathtext(name: str) -> str:
     name = re.sub(r"L\^(-[\d.]+)", r"$L^{\1}$", name)
     return name.replace("α", r"$\alpha$").replace("log(L)", r"$\log L$")
-
-
-def _rounded(exponent: Estimate) -> str:
-    """Return an exponent to three decimals, or to the decimals that are certain."""
-    if exponent.bar >= 5e-4:
-        return str(exponent)
-    return f"{round(exponent.value, 3) + 0.0:.3f} ± {exponent.bar:.0e}"

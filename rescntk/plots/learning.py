@@ -23,51 +23,6 @@ from .style import (
 _FITTED = "a fitted ResidualKernelClassifier or ResidualKernelRegressor"
 
 
-def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = "kernel") -> Any:
-    """Draw a kernel matrix sorted by class, with lines between the classes.
-
-    Parameters
-    ----------
-    K : ndarray, (n_cases, n_cases)
-    labels : array-like, (n_cases,)
-    ax : matplotlib Axes, by default those of a new figure; returned
-    label : str, default "kernel"
-        Title of the colour bar.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import rescntk as rk
-    >>> from rescntk import plots
-    >>> X = np.random.default_rng(0).standard_normal((6, 1, 8))
-    >>> ax = plots.gram_matrix(rk.ResCNTK(2, normalized=True)(X), ["b", "a", "b", "a", "a", "b"])
-    """
-    K, labels = np.asarray(K), np.asarray(labels)
-    if labels.ndim != 1:
-        raise ValueError(f"labels has shape {labels.shape}, expected (n,)")
-    if K.ndim != 2 or K.shape != (len(labels), len(labels)):
-        raise ValueError(
-            f"K has shape {K.shape}, expected ({len(labels)}, {len(labels)}): a row and a "
-            f"column for each of the labels"
-        )
-    ax = axes(ax, (5.6, 5.0))
-    order = np.argsort(labels, kind="stable")
-    classes, counts = np.unique(labels, return_counts=True)
-    names = [shown_name(label) for label in classes]
-    image = ax.imshow(K[np.ix_(order, order)], cmap="viridis", interpolation="nearest")
-    ax.figure.colorbar(image, ax=ax, label=label, shrink=0.85)
-    ends = np.cumsum(counts)
-    for end in ends[:-1]:
-        ax.axhline(end - 0.5, color="white", linewidth=0.6)
-        ax.axvline(end - 0.5, color="white", linewidth=0.6)
-    middles = ends - counts / 2 - 0.5
-    ax.set_xticks(middles, names, rotation=90 if sum(map(len, names)) > TITLE // 2 else 0)
-    ax.set_yticks(middles, names)
-    ax.set(xlabel="class", ylabel="class")
-    ax.tick_params(length=0)
-    return ax
-
-
 def view_weights(model: Any, ax: Any = None) -> Any:
     """Draw the weight of each view as a bar, the largest on top, with its leave-one-out error.
 

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 
 def learning_curve(
-    predicted: LearningCurve | Mapping[str, LearningCurve],
-    ax: Any = None,
+    predicted: LearningCurve | Mapping[str, LearningCurve], ax: Any = None,
     title: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Draw learning curves: lines are predicted test errors.
 
     Errors of 0 and of infinity are left out.

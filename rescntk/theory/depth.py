@@ -159,7 +159,14 @@ def check(
     >>> rk.theory.depth.check(family, depths=[2**k for k in range(3, 11)]).verdict
     'agrees'
     """
-    ladder = _check_ladder(depths)
+    ladder = check_depths(depths)
+    near = any(high < _LEAST_RATIO * low for low, high in pairwise(ladder))
+    if near or len(ladder) < _LEAST_DEPTHS:
+        raise ValueError(
+            f"depths is {ladder!r}, expected at least {_LEAST_DEPTHS}, each at least "
+            f"{_LEAST_RATIO} times the depth before it"
+        )
+    check_layers(ladder[-1], "depths has")
     if not (prediction is None or isinstance(prediction, Prediction)):
         raise ValueError(f"prediction is {prediction!r}, expected a Prediction, or None")
     networks = [_network(family, depth) for depth in ladder]
@@ -313,19 +320,6 @@ def _log_exponent(logs: np.ndarray, sizes: np.ndarray) -> float:
     if bend(turn) >= 0:
         return math.nan
     return float(brentq(bend, turn, turn + 20.0 / min(h, k)))
-
-
-def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
-    """Return depths that are enough, and far enough apart, for fits."""
-    ladder = check_depths(depths)
-    near = any(high < _LEAST_RATIO * low for low, high in pairwise(ladder))
-    if near or len(ladder) < _LEAST_DEPTHS:
-        raise ValueError(
-            f"depths is {ladder!r}, expected at least {_LEAST_DEPTHS}, each at least "
-            f"{_LEAST_RATIO} times the depth before it"
-        )
-    check_layers(ladder[-1], "depths has")
-    return ladder
 
 
 def _network(family: Callable[[int], Network], depth: int) -> Network:

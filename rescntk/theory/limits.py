@@ -28,8 +28,7 @@ __all__ = ["Family", "Prediction", "one_layer"]
 _EPS = float(np.finfo(np.float64).eps)
 
 _SMOOTH, _RESOLVED = 0.98, 1e-12
-"""Least power of a branch's gain that is no square root, and least change of a kernel that tells.
-"""
+"""Least power of a branch's gain that is no square root, and least change that tells it."""
 
 _DEEPEST = 1e5
 """Depth up to which rounding errors of means must not matter."""

@@ -150,10 +150,6 @@ COMPARED = conditioning.compare(multisphere.sample(3, 2, 3, rng=0), (1, 2))
 REFUSALS = [
     (plots.condition_numbers, (COMPARED, 3), "^ax is 3, expected matplotlib Axes, or None"),
     (plots.condition_numbers, (3,), "comparison is 3, expected a result of conditioning"),
-    (plots.gram_matrix, ([[1.0]], [1], "ax"), "ax is 'ax', expected matplotlib Axes"),
-    (plots.gram_matrix, ([[1.0]], 1), r"labels has shape \(\), expected \(n,\)"),
-    (plots.gram_matrix, (np.eye(5), "abcd"), r"labels has shape \(\), expected \(n,\)"),
-    (plots.gram_matrix, (np.eye(5), [*"abcd"]), r"K has shape \(5, 5\), expected \(4, 4\)"),
     (plots.limit_distances, ("report",), "a report is 'report', expected a result of d"),
     (plots.limit_distances, (), "reports is empty"),
     (plots.learning_curve, (3,), "predicted is 3, expected a result of learning.curve"),
@@ -171,19 +167,8 @@ def test_wrong_arguments_are_named(draw, arguments, says):
 
 def test_pyplot_is_left_alone():
     """A library must not choose a backend or leave figures open."""
-    code = "import sys; from rescntk import plots; plots.gram_matrix([[1.0]], [1]);"
+    code = "import sys; from rescntk import plots; plots.figure((4, 3)).subplots();"
     assert run(f"{code} print('matplotlib.pyplot' in sys.modules)").strip() == "False"
-
-
-def test_gram_matrix_is_sorted_by_class(rng):
-    K = rng.standard_normal((5, 5))
-    ax = plots.gram_matrix(K, ["b", "a", "b", "c", "a"], label="normalized NTK")
-    order = [1, 4, 0, 2, 3]
-    assert (ax.get_images()[0].get_array() == K[np.ix_(order, order)]).all()
-    assert texts(ax.get_xticklabels()) == ["a", "b", "c"]
-    np.testing.assert_allclose(ax.get_xticks(), [0.5, 2.5, 4.0])
-    assert sorted(line.get_xdata()[0] for line in ax.get_lines())[-2:] == [1.5, 3.5]
-    assert ax.figure.axes[1].get_ylabel() == "normalized NTK"
 
 
 @pytest.mark.parametrize(
@@ -191,14 +176,12 @@ def test_gram_matrix_is_sorted_by_class(rng):
     [("$x_{$", "$x_{$"), ("a\n" * 99, "a a a a a a a a a…a a a a a"), ("\udcff", "\\udcff")],
 )
 def test_names_of_classes_are_short_and_no_formulas(label, shown):
-    """The text that matplotlib draws for a label, in two pictures."""
+    """The text that matplotlib draws for a label."""
     model = SimpleNamespace(contributions=lambda X: X, intercept_=[0.0], classes_=["b", label])
     titles = plots.contributions(model, np.ones((1, 1, 4)), y=[label])[0].title
-    ax = plots.gram_matrix(np.eye(2), ["b", label])
-    for text in (titles, ax.get_xticklabels()[list(np.unique(["b", label])).index(label)]):
-        words, is_formula = text._preprocess_math(text.get_text())
-        assert shown in words and not is_formula
-        text.figure.savefig(io.BytesIO())
+    words, is_formula = titles._preprocess_math(titles.get_text())
+    assert shown in words and not is_formula
+    titles.figure.savefig(io.BytesIO())
 
 
 def test_view_weights():
