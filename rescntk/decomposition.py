@@ -90,7 +90,7 @@ class Decomposition:
 
     def flow(self, y: np.ndarray, time: Any) -> np.ndarray:
         """Return coefficients after gradient flow for one time or many: see `regression.flow`."""
-        y, times = check_targets(y, len(self.roots)), _nonnegative(time, "time", finite=False)
+        y, times = check_targets(y, len(self.roots)), nonnegative(time, "time", finite=False)
         # An eigenvector is trained once λt > 1; an eigenvector of rounding errors must not be.
         if times.max() * resolution(self.eigenvalues, self.eps) > 1:
             self._check(0.0)
@@ -123,7 +123,7 @@ class Decomposition:
 
     def _inverses(self, penalty: Any) -> list[Filter]:
         """Return (K + λI)⁻¹ for each penalty, as a function of the eigenvalues."""
-        penalties = _nonnegative(penalty, "penalty")
+        penalties = nonnegative(penalty, "penalty")
         self._check(float(penalties.min()))
         zeros = [1.0 / number if self._outside else 0.0 for number in penalties]
         pairs = zip(penalties, zeros, strict=True)
@@ -234,11 +234,12 @@ def _roots(weights: Any, n: int) -> np.ndarray:
     return np.sqrt(array)
 
 
-def _nonnegative(values: Any, name: str, finite: bool = True) -> np.ndarray:
+def nonnegative(values: Any, name: str, finite: bool = True) -> np.ndarray:
     """Return one number or a vector, each at least 0, as a vector."""
     array = check_real(values, name, "of at least 0, one or a vector", finite)
     if array.ndim > 1 or array.size == 0 or (array < 0).any():
-        raise ValueError(f"{name} is {values!r}, expected numbers of at least 0, one or a vector")
+        expected = "real numbers of at least 0, one or a vector"
+        raise ValueError(f"{name} is {values!r}, expected {expected}")
     return np.atleast_1d(array)
 
 

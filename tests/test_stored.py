@@ -109,7 +109,7 @@ def test_equal_calls_in_other_words(tmp_path, path, monkeypatch):
 
 
 def test_places_that_hold_no_gram_are_refused(tmp_path, monkeypatch):
-    """Addresses, files, and folders of others, which stay as they are."""
+    """Addresses, files, and folders of others are refused, and not changed."""
     monkeypatch.chdir(tmp_path)
     addresses = "s3://bucket/K", "file:///K", "gs:/bucket/K", Path("s3://bucket/K"), 3, None
     places = [(address, "path is .*, expected a local folder") for address in addresses]

@@ -48,8 +48,8 @@ DEFINITE = 10
 # once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
 STANDARD_ERRORS = 5.0
 
-# Derivatives of a kernel by its signals, of the largest one, at depth 2 and 3: some thirty
-# roundings of a layer's way back, of windows that are nearly proportional. Measured: 5e-13.
+# Derivatives of a kernel by its signals, in units of the largest one, at depth 2 and 3. A layer
+# has some thirty roundings, of windows that are nearly proportional. Measured: 5e-13.
 GRADIENT = {"float64": 1e-11}
 
 # Seconds from Ctrl-C to the end of a call. Measured: 0.1 on an idle machine, which is how often a

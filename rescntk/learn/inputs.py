@@ -140,8 +140,10 @@ def _check_columns(X: Any) -> list[Any]:
 
 def _looks_transposed(X: np.ndarray) -> bool:
     """Return whether signals look like (n_cases, n_timepoints, n_channels)."""
-    if X.ndim > 3 or X.shape[1] <= X.shape[2] or X.shape[2] == 1 or X.size < 1000:
-        return X.shape[2:] == (1,) != X.shape[1:2]
+    if X.shape[2:] == (1,):
+        return X.shape[1] > 1
+    if X.ndim > 3 or X.shape[1] <= X.shape[2] or X.size < 1000:
+        return False
     squares = [np.mean(np.diff(X / (np.abs(X).max() or 1.0), axis=k) ** 2) for k in (1, 2)]
     return bool(squares[0] < _ALIKE * squares[1])
 

@@ -8,7 +8,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
-from .style import COLOURS
+from .colours import COLOURS
 
 LOOK = {
     "axes.prop_cycle": cycler(color=COLOURS),

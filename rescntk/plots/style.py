@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from .colours import BLUE, COLOURS, GREEN, PURPLE, VERMILION
+
 __all__ = [
     "BLUE", "COLOURS", "GREEN", "LINES", "MARKERS", "PURPLE", "SIZE", "VERMILION", "axes",
     "check_drawn", "check_named", "figure", "finish", "looks", "name_ends", "shown_name", "tidy",
 ]  # fmt: skip
 
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"  # of Okabe and Ito
-COLOURS = (BLUE, VERMILION, GREEN, PURPLE, "#56B4E9", "#E69F00")
 SIZE = (6.4, 5.0)
 """Width and height of a picture, in inches."""
 

@@ -1,4 +1,4 @@
-r"""How long gradient descent takes to learn an eigenfunction: section 5.1 of Barzilai et al. 2022.
+r"""The time to learn an eigenfunction by gradient descent: section 5.1 of Barzilai et al. 2022.
 
 Gradient flow from 0 learns the share :math:`1 - e^{-\lambda t}`, in a time like :math:`1/\lambda`.
 """
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import resolution
-from ..decomposition import decompose
+from ..decomposition import Decomposition, decompose, nonnegative
 from ..network import Network
-from ..validation import check_real, check_targets
+from ..validation import check_targets
 from . import spectrum
 from .report_table import ReportTable
 
@@ -71,7 +71,8 @@ def clock(
             0 1       1.337             2  0.7373       1
             1 1      0.1402             4  0.1308  0.7538
     """
-    moments, space = _check_times(times), (n_channels, n_timepoints, max_frequency)
+    moments = nonnegative(times, "times", finite=False)
+    space = n_channels, n_timepoints, max_frequency
     # Eigenvalues are below 0 by errors of the quadrature.
     values = np.maximum(spectrum.eigenvalues(network, *space, kind, head), 0.0)
     counts = spectrum.multiplicities(*space, head)
@@ -84,7 +85,7 @@ def clock(
 
 
 class Learned(NamedTuple):
-    """What gradient flow learns of the targets y of some signals.
+    """Shares of the targets y of some signals that gradient flow has learned over time.
 
     Of K/n: falling ``eigenvalues`` λ and the ``shares`` of ‖y‖² along their eigenvectors, (n,). At
     each time, (n_times,): ``total`` Σ share · (1 − exp(−λt)), which is ⟨f, y⟩/‖y‖², and ``error``
@@ -115,25 +116,24 @@ def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
     >>> learning.learned([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0], times=(0.0, 2.0)).total.round(3)
     array([0.   , 0.747])
     """
-    found, moments, n = decompose(K), _check_times(times), len(K)
+    found, moments, n = decompose(K), nonnegative(times, "times", finite=False), len(K)
     smallest = resolution(found.eigenvalues, found.eps)
     values = np.where(found.eigenvalues > smallest, found.eigenvalues, 0.0)[::-1] / n
-    targets = check_targets(y, n).reshape(n, -1)
-    if not (largest := np.abs(targets).max()):
-        raise ValueError("y is 0 for all signals, expected targets that have a direction")
-    squares = np.square(found.eigenvectors[:, ::-1].T @ (targets / largest)).sum(axis=1)
-    shares, each = squares / squares.sum(), _shares(values, moments)
+    squares, each = along_eigenvectors(found, y), _shares(values, moments)
+    shares = squares / squares.sum()
     return Learned(values, shares, each @ shares, (1.0 - each) ** 2 @ shares)
+
+
+def along_eigenvectors(found: Decomposition, y: np.ndarray) -> np.ndarray:
+    """Return squares of y along eigenvectors of falling eigenvalues, (n,), up to a factor."""
+    vectors = found.eigenvectors
+    y = check_targets(y, len(vectors)).reshape(len(vectors), -1)
+    if not (largest := np.abs(y).max()):
+        raise ValueError("y is 0 for all signals, expected targets that have a direction")
+    return np.asarray(np.square(vectors.T @ (y / largest)).sum(axis=1)[::-1])
 
 
 def _shares(values: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Return 1 − exp(−λt), (n_times, n_values); 0 where λ is 0, at all times."""
     with np.errstate(invalid="ignore", over="ignore"):
         return np.where(values > 0, -np.expm1(-np.multiply.outer(times, values)), 0.0)
-
-
-def _check_times(times: ArrayLike) -> np.ndarray:
-    moments = np.atleast_1d(check_real(times, "times", "of at least 0, one or more", finite=False))
-    if moments.ndim == 1 and moments.size and (moments >= 0).all():
-        return moments
-    raise ValueError(f"times is {times!r}, expected real numbers of at least 0, one or more")

@@ -37,7 +37,7 @@ between the last ones and the known limit."""
 
 
 class DecayRow(NamedTuple):
-    """How eigenvalues λ_k fall with a frequency k on some pixels, and 0 on all others.
+    """The fall of eigenvalues λ_k with a frequency k on some pixels, and 0 on all others.
 
     ``pixels`` are relative to the output pixel. ``exponent`` is the slope of log λ over
     log(k + C0/2 − 1), K/2 ≤ k ≤ K, NaN where too few λ exceed errors; ``uncertainty`` is twice its
@@ -252,8 +252,8 @@ def taylor_coefficients(
 ) -> np.ndarray:
     """Return the Taylor coefficients of a normalized equivariant kernel (lemmas C.1, C.2, C.7).
 
-    Entry n of the array, (max_degree + 1, ..., max_degree + 1) with an axis for each pixel,
-    multiplies the product of the powers n_i of the dot products t_i. All coefficients sum to 1.
+    The array has an axis of max_degree + 1 for each pixel. Entry n multiplies the product of the
+    powers n_i of the dot products t_i. All coefficients sum to 1.
 
     Parameters
     ----------
@@ -345,8 +345,8 @@ def one_variable(
     """Return series in one variable t, for dot products constant + slope · t of d pixels.
 
     They are the last pre-activations' and the kernel's, (d, degrees). Three results, (d, 2), are
-    for the ends t = ±1: the last pre-activations' values, their factors of x^(3/2), x being the
-    distance from the end, and the shares in the limit of n^ν times the kernel's coefficients.
+    for the ends t = ±1, from which x is the distance: the last pre-activations' values, their
+    factors of x^(3/2), and the shares in the limit of n^ν times the kernel's coefficients.
     """
     first = np.stack([constant, slope], axis=1) @ np.eye(2, _DEGREE + 1)
     before, kernel = _series(network, first, circular_mean, kind)

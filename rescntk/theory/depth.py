@@ -215,7 +215,7 @@ def judge(
         return Report(table, used, unknown, UNDEFINED, used.undefined, **settings)
     q, k = used.correction, used.log_power
     noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
-    # The relative size of the first correction, and of what removals leave.
+    # x is the relative size of the first correction; removals leave `left`.
     x = (used.onset / depths[-1]) ** q
     left = ((x * (1.0 - math.log(x))) ** 2 if k else x**3) if x < 1.0 else math.inf
     exponent = fit_exponent(L, distance, noise, q, k, left)

@@ -22,7 +22,7 @@ from ..network import Network
 from ..validation import check_constant, check_depths, check_integer, check_shape, check_targets
 from . import spectrum
 from .argument_checks import check_grid
-from .clock import Clock, ClockRow, Learned, clock, learned
+from .clock import Clock, ClockRow, Learned, along_eigenvectors, clock, learned
 from .report_table import ReportTable
 
 __all__ = [
@@ -178,11 +178,7 @@ def alignment(K: np.ndarray, y: np.ndarray) -> np.ndarray:
     >>> learning.alignment([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0])
     array([0.36, 1.  ])
     """
-    vectors = decompose(K).eigenvectors
-    y = check_targets(y, len(vectors)).reshape(len(vectors), -1)
-    if not (largest := np.abs(y).max()):
-        raise ValueError("y is 0 for all signals, expected targets that have a direction")
-    sums = np.cumsum(np.square(vectors.T @ (y / largest)).sum(axis=1)[::-1])
+    sums = np.cumsum(along_eigenvectors(decompose(K), y))
     return np.asarray(sums / sums[-1])
 
 
@@ -242,8 +238,8 @@ def sample_complexity(
 ) -> SampleComplexity:  # fmt: skip
     r"""Return at how many signals, drawn from the multi-sphere, each frequency is half learned.
 
-    Frequencies above `max_frequency` act like a ridge. Their eigenvalues are taken to be at most
-    those of the last two, which gives the bounds on n (``docs/theory/learning_curves.md``).
+    Frequencies above `max_frequency` act like a ridge. The largest eigenvalue of the last two
+    frequencies is taken to bound theirs: this bounds n (``docs/theory/learning_curves.md``).
 
     Parameters
     ----------

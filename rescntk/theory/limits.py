@@ -62,9 +62,10 @@ class Prediction:
     def __post_init__(self) -> None:
         for name in ("exponent", "correction", "onset"):
             check_positive(getattr(self, name), name)
-        if self.log_power not in (0, 1):
+        if np.ndim(self.log_power) or self.log_power not in (0, 1):
             raise ValueError(f"log_power is {self.log_power!r}, expected 0 or 1")
-        if not (np.abs(check_real(self.limit, "limit", "(n, n) or a number")) <= 1.0 + 1e-8).all():
+        values = check_real(self.limit, "limit", "(n, n) or a number")
+        if isinstance(self.limit, bool) or not (np.abs(values) <= 1.0 + 1e-8).all():
             raise ValueError(f"limit is {self.limit!r}, expected correlations from -1 to 1")
 
     def complements(self, n_cases: int) -> np.ndarray:
@@ -207,7 +208,7 @@ def _flow(network: Network, kind: str, X: np.ndarray, head: str) -> Prediction:
     """Return the prediction for γ = ½: layers are steps of Euler's method."""
     if (gain := network.branch_gain) > flow.MOST_GAIN:
         return Prediction(undefined=f"the flow's gain is {gain:.3g}, above {flow.MOST_GAIN:g}")
-    limit = np.clip(1.0 - flow.complements(network, kind, X, head), -1.0, 1.0)
+    limit = np.clip(flow.kernel(network, X, kind=kind, head=head), -1.0, 1.0)
     error = flow.ERROR
     if head == "gap":  # a mean over pixel pairs has the rounding errors of its terms
         layer = network.replace(depth=1, readout_scale=1.0)

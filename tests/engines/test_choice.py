@@ -1,4 +1,4 @@
-"""Which engine serves, with its reasons; Ctrl-C, forks and threads."""
+"""The engine that serves, with its reasons; Ctrl-C, forks and threads."""
 
 import os
 import signal
@@ -53,7 +53,7 @@ def test_engines_refuse_with_a_reason():
 
 @pytest.fixture(autouse=True)
 def forgotten():
-    """Which library there is, is asked anew."""
+    """Look for the compiled library anew, for each test."""
     library.library.cache_clear()
     yield
     library.library.cache_clear()

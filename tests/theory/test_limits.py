@@ -210,6 +210,7 @@ def test_refusals():
         (lambda: limits.Prediction(0.5, onset=-5.0), "onset is -5.0"),
         (lambda: limits.Prediction(0.5, correction=np.nan), "correction is nan"),
         (lambda: limits.Prediction(2.0), "limit is 2.0, expected correlations from -1 to 1"),
+        (lambda: limits.Prediction(True), "limit is True, expected correlations"),
         (lambda: limits.Prediction("dot"), "limit has dtype <U3, expected .* a number"),
         (lambda: limits.Prediction([[1.0], [1.0, 2.0]]), "limit is not a rectangular array"),
     ):

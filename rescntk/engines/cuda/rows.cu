@@ -402,7 +402,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
     }
     FORMULA int64 numbers() const { return job.cases * job.columns * (job.head == PIXELS ? int64(n) * n : job.head == SHARES ? n : 1); }
     FORMULA int64 case_at(int64 i, int64 k) const { return (launch.first_row + i) * job.columns + (job.paired ? 0 : launch.first_column + k); }
-    // The place of the pair on the other side of the diagonal, where that has to be written too; else -1.
+    // The place of the pair on the other side of the diagonal, if both places are written; else -1.
     FORMULA int64 mirrored(int64 i, int64 k) const
     {
         const int64 row = launch.first_row + i, column = launch.first_column + k;

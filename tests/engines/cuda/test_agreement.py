@@ -46,7 +46,7 @@ def drawn(draw):
 @settings(max_examples=25)
 @given(drawn(), heads, kinds, st.booleans(), st.sampled_from(DTYPES), st.integers(0, 99))
 def test_properties(device, case, head, kind, normalized, dtype, seed):
-    """Those of all engines, and the reference engine's values."""
+    """Drawn kernels have the properties of all engines, and the reference engine's values."""
     network, batches = case
     assert_agrees(network, *batches, head, dtype)
     properties.assert_bits("cuda", rk.Kernel(network, kind, head, normalized), dtype, *batches)
