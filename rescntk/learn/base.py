@@ -171,10 +171,9 @@ class ResidualKernelEstimator(SignalEstimator):
         X, n, rng = cases.signals, len(cases.weights), check_random_state(self.random_state)
         views, options, places = self._views(n), self._options(), self._landmarks(n, rng)
         penalties = self._penalties(least_penalty(cases.weights, options["dtype"]), penalties)
-        lengths, notes = [x.shape[1] for x in X], np.full(len(views), "", dtype=object)
-        resolved: dict[View, int] = {}
+        notes, resolved = np.full(len(views), "", dtype=object), dict[View, int]()
         for k, view in enumerate(views):
-            of_signals = view.resolve(lengths, isinstance(X, list))
+            of_signals = view.resolve(X)
             if isinstance(of_signals, str):
                 notes[k] = of_signals
             elif of_signals in resolved:

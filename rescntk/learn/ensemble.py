@@ -21,8 +21,8 @@ from ..kernels import gram, prepare
 from ..kernels.call import mean_again
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
-from ..regression import decompose, decompose_features
-from .inputs import Cases, Signals, take
+from ..regression import Decomposition, decompose
+from .inputs import Cases, Signals, arrays, longest, take
 from .views import View
 
 KINDS = ("gpk", "ntk")
@@ -92,9 +92,8 @@ class FittedView:
     def contributions(self, X: Signals, options: dict[str, Any]) -> list[np.ndarray]:
         """Return the shares of time points in decisions less intercepts, (n_outputs, d_i) each."""
         seen: Any = self.view.see(X)
-        longest = max(x.shape[1] for x in seen)
-        rows = max(1, int(np.sqrt(_SHARES / longest)))
-        parts = np.zeros((len(X), self.coefficients.shape[1], longest))
+        rows = max(1, int(np.sqrt(_SHARES / longest(seen))))
+        parts = np.zeros((len(X), self.coefficients.shape[1], longest(seen)))
         steps = (range(0, len(batch), rows) for batch in (X, self.signals))
         for some, others in (tuple(slice(k, k + rows) for k in pair) for pair in product(*steps)):
             shares = gram_shares(
@@ -125,7 +124,8 @@ class Usual:
         values = self._deviations(X)
         self.mean = np.average(values, axis=0, weights=weights)
         self.spread = np.sqrt(np.average((values - self.mean) ** 2, axis=0, weights=weights))
-        inside = np.average([x.std(axis=1) for x in X], axis=0, weights=weights)
+        deviations = np.reshape([x.std(axis=-1) for x in arrays(X)], (len(X), -1))
+        inside = np.average(deviations, axis=0, weights=weights)
         level = np.maximum(self.spread[0], _LEAST_SPREAD * inside)
         self.spread = np.stack([np.where(level > 0, level, np.inf), self.spread[1] + _LEAST_SPREAD])
         distances = self.distances(X) / (1.0 - weights / weights.sum())  # left out
@@ -143,7 +143,8 @@ class Usual:
 
     def _deviations(self, X: Signals) -> np.ndarray:
         """Return levels and sizes less means, in units of the spread, (n_cases, 2, n_channels)."""
-        values = np.array([[x.mean(axis=1), np.abs(x).mean(axis=1)] for x in X])
+        pairs = [np.stack([x.mean(axis=-1), np.abs(x).mean(axis=-1)], axis=-2) for x in arrays(X)]
+        values = np.reshape(pairs, (len(X), 2, -1))
         values[:, 1] = np.log2(np.maximum(values[:, 1], np.finfo(np.float64).tiny))
         return (values - self.mean) / self.spread
 
@@ -185,8 +186,8 @@ def fit_view(
     seen = view.measure(cases.signals, cases.weights)
     Y, weights, groups = cases.targets, cases.weights, cases.groups
     if landmarks is None:
-        S, K, half = seen, kernel(view, seen, None, options), None
-        spectrum, rest = decompose(K, weights, clip=True), np.zeros(len(Y))
+        S, K, rest = seen, kernel(view, seen, None, options), np.zeros(len(Y))
+        spectrum = decompose(K, weights, clip=True)
     else:
         S, others = take(seen, landmarks), np.setdiff1d(np.arange(len(Y)), landmarks)
         K = np.empty((len(Y), len(landmarks)))
@@ -196,9 +197,14 @@ def fit_view(
         values, V = scipy.linalg.eigh(K[landmarks], driver="evd")
         resolved = values > least_penalty(np.ones(len(S)), options["dtype"])
         half = V[:, resolved] / np.sqrt(values[resolved])  # K(S, S)^(-1/2), but for a rotation
-        features = K @ half
-        spectrum = decompose_features(features, weights)
+        features, roots = K @ half, np.sqrt(weights)[:, None]
         rest = np.maximum(1.0 - (features**2).sum(axis=1), 0.0)  # outside of the features
+        # Eigenvectors of products take less time than singular vectors. They have fewer digits
+        # where eigenvalues are far below the penalty, which are as good as 0.
+        values, V = scipy.linalg.eigh((roots * features).T @ (roots * features), driver="evd")
+        eps = float(np.finfo(np.float64).eps)
+        values, half, features = np.maximum(values, eps * values[-1]), half @ V, features @ V
+        spectrum = Decomposition(values, roots * features / np.sqrt(values), eps, roots[:, 0])
     residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
     errors = (residuals**2).mean(axis=2) @ shares_of(error_weights)
     choice = int(errors.argmin())
@@ -207,9 +213,11 @@ def fit_view(
     scale = np.mean(beta * (Y - b), axis=0)
     variance = spectrum.left_out_variance(penalty, groups) + rest
     usual = float(np.average(variance, weights=weights))
-    root = spectrum.roots[:, None] * spectrum.eigenvectors / np.sqrt(spectrum.eigenvalues + penalty)
-    if half is not None:  # functions of all signals, as functions of landmarks
-        beta, root = half @ (features.T @ beta), half @ (features.T @ root)
+    if landmarks is None:
+        root = spectrum.roots[:, None] * spectrum.eigenvectors
+    else:  # functions of all signals, as functions of landmarks
+        beta, root = half @ (features.T @ beta), half * np.sqrt(spectrum.eigenvalues)
+    root /= np.sqrt(spectrum.eigenvalues + penalty)
     fitted = FittedView(view, S, beta, b, root, penalty, usual, scale, float(errors[choice]))
     return fitted, residuals[choice], variance / usual
 

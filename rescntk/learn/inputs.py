@@ -38,6 +38,16 @@ def take(X: Signals, cases: np.ndarray) -> Signals:
     return X[cases] if isinstance(X, np.ndarray) else [X[i].copy() for i in cases]
 
 
+def arrays(X: Signals) -> list[np.ndarray]:
+    """Return signals as one array, or as those of a list: the last two axes are of a signal."""
+    return [X] if isinstance(X, np.ndarray) else X
+
+
+def longest(X: Signals) -> int:
+    """Return the number of time points of the longest signal."""
+    return max(x.shape[-1] for x in arrays(X))
+
+
 def read_signals(
     estimator: Any, X: Any, *, reset: bool, n_channels: int = 1, images: bool = False
 ) -> Signals:

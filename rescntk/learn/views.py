@@ -20,7 +20,7 @@ from ..validation import (
     check_filter_size,
     check_flag,
 )
-from .inputs import Signals, positive_weights, read_signals, take
+from .inputs import Signals, arrays, longest, positive_weights, read_signals, take
 
 _LEAST_OF_POINT = 0.1
 """Least deviation of a time point, in units of its channel's root mean square over time points.
@@ -105,7 +105,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """Measure the scales, and return the view; y is ignored."""
         signals = read_signals(self, X, reset=True)
         kept, weights = positive_weights(sample_weight, len(signals))
-        resolved = self.resolve([x.shape[1] for x in signals], isinstance(signals, list))
+        resolved = self.resolve(signals)
         if isinstance(resolved, str):
             raise ValueError(f"X cannot have {self!r}: {resolved}")
         resolved.measure(take(signals, kept), weights)
@@ -145,17 +145,17 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         check_filter_size(self.input_filter_size, "input_filter_size")
         check_choice(self.head, "head", HEADS)
 
-    def resolve(self, lengths: list[int], is_list: bool) -> View | str:
-        """Return the view as signals of these lengths have it, or why they cannot have it."""
+    def resolve(self, X: Signals) -> View | str:
+        """Return the view as signals X have it, or why they cannot have it."""
         self.check()
-        longest = max(lengths)
-        if is_list and (self.head != "gap" or self.standardize == "point"):
+        if isinstance(X, list) and (self.head != "gap" or self.standardize == "point"):
             return "signals of different lengths have the head 'gap', and no time points in common"
-        if longest == 1 and (self.differences == "only" or self.spectra == "whole"):
+        length = longest(X)
+        if length == 1 and (self.differences == "only" or self.spectra == "whole"):
             return "one time point has no differences and no spectrum"
-        if longest == 1 and self.standardize == "signal":
+        if length == 1 and self.standardize == "signal":
             return "one time point standardized by itself is 0"
-        seen, block = self._block(longest)
+        seen, block = self._block(length)
         n_points = -(-seen // block)
         changes: dict[str, Any] = {}
         if block == 1:
@@ -168,9 +168,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             changes[name] = min(getattr(self, name), largest)
         return replace(self, **changes)
 
-    def _block(self, longest: int) -> tuple[int, int]:
+    def _block(self, length: int) -> tuple[int, int]:
         """Return the number of points before they are averaged, and of a block; 1 averages none."""
-        seen = max(1, longest // 2) if self.spectra == "whole" else longest
+        seen = max(1, length // 2) if self.spectra == "whole" else length
         return seen, -(-seen // self.length)
 
     def measure(self, X: Signals, weights: np.ndarray) -> Signals:
@@ -181,9 +181,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             self._steps.append(partial(step, *settings))
             return each(self._steps[-1], X)
 
-        _, block = self._block(max(x.shape[1] for x in X))
+        _, block = self._block(longest(X))
         # Squares of numbers between 2^-300 and 2^300 stay in the range of float64.
-        exponent = int(np.frexp(max(np.abs(x).max() for x in X))[1])
+        exponent = int(np.frexp(max(np.abs(x).max() for x in arrays(X)))[1])
         how = self.standardize == "signal", self.spectra, self.statistics
         X = add(_shortened, *how, block, exponent if abs(exponent) > 300 else 0)
         mean, deviation, size = _scales(X, weights)
@@ -208,7 +208,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         with np.errstate(over="ignore", invalid="ignore"):
             for step in self._steps:
                 X = each(step, X)
-        if not all(np.isfinite(x).all() for x in ([X] if isinstance(X, np.ndarray) else X)):
+        if not all(np.isfinite(x).all() for x in arrays(X)):
             raise ValueError(
                 "X has values that exceed float64, divided by the deviations of the signals of "
                 "fit: expected smaller ones"

@@ -92,7 +92,7 @@ def test_all_landmarks_are_no_landmarks(rng):
     X, y = waves(rng, 20, 2)
     full = ResidualKernelClassifier(penalty=0.01, **ONE).fit(X, y)
     cases = read_cases(full, X, y, (2.0 * y - 1.0)[:, None], None, None)
-    view, ones, options = CHANNEL.resolve([24], False), np.ones(20), full._options()
+    view, ones, options = CHANNEL.resolve(X), np.ones(20), full._options()
     forms = None, np.arange(20)
     pair = [ensemble.fit_view(view, cases, form, [0.01], ones, options) for form in forms]
     K = pair[0][0].matrix(X[:5], options)
