@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
 from ..validation import check_dtype, check_integer, check_positive, is_sequence
-from .ensemble import FittedView, Usual, average, fit_view, least_penalty, weigh, weights_at
+from .ensemble import Usual, average, fit_view, least_penalty, weigh, weights_at
 from .inputs import Cases, Signals, read_signals, take
 from .views import DEFAULT, FAST, View
 
@@ -23,22 +22,14 @@ _MANY, _LANDMARKS = 1000, 500
 """Most signals that are all landmarks by default, and the landmarks of more. Half as many cost 0 to
 .014 of accuracy on sets of 300 to 900 signals, a quarter .003 to .018."""
 
-_LONG = 1e12
-"""Pixel pairs times layers of a fit above which its size is told: some ten minutes on two cores."""
-
 _ONE_THREAD = 500
 """Most signals whose matrices are decomposed by one BLAS thread: two are no faster up to 270, and
-on busy cores they wait for each other."""
+on busy cores they wait for each other some milliseconds."""
 
-controller = cache(ThreadpoolController)
-"""The libraries with threads, which take 20 ms to find. On busy cores small sums of BLAS's threads
-wait for each other some milliseconds."""
+controller = cache(ThreadpoolController)  # takes 20 ms to find the libraries with threads
 
-_FOLDS = 10
-"""Folds of the score: weights of views at a fold come from the other folds."""
-
-_EXAMPLES = 40
-"""Most training signals whose contributions give the usual ones."""
+_FOLDS = 10  # of the score: weights of views at a fold come from the other folds
+_EXAMPLES = 40  # most training signals whose contributions give the usual ones
 
 REMEDY = (
     "Look at views_, cut the signals to the part that matters, or try views such as "
@@ -59,17 +50,10 @@ class SignalEstimator(BaseEstimator):
 class ResidualKernelEstimator(SignalEstimator):
     """Average the decisions of several views of the signals."""
 
-    _fitted: list[FittedView]  # of positive weight
-    _weights: np.ndarray  # (n_views,)
-    _usual: Usual
-    _examples: Signals  # some training signals, whose contributions are usual ones
-    _usual_shares: np.ndarray | None
     _centre: np.ndarray  # mean target, to which contributions are added, in units of `_unit`
     _unit: np.ndarray  # of each target, (n_outputs,)
     n_channels_: int
     intercept_: np.ndarray
-    views_: dict[str, np.ndarray]
-    best_score_: float
 
     def __init__(
         self, views: Any = "default", *, penalty: Any = None, landmarks: Any = None,
@@ -87,10 +71,9 @@ class ResidualKernelEstimator(SignalEstimator):
     def novelty(self, X: Any) -> np.ndarray:
         """Return how unlike the training signals some signals are, (n_cases,).
 
-        About 1 for signals like them, larger far from them: the variance of the views' Gaussian
-        processes, divided by its mean at training signals left out. The views have a geometric
-        mean, weighted by inverse errors. Signals that are larger or smaller than the training
-        signals are novel too. X and errors are as for `predict`.
+        About 1 for signals like them, larger far from them, or for other sizes: the variance of the
+        views' Gaussian processes, divided by its mean at training signals left out, in a geometric
+        mean weighted by inverse errors. X and errors are as for `predict`.
         """
         signals = self._read(X)
         errors = np.array([fitted.error for fitted in self._fitted])
@@ -103,10 +86,10 @@ class ResidualKernelEstimator(SignalEstimator):
         """Return the contribution of each time point to each decision.
 
         They are (n_cases, n_outputs, n_timepoints), for lists a list of (n_outputs,
-        n_timepoints_i). Their sum over time and ``intercept_`` are the decisions, up to rounding
-        errors. Positive ones speak for the class, or raise the prediction. n_outputs is the number
-        of targets, or of classes; two classes have one output, for the second. A contribution
-        includes what the network sees around the time point. X and errors are as for `predict`.
+        n_timepoints_i), with an output for each target or class; of two classes for the second.
+        Their sum over time and ``intercept_`` are the decisions, up to rounding errors. A
+        contribution includes what the network sees around the time point. X and errors are as for
+        `predict`.
         """
         signals = self._read(X)
         shares = [self._unit[:, None] * share for share in self._shares(signals)]
@@ -116,15 +99,15 @@ class ResidualKernelEstimator(SignalEstimator):
         """Return a usual signal's contributions, (n_outputs, n_timepoints); None for lists.
 
         They are medians over up to 40 training signals; of a classifier, means over classes of
-        medians. Pictures subtract them. They are computed at the first call.
+        medians. Pictures subtract them.
         """
         check_is_fitted(self)
-        if self._usual_shares is None and isinstance(self._examples, np.ndarray):
-            shares = np.array(self._shares(self._examples))
-            classes = self._labels(shares.sum(axis=2) + self._centre)
-            medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
-            self._usual_shares = self._unit[:, None] * np.mean(medians, axis=0)
-        return self._usual_shares
+        if isinstance(self._examples, list):
+            return None
+        shares = np.array(self._shares(self._examples))
+        classes = self._labels(shares.sum(axis=2) + self._centre)
+        medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
+        return np.asarray(self._unit[:, None] * np.mean(medians, axis=0))
 
     @staticmethod
     def _labels(decisions: np.ndarray) -> np.ndarray:
@@ -161,9 +144,7 @@ class ResidualKernelEstimator(SignalEstimator):
     ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
         """Fit the views to cases, and weigh them.
 
-        `penalties` are tried besides the least one. Errors of cases count with `error_weights`. A
-        view that the signals cannot have, or that sees the same as an earlier view, is left out.
-
+        `penalties` are tried besides the least one. Errors of cases count with `error_weights`.
         Returned are the answers of `_decide` at cases left out, with residuals as decisions; and
         residuals of the average, (n_cases, n_outputs), whose weights of views at a fold come from
         the other folds.
@@ -182,14 +163,6 @@ class ResidualKernelEstimator(SignalEstimator):
                 resolved[of_signals] = k
         if not resolved:
             raise ValueError(f"views has none for these signals: {notes[0]}")
-        sizes = [v.length ** (2 if v.head == "gap" else 1) * v.depth for v in resolved]
-        work = sum(sizes) * n * (n if places is None else len(places))
-        if work > _LONG:
-            warnings.warn(
-                f"this fit computes {work:.0e} pixel pairs: fewer landmarks, shorter views or "
-                f"views='fast' take less time",
-                stacklevel=3,
-            )
         with controller().limit(limits=1 if n <= _ONE_THREAD else None, user_api="blas"):
             fits = [fit_view(v, cases, places, penalties, error_weights, options) for v in resolved]
             fitted, *arrays = zip(*fits, strict=True)
@@ -208,7 +181,6 @@ class ResidualKernelEstimator(SignalEstimator):
         self.views_ = {"view": np.array(views, dtype=object), **table, "note": notes}
         self._fitted, self._weights = [fitted[k] for k in kept], weights[kept]
         self._examples = take(X, np.sort(rng.permutation(n)[:_EXAMPLES]))
-        self._usual_shares = None
         novelties, seen = novelties[kept], [fitted[k].view for k in kept]
         at_cases = weights_at(self._weights, novelties, distances, seen)
         return (residuals[kept], novelties, at_cases), mean
@@ -234,24 +206,22 @@ class ResidualKernelEstimator(SignalEstimator):
 
     def _landmarks(self, n: int, rng: np.random.RandomState) -> np.ndarray | None:
         """Return the places of the landmarks among n cases, or None for all."""
-        m = self.landmarks
-        if isinstance(m, str) and m != "all":
-            raise ValueError(
-                f"landmarks is {m!r}, expected None, 'all' or an integer of at least 2"
-            )
+        m: Any = self.landmarks
         if m is None:
             m = _LANDMARKS if n > _MANY else n
-        elif m != "all":
+        elif not isinstance(m, str):
             m = check_integer(m, "landmarks", at_least=2)
-        return None if m == "all" or m >= n else np.sort(rng.permutation(n)[:m])
+        elif m == "all":
+            m = n
+        else:
+            raise ValueError(f"landmarks is {m!r}, expected None, 'all' or an integer")
+        return None if m >= n else np.sort(rng.permutation(n)[:m])
 
     def _options(self) -> dict[str, Any]:
-        """Return the options of kernels; n_jobs below 0 counts from the number of cores + 1."""
-        threads = None if self.n_jobs is None else check_integer(self.n_jobs, "n_jobs")
-        if threads == 0:
-            raise ValueError("n_jobs is 0, expected None, a positive number, or -1 for all cores")
-        if threads and threads < 0:
-            threads = max(1, (os.cpu_count() or 1) + 1 + threads)
+        """Return the options of kernels."""
+        threads = None
+        if self.n_jobs is not None:
+            threads = effective_n_jobs(check_integer(self.n_jobs, "n_jobs"))
         return {"engine": self.engine, "dtype": check_dtype(self.dtype), "threads": threads}
 
 

@@ -1,7 +1,4 @@
-"""The classifier: decisions of views, averaged, and calibrated to probabilities.
-
-Decisions and targets have one column for two classes, else one for each class against the rest.
-"""
+"""The classifier: decisions of views, averaged, and calibrated to probabilities."""
 
 from __future__ import annotations
 
@@ -17,15 +14,15 @@ from sklearn.base import ClassifierMixin
 from ..validation import check_constant
 from .base import REMEDY, ResidualKernelEstimator, controller, squared_sum
 from .ensemble import average, shares_of
-from .inputs import Cases, read_cases, read_labels
+from .inputs import Cases, distinct, read_cases, read_labels
 
 
 class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     """Classify signals by the kernels of infinitely wide convolutional ResNets.
 
-    The signals are seen in several views, each by a network of its own. Ridge regression on each
-    view's kernel gives decisions. They are averaged, with weights that make the closed-form
-    leave-one-out error of the average small. A view counts less for a signal that is novel to it.
+    The signals are seen in several views, each by a network of its own. Ridge regressions on the
+    views' kernels are averaged, with weights that make the closed-form leave-one-out error of the
+    average small. A view counts less for a signal that is novel to it.
 
     Parameters
     ----------
@@ -33,16 +30,14 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Eleven views, or the first nine, or views of your own. More than 1,000 signals have nine
         views by default.
     penalty : float or sequence of float, optional
-        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view takes
-        the penalty of least leave-one-out error. The default is the least penalty that rounding
-        errors allow.
+        Penalty of ridge regression, in units of the kernel's diagonal: the least that rounding
+        errors allow. Of several, each view takes the one of least leave-one-out error.
     landmarks : int or "all", optional
         Number of signals, drawn at random, to which solutions are restricted. The default is all
         of up to 1,000 signals, and 500 of more.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label, by default 1; "balanced" is inverse to their numbers of
-        signals. They weigh the views' errors, and shift the decisions (`offsets_`). A weight of 0
-        leaves a class out.
+        signals. They weigh the views' errors, and shift decisions. 0 leaves a class out.
     engine, dtype : str, default "auto" and "float32"
         As for calling a `rescntk.Kernel`.
     n_jobs : int, optional
@@ -55,8 +50,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     classes_ : ndarray, (n_classes,)
     best_score_, best_score_error_ : float
         Accuracy on training signals left out, one by one or by groups, and its standard error.
-        The weights of the views at a tenth of the signals come from the others. The only signal of
-        a class does not count.
+        The only signal of a class does not count.
     views_ : dict of ndarray
         A row for each view: "view", "error" (leave-one-out, targets ±1), "weight", and "note", why
         a view is left out.
@@ -68,14 +62,6 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Shift of the decisions by `class_weight`; else 0.
     n_channels_, n_timepoints_ : int
         Of the signals; None for time points of lists.
-    n_features_in_, feature_names_in_
-        Of arrays of two axes and tables, as in scikit-learn.
-
-    See Also
-    --------
-    ResidualKernelRegressor : Numbers with error bars.
-    KernelMatrix : One kernel for any method of scikit-learn.
-    rescntk.plots.contributions : Pictures of the time points that decided.
 
     Examples
     --------
@@ -107,10 +93,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
             Or a table of numbers, or a list of signals (n_channels, n_timepoints_i).
         y : array, (n_cases,)
-            Labels of one kind: numbers, texts, or members of an Enum.
+            Labels of one kind: numbers or texts.
         sample_weight : array, (n_cases,), optional
-            Weights of the signals, at least 0. The fit is the same as with signals that are
-            repeated as often. Only `class_weight` shifts decisions.
+            Weights of the signals, at least 0: the fit is that of signals repeated as often.
         groups : array, (n_cases,), optional
             Labels of what signals have in common, such as a person, machine or day. Whole groups
             are left out: errors, weights and probabilities are then about new groups.
@@ -124,8 +109,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         by_class = self._weights_of_classes(classes)
         used = by_class[places] > 0
         cases = read_cases(self, X, y, places[:, None], sample_weight, groups, used)
-        present, labels = np.unique(cases.targets, return_inverse=True)
-        labels = labels.reshape(-1)
+        present, labels = distinct(cases.targets[:, 0], "y")
         self.classes_, by_class = classes[present], by_class[present]
         if len(present) < 2:
             raise ValueError(
@@ -144,11 +128,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         left_out, residuals = self._fit_views(cases, error_weights)
         self._centre = np.average(cases.targets, axis=0, weights=cases.weights)
         self._unit = np.ones(len(self._centre))
-        shift = self.class_weight is not None
         decisions = cases.targets - average(left_out[2], left_out[0])
-        self.inverse_temperature_, self.offsets_ = _calibrate(
-            decisions, labels, error_weights, shift
-        )
+        calibrated = _calibrate(decisions, labels, error_weights, self.class_weight is not None)
+        self.inverse_temperature_, self.offsets_ = calibrated
         self.intercept_ = self._centre + self.offsets_
         found = self._labels(cases.targets - residuals + self.offsets_)
         self._score(found == labels, counted, cases, labels)
@@ -169,8 +151,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             return
         # With two right and two wrong answers more (Agresti and Coull 1998), the error is never 0.
         middle = (hits + 2.0) / (total + 4.0)
-        squares = squared_sum(right - middle, cases, counted)
-        squares += 2 * middle**2 + 2 * (1 - middle) ** 2
+        squares = (
+            squared_sum(right - middle, cases, counted) + 2 * middle**2 + 2 * (1 - middle) ** 2
+        )
         self.best_score_, self.best_score_error_ = hits / total, np.sqrt(squares) / (total + 4.0)
         majority = np.bincount(labels, counted).max() / total
         if self.best_score_ <= majority and self.class_weight is None:
@@ -182,12 +165,11 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     def _weights_of_classes(self, classes: np.ndarray) -> np.ndarray:
         """Return the weight of each class, 1 unless weights are given one by one."""
-        given = self.class_weight
+        given, labels = self.class_weight, classes.tolist()
         if given is None or (isinstance(given, str) and given == "balanced"):
-            return np.ones(len(classes))
+            return np.ones(len(labels))
         if not isinstance(given, Mapping):
             raise ValueError(f"class_weight is {given!r}, expected None, 'balanced' or a dict")
-        labels = classes.tolist()
         unknown = [key for key in given if key not in labels]  # a fold may lack a class
         if unknown and any(label not in given for label in labels):
             raise ValueError(f"class_weight has keys {unknown}, expected some of {labels}")
@@ -208,16 +190,14 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
         X and errors are as for `decision_function`.
         """
-        columns = _margins(self._decisions(X))
-        return softmax(self.inverse_temperature_ * columns, axis=1)
+        return softmax(self.inverse_temperature_ * _margins(self._decisions(X)), axis=1)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
 
         X and errors are as for `decision_function`.
         """
-        places = self._labels(self._decisions(X))
-        return self.classes_[places]
+        return self.classes_[self._labels(self._decisions(X))]
 
     def _decisions(self, X: Any) -> np.ndarray:
         decisions, _, weights = self._decide(self._read(X))
@@ -238,10 +218,10 @@ def _calibrate(
 ) -> tuple[float, np.ndarray]:
     """Return the inverse temperature s and the offsets, (n_outputs,), of decisions left out.
 
-    Log-probabilities are s · (decision + offset), up to a constant. s and offsets minimize the
-    weighted mean cross-entropy, which is convex; without `shift` offsets are 0 (Guo et al. 2017).
-    As by Platt (1999), the class of a case gets the probability (n + 1)/(n + 2). This keeps s
-    finite where all decisions are right. Without weights s is 1.
+    Log-probabilities are s · (decision + offset), up to a constant. Both minimize the weighted mean
+    cross-entropy, which is convex (Guo et al. 2017); without `shift` offsets are 0. As by Platt
+    (1999), the class of a case gets the probability (n + 1)/(n + 2): s is finite where all
+    decisions are right. Without weights s is 1.
     """
     columns = _margins(decisions)
     n, n_classes = columns.shape
@@ -261,10 +241,8 @@ def _calibrate(
 
     bounds = [tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes
     options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000}
-    start = np.eye(1, n_classes + 1)[0]
+    how: Any = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options}
     with controller().limit(limits=1, user_api="blas"):
-        s, *biases = minimize(
-            loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-        ).x
+        s, *biases = minimize(loss, np.eye(1, n_classes + 1)[0], **how).x
     offsets = (biases - np.mean(biases)) * scale / s
     return float(s / scale), offsets[1:] if n_classes == 2 else offsets

@@ -25,15 +25,15 @@ from ..regression import Decomposition, decompose
 from .inputs import Cases, Signals, arrays, longest, take
 from .views import View
 
-KINDS = ("gpk", "ntk")
-"""Kinds of kernel whose mean a view takes."""
+KINDS = ("gpk", "ntk")  # of kernels, whose mean a view takes
+_LEFT_OUT = 0.02  # largest sum of weights of views that are left out, to take less time
+_LEAST_SPREAD = 0.1  # least deviation of levels, in deviations inside of signals; of log2 of sizes
+_SHARES = 2**20  # of kernels, that are held at once
+_MOST_KEPT = 2**26  # bytes of a view's tables that are kept between predictions
 
 _POWER = 4.0
 """Power of errors in the weights that the average starts from. Measured mean accuracy: .863 with 0,
 .880 with 4, .872 with 12."""
-
-_LEFT_OUT = 0.02
-"""Largest sum of weights of views that are left out, to take less time."""
 
 _NOVELTY_POWER = 2.0
 """Power of novelties above 1 in weights at a signal. Measured mean accuracy with noise of a tenth
@@ -42,15 +42,6 @@ of the deviation: .766 with 0, .842 with 1, .855 with 2, .855 with 4."""
 _LEVEL_POWER = 8.0
 """Power of distances of levels above 1 in weights of views that see levels. Measured on simulated
 plants whose levels drift by half a deviation, mean accuracy: .784 with 0, .840 with 8."""
-
-_LEAST_SPREAD = 0.1
-"""Least deviation of levels, in units of the deviation inside of signals, and of log2 of sizes."""
-
-_SHARES = 2**20
-"""Shares of kernels that are held at once."""
-
-_MOST_KEPT = 2**26
-"""Most bytes of a view's tables that are kept between predictions."""
 
 
 @dataclass(eq=False)

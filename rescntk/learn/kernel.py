@@ -46,11 +46,6 @@ class SignalKernel(SklearnKernel):
     engine, dtype, threads
         As for calling a `rescntk.Kernel`.
 
-    See Also
-    --------
-    KernelMatrix : A transformer, for methods with precomputed kernels.
-    rescntk.derivative.alpha_derivative : The gradient with respect to α.
-
     Examples
     --------
     >>> import numpy as np
@@ -98,7 +93,7 @@ class SignalKernel(SklearnKernel):
         SignalKernel(depth=5, kind='gpk', normalized=False, n_channels=3)
         """
         if not isinstance(kernel, Kernel):
-            raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
+            raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")
         known = frozenset(field.name for field in fields(cls))
         check_network(kernel.network, known)
         values = vars(kernel.network) | vars(kernel)

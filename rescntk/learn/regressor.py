@@ -14,12 +14,10 @@ from .base import REMEDY, ResidualKernelEstimator, squared_sum
 from .ensemble import average
 from .inputs import check_given, read_cases
 
-_PENALTIES = tuple(10.0**k for k in range(-4, 2))
-"""Penalties that are tried besides the least one: from nearly interpolation to nearly the mean."""
-
-_DEPENDENCE = 1.5
-"""Factor of the score's standard error: errors of cases left out depend on each other, since their
-training signals are the same."""
+_PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
+_DEPENDENCE = (
+    1.5  # of errors of cases left out, which share training signals: factor of the score's
+)
 
 
 class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
@@ -38,15 +36,10 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     ----------
     best_score_, best_score_error_ : float
         R² over all targets on training signals left out, and its standard error.
-    views_, n_channels_, n_timepoints_, n_features_in_, feature_names_in_
+    views_, n_channels_, n_timepoints_
         As for `ResidualKernelClassifier`; errors are in units of the targets' variances.
     intercept_ : ndarray, (n_targets,)
         The mean target, to which contributions are added.
-
-    See Also
-    --------
-    ResidualKernelClassifier : Classes and probabilities.
-    SignalKernel : A kernel for the Gaussian processes of scikit-learn.
 
     Examples
     --------
@@ -82,7 +75,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         """
         check_given(y)
         targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        self._flat = targets.ndim == 1
+        self._shape = targets.shape[1:]
         targets = targets.reshape(len(targets), -1)
         cases = read_cases(self, X, y, targets, sample_weight, groups)
         if len(cases.weights) < 2:
@@ -127,8 +120,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         """
         check_flag(return_std, "return_std")
         mean, deviation = self._mixture(*self._decide(self._read(X)))
-        mean = self._shaped(mean * self._unit + self.intercept_)
-        return (mean, self._shaped(deviation * self._unit)) if return_std else mean
+        mean = (mean * self._unit + self.intercept_).reshape(-1, *self._shape)
+        return (mean, (deviation * self._unit).reshape(mean.shape)) if return_std else mean
 
     def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and the upper ends of intervals that cover new observations.
@@ -152,7 +145,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         below = self._case_weights[order].cumsum(axis=0) < coverage * (n + 1)  # one of n + 1
         rows = np.minimum(below.sum(axis=0), n - 1)
         factors = np.take_along_axis(self._ratios, order, axis=0)[rows, np.arange(len(rows))]
-        half = deviation * (factors[0] if self._flat else factors)
+        half = deviation * factors.reshape(self._shape)
         return mean - half, mean + half
 
     def _mixture(
@@ -163,9 +156,6 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         units = np.array([fitted.usual_variance * fitted.scale for fitted in self._fitted])
         variances = novelties[:, :, None] * units[:, None] + (decisions - mean) ** 2
         return mean, np.sqrt(average(weights, variances))
-
-    def _shaped(self, values: np.ndarray) -> np.ndarray:
-        return values[:, 0] if self._flat else values
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import rounding_unit
-from ..kernels import Kernel, ResCNTK
+from ..kernels import ResCNTK
 from ..regression import pivoted_cholesky
 from ..validation import check_choice, check_depth
 from .base import SignalEstimator
@@ -24,7 +24,6 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     """Turn signals into rows of the kernel matrix with the signals fitted.
 
     For pipelines whose last step takes a precomputed kernel, such as ``SVC(kernel="precomputed")``.
-    Within ``cross_val_score`` or ``GridSearchCV`` each fold fits rows and columns of its own.
 
     Parameters
     ----------
@@ -39,11 +38,6 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     kernel_ : Kernel
     n_channels_, n_timepoints_ : int
 
-    See Also
-    --------
-    LandmarkFeatures : Features for linear models and many signals.
-    SignalKernel : A kernel with parameters, for Gaussian processes.
-
     Examples
     --------
     >>> import numpy as np
@@ -57,16 +51,6 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     def __init__(self, kernel: Any = None) -> None:
         self.kernel = kernel
 
-    def set_params(self, **params: Any) -> Any:
-        """Set parameters; parameters of a `SignalKernel` as ``kernel__depth`` and so on."""
-        inner = [name for name in params if name.startswith("kernel__")]
-        if inner and not isinstance(params.get("kernel", self.kernel), SignalKernel):
-            raise ValueError(
-                f"{inner[0]} cannot be set, since kernel is {self.kernel!r}: expected a "
-                f"SignalKernel, whose parameters can be searched"
-            )
-        return super().set_params(**params)
-
     def fit(self, X: Any, y: Any = None) -> Any:
         """Keep the signals that others are compared with, and return the transformer itself.
 
@@ -78,16 +62,13 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit, and return the transformed signals, (n_cases, n_features), no pair computed twice.
-
-        Parameters and errors are as for `fit`.
-        """
+        """Fit, and return the transformed signals, (n_cases, n_features); no pair is done twice."""
         return self._features(self._start(X))
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the kernel with each fitted signal, or the features, (m_cases, n_features).
 
-        X, with the numbers of channels and time points of `fit`, and errors are as for `fit`.
+        X has the shape of signals in `fit`; else a ValueError is raised.
         """
         check_is_fitted(self)
         return self._features(self._read(X, reset=False))
@@ -97,10 +78,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
 
     def _start(self, X: Any) -> Any:
         """Set the kernel, keep signals, and return the signals to be transformed."""
-        kernel = ResCNTK(3, normalized=True) if self.kernel is None else self.kernel
-        if not isinstance(kernel, (Kernel, SignalKernel)):
-            raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")
-        given = SignalKernel.of(kernel) if isinstance(kernel, Kernel) else kernel
+        given = ResCNTK(3, normalized=True) if self.kernel is None else self.kernel
+        given = given if isinstance(given, SignalKernel) else SignalKernel.of(given)
         self.kernel_, self._options = given.kernel, given.options()
         self._flat_channels = 1 if given.n_channels is None else given.n_channels
         return self._keep(self._read(X, reset=True))
@@ -146,11 +125,6 @@ class LandmarkFeatures(KernelMatrix):
         trace(K − F Fᵀ) / trace(K) of the fitted signals, from 0 to 1; nan for "uniform".
     kernel_, n_channels_, n_timepoints_
         As for `KernelMatrix`.
-
-    See Also
-    --------
-    KernelMatrix : The kernel matrix itself.
-    rescntk.regression.pivoted_cholesky : How landmarks are chosen.
 
     Examples
     --------

@@ -11,23 +11,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..kernels import Kernel
 from ..network import Network
-from ..validation import (
-    HEADS,
-    check_choice,
-    check_constant,
-    check_depth,
-    check_filter_size,
-    check_flag,
-)
+from ..validation import check_choice, check_constant, check_depth, check_flag
 from .inputs import Signals, arrays, longest, positive_weights, read_signals, take
 
 _LEAST_OF_POINT = 0.1
 """Least deviation of a time point, in units of its channel's root mean square over time points.
 Keeps noise where training signals hardly differ below ten times the others'."""
 
-_ROUNDING = 10 * float(np.finfo(np.float64).eps)
-"""Largest deviation that counts as 0, in units of the channel's largest value."""
+_ROUNDING = 10 * float(np.finfo(np.float64).eps)  # deviations count as 0, by the largest value
 
 
 @dataclass(repr=False, unsafe_hash=True)
@@ -95,9 +88,8 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     def set_params(self, **params: Any) -> View:
         """Set parameters of a view that is not fitted yet, as searches do."""
-        for name in params:
-            if name not in self.get_params():
-                raise ValueError(f"{name!r} is no parameter of View: {', '.join(vars(View()))}")
+        if unknown := params.keys() - self.get_params():
+            raise ValueError(f"{sorted(unknown)} are no parameters of View")
         self.__dict__.update(params)
         return self
 
@@ -117,8 +109,6 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         check_is_fitted(self, "_fitted")
         return self._fitted.see(read_signals(self, X, reset=False))
 
-    # ---------------------------------------------------------------- for the ensemble
-
     @property
     def network(self) -> Network:
         """The network that sees the view."""
@@ -130,7 +120,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         blind = self.standardize == "signal" or self.spectra == "whole"
         return not blind and self.differences != "only"
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Raise a ValueError for a setting that is none."""
         for name, word in (("differences", "only"), ("spectra", "whole")):
             value = getattr(self, name)
@@ -140,14 +130,11 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         check_choice(self.standardize, "standardize", ("signal", "channel", "point"))
         check_constant(self.time, "time")
         check_depth(self.length, "length")
-        check_depth(self.depth, "depth")
-        check_filter_size(self.filter_size, "filter_size")
-        check_filter_size(self.input_filter_size, "input_filter_size")
-        check_choice(self.head, "head", HEADS)
+        Kernel(self.network, "gpk", self.head)  # checks its own
 
     def resolve(self, X: Signals) -> View | str:
         """Return the view as signals X have it, or why they cannot have it."""
-        self.check()
+        self._check()
         if isinstance(X, list) and (self.head != "gap" or self.standardize == "point"):
             return "signals of different lengths have the head 'gap', and no time points in common"
         length = longest(X)
@@ -255,9 +242,6 @@ DEFAULT = (
 """Views of ``views="default"``."""
 
 
-# ---------------------------------------------------------------- steps
-
-
 def each(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
     """Apply a function of arrays (n_cases, n_channels, n_timepoints) to signals of any lengths."""
     return function(X) if isinstance(X, np.ndarray) else [function(x[None])[0] for x in X]
@@ -308,9 +292,6 @@ def _with_level_and_time(level: float, time: float, X: np.ndarray) -> np.ndarray
         circle = time * level * np.sqrt(channels) * np.stack([np.cos(angle), np.sin(angle)])
         parts.append(np.broadcast_to(circle, (n, 2, length)))
     return np.concatenate(parts, axis=1)
-
-
-# ---------------------------------------------------------------- arrays
 
 
 def _scales(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

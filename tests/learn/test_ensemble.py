@@ -220,12 +220,9 @@ def test_groups_are_left_out_whole(rng):
             ResidualKernelClassifier(**ONE).fit(X, y, groups=groups)
 
 
-def test_many_signals(rng, monkeypatch):
+def test_many_signals(rng):
     """More than 1,000 signals: nine views, 500 landmarks."""
     X, y = waves(rng, 1010, 2, length=4)
     model = ResidualKernelClassifier(random_state=0, n_jobs=1).fit(X, y)
     assert len(model.views_["view"]) == 9
     assert all(len(fitted.signals) == 500 for fitted in model._fitted)
-    monkeypatch.setattr("rescntk.learn.base._LONG", 1e3)
-    with pytest.warns(UserWarning, match=r"this fit computes 1e\+04 pixel pairs: fewer landmarks"):
-        ResidualKernelClassifier(**ONE).fit(X[:20], y[:20])

@@ -68,10 +68,6 @@ def test_options_are_the_kernels(rng, monkeypatch):
     matrix = KernelMatrix(SignalKernel.of(rk.ResCNTK(2), **options)).fit(X)
     matrix.set_params(kernel__depth=3).transform(X)  # of the kernel that was fitted
     assert calls == [(False, options)] and matrix.kernel_ == rk.ResCNTK(2)
-    for matrix in (KernelMatrix(), KernelMatrix(rk.ResCNTK(2))):
-        with pytest.raises(ValueError, match="^kernel__depth cannot be set.*a SignalKernel"):
-            matrix.set_params(kernel__depth=2)
-    assert KernelMatrix().set_params(kernel=SignalKernel(), kernel__depth=2).kernel.depth == 2
 
 
 @pytest.mark.parametrize("selection", ["pivoted", "uniform"])

@@ -126,7 +126,7 @@ def test_settings(X):
         View().length = 5
     assert repr(View(time=1.0)) == "View(time=1.0)"
     assert clone(View(depth=3).fit(X)) == View(depth=3)
-    with pytest.raises(ValueError, match="'size' is no parameter of View"):
+    with pytest.raises(ValueError, match=r"\['size'\] are no parameters of View"):
         View().set_params(size=3)
     for changes, says in (
         ({"differences": "all"}, "differences is 'all', expected True, False or 'only'"),
