@@ -190,14 +190,16 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
         X and errors are as for `decision_function`.
         """
-        return softmax(self.inverse_temperature_ * _margins(self._decisions(X)), axis=1)
+        margins = _margins(self._decisions(X))  # refuses an estimator that is not fitted
+        return softmax(self.inverse_temperature_ * margins, axis=1)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
 
         X and errors are as for `decision_function`.
         """
-        return self.classes_[self._labels(self._decisions(X))]
+        places = self._labels(self._decisions(X))
+        return self.classes_[places]
 
     def _decisions(self, X: Any) -> np.ndarray:
         decisions, _, weights = self._decide(self._read(X))
