@@ -2,7 +2,6 @@
 
 import numpy as np
 
-import rescntk as rk
 from rescntk.learn import View
 
 ONE = {"views": [View(standardize="channel", filter_size=3)], "dtype": "float64"}
@@ -27,15 +26,3 @@ def waves(rng, n, classes, length=24, channels=1):
     phase = rng.uniform(0, 2 * np.pi, (n, channels, 1))
     X = np.sin(np.arange(length) * frequency + phase)
     return X + 0.1 * rng.standard_normal(X.shape), labels
-
-
-def kernel_calls(monkeypatch):
-    """Return a list that grows with each call of a `rescntk.Kernel`: is it symmetric, options."""
-    calls, original = [], rk.Kernel.__call__
-
-    def counted(self, X, Z=None, **options):
-        calls.append((Z is None or Z is X, options))
-        return original(self, X, Z, **options)
-
-    monkeypatch.setattr(rk.Kernel, "__call__", counted)
-    return calls

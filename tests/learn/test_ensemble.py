@@ -30,6 +30,16 @@ def bordered(K, Y, penalty):
     return solution[:-1], solution[-1]
 
 
+def refits(K, Y, penalties, members):
+    """Return errors of cases, each predicted from the cases of other groups."""
+    errors = np.empty(Y.shape)
+    for i in range(len(Y)):
+        rest = np.flatnonzero(members != members[i])
+        part, c = bordered(K[np.ix_(rest, rest)], Y[rest], penalties[rest])
+        errors[i] = Y[i] - K[i, rest] @ part - c
+    return errors
+
+
 def test_one_view_is_ridge_regression_with_refits(rng):
     """Decisions, leave-one-out errors and novelty of one view; three classes."""
     X, y = waves(rng, 18, 3, channels=2)
@@ -38,11 +48,7 @@ def test_one_view_is_ridge_regression_with_refits(rng):
     K, k, Y = mean_kernel(X, X), mean_kernel(X, Z), 2.0 * np.eye(3)[y] - 1.0
     beta, b = bordered(K, Y, penalty)
     np.testing.assert_allclose(model.decision_function(Z), k @ beta + b, atol=1e-9)
-    errors = np.empty(Y.shape)
-    for i in range(18):
-        rest = np.delete(np.arange(18), i)
-        part, c = bordered(K[np.ix_(rest, rest)], Y[rest], penalty)
-        errors[i] = Y[i] - K[i, rest] @ part - c
+    errors = refits(K, Y, np.full(18, penalty), np.arange(18))
     assert model.views_["error"][0] == pytest.approx(np.mean(errors**2))
     assert model.best_score_ == np.mean((Y - errors).argmax(axis=1) == y)
     G = np.linalg.inv(K + penalty * np.eye(18))
@@ -77,12 +83,7 @@ def test_landmarks_are_features(rng, groups):
     beta, b = bordered(K, Y, penalty / w)
     k = kernel(fitted.view.see(Z), S) @ np.linalg.solve(kernel(S, S), cross.T)
     np.testing.assert_allclose(model.predict(Z), (k @ beta + b)[:, 0] * scale + mean, atol=1e-6)
-    members = np.arange(20) if groups is None else groups
-    errors = np.empty(20)
-    for i in range(20):
-        rest = np.flatnonzero(members != members[i])
-        part, c = bordered(K[np.ix_(rest, rest)], Y[rest], penalty / w[rest])
-        errors[i] = (Y[i] - K[i, rest] @ part - c)[0]
+    errors = refits(K, Y, penalty / w, np.arange(20) if groups is None else groups)[:, 0]
     assert model.views_["error"][0] == pytest.approx(np.average(errors**2, weights=w), rel=1e-6)
     if groups is None:  # the variance of the features, and the rest of the kernel at cases left out
         G = np.linalg.inv(K + np.diag(penalty / w))
