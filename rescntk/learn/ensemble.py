@@ -149,8 +149,11 @@ def kernel(view: View, X: Signals, Z: Any, options: dict[str, Any]) -> np.ndarra
 
     Z are signals in the view, `PreparedSignals`, or None: X itself.
     """
-    arrays = isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray)
-    if arrays and isinstance(X, np.ndarray):
+    if (
+        isinstance(Z, PreparedSignals)
+        and isinstance(Z.batch, np.ndarray)
+        and isinstance(X, np.ndarray)
+    ):
         return mean_again(X, Z)
     matrices = gram(view.network, X, Z, **_kernels(view), **options)
     return np.asarray(sum(K[0].astype(np.float64) for K in matrices) / len(matrices))
@@ -222,9 +225,8 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     r"""Return the weights of views, (n_views,), from residuals (n_views, n_cases, n_outputs).
 
     G are mean products of residuals, where cases count with `error_weights`, and e = diag G. The
-    weights minimize :math:`w^\top G w + \min e\, \|w - w_0\|^2`. They are at least 0, and their sum
-    is 1. The first term is the squared error of the average; w₀ is proportional to :math:`e^{-4}`.
-    The least weights become 0, as long as their sum is below .02.
+    weights, at least 0 and of sum 1, minimize the squared error of the average near w₀ ∝ e⁻⁴,
+    :math:`w^\top G w + \min e\, \|w - w_0\|^2`. The least become 0, up to a sum of .02.
     """
     shares = shares_of(error_weights) / residuals.shape[2]
     rows = (residuals * np.sqrt(shares)[:, None]).reshape(len(residuals), -1)
@@ -251,8 +253,7 @@ def weights_at(
 ) -> np.ndarray:
     """Return the views' weights at signals, (n_views, n_cases); sums over views are 1.
 
-    A view has less weight where it finds a signal novel. A view that sees levels also has less
-    where the levels are far from the training signals' (`Usual.distances`).
+    A view has less weight where a signal is novel to it, or levels that it sees are far away.
     """
     products = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER
     farther = np.clip(distances, 1.0, 1e9) ** -_LEVEL_POWER

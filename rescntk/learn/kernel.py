@@ -28,8 +28,7 @@ class SignalKernel(SklearnKernel):
     after the other: ``X.reshape(len(X), -1)``. It adds and multiplies with other kernels.
 
     Gaussian processes learn α, the weight of the residual branch, from the marginal likelihood:
-    five kernel matrices for each step of the optimizer (docs/guide/scikit_learn.md).
-    ``alpha_bounds="fixed"`` or ``optimizer=None`` keeps α.
+    five kernel matrices for each step of the optimizer.
 
     Parameters
     ----------
@@ -38,7 +37,7 @@ class SignalKernel(SklearnKernel):
     negative_slope, bias, c_v, c_w, readout_scale, input_scale, trained
         As for `rescntk.Network`.
     alpha_bounds : (float, float) or "fixed", default (0.01, 10.0)
-        Bounds between which α is learned. A network without skip connections has no α.
+        Bounds between which α is learned, if the network has skip connections.
     kind, head, normalized
         As for `rescntk.Kernel`; the default is the normalized NTK with GAP.
     n_channels : int, optional
@@ -128,11 +127,10 @@ class SignalKernel(SklearnKernel):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Return the kernel matrix K and, with `eval_gradient`, its derivative ∂K/∂log α.
 
-        X and Y are (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints).
-        Without Y, or if Y is the same object as X, half of the pairs are computed. The derivative,
-        only without Y, is (n_cases, n_cases, 1), or (n_cases, n_cases, 0) if α is fixed. Where α
-        is learned, both come from `rescntk.derivative.alpha_derivative`, in float64. An
-        OverflowError is raised if a value exceeds the dtype.
+        X and Y are (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints);
+        without Y, half of the pairs are computed. The derivative, only without Y, is (n_cases,
+        n_cases, 1), or (n_cases, n_cases, 0) if α is fixed. Where α is learned, both come from
+        `rescntk.derivative.alpha_derivative`, in float64. Errors are as for a `rescntk.Kernel`.
         """
         kernel, signals = self.kernel, self._signals(X, "X")
         columns = None if Y is None or Y is X else self._signals(Y, "Y")

@@ -27,10 +27,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     Parameters
     ----------
-    views, landmarks, engine, dtype, n_jobs, random_state
-        As for `ResidualKernelClassifier`.
-    penalty : float or sequence of float, optional
-        As for `ResidualKernelClassifier`; the default is a grid from the least penalty to 10.
+    views, penalty, landmarks, engine, dtype, n_jobs, random_state
+        As for `ResidualKernelClassifier`; by default penalties from the least to 10 are tried.
 
     Attributes
     ----------
@@ -111,12 +109,10 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         r"""Return predicted targets, and their standard deviations if asked for.
 
-        A view has the mean f of its decisions and the variance :math:`v = \sigma^2 (1 -
-        k^\top (K + \lambda I)^{-1} k + \lambda)` of a new observation. With weights w, the mixture
-        has the mean :math:`\sum w f` and the variance :math:`\sum w (v + (f - \sum w f)^2)`.
-
-        X is as for `fit`. With `return_std`, standard deviations of new observations are returned
-        too, noise included. A ValueError is raised for signals of another shape than in `fit`.
+        With weights w, the mean is :math:`\sum w f` and the variance of a new observation
+        :math:`\sum w (v + (f - \sum w f)^2)`, where a view has the mean f and the variance
+        :math:`v = \sigma^2 (1 - k^\top (K + \lambda I)^{-1} k + \lambda)`. X is as for `fit`. A
+        ValueError is raised for signals of another shape than in `fit`.
         """
         check_flag(return_std, "return_std")
         mean, deviation = self._mixture(*self._decide(self._read(X)))
@@ -126,10 +122,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and the upper ends of intervals that cover new observations.
 
-        An interval reaches a number of standard deviations from the mean: with this number, the
-        share `coverage` of the left-out training targets is inside. Errors need not be normal. With
-        n targets the coverage is at most n/(n + 1); above it a warning is given. X and errors are
-        as for `predict`.
+        An interval reaches so many standard deviations from the mean that the share `coverage` of
+        the left-out training targets is inside. With n targets the coverage is at most n/(n + 1);
+        above it a warning is given. X and errors are as for `predict`.
         """
         if not 0 < check_positive(coverage, "coverage") < 1:
             raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1")

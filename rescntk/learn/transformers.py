@@ -11,10 +11,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import rounding_unit
 from ..kernels import ResCNTK
 from ..regression import pivoted_cholesky
-from ..validation import check_choice, check_depth
+from ..validation import check_depth
 from .base import SignalEstimator
 from .inputs import read_signals, take
 from .kernel import SignalKernel
@@ -28,9 +27,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     Parameters
     ----------
     kernel : Kernel or SignalKernel, optional
-        The default is ``rescntk.ResCNTK(3, normalized=True)``. Parameters of a `SignalKernel`
-        can be searched, as ``kernel__depth`` and so on; its `n_channels` is for flat arrays, and
-        its `engine`, `dtype` and `threads` compute: ``SignalKernel.of(kernel, dtype="float32")``.
+        The default is ``rescntk.ResCNTK(3, normalized=True)``. A `SignalKernel` has parameters
+        to search, as ``kernel__depth``, channels of flat arrays, and options of the computation.
 
     Attributes
     ----------
@@ -54,15 +52,14 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     def fit(self, X: Any, y: Any = None) -> Any:
         """Keep the signals that others are compared with, and return the transformer itself.
 
-        X is (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints); or, for the head
-        "gap", a list of signals (n_channels, n_timepoints_i); or images (n_cases, n_channels,
-        height, width). y is ignored.
+        X is (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints); for the head "gap"
+        also a list of (n_channels, n_timepoints_i); or images. y is ignored.
         """
         self._start(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit, and return the transformed signals, (n_cases, n_features); no pair is done twice."""
+        """Fit, and return the transformed signals, (n_cases, n_features)."""
         return self._features(self._start(X))
 
     def transform(self, X: Any) -> np.ndarray:
@@ -99,19 +96,16 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
 class LandmarkFeatures(KernelMatrix):
     r"""Turn signals into features F with :math:`F F^\top \approx K`, for any linear model.
 
-    n signals cost n · `n_landmarks` pairs of the kernel, not n². The features are
-    :math:`F = K(X, S) V \Lambda^{-1/2}`, with landmarks S and :math:`K(S,S) = V \Lambda V^\top`:
-    Nyström's approximation, exact between landmarks and any signals. Eigenvalues of rounding
-    errors are left out.
+    n signals cost n · `n_landmarks` pairs of the kernel, not n². The features are Nyström's,
+    :math:`F = K(X, S) L^{-\top}`, with landmarks S, which randomly pivoted Cholesky chooses, and
+    :math:`K(S,S) = L L^\top`. They are exact between landmarks and any signals.
 
     Parameters
     ----------
     kernel : Kernel or SignalKernel, optional
         As for `KernelMatrix`; features are computed in float64, and have the kernel's dtype.
     n_landmarks : int, default 100
-        Most landmarks, and so features.
-    selection : {"pivoted", "uniform"}, default "pivoted"
-        Choice of the landmarks: by randomly pivoted Cholesky, or with equal probability.
+        Most landmarks, and so features; fewer where they explain all signals.
     random_state : int, RandomState or None, default 0
         Seed of the landmarks.
 
@@ -119,12 +113,10 @@ class LandmarkFeatures(KernelMatrix):
     ----------
     landmarks_ : ndarray of int, (n_landmarks,)
         Indices of the landmarks among the signals fitted.
-    signals_ : ndarray, (n_landmarks, n_channels, n_timepoints), or list of ndarray
-        The landmarks.
     residual_ : float
-        trace(K − F Fᵀ) / trace(K) of the fitted signals, from 0 to 1; nan for "uniform".
-    kernel_, n_channels_, n_timepoints_
-        As for `KernelMatrix`.
+        trace(K − F Fᵀ) / trace(K) of the fitted signals, from 0 to 1.
+    signals_, kernel_, n_channels_, n_timepoints_
+        As for `KernelMatrix`; the signals are the landmarks.
 
     Examples
     --------
@@ -138,36 +130,24 @@ class LandmarkFeatures(KernelMatrix):
     """
 
     def __init__(
-        self, kernel: Any = None, n_landmarks: int = 100, *, selection: str = "pivoted",
-        random_state: Any = 0,
-    ) -> None:  # fmt: skip
+        self, kernel: Any = None, n_landmarks: int = 100, *, random_state: Any = 0
+    ) -> None:
         super().__init__(kernel)
         self.n_landmarks = n_landmarks
-        self.selection = selection
         self.random_state = random_state
 
     def _keep(self, signals: Any) -> Any:
         count = min(check_depth(self.n_landmarks, "n_landmarks"), len(signals))
-        selection = check_choice(self.selection, "selection", ("pivoted", "uniform"))
-        generator, self.residual_ = check_random_state(self.random_state), np.nan
-        if selection == "uniform":
-            self.landmarks_ = generator.choice(len(signals), count, replace=False)
-        else:
-            seed = int(generator.randint(2**31))
-            with warnings.catch_warnings():  # fewer landmarks are exact, up to rounding errors
-                warnings.filterwarnings("ignore", "pivoted_cholesky stopped")
-                low = pivoted_cholesky(self.kernel_, signals, count, seed, **self._options)
-            self.landmarks_, total = low.landmarks, low.residual + float((low.factor**2).sum())
-            self.residual_ = low.residual / total if total > 0 else 0.0
-        self.signals_ = take(signals, self.landmarks_)
-        K = np.zeros((1, 1))
-        if len(self.signals_):
-            K = self.kernel_(self.signals_, **self._options)
-        values, V = scipy.linalg.eigh(K.astype(np.float64), driver="evd")
-        resolved = values > len(K) * rounding_unit(K) * values[-1]
-        if not resolved.any():
-            raise ValueError("kernel is 0 at all landmarks, expected signals that are not 0")
-        self._half = V[:, resolved] / np.sqrt(values[resolved])
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        with warnings.catch_warnings():  # fewer landmarks are exact, up to rounding errors
+            warnings.filterwarnings("ignore", "pivoted_cholesky stopped")
+            low = pivoted_cholesky(self.kernel_, signals, count, seed, **self._options)
+        if not len(low.landmarks):
+            raise ValueError("kernel is 0 at all signals, expected some that are not 0")
+        self.landmarks_, self.signals_ = low.landmarks, take(signals, low.landmarks)
+        self.residual_ = low.residual / (low.residual + float((low.factor**2).sum()))
+        lower = low.factor[low.landmarks]
+        self._half = scipy.linalg.solve_triangular(lower, np.eye(len(lower)), lower=True).T
         return signals
 
     def _features(self, signals: Any) -> np.ndarray:

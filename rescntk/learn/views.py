@@ -17,8 +17,7 @@ from ..validation import check_choice, check_constant, check_depth, check_flag
 from .inputs import Signals, arrays, longest, positive_weights, read_signals, take
 
 _LEAST_OF_POINT = 0.1
-"""Least deviation of a time point, in units of its channel's root mean square over time points.
-Keeps noise where training signals hardly differ below ten times the others'."""
+"""Least deviation of a time point, in units of its channel's root mean square over time points."""
 
 _ROUNDING = 10 * float(np.finfo(np.float64).eps)  # deviations count as 0, by the largest value
 
@@ -27,8 +26,8 @@ _ROUNDING = 10 * float(np.finfo(np.float64).eps)  # deviations count as 0, by th
 class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """A view: signals in, what the network sees out.
 
-    Steps in order: each signal by itself, spectra, blocks, scales, differences, time. The scales
-    are measured by `fit`. A constant channel, of the signals' root mean square, is always added.
+    Steps in order: each signal by itself, spectra, blocks, scales, which `fit` measures,
+    differences, time. A constant channel, of the signals' root mean square, is always added.
 
     Parameters
     ----------
@@ -40,11 +39,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     statistics : bool, default False
         Whether deviation, minimum and maximum of each block are added to its mean.
     standardize : {"signal", "channel", "point"}, default "signal"
-        What channels are standardized over: each signal by itself, and then all signals; all
-        signals; or all signals at each time point.
+        Over what: each signal by itself, and then all; all signals; or all at each time point.
     time : float, default 0.0
-        Scale of two channels with the relative time, a half circle. 0 ignores when something
-        happens.
+        Scale of two channels with the relative time, a half circle. 0 has none.
     length : int, default 64
         Longest signals that stay as they are. Longer ones are averaged over blocks. Signals that
         are not longer have neither short-time spectra nor statistics.
@@ -55,11 +52,10 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     Notes
     -----
-    A view with the same settings equals another. `fit` takes X, (n_cases, n_channels,
-    n_timepoints), (n_cases, n_timepoints), a table or a list, and `sample_weight`. `transform`
-    takes the same shape. A ValueError is raised for signals that the view cannot take: lists need
-    GAP and no ``standardize="point"``, and a single time point has no differences, spectra or
-    deviation.
+    Views of the same settings are equal, and settings cannot change. `fit` and `transform` take X
+    as `ResidualKernelClassifier.fit` does. A ValueError is raised for signals that the view cannot
+    take: lists need GAP and no ``standardize="point"``, and a single time point has no differences,
+    spectra or deviation.
 
     Examples
     --------

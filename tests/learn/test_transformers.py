@@ -14,7 +14,6 @@ from tests import tolerances
 from tests.learn.cases import waves
 
 KERNEL = rk.ResCNTK(2, normalized=True)
-REFERENCE = SignalKernel.of(KERNEL, engine="reference")
 
 
 def test_columns_have_names(rng):
@@ -60,13 +59,12 @@ def test_kernel_matrix_reads_flat_signals_like_its_kernel(kernel, rng):
             matrix.fit(F[:, :11])
 
 
-@pytest.mark.parametrize("selection", ["pivoted", "uniform"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_features_are_nystroms(rng, selection, dtype):
+def test_features_are_nystroms(rng, dtype):
     """Exact in rows of landmarks; the residual is the trace's."""
     X, _ = waves(rng, 20, 2, length=12)
     kernel = SignalKernel.of(KERNEL, engine="reference", dtype=dtype)
-    features = LandmarkFeatures(kernel, 8, selection=selection)
+    features = LandmarkFeatures(kernel, 8)
     F = features.fit_transform(X)
     K = KERNEL(X, engine="reference")
     limit = 20 * np.sqrt(tolerances.EPS[dtype])
@@ -74,26 +72,22 @@ def test_features_are_nystroms(rng, selection, dtype):
     assert (features.signals_ == X[features.landmarks_]).all()
     assert np.abs((F @ F.T - K)[features.landmarks_]).max() <= limit
     assert np.abs(features.transform(X[::-1])[::-1] - F).max() <= limit
-    if selection == "pivoted":
-        share = np.trace(K - F.astype(float) @ F.T) / np.trace(K)
-        assert abs(features.residual_ - share) <= limit and share < 0.2
-    else:
-        assert np.isnan(features.residual_)
+    share = np.trace(K - F.astype(float) @ F.T) / np.trace(K)
+    assert abs(features.residual_ - share) <= limit and share < 0.2
     again = clone(features).fit(X)
     assert (again.landmarks_ == features.landmarks_).all()
     assert list(again.get_feature_names_out()[:2]) == ["landmarkfeatures0", "landmarkfeatures1"]
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("selection", ["pivoted", "uniform"])
-def test_landmarks_that_others_explain_are_left_out(selection, rng):
+def test_landmarks_that_others_explain_are_left_out(rng):
     """Without a warning: the features are exact. Where none is left, that is said."""
     X = np.tile(rng.standard_normal((6, 1, 9)), (2, 1, 1))
-    features = LandmarkFeatures(REFERENCE, selection=selection)
+    features = LandmarkFeatures(SignalKernel.of(KERNEL, engine="reference"))
     F = features.fit_transform(X)
     assert F.shape == (12, 6)
     assert np.abs(F @ F.T - KERNEL(X, engine="reference")).max() <= 1e-12
-    with pytest.raises(ValueError, match="kernel is 0 at all landmarks"):
+    with pytest.raises(ValueError, match="kernel is 0 at all signals"):
         features.fit(np.zeros((4, 1, 5)))
 
 
@@ -112,7 +106,6 @@ def test_refusals(rng):
         ({"n_landmarks": 2.5}, "n_landmarks is 2.5"),
         ({"n_landmarks": 0}, "n_landmarks is 0"),
         ({"kernel": SignalKernel(dtype="float16")}, "dtype is 'float16', expected one of"),
-        ({"selection": "greedy"}, "selection is 'greedy', expected one of 'pivoted', 'uniform'"),
     ):
         with pytest.raises(ValueError, match=message):
             LandmarkFeatures(**changes).fit(rng.standard_normal((5, 1, 6)))
