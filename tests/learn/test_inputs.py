@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from rescntk.learn import KernelMatrix, ResidualKernelClassifier, ResidualKernelRegressor, View
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from tests.learn.cases import ONE, waves
 
 FLAT = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
@@ -43,12 +43,10 @@ def test_forms_of_one_set_give_one_model(flat, pd):
         assert (found == expected).all()
 
 
-def test_attributes_of_scikit_learn(flat, pd):
+def test_shapes_that_are_remembered(flat):
     X, y = flat
     model = CLASSIFIER.fit(X, y)
-    assert (model.n_features_in_, model.n_channels_, model.n_timepoints_) == (24, 1, 24)
-    frame = pd.DataFrame(X, columns=[f"t{k}" for k in range(24)])
-    assert list(CLASSIFIER.fit(frame, y).feature_names_in_) == list(frame.columns)
+    assert (model.n_channels_, model.n_timepoints_) == (1, 24)
     model = ResidualKernelClassifier(**ONE).fit([x[None, : 24 - k % 2] for k, x in enumerate(X)], y)
     assert (model.n_channels_, model.n_timepoints_) == (1, None)
     assert model.predict(X[:, :10]).shape == (20,)  # a fit on a list predicts any length
@@ -66,9 +64,7 @@ def test_one_time_point_warns_at_any_size(rng):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "X has")
         ResidualKernelRegressor(**ONE).fit(X.swapaxes(1, 2), X[:, 0, 0])
-        ResidualKernelRegressor(**ONE).fit(
-            rng.standard_normal((20, 60, 9)), X[:, :20, 0].ravel()[:20]
-        )
+        ResidualKernelRegressor(**ONE).fit(rng.standard_normal((12, 60, 9)), X[:, 0, 0])
 
 
 def test_other_shapes_are_refused(rng):
@@ -96,30 +92,12 @@ def test_other_shapes_are_refused(rng):
         ([X[0], X[1, :1]], r"X\[1\] has 1 channels, expected 2 as in X\[0\]"),
         ([[[1.0, 2.0], [3.0]]] * 12, r"X\[0\] is not a rectangular array, expected numbers"),
         ([], r"X has shape \(0,\)"),
-        (None, "expected|Expected"),
-        ({"a": 1}, "expected|Expected|float"),
     ):
         with pytest.raises((ValueError, TypeError), match=says):
             ResidualKernelClassifier(**ONE).fit(signals, y)
 
 
 # ---------------------------------------------------------------- tables
-
-
-def test_columns_in_another_order_are_refused(flat, pd):
-    X, y = flat
-    names = [f"t{k}" for k in range(24)]
-    frame = pd.DataFrame(X, columns=names)
-    for reader in (CLASSIFIER.fit(frame, y), KernelMatrix().fit(frame), View().fit(frame)):
-        call = getattr(reader, "predict", None) or reader.transform
-        with pytest.raises(ValueError, match="same order as they were in fit"):
-            call(frame[names[::-1]])
-        with pytest.raises(ValueError, match="feature|columns"):
-            call(frame[names[:-1]])
-    unnamed = pd.DataFrame(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert (CLASSIFIER.fit(unnamed, y).predict(X) == CLASSIFIER.predict(unnamed)).all()
 
 
 def test_tables_that_are_no_rows_of_numbers(flat, pd):
@@ -148,10 +126,7 @@ def test_polars(flat):
     pl = pytest.importorskip("polars")
     X, y = flat
     frame = pl.DataFrame(X, schema=[f"t{k}" for k in range(24)])
-    model = CLASSIFIER.fit(frame, pl.Series(y))
-    assert model.score(frame, y) > 0.9
-    with pytest.raises(ValueError, match="same order as they were in fit"):
-        model.predict(frame.select(frame.columns[::-1]))
+    assert CLASSIFIER.fit(frame, pl.Series(y)).score(frame, y) > 0.9
 
 
 def test_weights_are_checked(flat):

@@ -152,11 +152,7 @@ def test_refusals(X):
 def test_what_has_no_logarithm_is_not_learned(X):
     """α = 0 has no residual branch: it is fine where it is fixed."""
     kernel = SignalKernel(2, alpha=0.0, n_channels=2)
-    for use in (
-        lambda: GaussianProcessRegressor(kernel).fit(flat(X), X[:, 0, 0]),
-        lambda: SignalKernel(alpha=np.nan).theta,
-        lambda: kernel(X, eval_gradient=True),
-    ):
+    for use in (lambda: SignalKernel(alpha=np.nan).theta, lambda: kernel(X, eval_gradient=True)):
         with pytest.raises(ValueError, match=r"alpha is .*, expected a positive .*'fixed'"):
             use()
     assert (kernel(X) == rk.ResCNTK(2, alpha=0.0, normalized=True)(X)).all()

