@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 from ..validation import check_dtype, check_integer, check_positive, is_sequence
 from .ensemble import Usual, average, fit_view, least_penalty, weigh, weights_at
 from .inputs import Cases, Signals, read_signals, take
-from .views import DEFAULT, FAST, View
+from .views import DEFAULT, FAST, MANY, View
 
 _MANY, _LANDMARKS = 1000, 500
 """Most signals that are all landmarks by default, and the landmarks of more. Half as many cost 0 to
@@ -195,9 +195,9 @@ class ResidualKernelEstimator(SignalEstimator):
         return [check_positive(value, "penalty") for value in given]
 
     def _views(self, n: int) -> Sequence[View]:
-        if isinstance(self.views, str) and self.views in ("fast", "default"):
-            return DEFAULT if self.views == "default" and n <= _MANY else FAST
         views: Any = self.views
+        if isinstance(views, str) and views in ("fast", "default"):
+            return FAST if views == "fast" else DEFAULT if n <= _MANY else MANY
         if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
             raise ValueError(
                 f"views is {self.views!r}, expected 'fast', 'default' or a list of View"

@@ -28,7 +28,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     ----------
     views : {"default", "fast"} or list of View, default "default"
         Eleven views, or the first nine, or views of your own. More than 1,000 signals have nine
-        views by default.
+        views by default, the first of them with a shorter `length`.
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal: the least that rounding
         errors allow. Of several, each view takes the one of least leave-one-out error.

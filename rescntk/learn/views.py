@@ -237,6 +237,10 @@ DEFAULT = (
 )
 """Views of ``views="default"``."""
 
+MANY = (replace(FAST[0], length=32), *FAST[1:])
+"""Views of ``views="default"`` for many signals. The first takes a quarter of the time that it
+takes of `FAST`, which is half of a fit."""
+
 
 def each(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
     """Apply a function of arrays (n_cases, n_channels, n_timepoints) to signals of any lengths."""
@@ -331,8 +335,8 @@ def _short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
     The first window begins half a block before the signal, whose surroundings are 0.
     """
     n, channels, length = X.shape
-    after = (-(-length // block) + 1) * block - length - block // 2
-    padded = np.pad(X, ((0, 0), (0, 0), (block // 2, after)))
+    padded = np.zeros((n, channels, (-(-length // block) + 1) * block))
+    padded[:, :, block // 2 : block // 2 + length] = X
     parts = np.lib.stride_tricks.sliding_window_view(padded, 2 * block, axis=2)[:, :, ::block]
     roots = np.sqrt(np.abs(np.fft.rfft(parts * np.hanning(2 * block + 1)[:-1], axis=3)))
     return roots.transpose(0, 1, 3, 2).reshape(n, channels * (block + 1), -1)
