@@ -91,15 +91,6 @@ def test_class_weights_find_rare_classes(rng):
         np.concatenate([X, X[:3] + 1]), np.append(y, [2, 2, 2])
     )
     assert without.classes_.tolist() == [0, 1]
-    for wrong, says in (
-        ("even", "class_weight is 'even', expected None, 'balanced' or a dict"),
-        ({"a": 2}, r"class_weight has keys \['a'\], expected some of \[0, 1\]"),
-        ({0: -1}, "class_weight of 0 is -1"),
-        ({0: 0}, "y has one class"),
-        ({0: 0, 1: 0}, "sample_weight and class_weight leave no signal"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            ResidualKernelClassifier(**ONE, class_weight=wrong).fit(X, y)
 
 
 def test_texts_of_any_dtype(rng):
@@ -120,19 +111,6 @@ def test_texts_of_any_dtype(rng):
         assert (ResidualKernelClassifier(**ONE).fit(X, form).predict(X) == texts).all()
 
 
-def test_refused_labels(rng):
-    X, y = waves(rng, 16, 2)
-    for labels, says in (
-        (np.zeros(16), r"y has one class, \[0.0\]"),
-        (y + 0.5 * rng.random(16), "Unknown label type"),
-        (np.array([1, "a"] * 8, dtype=object), "kinds int, str|Unknown label type"),
-        (y[:9], "inconsistent numbers of samples: 16 signals in X, 9 values in y"),
-        (np.ma.masked_array(y, y == 1), "y is a masked array"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            ResidualKernelClassifier(**ONE).fit(X, labels)
-
-
 def test_scores(rng):
     """Noise is found out, with a remedy; single signals of a class do not count."""
     X, y = rng.standard_normal((30, 1, 20)), np.arange(30) % 2
@@ -147,24 +125,46 @@ def test_scores(rng):
     assert np.isnan(alone.best_score_) and np.isfinite(alone.predict_proba(X)).all()
 
 
-def test_parameters_are_checked(rng):
-    X, y = waves(rng, 12, 2)
-    for changes, says in (
-        ({"views": "all"}, "views is 'all', expected 'fast', 'default' or a list of View"),
-        ({"views": []}, "views is .*, expected 'fast'"),
-        ({"views": [View(), "x"]}, "expected 'fast'"),
-        ({"views": [View(filter_size=2)]}, "filter_size is 2, expected a positive odd integer"),
-        ({"penalty": 0.0}, "penalty is 0.0, expected a positive number"),
-        ({"penalty": []}, "penalty is empty"),
-        ({"landmarks": "some"}, "landmarks is 'some', expected None, 'all' or an integer"),
-        ({"landmarks": 1}, "landmarks is 1"),
-        ({"dtype": "float16"}, "dtype is 'float16'"),
-        ({"engine": "fast"}, "engine is 'fast'"),
-        ({"n_jobs": 0}, "n_jobs == 0"),
-        ({"random_state": "x"}, "'x' cannot be used to seed"),
+def test_refusals(rng):
+    X, y = waves(rng, 16, 2)
+    for changes, given, says in (
+        ({"views": "all"}, {}, "views is 'all', expected 'fast', 'default' or a list of View"),
+        ({"views": []}, {}, "views is .*, expected 'fast'"),
+        ({"views": [View(), "x"]}, {}, "expected 'fast'"),
+        ({"views": [View(filter_size=2)]}, {}, "filter_size is 2, expected a positive odd integer"),
+        ({"penalty": 0.0}, {}, "penalty is 0.0, expected a positive number"),
+        ({"penalty": []}, {}, "penalty is empty"),
+        ({"landmarks": "some"}, {}, "landmarks is 'some', expected None, 'all' or an integer"),
+        ({"landmarks": 1}, {}, "landmarks is 1"),
+        ({"dtype": "float16"}, {}, "dtype is 'float16'"),
+        ({"engine": "fast"}, {}, "engine is 'fast'"),
+        ({"n_jobs": 0}, {}, "n_jobs == 0"),
+        ({"random_state": "x"}, {}, "'x' cannot be used to seed"),
+        ({"class_weight": "even"}, {}, "class_weight is 'even', expected None, 'balanced' or a"),
+        (
+            {"class_weight": {"a": 2}},
+            {},
+            r"class_weight has keys \['a'\], expected some of \[0, 1\]",
+        ),
+        ({"class_weight": {0: -1}}, {}, "class_weight of 0 is -1"),
+        ({"class_weight": {0: 0}}, {}, "y has one class"),
+        ({"class_weight": {0: 0, 1: 0}}, {}, "sample_weight and class_weight leave no signal"),
+        ({}, {"y": np.zeros(16)}, r"y has one class, \[0.0\]"),
+        ({}, {"y": y + 0.5 * rng.random(16)}, "Unknown label type"),
+        ({}, {"y": np.array([1, "a"] * 8, dtype=object)}, "kinds int, str|Unknown label type"),
+        ({}, {"y": y[:9]}, "inconsistent numbers of samples: 16 signals in X, 9 values in y"),
+        ({}, {"y": np.ma.masked_array(y, y == 1)}, "y is a masked array"),
+        ({}, {"sample_weight": np.ones(5)}, r"sample_weight has shape \(5,\), expected \(16,\)"),
+        ({}, {"sample_weight": -np.ones(16)}, "sample_weight has values from -1 to -1"),
+        ({}, {"sample_weight": np.zeros(16)}, "sample_weight has only zero weights"),
+        ({}, {"sample_weight": np.append(np.ones(15), 1e-14)}, "within a factor of 1e"),
+        ({}, {"sample_weight": np.full(16, np.nan)}, "sample_weight of shape .* contains NaN"),
+        ({}, {"groups": np.ones(16)}, "groups has one label"),
+        ({}, {"groups": y[:5]}, r"groups has shape \(5,\)"),
+        ({}, {"groups": [np.nan] * 16}, "none NaN"),
     ):
         with pytest.raises(ValueError, match=says):
-            ResidualKernelClassifier(**(ONE | changes)).fit(X, y)
+            ResidualKernelClassifier(**(ONE | changes)).fit(X, **({"y": y} | given))
     for call in ("predict", "predict_proba", "decision_function", "novelty", "contributions"):
         with pytest.raises(NotFittedError):
             getattr(ResidualKernelClassifier(), call)(X)

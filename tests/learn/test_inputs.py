@@ -127,15 +127,3 @@ def test_polars(flat):
     X, y = flat
     frame = pl.DataFrame(X, schema=[f"t{k}" for k in range(24)])
     assert CLASSIFIER.fit(frame, pl.Series(y)).score(frame, y) > 0.9
-
-
-def test_weights_are_checked(flat):
-    for weights, says in (
-        (np.ones(5), r"sample_weight has shape \(5,\), expected \(20,\)"),
-        (-np.ones(20), "sample_weight has values from -1 to -1"),
-        (np.zeros(20), "sample_weight has only zero weights"),
-        (np.append(np.ones(19), 1e-14), "within a factor of 1e"),
-        (np.full(20, np.nan), "sample_weight of shape .* contains NaN"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            CLASSIFIER.fit(*flat, sample_weight=weights)
