@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
@@ -87,8 +86,6 @@ def test_models_that_take_kernels(X):
     expected = SVC(kernel="precomputed", C=10.0).fit(K[:8, :8], y[:8] > 0)
     decisions = expected.decision_function(K[8:, :8])
     np.testing.assert_allclose(machine.decision_function(X[8:]), decisions, atol=1e-12)
-    features = Nystroem(kernel, n_components=12, random_state=0).fit_transform(flat(X))
-    np.testing.assert_allclose(features @ features.T, K, atol=1e-12)
 
 
 def test_regression_process_learns_alpha(rng):
@@ -101,9 +98,6 @@ def test_regression_process_learns_alpha(rng):
     at_truth = process.log_marginal_likelihood(true.theta)
     assert process.log_marginal_likelihood_value_ >= at_truth - 1e-6
     assert 0.35 < process.kernel_.alpha < 0.7
-    mean, deviation = process.predict(flat(X[:5]), return_std=True)
-    np.testing.assert_allclose(mean, y[:5], atol=0.05)
-    assert (deviation < 0.05).all()
 
 
 @pytest.mark.parametrize("options", [{}, {"engine": "reference", "dtype": "float32", "threads": 1}])

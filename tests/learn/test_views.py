@@ -78,14 +78,6 @@ def test_time_points(X):
     assert np.abs(fitted.transform(changed) - fitted.transform(X)).max() < 2
 
 
-def test_weights_repeat_signals(X):
-    twice = View(differences=True, statistics=True, length=9).fit(X[[0, 1, 1, 2, 3]])
-    weighted = View(differences=True, statistics=True, length=9).fit(
-        X, sample_weight=[1, 2, 1, 1, 0, 0]
-    )
-    np.testing.assert_allclose(twice.transform(X), weighted.transform(X), atol=1e-12)
-
-
 def test_lists_are_arrays_signal_by_signal(X):
     ragged = [x[:, : 25 - k] for k, x in enumerate(X)]
     for view in (v for v in DEFAULT if v.head == "gap" and v.standardize != "point"):
