@@ -208,9 +208,9 @@ def test_groups_are_left_out_whole(rng):
 
 
 def test_many_signals(rng):
-    """More than 1,000 signals: nine shorter views, 500 landmarks."""
+    """More than 1,000 signals: eight short views, 400 landmarks."""
     X, y = waves(rng, 1010, 2, length=4)
     model = ResidualKernelClassifier(random_state=0, n_jobs=1).fit(X, y)
     assert [view.length for view in model.views_["view"][:2]] == [32, 32]
-    assert len(model.views_["view"]) == 9
-    assert all(len(fitted.signals) == 500 for fitted in model._fitted)
+    assert len(model.views_["view"]) == 8
+    assert all(len(fitted.signals) == 400 for fitted in model._fitted)
