@@ -139,18 +139,6 @@ def _looks_transposed(X: np.ndarray) -> bool:
     return bool(squares[0] < 0.6 * squares[1])
 
 
-def check_order(**given: Any) -> None:
-    """Raise a ValueError if pandas' tables have the same index in different orders."""
-    indices: dict[str, Any] = {name: getattr(table, "index", None) for name, table in given.items()}
-    indices = {name: index for name, index in indices.items() if hasattr(index, "equals")}
-    for name, index in indices.items():
-        first, other = next(iter(indices.items()))
-        if not index.equals(other) and sorted(index) == sorted(other):
-            raise ValueError(
-                f"{name} has the index of {first} in another order: give {name}.loc[{first}.index]"
-            )
-
-
 def check_given(y: Any) -> None:
     """Raise a ValueError if y is None or a masked array."""
     if y is None:

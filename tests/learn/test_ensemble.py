@@ -169,7 +169,6 @@ def test_views_that_signals_cannot_have_are_left_out(rng):
 @pytest.mark.parametrize("kind", [ResidualKernelClassifier, ResidualKernelRegressor])
 @pytest.mark.parametrize("lists", [False, True])
 def test_order_copies_and_weights_do_not_matter(kind, lists, rng):
-    """One model for the same cases: shuffled, repeated or weighted; integers or floats."""
     X, y = waves(rng, 24, 2, length=16)
     X, more = np.round(10 * X), np.array([0, 0, 3, 7])
     signals = [x[:, : 16 - k % 3] for k, x in enumerate(X)] if lists else X

@@ -69,7 +69,6 @@ def test_parameters(X):
 
 @pytest.mark.parametrize("name", ["gpk", "erf"])
 def test_gradient(name, X):
-    """∂K/∂log α = α ∂K/∂α."""
     kernel = KERNELS[name]
     K, gradient = kernel(X, eval_gradient=True)
     matrix, slope = rk.derivative.alpha_derivative(kernel.kernel, X)

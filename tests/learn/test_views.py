@@ -106,7 +106,6 @@ def test_constant_channels(X):
 
 
 def test_settings(X):
-    """Views are values; scikit-learn copies and searches them."""
     assert View(length=3) == View(length=3) != View() and len({*DEFAULT, *FAST}) == len(DEFAULT)
     with pytest.raises(AttributeError):
         View().length = 5
