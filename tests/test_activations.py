@@ -92,23 +92,18 @@ def test_polynomials_are_what_the_script_derives():
 
 
 @pytest.mark.parametrize("bits", [64, 32])
-def test_polynomials_are_the_functions(bits):
-    """Against the closed forms, in the arithmetic in which they are used."""
+def test_quotients_are_the_functions(bits):
+    """Quotients of stored coefficients, without rounding, against the closed forms."""
     mp = mpmath.mp.clone()
     mp.dps = 120  # of which r loses up to 30
-    a = np.concatenate([np.linspace(0, 1, 2001)[1:], np.geomspace(1e-30, 1, 301)])
-    a = a.astype(f"float{bits}")
-    exact = [mp.mpf(float(v)) for v in a]
-    p = [mp.acos(1 - v) / (mp.pi * mp.sqrt(v)) for v in exact]
-    r = [
-        (mp.sqrt(v * (2 - v)) - (1 - v) * mp.acos(1 - v)) / (mp.pi * v ** mp.mpf("1.5"))
-        for v in exact
-    ]
-    for name, function in (("P", p), ("R", r)):
-        c = getattr(polynomials, f"{name}{bits}")
-        computed = polynomials.polynomial(a, c, len(c) - 1)
-        assert computed.dtype == a.dtype
-        error = max(abs(float(c) / f - 1) for c, f in zip(computed, function, strict=True))
-        # A quarter of a unit from truncation, a half each from the coefficients, the last
-        # product and the last sum.
-        assert error <= 1.75 * tolerances.EPS[f"float{bits}"]
+    above_p, above_r, below = (
+        [mp.mpf(float(x)) for x in getattr(polynomials, f"{name}{bits}")] for name in "PRD"
+    )
+    assert min(above_p + above_r + below) > 0  # sums of positive terms keep their digits
+    for a in map(mp.mpf, np.r_[np.linspace(0, 1, 2001)[1:], np.geomspace(1e-30, 1, 301)].tolist()):
+        p = mp.acos(1 - a) / (mp.pi * mp.sqrt(a))
+        r = (mp.sqrt(a * (2 - a)) - (1 - a) * mp.acos(1 - a)) / (mp.pi * a ** mp.mpf("1.5"))
+        D = mp.polyval(below, 1 - a)
+        for above, exact in ((above_p, p), (above_r, r)):
+            error = abs(mp.polyval(above, 1 - a) / (D * exact) - 1)
+            assert error <= tolerances.EPS[f"float{bits}"] / 4
