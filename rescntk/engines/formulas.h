@@ -10,17 +10,23 @@ template <class V> struct RealOf { typedef V type; };
 template <class V> FORMULA V every(V x) { return x; }
 FORMULA double fused(double a, double b, double c) { return fma(a, b, c); }
 FORMULA float fused(float a, float b, float c) { return fmaf(a, b, c); }
-// sqrt(a) / d by one step of third order, from an approximate 1 / sqrt(x): IEEE's root takes twice the instructions.
+// sqrt(a) / d by way of an approximate 1 / sqrt(x): IEEE's root takes twice the instructions. In double one step of
+// third order follows.
 #if defined(__CUDA_ARCH__)
 FORMULA double seed_of(double x) { double y; asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x)); return y; }
 FORMULA float seed_of(float x) { return rsqrtf(x); }
 #else
 template <class V> FORMULA V seed_of(V x) { return 1 / sqrt(x); }
 #endif
-template <class V> FORMULA V root_over(V a, V d)
+FORMULA double root_over(double a, double d)
 {
-    const V x = a * d * d, seed = x > 0 ? seed_of(x) : 0, y = a * seed, error = fused(-x * seed, seed, V(1));
-    return fused(y * error, fused(error, V(.375), V(.5)), y);
+    const double x = a * d * d, seed = x > 0 ? seed_of(x) : 0, y = a * seed, error = fma(-x * seed, seed, 1.0);
+    return fma(y * error, fma(error, 0.375, 0.5), y);
+}
+FORMULA float root_over(float a, float d)
+{
+    const float x = a * d * d;
+    return x > 0 ? a * seed_of(x) : 0;
 }
 template <class V> FORMULA V smaller(V a, V b) { return a < b ? a : b; }
 template <class V> FORMULA V pick(V a, V b, V x, V y) { return a < b ? x : y; }

@@ -79,7 +79,7 @@ def test_a_sound_device_passes_once(cupy, work):
 
 
 FAULTS = {
-    "polynomial": ("k1 = polynomial(a, r_of(", "k1 = polynomial(a, p_of(", "joined layers"),
+    "quotient": ("polynomial(t, square, of.r)", "polynomial(t, square, of.p)", "joined layers"),
     "halo": ("at[n] = vector;", ";", "joined layers"),
     "weights": ("tap < 0 ? 3 + tap : 3 - tap", "tap < 0 ? 3 + tap : 3", "joined layers"),
     "NaN": ("K = g - lacking;", "K = g - lacking + R(NAN);", "joined layers"),
