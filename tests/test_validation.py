@@ -227,50 +227,6 @@ def test_options_and_theory(call, says):
         call()
 
 
-DAMAGED = {
-    "is a masked array": lambda M: np.ma.masked_array(M, M == M.flat[0]),
-    "contains NaN or infinity": lambda M: np.where(M == M.flat[0], np.inf, M),
-    "has dtype complex128": lambda M: M.astype(complex),
-    "has dtype <U": lambda M: M.astype(str),
-}
-
-
-@pytest.mark.parametrize("says", DAMAGED)
-def test_matrices_and_vectors_of_regression(says):
-    """Given, and computed by a kernel or a product of the caller's."""
-    K, y, regression, damaged = 2.0 * np.eye(2) + A, np.ones(2), rk.regression, DAMAGED[says]
-    bad, ladder = damaged(K), regression.decompose(K)
-
-    class Foreign:
-        shape = K.shape
-
-        def __call__(self, X, Z=None):
-            return bad[: len(X), : len(X if Z is None else Z)]
-
-        def diag(self, X):
-            return K.diagonal()
-
-        def __matmul__(self, V):
-            return damaged(K @ V)
-
-    for name, call in (
-        ("K", lambda: regression.solve(bad, y)),
-        ("K", lambda: regression.ridge(bad, y, 1.0)),
-        ("K", lambda: regression.interpolate(bad, y)),
-        ("K", lambda: regression.decompose(bad)),
-        ("K", lambda: regression.posterior(bad, K, y, y)),
-        ("cross", lambda: regression.posterior(K, bad, y, y)),
-        ("prior", lambda: regression.posterior(K, K, damaged(y), y)),
-        ("y", lambda: ladder.ridge(damaged(y), 1.0)),
-        ("K @ v", lambda: regression.solve(Foreign(), y)),
-        ("kernel[(]X[)]", lambda: regression.pivoted_cholesky(Foreign(), X, 1)),
-    ):
-        with pytest.raises(ValueError, match=f"^{name} .*{says}"):
-            call()
-    with pytest.raises(ValueError, match="^penalty "):
-        ladder.ridge(y, damaged(y))
-
-
 MANY = np.ones((100, 1, 8))
 
 
