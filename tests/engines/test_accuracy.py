@@ -27,10 +27,9 @@ NETWORKS = {
     "all trained": (
         Network(5, outer_filter_size=5, input_filter_size=3, alpha=1.3, c_w=0.6, trained=PARTS), 8
     ),
-    "pixelwise": (Network(5, 1), 3),
+    "pixelwise": (Network(50, 1), 2),
     "erf": (Network(6, 3, activation="erf", c_v=1.3), 5),
     "leaky": (Network(6, 3, outer_filter_size=5, negative_slope=0.3, alpha=0.8, c_v=1.9), 5),
-    "leaky, no skip": (Network(4, 3, skip=False, negative_slope=0.1), 5),
     "linear": (Network(4, 3, negative_slope=1.0, c_v=1.0), 5),
     "long filter": (Network(3, 9), 4),
     "one pixel": (Network(7, 3), 1),
@@ -94,24 +93,17 @@ def assert_accurate_of_lengths(engines, network, X):
             assert engine == "reference" or K == turned
 
 
+RELU = [name for name, (network, _) in NETWORKS.items() if network.activation == "relu"]
+DIFFICULT = pairs_meet(NETWORKS, SIGNALS, [1, 3])[::2] + pairs_meet(RELU, UNEVEN, [1, 3])[::2]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engines", GROUPS)
-@pytest.mark.parametrize(("name", "make", "channels"), pairs_meet(NETWORKS, SIGNALS, [1, 3]))
+@pytest.mark.parametrize(("name", "make", "channels"), DIFFICULT)
 def test_difficult_signals(engines, name, make, channels, rng):
     network, d = NETWORKS[name]
-    assert_accurate(engines, network, make(channels, d, rng)[: 4 if network.depth == 50 else None])
-
-
-RELU = [name for name, (network, _) in NETWORKS.items() if network.activation == "relu"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engines", GROUPS)
-@pytest.mark.parametrize(("name", "make", "channels"), pairs_meet(RELU, UNEVEN, [1, 3]))
-def test_uneven_amplitudes(engines, name, make, channels, rng):
-    network, d = NETWORKS[name]
-    X = make(channels, min(d, 7), rng)[: 2 if network.depth == 50 else None]
-    assert_accurate(engines, network, X)
+    most = (2 if make in UNEVEN else 4) if network.depth == 50 else None
+    assert_accurate(engines, network, make(channels, d, rng)[:most])
 
 
 ALTERNATING = np.array([[[1.0, -1.0, 2.0, -2.0]]])
@@ -146,28 +138,19 @@ def zero_mean(*shape):
     return make
 
 
-def normal(*shape):
-    return lambda rng: rng.standard_normal(shape)
-
-
-def small_beside_biases(rng):
-    x, z = rng.standard_normal((2, 1, 3))
-    return np.stack([x, 1e-8 * z, 0 * x])
-
-
 SMALL = {"depth": 2, "filter_size": 5, "bias": 1.0}
 CASES = {
     **{
         f"nearly parallel {closeness}, filter {q}": (
             Network(4, q), lambda rng, c=closeness: uneven(2, 6, rng, c), HEADS
         )
-        for closeness, q in product((1e-2, 1e-4, 1e-7), (1, 3))
+        for closeness, q in ((1e-2, 3), (1e-4, 1), (1e-7, 3))
     },
     # GAP's linear part averages to 0 over pixel pairs, and leaves the branch's digits alone.
     **{
         f"zero mean, {fields}": (Network(3, **fields), zero_mean(3, 2, 6), ("gap",))
         for fields in (
-            *({"alpha": alpha} for alpha in (1e-9, 1e-4, 0.1, 1e3)), {"c_v": 1e-12}, {"c_w": 1e-12},
+            {"alpha": 1e-9}, {"alpha": 1e3}, {"c_v": 1e-12}, {"c_w": 1e-12},
             {"alpha": 0.01, "trained": ("inner",), "filter_size": 5, "input_filter_size": 3},
         )
     },
@@ -176,7 +159,7 @@ CASES = {
         f"opposite windows {k}, alpha {alpha}": (
             network.replace(alpha=alpha), lambda rng: OPPOSITE, HEADS
         )
-        for alpha in (1e-9, 1e-6, 1e-4, 1e-2, 1e3)
+        for alpha in (1e-9, 1e-4, 1e3)
         for k, network in enumerate((
             Network(2), Network(2, 1, trained=("inner",)),
             Network(3, 1, input_filter_size=3, trained=("inner",)),
@@ -187,32 +170,31 @@ CASES = {
         Network(20, 1, alpha=8.4, trained=PARTS), lambda rng: CLIMBED, HEADS
     ),
     # Each layer adds little to F⁰: rounded layer by layer, float32 would lose 50 times 6e-8.
-    "small branches of huang": (rk.literature.huang_resnet(50, 2), normal(2, 2, 2), HEADS),
-    "small branches": (Network(50, alpha=1e-3), normal(2, 2, 2), HEADS),
-    "many channels": (Network(1, 1), normal(2, 10_000, 1), HEADS),
+    "small branches": (
+        Network(50, alpha=1e-3), lambda rng: rng.standard_normal((2, 2, 2)), HEADS
+    ),
+    "many channels": (Network(1, 1), lambda rng: rng.standard_normal((2, 10_000, 1)), HEADS),
     "copies, depth 50": (CNN, close(), ["trace"]),
-    **{
-        f"parallel pixels of other amplitudes, slope {slope}": (
-            Network(50, 1, alpha=2.034, negative_slope=slope, readout_scale=1e-10),
-            lambda rng: np.array([[[1.0, 0.5]], [[1.0, 0.3]]]), ["trace"],
-        )
-        for slope in (0.0, 0.5)
-    },
+    "parallel pixels of other amplitudes": (
+        Network(50, 1, alpha=2.034, negative_slope=0.5, readout_scale=1e-10),
+        lambda rng: np.array([[[1.0, 0.5]], [[1.0, 0.3]]]), ["trace"],
+    ),
     # Proportional signals have windows that biases make different.
     **{
         f"copies, bias {bias}, skip {skip}": (
             Network(depth, 5 if skip and depth < 50 else 3, skip=skip, bias=bias),
             close(1e3, 1e-4), ["trace"],
         )
-        for (bias, depth), skip in product(((1e-3, 20), (0.3, 50), (30.0, 20)), (True, False))
+        for bias, depth, skip in ((1e-3, 20, True), (0.3, 50, False), (30.0, 20, True))
     },
     **{
         f"small beside biases, {fields}": (
-            Network(**SMALL | fields), small_beside_biases, ["trace", "gap"]
+            Network(**SMALL | fields),
+            lambda rng: rng.standard_normal((3, 1, 3)) * [[[1.0]], [[1e-8]], [[0.0]]],
+            ["trace", "gap"],
         )
         for fields in (
-            {"alpha": 1e-5}, {"alpha": 1e-8}, {"alpha": 1e-5, "bias": 1e6},
-            {"alpha": 0.003, "bias": 300.0},
+            {"alpha": 1e-8}, {"alpha": 1e-5, "bias": 1e6}, {"alpha": 0.003, "bias": 300.0},
             {"c_w": 1e-6, "filter_size": 1, "outer_filter_size": 5},
         )
     },
@@ -233,7 +215,6 @@ SHAPES = {
     "wraps several times": Network(2, 9, outer_filter_size=5, input_filter_size=3),
     "dilated": Network(3, 3, alpha=0.5, dilation=5),
     "growing dilations": Network(3, 5, outer_filter_size=3, dilation=(1, 2, 4)),
-    "huge dilations": Network(3, 3, dilation=(10**9, 7, 10**12 + 1)),
     "no skip": Network(3, 3, skip=False, input_filter_size=5, c_w=0.7),
     "frozen": Network(2, 5, negative_slope=0.2, bias=0.2, trained=("inner",), alpha=0.3),
     "zero mean": Network(3, alpha=1e-5),
@@ -257,7 +238,7 @@ def test_images(name, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("lengths", [(5, 7), (6, 4), (1, 4), (5, 5)], ids=str)
+@pytest.mark.parametrize("lengths", [(5, 7), (6, 4), (1, 4)], ids=str)
 def test_different_lengths(name, lengths, rng):
     """Also of exponentials, whose windows are nearly parallel and differ in amplitude."""
     X, network = [rng.standard_normal((2, d)) for d in lengths], SHAPES[name]
@@ -282,8 +263,6 @@ def test_any_network_on_any_signals(engines, network, batches):
 
 
 PROPORTIONAL = {
-    "short": (CNN, "equivariant", [[4, 17, 30]], 17),
-    "input": (CNN.replace(trained=("input",)), "equivariant", [[4, 17, 30]], 17),
     "gap": (
         CNN.replace(trained=("input",)), "gap", [[22, 7, 50, 26, 51], [30, 40, 51, 3, 2]], 13
     ),
@@ -291,7 +270,6 @@ PROPORTIONAL = {
         Network(50, 5, alpha=56.7, trained=("input",)), "equivariant",
         [[12, 16], [35, 25], [27, 18]], 12,
     ),
-    "long filter": (Network(50, 9, alpha=14.6), "equivariant", [[4, 17, 30]], 17),
     "padded": (rk.CNTK(50, 7).network, "trace", [[0, 0, 0, 43, 0, 0]], 21),
 }  # fmt: skip
 
@@ -322,23 +300,6 @@ def test_proportional_signals_at_depth_5000(skip, head, engine):
     assert abs(kernel(X, engine=engine) - 1).max() <= tolerances.DEEP_KERNEL
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("depth", "dtype"), [(50, "float32"), (50, "float64"), (5000, "float64")])
-@pytest.mark.parametrize("engines", GROUPS)
-def test_pixelwise_and_deep(engines, depth, dtype, rng):
-    """With filters of one pixel deep features become parallel by themselves."""
-    X, network = rng.standard_normal((2, 3, 2 if depth == 50 else 1)), Network(depth, 1)
-    exact = definition.pixel_pairs(X, network)[depth]
-    bar = tolerances.KERNEL[dtype] if depth == 50 else tolerances.DEEP_KERNEL
-    for engine, head in product(engines, HEADS if depth == 50 else ("gap",)):
-        options = {"head": head, "dtype": dtype, "engine": engine, "normalized": True}
-        for K, P in zip(rk.gram(network, X, **options), exact, strict=True):
-            P = definition.head(P, head)
-            own = P.diagonal()
-            for i, k in np.ndindex(K.shape):
-                assert abs(K[i, k] - P[i, k] / definition.mp.sqrt(own[i] * own[k])) <= bar
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_near_ties_are_semidefinite(engine, dtype, rng):
@@ -353,7 +314,7 @@ def test_near_ties_are_semidefinite(engine, dtype, rng):
             assert_semidefinite(K, dtype)
 
 
-RELATIONS = "random", "parallel pixels", "proportional", "opposite pixels", "near", "walks"
+RELATIONS = "random", "parallel", "proportional", "opposite", "near", "walks"
 SHARE_LEFT = 0.2
 """Least √(K_gap / K_trace) of cases that count for GAP. Its terms have both signs, whose errors are
 relative to the terms: where they nearly cancel, no sum of rounded terms is accurate."""
@@ -366,8 +327,8 @@ def drawn(seed):
     some = [part for part in PARTS if rng.random() < 0.6]
     depth = int(rng.choice([1, 2, 3, 5, 10, 20, 50]))
     network = Network(
-        depth,
-        int(rng.choice([1, 3, 5, 9, 15, 31 if depth < 20 else 15])),
+        depth=depth,
+        filter_size=int(rng.choice([1, 3, 5, 9, 15, 31 if depth < 20 else 15])),
         outer_filter_size=int(rng.choice([1, 3, 5, 9])),
         input_filter_size=int(rng.choice([1, 1, 3])),
         skip=skip,
@@ -392,9 +353,9 @@ def drawn(seed):
         return network, np.cumsum(rng.standard_normal((2, channels, d)), axis=-1)
     z = {
         "random": noise(0, 0, d),
-        "parallel pixels": x * amplitudes() * (1 + noise(-14, -1, d)),
+        "parallel": x * amplitudes() * (1 + noise(-14, -1, d)),
         "proportional": 3.7 * x,
-        "opposite pixels": -x * amplitudes(),
+        "opposite": -x * amplitudes(),
         "near": x * (1 + noise(-16, -3, d)),
     }[relation]
     return network, np.array([x, z])
@@ -417,10 +378,10 @@ def assert_accurate_in_128_bits(engine, seed):
                 assert error <= bar, (seed, network, options, kind, error)
 
 
-@pytest.mark.parametrize("part", [0, *rarely(*range(1, 7))])
+@pytest.mark.parametrize("part", [0, *rarely(1, 2, 3)])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_random_networks(engine, part):
-    """615 of them; for the engine "reference", which takes longest, a third."""
+    """315 of them; for the engine "reference", which takes longest, a third."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
     step = 3 if engine == "reference" else 1
@@ -451,7 +412,7 @@ def test_neural_tangents(peer, index, engine):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES[1:])
 def test_very_long_filters(engine, rng):
     """A window of a prime number of pixels is one merge of them all, in float32 too."""
     x = rng.standard_normal((1, 300))

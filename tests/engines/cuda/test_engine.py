@@ -59,7 +59,6 @@ def test_reasons(monkeypatch, device):
     no_nvrtc = RuntimeError('Failure finding "libnvrtc.so.13"')
     to_install = "no NVRTC to compile kernels with: pip install 'rescntk[cuda"
     for place, name, call, says in (
-        (runtime, "getDeviceCount", lambda: 0, "no CUDA device"),
         (runtime, "getDeviceCount", lambda: fail(no_device), f"no CUDA device: {no_device}"[:33]),
         (nvrtc, "getVersion", lambda: fail(no_nvrtc), to_install),
     ):

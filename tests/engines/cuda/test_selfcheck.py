@@ -80,19 +80,14 @@ def test_a_sound_device_passes_once(cupy, work):
 
 FAULTS = {
     "polynomial": ("k1 = polynomial(a, r_of(", "k1 = polynomial(a, p_of(", "joined layers"),
-    "halo": ("at[n] = vector;", ";", "joined layers"),
     "weights": ("tap < 0 ? 3 + tap : 3 - tap", "tap < 0 ? 3 + tap : 3", "joined layers"),
     "NaN": ("K = g - lacking;", "K = g - lacking + R(NAN);", "joined layers"),
-    "ring": ("(at < size ? at : at - size)", "at", "few pixels, small branches"),
-    "dilation": ("w.step < size ? int(w.step)", "w.step < size ? 1", "few pixels, small branches"),
     "opposite": ("s.O[p][q] = g * more;", "s.O[p][q] = g;", "few pixels, small branches"),
-    "leak": ("less = fused(lambda, w - less, less)", "less = less", "biases and leaks"),
     "bias": ("s.U[p][q] += N[q];", "", "biases and leaks"),
     "many pixels": ("if (t < half && t +", "if (t < half - 1 && t +", "more than 48 KB"),
     "first pair": ("else if (pixel(p) == 0) write(", "else if (pixel(p) == 1) write(",
                    "the first pair"),
     "every pair": ("(column + offset + q) % width", "(column + offset) % width", "every pair"),
-    "linear part": ("unit == 0 ? l.kept *", "unit == 0 ? 0.5 * l.kept *", "joined layers"),
 }  # fmt: skip
 
 
@@ -115,18 +110,13 @@ def test_a_planted_fault(cupy, fault, monkeypatch):
 
 
 LOST = emulated.CUDARuntimeError(719, "launch failure")
-LASTING = [RuntimeError("CompileException: no such thing"), LOST]
-PASSING = [
-    MemoryError("Out of memory allocating 512 bytes"),
-    emulated.CUDARuntimeError(2, "CUDA_ERROR_OUT_OF_MEMORY"),
-    OSError(28, "No space left on device"),
-]
+FULL = emulated.CUDARuntimeError(2, "CUDA_ERROR_OUT_OF_MEMORY")
 
 
-@pytest.mark.parametrize("error", LASTING + PASSING, ids=repr)
+@pytest.mark.parametrize("error", [RuntimeError("no such thing"), LOST, FULL, OSError(28, "full")])
 def test_exceptions_are_failures(cupy, error, monkeypatch):
     """With their message. A full memory or disk is no verdict: the next use checks again."""
-    calls = []
+    calls, passing = [], error is FULL or isinstance(error, OSError)
     monkeypatch.setattr(selfcheck, "CASES", dict([*selfcheck.CASES.items()][:1]))
 
     def fail(*_, **__):
@@ -139,8 +129,8 @@ def test_exceptions_are_failures(cupy, error, monkeypatch):
         assert reason.startswith("its check on this device failed with ")
         assert type(error).__name__ in reason and str(error) in reason
         assert ("restart the process" in reason) == (error is LOST)
-        assert (len(calls) == 1) == (error in LASTING)
-    assert engines.available()["cuda"] == (True if error in PASSING else reason)
+        assert (len(calls) > 1) == passing
+    assert engines.available()["cuda"] == (True if passing else reason)
 
 
 def test_each_device_is_checked_once(cupy, monkeypatch, capsys):
