@@ -17,7 +17,7 @@ X = np.random.default_rng(1).standard_normal((5, 2, 9))
 def test_nothing_is_imported_or_compiled_before_it_is_used():
     """Parts of the theory neither; they are attributes all the same."""
     code = (
-        "import json, sys, rescntk as rk; rk.Network(3)\n"
+        "import json, sys, rescntk as rk; rk.ResCNTK(2)([[[1.0]]])\n"
         "heavy = 'cupy', 'matplotlib', 'aeon', 'sklearn', 'tqdm', 'jax', 'dask'\n"
         "rooms = [m for m in sys.modules if m in heavy or m.startswith('rescntk.theory.')]\n"
         "parts = all(getattr(rk.theory, name) for name in rk.theory.__all__)\n"
@@ -62,6 +62,7 @@ def test_a_bar_counts_every_pair(capsys):
         (lambda: KERNEL(X, X[:2], progress=True), "10.0/10.0"),
         (lambda: KERNEL.diag(X, progress=True), "5.00/5.00"),
         (lambda: KERNEL.paired(X, X[::-1], progress=True), "5.00/5.00"),
+        (lambda: KERNEL([*X, X[0, :, :4]], progress=True), "21.0/21.0"),
     ):
         call()
         assert counted in capsys.readouterr().err.splitlines()[-1]
