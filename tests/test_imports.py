@@ -33,7 +33,6 @@ def test_nothing_is_imported_or_compiled_before_it_is_used():
         ("stored", "zarr", "pip install 'rescntk[stored]'"),
         ("learn", "sklearn", "pip install 'rescntk[learn]'"),
         ("finite", "jax", "pip install 'rescntk[finite]'"),
-        ("finite", "optax", "pip install 'rescntk[finite]'"),
         ("jax", "jax", "pip install 'rescntk[jax]'"),
         ("nothing", "numpy.nothing", "module 'rescntk' has no attribute"),
     ],
@@ -50,9 +49,6 @@ def test_a_room_whose_extra_is_missing_names_it(room, missing, says, monkeypatch
 def test_the_package_lists_its_public_names():
     names = {name for name in dir(rk) if name == "__version__" or not name.startswith("__")}
     assert names == set(rk.__all__)
-    assert rk.plots.condition_numbers and rk.datasets.load_labelled
-    pytest.importorskip("sklearn")
-    assert rk.learn.ResidualKernelClassifier
 
 
 def test_a_bar_counts_every_pair(capsys):
@@ -66,7 +62,6 @@ def test_a_bar_counts_every_pair(capsys):
     ):
         call()
         assert counted in capsys.readouterr().err.splitlines()[-1]
-    assert (KERNEL(X, progress=True) == KERNEL(X)).all()
     with progress_bar(True, 10) as tick:  # units that are done twice
         tick(7), tick(7)
     assert "10.0/10.0" in capsys.readouterr().err.splitlines()[-1]
@@ -78,4 +73,3 @@ def test_without_tqdm_an_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     with pytest.raises(ImportError, match="progress=True needs tqdm: pip install tqdm"):
         KERNEL(X, progress=True)
-    assert KERNEL(X).shape == (5, 5)
