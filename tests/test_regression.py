@@ -140,10 +140,10 @@ def test_flow_solves_its_differential_equation(rng):
     """The solution of β' = y − Kβ, β(0) = 0: no inverse, so K may be singular."""
     K, y = problem(rng, n=6, targets=1)
     F = rng.standard_normal((6, 2))
-    ladders = [
-        (A, regression.decompose(A)) for A in (K, K[np.ix_([0, 1, 2, 3, 4, 0], [0, 1, 2, 3, 4, 0])])
-    ]
-    for matrix, ladder in [*ladders, (F @ F.T, regression.decompose_features(F))]:
+    for matrix, ladder in (
+        (K, regression.decompose(K)),
+        (F @ F.T, regression.decompose_features(F)),
+    ):
         unit = np.linalg.eigvalsh(matrix)[-1]
         system = np.zeros((7, 7))
         system[:6, :6], system[:6, 6:] = -matrix, y
@@ -189,20 +189,10 @@ def matrix(eigenvalues, seed=0):
     return (K + K.T) / 2
 
 
-PLACES = np.arange(1.0, 201)
-
-
-@pytest.mark.parametrize("eigenvalues", [PLACES**-0.5, np.where(PLACES <= 20, 1.0, 0.1)])
-def test_error_is_near_the_best_of_equal_rank(eigenvalues):
-    K = MatrixKernel(matrix(eigenvalues))
-    for seed in range(3):
-        low = regression.pivoted_cholesky(K, indices(200), 40, seed)
-        assert low.residual <= 1.5 * eigenvalues[40:].sum()
-
-
 @pytest.mark.parametrize("rank", [1, 60, 200])
 def test_residual_landmarks_and_pairs(rank):
-    K = matrix(PLACES**-1.0)
+    eigenvalues = np.arange(1.0, 201) ** -0.5
+    K = matrix(eigenvalues)
     kernel = MatrixKernel(K)
     low = regression.pivoted_cholesky(kernel, indices(200), rank, seed=rank)
     left = K - low.factor @ low.factor.T
@@ -211,6 +201,7 @@ def test_residual_landmarks_and_pairs(rank):
     assert np.abs(left[low.landmarks]).max() <= 1e4 * EPS  # columns of landmarks are exact
     assert np.abs(np.triu(low.factor[low.landmarks], 1)).max(initial=0.0) <= 100 * EPS
     assert kernel.pairs <= (rank + 1) * 200
+    assert low.residual <= 1.5 * eigenvalues[rank:].sum() + 2e4 * EPS  # near the best of equal rank
     again = regression.pivoted_cholesky(kernel, indices(200), rank, seed=rank)
     assert (again.landmarks == low.landmarks).all() and (again.factor == low.factor).all()
 
