@@ -12,7 +12,7 @@ import pytest
 import rescntk as rk
 from rescntk import Network, literature
 from rescntk.derivative import alpha_derivative
-from rescntk.theory import conditioning, learning, locality, multisphere, smoothness, spectrum
+from rescntk.theory import locality, spectrum
 from rescntk.theory.limits import Family
 from rescntk.validation import DTYPES, HEADS, KINDS, PARTS
 from tests import tolerances
@@ -137,15 +137,9 @@ KERNELS = {
 }
 
 
-def columns(table, *names):
-    return [table.column(name) for name in names]
-
-
 RESNET, CNN = Network(3, alpha=0.8), Network(3, skip=False)
 SPECTRA = (RESNET, CNN, Network(3, negative_slope=0.3), Network(2, 5, dilation=2, **HALF))
 FIELDS = (RESNET, CNN, Network(9, 5, alpha=0.2, dilation=3))
-T = np.array([[-1.0, -0.7, 0.2], [0.5, 0.99, 1.0], [0.1, 0.3, -0.2]])
-ANGLES = np.array([0.3, 1.4, 2.0, 4.4])
 FAMILIES = {
     "cnn": (CNN,),
     "resnet": (RESNET,),
@@ -153,22 +147,8 @@ FAMILIES = {
     "frozen": (Network(1, trained=("inner", "outer")), 1.0),
     "half": (RESNET, 0.5),
 }
-ERRORS = ("test_error", "train_error", "effective_dimension", "kappa", "overfitting")
-CONDITIONS = [f"{net}{of}" for net in ("cnn", "resnet") for of in ("", "_lower", "_upper")]
 PAIRS = [(kind, head) for kind in KINDS for head in HEADS]
 THEORY = {
-    "multisphere": {
-        "dot_products": lambda S: multisphere.dot_products(S["sphere"], offset=2),
-        "normalized_gpk alpha": lambda S: multisphere.normalized_gpk(T, 50, 1, alpha=0.2),
-        "normalized_gpk plain": lambda S: multisphere.normalized_gpk(T, 20, 5, skip=False),
-        "complements": lambda S: multisphere.normalized_gpk(1 - T, 300, complement=True),
-    },
-    "conditioning": {
-        "compare": lambda S: columns(conditioning.compare(S["others"], (1, 4, 16)), *CONDITIONS),
-        "compare gap": lambda S: columns(
-            conditioning.compare(S["walks"], (2, 9), 5, 0.5, "gap"), *CONDITIONS
-        ),
-    },
     "spectrum": {
         f"{i} {pair}": lambda S, net=net, pair=pair: spectrum.eigenvalues(net, 3, 3, 2, *pair)
         for i, net in enumerate(SPECTRA)
@@ -179,25 +159,12 @@ THEORY = {
         for i, net in enumerate(FIELDS)
         for kind in KINDS
     },
-    "smoothness": {
-        "interpolation": lambda S: smoothness.interpolation(
-            rk.Kernel(literature.tirer_resnet(5, 0.1), "ntk"), ANGLES, np.sin(ANGLES), 64
-        ),
-    },
     "limits": {
         f"{name} {kind} {head}": lambda S, family=family, kind=kind, head=head: (
             Family(*family).predict(kind, S["sphere"], head).complements(4)
         )
         for name, family in FAMILIES.items()
         for kind, head in PAIRS
-    },
-    "learning": {
-        "curve of noise": lambda S: columns(
-            learning.curve([2.0, 0.5, 0.1], S["targets"][:3], (1, 2), 0.2, noise=0.3), *ERRORS
-        ),
-        "sample_complexity": lambda S: columns(
-            learning.sample_complexity(RESNET, 3, 3, 6), "eigenvalue", "n", "least", "most"
-        ),
     },
 }
 
