@@ -101,13 +101,6 @@ def test_signals_that_do_not_match(call, X, Z, says):
         call(X, Z)
 
 
-def test_lists_of_one_length_are_taken_where_arrays_are():
-    assert KERNEL.replace(head="trace")([ONE, ONE]).shape == (2, 2)
-    assert rk.pixel_pairs(NETWORK, [ONE, ONE]).shape == (2, 2, 5, 5)
-    one, other = ONE[None], OTHER[None]
-    assert KERNEL(list(one), other).shape == KERNEL(one, list(other)).shape == (1, 1)
-
-
 NUMBER, ODD, POSITIVE = "a finite number of at least 0", "a positive odd integer", "an integer"
 FIELDS = [
     ("depth", POSITIVE, [0, 2.0, True, "2"]),
