@@ -39,11 +39,8 @@ def refusal(cupy):
     with pytest.raises(ValueError, match="^engine='cuda' cannot compute this call") as error:
         rk.ResCNTK(2)(np.ones((1, 1, 3)), engine="cuda")
     assert reason in str(error.value)
-    X = np.random.default_rng(0).standard_normal((3, 2, 5))
-    request = Request(rk.Network(2), "gap", KINDS, (2,))
-    assert engines.choose("auto", request, cupy.asarray(X)).name == "reference"
-    ours = cupy.asnumpy(rk.ResCNTK(2)(cupy.asarray(X)))
-    assert np.abs(ours - rk.ResCNTK(2)(X, engine="reference")).max() <= 1e-14 * ours.max()
+    X, request = cupy.asarray(np.ones((1, 1, 3))), Request(rk.Network(2), "gap", KINDS, (2,))
+    assert engines.choose("auto", request, X).name == "reference"
     return reason
 
 
