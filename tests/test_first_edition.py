@@ -94,35 +94,6 @@ def over(networks, *signals):
     return group
 
 
-def calls(S, dtype, engine="auto"):
-    X, Z, options = S["random"], S["others"], {"dtype": dtype, "engine": engine}
-    for head in HEADS:
-        K = rk.gram(Network(20), X, head=head, depths=(1, 2, 7, 20), **options)
-        yield square(f"depths {head}", *K)
-        for make in (rk.ResCGPK, rk.ResCNTK, rk.CGPK, rk.CNTK):
-            kernel = make(3, 3, head)
-            left, right = kernel.diag(X, **options), kernel.diag(Z, **options)
-            size = np.sqrt(np.multiply.outer(left.astype(float), right))
-            name = f"{make.__name__} {head}"
-            yield f"{name} cross", kernel(X, Z, **options), size
-            yield f"{name} prepared", kernel.prepare(Z, **options)(X), size
-            yield f"{name} paired", kernel.paired(X, Z[:2], **options), size[[0, 1], [0, 1]]
-            yield f"{name} diag", left, left
-
-
-def pixels(S, dtype, engine="auto"):
-    options = {"dtype": dtype, "engine": engine}
-    for i, network in enumerate(ON_SIGNALS):
-        for kind in KINDS:
-            P = rk.pixel_pairs(network, S["many channels"][:2], kind=kind, **options)
-            n, d = P.shape[1:3]
-            yield square(f"pairs {i} {kind}", P.transpose(0, 2, 1, 3).reshape(n * d, n * d))
-            for head in HEADS[1:]:
-                shares = rk.pixel_shares(network, S["others"], kind=kind, head=head, **options)
-                size = sizes(shares.sum(-1, dtype=np.float64))[..., None]
-                yield f"shares {i} {kind} {head}", shares, size
-
-
 ORDINARY = ("others", "waves", "walks", "zero mean", "zero pixels", "many channels", "long")
 SPECIAL = ("proportional", "opposite", "near", "one time point", "sizes")
 KERNELS = {
@@ -132,8 +103,6 @@ KERNELS = {
     "signals": over(ON_SIGNALS, *ORDINARY),
     "special signals": over(ON_SIGNALS, *SPECIAL),
     "lists and images": over(ON_SIGNALS, "unequal", "images"),
-    "calls": calls,
-    "pixels": pixels,
 }
 
 
