@@ -1,9 +1,9 @@
-"""Golden values: kernels and theory of the first edition (commit c75eb0e0), on stored signals.
+"""Golden values: kernels of the first edition (commit c75eb0e0), on stored signals.
 
-A group is a generator of cases: a name, an array, and the sizes that its errors are relative to.
-The first edition's script wrote the values, the sizes and the signals.
+The first edition's script wrote the values, the signals, and √(K(x, x) K(z, z)).
 """
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +11,7 @@ import pytest
 
 import rescntk as rk
 from rescntk import Network, literature
-from rescntk.derivative import alpha_derivative
-from rescntk.theory import locality, spectrum
-from rescntk.theory.limits import Family
-from rescntk.validation import DTYPES, HEADS, KINDS, PARTS
+from rescntk.validation import DTYPES, HEADS, PARTS
 from tests import tolerances
 from tests.engine_names import rarely
 
@@ -64,109 +61,40 @@ ON_SIGNALS = [
 ]
 
 
-def sizes(K):
-    """Return √(K(x, x) K(z, z)), which errors of kernels are relative to."""
-    diagonal = np.sqrt(np.diagonal(K, axis1=-2, axis2=-1).astype(np.float64))
-    return diagonal[..., :, None] * diagonal[..., None, :]
+def grams(networks, *signals):
+    """Return a function that yields names and Grams of all kinds and heads, plain and normalized.
 
+    Of lists GAP alone; of networks that leave the range of numbers normalized ones alone.
+    """
 
-def square(name, *matrices):
-    K = np.stack(matrices)
-    return name, K, sizes(K)
-
-
-def grams(name, network, X, dtype, engine, heads=HEADS):
-    options = {"engine": engine, "dtype": dtype}
-    for normalized in (False, True):
-        if normalized or network.alpha**network.depth < 1e100:
-            every = [rk.gram(network, X, head=h, normalized=normalized, **options) for h in heads]
-            word = " normalized" if normalized else ""
-            yield square(f"{name}{word}", *(K for pair in every for K in pair))
-
-
-def over(networks, *signals):
-    def group(S, dtype, engine="auto"):
-        for i, network in enumerate(networks):
-            for name in signals:
-                heads = HEADS if isinstance(S[name], np.ndarray) else ("gap",)
-                yield from grams(f"{name} {i}", network, S[name], dtype, engine, heads)
+    def group(dtype, engine):
+        for (i, network), name in product(enumerate(networks), signals):
+            heads = HEADS if isinstance(SIGNALS[name], np.ndarray) else ("gap",)
+            options = {"dtype": dtype, "engine": engine}
+            for word in ("", " normalized")[network.alpha**network.depth >= 1e100 :]:
+                every = (
+                    rk.gram(network, SIGNALS[name], head=head, normalized=bool(word), **options)
+                    for head in heads
+                )
+                yield f"{name} {i}{word}", np.stack([K for pair in every for K in pair])
 
     return group
 
 
 ORDINARY = ("others", "waves", "walks", "zero mean", "zero pixels", "many channels", "long")
 SPECIAL = ("proportional", "opposite", "near", "one time point", "sizes")
-KERNELS = {
-    "networks": over(NETWORKS, "random"),
-    "vectors": over(VECTORS, "one time point"),
-    "erf": over(ERF, "random", "waves"),
-    "signals": over(ON_SIGNALS, *ORDINARY),
-    "special signals": over(ON_SIGNALS, *SPECIAL),
-    "lists and images": over(ON_SIGNALS, "unequal", "images"),
-}
-
-
-RESNET, CNN = Network(3, alpha=0.8), Network(3, skip=False)
-SPECTRA = (RESNET, CNN, Network(3, negative_slope=0.3), Network(2, 5, dilation=2, **HALF))
-FIELDS = (RESNET, CNN, Network(9, 5, alpha=0.2, dilation=3))
-FAMILIES = {
-    "cnn": (CNN,),
-    "resnet": (RESNET,),
-    "shrinking": (RESNET, 1.0),
-    "frozen": (Network(1, trained=("inner", "outer")), 1.0),
-    "half": (RESNET, 0.5),
-}
-PAIRS = [(kind, head) for kind in KINDS for head in HEADS]
-THEORY = {
-    "spectrum": {
-        f"{i} {pair}": lambda S, net=net, pair=pair: spectrum.eigenvalues(net, 3, 3, 2, *pair)
-        for i, net in enumerate(SPECTRA)
-        for pair in PAIRS
-    },
-    "locality": {
-        f"{i} {kind}": lambda S, of=(net, 32, kind): locality.effective_receptive_field(*of)
-        for i, net in enumerate(FIELDS)
-        for kind in KINDS
-    },
-    "limits": {
-        f"{name} {kind} {head}": lambda S, family=family, kind=kind, head=head: (
-            Family(*family).predict(kind, S["sphere"], head).complements(4)
-        )
-        for name, family in FAMILIES.items()
-        for kind, head in PAIRS
-    },
-}
-
-
-def theory(cases):
-    """Return a group of functions of the signals; errors are relative to the largest entry."""
-
-    def group(S):
-        for name, compute in cases.items():
-            values = np.asarray(compute(S), dtype=np.float64)
-            yield name, values, np.abs(values[np.isfinite(values)]).max()
-
-    return group
-
-
-def derivatives(S):
-    """Yield derivatives by log α; errors are relative to the kernels' sizes."""
-    for alpha in (0.01, 0.5, 20.0):
-        for make in (rk.ResCGPK, rk.ResCNTK):
-            K, derived = alpha_derivative(make(3, alpha=alpha), S["others"])
-            yield f"{make.__name__} {alpha}", alpha * derived, sizes(K)
-
-
 GROUPS = {
-    **{(name, dtype): (group, dtype) for name, group in KERNELS.items() for dtype in DTYPES},
-    **{(name, "theory"): (theory(cases),) for name, cases in THEORY.items()},
-    ("derivatives", "theory"): (derivatives,),
+    "networks": grams(NETWORKS, "random"),
+    "vectors": grams(VECTORS, "one time point"),
+    "erf": grams(ERF, "random", "waves"),
+    "signals": grams(ON_SIGNALS, *ORDINARY),
+    "special signals": grams(ON_SIGNALS, *SPECIAL),
+    "lists and images": grams(ON_SIGNALS, "unequal", "images"),
 }
-"""Groups by name and tolerance, each with its arguments between the signals and the engine."""
 
 
 def load():
-    """Return the stored signals by name, and (values, sizes) by (group, tolerance, case)."""
+    """Return the stored signals by name, and (values, sizes) by (group, dtype, case)."""
     with np.load(FILE) as file:
         stored = dict(file)
     signals = {name[8:]: X for name, X in stored.items() if name.startswith("signals ")}
@@ -177,27 +105,25 @@ def load():
 
 
 SIGNALS, GOLDEN = load()
-CASES = [(key, ()) for key in GROUPS]
-CASES += rarely(*((key, ("reference",)) for key in GROUPS if key[1] == "float64"))
+CASES = [(name, dtype, "auto") for name in GROUPS for dtype in DTYPES]
+CASES += rarely(*((name, "float64", "reference") for name in GROUPS))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_golden_values(case):
     """Cases of a group; erf on waves, whose kernels cancel, has a bar of its own."""
-    key, engine = case
-    group, *dtype = GROUPS[key]
-    bar = tolerances.FIRST_EDITION[key[1]]
-    if key[0] == "derivatives":
-        bar = tolerances.derivative("float64")
+    group, dtype, engine = case
     names, wrong = [], {}
-    for name, values, _ in group(SIGNALS, *dtype, *engine):
-        golden, sizes = GOLDEN[(*key, name)]
-        values = np.ravel(values).astype(np.float64)
+    for name, K in GROUPS[group](dtype, engine):
+        golden, sizes = GOLDEN[group, dtype, name]
+        values = np.ravel(K).astype(np.float64)
         assert values.shape == golden.shape
         with np.errstate(invalid="ignore", divide="ignore"):
             apart = np.where(values == golden, 0.0, np.abs(values - golden) / sizes)
-        cancelled = key[0] == "erf" and name.startswith("waves")
-        if not apart.max() <= (tolerances.FIRST_EDITION_CANCELLED if cancelled else bar):
+        bar = tolerances.FIRST_EDITION[dtype]
+        if group == "erf" and name.startswith("waves"):
+            bar = tolerances.FIRST_EDITION_CANCELLED
+        if not apart.max() <= bar:
             wrong[name] = apart.max()
-        names.append((*key, name))
-    assert not wrong and names == [case for case in GOLDEN if case[:2] == key]
+        names.append((group, dtype, name))
+    assert not wrong and names == [case for case in GOLDEN if case[:2] == (group, dtype)]

@@ -83,16 +83,8 @@ def test_replace():
 )
 def test_same_numbers_same_kernel(X):
     assert (KERNEL(X) == EXPECTED).all() and KERNEL(X).dtype == np.float64
+    assert (KERNEL(X, dtype="f4") == KERNEL(WHOLE, dtype=np.float32)).all()
     assert (KERNEL(np.asarray(X) > 0) == KERNEL((np.asarray(X) > 0).astype(np.uint8))).all()
-
-
-def test_dtypes_of_results():
-    single = KERNEL(WHOLE, dtype="float32")
-    results = [KERNEL.replace(normalized=True)(WHOLE, dtype="float32")]
-    results += [KERNEL.diag(WHOLE, dtype="f4"), rk.pixel_pairs(KERNEL.network, WHOLE, dtype="f4")]
-    assert all(result.dtype == np.float32 for result in results)
-    for name in (np.float32, "f4", np.dtype("float32")):
-        assert (KERNEL(WHOLE, dtype=name) == single).all()
 
 
 def test_grams_are_named_tuples_of_the_callers_own():
