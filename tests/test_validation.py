@@ -27,26 +27,17 @@ LATE = r"\(2, 3, 4\) contains NaN or infinity \(first at \[1, 2, 3\]\)"
 NO_MASK = r"X is a masked array, expected real numbers .* without a mask: fill in masked values"
 
 
-def with_value(value, dtype=float):
-    bad = X.astype(dtype)
-    bad[1, 2, 3] = value
-    return bad
-
-
 BATCHES = [
     (X[0], r"X .*\(3, 4\), expected \(n_cases, n_channels, n_timepoints\)"),
     (X[None, None], r"X .*\(1, 1, 2, 3, 4\)"),
     (X[:0], r"X .*\(0, 3, 4\) with an empty axis"),
-    (with_value(np.nan), f"X .*{LATE}"),
-    (with_value(np.longdouble("1e4000"), np.longdouble), "X .*NaN or infinity"),
-    (X.astype(complex), "X .*dtype complex128, expected real numbers"),
+    (np.where(X == 23, np.inf, X), f"X .*{LATE}"),
     (X.astype(str), "X .*dtype <U"),
     ([[[1.0, 2.0]], [[1.0]]], "X .*not a rectangular array"),
     ({"a": 1}, "X is {'a': 1}, expected real numbers"),
     (MASKED, NO_MASK),
     (np.ma.masked_array(X), NO_MASK),  # nothing is masked: refused by its type, not by its values
     (list(MASKED), NO_MASK),
-    ([list(case) for case in MASKED], NO_MASK),
 ]
 LISTS = [
     ([], "X is empty, expected at least one signal"),
@@ -144,33 +135,28 @@ def test_networks(arguments, says):
             make(**arguments)
 
 
-def gram(**options):
-    return lambda: rk.gram(**{"network": NETWORK, "X": X} | options)
-
-
-def shares(**options):
-    return lambda: rk.pixel_shares(**{"network": NETWORK, "X": X} | options)
+def gram(X=X, **options):
+    return lambda: rk.gram(NETWORK, X, **options)
 
 
 UNRESOLVED = rk.ResCNTK(1100, skip=False, c_v=1.0, bias=0.3, trained="input")
 OPTIONS = [
     (lambda: rk.Kernel(NETWORK, "cntk"), "kind is 'cntk', expected one of 'gpk', 'ntk'"),
-    (lambda: rk.ResCNTK(3, head="mean"), "head is 'mean', expected one of 'equivariant', 'tra"),
     (lambda: rk.ResCNTK(3, normalized=1), "normalized is 1, expected True or False"),
     (lambda: rk.Kernel(3, "gpk"), "network is 3, expected a rescntk.Network"),
     (gram(kinds=("gpk", "cntk")), "kinds is 'cntk'"),
     (gram(kinds=()), r"kinds is \(\), expected one or both"),
     (gram(kinds=None), "kinds is None, expected one of 'gpk'"),
-    (gram(kinds=np.array("gpk")), r"kinds is array\('gpk'"),
     (gram(X=[ONE, OTHER], head="trace"), "head is 'trace', which takes signals of one l.* 5 to 7"),
     (lambda: rk.pixel_pairs(NETWORK, [ONE, OTHER]), "pixel_pairs takes signals of one length"),
     (gram(depths=()), "depths is empty"),
     (gram(depths=3), "depths is 3, expected a sequence"),
     (gram(depths=b"\3"), "depths is b'.*', expected a sequence"),
-    (shares(head="equivariant"), "head is 'equivariant', expected one of 'gap', 'trace'"),
-    (shares(Z=[X[0], X[1, :, :2]], head="trace"), "head is 'trace', which takes signals of one l"),
+    (
+        lambda: rk.pixel_shares(NETWORK, X, head="equivariant"),
+        "head is 'equivariant', expected one of 'gap', 'trace'",
+    ),
     (lambda: KERNEL(X, dtype="float16"), "dtype is 'float16', expected one of 'float64'"),
-    (lambda: KERNEL(X, dtype=np.ones(2)), "dtype is array.*, expected one of 'float64'"),
     (lambda: KERNEL(X, dtype="f8,("), "dtype is 'f8,[(]', expected one of 'float64'"),
     (lambda: KERNEL.replace(c_v=1e-300, skip=False)(X), "network multiplies variances by 5e"),
     (lambda: UNRESOLVED(X), "network has b"),
@@ -180,7 +166,6 @@ OPTIONS = [
     (lambda: KERNEL.replace(kernel="x"), "replace is 'kernel', expected one of 'depth'"),
     (lambda: literature.tirer_mlp(3, sigma_w=-1), "sigma_w is -1"),
     (lambda: literature.tirer_mlp(3, sigma_w=1e200), r"sigma_w is 1e\+200, expected .* square"),
-    (lambda: literature.huang_resnet(3, gamma=np.nan), "gamma is nan"),
     (lambda: derivative.alpha_derivative(NETWORK, X), r".*expected a rescntk\.Kernel"),
 ]
 
@@ -197,7 +182,6 @@ THEORY = [
     (lambda: multisphere.sample(2, 3, 4, rng=-1), "rng is -1, expected a NumPy Generator, an"),
     # NumPy crashes at a matrix.
     (lambda: multisphere.sample(2, 3, 4, rng=np.matrix([[1]])), r"rng is matrix.*, expected a"),
-    (lambda: multisphere.sample(2, 3, 4, rng=True), "rng is True, expected a NumPy Generator"),
     (lambda: multisphere.gram_complements(5, SPHERE), "networks is 5, expected a list of at"),
     (lambda: multisphere.dot_products(X + 1), "X of shape .* is not on the multi-sphere"),
     (lambda: multisphere.dot_products(SPHERE, SPHERE[..., :3]), r"Z has shape \(2, 3, 3\)"),
@@ -212,7 +196,6 @@ THEORY = [
     (lambda: ASYMPTOTE(5, 5, pixels=10**400), "pixels is 10+,"),
     (lambda: conditioning.compare(X[:1], (1, 2)), "X has 1 case, expected at least 2"),
     (lambda: conditioning.compare(X, (1, 2), alpha=0.0), "alpha is 0.0, expected a positive"),
-    (lambda: conditioning.compare(X, (1,), alpha=1e-200), "alpha is 1e-200, expected a pos"),
     (lambda: conditioning.compare(X * [[[1]], [[0]]], (1,)), r"X has a signal .* 0 \(case 1\)"),
 ]
 

@@ -2,14 +2,12 @@
 
 import dataclasses
 import sys
-import types
 
 import numpy as np
 import pytest
 
 import rescntk as rk
 from rescntk import engines
-from rescntk.engines.cuda import launch_plan
 from rescntk.engines.protocol import Request
 from tests import tolerances
 from tests.engines.cuda import emulated
@@ -115,18 +113,3 @@ def test_results_larger_than_the_free_memory(device, monkeypatch, rng):
     assert (rk.ResCNTK(2)(X, engine="cuda") == expected).all()
     with pytest.raises(ValueError, match="results that need 12800 bytes, expected at most 7500"):
         rk.ResCNTK(2)(device.asarray(X))
-
-
-def test_progress_counts_every_pair(device, capsys, rng, monkeypatch):
-    """Half of the pairs of a symmetric Gram, in tiles, each of which is waited for."""
-    waits = []
-    stream = types.SimpleNamespace(synchronize=lambda: waits.append(1))
-    monkeypatch.setattr(device.cuda, "get_current_stream", lambda: stream)
-    monkeypatch.setattr(launch_plan, "RESULT_SHARE", 1e-6)
-    X = device.asarray(rng.standard_normal((30, 1, 4)))
-    rk.ResCGPK(2)(X, progress=True)
-    assert "465/465" in capsys.readouterr().err
-    assert len(waits) > 5
-    waits.clear()
-    rk.ResCGPK(2)(X)
-    assert not waits
