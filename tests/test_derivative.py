@@ -10,7 +10,7 @@ from rescntk.derivative import alpha_derivative
 from rescntk.validation import DTYPES, HEADS, KINDS, PARTS
 from tests import tolerances
 from tests.difficult_signals import SIGNALS
-from tests.engine_names import GROUPS
+from tests.helpers import GROUPS
 from tests.oracles import definition
 
 # Step of the oracle's differences, relative to α: a power of two, so that α (1 + k·STEP) is a

@@ -13,7 +13,7 @@ import rescntk as rk
 from rescntk import Network, literature
 from rescntk.validation import DTYPES, HEADS, PARTS
 from tests import tolerances
-from tests.engine_names import rarely
+from tests.helpers import rarely
 
 FILE = Path(__file__).parent / "data" / "first_edition.npz"
 HALF = {"readout_scale": 0.3, "input_scale": 2.0, "c_v": 1.5, "c_w": 0.7}

@@ -8,7 +8,7 @@ import pytest
 
 import rescntk as rk
 from rescntk.kernels.progress import progress_bar
-from tests.processes import run
+from tests.helpers import run
 
 KERNEL = rk.ResCNTK(depth=2)
 X = np.random.default_rng(1).standard_normal((5, 2, 9))

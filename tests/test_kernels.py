@@ -10,7 +10,7 @@ import pytest
 import rescntk as rk
 from rescntk.engines import tables
 from rescntk.kernels import prepare
-from tests.engine_names import CPU, needs_cpu
+from tests.helpers import CPU, needs_cpu
 
 KERNEL = rk.ResCNTK(depth=3, filter_size=5)
 WHOLE = np.random.default_rng(1).integers(-4, 5, (5, 2, 9))

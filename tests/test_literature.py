@@ -6,7 +6,7 @@ import pytest
 import rescntk as rk
 from rescntk import literature
 from tests import tolerances
-from tests.engine_names import CPU, takes
+from tests.helpers import CPU, takes
 from tests.oracles import papers
 
 

@@ -16,7 +16,7 @@ from rescntk.engines import reference
 from rescntk.kernels.call import KernelCall
 from rescntk.theory import conditioning, depth, locality, multisphere, smoothness
 from rescntk.validation import KINDS
-from tests.engine_names import CPU
+from tests.helpers import CPU
 
 X = np.arange(24.0).reshape(2, 3, 4)
 KERNEL = rk.ResCNTK(depth=2)

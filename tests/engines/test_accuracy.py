@@ -12,10 +12,9 @@ import rescntk as rk
 from rescntk import Network
 from rescntk.validation import DTYPES, HEADS, KINDS, PARTS
 from tests import tolerances
-from tests.covering import pairs_meet
 from tests.difficult_signals import SIGNALS, UNEVEN, near, profile, uneven
-from tests.engine_names import CPU, ENGINES, GROUPS, rarely, skip_unless_taken, takes
 from tests.engines.test_properties import assert_semidefinite
+from tests.helpers import CPU, ENGINES, GROUPS, pairs_meet, rarely, skip_unless_taken, takes
 from tests.oracles import definition, quadruple
 from tests.strategies import ALL_FIELDS, batches, networks
 

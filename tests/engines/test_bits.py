@@ -10,8 +10,8 @@ import rescntk as rk
 from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
 from tests.difficult_signals import duplicates, opposites, steps, uneven
-from tests.engine_names import CPU, ENGINES, rarely
 from tests.engines.test_properties import assert_bits
+from tests.helpers import CPU, ENGINES, rarely
 
 NETWORKS = {
     "joined": rk.Network(4),

@@ -20,7 +20,7 @@ from rescntk.engines.cpu import library
 from rescntk.engines.protocol import Request
 from rescntk.validation import KINDS
 from tests import tolerances
-from tests.engine_names import CPU, needs_cpu
+from tests.helpers import CPU, needs_cpu
 
 NETWORK = rk.Network(2)
 REQUEST = Request(NETWORK, "gap", KINDS, (2,))

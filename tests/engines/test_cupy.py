@@ -13,8 +13,8 @@ import pytest
 import rescntk as rk
 from rescntk.validation import DTYPES, HEADS
 from tests import tolerances
-from tests.covering import pairs_meet
 from tests.engines.cuda import emulated
+from tests.helpers import pairs_meet
 
 
 def to_numpy(cupy, array):

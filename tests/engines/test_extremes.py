@@ -10,7 +10,7 @@ import rescntk as rk
 from rescntk.theory import multisphere
 from rescntk.validation import DTYPES, HEADS
 from tests import tolerances
-from tests.engine_names import ENGINES, rarely, takes
+from tests.helpers import ENGINES, rarely, takes
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 X = np.random.default_rng(0).standard_normal((3, 2, 6))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
-from tests.engine_names import ENGINES, skip_unless_taken
+from tests.helpers import ENGINES, skip_unless_taken
 from tests.strategies import ALL_FIELDS, batches, heads, kinds, networks
 
 pytestmark = [pytest.mark.parametrize("engine", ENGINES), pytest.mark.slow]

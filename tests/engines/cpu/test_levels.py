@@ -10,7 +10,7 @@ import pytest
 
 from rescntk.engines.cpu import build, library
 from tests import tolerances
-from tests.engine_names import needs_cpu
+from tests.helpers import needs_cpu
 
 CALLS = """
 import sys
