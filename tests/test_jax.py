@@ -119,14 +119,6 @@ def test_gradients(name, rng):
     assert (errors <= tolerances.GRADIENT["float64"]).all()
 
 
-@pytest.mark.slow
-def test_a_function_can_be_mapped_and_compiled(rng):
-    X = rng.standard_normal((3, 2, 5))
-    f = rj.kernel(rk.ResCGPK(1, head="trace"))
-    each = jax.jit(jax.vmap(lambda x, z: f(x[None], z[None])[0, 0]))(X, X[::-1])
-    assert np.abs(each - f(X, X[::-1]).diagonal()).max() <= tolerances.ROUTES
-
-
 X, NETWORK = np.ones((2, 3, 5)), rk.Network(3)
 TOO_DEEP = "leaves float64 at depth 2000.*normalized=True"
 REFUSALS = [

@@ -12,7 +12,7 @@ import rescntk as rk
 from rescntk import Network
 from rescntk.validation import DTYPES, HEADS, KINDS, PARTS
 from tests import tolerances
-from tests.difficult_signals import SIGNALS, UNEVEN, near, profile, uneven
+from tests.difficult_signals import SIGNALS, UNEVEN, near, profile
 from tests.engines.test_properties import assert_semidefinite
 from tests.helpers import CPU, ENGINES, GROUPS, pairs_meet, rarely, skip_unless_taken, takes
 from tests.oracles import definition, quadruple
@@ -142,12 +142,6 @@ def zero_mean(*shape):
 
 SMALL = {"depth": 2, "filter_size": 5, "bias": 1.0}
 CASES = {
-    **{
-        f"nearly parallel {closeness}, filter {q}": (
-            Network(4, q), lambda rng, c=closeness: uneven(2, 6, rng, c), HEADS
-        )
-        for closeness, q in ((1e-2, 3), (1e-4, 1), (1e-7, 3))
-    },
     # GAP's linear part averages to 0 over pixel pairs, and leaves the branch's digits alone.
     **{
         f"zero mean, {fields}": (Network(3, **fields), zero_mean(3, 2, 6), ("gap",))
