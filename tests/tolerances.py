@@ -14,6 +14,9 @@ EPS = {dtype: float(np.finfo(dtype).eps) for dtype in ("float64", "float32")}
 # a handful of roundings, which skips carry on undamped. Measured errors are a tenth of it.
 KERNEL = {"float64": 1e-14, "float32": 1e-6}
 
+# The same at depth 5000, normalized: a layer may add a tenth of a unit.
+DEEP_KERNEL = 1e-12
+
 # Golden values of the first edition, each within `KERNEL` of the truth, as today's are.
 FIRST_EDITION = {"float64": 1e-14, "float32": 1e-6}
 
