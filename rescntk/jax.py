@@ -19,7 +19,7 @@ from operator import add, mul
 from typing import Any, NamedTuple
 
 from .engines.merges import Merge, Step, Steps
-from .engines.polynomials import R32, R64, polynomial
+from .engines.polynomials import D32, D64, R32, R64
 from .kernels import GRAMS, Kernel
 from .network import BASIC_FIELDS, Network, check_network
 from .validation import HEADS, check_choice, check_flag, check_kinds
@@ -190,8 +190,8 @@ def _k0_jvp(at: Any, changes: Any) -> Any:
 @jax.custom_jvp
 def _k1(a: Any) -> Any:
     """Return κ1(ρ) − ρ of a = 1 − ρ in [0, 1]; its derivative is `_k0`."""
-    coefficients = R64 if a.dtype == jnp.float64 else R32
-    return a * _root(a) * polynomial(a, coefficients, len(coefficients) - 1)
+    R, D = (R64, D64) if a.dtype == jnp.float64 else (R32, D32)
+    return a * _root(a) * jnp.polyval(R, 1.0 - a) / jnp.polyval(D, 1.0 - a)
 
 
 _k1.defjvp(lambda at, changes: (_k1(*at), _k0(*at) * changes[0]))

@@ -75,10 +75,7 @@ class Passed:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(items):
-    """Run the longest tests first, then notebooks, other slow tests, and the rest.
-
-    Tests that need a GPU run in the other order: a borrowed device may be gone before the end.
-    """
+    """Run the longest tests first, then other slow tests; of a GPU's, which may go, the fast."""
     longest = ["test_depth_cases.py", "test_site.py", "test_notebooks.py"]
     for item in items:  # a doctest has no place for a marker
         if item.nodeid.startswith(("rescntk/finite/", "rescntk/jax.py")):

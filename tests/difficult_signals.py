@@ -71,24 +71,13 @@ def profile(channels, d, rng, cases=3):
     return rng.standard_normal((channels, d)) * np.exp(rng.standard_normal((cases, 1, d)))
 
 
-def decays(channels, d, rng):
-    """Exponential decays, with rates of their own in each channel."""
-    rates = rng.uniform(0.5, 3, (3, channels, 1))
-    return np.exp(-rates * np.arange(d))
-
-
 def lognormal(channels, d, rng):
     """Positive values over many orders of magnitude."""
     return np.exp(4 * rng.standard_normal((3, channels, d)))
 
 
-def scaled_pixels(channels, d, rng):
-    """Pixels that are larger or smaller than others by a factor 1e8."""
-    return rng.standard_normal((3, channels, d)) * 1e8 ** rng.integers(-1, 2, (3, 1, d))
-
-
 SIGNALS = (duplicates, opposites, constants, zero_pixels, steps, smooth, spikes)
 """Families for networks of all activations."""
 
-UNEVEN = (uneven, profile, decays, lognormal, scaled_pixels)
+UNEVEN = (uneven, profile, lognormal)
 """Families of uneven amplitudes, for networks of activations that are homogeneous."""

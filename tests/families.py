@@ -1,7 +1,22 @@
-"""Families of the papers' networks over depth, for tests of limits."""
+"""Families of the papers' networks over depth, ladders of depths, and pairs of a kernel matrix."""
+
+import numpy as np
 
 from rescntk import literature
 from rescntk.theory.limits import Family
+
+
+def powers(last):
+    """Return the depths 8, 16, …, 2^last."""
+    return tuple(2**k for k in range(3, last + 1))
+
+
+SHORT = powers(11)
+
+
+def pairs(A):
+    """Return the entries of a matrix (n, n) above its diagonal."""
+    return A[np.triu_indices(len(A), 1)]
 
 
 def resnet(gamma, filter_size=3, *, readout=True):

@@ -1,4 +1,4 @@
-"""∂K/∂α against differences in 40 digits, against its limits, and against K itself."""
+"""∂K/∂α against differences in 40 digits, and against K itself."""
 
 from itertools import product
 
@@ -7,11 +7,10 @@ import pytest
 
 import rescntk as rk
 from rescntk.derivative import alpha_derivative
-from rescntk.theory import multisphere
 from rescntk.validation import DTYPES, HEADS, KINDS, PARTS
 from tests import tolerances
 from tests.difficult_signals import SIGNALS
-from tests.engine_names import GROUPS
+from tests.helpers import GROUPS
 from tests.oracles import definition
 
 # Step of the oracle's differences, relative to α: a power of two, so that α (1 + k·STEP) is a
@@ -46,7 +45,7 @@ def exact_sensitivities(network, X, heads=HEADS):
                 yield rk.Kernel(network, kind, head, normalized), values[0], slope
 
 
-def assert_exact(network, X, spread=1.0, heads=HEADS, engines=("auto",), dtypes=DTYPES):
+def assert_exact(network, X, heads=HEADS, engines=("auto",), dtypes=DTYPES):
     for kernel, K, slope in exact_sensitivities(network, X, heads):
         for dtype, engine in product(dtypes, engines):
             options = {"dtype": dtype, "engine": engine}
@@ -54,7 +53,7 @@ def assert_exact(network, X, spread=1.0, heads=HEADS, engines=("auto",), dtypes=
             assert (matrix == kernel(X, **options)).all()
             assert (found == found.T).all()
             error = definition.errors(network.alpha * found, slope, K.diagonal())
-            assert error <= spread * tolerances.derivative(dtype), (kernel, options)
+            assert error <= tolerances.derivative(dtype), (kernel, options)
 
 
 NETWORKS = {
@@ -62,12 +61,9 @@ NETWORKS = {
     "filters, frozen": rk.Network(
         3, 5, outer_filter_size=1, input_filter_size=3, alpha=0.5, c_v=1.7, trained=("inner",)
     ),
-    "all trained": rk.Network(3, readout_scale=0.25, trained=PARTS),
-    "biases": rk.Network(3, 5, alpha=0.75, bias=0.6),
-    **{f"alpha 2^{k}": rk.Network(3, alpha=2.0**k) for k in (-20, -10, -4, 1, 5)},
-    "depth 30": rk.Network(30, alpha=0.75),
+    "all trained": rk.Network(3, 5, alpha=0.75, bias=0.6, readout_scale=0.25, trained=PARTS),
+    **{f"alpha 2^{k}": rk.Network(3, alpha=2.0**k) for k in (-20, -4, 5)},
     "depth 30, large alpha": rk.Network(30, alpha=30.0),
-    "erf": rk.Network(4, alpha=1.25, activation="erf", c_w=1.3),
 }
 
 
@@ -78,12 +74,7 @@ def test_exact(name, make, rng):
     X = make(2, 4, rng)[:4] if network.depth < 30 else make(2, 3, rng)[[0, 2, 3]]
     # (1 + 30²)³⁰ exceeds float32
     dtypes = ("float64",) if name == "depth 30, large alpha" else DTYPES
-    spread = 1.0
-    if name == "erf":
-        entering = (X**2).sum(axis=1).max() / 2
-        features = rk.pixel_pairs(network, X, kind="gpk").diagonal(axis1=2, axis2=3).max()
-        spread = tolerances.erf_spread(network.c_w * max(entering, features))
-    assert_exact(network, X, spread=spread, dtypes=dtypes)
+    assert_exact(network, X, dtypes=dtypes)
 
 
 @pytest.mark.slow
@@ -119,33 +110,17 @@ def test_where_the_derivative_is_zero(kind, rng):
     for network in (rk.Network(4, alpha=0.0), rk.Network(4, skip=False)):
         kernel = rk.Kernel(network, kind)
         K, dK = alpha_derivative(kernel, X)
-        assert (K == kernel(X)).all()
-        assert not dK.any()
+        assert (K == kernel(X)).all() and not dK.any()
     dK = alpha_derivative(rk.Kernel(rk.Network(3), kind, normalized=True), X)[1]
     assert not dK.diagonal().any() and not dK[1].any()
 
 
-def test_the_law_of_great_depth(rng):
-    """1 − K ~ s²/L² with s = (1+α²)/α², so ∂K/∂α ~ 4 (1 − K)/(α (1+α²)); nothing overflows."""
-    depth, alpha = 2000, 0.75
-    X = multisphere.sample(3, 2, 4, rng)
-    kernel = rk.ResCGPK(depth, head="trace", alpha=alpha, normalized=True)
-    K, dK = alpha_derivative(kernel, X)
-    others = ~np.eye(3, dtype=bool)
-    ratio = dK[others] / (4 * (1 - K[others]) / (alpha * (1 + alpha**2)))
-    start = float((1 - kernel.replace(depth=1)(X))[others].min())
-    slowdown = (1 + alpha**2) / alpha**2
-    assert np.abs(ratio - 1).max() <= 2 * tolerances.asymptote(depth, slowdown, start)
-    with pytest.raises(OverflowError, match="normalized=True"):
-        alpha_derivative(rk.ResCGPK(2000, head="trace"), X)
-
-
 def test_growth_along_depth_costs_no_digits(rng):
     """K(x, x) of trace grows like (1 + α²)^L, whose logarithmic derivative is 2Lα²/(1 + α²)."""
-    X = rng.standard_normal((3, 2, 4))
-    for depth in (30, 300):
-        kernel = rk.ResCGPK(depth, head="trace", alpha=0.75)
-        K, dK = (values.diagonal() for values in alpha_derivative(kernel, X))
-        rate = 2 * depth * 0.75**2 / (1 + 0.75**2)
-        error = np.abs(0.75 * dK / K - rate)
-        assert (error <= tolerances.derivative("float64") + tolerances.EPS["float64"] * rate).all()
+    X, kernel = rng.standard_normal((3, 2, 4)), rk.ResCGPK(300, head="trace", alpha=0.75)
+    K, dK = (values.diagonal() for values in alpha_derivative(kernel, X))
+    rate = 2 * 300 * 0.75**2 / (1 + 0.75**2)
+    error = np.abs(0.75 * dK / K - rate)
+    assert (error <= tolerances.derivative("float64") + tolerances.EPS["float64"] * rate).all()
+    with pytest.raises(OverflowError, match="normalized=True"):
+        alpha_derivative(kernel.replace(depth=2000), X)

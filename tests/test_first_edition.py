@@ -1,23 +1,19 @@
-"""Golden values: kernels and theory of the first edition (commit c75eb0e0), on stored signals.
+"""Golden values: kernels of the first edition (commit c75eb0e0), on stored signals.
 
-A group is a generator of cases: a name, an array, and the sizes that its errors are relative to.
-The first edition's script wrote the values, the sizes and the signals.
+The first edition's script wrote the values, the signals, and √(K(x, x) K(z, z)).
 """
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import Network, literature, regression
-from rescntk.derivative import alpha_derivative
-from rescntk.theory import conditioning, learning, locality, multisphere, smoothness, spectrum
-from rescntk.theory.depth import check
-from rescntk.theory.limits import Family
-from rescntk.validation import DTYPES, HEADS, KINDS, PARTS
+from rescntk import Network, literature
+from rescntk.validation import DTYPES, HEADS, PARTS
 from tests import tolerances
-from tests.engine_names import rarely
+from tests.helpers import rarely
 
 FILE = Path(__file__).parent / "data" / "first_edition.npz"
 HALF = {"readout_scale": 0.3, "input_scale": 2.0, "c_v": 1.5, "c_w": 0.7}
@@ -65,226 +61,40 @@ ON_SIGNALS = [
 ]
 
 
-def sizes(K):
-    """Return √(K(x, x) K(z, z)), which errors of kernels are relative to."""
-    diagonal = np.sqrt(np.diagonal(K, axis1=-2, axis2=-1).astype(np.float64))
-    return diagonal[..., :, None] * diagonal[..., None, :]
+def grams(networks, *signals):
+    """Return a function that yields names and Grams of all kinds and heads, plain and normalized.
 
+    Of lists GAP alone; of networks that leave the range of numbers normalized ones alone.
+    """
 
-def square(name, *matrices):
-    K = np.stack(matrices)
-    return name, K, sizes(K)
-
-
-def grams(name, network, X, dtype, engine, heads=HEADS):
-    options = {"engine": engine, "dtype": dtype}
-    for normalized in (False, True):
-        if normalized or network.alpha**network.depth < 1e100:
-            every = [rk.gram(network, X, head=h, normalized=normalized, **options) for h in heads]
-            word = " normalized" if normalized else ""
-            yield square(f"{name}{word}", *(K for pair in every for K in pair))
-
-
-def over(networks, *signals):
-    def group(S, dtype, engine="auto"):
-        for i, network in enumerate(networks):
-            for name in signals:
-                heads = HEADS if isinstance(S[name], np.ndarray) else ("gap",)
-                yield from grams(f"{name} {i}", network, S[name], dtype, engine, heads)
+    def group(dtype, engine):
+        for (i, network), name in product(enumerate(networks), signals):
+            heads = HEADS if isinstance(SIGNALS[name], np.ndarray) else ("gap",)
+            options = {"dtype": dtype, "engine": engine}
+            for word in ("", " normalized")[network.alpha**network.depth >= 1e100 :]:
+                every = (
+                    rk.gram(network, SIGNALS[name], head=head, normalized=bool(word), **options)
+                    for head in heads
+                )
+                yield f"{name} {i}{word}", np.stack([K for pair in every for K in pair])
 
     return group
-
-
-def calls(S, dtype, engine="auto"):
-    X, Z, options = S["random"], S["others"], {"dtype": dtype, "engine": engine}
-    for head in HEADS:
-        K = rk.gram(Network(20), X, head=head, depths=(1, 2, 7, 20), **options)
-        yield square(f"depths {head}", *K)
-        for make in (rk.ResCGPK, rk.ResCNTK, rk.CGPK, rk.CNTK):
-            kernel = make(3, 3, head)
-            left, right = kernel.diag(X, **options), kernel.diag(Z, **options)
-            size = np.sqrt(np.multiply.outer(left.astype(float), right))
-            name = f"{make.__name__} {head}"
-            yield f"{name} cross", kernel(X, Z, **options), size
-            yield f"{name} prepared", kernel.prepare(Z, **options)(X), size
-            yield f"{name} paired", kernel.paired(X, Z[:2], **options), size[[0, 1], [0, 1]]
-            yield f"{name} diag", left, left
-
-
-def pixels(S, dtype, engine="auto"):
-    options = {"dtype": dtype, "engine": engine}
-    for i, network in enumerate(ON_SIGNALS):
-        for kind in KINDS:
-            P = rk.pixel_pairs(network, S["many channels"][:2], kind=kind, **options)
-            n, d = P.shape[1:3]
-            yield square(f"pairs {i} {kind}", P.transpose(0, 2, 1, 3).reshape(n * d, n * d))
-            for head in HEADS[1:]:
-                shares = rk.pixel_shares(network, S["others"], kind=kind, head=head, **options)
-                size = sizes(shares.sum(-1, dtype=np.float64))[..., None]
-                yield f"shares {i} {kind} {head}", shares, size
 
 
 ORDINARY = ("others", "waves", "walks", "zero mean", "zero pixels", "many channels", "long")
 SPECIAL = ("proportional", "opposite", "near", "one time point", "sizes")
-KERNELS = {
-    "networks": over(NETWORKS, "random"),
-    "vectors": over(VECTORS, "one time point"),
-    "erf": over(ERF, "random", "waves"),
-    "signals": over(ON_SIGNALS, *ORDINARY),
-    "special signals": over(ON_SIGNALS, *SPECIAL),
-    "lists and images": over(ON_SIGNALS, "unequal", "images"),
-    "calls": calls,
-    "pixels": pixels,
-}
-
-
-def columns(table, *names):
-    return [table.column(name) for name in names]
-
-
-def matrix(S, ridge=0.5):
-    F = S["many channels"][0, :6]
-    return F @ F.T + ridge * np.eye(6)
-
-
-LADDER = tuple(2**k for k in range(3, 10))
-RESNET, CNN = Network(3, alpha=0.8), Network(3, skip=False)
-SPECTRA = (RESNET, CNN, Network(3, negative_slope=0.3), Network(2, 5, dilation=2, **HALF))
-FIELDS = (RESNET, CNN, Network(9, 5, alpha=0.2, dilation=3))
-T = np.array([[-1.0, -0.7, 0.2], [0.5, 0.99, 1.0], [0.1, 0.3, -0.2]])
-ANGLES = np.array([0.3, 1.4, 2.0, 4.4])
-WAVE = np.sin(3 * smoothness.grid(256)) ** 3
-EQUAL = 0.2 * np.eye(4) + np.full((4, 4), 0.8)
-FAMILIES = {
-    "cnn": (CNN,),
-    "resnet": (RESNET,),
-    "shrinking": (RESNET, 1.0),
-    "frozen": (Network(1, trained=("inner", "outer")), 1.0),
-    "half": (RESNET, 0.5),
-}
-ERRORS = ("test_error", "train_error", "effective_dimension", "kappa", "overfitting")
-CONDITIONS = [f"{net}{of}" for net in ("cnn", "resnet") for of in ("", "_lower", "_upper")]
-PAIRS = [(kind, head) for kind in KINDS for head in HEADS]
-TIRER = literature.tirer_resnet(5, 0.1)
-THEORY = {
-    "multisphere": {
-        "project": lambda S: multisphere.project(S["walks"]),
-        "dot_products": lambda S: multisphere.dot_products(S["sphere"], offset=2),
-        "dot_products of others": lambda S: multisphere.dot_products(S["sphere"][:2], S["sphere"]),
-        "normalized_gpk": lambda S: multisphere.normalized_gpk(T, 5),
-        "normalized_gpk alpha": lambda S: multisphere.normalized_gpk(T, 50, 1, alpha=0.2),
-        "normalized_gpk plain": lambda S: multisphere.normalized_gpk(T, 20, 5, skip=False),
-        "complements": lambda S: multisphere.normalized_gpk(1 - T, 300, complement=True),
-    },
-    "conditioning": {
-        "condition_number": lambda S: conditioning.condition_number(matrix(S)),
-        "bounds": lambda S: conditioning.bounds(EQUAL)[:4],
-        "asymptote": lambda S: conditioning.asymptotic_condition_number(50, 1000, 0.7),
-        "asymptote plain": lambda S: conditioning.asymptotic_condition_number(50, 10, skip=False),
-        "compare": lambda S: columns(conditioning.compare(S["others"], (1, 4, 16)), *CONDITIONS),
-        "compare gap": lambda S: columns(
-            conditioning.compare(S["walks"], (2, 9), 5, 0.5, "gap"), *CONDITIONS
-        ),
-    },
-    "spectrum": {
-        f"{i} {pair}": lambda S, net=net, pair=pair: spectrum.eigenvalues(net, 3, 3, 2, *pair)
-        for i, net in enumerate(SPECTRA)
-        for pair in PAIRS
-    },
-    "locality": {
-        f"{i} {kind}": lambda S, of=(net, 32, kind): locality.effective_receptive_field(*of)
-        for i, net in enumerate(FIELDS)
-        for kind in KINDS
-    }
-    | {
-        "path_counts": lambda S: locality.path_counts(5, 3, 32),
-        "path_counts dilated": lambda S: locality.path_counts(4, 3, 32, dilation=2),
-    },
-    "smoothness": {
-        "jacobian_bound": lambda S: smoothness.jacobian_bound(TIRER, 500, 3),
-        "jacobian_bound plain": lambda S: smoothness.jacobian_bound(VECTORS[1], 500, 3),
-        "alpha_threshold": lambda S: [smoothness.alpha_threshold(L) for L in (2, 5, 50)],
-        "interpolation": lambda S: smoothness.interpolation(
-            rk.Kernel(TIRER, "ntk"), ANGLES, np.sin(ANGLES), 64
-        ),
-        "curvature": lambda S: smoothness.curvature(WAVE),
-        "gaussian_rkhs_norm": lambda S: smoothness.gaussian_rkhs_norm(WAVE),
-        "gaussian_rkhs_ratio": lambda S: smoothness.gaussian_rkhs_ratio(WAVE, ANGLES, ANGLES),
-    },
-    "limits": {
-        f"{name} {kind} {head}": lambda S, family=family, kind=kind, head=head: (
-            Family(*family).predict(kind, S["sphere"], head).complements(4)
-        )
-        for name, family in FAMILIES.items()
-        for kind, head in PAIRS
-    },
-    "depth": {
-        f"{name} {kind}": lambda S, family=family, kind=kind: columns(
-            check(Family(*family), S["sphere"], kind=kind, depths=LADDER),
-            "off_diagonal",
-            "distance",
-        )
-        for name, family in list(FAMILIES.items())[:-1]
-        for kind in KINDS
-    },
-    "learning": {
-        "curve": lambda S: columns(
-            learning.curve([1, 0.1], [1, 2], (1, 5), multiplicities=[1, 10]), *ERRORS
-        ),
-        "curve of noise": lambda S: columns(
-            learning.curve([2.0, 0.5, 0.1], S["targets"][:3], (1, 2), 0.2, noise=0.3), *ERRORS
-        ),
-        "from_gram": lambda S: columns(
-            learning.from_gram(matrix(S), S["targets"], (2, 4), 0.1), *ERRORS
-        ),
-        "alignment": lambda S: learning.alignment(matrix(S), S["targets"]),
-        "sample_complexity": lambda S: columns(
-            learning.sample_complexity(RESNET, 3, 3, 6), "eigenvalue", "n", "least", "most"
-        ),
-        "sample_complexity ntk": lambda S: columns(
-            learning.sample_complexity(CNN, 2, 3, 6, "ntk", "gap", ridge=0.01), "n", "least", "most"
-        ),
-    },
-    "regression": {
-        "interpolate": lambda S: regression.solve(matrix(S), S["targets"]),
-        "ridge": lambda S: regression.solve(matrix(S), S["targets"], 0.7),
-        "flow": lambda S: regression.decompose(matrix(S)).flow(S["targets"], [0.0, 0.1, 3.0]),
-        "posterior": lambda S: regression.posterior(
-            matrix(S), matrix(S, 0.0)[:2], np.full(2, 30.0), S["targets"][:, 0], 0.2
-        ),
-    },
-}
-
-
-def theory(cases):
-    """Return a group of functions of the signals; errors are relative to the largest entry."""
-
-    def group(S):
-        for name, compute in cases.items():
-            values = np.asarray(compute(S), dtype=np.float64)
-            yield name, values, np.abs(values[np.isfinite(values)]).max()
-
-    return group
-
-
-def derivatives(S):
-    """Yield derivatives by log α; errors are relative to the kernels' sizes."""
-    for alpha in (0.01, 0.5, 20.0):
-        for make in (rk.ResCGPK, rk.ResCNTK):
-            K, derived = alpha_derivative(make(3, alpha=alpha), S["others"])
-            yield f"{make.__name__} {alpha}", alpha * derived, sizes(K)
-
-
 GROUPS = {
-    **{(name, dtype): (group, dtype) for name, group in KERNELS.items() for dtype in DTYPES},
-    **{(name, "theory"): (theory(cases),) for name, cases in THEORY.items()},
-    ("derivatives", "theory"): (derivatives,),
+    "networks": grams(NETWORKS, "random"),
+    "vectors": grams(VECTORS, "one time point"),
+    "erf": grams(ERF, "random", "waves"),
+    "signals": grams(ON_SIGNALS, *ORDINARY),
+    "special signals": grams(ON_SIGNALS, *SPECIAL),
+    "lists and images": grams(ON_SIGNALS, "unequal", "images"),
 }
-"""Groups by name and tolerance, each with its arguments between the signals and the engine."""
 
 
 def load():
-    """Return the stored signals by name, and (values, sizes) by (group, tolerance, case)."""
+    """Return the stored signals by name, and (values, sizes) by (group, dtype, case)."""
     with np.load(FILE) as file:
         stored = dict(file)
     signals = {name[8:]: X for name, X in stored.items() if name.startswith("signals ")}
@@ -295,29 +105,25 @@ def load():
 
 
 SIGNALS, GOLDEN = load()
-
-
-CASES = [(key, ()) for key in GROUPS]
-CASES += rarely(*((key, ("reference",)) for key in GROUPS if key[1] in DTYPES))
+CASES = [(name, dtype, "auto") for name in GROUPS for dtype in DTYPES]
+CASES += rarely(*((name, "float64", "reference") for name in GROUPS))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_golden_values(case):
     """Cases of a group; erf on waves, whose kernels cancel, has a bar of its own."""
-    key, engine = case
-    group, *dtype = GROUPS[key]
-    bar = tolerances.FIRST_EDITION[key[1]]
-    if key[0] == "derivatives":
-        bar = tolerances.derivative("float64")
+    group, dtype, engine = case
     names, wrong = [], {}
-    for name, values, _ in group(SIGNALS, *dtype, *engine):
-        golden, sizes = GOLDEN[(*key, name)]
-        values = np.ravel(values).astype(np.float64)
+    for name, K in GROUPS[group](dtype, engine):
+        golden, sizes = GOLDEN[group, dtype, name]
+        values = np.ravel(K).astype(np.float64)
         assert values.shape == golden.shape
         with np.errstate(invalid="ignore", divide="ignore"):
             apart = np.where(values == golden, 0.0, np.abs(values - golden) / sizes)
-        cancelled = key[0] == "erf" and name.startswith("waves")
-        if not apart.max() <= (tolerances.FIRST_EDITION_CANCELLED if cancelled else bar):
+        bar = tolerances.FIRST_EDITION[dtype]
+        if group == "erf" and name.startswith("waves"):
+            bar = tolerances.FIRST_EDITION_CANCELLED
+        if not apart.max() <= bar:
             wrong[name] = apart.max()
-        names.append((*key, name))
-    assert not wrong and names == [case for case in GOLDEN if case[:2] == key]
+        names.append((group, dtype, name))
+    assert not wrong and names == [case for case in GOLDEN if case[:2] == (group, dtype)]

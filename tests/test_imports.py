@@ -8,7 +8,7 @@ import pytest
 
 import rescntk as rk
 from rescntk.kernels.progress import progress_bar
-from tests.processes import run
+from tests.helpers import run
 
 KERNEL = rk.ResCNTK(depth=2)
 X = np.random.default_rng(1).standard_normal((5, 2, 9))
@@ -17,7 +17,7 @@ X = np.random.default_rng(1).standard_normal((5, 2, 9))
 def test_nothing_is_imported_or_compiled_before_it_is_used():
     """Parts of the theory neither; they are attributes all the same."""
     code = (
-        "import json, sys, rescntk as rk; rk.Network(3)\n"
+        "import json, sys, rescntk as rk; rk.ResCNTK(2)([[[1.0]]])\n"
         "heavy = 'cupy', 'matplotlib', 'aeon', 'sklearn', 'tqdm', 'jax', 'dask'\n"
         "rooms = [m for m in sys.modules if m in heavy or m.startswith('rescntk.theory.')]\n"
         "parts = all(getattr(rk.theory, name) for name in rk.theory.__all__)\n"
@@ -33,7 +33,6 @@ def test_nothing_is_imported_or_compiled_before_it_is_used():
         ("stored", "zarr", "pip install 'rescntk[stored]'"),
         ("learn", "sklearn", "pip install 'rescntk[learn]'"),
         ("finite", "jax", "pip install 'rescntk[finite]'"),
-        ("finite", "optax", "pip install 'rescntk[finite]'"),
         ("jax", "jax", "pip install 'rescntk[jax]'"),
         ("nothing", "numpy.nothing", "module 'rescntk' has no attribute"),
     ],
@@ -50,9 +49,6 @@ def test_a_room_whose_extra_is_missing_names_it(room, missing, says, monkeypatch
 def test_the_package_lists_its_public_names():
     names = {name for name in dir(rk) if name == "__version__" or not name.startswith("__")}
     assert names == set(rk.__all__)
-    assert rk.plots.condition_numbers and rk.datasets.load_labelled
-    pytest.importorskip("sklearn")
-    assert rk.learn.ResidualKernelClassifier
 
 
 def test_a_bar_counts_every_pair(capsys):
@@ -62,10 +58,10 @@ def test_a_bar_counts_every_pair(capsys):
         (lambda: KERNEL(X, X[:2], progress=True), "10.0/10.0"),
         (lambda: KERNEL.diag(X, progress=True), "5.00/5.00"),
         (lambda: KERNEL.paired(X, X[::-1], progress=True), "5.00/5.00"),
+        (lambda: KERNEL([*X, X[0, :, :4]], progress=True), "21.0/21.0"),
     ):
         call()
         assert counted in capsys.readouterr().err.splitlines()[-1]
-    assert (KERNEL(X, progress=True) == KERNEL(X)).all()
     with progress_bar(True, 10) as tick:  # units that are done twice
         tick(7), tick(7)
     assert "10.0/10.0" in capsys.readouterr().err.splitlines()[-1]
@@ -77,4 +73,3 @@ def test_without_tqdm_an_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     with pytest.raises(ImportError, match="progress=True needs tqdm: pip install tqdm"):
         KERNEL(X, progress=True)
-    assert KERNEL(X).shape == (5, 5)

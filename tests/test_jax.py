@@ -13,11 +13,10 @@ jax = pytest.importorskip("jax")
 jnp, rj = jax.numpy, rk.jax
 
 CASES = {
-    "default": (rk.Network(2), "gap"),
-    "no skips": (rk.Network(3, 5, skip=False, outer_filter_size=1, c_w=0.7), "equivariant"),
-    "dilated": (rk.Network(2, dilation=(1, 2), input_filter_size=3, trained=PARTS), "gap"),
+    "no skips": (rk.Network(2, 5, skip=False, outer_filter_size=1, c_w=0.7), "equivariant"),
     "biases": (rk.Network(2, bias=0.3, negative_slope=0.2, readout_scale=0.25), "trace"),
     "small alpha": (rk.Network(2, alpha=0.01, input_scale=1.0, trained=("inner",)), "gap"),
+    "windows": (rk.Network(2, dilation=(1, 2), input_filter_size=3, trained=PARTS), "gap"),
 }
 """A network with a head."""
 
@@ -49,16 +48,16 @@ def test_values(name, rng):
 
 
 @pytest.mark.slow
-def test_values_of_images_sizes_and_float32(rng):
-    network = rk.Network(2, bias=0.1)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_values_of_tiny_images(dtype, rng):
     X = 1e-15 * rng.standard_normal((3, 2, 4, 5))
     X[1] = -2 * X[0]
-    assert_close(network, X, X, "gap")
-    with jax.enable_x64(False):
-        assert_close(rk.Network(2), X, X, "gap", "float32")
+    with jax.enable_x64(dtype == "float64"):
+        assert_close(rk.Network(2), X, X, "gap", dtype)
 
 
-def test_normalized_kernels(rng):
+@pytest.mark.slow
+def test_deep_normalized_kernels(rng):
     X = rng.standard_normal((4, 2, 6))
     X[3] = 0
     kernel = rk.ResCNTK(400, normalized=True)
@@ -98,7 +97,7 @@ def differences(network, head, x, z, step):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", list(CASES)[:3])  # windows are linear
 def test_gradients(name, rng):
     """By both modes. Where one-sided slopes differ, as at equal signals, they are the mean."""
     network, head = CASES[name]
@@ -107,7 +106,7 @@ def test_gradients(name, rng):
     def kernels(x, z):
         return jnp.stack(rj.gram(network, x[None], z[None], head=head, normalized=True))[:, 0, 0]
 
-    mode = jax.jacrev if name == "default" else jax.jacfwd
+    mode = jax.jacrev if name == "no skips" else jax.jacfwd
     derivative = jax.jit(jax.vmap(mode(kernels)))
     slopes, one = derivative(X, Z), np.zeros_like(X)
     one[:, 0, 2] = 1.0
@@ -120,31 +119,6 @@ def test_gradients(name, rng):
     assert (errors <= tolerances.GRADIENT["float64"]).all()
 
 
-@pytest.mark.slow
-def test_second_derivatives(rng):
-    network, head = rk.Network(2), "trace"
-    x, z, v = rng.standard_normal((3, 2, 3))
-
-    def kernels(t):
-        x_t = (x + t * v)[None]
-        return jnp.stack(rj.gram(network, x_t, z[None], head=head, normalized=True)).ravel()
-
-    computed = jax.jit(jax.jacfwd(jax.jacfwd(kernels)))(0.0)
-    with definition.mp.workdps(80):
-        step = definition.mp.mpf(10) ** -20
-        shifted = [x + sign * step * v for sign in (1, 0, -1)]
-        exact = [(a - 2 * b + c) / step**2 for a, b, c in exact_kernels(network, head, shifted, z)]
-    assert np.abs(computed - np.array(exact, float)).max() <= tolerances.GRADIENT["float64"]
-
-
-@pytest.mark.slow
-def test_a_function_can_be_mapped_and_compiled(rng):
-    X = rng.standard_normal((3, 2, 5))
-    f = rj.kernel(rk.ResCGPK(1, head="trace"))
-    each = jax.jit(jax.vmap(lambda x, z: f(x[None], z[None])[0, 0]))(X, X[::-1])
-    assert np.abs(each - f(X, X[::-1]).diagonal()).max() <= tolerances.ROUTES
-
-
 X, NETWORK = np.ones((2, 3, 5)), rk.Network(3)
 TOO_DEEP = "leaves float64 at depth 2000.*normalized=True"
 REFUSALS = [
@@ -152,15 +126,10 @@ REFUSALS = [
     (lambda: rj.kernel(NETWORK), "expected a rescntk.Kernel"),
     (lambda: rj.gram(NETWORK, [X[0], X[1, :, :2]]), "X is a list, expected one array"),
     (lambda: rj.gram(NETWORK, X[0]), r"X has shape \(3, 5\), expected \(n_cases"),
-    (lambda: rj.gram(NETWORK, X[:0]), r"X has shape \(0, 3, 5\)"),
-    (lambda: rj.gram(NETWORK, X * 1j), "X has dtype complex128, expected real"),
     (lambda: rj.gram(NETWORK, X, X[:, :2]), "expected the same channels, pixels"),
     (lambda: rj.gram(NETWORK, X, np.float32(X)), "and dtype"),
     (lambda: rj.gram(NETWORK, X, head="mean"), "head is 'mean'"),
-    (lambda: rj.gram(NETWORK, X, kinds="nngp"), "kinds is 'nngp'"),
-    (lambda: rj.gram(NETWORK, X, normalized=1), "normalized is 1"),
     (lambda: rj.kernel(rk.ResCNTK(2000)), TOO_DEEP),
-    (lambda: rj.kernel(rk.CGPK(2000, c_v=1.0)), TOO_DEEP),
 ]
 
 

@@ -6,7 +6,7 @@ import pytest
 import rescntk as rk
 from rescntk import literature
 from tests import tolerances
-from tests.engine_names import CPU, takes
+from tests.helpers import CPU, takes
 from tests.oracles import papers
 
 
@@ -79,19 +79,3 @@ def test_one_convolution_networks_are_those_of_appendix_g(rng, depth, q):
         P = rk.pixel_pairs(network, X, kind="gpk")
         size = np.sqrt(P[0, 0].diagonal() * P[1, 1].diagonal())
         assert np.abs(P[0, 1].diagonal() - expected).max() <= tolerances.TRANSCRIPTION * size.max()
-
-
-def test_a_plain_cnn_of_neural_tangents(rng):
-    """The guide's row for `stax`: layers of a convolution with W_std s and a ReLU, all trained."""
-    depth, q, s = 3, 5, 1.3
-    fields = {"outer_filter_size": 1, "input_filter_size": q, "c_v": 1, "c_w": s**2}
-    network = rk.Network(depth, q, skip=False, trained=("inner", "readout"), **fields)
-    for x, z in pairs(rng, d=7):
-        xx, xz, zz = ((a * b).mean(axis=0) for a, b in ((x, x), (x, z), (z, z)))
-        T = np.zeros(7)
-        for _ in range(depth):
-            xx, xz, zz, T = (s**2 * papers._row_box(row, q) for row in (xx, xz, zz, T))
-            dual, slope = papers.T["relu"]
-            T = (xz + T) * slope(xx, xz, zz)
-            xx, xz, zz = xx / 2, dual(xx, xz, zz), zz / 2
-        assert_close(network, x, z, (xz.mean(), (xz + T).mean()))

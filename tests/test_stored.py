@@ -1,7 +1,6 @@
 """Stored Grams: values of one call in memory, under kills, on workers; refusals; products."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -111,14 +110,12 @@ def test_equal_calls_in_other_words(tmp_path, path, monkeypatch):
 def test_places_that_hold_no_gram_are_refused(tmp_path, monkeypatch):
     """Addresses, files, and folders of others are refused, and not changed."""
     monkeypatch.chdir(tmp_path)
-    addresses = "s3://bucket/K", "file:///K", "gs:/bucket/K", Path("s3://bucket/K"), 3, None
+    addresses = "s3://bucket/K", "file:///K", "gs:/bucket/K", Path("s3://bucket/K"), 3
     places = [(address, "path is .*, expected a local folder") for address in addresses]
     Path("file").write_text("x")
-    Path("mine").mkdir()
-    Path("mine/note").write_text("x")
-    for text in ("{", "[]", '{"attributes": {}}', '{"attributes": {"rescntk": {"X": 1}}}'):
+    for text in ("note", "{", "[]", '{"attributes": {}}', '{"attributes": {"rescntk": {"X": 1}}}'):
         Path(text[-9:]).mkdir()
-        Path(text[-9:], "zarr.json").write_text(text)
+        Path(text[-9:], "note" if text == "note" else "zarr.json").write_text(text)
     places += [(path, "is not a Gram of rescntk.stored") for path in tmp_path.iterdir()]
     before = sorted(tmp_path.rglob("*"))
     for place, says in places:
@@ -128,21 +125,17 @@ def test_places_that_hold_no_gram_are_refused(tmp_path, monkeypatch):
     assert sorted(tmp_path.rglob("*")) == before
     with pytest.raises(ValueError, match="none is not a Gram of rescntk.stored: FileNotFound"):
         stored.open("none")
-    for name in ("empty", "a:b"):
-        Path(name).mkdir()
-        assert compute(name, signals(3)).complete
+    Path("a:b").mkdir()
+    assert compute("a:b", signals(3)).complete
 
 
 ANOTHER = [
     ({"X": signals(5, seed=5)}, "X checksum is '.*' there, '.*' here"),
-    ({"X": signals(6)}, r"X shape is \[5, 2, 8\] there, \[6, 2, 8\] here"),
     ({"X": lists(5)}, r"X shape is \[5, 2, 8\] there, \[5, 2, \[4, 5, 6, 4, 5\]\] here"),
     ({"Z": signals(3)}, "Z is None there, .* here"),
     ({"network": NET.replace(alpha=0.5)}, "network alpha is 1.0 there, 0.5 here$"),
-    ({"dtype": "float64"}, "dtype is 'float32' there, 'float64' here$"),
     ({"head": "trace", "normalized": True}, "head is 'gap' there, .*; normalized is False"),
     ({"kinds": "ntk"}, r"kinds is \['gpk', 'ntk'\] there, \['ntk'\] here$"),
-    ({"depths": (2,)}, r"depths is None there, \[2\] here$"),
     ({"block": 4}, "block is 8 there, 4 here$"),
 ]
 
@@ -167,10 +160,8 @@ WRONG = [
     ({"block": 0}, "block is 0, expected an integer"),
     ({"progress": 1}, "progress is 1, expected True or False"),
     ({"client": "here"}, "client is 'here', expected a running dask.distributed.Client"),
-    ({"kinds": "both"}, "kinds is 'both'"),
     ({"X": lists(3), "head": "trace"}, "head is 'trace', which takes signals of one length"),
     ({"X": np.full((3, 2, 8), np.nan)}, "X of shape .* contains NaN"),
-    ({"network": "deep"}, "network is 'deep'"),
 ]
 
 
@@ -214,15 +205,13 @@ def test_a_killed_process_is_resumed(path, computed, rng):
     while len(list(path.glob("ntk/c/*/*"))) < wanted:
         assert time.monotonic() < end, "nothing happened"
         time.sleep(0.005)
-    time.sleep(rng.uniform(0, 0.1))
-    os.kill(job.pid, signal.SIGKILL)
+    job.kill()
     job.wait()
     K = stored.open(path)
     missing = K.missing
     assert 0 < len(missing) < blocks and not K.complete
     assert f"{len(missing)} blocks missing" in repr(K)
-    rows = slice(BLOCK * missing[-1][0], BLOCK * missing[-1][0] + 1)
-    assert np.isnan(K.ntk[rows, -1]).all()
+    assert np.isnan(K.ntk[BLOCK * missing[-1][0], -1])
     with pytest.raises(ValueError, match=f"lacks {len(missing)} blocks, expected none: resume it"):
         K.matrix("ntk")
     there = {*K._blocks()} - {*missing}
@@ -256,20 +245,17 @@ def test_products_and_equations(path, rng):
     for v in (V, V[:, 0], V[:, :1]):
         # 19 products of a row in float64, in another order.
         assert np.abs(K @ v - dense @ v).max() <= 19 * 2e-16 * (np.abs(dense) @ np.abs(v)).max()
-    with pytest.raises(ValueError, match="kind is 'gpk', expected one of 'ntk'"):
-        _ = K.gpk
-    with pytest.raises(ValueError, match="dimension mismatch"):
-        K @ np.ones(4)
-    low, Y = regression.pivoted_cholesky(rk.Kernel(NET, "ntk"), X, 10), X[:, 0, :2]
-    found = regression.solve(K, Y, 0.5, preconditioner=low, tolerance=1e-10)
-    expected = np.linalg.solve(dense + 0.5 * np.eye(len(X)), Y)
-    assert np.allclose(found, expected, rtol=1e-6, atol=1e-8)
-    K = compute(path.with_name("Z.zarr"), X, Z, depths=(1, 3))
+    found = regression.solve(K, V, 0.5, tolerance=1e-10)
+    assert np.allclose(found, regression.ridge(dense, V, 0.5), rtol=1e-6, atol=1e-8)
+    several = compute(path.with_name("Z.zarr"), X, Z, depths=(1, 3))
     expected = rk.gram(NET, X, Z, depths=(1, 3), dtype="float32").gpk[1].astype(float)
-    assert np.allclose(K.matrix("gpk", 3) @ Z[:, 0, 0], expected @ Z[:, 0, 0], rtol=1e-12)
-    assert K.matrix("gpk", 3).shape == (len(X), len(Z))
-    with pytest.raises(ValueError, match="kind is None, expected one of 'gpk', 'ntk'"):
-        K @ Z[:, 0, 0]
-    for depth in (None, 2):
-        with pytest.raises(ValueError, match=rf"depth is {depth}, expected one of \[1, 3\]"):
-            K.matrix("ntk", depth)
+    assert np.allclose(several.matrix("gpk", 3) @ Z[:, 0, 0], expected @ Z[:, 0, 0], rtol=1e-12)
+    for call, says in (
+        (lambda: K.gpk, "kind is 'gpk', expected one of 'ntk'"),
+        (lambda: K @ np.ones(4), "dimension mismatch"),
+        (lambda: several @ Z[:, 0, 0], "kind is None, expected one of 'gpk', 'ntk'"),
+        (lambda: several.matrix("ntk"), r"depth is None, expected one of \[1, 3\]"),
+        (lambda: several.matrix("ntk", 2), r"depth is 2, expected one of \[1, 3\]"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            call()

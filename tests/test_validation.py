@@ -16,6 +16,7 @@ from rescntk.engines import reference
 from rescntk.kernels.call import KernelCall
 from rescntk.theory import conditioning, depth, locality, multisphere, smoothness
 from rescntk.validation import KINDS
+from tests.helpers import CPU
 
 X = np.arange(24.0).reshape(2, 3, 4)
 KERNEL = rk.ResCNTK(depth=2)
@@ -26,41 +27,24 @@ LATE = r"\(2, 3, 4\) contains NaN or infinity \(first at \[1, 2, 3\]\)"
 NO_MASK = r"X is a masked array, expected real numbers .* without a mask: fill in masked values"
 
 
-def with_value(value, dtype=float):
-    bad = X.astype(dtype)
-    bad[1, 2, 3] = value
-    return bad
-
-
 BATCHES = [
     (X[0], r"X .*\(3, 4\), expected \(n_cases, n_channels, n_timepoints\)"),
     (X[None, None], r"X .*\(1, 1, 2, 3, 4\)"),
-    (np.float64(3.0), r"X .*\(\)"),
     (X[:0], r"X .*\(0, 3, 4\) with an empty axis"),
-    (X[:, :0], r"X .*\(2, 0, 4\) with an empty axis"),
-    (X[:, :, :0], r"X .*\(2, 3, 0\) with an empty axis"),
-    (with_value(np.nan), f"X .*{LATE}"),
-    (with_value(-np.inf), "X .*NaN or infinity"),
-    (with_value(np.longdouble("1e4000"), np.longdouble), "X .*NaN or infinity"),
-    (X.astype(complex), "X .*dtype complex128, expected real numbers"),
-    (X.astype(object), "X .*dtype object"),
+    (np.where(X == 23, np.inf, X), f"X .*{LATE}"),
     (X.astype(str), "X .*dtype <U"),
     ([[[1.0, 2.0]], [[1.0]]], "X .*not a rectangular array"),
     ({"a": 1}, "X is {'a': 1}, expected real numbers"),
     (MASKED, NO_MASK),
     (np.ma.masked_array(X), NO_MASK),  # nothing is masked: refused by its type, not by its values
     (list(MASKED), NO_MASK),
-    ([list(case) for case in MASKED], NO_MASK),
 ]
 LISTS = [
     ([], "X is empty, expected at least one signal"),
-    ((), "X is empty"),
     ([ONE, np.ones(7)], r"X\[1\] has shape \(7,\), expected .*a signal .* X\[1\]\[None\]"),
     ([ONE, np.ones((3, 7))], r"X\[1\] has 3 channels, expected 2 as in X\[0\]"),
     ([ONE, OTHER * np.nan], r"X\[1\] of shape \(2, 7\) contains NaN"),
-    ([ONE, np.ones((2, 0))], r"X\[1\] has shape \(2, 0\)"),
     ([ONE, OTHER * 1j], r"X\[1\] has dtype complex128"),
-    ([ONE, OTHER[None]], r"X\[1\] has shape \(1, 2, 7\)"),
     ([ONE, np.ma.masked_array(OTHER)], "X is a masked array"),
     (
         [X[:, :2], X[:, :2, :1]],
@@ -93,9 +77,9 @@ MISMATCHES = [
     (KERNEL, X, X[:, :2], rf"Z has shape \(2, 2, 4\), {SHAPES}"),
     (KERNEL, X, X[:, :, :3], r"Z has shape \(2, 3, 3\), expected 4 timepoints as in X.*list"),
     (KERNEL.paired, X, X[:, :2], rf"Z has shape \(2, 2, 4\), {SHAPES}"),
-    (KERNEL.paired, X, X[:, :, :3], r"Z has shape \(2, 3, 3\), expected 4 timepoints as in X"),
     (lambda *both: rk.pixel_pairs(NETWORK, *both), X, X[:, :2], rf"Z has .*, {SHAPES}"),
     (KERNEL, IMAGES, IMAGES.swapaxes(2, 3), ".*expected images of the same height and width"),
+    (KERNEL.replace(head="trace"), [ONE], [OTHER], "Z has shape .* expected 5 timepoints"),
     # Before an engine is chosen: no compilation comes first.
     (lambda *both: KERNEL.paired(*both, engine="tpu"), X, X[:1], f"Z has 1 {PAIRED}"),
     (lambda *both: KERNEL.paired(*both, engine="tpu"), X, [*X, X[0, :, :3]], f"Z has 3 {PAIRED}"),
@@ -108,45 +92,15 @@ def test_signals_that_do_not_match(call, X, Z, says):
         call(X, Z)
 
 
-@pytest.mark.parametrize("head", ["trace", "equivariant"])
-def test_signals_of_different_lengths(head):
-    """GAP takes them as lists; other heads and pixel pairs take lists of one length."""
-    kernel, more = (
-        rk.Kernel(NETWORK, "gpk", head),
-        f"head is '{head}', which takes signals of one l",
-    )
-    for call, says in (
-        (lambda: kernel([ONE, OTHER]), f"{more}.* X has signals of 2 channels and 5 to 7 timep"),
-        (lambda: kernel([ONE, ONE], [OTHER]), "Z has shape .* expected 5 timepoints"),
-        (lambda: rk.pixel_pairs(NETWORK, [ONE, OTHER]), "pixel_pairs takes signals of one length"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            call()
-    assert kernel([ONE, ONE]).shape == (2, 2)
-    assert rk.pixel_pairs(NETWORK, [ONE, ONE]).shape == (2, 2, 5, 5)
-    one, other = ONE[None], OTHER[None]
-    assert KERNEL(list(one), other).shape == KERNEL(one, list(other)).shape == (1, 1)
-
-
-NUMBER, ODD, POSITIVE = (
-    "a finite number of at least 0",
-    "a positive odd integer",
-    "an integer",
-)
+NUMBER, ODD, POSITIVE = "a finite number of at least 0", "a positive odd integer", "an integer"
 FIELDS = [
     ("depth", POSITIVE, [0, 2.0, True, "2"]),
     ("filter_size", ODD, [4, 0]),
-    ("outer_filter_size", ODD, [2]),
-    ("input_filter_size", ODD, [2]),
-    ("alpha", NUMBER, [-1, np.nan, "1", b"3", bytearray(b"3"), np.bytes_(b"3"), np.array("3")]),
-    ("alpha", NUMBER, [True, np.array([3.0]), np.timedelta64(3, "s"), np.array(True)]),
-    ("negative_slope", NUMBER, [np.True_, -0.1]),
-    ("bias", NUMBER, [-0.1]),
-    ("c_v", NUMBER, [np.inf]),
-    ("readout_scale", NUMBER, [None]),
+    ("alpha", NUMBER, [-1, np.nan, "1", b"3", np.array("3"), True, np.array([3.0]), None]),
+    ("negative_slope", NUMBER, [np.True_, np.timedelta64(3, "s")]),
     ("input_scale", NUMBER, [-1.0]),
     ("input_scale", "0 or from 1e-300 to 1e[+]300", [1e308, 5e-324]),
-    ("dilation", POSITIVE, [b"\1\2\3", 0, -1, 1.5, True, "2", None]),
+    ("dilation", POSITIVE, [b"\1\2\3", 0, 1.5, True]),
     ("skip", "True or False", [1]),
     ("activation", "one of 'relu', 'erf'", ["tanh"]),
     ("trained", "one of 'input', 'inner', 'outer', 'readout'", ["head"]),
@@ -154,12 +108,9 @@ FIELDS = [
 TOGETHER = [
     ({"alpha": memoryview(b"3")}, "alpha is <memory.*, expected a finite number"),
     ({"alpha": 1e200}, "alpha, c_v, c_w are 1e[+]200"),
-    ({"trained": ("inner", "head")}, "trained is 'head', expected one of"),
     ({"trained": 3}, r"trained is 3, expected some of \("),
     ({"depth": 3, "dilation": (1, 2)}, r"dilation is \(1, 2\), expected .* 3 of them"),
     ({"depth": 3, "dilation": (1, 0, 2)}, "dilation is 0, expected an integer of at least 1"),
-    ({"depth": 3, "dilation": ()}, r"dilation is \(\)"),
-    ({"depth": 3, "dilation": (1, 2.5, 3)}, "dilation is 2.5, expected an integer of at least 1"),
     ({"negative_slope": 2}, "negative_slope is 2.0 with activation 'relu', expected a number"),
     ({"negative_slope": 0.1, "activation": "erf"}, "negative_slope is 0.1 with .* and 0 for"),
     ({"bias": 0.1, "activation": "erf"}, "bias is 0.1 with .*'erf', .* expected bias 0"),
@@ -184,39 +135,28 @@ def test_networks(arguments, says):
             make(**arguments)
 
 
-def gram(**options):
-    return lambda: rk.gram(**{"network": NETWORK, "X": X} | options)
-
-
-def shares(**options):
-    return lambda: rk.pixel_shares(**{"network": NETWORK, "X": X} | options)
+def gram(X=X, **options):
+    return lambda: rk.gram(NETWORK, X, **options)
 
 
 UNRESOLVED = rk.ResCNTK(1100, skip=False, c_v=1.0, bias=0.3, trained="input")
 OPTIONS = [
     (lambda: rk.Kernel(NETWORK, "cntk"), "kind is 'cntk', expected one of 'gpk', 'ntk'"),
-    (lambda: rk.ResCNTK(3, head="mean"), "head is 'mean', expected one of 'equivariant', 'tra"),
     (lambda: rk.ResCNTK(3, normalized=1), "normalized is 1, expected True or False"),
     (lambda: rk.Kernel(3, "gpk"), "network is 3, expected a rescntk.Network"),
-    (gram(network=None), "network is None"),
-    (gram(head="mean"), "head is 'mean'"),
     (gram(kinds=("gpk", "cntk")), "kinds is 'cntk'"),
     (gram(kinds=()), r"kinds is \(\), expected one or both"),
-    (gram(kinds=("gpk", "gpk")), "kinds is"),
     (gram(kinds=None), "kinds is None, expected one of 'gpk'"),
-    (gram(kinds=np.array("gpk")), r"kinds is array\('gpk'"),
+    (gram(X=[ONE, OTHER], head="trace"), "head is 'trace', which takes signals of one l.* 5 to 7"),
+    (lambda: rk.pixel_pairs(NETWORK, [ONE, OTHER]), "pixel_pairs takes signals of one length"),
     (gram(depths=()), "depths is empty"),
-    (gram(depths=(2, 0)), "depths is 0, expected an integer of"),
     (gram(depths=3), "depths is 3, expected a sequence"),
-    (gram(depths=np.array(3)), r"depths is array\(3\), expected"),
     (gram(depths=b"\3"), "depths is b'.*', expected a sequence"),
-    (gram(normalized="no"), "normalized is 'no'"),
-    (shares(head="equivariant"), "head is 'equivariant', expected one of 'gap', 'trace'"),
-    (shares(Z=X[:, :1]), "Z has shape"),
-    (shares(Z=[X[0], X[1, :, :2]], head="trace"), "head is 'trace', which takes signals of one l"),
+    (
+        lambda: rk.pixel_shares(NETWORK, X, head="equivariant"),
+        "head is 'equivariant', expected one of 'gap', 'trace'",
+    ),
     (lambda: KERNEL(X, dtype="float16"), "dtype is 'float16', expected one of 'float64'"),
-    (lambda: KERNEL(X, dtype=int), "dtype is <class 'int'>, expected one of 'float64'"),
-    (lambda: KERNEL(X, dtype=np.ones(2)), "dtype is array.*, expected one of 'float64'"),
     (lambda: KERNEL(X, dtype="f8,("), "dtype is 'f8,[(]', expected one of 'float64'"),
     (lambda: KERNEL.replace(c_v=1e-300, skip=False)(X), "network multiplies variances by 5e"),
     (lambda: UNRESOLVED(X), "network has b"),
@@ -224,22 +164,10 @@ OPTIONS = [
     (lambda: KERNEL(X, threads=0), "threads is 0, expected an integer of at least 1"),
     (lambda: KERNEL(X, progress="yes"), "progress is 'yes'"),
     (lambda: KERNEL.replace(kernel="x"), "replace is 'kernel', expected one of 'depth'"),
-    (lambda: KERNEL.replace(head="x"), "head is 'x', expected one of 'equivariant'"),
     (lambda: literature.tirer_mlp(3, sigma_w=-1), "sigma_w is -1"),
     (lambda: literature.tirer_mlp(3, sigma_w=1e200), r"sigma_w is 1e\+200, expected .* square"),
-    (lambda: literature.tirer_resnet(3, 0.1, 1e200), r"sigma_v is 1e\+200, expected .* square"),
-    (lambda: literature.huang_resnet(3, gamma=np.nan), "gamma is nan"),
-    (lambda: derivative.alpha_derivative(KERNEL, X, engine="abacus"), "engine is 'abacus'"),
     (lambda: derivative.alpha_derivative(NETWORK, X), r".*expected a rescntk\.Kernel"),
 ]
-
-
-def test_an_announced_engine_is_refused_with_its_reason():
-    for name, state in rk.engines.available().items():
-        if state is not True:
-            says = f"^engine='{name}' cannot compute .*: {re.escape(state)}; "
-            with pytest.raises(ValueError, match=says):
-                KERNEL(X, engine=name)
 
 
 T = np.zeros((2, 2))
@@ -248,35 +176,26 @@ SPHERE = multisphere.sample(2, 3, 4)
 ASYMPTOTE = conditioning.asymptotic_condition_number
 THEORY = [
     (lambda: multisphere.project(X * 0), r"X of shape .* zero at all channels of case 0, time"),
+    (lambda: multisphere.project(IMAGES), "X has .* only signals, not images, are supported here"),
+    (lambda: depth.check(literature.tirer_mlp, IMAGES), "X has .* only signals, not images, are"),
     (lambda: multisphere.sample(2, 0, 3), "n_channels is 0"),
     (lambda: multisphere.sample(2, 3, 4, rng=-1), "rng is -1, expected a NumPy Generator, an"),
-    (lambda: multisphere.sample(2, 3, 4, rng=0.5), "rng is 0.5, expected a NumPy Generator, a"),
     # NumPy crashes at a matrix.
     (lambda: multisphere.sample(2, 3, 4, rng=np.matrix([[1]])), r"rng is matrix.*, expected a"),
-    (lambda: multisphere.sample(2, 3, 4, rng=True), "rng is True, expected a NumPy Generator"),
     (lambda: multisphere.gram_complements(5, SPHERE), "networks is 5, expected a list of at"),
-    (lambda: multisphere.gram_complements([], SPHERE, head=T), "head is array"),
     (lambda: multisphere.dot_products(X + 1), "X of shape .* is not on the multi-sphere"),
-    (lambda: multisphere.dot_products(1e200 * X), "X of shape .* is not on .* is off by inf"),
     (lambda: multisphere.dot_products(SPHERE, SPHERE[..., :3]), r"Z has shape \(2, 3, 3\)"),
     (lambda: multisphere.dot_products(SPHERE, offset=1.5), "offset is 1.5"),
     (lambda: multisphere.normalized_gpk(T + 2, 3), "t has values from 2.0 to 2.0, expected"),
-    (lambda: multisphere.normalized_gpk(T + np.nan, 3), "t of shape .* contains NaN"),
     (lambda: multisphere.normalized_gpk(0.5, 3), r"t has shape \(\)"),
     (lambda: conditioning.condition_number(A[0]), r"A has shape \(2,\), expected \(n, n\)"),
     (lambda: conditioning.condition_number(np.triu(A)), "A of shape .* is not symmetric, expe"),
-    (lambda: conditioning.condition_number(1j * A), "A has dtype complex128, expected real"),
-    (lambda: conditioning.condition_number(np.ma.masked_array(A)), "A is a masked array"),
     (lambda: conditioning.bounds(2 * A), "A has 2 on its diagonal, expected 1"),
     (lambda: conditioning.bounds(A[:1, :1]), r"A has shape \(1, 1\), expected at least 2"),
     (lambda: ASYMPTOTE(5, 5, 0.0), "alpha is 0.0, expected"),
-    (lambda: ASYMPTOTE(5, 5, kind=1), "kind is 1, expected"),
-    (lambda: ASYMPTOTE(5, 5, pixels=b"5"), "pixels is b'5'"),
     (lambda: ASYMPTOTE(5, 5, pixels=10**400), "pixels is 10+,"),
-    (lambda: conditioning.compare(X, (1,), kind="cgpk"), "kind is 'cgpk', expected one of"),
     (lambda: conditioning.compare(X[:1], (1, 2)), "X has 1 case, expected at least 2"),
     (lambda: conditioning.compare(X, (1, 2), alpha=0.0), "alpha is 0.0, expected a positive"),
-    (lambda: conditioning.compare(X, (1,), alpha=1e-200), "alpha is 1e-200, expected a pos"),
     (lambda: conditioning.compare(X * [[[1]], [[0]]], (1,)), r"X has a signal .* 0 \(case 1\)"),
 ]
 
@@ -285,50 +204,6 @@ THEORY = [
 def test_options_and_theory(call, says):
     with pytest.raises(ValueError, match=f"^{says}"):
         call()
-
-
-DAMAGED = {
-    "is a masked array": lambda M: np.ma.masked_array(M, M == M.flat[0]),
-    "contains NaN or infinity": lambda M: np.where(M == M.flat[0], np.inf, M),
-    "has dtype complex128": lambda M: M.astype(complex),
-    "has dtype <U": lambda M: M.astype(str),
-}
-
-
-@pytest.mark.parametrize("says", DAMAGED)
-def test_matrices_and_vectors_of_regression(says):
-    """Given, and computed by a kernel or a product of the caller's."""
-    K, y, regression, damaged = 2.0 * np.eye(2) + A, np.ones(2), rk.regression, DAMAGED[says]
-    bad, ladder = damaged(K), regression.decompose(K)
-
-    class Foreign:
-        shape = K.shape
-
-        def __call__(self, X, Z=None):
-            return bad[: len(X), : len(X if Z is None else Z)]
-
-        def diag(self, X):
-            return K.diagonal()
-
-        def __matmul__(self, V):
-            return damaged(K @ V)
-
-    for name, call in (
-        ("K", lambda: regression.solve(bad, y)),
-        ("K", lambda: regression.ridge(bad, y, 1.0)),
-        ("K", lambda: regression.interpolate(bad, y)),
-        ("K", lambda: regression.decompose(bad)),
-        ("K", lambda: regression.posterior(bad, K, y, y)),
-        ("cross", lambda: regression.posterior(K, bad, y, y)),
-        ("prior", lambda: regression.posterior(K, K, damaged(y), y)),
-        ("y", lambda: ladder.ridge(damaged(y), 1.0)),
-        ("K @ v", lambda: regression.solve(Foreign(), y)),
-        ("kernel[(]X[)]", lambda: regression.pivoted_cholesky(Foreign(), X, 1)),
-    ):
-        with pytest.raises(ValueError, match=f"^{name} .*{says}"):
-            call()
-    with pytest.raises(ValueError, match="^penalty "):
-        ladder.ridge(y, damaged(y))
 
 
 MANY = np.ones((100, 1, 8))
@@ -344,16 +219,15 @@ def test_a_gram_larger_than_the_free_memory_is_refused_before_work(free, monkeyp
         monkeypatch.setattr(reference, name, lambda *arguments: pytest.fail("worked"))
     free(70_000)
     says = r"takes at least [\d.]+ MB of memory, and [\d.]+ MB are free: give fewer signals"
-    several = {"normalized": True, "depths": (1, 2)} | options
-    rectangle = partial(rk.gram, NETWORK, MANY, MANY[:50], **several)
+    rectangle = partial(rk.gram, NETWORK, MANY, MANY[:50], normalized=True, depths=(1, 2))
     for call, what in (
-        (lambda: KERNEL(MANY, **options), "the NTK, 100 × 100 numbers"),
+        (partial(KERNEL, MANY), "the NTK, 100 × 100 numbers"),
         (rectangle, "the GPK and NTK, 100 × 50 numbers, at 2 depths,"),
-        (lambda: rk.pixel_pairs(NETWORK, MANY[:20], **options), "the NTK, 20 × 20 × 8 × 8 numbers"),
-        (lambda: rk.pixel_shares(NETWORK, MANY, **options), "the NTK, 100 × 100 × 8 numbers"),
+        (partial(rk.pixel_pairs, NETWORK, MANY[:20]), "the NTK, 20 × 20 × 8 × 8 numbers"),
+        (partial(rk.pixel_shares, NETWORK, MANY), "the NTK, 100 × 100 × 8 numbers"),
     ):
         with pytest.raises(MemoryError, match=f"^{what} {says}"):
-            call()
+            call(**options)
 
 
 HUGE, DEEP = 10**14, 99_999_999_999
@@ -363,26 +237,18 @@ WINDOW, WIDE = map(partial, [rk.gram] * 2, WINDOWS, (np.ones((1, 1, 4)), np.ones
 DATA = [0.0, 1.0], [1.0, 2.0]
 TOO_LARGE = [
     (lambda: rk.ResCNTK(DEEP)(MANY), DEPTH),
-    (lambda: rk.ResCNTK(DEEP).diag(MANY), DEPTH),
     (lambda: rk.gram(NETWORK, MANY, depths=(1, DEEP)), DEPTH),
-    (lambda: rk.pixel_pairs(NETWORK.replace(depth=DEEP), MANY), DEPTH),
     (lambda: rk.theory.conditioning.compare(MANY, (1, DEEP)), DEPTH),
     (lambda: smoothness.grid(HUGE), f"n_samples is {HUGE}: 3 numbers for each sample"),
     (lambda: smoothness.interpolation(KERNEL, *DATA, HUGE), f"n_samples is {HUGE}: 9 numbers"),
     (WINDOW, "input_filter_size 10000000000000000000001: a window of layer 1"),
     (WIDE, "input_filter_size 1000000001: a window of layer 1"),
 ]
+LAYERS = "000000000, expected at most 100000000 layers"
 TOO_LONG = [
-    (
-        lambda: depth.check(rk.Network, depths=[2, 4, 8, 16, 32, 10**9]),
-        "depths has 1000000000, expected at most 100000000 layers",
-    ),
-    (
-        lambda: multisphere.gram_complements([rk.Network(10**9)], np.ones((2, 1, 3))),
-        "networks has the depth 1000000000, expected at most 100000000 layers",
-    ),
+    (lambda: depth.check(rk.Network, depths=[2, 4, 8, 16, 32, 10**9]), f"depths has 1{LAYERS}"),
+    (lambda: multisphere.gram_complements([rk.Network(10**9)], X), f"networks has .* 1{LAYERS}"),
     (lambda: multisphere.normalized_gpk([0.5], 10**9), "depth is 1000000000, expected at most"),
-    (lambda: locality.path_counts(10**9, 1, 9), "depth is 1000000000, expected at most"),
     (lambda: locality.path_counts(10**5, 3, 10**5), "depth is 100000: counts of"),
     (lambda: locality.path_counts(10**8, 3, 9), "depth is 100000000: .* 9 pixels take hours"),
 ]
@@ -400,17 +266,13 @@ def test_sizes_beyond_the_memory_and_work_of_hours_are_refused(call, says):
 def test_the_engines_hold_what_they_say(dtype):
     """Against the peak of memory while a Gram is computed; buffers take some 40 MB."""
     signals = np.random.default_rng(0).standard_normal((700, 1, 2))
-    for name, state in rk.engines.available().items():
-        if state is not True or name == "cuda":
-            continue
+    for name in CPU:
         rk.gram(NETWORK, signals[:2], engine=name, dtype=dtype)
         depths = (2, 1) if dtype == "float64" else (1, 2)  # copies: another order, another dtype
-        call = KernelCall(
-            NETWORK, signals, None, head="trace", kinds=KINDS, depths=depths, engine=name,
-            dtype=dtype, threads=None,
-        )  # fmt: skip
+        options = {"head": "trace", "depths": depths, "engine": name, "dtype": dtype}
+        call = KernelCall(NETWORK, signals, None, kinds=KINDS, threads=None, **options)
         tracemalloc.start()
-        rk.gram(NETWORK, signals, depths=depths, engine=name, dtype=dtype, head="trace")
+        rk.gram(NETWORK, signals, **options)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         least = call.request.result_bytes(700 * 700)

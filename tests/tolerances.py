@@ -10,20 +10,18 @@ from rescntk.derivative import STEPS
 
 EPS = {dtype: float(np.finfo(dtype).eps) for dtype in ("float64", "float32")}
 
-# |ΔK| / √(K(x,x) K(z,z)) against exact arithmetic, up to depth 50. A layer adds its terms with a
-# handful of roundings, which the skip path carries on undamped. Both bars are about one unit a
-# layer, and measured errors a tenth of them.
+# |ΔK| / √(K(x,x) K(z,z)) against exact arithmetic, up to depth 50: about a unit a layer, with
+# a handful of roundings, which skips carry on undamped. Measured errors are a tenth of it.
 KERNEL = {"float64": 1e-14, "float32": 1e-6}
 
 # The same at depth 5000, normalized: a layer may add a tenth of a unit.
 DEEP_KERNEL = 1e-12
 
-# Golden values of the first edition, each within `KERNEL` of the truth, as today's are. Of theory,
-# relative to the largest entry of an array.
-FIRST_EDITION = {"float64": 1e-14, "float32": 1e-6, "theory": 1e-12}
+# Golden values of the first edition, each within `KERNEL` of the truth, as today's are.
+FIRST_EDITION = {"float64": 1e-14, "float32": 1e-6}
 
-# The same for erf under GAP on waves. erf is odd: the mean over pixel pairs cancels to (3.6e-4)² of
-# its terms, whose rounding errors it keeps. In 128 bits both editions err by up to 6e-11.
+# The same for erf under GAP on waves: the mean over pixel pairs cancels to (3.6e-4)² of its terms,
+# whose rounding errors it keeps. In 128 bits both editions err by up to 6e-11.
 FIRST_EDITION_CANCELLED = EPS["float64"] / 3.6e-4**2 / 10
 
 # neural-tangents' own errors, as its maintainers' formulas have them: ρ is rounded to eps, and
@@ -37,8 +35,8 @@ ROUTES = 100 * EPS["float64"]
 # in ρ into eps/√(1−ρ), and random pairs stay a percent away from ρ = ±1.
 TRANSCRIPTION = 1e-13
 
-# The place of a minimum of order 1 and curvature 2 or more, by a solver that sees values alone.
-# Values have errors of some eps, which move the place by √eps.
+# The place of a minimum of order 1 and curvature 2 or more, by a solver that sees values alone,
+# which have errors of some eps.
 MINIMUM = 10 * float(np.sqrt(EPS["float64"]))
 
 # λ_min of a positive semidefinite matrix may be this many eps·n·λ_max below 0.
@@ -48,8 +46,8 @@ DEFINITE = 10
 # once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
 STANDARD_ERRORS = 5.0
 
-# Derivatives of a kernel by its signals, in units of the largest one, at depth 2 and 3. A layer
-# has some thirty roundings, of windows that are nearly proportional. Measured: 5e-13.
+# Derivatives by signals in units of the largest, at depth 2 and 3: some thirty roundings a layer,
+# of windows that are nearly proportional. Measured: 5e-13.
 GRADIENT = {"float64": 1e-11}
 
 # Seconds from Ctrl-C to the end of a call. Measured: 0.1 on an idle machine, which is how often a
@@ -79,19 +77,15 @@ FLOW = 1e-11
 
 
 def erf_spread(variance):
-    """Return by how much erf's bars are wider at pre-activations of this variance.
+    """Return by how much erf's bars are wider at pre-activations of this variance g.
 
-    E[σ'σ'] = (4/π)/√Δ with Δ = 1 + 2q1 + 2q2 + 4(g − S)(g + S). Δ is at least 1 + 4g.
-    Where S is near −g, an error of eps·g in S moves Δ by 8 g² eps: relatively, by up to 2 g eps.
+    E[σ'σ'] = (4/π)/√Δ, Δ ≥ 1 + 4g. At opposites an error of eps·g moves Δ by 8 g² eps.
     """
     return max(1.0, variance)
 
 
 def complement(depth):
-    """Return the relative error allowed for the complement of the multi-sphere recursion.
-
-    Some twenty roundings on the way, and one a layer that stays.
-    """
+    """Return the relative error of a multi-sphere complement: twenty roundings, one a layer."""
     return (20 + depth) * EPS["float64"]
 
 
@@ -115,11 +109,7 @@ def receptive_field(depth, n_timepoints=1):
 
 
 def solution(n, condition, dtype="float64"):
-    """Return the relative error allowed for (K + λI)⁻¹ y, and for what is linear in it.
-
-    A backward-stable solver perturbs K by a small multiple of n eps ‖K‖, which the condition number
-    multiplies. `dtype` is of the numbers in K.
-    """
+    """Return the relative error allowed for (K + λI)⁻¹ y: K is perturbed by some n eps ‖K‖."""
     return 10 * n * EPS[dtype] * condition
 
 
@@ -131,18 +121,13 @@ def next_of_the_ffnet(depth):
 def next_of_the_resnet(t, small):
     """Return the error allowed for c(t) from (Ω̄_L − Ω̄_1)/Lα², where Lα² is `small`.
 
-    To second order in it: t moves by (κ1 − t) Lα² ≤ Lα², which half of κ0'' = t/(π(1−t²)^(3/2))
-    multiplies; all other derivatives have coefficients below 1.
+    To second order: t moves by Lα² at most, which half of κ0'' = t/(π(1−t²)^(3/2)) multiplies.
     """
     return small * (1 + 1 / (2 * np.pi * (1 - t**2) ** 1.5))
 
 
 def next_of_opposites(depth):
-    """Return the relative error allowed for −√2/(3π) L^(−1/2).
-
-    κ0 is odd in the angle φ to the opposite, and so is the recursion. The next term is relatively
-    of order φ² = 2Lα² = 2/L; the bar is twice as large.
-    """
+    """Return the relative error of −√2/(3π) L^(−1/2): twice the next term φ² = 2Lα² = 2/L."""
     return 4 / depth
 
 
@@ -158,10 +143,7 @@ def derivative(dtype):
 
 
 def integration(tolerance):
-    """Return the error allowed for the flow, integrated with this relative tolerance of a step.
-
-    Some 10 to 100 steps, whose errors add up. Measured: 30 times the tolerance at most.
-    """
+    """Return the error of the flow by this tolerance of a step. Measured: 30 times it at most."""
     return 100 * tolerance
 
 

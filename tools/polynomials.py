@@ -4,12 +4,14 @@ With a = min(1 − ρ, 1 + ρ) in [0, 1] the arc-cosine kernels need two functio
 
     p(a) = arccos(1 − a) / (π √a),     r(a) = (√(a(2 − a)) − (1 − a) arccos(1 − a)) / (π a^(3/2)).
 
-Both functions are analytic up to a = 2.
+Both functions are analytic but for a ≥ 2. There they have the same branch point, so quotients with
+one denominator, P(t)/D(t) and R(t)/D(t), are near them, where t = 1 − a.
 
-- They are interpolated at the zeros of a Chebyshev polynomial of [0, 1], in 60 digits.
-- The interpolants are rewritten in powers of a, and rounded once. The coefficients fall off like
-  2^-n, so that nothing cancels.
-- The degrees are the least whose truncation error is under a quarter of a rounding unit.
+- Quotients equal the functions at the zeros of Chebyshev polynomials of [0, 1], in 60 digits. The
+  zeros of P, R and D lie at a > 2, so that all coefficients of powers of t are positive.
+- P, R and D are multiplied by the number that makes the error of rounded coefficients least.
+- The degree is the least with an error under a quarter of a rounding unit before coefficients are
+  rounded.
 
     python tools/polynomials.py            # write the file
     python tools/polynomials.py --check    # only say whether the file is up to date
@@ -26,6 +28,8 @@ import numpy as np
 mp = mpmath.mp.clone()
 mp.dps = 60
 TARGET = Path(__file__).parent.parent / "rescntk" / "engines" / "coefficients.h"
+SCALES = 128
+"""Numbers from 1 to 2 that P, R and D are multiplied by."""
 
 
 def p(a: mpmath.mpf) -> mpmath.mpf:
@@ -40,63 +44,74 @@ def r(a: mpmath.mpf) -> mpmath.mpf:
     return (mp.sqrt(a * (2 - a)) - (1 - a) * mp.acos(1 - a)) / (mp.pi * a ** mp.mpf("1.5"))
 
 
-def interpolate(function, degree: int) -> list[mpmath.mpf]:
-    """Return coefficients, constant first, of the interpolant at Chebyshev's points of [0, 1]."""
+def interpolate(degree: int, of_p: int) -> list[list[mpmath.mpf]]:
+    """Return P, R and D, constant first: equal p at `of_p` points and r at the rest."""
+    rows, values, zero = [], [], [mp.mpf(0)] * (degree + 1)
+    for function, n in ((p, of_p), (r, 3 * degree + 2 - of_p)):
+        for k in range(n):
+            a = (1 + mp.cos(mp.pi * (2 * k + 1) / (2 * n))) / 2
+            powers, value = [(1 - a) ** j for j in range(degree + 1)], function(a)
+            numerator = powers + zero if function is p else zero + powers
+            rows.append(numerator + [-value * x for x in powers[1:]])
+            values.append(value)
+    found = [*mp.lu_solve(mp.matrix(rows), mp.matrix(values))]
     n = degree + 1
-    nodes = [(1 + mp.cos(mp.pi * (2 * k + 1) / (2 * n))) / 2 for k in range(n)]
-    # Newton's form, then powers.
-    divided = [function(x) for x in nodes]
-    for order in range(1, n):
-        for k in range(n - 1, order - 1, -1):
-            divided[k] = (divided[k] - divided[k - 1]) / (nodes[k] - nodes[k - order])
-    powers = [mp.mpf(0)] * n
-    for k in range(n - 1, -1, -1):
-        shifted = [mp.mpf(0), *powers[:-1]]
-        powers = [s - nodes[k] * p for s, p in zip(shifted, powers, strict=True)]
-        powers[0] += divided[k]
-    return powers
+    return [found[:n], found[n : 2 * n], [mp.mpf(1), *found[2 * n :]]]
 
 
-def truncation_error(function, powers: list[mpmath.mpf]) -> float:
-    """Return the largest relative error of the unrounded polynomial on a fine grid."""
-    grid = [mp.mpf(k) / 400 for k in range(401)]
-    return float(max(abs(mp.polyval(powers[::-1], a) / function(a) - 1) for a in grid))
+GRID = [mp.mpf(k) / 100 for k in range(101)]
+VALUES = [[function(1 - t) for t in GRID] for function in (p, r)]
 
 
-def derive(function, dtype: type) -> tuple[list[float], float]:
-    """Return rounded coefficients of the least sufficient degree, and the truncation error."""
-    for degree in range(3, 30):
-        powers = interpolate(function, degree)
-        error = truncation_error(function, powers)
-        if error <= float(np.finfo(dtype).eps) / 4:
-            return [float(dtype(str(c))) for c in map(mp.nstr, powers, [40] * 40)], error
+def error(polynomials: list[list[mpmath.mpf]]) -> float:
+    """Return the largest relative error of both quotients on a grid."""
+    P, R, D = ([mp.polyval(c[::-1], t) for t in GRID] for c in polynomials)
+    each = ((N, F) for N, F in zip((P, R), VALUES, strict=True))
+    return max(
+        float(abs(x / (d * f) - 1)) for N, F in each for x, d, f in zip(N, D, F, strict=True)
+    )
+
+
+def derive(dtype: type) -> tuple[list[list[float]], float, float]:
+    """Return rounded P, R and D of the least degree, and the error before and after rounding."""
+    for degree in range(2, 12):
+        choices = [interpolate(degree, (3 * degree + 2 + k) // 2) for k in (0, 1)]
+        before, exact = min((error(c), c) for c in choices)
+        if before > float(np.finfo(dtype).eps) / 4:
+            continue
+        rounded = [
+            [[float(dtype(mp.nstr(x * (1 + mp.mpf(k) / SCALES), 40))) for x in c] for c in exact]
+            for k in range(SCALES)
+        ]
+        after, best = min((error(c), c) for c in rounded)
+        return best, before, after
     raise ArithmeticError("no degree suffices")
 
 
 def source() -> str:
     """Return the text of the file."""
     lines = [
-        "// Coefficients of the polynomials of ReLU's dual activation, constant first. Written by "
-        "tools/polynomials.py.",
+        "// ReLU's dual activation: p(a) = P(t)/D(t) and r(a) = R(t)/D(t) with t = 1 - a.",
+        "// Constants first. Written by tools/polynomials.py.",
         "#pragma once",
-        "template <class R> struct Poly;",
+        "template <class R> struct Quotients;",
     ]
     for dtype, real, suffix in ((np.float64, "double", ""), (np.float32, "float", "f")):
-        lines.append(f"template <> struct Poly<{real}> {{")
-        for name, function in (("p", p), ("r", r)):
-            coefficients, error = derive(function, dtype)
-            degree = len(coefficients) - 1
-            numbers = [c.hex() + suffix for c in coefficients]
-            rows = [", ".join(numbers[first : first + 4]) for first in range(0, degree + 1, 4)]
-            lines += [
-                f"    // Degree {degree}; truncated by {error:.1g}, relatively.",
-                f"    struct {name.upper()} {{ {real} c[{degree + 1}]; }};",
-                f"    HERE static constexpr {name.upper()} {name}()",
-                "    {",
-                "        return {{" + ",\n                 ".join(rows) + "}};",
-                "    }",
-            ]
-        lines.append("};")
+        polynomials, before, after = derive(dtype)
+        n = len(polynomials[0])
+        lines += [
+            f"// Relative errors: {before:.1g}, and {after:.1g} with rounded coefficients.",
+            f"template <> struct Quotients<{real}> {{",
+            f"    {real} p[{n}], r[{n}], d[{n}];",
+            "    HERE static constexpr Quotients numbers()",
+            "    {",
+        ]
+        for k, c in enumerate(polynomials):
+            numbers = [x.hex() + suffix for x in c]
+            rows = [", ".join(numbers[first : first + 4]) for first in range(0, n, 4)]
+            begin, end = ("return {{" if k == 0 else "        {"), ("}};" if k == 2 else "},")
+            lines.append(f"        {begin}" + (",\n" + " " * 17).join(rows) + end)
+        lines += ["    }", "};"]
     return "\n".join(lines) + "\n"
 
 

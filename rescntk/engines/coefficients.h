@@ -1,41 +1,27 @@
-// Coefficients of the polynomials of ReLU's dual activation, constant first. Written by tools/polynomials.py.
+// ReLU's dual activation: p(a) = P(t)/D(t) and r(a) = R(t)/D(t) with t = 1 - a.
+// Constants first. Written by tools/polynomials.py.
 #pragma once
-template <class R> struct Poly;
-template <> struct Poly<double> {
-    // Degree 18; truncated by 2e-17, relatively.
-    struct P { double c[19]; };
-    HERE static constexpr P p()
+template <class R> struct Quotients;
+// Relative errors: 3e-17, and 3e-17 with rounded coefficients.
+template <> struct Quotients<double> {
+    double p[8], r[8], d[8];
+    HERE static constexpr Quotients numbers()
     {
-        return {{0x1.ccf6429be6621p-2, 0x1.334ed7129974bp-5, 0x1.1493c190fd125p-7, 0x1.49422f64e0bf6p-9,
-                 0x1.c028614d62e6dp-11, 0x1.49ff95f307166p-12, 0x1.00230156f71b4p-13, 0x1.9739275e9c0c5p-15,
-                 0x1.8527bc8675b35p-16, -0x1.32ff6cb093f25p-19, 0x1.2247f41438d27p-15, -0x1.11b12a43cd81ap-14,
-                 0x1.d0be1ba6a69e4p-14, -0x1.1f0ce1dfb9194p-13, 0x1.0b7a2621bcafcp-13, -0x1.66ef0c3893307p-14,
-                 0x1.4bc6220b859e0p-15, -0x1.79dda8e960c5ep-17, 0x1.99edd6b2d7de6p-20}};
-    }
-    // Degree 16; truncated by 5e-17, relatively.
-    struct R { double c[17]; };
-    HERE static constexpr R r()
-    {
-        return {{0x1.334ed7129996cp-2, 0x1.ebb1581dc1d7ap-7, 0x1.3c1694142d378p-9, 0x1.24ac9b73f8c27p-11,
-                 0x1.45eef5d99a2b8p-13, 0x1.96206e1f2e373p-15, 0x1.11971e7da4eefp-16, 0x1.779c667f56fa2p-18,
-                 0x1.7d39966a2b11ep-19, -0x1.3a61d6a42645ep-20, 0x1.2c15b12777d1cp-18, -0x1.a42134c028802p-18,
-                 0x1.e531fbc4aeb34p-18, -0x1.7fd355c9b199ep-18, 0x1.a3227efb76606p-19, -0x1.1508b35154ee4p-20,
-                 0x1.62336a2fdeb9ap-23}};
+        return {{0x1.7000000000000p-1, 0x1.e61eedaea8b31p+0, 0x1.e0245c917bf71p+0, 0x1.b8a07850b8c01p-1,
+                 0x1.7c2ae1b802aaep-3, 0x1.144e49becf91dp-6, 0x1.f7f60f1d3d659p-12, 0x1.d3ad2c9043736p-20},
+                {0x1.d48d59dd2103cp-2, 0x1.3d2f3ec26b686p+0, 0x1.42a77c0bc65dfp+0, 0x1.32d4fb497c5eep-1,
+                 0x1.147113ad9015cp-3, 0x1.a7a0fdff13760p-7, 0x1.9c2e228bacda1p-12, 0x1.a036fb6a73660p-20},
+                {0x1.7000000000000p+0, 0x1.ff424425f0f2ep+1, 0x1.0dc79164d3704p+2, 0x1.0efe8b277d548p+1,
+                 0x1.0a2c0aa2428c9p-1, 0x1.d8a9bb759bff0p-5, 0x1.3263b621c2d34p-9, 0x1.4eaf65f8d4850p-16}};
     }
 };
-template <> struct Poly<float> {
-    // Degree 7; truncated by 2e-08, relatively.
-    struct P { float c[8]; };
-    HERE static constexpr P p()
+// Relative errors: 6e-09, and 9e-09 with rounded coefficients.
+template <> struct Quotients<float> {
+    float p[4], r[4], d[4];
+    HERE static constexpr Quotients numbers()
     {
-        return {{0x1.ccf6420000000p-2f, 0x1.3350340000000p-5f, 0x1.14238c0000000p-7f, 0x1.56d0800000000p-9f,
-                 0x1.ed9a280000000p-12f, 0x1.1691500000000p-10f, -0x1.4c35e60000000p-11f, 0x1.9471bc0000000p-12f}};
-    }
-    // Degree 6; truncated by 2e-08, relatively.
-    struct R { float c[7]; };
-    HERE static constexpr R r()
-    {
-        return {{0x1.334ed80000000p-2f, 0x1.ebae860000000p-7f, 0x1.3cc7980000000p-9f, 0x1.14be9e0000000p-11f,
-                 0x1.ef7e200000000p-13f, -0x1.d67c720000000p-15f, 0x1.390a3e0000000p-14f}};
+        return {{0x1.2200000000000p-1f, 0x1.39f81c0000000p-1f, 0x1.2ffbe00000000p-3f, 0x1.342b860000000p-8f},
+                {0x1.713d4e0000000p-2f, 0x1.a810020000000p-2f, 0x1.c1a18e0000000p-4f, 0x1.07b6c60000000p-8f},
+                {0x1.2200000000000p+0f, 0x1.6196c60000000p+0f, 0x1.af73ba0000000p-2f, 0x1.9e4ee40000000p-6f}};
     }
 };

@@ -8,70 +8,63 @@
 #define UNROLL _Pragma("unroll")
 template <class V> struct RealOf { typedef V type; };
 template <class V> FORMULA V every(V x) { return x; }
-// By one step of third order, from a seed of 20 bits: IEEE's root takes twice the instructions.
-FORMULA double root(double x)
-{
-#if defined(__CUDA_ARCH__)
-    double seed;
-    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(seed) : "d"(x));
-    if (!(x > 0)) seed = 0;
-#else
-    const double seed = x > 0 ? 1 / sqrt(x) : 0;
-#endif
-    const double y = x * seed, error = fma(-y, seed, 1.0);
-    return fma(y * error, fma(error, 0.375, 0.5), y);
-}
-FORMULA float root(float x) { return sqrtf(x); }
 FORMULA double fused(double a, double b, double c) { return fma(a, b, c); }
 FORMULA float fused(float a, float b, float c) { return fmaf(a, b, c); }
+// sqrt(a) / d by way of an approximate 1 / sqrt(x): IEEE's root takes twice the instructions. In double one step of
+// third order follows.
+#if defined(__CUDA_ARCH__)
+FORMULA double seed_of(double x) { double y; asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x)); return y; }
+FORMULA float seed_of(float x) { return rsqrtf(x); }
+#else
+template <class V> FORMULA V seed_of(V x) { return 1 / sqrt(x); }
+#endif
+FORMULA double root_over(double a, double d)
+{
+    const double x = a * d * d, seed = x > 0 ? seed_of(x) : 0, y = a * seed, error = fma(-x * seed, seed, 1.0);
+    return fma(y * error, fma(error, 0.375, 0.5), y);
+}
+FORMULA float root_over(float a, float d)
+{
+    const float x = a * d * d;
+    return x > 0 ? a * seed_of(x) : 0;
+}
 template <class V> FORMULA V smaller(V a, V b) { return a < b ? a : b; }
 template <class V> FORMULA V pick(V a, V b, V x, V y) { return a < b ? x : y; }
 #else
 #include "cpu/lanes.h"
+template <class V> FORMULA V root_over(V a, V d) { return root(a) / d; }
 #endif
-#include "coefficients.h"  // Poly<double>, Poly<float>: p() and r() return a struct with the array c
+#include "coefficients.h"
 #if defined(__CUDACC_RTC__)  // instructions read constant memory at no cost, but have no room for 64 bits
-__constant__ Poly<double>::P P64 = Poly<double>::p();
-__constant__ Poly<double>::R R64 = Poly<double>::r();
-FORMULA const Poly<double>::P &p_of(double) { return P64; }
-FORMULA const Poly<double>::R &r_of(double) { return R64; }
-FORMULA Poly<float>::P p_of(float) { return Poly<float>::p(); }
-FORMULA Poly<float>::R r_of(float) { return Poly<float>::r(); }
+__constant__ Quotients<double> OF_DOUBLE = Quotients<double>::numbers();
+FORMULA const Quotients<double> &quotients(double) { return OF_DOUBLE; }
+FORMULA Quotients<float> quotients(float) { return Quotients<float>::numbers(); }
 #else
-template <class R> FORMULA typename Poly<R>::P p_of(R) { return Poly<R>::p(); }
-template <class R> FORMULA typename Poly<R>::R r_of(R) { return Poly<R>::r(); }
+template <class R> FORMULA Quotients<R> quotients(R) { return Quotients<R>::numbers(); }
 #endif
 
-// The polynomial with coefficients c, constant first: Horner's scheme in a^4, four chains side by side.
-template <class V, class C> FORMULA V polynomial(V a, const C &poly)
+// The polynomial with an even number of coefficients c, constant first: Horner's scheme in t^2, of pairs.
+template <class V, class R, int n> FORMULA V polynomial(V t, V square, const R (&c)[n])
 {
-    constexpr int n = int(sizeof poly.c / sizeof poly.c[0]);
-    const V b = a * a, d = b * b;
-    V part[4];
-    UNROLL for (int r = 0; r < 4; r++) {
-        const int last = (n - 1 - r) / 4 * 4 + r;
-        part[r] = every<V>(poly.c[last]);
-        UNROLL for (int k = last - 4; k >= 0; k -= 4) part[r] = fused(part[r], d, every<V>(poly.c[k]));
-    }
-    return fused(fused(part[3], a, part[2]), b, fused(part[1], a, part[0]));
+    V sum = fused(every<V>(c[n - 1]), t, every<V>(c[n - 2]));
+    UNROLL for (int k = n - 4; k >= 0; k -= 2) sum = fused(sum, square, fused(every<V>(c[k + 1]), t, every<V>(c[k])));
+    return sum;
 }
 
 // ReLU's dual activation. With a = min(w, v), w = 1 - rho and v = 1 + rho:
-//   k0 = arccos(1 - a) / pi = p(a) sqrt(a),    kappa_0 = 1 - k0 for w < v, else k0
-//   k1 = kappa_1(1 - a) - (1 - a) = r(a) a sqrt(a),    less = 1 - kappa_1 = (w < v ? w : 1) - k1
-// No term cancels.
+//   k0 = arccos(1 - a) / pi = p sqrt(a),    kappa_0 = 1 - k0 for w < v, else k0
+//   k1 = kappa_1(1 - a) - (1 - a) = r a sqrt(a),    less = 1 - kappa_1 = (w < v ? w : 1) - k1
+// p and r are quotients of polynomials in t = 1 - a with positive coefficients and one denominator. No term cancels.
 template <class V> struct Dual { V k0, less; };
 
-template <class V> FORMULA Dual<V> dual(V w, V v, V s)
+template <class V> FORMULA Dual<V> dual(V w, V v)
 {
     typedef typename RealOf<V>::type R;
-    const V a = smaller(w, v);
-    const V k1 = polynomial(a, r_of(R())) * (s * a);
-    const Dual<V> result = {polynomial(a, p_of(R())) * s, pick(w, v, w, every<V>(R(1))) - k1};
-    return result;
+    const V one = every<V>(R(1)), a = smaller(w, v), t = one - a, square = t * t;
+    const auto &of = quotients(R());
+    const V s = root_over(a, polynomial(t, square, of.d));
+    return {polynomial(t, square, of.p) * s, pick(w, v, w, one) - polynomial(t, square, of.r) * (s * a)};
 }
-
-template <class V> FORMULA Dual<V> dual(V w, V v) { return dual(w, v, root(smaller(w, v))); }
 
 // kappa_0 A, without rounding kappa_0 itself: near 1 it would be rounded alike in all layers.
 template <class V> FORMULA V times_slope(V k0, V w, V v, V A)

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 
 import rescntk as rk
 from rescntk import Network
 from rescntk.validation import DTYPES, HEADS, KINDS, PARTS
 from tests import tolerances
-from tests.covering import pairs_meet
-from tests.difficult_signals import SIGNALS, UNEVEN, near, profile, uneven
-from tests.engine_names import CPU, ENGINES, GROUPS, rarely, skip_unless_taken, takes
+from tests.difficult_signals import SIGNALS, UNEVEN, near, profile
 from tests.engines.test_properties import assert_semidefinite
+from tests.helpers import CPU, ENGINES, GROUPS, pairs_meet, rarely, skip_unless_taken, takes
 from tests.oracles import definition, quadruple
 from tests.strategies import ALL_FIELDS, batches, networks
 
@@ -27,10 +26,9 @@ NETWORKS = {
     "all trained": (
         Network(5, outer_filter_size=5, input_filter_size=3, alpha=1.3, c_w=0.6, trained=PARTS), 8
     ),
-    "pixelwise": (Network(5, 1), 3),
+    "pixelwise": (Network(50, 1), 2),
     "erf": (Network(6, 3, activation="erf", c_v=1.3), 5),
     "leaky": (Network(6, 3, outer_filter_size=5, negative_slope=0.3, alpha=0.8, c_v=1.9), 5),
-    "leaky, no skip": (Network(4, 3, skip=False, negative_slope=0.1), 5),
     "linear": (Network(4, 3, negative_slope=1.0, c_v=1.0), 5),
     "long filter": (Network(3, 9), 4),
     "one pixel": (Network(7, 3), 1),
@@ -73,11 +71,14 @@ def assert_accurate(engines, network, X, heads=HEADS):
         # are relative to the terms.
         odd = network.activation == "erf" or network.negative_slope == 1.0
         yardstick = "trace" if odd and head == "gap" else head
-        computed = rk.gram(network, X, head=head, dtype=dtype, engine=engine)
-        for kind, K, P in zip(KINDS, computed, depths[network.depth], strict=True):
-            own = definition.head(P, yardstick).diagonal()
-            error = definition.errors(K, definition.head(P, head), own)
-            assert error <= bar * wide, (engine, dtype, head, kind, error)
+        options = {"head": head, "dtype": dtype, "engine": engine}
+        computed = rk.gram(network, X, depths=(network.depth, 1), **options)
+        for kind, several in enumerate(computed):
+            for K, depth in zip(several, (network.depth, 1), strict=True):
+                P = depths[depth][kind]
+                own = definition.head(P, yardstick).diagonal()
+                error = definition.errors(K, definition.head(P, head), own)
+                assert error <= bar * wide, (options, depth, KINDS[kind], error)
 
 
 def assert_accurate_of_lengths(engines, network, X):
@@ -94,24 +95,17 @@ def assert_accurate_of_lengths(engines, network, X):
             assert engine == "reference" or K == turned
 
 
+RELU = [name for name, (network, _) in NETWORKS.items() if network.activation == "relu"]
+DIFFICULT = pairs_meet(NETWORKS, SIGNALS, [1, 3])[::2] + pairs_meet(RELU, UNEVEN, [1, 3])[::2]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engines", GROUPS)
-@pytest.mark.parametrize(("name", "make", "channels"), pairs_meet(NETWORKS, SIGNALS, [1, 3]))
+@pytest.mark.parametrize(("name", "make", "channels"), DIFFICULT)
 def test_difficult_signals(engines, name, make, channels, rng):
     network, d = NETWORKS[name]
-    assert_accurate(engines, network, make(channels, d, rng)[: 4 if network.depth == 50 else None])
-
-
-RELU = [name for name, (network, _) in NETWORKS.items() if network.activation == "relu"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engines", GROUPS)
-@pytest.mark.parametrize(("name", "make", "channels"), pairs_meet(RELU, UNEVEN, [1, 3]))
-def test_uneven_amplitudes(engines, name, make, channels, rng):
-    network, d = NETWORKS[name]
-    X = make(channels, min(d, 7), rng)[: 2 if network.depth == 50 else None]
-    assert_accurate(engines, network, X)
+    most = (2 if make in UNEVEN else 4) if network.depth == 50 else None
+    assert_accurate(engines, network, make(channels, d, rng)[:most])
 
 
 ALTERNATING = np.array([[[1.0, -1.0, 2.0, -2.0]]])
@@ -146,28 +140,13 @@ def zero_mean(*shape):
     return make
 
 
-def normal(*shape):
-    return lambda rng: rng.standard_normal(shape)
-
-
-def small_beside_biases(rng):
-    x, z = rng.standard_normal((2, 1, 3))
-    return np.stack([x, 1e-8 * z, 0 * x])
-
-
 SMALL = {"depth": 2, "filter_size": 5, "bias": 1.0}
 CASES = {
-    **{
-        f"nearly parallel {closeness}, filter {q}": (
-            Network(4, q), lambda rng, c=closeness: uneven(2, 6, rng, c), HEADS
-        )
-        for closeness, q in product((1e-2, 1e-4, 1e-7), (1, 3))
-    },
     # GAP's linear part averages to 0 over pixel pairs, and leaves the branch's digits alone.
     **{
         f"zero mean, {fields}": (Network(3, **fields), zero_mean(3, 2, 6), ("gap",))
         for fields in (
-            *({"alpha": alpha} for alpha in (1e-9, 1e-4, 0.1, 1e3)), {"c_v": 1e-12}, {"c_w": 1e-12},
+            {"alpha": 1e-9}, {"alpha": 1e3}, {"c_v": 1e-12}, {"c_w": 1e-12},
             {"alpha": 0.01, "trained": ("inner",), "filter_size": 5, "input_filter_size": 3},
         )
     },
@@ -176,7 +155,7 @@ CASES = {
         f"opposite windows {k}, alpha {alpha}": (
             network.replace(alpha=alpha), lambda rng: OPPOSITE, HEADS
         )
-        for alpha in (1e-9, 1e-6, 1e-4, 1e-2, 1e3)
+        for alpha in (1e-9, 1e-4, 1e3)
         for k, network in enumerate((
             Network(2), Network(2, 1, trained=("inner",)),
             Network(3, 1, input_filter_size=3, trained=("inner",)),
@@ -187,32 +166,41 @@ CASES = {
         Network(20, 1, alpha=8.4, trained=PARTS), lambda rng: CLIMBED, HEADS
     ),
     # Each layer adds little to F⁰: rounded layer by layer, float32 would lose 50 times 6e-8.
-    "small branches of huang": (rk.literature.huang_resnet(50, 2), normal(2, 2, 2), HEADS),
-    "small branches": (Network(50, alpha=1e-3), normal(2, 2, 2), HEADS),
-    "many channels": (Network(1, 1), normal(2, 10_000, 1), HEADS),
+    "small branches": (
+        Network(50, alpha=1e-3), lambda rng: rng.standard_normal((2, 2, 2)), HEADS
+    ),
+    "many channels": (Network(1, 1), lambda rng: rng.standard_normal((2, 10_000, 1)), HEADS),
     "copies, depth 50": (CNN, close(), ["trace"]),
-    **{
-        f"parallel pixels of other amplitudes, slope {slope}": (
-            Network(50, 1, alpha=2.034, negative_slope=slope, readout_scale=1e-10),
-            lambda rng: np.array([[[1.0, 0.5]], [[1.0, 0.3]]]), ["trace"],
-        )
-        for slope in (0.0, 0.5)
-    },
+    "parallel pixels of other amplitudes": (
+        Network(50, 1, alpha=2.034, negative_slope=0.5, readout_scale=1e-10),
+        lambda rng: np.array([[[1.0, 0.5]], [[1.0, 0.3]]]), ["trace"],
+    ),
+    # K(x, a x) = a K(x, x); errors of layers have one sign.
+    "proportional, padded": (
+        rk.CNTK(50, 7).network, lambda rng: np.array([[[0, 0, 0, a, 0, 0]] for a in (43.0, 903)]),
+        ["trace"],
+    ),
+    "proportional": (
+        CNN.replace(trained=("input",)),
+        lambda rng: np.array([[[22, 7, 50, 26, 51], [30, 40, 51, 3, 2.0]]]) * [[[1]], [[13]]],
+        HEADS,
+    ),
     # Proportional signals have windows that biases make different.
     **{
         f"copies, bias {bias}, skip {skip}": (
             Network(depth, 5 if skip and depth < 50 else 3, skip=skip, bias=bias),
             close(1e3, 1e-4), ["trace"],
         )
-        for (bias, depth), skip in product(((1e-3, 20), (0.3, 50), (30.0, 20)), (True, False))
+        for bias, depth, skip in ((1e-3, 20, True), (0.3, 50, False), (30.0, 20, True))
     },
     **{
         f"small beside biases, {fields}": (
-            Network(**SMALL | fields), small_beside_biases, ["trace", "gap"]
+            Network(**SMALL | fields),
+            lambda rng: rng.standard_normal((3, 1, 3)) * [[[1.0]], [[1e-8]], [[0.0]]],
+            ["trace", "gap"],
         )
         for fields in (
-            {"alpha": 1e-5}, {"alpha": 1e-8}, {"alpha": 1e-5, "bias": 1e6},
-            {"alpha": 0.003, "bias": 300.0},
+            {"alpha": 1e-8}, {"alpha": 1e-5, "bias": 1e6}, {"alpha": 0.003, "bias": 300.0},
             {"c_w": 1e-6, "filter_size": 1, "outer_filter_size": 5},
         )
     },
@@ -228,115 +216,28 @@ def test_near_ties_and_small_terms(engines, name, rng):
         assert_accurate(engines, network, make(rng), heads)
 
 
-SHAPES = {
-    "default": Network(3),
-    "wraps several times": Network(2, 9, outer_filter_size=5, input_filter_size=3),
-    "dilated": Network(3, 3, alpha=0.5, dilation=5),
-    "growing dilations": Network(3, 5, outer_filter_size=3, dilation=(1, 2, 4)),
-    "huge dilations": Network(3, 3, dilation=(10**9, 7, 10**12 + 1)),
-    "no skip": Network(3, 3, skip=False, input_filter_size=5, c_w=0.7),
-    "frozen": Network(2, 5, negative_slope=0.2, bias=0.2, trained=("inner",), alpha=0.3),
-    "zero mean": Network(3, alpha=1e-5),
-    "biases": Network(3, 3, input_filter_size=3, alpha=0.6, bias=0.7, dilation=(1, 2, 2)),
-    "erf": Network(2, 3, activation="erf", trained=PARTS),
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SHAPES)
-def test_images(name, rng):
-    """Windows are nearly parallel, of other amplitudes, and opposite."""
-    network, X = SHAPES[name], rng.standard_normal((3, 2, 5, 4))
-    if name == "zero mean":
-        X = zero_mean(3, 2, 5, 4)(rng)
-    elif network.activation == "relu":
-        X[1] = 2 * X[0] * np.linspace(1, 3, 5)[:, None] + 1e-7 * X[1]
-        X[2] = -np.roll(X[0], 1, axis=-1)
-    assert_accurate(CPU, network, X)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("lengths", [(5, 7), (6, 4), (1, 4), (5, 5)], ids=str)
+@pytest.mark.parametrize("name", ["long filter", "growing dilations", "all trained", "biases"])
+@pytest.mark.parametrize("lengths", [(5, 7), (6, 4), (1, 4)], ids=str)
 def test_different_lengths(name, lengths, rng):
     """Also of exponentials, whose windows are nearly parallel and differ in amplitude."""
-    X, network = [rng.standard_normal((2, d)) for d in lengths], SHAPES[name]
-    if name == "zero mean":
-        X = [x - x.mean(axis=1, keepdims=True) for x in X]
+    X, network = [rng.standard_normal((2, d)) for d in lengths], NETWORKS[name][0]
+    direction = rng.standard_normal((2, 1))
+    powers = [1.5 ** np.arange(len(x[0])) * direction * (1 + 1e-7 * x) for x in X]
     assert_accurate(CPU, network, X)
-    if name in ("default", "growing dilations"):
-        direction = rng.standard_normal((2, 1))
-        powers = [1.5 ** np.arange(len(x[0])) * direction * (1 + 1e-7 * x) for x in X]
-        assert_accurate(CPU, network, powers)
+    assert_accurate(CPU, network, powers)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engines", GROUPS)
-@given(networks(ALL_FIELDS, max_depth=4, dilated="freely"), batches(("signals", "lists")))
+@settings(max_examples=24)
+@given(networks(ALL_FIELDS, max_depth=4, dilated="freely"), batches())
 def test_any_network_on_any_signals(engines, network, batches):
     X = batches[0]
     if isinstance(X, list):  # erf's kernels may cancel in GAP
         assume(engines == CPU and network.activation == "relu")
         X = [x[:, :4] for x in X]
     assert_accurate(engines, network, X[:3])
-
-
-PROPORTIONAL = {
-    "short": (CNN, "equivariant", [[4, 17, 30]], 17),
-    "input": (CNN.replace(trained=("input",)), "equivariant", [[4, 17, 30]], 17),
-    "gap": (
-        CNN.replace(trained=("input",)), "gap", [[22, 7, 50, 26, 51], [30, 40, 51, 3, 2]], 13
-    ),
-    "large alpha": (
-        Network(50, 5, alpha=56.7, trained=("input",)), "equivariant",
-        [[12, 16], [35, 25], [27, 18]], 12,
-    ),
-    "long filter": (Network(50, 9, alpha=14.6), "equivariant", [[4, 17, 30]], 17),
-    "padded": (rk.CNTK(50, 7).network, "trace", [[0, 0, 0, 43, 0, 0]], 21),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", PROPORTIONAL)
-def test_proportional_signals(name, engine):
-    """K(x, a x) = a K(x, x), and K(x, x) is the definition's. Errors of layers have one sign."""
-    network, head, x, factor = PROPORTIONAL[name]
-    X = np.array([x], dtype=float)
-    exact = definition.head(definition.pixel_pairs(X, network)[50][1], head)[0, 0]
-    kernel = rk.Kernel(network, "ntk", head)
-    for dtype, bar in tolerances.KERNEL.items():
-        options = {"engine": engine, "dtype": dtype}
-        own = kernel.replace(normalized=True)(X, factor * X, **options)
-        assert abs(own - 1).max() <= bar
-        if float(exact) < float(np.finfo(dtype).max) / factor:
-            for K, a in ((kernel(X, factor * X, **options), factor), (kernel(X, **options), 1)):
-                assert abs(definition.mp.mpf(float(K[0, 0])) / (a * exact) - 1) <= bar
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("skip", "head"), [(False, "gap"), (True, "trace")])
-def test_proportional_signals_at_depth_5000(skip, head, engine):
-    kernel = rk.Kernel(Network(5000, skip=skip), "ntk", head, normalized=True)
-    X = np.array([[[51.0, 38, 31, 16]], [[153.0, 114, 93, 48]]])  # one Gram: a single pass
-    assert abs(kernel(X, engine=engine) - 1).max() <= tolerances.DEEP_KERNEL
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("depth", "dtype"), [(50, "float32"), (50, "float64"), (5000, "float64")])
-@pytest.mark.parametrize("engines", GROUPS)
-def test_pixelwise_and_deep(engines, depth, dtype, rng):
-    """With filters of one pixel deep features become parallel by themselves."""
-    X, network = rng.standard_normal((2, 3, 2 if depth == 50 else 1)), Network(depth, 1)
-    exact = definition.pixel_pairs(X, network)[depth]
-    bar = tolerances.KERNEL[dtype] if depth == 50 else tolerances.DEEP_KERNEL
-    for engine, head in product(engines, HEADS if depth == 50 else ("gap",)):
-        options = {"head": head, "dtype": dtype, "engine": engine, "normalized": True}
-        for K, P in zip(rk.gram(network, X, **options), exact, strict=True):
-            P = definition.head(P, head)
-            own = P.diagonal()
-            for i, k in np.ndindex(K.shape):
-                assert abs(K[i, k] - P[i, k] / definition.mp.sqrt(own[i] * own[k])) <= bar
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -353,7 +254,16 @@ def test_near_ties_are_semidefinite(engine, dtype, rng):
             assert_semidefinite(K, dtype)
 
 
-RELATIONS = "random", "parallel pixels", "proportional", "opposite pixels", "near", "walks"
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("skip", "head"), [(False, "gap"), (True, "trace")])
+def test_proportional_signals_at_depth_5000(skip, head, engine):
+    kernel = rk.Kernel(Network(5000, skip=skip), "ntk", head, normalized=True)
+    X = np.array([[[51.0, 38, 31, 16]], [[153.0, 114, 93, 48]]])
+    assert abs(kernel(X, engine=engine) - 1).max() <= tolerances.DEEP_KERNEL
+
+
+RELATIONS = "random", "parallel", "proportional", "opposite", "near", "walks"
 SHARE_LEFT = 0.2
 """Least √(K_gap / K_trace) of cases that count for GAP. Its terms have both signs, whose errors are
 relative to the terms: where they nearly cancel, no sum of rounded terms is accurate."""
@@ -366,8 +276,8 @@ def drawn(seed):
     some = [part for part in PARTS if rng.random() < 0.6]
     depth = int(rng.choice([1, 2, 3, 5, 10, 20, 50]))
     network = Network(
-        depth,
-        int(rng.choice([1, 3, 5, 9, 15, 31 if depth < 20 else 15])),
+        depth=depth,
+        filter_size=int(rng.choice([1, 3, 5, 9, 15, 31 if depth < 20 else 15])),
         outer_filter_size=int(rng.choice([1, 3, 5, 9])),
         input_filter_size=int(rng.choice([1, 1, 3])),
         skip=skip,
@@ -392,9 +302,9 @@ def drawn(seed):
         return network, np.cumsum(rng.standard_normal((2, channels, d)), axis=-1)
     z = {
         "random": noise(0, 0, d),
-        "parallel pixels": x * amplitudes() * (1 + noise(-14, -1, d)),
+        "parallel": x * amplitudes() * (1 + noise(-14, -1, d)),
         "proportional": 3.7 * x,
-        "opposite pixels": -x * amplitudes(),
+        "opposite": -x * amplitudes(),
         "near": x * (1 + noise(-16, -3, d)),
     }[relation]
     return network, np.array([x, z])
@@ -451,7 +361,7 @@ def test_neural_tangents(peer, index, engine):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES[1:])
 def test_very_long_filters(engine, rng):
     """A window of a prime number of pixels is one merge of them all, in float32 too."""
     x = rng.standard_normal((1, 300))
@@ -467,15 +377,10 @@ def test_very_long_filters(engine, rng):
 @pytest.mark.parametrize("engine", CPU)
 def test_filters_and_dilations_fold_on_the_ring(engine, rng):
     """6561 taps go 729 times around 9 pixels, as 9 taps go once. Dilations count modulo lengths."""
-    X = rng.standard_normal((3, 2, 9))
-    for head, dilation in product(HEADS, (1, 4)):
-        long, short = (
-            rk.gram(Network(3, q, dilation=dilation), X, head=head, engine=engine)
-            for q in (6561, 9)
-        )
-        for K, expected in zip(long, short, strict=True):
-            assert np.abs(K - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
-    lists = [rng.standard_normal((2, d)) for d in (4, 6, 12)]
+    X, lists = rng.standard_normal((3, 2, 9)), [rng.standard_normal((2, d)) for d in (4, 6, 12)]
+    long, short = (rk.gram(Network(3, q, dilation=4), X, engine=engine) for q in (6561, 9))
+    for K, expected in zip(long, short, strict=True):
+        assert np.abs(K - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
     far = Network(3, 3, dilation=(12 * 10**12 + 5, 1, 12 * 10**9 + 7))
     folded = rk.gram(far.replace(dilation=(5, 1, 7)), lists, engine=engine)
     assert np.array_equal(rk.gram(far, lists, engine=engine), folded)

@@ -10,7 +10,7 @@ import rescntk as rk
 from rescntk.theory import multisphere
 from rescntk.validation import DTYPES, HEADS
 from tests import tolerances
-from tests.engine_names import ENGINES, rarely, takes
+from tests.helpers import ENGINES, rarely, takes
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 X = np.random.default_rng(0).standard_normal((3, 2, 6))
@@ -30,48 +30,23 @@ def test_normalized_at_depth_5000(engine, alpha, dtype, rng):
 
 
 @pytest.mark.slow
-def test_the_diagonal_on_the_multisphere_is_known(engine, rng):
-    """Section 6: Σ = (1+α²)^(l−1), so K = (1+α²)^L and Θ = K + 2Lα²(1+α²)^(L−1)."""
-    X = multisphere.sample(3, 4, 5, rng)
-    for (depth, alpha), head in product(((1, 1.0), (30, 0.4), (500, 1.0)), HEADS[:2]):
-        network, growth = rk.Network(depth, alpha=alpha), 1 + alpha**2
-        gpk, inner = growth**depth, 2 * depth * alpha**2 * growth ** (depth - 1)
-        frozen = network.replace(filter_size=5, trained=("inner", "outer"))
-        bar = depth * tolerances.EPS["float64"] + tolerances.KERNEL["float64"]
-        for of, kind, expected in (
-            (network, "gpk", gpk), (network, "ntk", gpk + inner), (frozen, "ntk", inner)
-        ):  # fmt: skip
-            own = rk.Kernel(of, kind, head).diag(X, engine=engine)
-            assert np.abs(own / expected - 1).max() <= bar
-
-
-@pytest.mark.slow
-def test_networks_that_shrink_and_that_explode(engine, rng):
+def test_networks_that_shrink_and_that_explode(engine):
     """c_v = c_w = 0.01 without skips is 5e-5 a layer; α = 1e10 is 1e20 a layer."""
-    X = rng.standard_normal((4, 2, 5))
-    for network, dtype in product(
-        (
-            rk.Network(1000, skip=False, c_v=0.01, c_w=0.01),
-            rk.Network(300, alpha=1e10),
-            rk.Network(300, skip=False, c_v=1e9, c_w=1e9),
-        ),
-        DTYPES,
-    ):
+    shrinking = rk.Network(1000, skip=False, c_v=0.01, c_w=0.01)
+    for network, dtype in product((shrinking, rk.Network(300, alpha=1e10)), DTYPES):
         for K in rk.gram(network, X, normalized=True, engine=engine, dtype=dtype):
             assert np.isfinite(K).all() and (K.diagonal() == 1).all()
 
 
 @pytest.mark.slow
-def test_degenerate_constants(engine, rng):
-    X = rng.standard_normal((3, 2, 5))
+def test_degenerate_constants(engine):
     linear = (X[:, None] * X[None]).mean(axis=2)
-    for network in (rk.Network(4, alpha=0), rk.Network(4, c_v=0), rk.Network(4, c_w=0)):
-        G = rk.Kernel(network, "gpk", "trace")(X, engine=engine)
+    for name in ("alpha", "c_v", "c_w"):
+        G = rk.Kernel(rk.Network(4, **{name: 0}), "gpk", "trace")(X, engine=engine)
         np.testing.assert_allclose(G, linear.mean(axis=2), rtol=0, atol=1e-15 * linear.max())
     for name, head, normalized in product(("c_v", "c_w"), HEADS, (False, True)):
         network = rk.Network(4, skip=False, **{name: 0})
-        options = {"head": head, "normalized": normalized, "engine": engine}
-        assert not np.any(rk.gram(network, X, **options))
+        assert not np.any(rk.gram(network, X, head=head, normalized=normalized, engine=engine))
 
 
 @pytest.mark.slow
@@ -129,12 +104,11 @@ def test_tiny_signals_of_erf_networks(engine, head, skip, rng):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("factor", [1e-100, 1e-150, 1e-200, 1e-300])
+@pytest.mark.parametrize("factor", [1e-100, 1e-300])
 def test_pixels_out_of_reach_do_not_count(engine, factor, dtype):
     """The head "equivariant" sees its receptive field alone, however large other pixels are."""
     for network, field in (
         (rk.Network(3, 1), [0]),
-        (rk.Network(1, 3, input_filter_size=1), [0, 1, 5]),
         (rk.Network(1, 1, input_filter_size=3), [0, 1, 5]),
         (rk.Network(2, 1, outer_filter_size=3), [0, 1, 2, 4, 5]),
         (rk.Network(2, 3, outer_filter_size=1), [0, 1, 5]),
@@ -144,10 +118,6 @@ def test_pixels_out_of_reach_do_not_count(engine, factor, dtype):
         Y[:, :, field] *= factor
         K, expected = (kernel(signals, engine=engine, dtype=dtype) for signals in (Y, X))
         assert np.abs(K - expected).max() <= 2 * tolerances.KERNEL[dtype]
-        if dtype == "float64" and factor > 1e-150:
-            plain = kernel.replace(normalized=False)
-            ratio = plain.diag(Y, engine=engine) / factor**2 / plain.diag(X, engine=engine)
-            np.testing.assert_allclose(ratio, 1, rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -173,34 +143,28 @@ def test_weak_branches_are_right_or_refused(engine, dtype):
         assert np.abs(K - expected).max() <= bar + 1e-10
 
 
-def outcomes(signals, options):
-    """Return the results of some calls; None where they leave the range of numbers."""
-    calls = [partial(rk.pixel_pairs, rk.Network(2), signals)]
-    for head, (depth, normalized) in product(HEADS, ((2, False), (60, True))):
-        kernel = rk.ResCNTK(depth, head=head, normalized=normalized)
-        calls += [partial(kernel, signals), partial(kernel, signals, signals[:2])]
-        calls.append(partial(kernel.diag, signals))
-    if options["engine"] == "reference":
-        calls.append(partial(rk.ResCNTK(2, activation="erf"), signals))
-    for call in calls:
-        try:
-            yield call(**options)
-        except OverflowError:
-            yield None
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("factor", [1e-160, *rarely(1.0, 1e160)])
+@pytest.mark.parametrize("factor", rarely(1e-160, 1e160))
 def test_settings_for_floating_point_errors_change_nothing(engine, factor, dtype):
     """``np.errstate(all="raise")`` around a call: underflow inside is an ordinary event."""
-    signals, options = X * factor, {"engine": engine, "dtype": dtype}
+    signals = X * factor
     signals[0, :, 2] = 0
     signals[1] *= 1e-100
-    expected = list(outcomes(signals, options))
-    with np.errstate(all="raise"):
-        found = list(outcomes(signals, options))
-    for one, other in zip(found, expected, strict=True):
-        assert np.array_equal(one, other)
+    networks = [rk.Network(2), rk.Network(60), rk.Network(2, activation="erf")]
+    calls = [partial(rk.pixel_pairs, networks[0])]
+    for network, head in product(networks, HEADS):
+        kernel = rk.Kernel(network, "ntk", head, normalized=network.depth == 60)
+        if takes(engine, network):
+            calls += [kernel, kernel.diag, lambda S, k=kernel, **more: k(S, S[:2], **more)]
+    for call in calls:
+        found = []
+        for how in ("ignore", "raise"):
+            with np.errstate(all=how):
+                try:
+                    found.append(call(signals, engine=engine, dtype=dtype))
+                except OverflowError:
+                    found.append(None)
+        assert np.array_equal(*found)
 
 
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 1e-25), ("float64", 1e-170)])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
-from tests.engine_names import ENGINES, skip_unless_taken
+from tests.helpers import ENGINES, skip_unless_taken
 from tests.strategies import ALL_FIELDS, batches, heads, kinds, networks
 
 pytestmark = [pytest.mark.parametrize("engine", ENGINES), pytest.mark.slow]
@@ -194,20 +194,3 @@ def test_grams_are_semidefinite_and_normalized(engine, network, batches, head, k
     size = np.sqrt(np.outer(np.maximum(own, 0), np.maximum(own, 0)))
     expected = np.where(size > 0, raw / np.where(size > 0, size, 1.0), 0.0)
     np.testing.assert_allclose(K, expected, rtol=0, atol=tolerances.ROUTES)
-
-
-@given(
-    networks(ALL_FIELDS, max_depth=3, dilated="evenly"),
-    batches(),
-    heads,
-    st.lists(st.integers(1, 9), min_size=1, max_size=4),
-)
-def test_depths_from_one_pass(engine, network, batches, head, depths):
-    (X, Z), head = batches, served(engine, network, batches[0], head)
-    both = rk.gram(network, X, Z, head=head, depths=depths, engine=engine)
-    for t, depth in enumerate(depths):
-        for kind, many in zip(KINDS, both, strict=True):
-            kernel = rk.Kernel(network.replace(depth=depth), kind, head)
-            assert many.shape == (len(depths), len(X), len(Z))
-            own = [kernel.diag(batch, engine=engine) for batch in (X, Z)]
-            assert relative(kernel(X, Z, engine=engine), many[t], *own) <= tolerances.ROUTES

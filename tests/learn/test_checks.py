@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from rescntk import learn
+from tests.helpers import run
 from tests.learn.cases import ONE, waves
-from tests.processes import run
 
 pytestmark = pytest.mark.slow
 

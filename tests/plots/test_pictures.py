@@ -10,7 +10,7 @@ import rescntk as rk
 from rescntk import plots
 from rescntk.theory import conditioning, depth, learning, multisphere
 from tests import families
-from tests.processes import run
+from tests.helpers import run
 
 pytest.importorskip("matplotlib")
 

@@ -9,7 +9,7 @@ import rescntk as rk
 from rescntk.theory import depth, multisphere
 from rescntk.theory.limits import Family, Prediction
 from tests import families
-from tests.ladders import SHORT, pairs, powers
+from tests.families import SHORT, pairs, powers
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import rescntk as rk
 from rescntk.theory import depth, multisphere
 from rescntk.theory.limits import Family
 from rescntk.validation import HEADS
-from tests.ladders import powers
+from tests.families import powers
 
 pytestmark = pytest.mark.slow
 

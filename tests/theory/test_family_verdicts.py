@@ -12,7 +12,7 @@ from rescntk.theory import depth, multisphere
 from rescntk.theory.limits import Family, Prediction
 from rescntk.validation import KINDS
 from tests import families
-from tests.ladders import SHORT, powers
+from tests.families import SHORT, powers
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from rescntk.theory import depth
 from rescntk.theory.depth import Estimate, extrapolate, fit_exponent
 from rescntk.theory.limits import Prediction
 from tests import tolerances
-from tests.ladders import powers
+from tests.families import powers
 
 EPS = tolerances.EPS["float64"]
 PATTERN = np.linspace(-1, 1, 10)

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 import rescntk as rk
 from rescntk.theory import flow, multisphere
 from tests import tolerances
-from tests.ladders import pairs
+from tests.families import pairs
 from tests.oracles.papers import kappa1
 
 pytestmark = pytest.mark.slow

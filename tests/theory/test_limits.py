@@ -12,8 +12,8 @@ from rescntk.theory import conditioning, depth, limits, multisphere
 from rescntk.theory.limits import Family
 from rescntk.validation import HEADS, KINDS
 from tests import families, tolerances
-from tests.covering import pairs_meet
-from tests.ladders import pairs
+from tests.families import pairs
+from tests.helpers import pairs_meet
 from tests.oracles.papers import _row_box, kappa0, kappa1
 
 EPS = tolerances.EPS["float64"]

@@ -129,13 +129,15 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         const int64_t n_sums = 2 * (job.depth + 1) * points * lanes;
         free(memory);
         const int64_t together = job.all_pairs ? 1 : TOGETHER;
-        if (posix_memalign(&memory, 64, sizeof(V) * (6 + 6 * together) * n + 8 * (together * n_sums + 2 * job.n_windows + 1) + 4 * (3 + taps + job.n_windows) * n)) {
+        const int64_t apart_by = n + 5;  // at powers of 2, arrays would take each other's place in the cache
+        if (posix_memalign(&memory, 64, sizeof(V) * (6 + 6 * together) * apart_by + 8 * (together * n_sums + 2 * job.n_windows + 1) + 4 * (3 + taps + job.n_windows) * n)) {
             memory = nullptr, left_length = 0;
             return false;
         }
         V *p = (V *)memory;
-        for (State *state : {&one, &other}) *state = {p, p + n, p + 2 * n}, p += 3 * n;
-        for (int64_t s = 0; s < together; s++) strips[s].features = {p, p + n, p + 2 * n}, strips[s].apart = {p + 3 * n, p + 4 * n, p + 5 * n}, p += 6 * n;
+        auto array = [&] { return p += apart_by, p - apart_by; };
+        for (State *state : {&one, &other}) *state = {array(), array(), array()};
+        for (int64_t s = 0; s < together; s++) strips[s].features = {array(), array(), array()}, strips[s].apart = {array(), array(), array()};
         sums = (double *)p;
         for (int64_t s = 0; s < together; s++) strips[s].sums = sums + s * n_sums;
         near_of = (int32_t **)(sums + together * n_sums), run_of = near_of + job.n_windows;
@@ -299,14 +301,14 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             auto look = [&](int64_t j) __attribute__((always_inline)) {
                 const V inverse = at.product(l.inverse, j), w = smaller(in.U[j] * inverse, two);
                 const V v = WITH_OPPOSITE ? smaller(in.O[j] * inverse, two) : two - w;
-                return Angle{w, v, root(smaller(w, v))};
+                return Angle{w, v};
             };
-            Angle next = look(j);          // ahead of the polynomials, to which they need not wait
+            Angle next = look(j);          // ahead of the polynomials: it need not wait for them
             for (; j < to; j++) {
                 const Angle now = next;
                 if (j + 1 < to) next = look(j + 1);
                 const V g = at.product(l.root, j), w = now.w, v = now.v;
-                const Dual<V> relu = dual(w, v, now.s);
+                const Dual<V> relu = dual(w, v);
                 V less = relu.less, more = two - less;
                 if (leaks) less = fused(lambda, w - less, less), more = fused(lambda, v - more, more);
                 const V lacking = g * less, K = g - lacking;
@@ -327,7 +329,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         });
         if (!shares) K_sum.flush(), M_sum.flush(), add(number_of, 0, K_sum.total, M_sum.total);
     }
-    struct Angle { V w, v, s; };           // 1 - rho, 1 + rho, and the root of the smaller one
+    struct Angle { V w, v; };              // 1 - rho and 1 + rho
 
     // Merge a branch with the features that pass the layer.
     void merge_features(const Layer &l, const State &in, int64_t begin, int64_t end)
@@ -402,11 +404,11 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         auto look = [&](int64_t j) __attribute__((always_inline)) {
             const V w = smaller(features.U[j] * at.product(l.inverse, j), two);
             const V v = FIRST ? smaller(features.O[j] * at.product(l.inverse, j), two) : two - w;
-            return Angle{w, v, root(smaller(w, v))};
+            return Angle{w, v};
         };
         auto activate = [&](int64_t j, const Angle &angle, V &u, V &m) __attribute__((always_inline)) {
             const V g = at.product(l.root, j);
-            const Dual<V> relu = dual(angle.w, angle.v, angle.s);
+            const Dual<V> relu = dual(angle.w, angle.v);
             u = g * relu.less;
             const V K = g - u;
             K_sum += K;

@@ -3,7 +3,6 @@
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 
 import numpy as np
 import pytest
@@ -13,15 +12,12 @@ from rescntk import __main__ as cli
 from rescntk import engines
 from rescntk.engines.cuda import compiler, selfcheck
 from rescntk.engines.cuda import engine as cuda
-from rescntk.engines.cuda.launch_plan import LaunchPlan
-from rescntk.engines.merges import Steps
 from rescntk.engines.protocol import Request
 from rescntk.validation import KINDS
 from tests import tolerances
 from tests.engines.cuda import emulated
 
 pytestmark = [emulated.on_host, pytest.mark.slow]
-WRONG = "its kernels are wrong on this device: error 1 of ntk"
 
 
 @pytest.fixture
@@ -42,31 +38,14 @@ def refusal(cupy):
     with pytest.raises(ValueError, match="^engine='cuda' cannot compute this call") as error:
         rk.ResCNTK(2)(np.ones((1, 1, 3)), engine="cuda")
     assert reason in str(error.value)
-    X = np.random.default_rng(0).standard_normal((3, 2, 5))
-    request = Request(rk.Network(2), "gap", KINDS, (2,))
-    assert engines.choose("auto", request, cupy.asarray(X)).name == "reference"
-    ours = cupy.asnumpy(rk.ResCNTK(2)(cupy.asarray(X)))
-    assert np.abs(ours - rk.ResCNTK(2)(X, engine="reference")).max() <= 1e-14 * ours.max()
+    X, request = cupy.asarray(np.ones((1, 1, 3))), Request(rk.Network(2), "gap", KINDS, (2,))
+    assert engines.choose("auto", request, X).name == "reference"
     return reason
-
-
-def test_cases_cover_kernels_and_precisions():
-    assert selfcheck.TOLERANCE == tolerances.KERNEL
-    names, memory = set(), []
-    for (network, head, d, _), dtype in product(selfcheck.CASES.values(), tolerances.KERNEL):
-        request = Request(network, head, KINDS, (1, network.depth), dtype)
-        steps = Steps(network, network.depth, 2, ends_early=head in ("gap", "trace"))
-        limits = compiler.DeviceLimits(64 * 1024, 132, 2)
-        launch = LaunchPlan(request, d, steps, limits)
-        names.add(launch.name)
-        memory.append(launch.row_bytes)
-    assert max(memory) > 48 * 1024
-    for place, values in enumerate(zip(*(name[5:-1].split(", ") for name in names), strict=True)):
-        assert len(set(values)) > 1 or place == 5, values  # both kinds are always asked for
 
 
 def test_a_sound_device_passes_once(cupy, work):
     """By a tenth of the bars, with few launches and waits; then nothing more."""
+    assert selfcheck.TOLERANCE == tolerances.KERNEL
     assert engines.available()["cuda"] is True
     assert work["launches"] == 2 * 3 * len(selfcheck.CASES) == 36
     assert work["waits"] <= 10 * work["launches"]
@@ -79,20 +58,15 @@ def test_a_sound_device_passes_once(cupy, work):
 
 
 FAULTS = {
-    "polynomial": ("k1 = polynomial(a, r_of(", "k1 = polynomial(a, p_of(", "joined layers"),
-    "halo": ("at[n] = vector;", ";", "joined layers"),
+    "quotient": ("polynomial(t, square, of.r)", "polynomial(t, square, of.p)", "joined layers"),
     "weights": ("tap < 0 ? 3 + tap : 3 - tap", "tap < 0 ? 3 + tap : 3", "joined layers"),
     "NaN": ("K = g - lacking;", "K = g - lacking + R(NAN);", "joined layers"),
-    "ring": ("(at < size ? at : at - size)", "at", "few pixels, small branches"),
-    "dilation": ("w.step < size ? int(w.step)", "w.step < size ? 1", "few pixels, small branches"),
     "opposite": ("s.O[p][q] = g * more;", "s.O[p][q] = g;", "few pixels, small branches"),
-    "leak": ("less = fused(lambda, w - less, less)", "less = less", "biases and leaks"),
     "bias": ("s.U[p][q] += N[q];", "", "biases and leaks"),
     "many pixels": ("if (t < half && t +", "if (t < half - 1 && t +", "more than 48 KB"),
     "first pair": ("else if (pixel(p) == 0) write(", "else if (pixel(p) == 1) write(",
                    "the first pair"),
     "every pair": ("(column + offset + q) % width", "(column + offset) % width", "every pair"),
-    "linear part": ("unit == 0 ? l.kept *", "unit == 0 ? 0.5 * l.kept *", "joined layers"),
 }  # fmt: skip
 
 
@@ -115,18 +89,13 @@ def test_a_planted_fault(cupy, fault, monkeypatch):
 
 
 LOST = emulated.CUDARuntimeError(719, "launch failure")
-LASTING = [RuntimeError("CompileException: no such thing"), LOST]
-PASSING = [
-    MemoryError("Out of memory allocating 512 bytes"),
-    emulated.CUDARuntimeError(2, "CUDA_ERROR_OUT_OF_MEMORY"),
-    OSError(28, "No space left on device"),
-]
+FULL = emulated.CUDARuntimeError(2, "CUDA_ERROR_OUT_OF_MEMORY")
 
 
-@pytest.mark.parametrize("error", LASTING + PASSING, ids=repr)
+@pytest.mark.parametrize("error", [RuntimeError("no such thing"), LOST, FULL, OSError(28, "full")])
 def test_exceptions_are_failures(cupy, error, monkeypatch):
     """With their message. A full memory or disk is no verdict: the next use checks again."""
-    calls = []
+    calls, passing = [], error is FULL or isinstance(error, OSError)
     monkeypatch.setattr(selfcheck, "CASES", dict([*selfcheck.CASES.items()][:1]))
 
     def fail(*_, **__):
@@ -139,8 +108,8 @@ def test_exceptions_are_failures(cupy, error, monkeypatch):
         assert reason.startswith("its check on this device failed with ")
         assert type(error).__name__ in reason and str(error) in reason
         assert ("restart the process" in reason) == (error is LOST)
-        assert (len(calls) == 1) == (error in LASTING)
-    assert engines.available()["cuda"] == (True if error in PASSING else reason)
+        assert (len(calls) > 1) == passing
+    assert engines.available()["cuda"] == (True if passing else reason)
 
 
 def test_each_device_is_checked_once(cupy, monkeypatch, capsys):
@@ -150,13 +119,13 @@ def test_each_device_is_checked_once(cupy, monkeypatch, capsys):
     def check(engine):
         begun.append(emulated.Device.current)
         time.sleep(0.1)
-        return WRONG, True
+        return "wrong", True
 
     monkeypatch.setattr(selfcheck, "check", check)
     for number in (0, 1, 0):
         monkeypatch.setattr(emulated.Device, "current", number)
         with ThreadPoolExecutor(3) as pool:
             heard += pool.map(lambda _: selfcheck.failure(cupy, cuda), range(3))
-    assert begun == [0, 1] and heard == [WRONG] * 9
+    assert begun == [0, 1] and heard == ["wrong"] * 9
     cli.main(["engines"])
-    assert WRONG in capsys.readouterr().out
+    assert "cuda       wrong" in capsys.readouterr().out

@@ -1,4 +1,9 @@
-"""The engines that tests run on: the CPU engines, and "cuda" where it can serve."""
+"""The engines that tests run on, designs of parameters, and Python in a process of its own."""
+
+import os
+import subprocess
+import sys
+from itertools import product
 
 import hypothesis
 import pytest
@@ -34,3 +39,20 @@ def skip_unless_taken(engine, network):
 def rarely(*values):
     """Return values of a parameter for slow tests alone."""
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+def pairs_meet(first, second, third):
+    """Return triples: each of `first` with each of `second`, beside values of `third` in turn.
+
+    `third` is no longer than the others, so that any two values of two parameters meet.
+    """
+    of = product(enumerate(first), enumerate(second))
+    return [(a, b, third[(i + j) % len(third)]) for (i, a), (j, b) in of]
+
+
+def run(code, **environment):
+    """Return the output of Python code in a process with some environment variables."""
+    command, env = [sys.executable, "-c", code], os.environ | environment
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, check=True
+    ).stdout.strip()
