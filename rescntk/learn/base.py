@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -21,6 +22,9 @@ from .views import DEFAULT, FAST, MANY, View
 _MANY, _LANDMARKS = 1000, 400
 """Most signals that are all landmarks by default, and the landmarks of more. Half as many cost 0 to
 .014 of accuracy on sets of 300 to 900 signals, a quarter .003 to .018."""
+
+_LONG = 1e12
+"""Pixel pairs times layers of a fit above which its size is told: some ten minutes on two cores."""
 
 _ONE_THREAD = 500
 """Most signals whose matrices are decomposed by one BLAS thread: two are no faster up to 270, and
@@ -163,6 +167,14 @@ class ResidualKernelEstimator(SignalEstimator):
                 resolved[of_signals] = k
         if not resolved:
             raise ValueError(f"views has none for these signals: {notes[0]}")
+        sizes = [v.length ** (2 if v.head == "gap" else 1) * v.depth for v in resolved]
+        work = sum(sizes) * n * (n if places is None else len(places))
+        if work > _LONG:
+            warnings.warn(
+                f"this fit computes {work:.0e} pixel pairs: fewer landmarks, shorter views or "
+                f"views='fast' take less time",
+                stacklevel=3,
+            )
         with controller().limit(limits=1 if n <= _ONE_THREAD else None, user_api="blas"):
             fits = [fit_view(v, cases, places, penalties, error_weights, options) for v in resolved]
             fitted, *arrays = zip(*fits, strict=True)

@@ -93,7 +93,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
             Or a table of numbers, or a list of signals (n_channels, n_timepoints_i).
         y : array, (n_cases,)
-            Labels of one kind: numbers or texts.
+            Labels of one kind: numbers, texts, or members of an Enum.
         sample_weight : array, (n_cases,), optional
             Weights of the signals, at least 0: the fit is that of signals repeated as often.
         groups : array, (n_cases,), optional

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
+from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -47,12 +49,11 @@ def read_signals(
     """Return `X` as signals; with `reset` the estimator remembers their shape, else it is checked.
 
     Tables and arrays of two axes go through scikit-learn's `validate_data`, which remembers and
-    compares the names of columns. Their columns are `n_channels`, one after the other. With
-    `images`, X may have four axes.
+    compares the names of columns. Names that are no texts are compared here. Their columns are
+    `n_channels`, one after the other. With `images`, X may have four axes.
     """
-    if hasattr(X, "columns"):
-        _check_table(X)
-    if hasattr(X, "columns") or getattr(X, "ndim", 3 * isinstance(X, (list, tuple))) < 3:
+    columns = _check_columns(X) if hasattr(X, "columns") else None
+    if columns or getattr(X, "ndim", 3 if isinstance(X, (list, tuple)) else 2) < 3:
         flat = validate_data(estimator, X, reset=reset, dtype=np.float64, order="C")
         signals: Signals = split_channels(flat, n_channels, "X")
     else:
@@ -60,7 +61,7 @@ def read_signals(
     axes: Any = signals.shape[2:] if isinstance(signals, np.ndarray) else (None,)
     shape = len(signals[0]), axes[0] if len(axes) == 1 else axes
     if reset:
-        estimator.n_channels_, estimator.n_timepoints_ = shape
+        (estimator.n_channels_, estimator.n_timepoints_), estimator._columns = shape, columns
         if isinstance(signals, np.ndarray) and _looks_transposed(signals):
             warnings.warn(
                 f"X has {shape[0]} channels of {shape[1]} time point{'s' * (shape[1] != 1)} and "
@@ -79,6 +80,11 @@ def read_signals(
         raise ValueError(
             f"X has signals of {shape[0]} channels × {shape[1] or 'several'} time points, expected "
             f"{expected[0]} channels × {expected[1]} time points as in fit{remedy}"
+        )
+    if columns and estimator._columns and columns != estimator._columns:
+        raise ValueError(
+            "X has columns of other names, or in another order, than in fit: X[columns] with the "
+            "columns of fit has them in order"
         )
     return signals
 
@@ -113,16 +119,28 @@ def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
     return flat.reshape(len(flat), n_channels, -1)
 
 
-def _check_table(X: Any) -> None:
-    """Refuse a table of columns or rows of two levels."""
-    remedies = {
-        "columns": "channel first, the signals are X.to_numpy().reshape(len(X), n_channels, -1)",
-        "index": "case first and the time second, the signals are X.to_numpy().reshape("
-        "n_cases, n_timepoints, -1).swapaxes(1, 2)",
-    }
-    for axis, remedy in remedies.items():
-        if getattr(getattr(X, axis, None), "nlevels", 1) > 1:
-            raise ValueError(f"X has {axis} of two levels, expected one: with the {remedy}")
+def _check_columns(X: Any) -> list[Any]:
+    """Return a table's columns; refuse several levels, and columns that have no numbers."""
+    if getattr(X.columns, "nlevels", 1) > 1:
+        raise ValueError(
+            "X has columns of two levels, expected one: with the channel first, the signals are "
+            "X.to_numpy().reshape(len(X), n_channels, -1)"
+        )
+    if getattr(getattr(X, "index", None), "nlevels", 1) > 1:
+        raise ValueError(
+            "X has rows of two levels, expected a row for each signal: with the case first and the "
+            "time second, X.to_numpy().reshape(n_cases, n_timepoints, -1).swapaxes(1, 2)"
+        )
+    for name in X.columns:
+        values = np.asarray(X[name])
+        with suppress(TypeError, ValueError):
+            values = values.astype(np.float64) if values.dtype == object else values
+        if values.dtype.kind not in "biuf":
+            raise ValueError(
+                f"X has the column {name!r} of dtype {X[name].dtype}, expected numbers: leave it "
+                f"out, X.drop(columns=[{name!r}])"
+            )
+    return list(X.columns)
 
 
 def _looks_transposed(X: np.ndarray) -> bool:
@@ -137,6 +155,18 @@ def _looks_transposed(X: np.ndarray) -> bool:
         return False
     squares = [np.mean(np.diff(X / (np.abs(X).max() or 1.0), axis=k) ** 2) for k in (1, 2)]
     return bool(squares[0] < 0.6 * squares[1])
+
+
+def check_order(**given: Any) -> None:
+    """Raise a ValueError if pandas' tables have the same index in different orders."""
+    indices: dict[str, Any] = {name: getattr(table, "index", None) for name, table in given.items()}
+    indices = {name: index for name, index in indices.items() if hasattr(index, "equals")}
+    for name, index in indices.items():
+        first, other = next(iter(indices.items()))
+        if not index.equals(other) and sorted(index) == sorted(other):
+            raise ValueError(
+                f"{name} has the index of {first} in another order: give {name}.loc[{first}.index]"
+            )
 
 
 def check_given(y: Any) -> None:
@@ -154,18 +184,25 @@ def read_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("y contains NaN or infinity, expected a label for each signal")
     classes, places = distinct(labels, "y")
-    check_classification_targets(labels)
+    if classes.dtype != object or isinstance(classes[0], str):
+        check_classification_targets(labels)
     return classes, places
 
 
 def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different labels in order, and the place of each label among them."""
+    """Return the different labels in order, and the place of each label among them.
+
+    NumPy sorts labels of one kind. Members of an Enum are sorted by name.
+    """
     try:
-        values, places = np.unique(labels, return_inverse=True)
+        if not (labels.dtype == object and all(isinstance(label, Enum) for label in labels)):
+            values, places = np.unique(labels, return_inverse=True)
+            return values, places.reshape(-1)
     except TypeError:
         kinds = ", ".join(sorted({type(label).__name__ for label in labels.flat}))
-        raise ValueError(f"{name} has labels of kinds {kinds}, expected numbers or texts") from None
-    return values, places.reshape(-1)
+        raise ValueError(f"{name} has labels of kinds {kinds}, expected one kind") from None
+    members = sorted(set(labels), key=lambda label: (type(label).__name__, label.name))
+    return np.array(members, dtype=object), np.array([members.index(label) for label in labels])
 
 
 def positive_weights(sample_weight: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -208,6 +245,7 @@ def read_cases(
     `targets` are of y, (n_cases, n_outputs); `used` says which cases to take, all by default. Cases
     are sorted by their numbers, so that the order of the signals plays no part.
     """
+    check_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
     signals, n = read_signals(estimator, X, reset=True), len(targets)
     if len(signals) != n:
         raise ValueError(

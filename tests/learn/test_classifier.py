@@ -3,6 +3,7 @@
 import io
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
 from importlib.util import find_spec
 
 import joblib
@@ -93,7 +94,11 @@ def test_class_weights_find_rare_classes(rng):
     assert without.classes_.tolist() == [0, 1]
 
 
-def test_texts_of_any_dtype(rng):
+class Colour(Enum):
+    RED, BLUE = "r", 7
+
+
+def test_labels_of_any_kind(rng):
     X, y = waves(rng, 16, 2)
     texts = np.array(["no", "yes"])[y]
     forms = [texts.astype(object)]
@@ -109,6 +114,8 @@ def test_texts_of_any_dtype(rng):
         forms += [pl.Series(texts), pl.Series(texts, dtype=pl.Enum(["no", "yes"]))]
     for form in forms:
         assert (ResidualKernelClassifier(**ONE).fit(X, form).predict(X) == texts).all()
+    members = [[*Colour][k] for k in y]
+    assert ResidualKernelClassifier(**ONE).fit(X, members).predict(X).tolist() == members
 
 
 def test_scores(rng):

@@ -9,7 +9,7 @@ from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, Vie
 from tests.learn.cases import ONE, waves
 
 FLAT = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
-CLASSIFIER = ResidualKernelClassifier(**FLAT)
+CLASSIFIER, REGRESSOR = ResidualKernelClassifier(**FLAT), ResidualKernelRegressor(**FLAT)
 
 
 @pytest.fixture
@@ -100,6 +100,46 @@ def test_other_shapes_are_refused(rng):
 # ---------------------------------------------------------------- tables
 
 
+def test_columns_in_another_order_are_refused(flat, pd):
+    X, y = flat
+    for names in ([f"t{k}" for k in range(24)], list(range(24)), [0.5 * k for k in range(24)]):
+        frame = pd.DataFrame(X, columns=names)
+        model = CLASSIFIER.fit(frame, y)
+        with pytest.raises(ValueError, match="same order as they were in fit|in another order"):
+            model.predict(frame[names[::-1]])
+        assert (model.predict(frame) == model.predict(frame[names])).all()
+        with pytest.raises(ValueError, match="feature|expected|columns"):
+            model.predict(frame[names[:-1]])
+    unnamed = pd.DataFrame(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (CLASSIFIER.fit(unnamed, y).predict(X) == CLASSIFIER.predict(unnamed)).all()
+
+
+def test_index_in_another_order_is_refused(flat, pd):
+    """y, groups and weights are never scrambled against the rows of X."""
+    X, y = flat
+    frame = pd.DataFrame(X, index=[f"case {k}" for k in range(20)])
+    series = pd.Series(y, index=frame.index)
+    shuffled = series.sample(frac=1, random_state=0)
+    weights, groups = pd.Series(1.0, index=frame.index), pd.Series(range(20), index=frame.index)
+    model = CLASSIFIER.fit(frame, series, sample_weight=weights, groups=groups)
+    assert model.score(frame, series) > 0.9
+    other = frame.index[::-1]
+    for arguments, name in (
+        ({"y": shuffled}, "y"),
+        ({"y": series, "sample_weight": weights[other]}, "sample_weight"),
+        ({"y": series, "groups": groups[other]}, "groups"),
+    ):
+        for kind in (CLASSIFIER, REGRESSOR):
+            with pytest.raises(ValueError, match=rf"^{name} has the index of X in another order"):
+                kind.fit(frame, **arguments)
+    with pytest.raises(ValueError, match="^groups has the index of y in another order"):
+        CLASSIFIER.fit(X[:, None], series, groups=groups[other])
+    by_place = series.reset_index(drop=True)  # other labels: by place, as everywhere
+    assert (CLASSIFIER.fit(frame, by_place).predict(frame) == model.predict(frame)).all()
+
+
 def test_tables_that_are_no_rows_of_numbers(flat, pd):
     X, y = flat
     frame = pd.DataFrame(X, columns=[f"t{k}" for k in range(24)])
@@ -107,10 +147,12 @@ def test_tables_that_are_no_rows_of_numbers(flat, pd):
         np.hstack([X, -X]), columns=pd.MultiIndex.from_product([["a", "b"], range(24)])
     )
     long = two.stack(level=1, future_stack=True)
+    day = frame.assign(day=pd.date_range("2024-01-01", periods=20))
     for table, says in (
         (two, r"columns of two levels.*X.to_numpy\(\).reshape\(len\(X\), n_channels, -1\)"),
-        (long, r"index of two levels.*reshape\(n_cases, n_timepoints, -1\).swapaxes\(1, 2\)"),
-        (frame.assign(name="x"), "could not convert string to float: 'x'"),
+        (long, r"rows of two levels.*reshape\(n_cases, n_timepoints, -1\).swapaxes\(1, 2\)"),
+        (frame.assign(name="x"), "X has the column 'name' of dtype .*, expected numbers"),
+        (day, "X has the column 'day' of dtype datetime64"),
         (frame.assign(t3=np.nan), "X contains NaN"),
         ([pd.DataFrame(x) for x in X], r"X\[0\] is a pandas.DataFrame, expected an array"),
     ):
@@ -126,4 +168,11 @@ def test_polars(flat):
     pl = pytest.importorskip("polars")
     X, y = flat
     frame = pl.DataFrame(X, schema=[f"t{k}" for k in range(24)])
-    assert CLASSIFIER.fit(frame, pl.Series(y)).score(frame, y) > 0.9
+    model = CLASSIFIER.fit(frame, pl.Series(y))
+    assert model.score(frame, y) > 0.9
+    with pytest.raises(ValueError, match="same order as they were in fit"):
+        model.predict(frame.select(frame.columns[::-1]))
+    with pytest.raises(ValueError, match="X has the column 'name' of dtype String"):
+        CLASSIFIER.fit(frame.with_columns(name=pl.lit("x")), y)
+    with pytest.raises(ValueError, match=r"X\[0\] is a polars.DataFrame, expected an array"):
+        CLASSIFIER.fit([pl.DataFrame(x) for x in X], y)
