@@ -20,6 +20,7 @@ one denominator, P(t)/D(t) and R(t)/D(t), are near them, where t = 1 − a.
 from __future__ import annotations
 
 import sys
+from functools import reduce
 from pathlib import Path
 
 import mpmath
@@ -65,11 +66,11 @@ VALUES = [[function(1 - t) for t in GRID] for function in (p, r)]
 
 def error(polynomials: list[list[mpmath.mpf]]) -> float:
     """Return the largest relative error of both quotients on a grid."""
-    P, R, D = ([mp.polyval(c[::-1], t) for t in GRID] for c in polynomials)
-    each = ((N, F) for N, F in zip((P, R), VALUES, strict=True))
-    return max(
-        float(abs(x / (d * f) - 1)) for N, F in each for x, d, f in zip(N, D, F, strict=True)
-    )
+    worst = 0.0
+    for t, of_p, of_r in zip(GRID, *VALUES, strict=True):
+        P, R, D = (reduce(lambda s, x, t=t: s * t + x, c[::-1]) for c in polynomials)
+        worst = max(worst, abs(P / (D * of_p) - 1), abs(R / (D * of_r) - 1))
+    return float(worst)
 
 
 def derive(dtype: type) -> tuple[list[list[float]], float, float]:
