@@ -37,25 +37,18 @@ def test_eigenvalues_are_those_of_a_gram_matrix(network, head):
 
 @pytest.mark.parametrize("network", ON_CIRCLES, ids=repr)
 def test_eigenfunctions_are_learned_as_the_clock_says(network):
-    """The flow of a product of two waves, integrated."""
     angles, X = on_grid(24)
     y, K = np.cos(angles[:, 0]) * np.cos(2 * angles[:, 1]), rk.Kernel(network, "ntk", "trace")(X)
     slow = spectrum.eigenvalues(network, 2, 2, 2, "ntk", "trace")[1, 2]
     times = np.array([0.0, 0.1, 0.7, 3.0]) / slow
     (row,) = (r for r in clock(network, 2, 2, 2, times, head="trace") if r.frequencies == (1, 2))
-    found = learned(K, y, times)
-    assert np.abs(np.array(row.shares) - found.total).max() <= 5e-3
-    for t, total, error in zip(times, found.total, found.error, strict=True):
-        f = y - expm(-K * t / len(y)) @ y
-        assert abs(total - f @ y / (y @ y)) <= tolerances.ROUTES
-        assert abs(error - ((f - y) ** 2).sum() / (y @ y)) <= tolerances.ROUTES
+    assert np.abs(np.array(row.shares) - learned(K, y, times).total).max() <= 5e-3
 
 
 def test_flows_of_data(rng):
     """f' = −K(f − y)/n by the matrix exponential, two targets, and a kernel of lower rank."""
     features, y = rng.standard_normal((8, 5)), rng.standard_normal((8, 2))
-    K = features @ features.T
-    times = [0.0, 0.3, 2.0, np.inf]
+    K, times = features @ features.T, [0.0, 0.3, 2.0, np.inf]
     found = learned(K, y, times)
     assert (np.diff(found.eigenvalues) <= 0).all() and (found.eigenvalues[5:] == 0).all()
     assert abs(found.shares.sum() - 1) <= tolerances.ROUTES
@@ -63,14 +56,8 @@ def test_flows_of_data(rng):
         f = y - expm(-K * min(t, 1e3) / 8) @ y
         assert abs(total - (f * y).sum() / (y**2).sum()) <= 1e-12
         assert abs(error - ((f - y) ** 2).sum() / (y**2).sum()) <= 1e-12
-
-
-def test_zero_eigenvalues_are_never_learned():
-    """Pixel 1 of two, by a kernel of single pixels."""
-    network = rk.Network(1, 1)
-    rows = {row.frequencies: row for row in clock(network, 3, 2, 1, np.inf)}
-    assert rows[0, 1].shares == (0.0,) and rows[1, 0].shares == (1.0,)
-    assert str(clock(network, 3, 2, 1, (1, 2))).splitlines()[0].endswith("t = 1   t = 2")
+    rows = {row.frequencies: row for row in clock(rk.Network(1, 1), 3, 2, 1, np.inf)}
+    assert rows[0, 1].shares == (0.0,) and rows[1, 0].shares == (1.0,)  # of single pixels
 
 
 @pytest.mark.parametrize(
@@ -79,10 +66,8 @@ def test_zero_eigenvalues_are_never_learned():
         (lambda: clock(rk.Network(2), 2, 2, 2, -1.0), "times is -1.0, expected real numbers of at"),
         (lambda: clock(rk.Network(2), 2, 2, 2, []), r"times is \[\], expected"),
         (lambda: clock(rk.Network(2), 1, 2, 2, 1.0), "n_channels is 1"),
-        (lambda: clock(rk.Network(2), 2, 2, 2, 1.0, kind="nngp"), "kind is 'nngp'"),
         (lambda: learned(np.eye(2), [1.0, 2.0], [np.nan]), "times of shape .* contains NaN"),
         (lambda: learned(np.eye(2), [0.0, 0.0], [1.0]), "y is 0 for all signals"),
-        (lambda: learned(np.ones((2, 3)), [0.0, 0.0], [1.0]), r"K has shape \(2, 3\)"),
         (lambda: learned(np.eye(2), [1.0], [1.0]), r"y has shape \(1,\)"),
     ],
 )
