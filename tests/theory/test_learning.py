@@ -39,8 +39,8 @@ def real_pools():
         parts = zip(*(load_labelled(name, split) for split in ("train", "test")), strict=True)
         sets[name] = tuple(map(np.concatenate, parts))
     for name, (X, y) in sets.items():
-        if len(X) > 200:
-            places = np.random.default_rng(0).permutation(len(X))[:200]
+        if len(X) > 160:
+            places = np.random.default_rng(0).permutation(len(X))[:160]
             X, y = X[places], y[places]
         if X.shape[-1] == 150:  # GunPoint, means of 3 time points: a ninth of the work
             X = X.reshape(*X.shape[:2], -1, 3).mean(axis=3)
@@ -76,14 +76,12 @@ def test_pools_with_random_eigenvectors(rank, ridge, noise):
     sizes = (20, 60, 108) if ridge else (20, 60 if rank == 30 else 50, 100)
     found = learning.from_gram(K, y, sizes, ridge, noise=noise)
     measured = np.array([measure(K, y, n, ridge or 1e-9, 300, rng, noise) for n in sizes])
-    for name, errors in zip(("test_error", "train_error"), measured.T, strict=True):
-        ratio = found.column(name) / errors
-        if name == "train_error" and ridge == 0 and rank == 120:
-            assert (found.column(name) == 0).all()
-        elif name == "train_error" and ridge == 0:
-            assert (abs(ratio[1:] - 1) <= 0.1).all()
-        else:
-            assert (abs(ratio - 1) <= 0.1).all(), (name, ratio)
+    test, train = (found.column(name) for name in ("test_error", "train_error"))
+    assert (abs(test / measured[:, 0] - 1) <= 0.1).all()
+    if ridge == 0 and rank == 120:
+        assert (train == 0).all()
+    else:  # below the rank, interpolation leaves rounding errors
+        assert (abs(train / measured[:, 1] - 1) <= 0.1)[int(ridge == 0) :].all()
 
 
 def test_a_large_pool_has_the_curve_of_its_eigenvalues():
@@ -112,12 +110,6 @@ def test_linear_kernel_of_gaussian_data(p, n, noise):
         expected = np.inf if noise else 0.0
         assert row.overfitting == np.inf
     assert row.test_error == expected or abs(row.test_error / expected - 1) <= 50 * EPS
-    ridge = 0.7  # of which κ is the root of a quadratic
-    row = learning.curve([1 / p], [1.0], (n,), ridge, noise=noise, multiplicities=[p]).rows[0]
-    a, b, c = n, n / p - 1 - ridge, -ridge / p
-    root = (np.sqrt(b * b - 4 * a * c) + abs(b)) / 2
-    kappa = root / a if b < 0 else -c / root
-    assert abs(row.kappa / kappa - 1) <= 50 * EPS
 
 
 SPECTRA = st.lists(
@@ -132,25 +124,22 @@ def test_kappa_to_rounding_and_bounds(values, n, exponent, data):
     counts = data.draw(st.lists(st.integers(1, 5), min_size=len(values), max_size=len(values)))
     parts = np.linspace(1, 2, len(values))
     row = learning.curve(values, parts, (n,), ridge, noise=0.1, multiplicities=counts).rows[0]
-    rank = sum(c for v, c in zip(values, counts, strict=True) if v > 0)
+    pairs = [(mpmath.mpf(v), c) for v, c in zip(values, counts, strict=True) if v > 0]
+    rank = sum(c for _, c in pairs)
     if ridge == 0 and n >= rank:
-        assert row.kappa == 0
-        assert row.effective_dimension == rank
+        assert row.kappa == 0 and row.effective_dimension == rank
         assert row.overfitting == (np.inf if n == rank else n / (n - rank))
         return
     with mpmath.workdps(80):
-        pairs = [(mpmath.mpf(v), c) for v, c in zip(values, counts, strict=True) if v > 0]
 
         def left(kappa):
             return sum(c * v / (v + kappa) for v, c in pairs) + ridge / kappa - n
 
-        kappa = mpmath.mpf(row.kappa)
-        bar = 100 * EPS
+        kappa, bar = mpmath.mpf(row.kappa), 100 * EPS
         assert left(kappa * (1 - bar)) > 0 > left(kappa * (1 + bar))
     assert abs(row.effective_dimension - (n - ridge / row.kappa)) <= 100 * n * EPS
     assert row.overfitting >= 1 - 100 * EPS
-    assert 0 <= row.train_error <= row.test_error * (1 + 100 * EPS)
-    assert row.test_error >= 0.1
+    assert 0 <= row.train_error <= row.test_error * (1 + 100 * EPS) and row.test_error >= 0.1
 
 
 def test_extreme_numbers():
@@ -160,28 +149,17 @@ def test_extreme_numbers():
     x = np.random.default_rng(0).standard_normal((50, 5))
     found = learning.from_gram(x @ x.T, x[:, 0], (5, 9)).column("test_error")
     assert (found == 0).all()
-    noisy = learning.from_gram(x @ x.T, x[:, 0], (5, 9), noise=1.0)
-    assert noisy.rows[0].test_error == np.inf
-    assert 1 < noisy.rows[1].test_error < 10
-    for call in (
-        lambda: learning.curve([1e308], [1.0], (1,), multiplicities=[1e10]),
-        lambda: learning.curve([1.0], [1e200], (1,)),
-    ):
+    for arguments, counts in ((([1e308], [1.0], (1,)), [1e10]), (([1.0], [1e200], (1,)), [1])):
         with pytest.raises(OverflowError, match="float64"):
-            call()
+            learning.curve(*arguments, multiplicities=counts)
 
 
 def test_alignment():
     x = np.random.default_rng(0).standard_normal((20, 4))
     found = learning.alignment(x @ x.T, 1e200 * x[:, :2])
-    assert (np.diff(found) >= 0).all()
-    assert abs(found[3:] - 1).max() <= 20 * EPS  # the target is in the span of the features
-    U = np.linalg.svd(x)[0]
-    share = (U[:, 0] @ x[:, :2]) @ (U[:, 0] @ x[:, :2]) / (x[:, :2] ** 2).sum()
-    assert abs(found[0] - share) <= 100 * EPS
-
-
-K2 = np.eye(2)
+    U = np.linalg.svd(x)[0][:, :4]  # the target is in the span of these features
+    shares = ((U.T @ x[:, :2]) ** 2).sum(axis=1) / (x[:, :2] ** 2).sum()
+    assert np.abs(found - np.cumsum(np.append(shares, np.zeros(16)))).max() <= 100 * EPS
 
 
 @pytest.mark.parametrize(
@@ -193,12 +171,9 @@ K2 = np.eye(2)
         (lambda: learning.curve([1.0], [1.0], (0,)), "sizes is 0, expected an integer of at least"),
         (lambda: learning.curve([1.0], [1.0], (1,), -1.0), "ridge is -1.0, expected a finite"),
         (lambda: learning.curve([1.0], [1.0], (1,), multiplicities=[-2]), "multiplicities has -2"),
-        (lambda: learning.from_gram(K2, [1, 2], (2,)), "sizes has 2, expected numbers below 2"),
-        (
-            lambda: learning.from_gram(-K2, [1, 2], (1,)),
-            "K of .* has the eigenvalue -1, exp",
-        ),
-        (lambda: learning.alignment(K2, [0, 0]), "y is 0 for all signals, expected targets"),
+        (lambda: learning.from_gram(np.eye(2), [1, 2], (2,)), "sizes has 2, expected numbers bel"),
+        (lambda: learning.from_gram(-np.eye(2), [1, 2], (1,)), "K of .* has the eigenvalue -1"),
+        (lambda: learning.alignment(np.eye(2), [0, 0]), "y is 0 for all signals, expected targ"),
     ],
 )
 def test_curves_refuse(call, message):
@@ -223,63 +198,52 @@ def eigenfunction(X, frequencies, head):
 def test_sampled_regressions(head, kind):
     """Interpolation of an eigenfunction at the predicted number of signals finds half of it."""
     rng, found = np.random.default_rng(0), []
-    for system in (literature.barzilai_cnn, literature.barzilai_resnet):
-        kernel = rk.Kernel(system(3), kind, head)
-        table = learning.sample_complexity(system(3), C, D, 8, kind, head, frequencies=PLACES)
-        for row in table:
+    for network in (literature.barzilai_cnn(3), literature.barzilai_resnet(3)):
+        kernel = rk.Kernel(network, kind, head)
+        for row in learning.sample_complexity(network, C, D, 8, kind, head, frequencies=PLACES):
             n, k = round(row.n), np.array(row.frequencies)
+            scale = np.cos(np.arange(D) * (k == 0)).prod()  # of the phase of frequency 0
             for _ in range(8 if head == "gap" else 4):
                 X, Z = multisphere.sample(n, C, D, rng), multisphere.sample(500, C, D, rng)
-                constants = np.arange(D) * (k == 0)
-                scale = np.cos(constants).prod()  # cos of the phase where the frequency is 0
                 y, target = (eigenfunction(each, k, head) / scale for each in (X, Z))
                 guess = kernel(Z, X) @ np.linalg.solve(kernel(X), y)
                 found.append(guess @ target / (target @ target))
-    error = np.std(found) / np.sqrt(len(found))
-    assert error < 0.025
+    assert np.std(found) / np.sqrt(len(found)) < 0.025
     assert abs(np.mean(found) - 0.5) <= 0.05
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_bounds_hold_what_more_frequencies_give(head):
+@pytest.mark.parametrize("channels", [2, 3])
+def test_bounds_hold_what_more_frequencies_give(channels):
+    """Beyond the receptive field, of three pixels at depth 1, numbers of signals are infinite."""
     network = literature.barzilai_resnet(2, 3)
-    for channels in (2, 3):
-        few, more = (
-            learning.sample_complexity(
-                network, channels, 3, k, "ntk", head, frequencies=[(2, 1, 0)]
-            )
-            for k in (4, 14)
-        )
-        (low,), (high,) = few, more
-        assert low.least <= high.least <= high.n <= high.most <= low.most
-        assert more.tail < few.tail < 0.3
-        # The quadrature of tangent kernels of two channels errs by some 1e-3 of an eigenvalue.
-        assert abs(low.eigenvalue / high.eigenvalue - 1) <= tolerances.SPECTRUM
+    few, more = (
+        learning.sample_complexity(network, channels, 3, k, "ntk", frequencies=[(2, 1, 0)])
+        for k in (4, 14)
+    )
+    (low,), (high,) = few, more
+    assert low.least <= high.least <= high.n <= high.most <= low.most
+    assert more.tail < few.tail < 0.3
+    # The quadrature of tangent kernels of two channels errs by some 1e-3 of an eigenvalue.
+    assert abs(low.eigenvalue / high.eigenvalue - 1) <= tolerances.SPECTRUM
+    beyond = learning.sample_complexity(literature.barzilai_cnn(1), channels, 7, 1)
+    assert [np.isinf(row.n) for row in beyond] == [False, False, *5 * [True]]
 
 
 def test_curve_of_the_spectrum():
     """`learning.curve` with n signals has κ at the eigenvalue, for any share and ridge."""
-    network, ridge = literature.barzilai_cnn(2), 0.2
-    space = 3, 3, 6
+    network, ridge, space = literature.barzilai_cnn(2), 0.2, (3, 3, 6)
     values = spectrum.eigenvalues(network, *space, normalized=True).ravel()
     counts = spectrum.multiplicities(*space).ravel()
     rest = 1 - values @ counts
     options = {"frequencies": [(1, 1, 0)], "share": 0.25, "ridge": ridge}
     found = learning.sample_complexity(network, *space, **options)
-    row = found.rows[0]
+    (row,) = found
     assert abs(found.tail - rest) <= 10 * EPS * len(values)
     n = np.ceil(row.n)  # the same for a whole number of signals, with a ridge a little larger
     kappa = 3 * row.eigenvalue
     larger = ridge + rest + (n - row.most) * kappa
     known = learning.curve(values, np.ones(len(values)), [int(n)], larger, multiplicities=counts)
     assert abs(known.rows[0].kappa / kappa - 1) <= 1e-10
-
-
-def test_frequencies_outside_the_receptive_field_are_never_learned():
-    """A layer without an inner filter adds functions of single pixels, at distance 1 at most."""
-    found = learning.sample_complexity(literature.barzilai_cnn(1), 2, 7, 1)
-    assert [np.isinf(row.n) for row in found] == [False, False, *5 * [True]]
-    assert str(found).splitlines()[-1].split()[-1] == "inf"
 
 
 @pytest.mark.parametrize(
@@ -291,7 +255,6 @@ def test_frequencies_outside_the_receptive_field_are_never_learned():
         ({"frequencies": [(1, 0)]}, "expected sets of 3 integers from 0 to 4"),
         ({"frequencies": [(5, 0, 0)]}, "expected sets of 3 integers from 0 to 4"),
         ({"frequencies": []}, "expected sets of 3 integers from 0 to 4"),
-        ({"head": "mean"}, "head is 'mean'"),
     ],
 )
 def test_sample_complexity_refuses(changes, message):

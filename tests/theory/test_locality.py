@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import rescntk as rk
@@ -28,6 +28,9 @@ def relu_networks(max_depth=6):
 
 
 @given(relu_networks(), LENGTHS, kinds)
+@example(rk.Network(3, trained=()), 5, "ntk")
+@example(rk.Network(3, readout_scale=0), 5, "gpk")
+@example(rk.Network(3, alpha=0), 5, "gpk")
 def test_fields_are_the_recursion_run_on_impulses(network, d, kind):
     """Each weight to its last digits, and exactly 0 outside the receptive field."""
     expected = fields.weights(network, d)[KINDS.index(kind)]
@@ -54,9 +57,7 @@ def test_energies_weighed_by_the_field_are_the_kernel(network, X, kind):
 
 
 @pytest.mark.parametrize("skip", [True, False])
-@pytest.mark.parametrize(
-    ("depth", "d"), [(1, 5), (2, 6), (40, 301), (3000, 1000), (10**5, 4001), (10**6, 12)]
-)
+@pytest.mark.parametrize(("depth", "d"), [(1, 5), (40, 301), (3000, 1000), (10**6, 12)])
 def test_fourier_form(depth, d, skip):
     """ŵ = (1 + α²Ĥ)(1 + α²Ĥ²)^(L−1), the tangent kernel's its derivative by log α²."""
     alpha2, q = 0.49 if skip else 1.0, 3
@@ -89,24 +90,10 @@ def test_deep_fields_have_mass_one_and_no_negative_weight():
         locality.effective_receptive_field(rk.Network(2000), 10)
 
 
-def test_tails_keep_their_digits():
-    """The farthest pixel is reached by one path in q^(2L−1), which an FFT would lose."""
-    depth, q = 100, 3
-    network = literature.barzilai_cnn(depth, q)
-    reach = locality.reach(network)
-    field = locality.effective_receptive_field(network, 2 * reach + 3, "gpk")
-    assert field[reach] == pytest.approx(3.0 ** -(2 * depth - 1), rel=1e-13)
-    assert field[reach + 1] == field[reach + 2] == 0
-    assert reach == 2 * depth - 1
-
-
-def narrow(network):
-    """Return the network, without its dilation where exact fractions would take seconds."""
-    return network if locality.reach(network) <= 6 else network.replace(dilation=1)
-
-
-@given(relu_networks(3).map(narrow), kinds)
+@given(relu_networks(3), kinds)
 def test_widths_are_the_second_moments(network, kind):
+    if locality.reach(network) > 6:  # exact fractions would take seconds
+        network = network.replace(dilation=1)
     d = 2 * locality.reach(network) + 1
     exact = fields.weights(network, d)[KINDS.index(kind)]
     assert exact[d // 2] or not any(exact) or network.alpha == 0  # the farthest pixel counts
@@ -115,12 +102,7 @@ def test_widths_are_the_second_moments(network, kind):
             locality.width(network, kind)
         return
     expected = fields.squared_width(exact)
-    found = locality.width(network, kind)
-    assert abs(found**2 - expected) <= 32 * EPS * expected
-    shape = locality.effective_receptive_field(network, d, kind, normalized=True)
-    distance = np.minimum(np.arange(d), d - np.arange(d))
-    bar = tolerances.receptive_field(network.depth, d) * found**2
-    assert abs(distance**2 @ shape - found**2) <= bar
+    assert abs(locality.width(network, kind) ** 2 - expected) <= 32 * EPS * expected
 
 
 @given(relu_networks(300), kinds)
@@ -183,9 +165,6 @@ ERF, FIELD = rk.Network(3, activation="erf"), locality.effective_receptive_field
         (lambda: FIELD(ERF, 5), "activation 'erf', expected 'relu': only for ReLU is"),
         (lambda: FIELD(rk.Network(3), 10**12), "n_timepoints is 1000000000000, .* 7.45e.03 GiB"),
         (lambda: locality.width(ERF), "activation 'erf'"),
-        (lambda: locality.width(rk.Network(3, alpha=0, trained=("inner",))), "0 for every signal"),
-        (lambda: locality.width(rk.Network(3, trained=())), "0 for every signal"),
-        (lambda: locality.width(rk.Network(3, skip=False, c_w=0), "gpk"), "0 for every signal"),
         (lambda: locality.reach("deep"), "network is 'deep'"),
     ],
 )
@@ -194,13 +173,18 @@ def test_refusals(call, message):
         call()
 
 
-def test_kernels_that_are_zero_have_weights_that_are_zero():
-    for network in (
-        rk.Network(3, trained=()),
-        rk.Network(10**5, trained=()),  # where the scale alone would overflow
-        rk.Network(3, readout_scale=0),
-        rk.Network(3, skip=False, c_v=0),
-    ):
-        assert (locality.effective_receptive_field(network, 5) == 0).all()
-    alone = locality.effective_receptive_field(rk.Network(3, alpha=0), 5)
-    assert alone.tolist() == [1, 0, 0, 0, 0]
+def test_deep_fields():
+    """Mass one, no negative weight, and tails with all their digits, which an FFT would lose."""
+    for depth, kind in product((10**3, 10**9), KINDS):
+        field = locality.effective_receptive_field(rk.Network(depth, 5), 501, kind, normalized=True)
+        assert (field >= 0).all()
+        assert abs(field.sum() - 1) <= 100 * EPS
+    with pytest.raises(OverflowError, match="normalized=True"):
+        locality.effective_receptive_field(rk.Network(2000), 10)
+    # The farthest pixel is reached by one path in q^(2L−1).
+    network = literature.barzilai_cnn(100, 3)
+    reach = locality.reach(network)
+    assert reach == 199
+    field = locality.effective_receptive_field(network, 2 * reach + 3, "gpk")
+    assert field[reach] == pytest.approx(3.0**-199, rel=1e-13)
+    assert field[reach + 1] == field[reach + 2] == 0

@@ -23,14 +23,11 @@ GAPS = st.one_of(st.just(0.0), st.floats(1e-3, 2), st.floats(-18, 0).map(lambda 
 
 def test_projection(rng):
     X = rng.standard_normal((5, 3, 7)) * 10.0 ** rng.integers(-200, 200, (5, 1, 7))
-    before = X.copy()
     P = multisphere.project(X)
-    assert (before == X).all()
     np.testing.assert_allclose((P**2).sum(axis=1), 3, rtol=4 * EPS)
-    cosine = (P * X).sum(axis=1) / np.linalg.norm(P, axis=1) / np.abs(X).max(axis=1)
-    assert (cosine > 0).all()
-    np.testing.assert_allclose(multisphere.project(P), P, rtol=8 * EPS)
-    assert (multisphere.project(-np.ones((1, 1, 2))) == -1).all()
+    size = np.abs(X).max(axis=1, keepdims=True)
+    unit = X / size / np.linalg.norm(X / size, axis=1, keepdims=True)
+    np.testing.assert_allclose(P, np.sqrt(3) * unit, rtol=8 * EPS)
 
 
 def test_samples_are_uniform():
@@ -40,32 +37,24 @@ def test_samples_are_uniform():
     # 300 x 300 pairs of 300 + 300 independent signals: no better than 300 independent ones.
     assert abs(t.mean()) <= 5 * np.sqrt(1 / 4 / 300)
     assert abs((t**2).mean() - 1 / 4) <= 5 * np.sqrt(1 / 8 / 300)
-    assert (multisphere.sample(2, 3, 4, rng=7) == multisphere.sample(2, 3, 4, rng=7)).all()
 
 
 def test_dot_products(rng):
     X, Z = multisphere.sample(3, 4, 5, rng), multisphere.sample(2, 4, 5, rng)
     for offset in (0, 2, -1, 5):
-        t = multisphere.dot_products(X, Z, offset)
+        expected = np.einsum("icj,kcj->ikj", X, np.roll(Z, -offset, axis=2)) / 4
         gap = multisphere.dot_products(X, Z, offset, complement=True)
-        for i, k, j in np.ndindex(3, 2, 5):
-            expected = X[i, :, j] @ Z[k, :, (j + offset) % 5] / 4
-            assert abs(t[i, k, j] - expected) <= 8 * EPS
-            assert abs(gap[i, k, j] - (1 - expected)) <= 8 * EPS
+        assert np.abs(multisphere.dot_products(X, Z, offset) - expected).max() <= 8 * EPS
+        assert np.abs(gap - (1 - expected)).max() <= 8 * EPS
     near = multisphere.project(X + 1e-9 * rng.standard_normal(X.shape))
     gap = multisphere.dot_products(X, near, complement=True).diagonal().T
-    exact = ((X - near) ** 2).sum(axis=1) / 8
-    np.testing.assert_allclose(gap, exact, rtol=8 * EPS)
+    np.testing.assert_allclose(gap, ((X - near) ** 2).sum(axis=1) / 8, rtol=8 * EPS)
     assert (gap > 1e-20).all()
 
 
 def exact_recursion(gap, depth, q, alpha, skip):
     """Theorem 4.1 in 60 digits, on correlations; returns the complement."""
-
-    def kappa1(rho):
-        return (mp.sqrt(1 - rho**2) + (mp.pi - mp.acos(rho)) * rho) / mp.pi
-
-    kappa1 = np.frompyfunc(kappa1, 1, 1)
+    kappa1 = np.frompyfunc(lambda u: (mp.sqrt(1 - u**2) + (mp.pi - mp.acos(u)) * u) / mp.pi, 1, 1)
     K, a2 = np.array([1 - mp.mpf(float(v)) for v in gap]), mp.mpf(alpha) ** 2
     for layer in range(1, depth + 1):
         branch = papers._row_box(kappa1(K if layer == 1 else papers._row_box(K, q)), q)
@@ -137,10 +126,8 @@ def test_theorem_4_1_is_the_general_recursion(dilation, q, alpha, skip):
     ("exponent", "trained", "skip"),
     [
         (0.0, ("inner", "outer", "readout"), False),
-        (0.0, ("input", "outer"), False),
         (0.0, ("inner",), True),
         (0.6, ("inner", "outer", "readout"), True),
-        (1.5, ("inner",), True),
         (1.5, ("outer", "readout"), True),
     ],
 )
@@ -160,7 +147,6 @@ def test_complements_of_deep_networks(skip, exponent, trained):
 @pytest.mark.parametrize(
     "network",
     [
-        rk.Network(3, 3, alpha=0.7),
         rk.Network(3, 5, outer_filter_size=3, skip=False),
         rk.Network(3, 3, outer_filter_size=1, alpha=1.3, c_v=1.3, c_w=1.9, trained=("inner",)),
         rk.Network(3, 1, outer_filter_size=3, alpha=0.4, input_scale=2.0, trained=("input",)),
@@ -168,9 +154,9 @@ def test_complements_of_deep_networks(skip, exponent, trained):
     ],
 )
 def test_complements_are_the_definition(network):
-    """Against pixel pairs in 40 digits, three depths and two α in one call."""
+    """Against pixel pairs in 40 digits, two depths and two α in one call."""
     X = multisphere.sample(3, 2, 3, rng=3)
-    networks = [network, network.replace(depth=2), network.replace(depth=3, alpha=0.2)]
+    networks = [network, network.replace(depth=2, alpha=0.2)]
     pixels = [definition.pixel_pairs(X, one)[one.depth] for one in networks]
     for (which, kind), head in product(enumerate(("gpk", "ntk")), ("equivariant", "trace", "gap")):
         computed = multisphere.gram_complements(networks, X, kind=kind, head=head)
@@ -183,34 +169,12 @@ def test_complements_are_the_definition(network):
 
 
 def test_networks_pass_together_as_they_do_alone():
-    X = multisphere.sample(4, 3, 5, rng=1)
-    steps = (1, 2, 4, 1, 3, 2, 2, 1, 5)
+    X, steps = multisphere.sample(4, 3, 5, rng=1), (1, 2, 4, 1, 3, 2, 2, 1, 5)
     layers = ((9, 0.1), (4, 1.0), (9, 1.0), (1, 0.1))
     networks = [rk.Network(n, 3, alpha=a, dilation=steps[:n]) for n, a in layers]
-    with pytest.raises(ValueError, match="expected networks that differ in depth and alpha only"):
-        multisphere.gram_complements([*networks, rk.Network(2, dilation=(1, 3))], X)
     for kind in ("gpk", "ntk"):
         together = multisphere.gram_complements(networks, X, kind=kind)
         alone = [multisphere.gram_complements([net], X, kind=kind)[0] for net in networks]
         assert (together == np.stack(alone)).all()
         assert (together == together.transpose(0, 2, 1)).all()
         assert (together.diagonal(axis1=1, axis2=2) == 0).all()
-
-
-def test_networks_that_the_recursion_does_not_take():
-    X = multisphere.sample(3, 2, 4, 0)
-    for networks, says in (
-        ([], r"networks is \[\], expected a list"),
-        (rk.Network(2), "networks is Network.*, expected a list"),
-        (["net"], "network is 'net', expected a rescntk.Network"),
-        ([rk.Network(2, activation="erf")], "only on dot products for activation 'relu'"),
-        ([rk.Network(2, input_filter_size=3)], "input_filter_size 1"),
-        ([rk.Network(2), rk.Network(2, 5)], "networks has .*, expected networks that differ in de"),
-        ([rk.Network(2, skip=False, c_w=0)], "whose ntk is 0 for every signal"),
-        ([rk.Network(2, input_scale=0)], "whose ntk is 0 for every signal"),
-        ([rk.Network(2, alpha=0, trained=("inner",))], "whose ntk is 0 for every signal"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            multisphere.gram_complements(networks, X, kind="ntk")
-    with pytest.raises(ValueError, match="not on the multi-sphere"):
-        multisphere.gram_complements([rk.Network(2)], 2 * X)
