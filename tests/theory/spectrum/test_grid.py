@@ -18,9 +18,6 @@ from tests.strategies import kinds, networks
 
 pytestmark = pytest.mark.slow
 
-CNN = literature.geifman_cnn
-TWO = literature.barzilai_resnet
-
 
 def on_grid(network, kind, angles, d, n_channels):
     """Return the equivariant kernel on the tensor grid of `angles`, and K(x, x)."""
@@ -55,7 +52,7 @@ def test_the_kernel_on_a_grid(network, d, n_channels, kind):
 
 
 def test_blocks_do_not_change_values(monkeypatch):
-    case = TWO(3), "ntk", np.linspace(0, 3, 5), 4, 2
+    case = literature.barzilai_resnet(3), "ntk", np.linspace(0, 3, 5), 4, 2
     expected, _ = on_grid(*case)
     monkeypatch.setattr(grid, "_BLOCK_ENTRIES", 20)
     assert (on_grid(*case)[0] == expected).all()
@@ -63,12 +60,11 @@ def test_blocks_do_not_change_values(monkeypatch):
 
 def test_memory_is_what_was_said(monkeypatch):
     monkeypatch.setattr(grid, "_BLOCK_ENTRIES", 10_000)  # little beside the arrays
-    for network, d, kind in ((CNN(4), 5, "gpk"), (TWO(3), 4, "ntk")):
-        bytes_said = spectrum.cost(network, 2, d, 2, kind, nodes=17)[1]
-        tracemalloc.start()
-        spectrum.eigenvalues(network, 2, d, 2, kind, nodes=17)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        scratch = 4 * 20 * 8 * grid._BLOCK_ENTRIES  # threads · arrays of a block
-        assert peak <= bytes_said + scratch
-        assert bytes_said <= 4 * peak
+    case = literature.barzilai_resnet(3), 2, 4, 2, "ntk"
+    bytes_said = spectrum.cost(*case, nodes=17)[1]
+    tracemalloc.start()
+    spectrum.eigenvalues(*case, nodes=17)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    scratch = 4 * 20 * 8 * grid._BLOCK_ENTRIES  # threads · arrays of a block
+    assert peak <= bytes_said + scratch and bytes_said <= 4 * peak
