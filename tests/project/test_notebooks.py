@@ -27,7 +27,7 @@ NEEDED = {
 """Packages that notebooks need or take their data from; all other notebooks use aeon's data."""
 
 LONGEST = ["finite_networks", "beyond_the_kernel_regime", "infinite_depth"]
-"""Half a minute each, twice the time of any other: first, so that no worker waits for them."""
+"""First, so that no worker waits for them."""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_runs(name, kernel):
 
 
 def test_what_pages_say_of_stored_networks():
-    """found_here, "What trained networks do": numbers of the stored runs, from their arrays."""
+    """docs/theory/found_here.md, "What trained networks do": numbers from the stored arrays."""
     pytest.importorskip("jax")
     finite_experiments = pytest.importorskip("finite_experiments")
     ffnet, _ = finite_experiments.stored("deep_regression")["result"]["rows"]

@@ -63,13 +63,17 @@ def test_every_system_of_the_papers_is_on_the_map():
 
 
 def test_the_glossary_names_what_the_code_has():
-    sources = [
-        path for path in ROOT.glob("rescntk/**/*") if path.suffix in (".py", ".cpp", ".cu", ".h")
-    ]
+    """Words of the sources, and members: `.name` is of the class or the module before it."""
+    sources = (p for p in ROOT.glob("rescntk/**/*") if p.suffix in (".py", ".cpp", ".cu", ".h"))
     words = {word for path in sources for word in re.findall(r"\w+", path.read_text("utf-8"))}
     rows = re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\|$", PAGES["docs/theory/glossary.md"], re.M)
+    owner = ""
     for name in (name for row in rows for name in re.findall(r"`([^`]+)`", row)):
         assert words.issuperset(re.findall(r"\w+", name)), name
+        if re.fullmatch(r"[\w.]*\.\w+", name):
+            owner = name.rpartition(".")[0] or owner
+            assert exists(f"{owner}.{name.rpartition('.')[2]}"), name
+    assert not exists("theory.flow.gone") and not exists("Network.gone")
 
 
 def exists(name):
@@ -84,36 +88,6 @@ def exists(name):
         if hasattr(value, member) or member in getattr(value, "__annotations__", ()):
             return True
     return False
-
-
-def test_the_glossary_names_members_that_there_are():
-    """`Class.name` and `module.name`; `.name` is of the class before."""
-    rows = re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\|$", PAGES["docs/theory/glossary.md"], re.M)
-    owner = ""
-    for name in (name for row in rows for name in re.findall(r"`([\w.]*\.\w+)`", row)):
-        owner = name.rpartition(".")[0] or owner
-        assert exists(f"{owner}.{name.rpartition('.')[2]}"), name
-    assert not exists("theory.flow.gone") and not exists("Network.gone")
-
-
-GONE = re.compile(
-    r"numba|\bvjp\b|autodiff|counterfactual|condense|learn_signals|learned signals|DriftWarning|"
-    r"\bforecast|rescntk (fit|predict|report|gram|limits)\b|load_table|read_labelled|sktime|"
-    r"channel_relevance|channel_metric|\beffort=|quoted\.py|[Jj]inja|split mass",
-)
-"""Names of what the second edition left out."""
-
-
-def test_nothing_names_what_went():
-    """Pages, sources and notebooks; the changelog says what takes the place of each."""
-    texts = {page: text for page, text in PAGES.items() if not page.endswith("changelog.md")}
-    for path in (*ROOT.glob("rescntk/**/*.py"), *ROOT.glob("tools/*.py")):
-        texts[path.relative_to(ROOT).as_posix()] = path.read_text("utf-8")
-    for path in ROOT.glob("notebooks/*.ipynb"):
-        cells = json.loads(path.read_text("utf-8"))["cells"]
-        texts[path.name] = "\n".join("".join(cell["source"]) for cell in cells)
-    found = {name: sorted({m[0] for m in GONE.finditer(text)}) for name, text in texts.items()}
-    assert not {name: words for name, words in found.items() if words}
 
 
 def tables(text):
