@@ -113,22 +113,6 @@ def test_the_asymptotic_law(alpha, skip):
         )
 
 
-@pytest.mark.parametrize("skip", [True, False])
-def test_equal_pixels_take_no_part_in_the_law(skip):
-    """Shared pixels keep the complement 0: without filters, and on rings of their own."""
-    law, slowdown = conditioning.asymptotic_complement(3000, skip=skip), 1.0 + skip
-    for start, filter_size, dilation, share in (
-        ([0.5, 0, 1, 1.5], 1, 1, 3 / 4),
-        ([1, 0, 0.3, 0], 3, 2, 1 / 2),
-        ([0.5, 0, 1, 1.5], 3, 1, 1),
-    ):
-        found = multisphere.normalized_gpk(
-            start, 3000, filter_size, skip=skip, complement=True, dilation=dilation
-        )
-        bar = tolerances.asymptote(3000, slowdown, 0.3)
-        assert abs(found.mean() / law - share) <= share * bar
-
-
 @pytest.mark.parametrize("lengths", [(5,), (4, 9, 5, 7)])
 def test_the_asymptotic_law_of_gap(lengths, rng):
     """Its diagonal averages equal pixels too: complements are δ_L (1/d + 1/d')/2."""

@@ -39,16 +39,6 @@ def test_curvature_is_the_formula_of_the_slides(rng):
         assert abs(smoothness.curvature(f) / expected - 1) <= FOURIER
 
 
-@pytest.mark.parametrize("kind", ["ntk", "gpk"])
-def test_interpolations_pass_through_their_points(kind):
-    places = [5, 700, 1900, 3000]
-    angles, y = smoothness.grid(4096)[places], np.array([1.0, -2.0, 0.5, 3.0])
-    one = kernel(literature.tirer_resnet(5, 1.0), kind)
-    found = smoothness.interpolation(one, angles, y)
-    bar = tolerances.solution(4, np.linalg.cond(one(smoothness.circle(angles))))
-    assert np.abs(found[places] - y).max() <= bar * 3
-
-
 def test_gaussian_on_the_circle():
     """exp(−½‖x−z‖²) = e^(cos Δ − 1), with coefficients e⁻¹ I_k(1): an FFT loses them from 15 on."""
     wave = shape(smoothness.gaussian_kernel)
