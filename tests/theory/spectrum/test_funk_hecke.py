@@ -1,15 +1,19 @@
 """Eigenvalues against closed forms, other methods and Gram matrices."""
 
+import math
+import tracemalloc
 from itertools import product
 
 import numpy as np
 import pytest
+import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk import literature
 from rescntk.theory import multisphere, spectrum
+from rescntk.theory.spectrum import grid, quadrature
 from tests import tolerances
 from tests.strategies import kinds, networks
 
@@ -157,3 +161,112 @@ def test_refusals(arguments, message):
     valid = {"network": CNN(2), "n_channels": 2, "n_timepoints": 3, "max_frequency": 4}
     with pytest.raises(ValueError, match=message):
         spectrum.eigenvalues(**{**valid, **arguments})
+
+
+@pytest.mark.parametrize("n_channels", [2, 3, 7, 30])
+def test_zonal_functions(n_channels):
+    t = np.linspace(-1, 1, 41)
+    found = quadrature.zonal(1 - np.abs(t), np.where(t < 0, -1.0, 1.0), n_channels, 12)
+    index = (n_channels - 2) / 2
+    for k in range(13):
+        expected = np.cos(k * np.arccos(t))
+        if n_channels > 2:
+            scale = scipy.special.eval_gegenbauer(k, index, 1.0)
+            expected = scipy.special.eval_gegenbauer(k, index, t) / scale
+        assert np.abs(found[k] - expected).max() <= 1e3 * EPS
+
+
+@pytest.mark.parametrize("method", quadrature.METHODS)
+@pytest.mark.parametrize("n_channels", [2, 3, 4, 7, 30])
+def test_rules_are_orthogonal(method, n_channels):
+    """∫ P_j P_k w dt = 1/N(C0, k) where j = k, and 0 elsewhere."""
+    top = 8
+    # A product of two zonal functions has twice the frequency.
+    nodes = quadrature.default_nodes(method, n_channels, 2 * top)
+    complements, integrate = quadrature.rule(method, n_channels, top, nodes)
+    assert (np.diff([0.0, *complements, 2.0]) > 0).all()
+    signs, nearest = np.where(complements > 1, -1.0, 1.0), np.minimum(complements, 2 - complements)
+    found = integrate(quadrature.zonal(nearest, signs, n_channels, top), {1: top})
+    expected = np.diag([1 / spectrum.harmonics(n_channels, k) for k in range(top + 1)])
+    assert np.abs(found - expected).max() <= 100 * EPS
+
+
+def test_multiplicities():
+    # Polynomials of degree k on the sphere: harmonics of degrees k, k − 2, …
+    for n_channels, k in product((2, 3, 5), range(6)):
+        dimension = sum(spectrum.harmonics(n_channels, j) for j in range(k, -1, -2))
+        assert dimension == math.comb(k + n_channels - 1, n_channels - 1)
+    assert (spectrum.multiplicities(3, 2, (2, 1), "trace") == [[1, 3], [3, 9], [5, 15]]).all()
+    with pytest.raises(ValueError, match=r"117,693,240\.2 GB, expected max_memory"):
+        spectrum.multiplicities(3, 12, 20)
+    with pytest.raises(ValueError, match="frequency is -1, expected an integer of at least 0"):
+        spectrum.harmonics(3, -1)
+
+
+@pytest.mark.parametrize("d", [1, 3, 4, 6])
+def test_multiplicities_of_gap_count_orbits(d):
+    """By enumeration: products of harmonics (frequency, which), up to shifts."""
+    top, n_channels = (2, 3) if d < 4 else (1, 3)
+    each = [(k, m) for k in range(top + 1) for m in range(spectrum.harmonics(n_channels, k))]
+    counts = {}
+    for functions in product(each, repeat=d):
+        orbit = {functions[i:] + functions[:i] for i in range(d)}
+        if functions == min(orbit):
+            frequency = min(tuple(k for k, _ in some) for some in orbit)
+            counts[frequency] = counts.get(frequency, 0) + 1
+    found = spectrum.multiplicities(n_channels, d, top, "gap")
+    for frequency, count in counts.items():
+        shifts = {frequency[i:] + frequency[:i] for i in range(d)}
+        assert abs(sum(found[k] for k in shifts) - count) <= 100 * EPS * count
+    assert abs(found.sum() - sum(counts.values())) <= 1e3 * EPS * found.sum()
+
+
+def on_grid(network, kind, angles, d, n_channels):
+    """Return the equivariant kernel on the tensor grid of `angles`, and K(x, x)."""
+    complements = 2 * np.sin(np.asarray(angles) / 2) ** 2
+    last = grid.KernelOnGrid(network, kind, complements, d, n_channels, lambda points: None)
+    branch = last.branch(tuple(slice(0, length) for length in last.shape))
+    taps = grid.taps(network.outer_filter(network.depth), d)
+    values = sum(times * grid.rotate(branch, pixel) for pixel, times in taps.items())
+    values = values / network.outer_filter_size + (last.carried if network.skip else 0.0)
+    scale = math.ldexp(*last.scale)
+    return scale * np.broadcast_to(values, (len(angles),) * d), scale * last.own
+
+
+def signals_on_grid(angles, d, n_channels):
+    """Return a signal, and one for each point of the grid, with those angles between pixels."""
+    points = np.array(list(product(angles, repeat=d)))
+    x, Z = np.zeros((1, n_channels, d)), np.zeros((len(points), n_channels, d))
+    x[0, 0], Z[:, 0], Z[:, 1] = 1.0, np.cos(points), np.sin(points)
+    return np.sqrt(n_channels) * x, np.sqrt(n_channels) * Z
+
+
+@given(networks(dilated="freely"), st.integers(1, 4), st.integers(2, 3), kinds)
+def test_the_kernel_on_a_grid(network, d, n_channels, kind):
+    angles = [0.0, 1e-3, 0.4, 1.9]
+    found, own = on_grid(network, kind, angles, d, n_channels)
+    kernel, options = rk.Kernel(network, kind, "equivariant"), {"engine": "reference"}
+    x, Z = signals_on_grid(angles, d, n_channels)
+    diagonal = kernel.diag(x, **options)[0]
+    assert abs(own - diagonal) <= tolerances.ROUTES * diagonal
+    expected = kernel(x, Z, **options)[0].reshape(found.shape)
+    assert np.abs(found - expected).max() <= tolerances.ROUTES * diagonal
+
+
+def test_blocks_do_not_change_values(monkeypatch):
+    case = literature.barzilai_resnet(3), "ntk", np.linspace(0, 3, 5), 4, 2
+    expected, _ = on_grid(*case)
+    monkeypatch.setattr(grid, "_BLOCK_ENTRIES", 20)
+    assert (on_grid(*case)[0] == expected).all()
+
+
+def test_memory_is_what_was_said(monkeypatch):
+    monkeypatch.setattr(grid, "_BLOCK_ENTRIES", 10_000)  # little beside the arrays
+    case = literature.barzilai_resnet(3), 2, 4, 2, "ntk"
+    bytes_said = spectrum.cost(*case, nodes=17)[1]
+    tracemalloc.start()
+    spectrum.eigenvalues(*case, nodes=17)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    scratch = 4 * 20 * 8 * grid._BLOCK_ENTRIES  # threads · arrays of a block
+    assert peak <= bytes_said + scratch and bytes_said <= 4 * peak
