@@ -17,8 +17,6 @@ from tests.ladders import SHORT, pairs, powers
 
 pytestmark = pytest.mark.slow
 
-X3, G = multisphere.sample(3, 3, 4, 0), np.random.default_rng(0).standard_normal((3, 2, 3))
-
 
 @pytest.mark.parametrize(
     ("c_v", "constant", "ntk", "wrong"), [(2.0, 9 / 8, 4 / 7, 1 / 4), (2.2, 9 / 2, 1 / 4, 4 / 7)]
@@ -94,33 +92,6 @@ def test_rows_are_what_they_say():
         assert abs(row.distance - np.sqrt(np.mean((K - limit) ** 2))) <= 1e-14
     slopes = -np.diff(np.log2(report.column("distance")))
     assert np.abs(report.column("slope")[1:] - slopes).max() <= 1e-12
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"family": 3}, "family is 3, expected a function"),
-        ({"family": lambda n: n}, "network is 8, expected a rescntk.Network"),
-        ({"family": lambda n: rk.Network(5)}, "returns a network of depth 5, expected 8"),
-        ({"family": lambda n: rk.Network(n, input_scale=0)}, "expected a positive input_scale"),
-        ({"depths": (1, 2, 4)}, r"depths is \(1, 2, 4\), expected at least 6, each at least 1.25"),
-        ({"depths": (8, 16, 32, 64, 65, 128)}, "64, 65, 128.*, expected at least 6, each at least"),
-        ({"depths": 5}, "depths is 5"),
-        ({"engine": "slow"}, "engine is 'slow'"),
-        ({"rng": "seed"}, "rng is 'seed', expected a NumPy Generator, an integer of at l"),
-        ({"kind": "nngp"}, "kind is 'nngp'"),
-        ({"head": "mean"}, "head is 'mean'"),
-        ({"X": X3[:1]}, "X has 1 case, expected at least 2"),
-        ({"X": np.stack([G[0], 0 * G[0], G[1]])}, "a signal whose kernel with itself is 0"),
-        ({"X": X3, "prediction": Prediction(np.eye(4))}, r"shape \(4, 4\), expected \(3, 3\)"),
-        ({"X": X3, "prediction": Prediction(np.triu(np.ones((3, 3))))}, "not symmetric"),
-        ({"prediction": 0.25}, "prediction is 0.25, expected a Prediction"),
-    ],
-)
-def test_refusals(options, says):
-    options = {"family": families.resnet(1.0), "depths": powers(8), **options}
-    with pytest.raises(ValueError, match=says):
-        depth.check(options.pop("family"), options.pop("X", None), **options)
 
 
 def test_signals_and_limits_as_people_write_them(rng):

@@ -155,24 +155,6 @@ def test_pixels_act_together_within_windows(rng, kind):
     assert (found.single[inside] > 0).all() and (found.single[~inside] == 0).all()
 
 
-ERF, FIELD = rk.Network(3, activation="erf"), locality.effective_receptive_field
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: FIELD(rk.Network(3), 5, "nngp"), "kind is 'nngp'"),
-        (lambda: FIELD(ERF, 5), "activation 'erf', expected 'relu': only for ReLU is"),
-        (lambda: FIELD(rk.Network(3), 10**12), "n_timepoints is 1000000000000, .* 7.45e.03 GiB"),
-        (lambda: locality.width(ERF), "activation 'erf'"),
-        (lambda: locality.reach("deep"), "network is 'deep'"),
-    ],
-)
-def test_refusals(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 def test_deep_fields():
     """Mass one, no negative weight, and tails with all their digits, which an FFT would lose."""
     for depth, kind in product((10**3, 10**9), KINDS):

@@ -14,7 +14,6 @@ from tests.oracles import papers
 pytestmark = pytest.mark.slow
 
 CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
-ENSEMBLE = paths.ensemble
 
 
 def taps_of(network):
@@ -146,28 +145,3 @@ def test_stride_kernels_as_the_appendix_defines_them(network, rng):
         shared = multisphere.dot_products(X, Z)[..., paths.path_pixels(network) % d]
         expected = rk.Kernel(network, "gpk", "equivariant", normalized=True)(X, Z)
         assert np.abs(paths.stride_kernel(network, shared) - expected).max() <= tolerances.ROUTES
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: locality.path_counts(2, 4, 5), "filter_size is 4"),
-        (lambda: locality.path_counts(3, 3, 10**12), "n_timepoints is 1000000000000"),
-        (lambda: paths.path_pixels(rk.Network(10)), r"network has 10\^9\.1 paths, expected"),
-        (lambda: paths.stride_kernel(rk.Network(1), [0.1, 0.2]), r"t has shape \(2,\), expected"),
-        (lambda: paths.stride_kernel(rk.Network(1), [0.1, 0.2, 2]), "t has values from 0.1 to 2.0"),
-        (lambda: paths.mixture(CNN(2), 2, 3, 4), "expected a ResNet"),
-        (lambda: paths.mixture(rk.Network(1, trained=()), 2, 2, 4, "ntk"), "none of .*, expected"),
-        (lambda: paths.mixture("net", 2, 3, 4), "network is 'net'"),
-        (lambda: ENSEMBLE("net", 2, 3, 4), "network is 'net'"),
-        (lambda: ENSEMBLE(RESNET(2), 2, 1, 2), "expected at least 5 for 4 constants"),
-        (lambda: ENSEMBLE(CNN(2), 2, 3, 4, exponent="steep"), "exponent has dtype .*, expected"),
-        (lambda: ENSEMBLE(CNN(2), 2, 3, 4, depths=[0]), "depths is 0, expected an integer of at"),
-        (lambda: ENSEMBLE(CNN(2), 2, 3, 4, depths=3), "depths is 3"),
-        (lambda: ENSEMBLE(RESNET(2), 2, 3, 4, depths=[2, 2]), r"depths is \(2, 2\), expected diff"),
-        (lambda: ENSEMBLE(RESNET(2), 2, 3, 4, depths=[3]), r"depths is \(3,\)"),
-    ],
-)
-def test_refusals(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

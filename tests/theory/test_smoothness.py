@@ -109,26 +109,6 @@ def test_scales_whose_squares_do_not_fit(scale):
     assert abs(both[1] / both[0] - 1) <= 64**2 * FOURIER
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: smoothness.gaussian_rkhs_norm(F, -1), "cutoff is -1.*from 0 to 31 for values of"),
-        (lambda: smoothness.gaussian_rkhs_norm(F, [1, 40]), "from 0 to 31 for values of 64 sam"),
-        (lambda: smoothness.gaussian_rkhs_norm(F, "all"), "cutoff is 'all'"),
-        (lambda: smoothness.gaussian_rkhs_norm(np.ones(4096), 141), "integers from 0 to 140"),
-        (lambda: smoothness.curvature(np.zeros(8)), "values is zero everywhere"),
-        (lambda: smoothness.curvature([1.0]), r"values has shape \(1,\)"),
-        (lambda: smoothness.gaussian_rkhs_ratio(0 * F, [0.0], [1.0]), "zero up to the cut-off"),
-        (lambda: smoothness.gaussian_rkhs_ratio(F, [0.0], GIVEN), r"targets has shape \(2,\)"),
-        (lambda: smoothness.gaussian_rkhs_ratio(F, GIVEN, GIVEN), "too close for the Gaussian"),
-        (lambda: smoothness.circle([[0.0]]), r"angles has shape \(1, 1\), expected \(n,\)"),
-    ],
-)
-def test_refusals(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 ORDERS = {"ntk": (2, 2, 0.1), "gpk": (4, 1, 1e-3)}
 """Exponent of the decay, growth of the curvature with four times the samples, and its bar."""
 CUTOFFS = np.arange(6, 31)  # below 6, μ sees too little of sin 4β and its aliases
@@ -187,9 +167,6 @@ def test_gpk_and_ntk_differ_in_smoothness(experiments):
             assert gpk[1] < ntk[1] and (gpk[0] > ntk[0]).all()
 
 
-F, GIVEN = np.cos(smoothness.grid(64)), [0.0, 0.0]
-
-
 def ratio(resnet):
     """Return B_ResNet/B_MLP of networks of one depth and σ_w."""
     mlp = literature.tirer_mlp(resnet.depth, np.sqrt(resnet.c_w))
@@ -234,14 +211,3 @@ def test_threshold_is_where_the_bounds_meet():
     # No α: the ResNet's bound is larger already without branches.
     assert smoothness.alpha_threshold(5, sigma_w=0.3) < 0
     assert ratio(literature.tirer_resnet(5, 0.0, 1.0, 0.3)) > 1
-
-
-def test_refusals_of_jacobian_bounds():
-    mlp, resnet = literature.tirer_mlp(3), literature.tirer_resnet(3, 0.1)
-    frozen = resnet.replace(trained=("inner", "outer", "readout"))
-    wrong = literature.huang_ffnet(3), mlp.replace(c_v=2.0), mlp.replace(readout_scale=2.0), frozen
-    for network in (*wrong, resnet.replace(filter_size=3), "mlp"):
-        with pytest.raises(ValueError, match="network is "):
-            smoothness.jacobian_bound(network, 10, 2)
-    with pytest.raises(ValueError, match="width is 0"):
-        smoothness.jacobian_bound(mlp, 0, 2)

@@ -123,28 +123,6 @@ def test_eigenvalues_of_0_have_no_slope():
     assert np.isnan(none.exponent) and abs(two.exponent + 8) <= two.uncertainty
 
 
-DECAY = decay.exponents
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: DECAY(CNN(2).replace(activation="erf"), 2, 3, 20), "theorem 5.1 is about ReLU"),
-        (lambda: DECAY(CNN(2).replace(input_filter_size=3), 2, 3, 20), "input_filter_size 3"),
-        (lambda: DECAY(CNN(2), 2, 3, 7), "is 7, expected an integer of at least 8"),
-        (lambda: DECAY(CNN(2), 2, 6, 9, pixels=[(0, 3)]), r"pixels has \[0, 3\], .* \[0, 1, 5\]"),
-        (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[]), r"pixels is \[\], expected sets of one"),
-        (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[0]), "pixels has 0, expected one or more integers"),
-        (lambda: DECAY(CNN(2), 2, 3, 9, pixels=0), "pixels is 0, expected sets of one or more int"),
-        (lambda: decay.law(CNN(2), 2, 3, 0), "pixels has 0, expected one or more integers"),
-        (lambda: decay.law(CNN(2), 2, 3, [0.5]), "pixels is 0.5, expected an integer"),
-    ],
-)
-def test_refusals(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 EPS = tolerances.EPS["float64"]
 SERIES, BOUNDS = decay.taylor_coefficients, decay.constants
 
@@ -231,21 +209,6 @@ def test_bounds_of_theorem_5_1(network, C, d, sets, kind):
         # Sharper than the theorem, which has all pixels of the receptive field for s.
         nu = {"gpk": 2.5, "ntk": 1.5}[kind]
         assert found.upper_exponent <= -(C - 1) - 2 * (nu - 1) / d
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: SERIES(rk.Network(2, activation="erf"), 3, 4), "'erf', expected 'relu': the rec"),
-        (lambda: SERIES(rk.Network(2), 5, 30), r"max_degree is 30: .* pairs of coefficients"),
-        (lambda: BOUNDS(rk.Network(2, trained=()), 2, 3, [0], "ntk"), "ntk is 0 for every signal"),
-        (lambda: BOUNDS(CNN(2).replace(input_filter_size=3), 2, 3, [0]), "size 3, expected 1: th"),
-        (lambda: BOUNDS(rk.Network(2), 2, 3, []), "expected one or more integers"),
-    ],
-)
-def test_refusals_of_bounds(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
 def test_absent_frequencies_pixels_and_heads():

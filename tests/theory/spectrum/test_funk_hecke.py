@@ -143,26 +143,6 @@ def test_deep_networks():
         assert np.abs(scaled * plain.trace / plain.eigenvalues - 1).max() <= tolerances.ROUTES
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n_channels": 1}, "n_channels is 1, expected at least 2: on the multi-sphere"),
-        ({"n_timepoints": 33}, "n_timepoints is 33, expected at most 32"),
-        ({"max_frequency": (1, 2)}, r"max_frequency is \(1, 2\), expected .* each of 3 pixels"),
-        ({"head": "mean"}, "head is 'mean', expected one of 'equivariant', 'trace', 'gap'"),
-        ({"method": "cosine"}, "method is 'cosine', expected one of 'auto', 'angles', 'gegenb"),
-        ({"nodes": 3}, "nodes is 3, expected at least 4 for a max_frequency of 4 by 'angles'"),
-        ({"max_points": 1e4}, r"has 1\.38e\+04 points, 0 hours of one core, expected max_points"),
-        ({"nodes": 10**9}, r"a grid of 1000000000 nodes a pixel.* takes [\d,]+\.\d GB"),
-        ({"n_timepoints": 20, "max_frequency": 8}, "expected max_memory, 4.0 GB, at most"),
-    ],
-)
-def test_refusals(arguments, message):
-    valid = {"network": CNN(2), "n_channels": 2, "n_timepoints": 3, "max_frequency": 4}
-    with pytest.raises(ValueError, match=message):
-        spectrum.eigenvalues(**{**valid, **arguments})
-
-
 @pytest.mark.parametrize("n_channels", [2, 3, 7, 30])
 def test_zonal_functions(n_channels):
     t = np.linspace(-1, 1, 41)
