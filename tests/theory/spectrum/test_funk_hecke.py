@@ -6,7 +6,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,29 +35,28 @@ def test_arc_cosine_kernels_on_the_circle():
         assert (found.errors <= tolerances.SPECTRUM * expected)[expected > 0].all()
 
 
-CASES = [
-    (TWO(3, 1, alpha=0.5), 2, 1, 6),
-    (CNN(3), 2, 4, 6),
-    (RESNET(2, alpha=0.5), 3, 3, 10),
-    (rk.Network(2, 3, activation="erf", trained=("input", "outer")), 3, 3, 6),
-    (rk.Network(2, 1, skip=False, activation="erf"), 6, 1, 6),
-    (rk.Network(3, 3, input_filter_size=3, outer_filter_size=5, c_w=0.8), 2, 3, 6),
-]
-
-
-@pytest.mark.parametrize(("network", "n_channels", "d", "top"), CASES)
+@pytest.mark.parametrize(
+    ("network", "n_channels", "d", "top"),
+    [
+        (TWO(3, 1, alpha=0.5), 2, 1, 6),
+        (CNN(3), 2, 4, 6),
+        (RESNET(2, alpha=0.5), 3, 3, 10),
+        (rk.Network(2, 3, activation="erf", trained=("input", "outer")), 3, 3, 6),
+        (rk.Network(2, 1, skip=False, activation="erf"), 6, 1, 6),
+        (rk.Network(3, 3, input_filter_size=3, outer_filter_size=5, c_w=0.8), 2, 3, 6),
+    ],
+)
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_errors_hold_and_methods_agree(network, n_channels, d, top, kind):
-    nodes = {1: 200, 2: 120, 3: 72, 4: 34}[d]
-    exact = spectrum.eigenvalues(network, n_channels, d, top, kind, nodes=nodes, method="angles")
-    own = spectrum.eigenvalues(network, n_channels, d, top, kind, return_error=True)
-    assert (np.abs(own.eigenvalues - exact) <= own.errors).all()
+    nodes = {1: 200, 3: 72, 4: 34}[d]
+    case = network, n_channels, d, top, kind
+    exact = spectrum.eigenvalues(*case, nodes=nodes, method="angles")
+    own = spectrum.eigenvalues(*case, return_error=True)
+    gegenbauer = spectrum.eigenvalues(*case, method="gegenbauer", return_error=True)
+    for found in (own, gegenbauer):
+        assert (np.abs(found.eigenvalues - exact) <= found.errors).all()
     assert (own.errors <= tolerances.SPECTRUM * exact + tolerances.ROUTES * own.trace).all()
-    assert (own.eigenvalues >= -own.errors).all()
     assert own.errors.min() > 0
-    papers = {"method": "gegenbauer", "return_error": True}
-    gegenbauer = spectrum.eigenvalues(network, n_channels, d, top, kind, **papers)
-    assert (np.abs(gegenbauer.eigenvalues - exact) <= gegenbauer.errors).all()
 
 
 @given(networks(max_depth=4, dilated="freely"), st.integers(1, 3), st.integers(2, 5), kinds)
@@ -120,16 +118,6 @@ def test_trace_and_gap_average_over_shifts(network, kind):
         assert np.abs(found - np.mean(shifts, axis=0)).max() <= tolerances.ROUTES * one.max()
 
 
-def test_slabs_do_not_change_eigenvalues(monkeypatch, capsys):
-    case, methods = (TWO(2), 2, 4, 4, "ntk"), ({"nodes": 24}, {"method": "gegenbauer", "nodes": 16})
-    whole = [spectrum.eigenvalues(*case, **method) for method in methods]
-    monkeypatch.setattr(spectrum.funk_hecke, "_SLAB_ENTRIES", 5000)
-    for method, expected in zip(methods, whole, strict=True):
-        found = spectrum.eigenvalues(*case, **method, progress=True)
-        assert np.abs(found - expected).max() <= tolerances.ROUTES * expected.max()
-        assert "100%" in capsys.readouterr().err
-
-
 def test_deep_networks():
     deep = TWO(1100, alpha=1.0)
     # Of a tangent kernel a quarter is left between different signals: T/q ← T/q (1 − 3/L) + 1.
@@ -143,23 +131,10 @@ def test_deep_networks():
         assert np.abs(scaled * plain.trace / plain.eigenvalues - 1).max() <= tolerances.ROUTES
 
 
-@pytest.mark.parametrize("n_channels", [2, 3, 7, 30])
-def test_zonal_functions(n_channels):
-    t = np.linspace(-1, 1, 41)
-    found = quadrature.zonal(1 - np.abs(t), np.where(t < 0, -1.0, 1.0), n_channels, 12)
-    index = (n_channels - 2) / 2
-    for k in range(13):
-        expected = np.cos(k * np.arccos(t))
-        if n_channels > 2:
-            scale = scipy.special.eval_gegenbauer(k, index, 1.0)
-            expected = scipy.special.eval_gegenbauer(k, index, t) / scale
-        assert np.abs(found[k] - expected).max() <= 1e3 * EPS
-
-
 @pytest.mark.parametrize("method", quadrature.METHODS)
 @pytest.mark.parametrize("n_channels", [2, 3, 4, 7, 30])
 def test_rules_are_orthogonal(method, n_channels):
-    """∫ P_j P_k w dt = 1/N(C0, k) where j = k, and 0 elsewhere."""
+    """∫ P_j P_k w dt = 1/N(C0, k) where j = k, and 0 elsewhere; P_k(1) = 1."""
     top = 8
     # A product of two zonal functions has twice the frequency.
     nodes = quadrature.default_nodes(method, n_channels, 2 * top)
@@ -169,6 +144,8 @@ def test_rules_are_orthogonal(method, n_channels):
     found = integrate(quadrature.zonal(nearest, signs, n_channels, top), {1: top})
     expected = np.diag([1 / spectrum.harmonics(n_channels, k) for k in range(top + 1)])
     assert np.abs(found - expected).max() <= 100 * EPS
+    ends = quadrature.zonal(np.zeros(2), np.array([1.0, -1.0]), n_channels, top)
+    assert np.abs(ends.T - [np.ones(9), (-1.0) ** np.arange(9)]).max() <= 100 * EPS
 
 
 def test_multiplicities():
@@ -177,10 +154,6 @@ def test_multiplicities():
         dimension = sum(spectrum.harmonics(n_channels, j) for j in range(k, -1, -2))
         assert dimension == math.comb(k + n_channels - 1, n_channels - 1)
     assert (spectrum.multiplicities(3, 2, (2, 1), "trace") == [[1, 3], [3, 9], [5, 15]]).all()
-    with pytest.raises(ValueError, match=r"117,693,240\.2 GB, expected max_memory"):
-        spectrum.multiplicities(3, 12, 20)
-    with pytest.raises(ValueError, match="frequency is -1, expected an integer of at least 0"):
-        spectrum.harmonics(3, -1)
 
 
 @pytest.mark.parametrize("d", [1, 3, 4, 6])
@@ -213,31 +186,20 @@ def on_grid(network, kind, angles, d, n_channels):
     return scale * np.broadcast_to(values, (len(angles),) * d), scale * last.own
 
 
-def signals_on_grid(angles, d, n_channels):
-    """Return a signal, and one for each point of the grid, with those angles between pixels."""
+@given(networks(dilated="freely"), st.integers(1, 4), st.integers(2, 3), kinds)
+def test_the_kernel_on_a_grid(network, d, n_channels, kind):
+    """Against signals with those angles between their pixels."""
+    angles = [0.0, 1e-3, 0.4, 1.9]
     points = np.array(list(product(angles, repeat=d)))
     x, Z = np.zeros((1, n_channels, d)), np.zeros((len(points), n_channels, d))
     x[0, 0], Z[:, 0], Z[:, 1] = 1.0, np.cos(points), np.sin(points)
-    return np.sqrt(n_channels) * x, np.sqrt(n_channels) * Z
-
-
-@given(networks(dilated="freely"), st.integers(1, 4), st.integers(2, 3), kinds)
-def test_the_kernel_on_a_grid(network, d, n_channels, kind):
-    angles = [0.0, 1e-3, 0.4, 1.9]
+    x, Z = np.sqrt(n_channels) * x, np.sqrt(n_channels) * Z
     found, own = on_grid(network, kind, angles, d, n_channels)
     kernel, options = rk.Kernel(network, kind, "equivariant"), {"engine": "reference"}
-    x, Z = signals_on_grid(angles, d, n_channels)
     diagonal = kernel.diag(x, **options)[0]
     assert abs(own - diagonal) <= tolerances.ROUTES * diagonal
     expected = kernel(x, Z, **options)[0].reshape(found.shape)
     assert np.abs(found - expected).max() <= tolerances.ROUTES * diagonal
-
-
-def test_blocks_do_not_change_values(monkeypatch):
-    case = literature.barzilai_resnet(3), "ntk", np.linspace(0, 3, 5), 4, 2
-    expected, _ = on_grid(*case)
-    monkeypatch.setattr(grid, "_BLOCK_ENTRIES", 20)
-    assert (on_grid(*case)[0] == expected).all()
 
 
 def test_memory_is_what_was_said(monkeypatch):
@@ -250,3 +212,14 @@ def test_memory_is_what_was_said(monkeypatch):
     tracemalloc.stop()
     scratch = 4 * 20 * 8 * grid._BLOCK_ENTRIES  # threads · arrays of a block
     assert peak <= bytes_said + scratch and bytes_said <= 4 * peak
+
+
+def test_slabs_and_blocks_do_not_change_eigenvalues(monkeypatch, capsys):
+    case, methods = (TWO(2), 2, 4, 4, "ntk"), ({"nodes": 24}, {"method": "gegenbauer", "nodes": 16})
+    whole = [spectrum.eigenvalues(*case, **method) for method in methods]
+    monkeypatch.setattr(spectrum.funk_hecke, "_SLAB_ENTRIES", 5000)
+    monkeypatch.setattr(grid, "_BLOCK_ENTRIES", 2000)
+    for method, expected in zip(methods, whole, strict=True):
+        found = spectrum.eigenvalues(*case, **method, progress=True)
+        assert np.abs(found - expected).max() <= tolerances.ROUTES * expected.max()
+        assert "100%" in capsys.readouterr().err
