@@ -103,11 +103,9 @@ def test_signals_and_limits_as_people_write_them(rng):
         assert report.verdict == depth.AGREES
     # Theorem 6 of Huang et al. is about all vectors; of one channel signs are left.
     Z = rng.standard_normal((4, 3, 1))
-    free, projected = (
-        depth.check(families.huang_ffnet(), V, depths=powers(8))
-        for V in (Z, multisphere.project(Z))
-    )
-    assert np.abs(free.column("distance") - projected.column("distance")).max() <= 1e-14
+    check = partial(depth.check, families.huang_ffnet(), depths=powers(8))
+    free, projected = (check(V).column("distance") for V in (Z, multisphere.project(Z)))
+    assert np.abs(free - projected).max() <= 1e-14
     signs = rng.choice([-1.0, 1.0], (5, 1, 6))
     for family in (families.resnet(1.0), families.cnn()):
         assert depth.check(family, signs, depths=powers(9)).verdict != depth.CONTRADICTS
@@ -167,22 +165,14 @@ def test_verdicts_on_sequences():
     # Before the law sets in, nothing is known.
     for onset, verdict in ((2.0**16, depth.OPEN), (8.0, depth.AGREES)):
         assert judged(lambda n, u: LIMIT + u / n, onset=onset).verdict == verdict
+    # What does not converge, or more slowly than any power, has no exponent.
+    for wild in (lambda n, u: u / np.log(n), lambda n, u: u * np.sin(np.log(n))):
+        for exponent in (0.05, 0.2, 1.0):
+            report = judged(lambda n, u, wild=wild: LIMIT + 0.1 * wild(n, u), exponent=exponent)
+            assert report.verdict != depth.AGREES
     # Windows near a square root: up to half the power contradicts nothing.
     for settled, verdict in ((2.0**17, depth.OPEN), (1.0, depth.CONTRADICTS)):
         assert judged(lambda n, u: LIMIT + u / n, exponent=1.3, settled=settled).verdict == verdict
-
-
-@pytest.mark.parametrize(
-    "wild",
-    [
-        lambda n, u: LIMIT + 0.1 * u / np.log(n),  # more slowly than any power
-        lambda n, u: 0.5 + 0.1 * u * np.sin(np.log(n)),
-        lambda n, u: 0.5 + 0.01 * u * n**0.1,
-    ],
-)
-def test_what_does_not_converge_has_no_exponent(wild):
-    for exponent in (0.05, 0.2, 1.0):
-        assert judged(wild, exponent=exponent).verdict != depth.AGREES
 
 
 @given(

@@ -1,7 +1,6 @@
 """Predicted limits and constants against closed forms and deep kernels."""
 
 import math
-from fractions import Fraction
 from functools import partial
 from itertools import product
 
@@ -13,7 +12,7 @@ from rescntk import literature
 from rescntk.theory import conditioning, degeneracy, limits, multisphere, smoothness
 from rescntk.theory.limits import Family
 from rescntk.validation import HEADS, KINDS
-from tests import families, tolerances
+from tests import tolerances
 from tests.covering import pairs_meet
 from tests.ladders import pairs
 from tests.oracles.papers import _row_box, kappa0, kappa1
@@ -134,18 +133,11 @@ def test_erf_networks_are_linear_on_tiny_signals():
     X, erf = multisphere.sample(2, 2, 3, rng=0), rk.Network(1, activation="erf")
     for gamma, kind in product((0.5, 1.0), KINDS):
         expected = Family(erf, gamma).predict(kind, 1e-12 * X).limit
-        for power in (-60, -100, -200, -310):
+        for power in (-60, -310):
             found = Family(erf, gamma).predict(kind, 10.0**power * X).limit
             np.testing.assert_allclose(found, expected, rtol=0, atol=tolerances.FLOW)
     with pytest.raises(OverflowError, match="X has values up to 1.41e.100, expected at most 1e.70"):
         Family(erf, 0.5).predict("gpk", 1e100 * X)
-
-
-@pytest.mark.parametrize("gamma", [0.0, 0.25, 0.5, 1.0])
-def test_equal_signals_stay_equal(gamma):
-    X = multisphere.sample(1, 2, 3, rng=0)[[0, 0]]
-    for kind in KINDS:
-        assert (np.abs(Family(rk.Network(1), gamma).predict(kind, X).limit - 1) < 1e-12).all()
 
 
 @pytest.mark.parametrize(
@@ -168,18 +160,6 @@ def test_the_table_of_ntk_limits(trained, pixels, skip):
         options = {"kinds": ("ntk",), "depths": [depth], "normalized": True}
         K = rk.gram(network, X, head=head, **options).ntk[0]
         assert np.abs(pairs(K) - limit).max() <= bar
-
-
-def test_families_and_their_names():
-    quarters = families.resnet(Fraction(3, 4), 5)
-    assert (quarters.name, quarters(64)) == ("ResNet, α = L^-0.75", families.resnet(0.75, 5)(64))
-    assert quarters(64) == rk.literature.barzilai_resnet(64, 5, 64**-0.75)
-    X = multisphere.sample(3, 3, 4, rng=0)
-    for gamma, rate in ((0.0, "log(L) L^-1"), (0.25, "L^-0.5"), (0.5, "L^-1"), (1.25, "L^-1.5")):
-        assert families.resnet(gamma).predict("ntk", X).rate == rate
-    assert families.huang_resnet().name == "ResNet, filters of 1, α = L^-1, readout frozen"
-    leaky = rk.Network(1, skip=False, activation="relu", negative_slope=0.2)
-    assert Family(leaky).name == "CNN, leaky with 0.2"
 
 
 ANGLES = np.array([0.3, 1.0, 2.0, 2.8])
