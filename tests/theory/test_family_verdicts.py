@@ -73,13 +73,12 @@ def test_verdicts_are_monotone_and_never_wrong(monkeypatch):
     assert (agreeing, telling) == (AGREEING, TELLING)
 
 
-@pytest.mark.parametrize("family", [families.resnet_fixed(1.0), families.huang_ffnet()])
-def test_what_logarithms_leave_is_in_the_bar(family):
+@pytest.mark.parametrize(("ratio", "n_depths"), [(2, 10), (1.3, 15)])
+def test_what_logarithms_leave_is_in_the_bar(ratio, n_depths):
     """The second correction to log(L)/L has powers of log L, which removals leave behind."""
-    for ratio, n_depths in ((2, 10), (1.5, 11), (1.3, 15)):
-        ladder = [round(8 * ratio**k) for k in range(n_depths)]
-        report = depth.check(family, depths=ladder)
-        assert abs(report.exponent.value - 1.0) <= 0.7 * report.exponent.bar
+    ladder = [round(8 * ratio**k) for k in range(n_depths)]
+    report = depth.check(families.huang_ffnet(), depths=ladder)
+    assert abs(report.exponent.value - 1.0) <= 0.7 * report.exponent.bar
 
 
 def test_slow_laws():
@@ -153,18 +152,6 @@ def test_where_the_dot_product_is_0_one_layer_is_the_limit(rng):
     assert check(families.resnet(8.0), X).verdict != depth.CONTRADICTS
 
 
-@pytest.mark.parametrize("noise", [1e-2, 1e-6])
-@pytest.mark.parametrize("kind", ["gpk", "ntk"])
-def test_signals_that_nearly_agree_refute_nothing(kind, noise, rng):
-    """Pixels that nearly agree follow the common law from depth 3πs/√(2δ) on."""
-    X = multisphere.sample(3, 4, 3, rng=0)
-    X[1] = X[0] + noise * rng.standard_normal(X[0].shape)
-    for family in (families.cnn(), families.resnet_fixed(1.0), families.resnet(0.25)):
-        report = depth.check(family, multisphere.project(X), kind=kind, depths=powers(9))
-        assert report.verdict != depth.CONTRADICTS
-    assert noise > 1e-3 or "the law sets in deeper" in report.reason
-
-
 def test_branches_too_weak_or_too_strong_for_the_rest(rng):
     """GAP's mean of 0 loses α² in roundings, L^199 leaves float64, and the flow takes hours."""
     X = rng.standard_normal((3, 2, 4))
@@ -230,11 +217,3 @@ def test_exponents_off_the_multisphere(family, shape, change, head, exponent, la
     report = depth.check(family, X, head=head, depths=powers(last))
     assert (report.prediction.exponent, report.verdict) == (exponent, verdict), str(report)
     assert abs(report.rows[-1].slope - exponent - 0.5 * (verdict == depth.OPEN)) <= 0.06
-
-
-def test_between_two_laws_all_is_open():
-    """Signals that are nearly opposite."""
-    X = with_opposite(multisphere.sample(3, 3, 1, rng=0))
-    family, near = families.huang_resnet(1.0), X + 1e-4 * (np.arange(4) == 3)[:, None, None]
-    for Z, verdict in ((X, depth.AGREES), (multisphere.project(near), depth.OPEN)):
-        assert depth.check(family, Z, depths=SHORT).verdict == verdict

@@ -175,23 +175,21 @@ def test_bounds_are_those_of_the_paper(rng, activation, c_phi):
 
 
 def test_threshold_is_where_the_bounds_meet():
-    for depth in (2, 3, 15, 300):
-        at = smoothness.alpha_threshold(depth)
-        assert abs(at - (3 ** (1 - 1 / depth) - 1) / 9) <= 8 * EPS
-    for depth, v, w in ((2, 1, 1), (300, 1, 1), (2, 0.5, 1.3), (7, 2.0, 0.9)):
-        for activation in ("relu", "erf"):
-            at = smoothness.alpha_threshold(depth, sigma_v=v, sigma_w=w, activation=activation)
-            network = literature.tirer_resnet(depth, at, v, w).replace(activation=activation)
-            assert at > 0 and abs(ratio(network) - 1) <= 20 * depth * EPS
+    threshold, depths = smoothness.alpha_threshold, np.arange(1, 301)
+    found = np.array([threshold(int(depth)) for depth in depths])
+    assert np.abs(found - (3 ** (1 - 1 / depths) - 1) / 9).max() <= 8 * EPS
     # The paper: α = 0.1 implies B_ResNet ≤ B_MLP for any L ≥ 3; it does from there on only.
-    assert smoothness.alpha_threshold(2) < 0.1 < smoothness.alpha_threshold(3)
-    thresholds = [smoothness.alpha_threshold(depth) for depth in range(1, 100)]
-    assert thresholds[0] == 0 and (np.diff(thresholds) > 0).all() and thresholds[-1] < 2 / 9
+    assert found[1] < 0.1 < found[2]
+    cases = (2, 1, 1), (300, 1, 1), (2, 0.5, 1.3), (7, 2.0, 0.9)
+    for (depth, v, w), activation in product(cases, ("relu", "erf")):
+        at = threshold(depth, sigma_v=v, sigma_w=w, activation=activation)
+        network = literature.tirer_resnet(depth, at, v, w).replace(activation=activation)
+        assert at > 0 and abs(ratio(network) - 1) <= 20 * depth * EPS
     # Beyond float64 it is infinite; 3^(1−1/L)/(9 σ_v) for σ_w → ∞ is not.
     for v, w, sign in ((1e-320, 1.0, 1), (1.0, 1e-320, -1), (1e-320, 1e-320, -1)):
-        assert smoothness.alpha_threshold(5, sigma_v=v, sigma_w=w) == sign * np.inf
-    assert abs(smoothness.alpha_threshold(5, sigma_w=1e308) / (3**0.8 / 9) - 1) <= 8 * EPS
+        assert threshold(5, sigma_v=v, sigma_w=w) == sign * np.inf
+    assert abs(threshold(5, sigma_w=1e308) / (3**0.8 / 9) - 1) <= 8 * EPS
     assert smoothness.jacobian_bound(literature.tirer_resnet(10**6, 1.0), 10, 2) == np.inf
     # No α: the ResNet's bound is larger already without branches.
-    assert smoothness.alpha_threshold(5, sigma_w=0.3) < 0
+    assert threshold(5, sigma_w=0.3) < 0
     assert ratio(literature.tirer_resnet(5, 0.0, 1.0, 0.3)) > 1
