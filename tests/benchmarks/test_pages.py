@@ -101,7 +101,7 @@ def test_every_part_of_many_signals_runs_once(tmp_path, monkeypatch):
 
 
 def test_problems_are_what_they_say():
-    """Noise has the training signals' deviations, drifts are constant; a bell rises to its end."""
+    """Noise has the training signals' deviations, drifts are constant, weak states rise less."""
     X = np.random.default_rng(9).standard_normal((50, 2, 40)) * [[1], [9]]
     seen = dict(robustness.conditions(X, np.arange(50) % 2, 0 * X))
     for size in robustness.LEVELS:
@@ -115,7 +115,3 @@ def test_problems_are_what_they_say():
         assert X.shape == (100, 8, 60) and Z.shape == (200, 8, 60) and (np.bincount(y) == 20).all()
         rise = np.abs(X[:, :, 50:].mean(axis=2) - X[:, :, :9].mean(axis=2))
         assert abs(rise[y == 3, 4:6].mean() / rise[y == 0, 4:6].mean() - plant.weak) < 0.2
-    X, y = scale.cylinder_bell_funnel(3000, seed=0)
-    means = [X[y == k, 0].mean(axis=0) for k in range(3)]
-    assert all(abs(mean[:16]).max() < 0.3 for mean in means)  # no event before its start
-    assert means[1][34] + 1 < means[2][34] and means[2][70] + 1 < means[1][70]

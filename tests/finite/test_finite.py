@@ -286,12 +286,8 @@ VALID = {
 @pytest.mark.parametrize(
     ("function", "change", "message"),
     [
-        (finite.init, {"key": "a"}, "key is 'a', expected an integer"),
         (finite.init, {"width": 0}, "width is 0, expected an integer of at least 1"),
         (finite.init, {"n_channels": 1.5}, "n_channels is 1.5, expected an integer"),
-        (finite.init, {"n_timepoints": 0}, "n_timepoints is 0, expected"),
-        (finite.init, {"images": 2}, "images is 2, expected True or False"),
-        (finite.init, {"dtype": "int8"}, "dtype is"),
         (finite.apply, {"network": DEEPER.replace(depth=3)}, "params has inner of shapes"),
         (
             finite.apply,
@@ -310,17 +306,12 @@ VALID = {
             r"X has shape \(3, 2, 4, 1\), expected \(n_cases, 2, n",
         ),
         (finite.apply, {"params": SQUARES}, r"expected \(n_cases, 2, height, width\)"),
-        (finite.apply, {"X": X * np.nan}, "NaN or infinity"),
         (finite.apply, {"X": [X[0], X[1, :, :2]], "head": "equivariant"}, "X is a list of signals"),
-        (finite.apply, {"X": np.ma.masked_array(X, X > 0)}, "X is a masked array"),
         (finite.ntk, {"Z": X[:, :1]}, r"Z has shape \(3, 1, 4\), expected"),
         (finite.gpk, {"n_samples": 1}, "n_samples is 1, expected an integer of at least 2"),
         (finite.train, {"optimizer": "adam"}, "optimizer is 'adam', expected a learning rate"),
-        (finite.train, {"optimizer": -1}, "optimizer is -1, expected"),
         (finite.train, {"y": np.ones((3, 2))}, r"y has shape \(3, 2\), expected \(3,\)"),
         (finite.train, {"record": ("weights",)}, "record is 'weights', expected one of"),
-        (finite.train, {"record": 3}, "record is 3, expected one of"),
-        (finite.train, {"steps": 0}, "steps is 0"),
         (finite.train, {"every": 0}, "every is 0"),
     ],
 )

@@ -73,14 +73,6 @@ def test_verdicts_are_monotone_and_never_wrong(monkeypatch):
     assert (agreeing, telling) == (AGREEING, TELLING)
 
 
-@pytest.mark.parametrize(("ratio", "n_depths"), [(2, 10), (1.3, 15)])
-def test_what_logarithms_leave_is_in_the_bar(ratio, n_depths):
-    """The second correction to log(L)/L has powers of log L, which removals leave behind."""
-    ladder = [round(8 * ratio**k) for k in range(n_depths)]
-    report = depth.check(families.huang_ffnet(), depths=ladder)
-    assert abs(report.exponent.value - 1.0) <= 0.7 * report.exponent.bar
-
-
 def test_slow_laws():
     """At depth 16384, L^-0.2 is still a seventh; with a = 4 and 10 laws set in at 10⁶ and 10⁴."""
     X = multisphere.sample(3, 4, 1, rng=0)

@@ -100,11 +100,9 @@ def test_some_frequencies_are_part_of_all():
     assert ((found != 0) == inside).all()
     # A ring just as long as the field has the same spectrum as a longer one: no pixel twice.
     assert (spectrum.eigenvalues(CNN(2), 2, 3, 3, "ntk") == found[:, :, 0, 0, 0, :]).all()
-    for head in ("equivariant", "trace"):
-        whole = spectrum.eigenvalues(TWO(2), 3, 4, 5, "ntk", head)
-        some = spectrum.eigenvalues(TWO(2), 3, 4, (5, 0, 2, 4), "ntk", head)
-        assert some.shape == (6, 1, 3, 5)
-        assert np.abs(some - whole[:6, :1, :3, :5]).max() <= tolerances.ROUTES * whole.max()
+    whole = spectrum.eigenvalues(TWO(2), 3, 4, 5, "ntk", "trace")
+    some = spectrum.eigenvalues(TWO(2), 3, 4, (5, 0, 2, 4), "ntk", "trace")
+    assert np.abs(some - whole[:, :1, :3, :5]).max() <= tolerances.ROUTES * whole.max()
 
 
 @pytest.mark.parametrize(
