@@ -1,8 +1,6 @@
-"""Every notebook runs from its first cell to its last, and prints the numbers that are committed.
+"""Every notebook runs with small sizes and prints the numbers in the metadata of its cells.
 
-Notebooks run with smaller sizes here, whose texts are in the metadata of cells; the committed
-outputs have the notebooks' own. Numbers may differ in their last digit. The tag
-"machine-dependent" marks cells whose numbers follow the clock or rounding errors.
+The tag "machine-dependent" marks cells whose numbers follow the clock or rounding errors.
 """
 
 import nbformat

@@ -17,10 +17,7 @@ PAGES = pages()
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if blocks(text)])
 def test_code_runs(page, tmp_path, monkeypatch, capsys):
-    """All blocks of a page, one after the other, with the same names, in an empty folder.
-
-    A block prints the text that the page has below it, with what differs as "...".
-    """
+    """Blocks share their names, and print the text below them, with what differs as "..."."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     names = {"__name__": "__main__"}

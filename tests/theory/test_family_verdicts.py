@@ -9,7 +9,7 @@ import pytest
 
 import rescntk as rk
 from rescntk.theory import depth, multisphere
-from rescntk.theory.limits import Family, Prediction
+from rescntk.theory.limits import Family
 from rescntk.validation import KINDS
 from tests import families
 from tests.ladders import SHORT, powers
@@ -82,20 +82,6 @@ def test_slow_laws():
     for a, gamma in ((4.0, 0.6), (10.0, 0.25)):
         report = depth.check(Family(rk.Network(1, alpha=a), gamma), X, depths=SHORT)
         assert report.verdict == depth.OPEN
-
-
-def test_predictions_of_other_networks_fail():
-    """A frozen readout has another limit, γ = ½ is not 0.6, ¼ not 0.3, and log(L)/L no power."""
-    X = multisphere.sample(4, 4, 5, rng=0)
-    for family, wrong, last in (
-        (families.resnet(1.0), families.resnet(1.0, readout=False).predict("ntk", X), 11),
-        (families.resnet(0.5), families.resnet(0.6).predict("ntk", X), 11),
-        (families.cnn(), Prediction(0.3), 12),
-    ):
-        report = depth.check(family, X, depths=powers(last), prediction=wrong)
-        assert report.verdict == depth.CONTRADICTS
-    power = depth.check(families.cnn(), X, prediction=Prediction(0.25), depths=SHORT)
-    assert power.verdict != depth.AGREES
 
 
 def test_one_wrong_entry_is_found(monkeypatch):

@@ -25,10 +25,7 @@ NETWORKS = (
 
 
 def romberg(network, head, X, rounds=7):
-    """Return 1 − (GPK, NTK) at infinite depth from depths 8, 16, …: Euler's steps, extrapolated.
-
-    The error of Euler's method is a power series in 1/L; round k removes L^-k.
-    """
+    """Return 1 − (GPK, NTK) at infinite depth from depths 8, 16, …: Euler's steps, extrapolated."""
     columns = []
     for n in (8 * 2**k for k in range(rounds)):
         deep = network.replace(depth=n, alpha=network.alpha * n**-0.5)

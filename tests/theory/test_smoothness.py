@@ -116,11 +116,7 @@ def test_smaller_alpha_is_smoother_whatever_the_cutoff(experiments):
 
 
 def test_gpk_and_ntk_differ_in_smoothness(experiments):
-    """The slides' open question: two orders of smoothness, so no constant could tell.
-
-    Kernels fall like k^−2 (NTK: kinks) and k^−4 (GPK); the second derivative of the first has no
-    norm, and its curvature doubles with four times the samples.
-    """
+    """The slides' open question: two orders of smoothness, so no constant could tell."""
     K, angles = np.arange(32, 257), smoothness.grid(10)
     networks = literature.tirer_mlp(5), literature.tirer_resnet(5, 0.1)
     for network, kind in product(networks, ORDERS):

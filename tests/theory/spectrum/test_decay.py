@@ -84,11 +84,9 @@ def test_the_law():
 
 @pytest.mark.parametrize("skip", [True, False])
 def test_even_and_odd_frequencies(skip):
-    """λ_k (k + ½)⁵ has the ratio (A₊ + A₋)/(A₊ − A₋): 1.380, or 1.224 without skip connections.
-
-    A layer is R = (u + κ1)/2, or κ1. At t = 1 each of three layers adds its term (1 − t)^(3/2). At
-    t = −1 the first one does, and the slopes of R at the two next correlations multiply it.
-    """
+    """λ_k (k + ½)⁵ has the ratio (A₊ + A₋)/(A₊ − A₋): 1.380, or 1.224 without skip connections."""
+    # At t = 1 each of three layers R adds its term (1 − t)^(3/2). At t = −1 the first one does, and
+    # the slopes of R at the two next correlations multiply it.
     share, rho = 1.0 - 0.5 * skip, [-1.0]
     for _ in range(2):
         rho.append((1 - share) * rho[-1] + share * papers.kappa1(rho[-1]))

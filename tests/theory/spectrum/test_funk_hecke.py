@@ -72,11 +72,7 @@ def test_no_eigenvalue_is_negative(network, d, n_channels, kind):
 
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_eigenvalues_of_a_group_of_signals(kind):
-    """On all signals whose pixels are multiples of 2π/m the Gram matrix is a convolution.
-
-    Its eigenvalues over the number of signals are sums of λ over frequencies equal modulo m; those
-    beyond K, all that is left of the trace together, are not negative.
-    """
+    """On pixels that are multiples of 2π/m, a Gram's are sums over frequencies equal modulo m."""
     network, d, m, top = RESNET(2), 2, 10, 60
     angles = 2 * np.pi * np.array(list(product(range(m), repeat=d))) / m
     X = np.sqrt(2) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
