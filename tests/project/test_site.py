@@ -86,8 +86,7 @@ def test_public_modules_are_in_the_index():
     """The package, the modules that it offers, and those that one imports by their names."""
     offered = {name for name in rk.__all__ if inspect.ismodule(getattr(rk, name))} - {"theory"}
     offered |= {f"theory.{name}" for name in rk.theory.__all__}
-    imported = {"datasets", "derivative", "finite", "jax", "learn", "learn.aeon"}
-    imported |= {"plots", "stored"}
+    imported = {"datasets", "derivative", "finite", "jax", "learn", "learn.aeon", "plots", "stored"}
     assert set(MODULES) == {"rescntk", *(f"rescntk.{name}" for name in offered | imported)}
 
 

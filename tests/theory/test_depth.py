@@ -61,8 +61,6 @@ def test_reports_are_reproducible_and_complete(tmp_path, capfd):
         assert np.array_equal(rows[name], one.column(name), equal_nan=True)
     assert f"exponent of the distance is {one.exponent}, predicted 0.5" in one.reason
     assert f"{one.reason}\nverdict: {one.verdict}: " in str(one)
-    with pytest.raises(ValueError, match="column is 'kappa'"):
-        one.column("kappa")
 
     def plain(n):
         return rk.Network(n, alpha=1 / n)

@@ -96,8 +96,8 @@ def experiments():
     for kind, depth, count in product(("ntk", "gpk"), (5, 15), (6, 10)):
         angles = smoothness.grid(count)
         y = smoothness.target(angles)
-        networks = [literature.tirer_resnet(depth, alpha) for alpha in (1.0, 0.1)]
-        networks = [literature.tirer_mlp(depth), *networks]
+        resnets = [literature.tirer_resnet(depth, alpha) for alpha in (1.0, 0.1)]
+        networks = literature.tirer_mlp(depth), *resnets
         drawn = [smoothness.interpolation(kernel(net, kind), angles, y) for net in networks]
         found[kind, depth, count] = [
             (smoothness.gaussian_rkhs_ratio(f, angles, y, CUTOFFS), smoothness.curvature(f))
