@@ -132,6 +132,7 @@ def test_erf_networks_are_linear_on_tiny_signals():
     ("trained", "pixels"),
     [
         (("inner", "outer", "readout"), 1 / 4),
+        (("inner",), 1 / 4),
         (("outer", "input"), 1 / 4),
         (("readout",), 1.0),
         (("input", "readout"), 1 / 2),
