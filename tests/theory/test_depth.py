@@ -1,4 +1,4 @@
-"""The depth checker: its routes, reports and refusals."""
+"""The depth checker: its routes, reports, and fits to sequences of known laws."""
 
 import math
 from functools import partial

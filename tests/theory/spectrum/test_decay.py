@@ -1,4 +1,4 @@
-"""Exponents of the decay against theorem 5.1 and the law of the singularities."""
+"""Exponents of the decay and the constants of theorem 5.1, against kernels and spectra."""
 
 import itertools
 import math
