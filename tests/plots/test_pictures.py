@@ -1,6 +1,7 @@
 """Pictures draw the numbers, and lines can be told apart."""
 
 import io
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ import rescntk as rk
 from rescntk import plots
 from rescntk.theory import conditioning, depth, learning, multisphere
 from tests import families
+from tests.families import powers
 from tests.helpers import run
 
 pytest.importorskip("matplotlib")
@@ -27,139 +29,98 @@ def texts(of):
 
 
 def test_condition_numbers():
-    table = conditioning.compare(multisphere.sample(20, 6, 8, rng=0), (1, 3, 10, 30, 300))
+    X = multisphere.sample(20, 6, 8, rng=0)
+    table = conditioning.compare(X, (1, 3, 10, 30, 300))
     ax = plots.figure((4, 3)).subplots()
     assert plots.condition_numbers(table, ax) is ax
     drawn = lines(ax)
-    laws = {"lower": "lower bound", "improved": "improved upper bound"}
-    laws["asymptote"] = "asymptote: the leading term"
+    laws = {"_lower": "lower bound", "_improved": "improved upper bound"}
     for name, label, colour in (
         ("cnn", "CGPK (no skip connections)", "#0072B2"),
         ("resnet", "ResCGPK", "#D55E00"),
     ):
         for column, line in {"": label, **laws}.items():
-            values = table.column(f"{name}_{column}".rstrip("_"))[2 * (column == "asymptote") :]
+            values = table.column(name + column)
             values = np.where(np.isfinite(values), values, np.nan)
             np.testing.assert_array_equal(drawn[line + colour].get_ydata(), values)
+        found = drawn["asymptote: the leading term" + colour].get_ydata()
+        np.testing.assert_array_equal(found, table.column(f"{name}_asymptote")[2:])
     assert len(ax.collections) == 2  # a band for each, where the upper bound exists
     entries = texts(ax.get_legend())
     assert len(entries) == len(set(entries)) == 6  # two kernels, three lines, the band
-    assert ax.get_xscale() == ax.get_yscale() == "log"
     assert "20 signals, 6 channels × 8 pixels" in ax.get_title()
-    trained = conditioning.compare(multisphere.sample(20, 6, 8, rng=0), (1, 10), kind="ntk")
-    entries = texts(plots.condition_numbers(trained).get_legend())
+    trained = plots.condition_numbers(conditioning.compare(X, (1, 10), kind="ntk"), title="mine")
+    entries = texts(trained.get_legend())
     assert entries[:2] == ["CNTK (no skip connections)", "ResCNTK"] and "limit" in entries
+    assert trained.get_title() == "mine"
+    for signals in ([0, 1, 2, 3, 0], [0, 0, 0]):  # signals that are there twice, or alone
+        drawn = lines(plots.condition_numbers(conditioning.compare(X[signals], (1, 3))))
+        assert np.isnan(drawn["ResCGPK#D55E00"].get_ydata()).all()
+        assert (drawn["infinite: singular up to rounding#D55E00"].get_ydata() == 0.95).all()
 
 
-@pytest.mark.parametrize("signals", [[0, 1, 2, 3, 0], [0, 0, 0]])
-def test_infinite_condition_numbers_leave_a_gap(signals):
-    """Signals that are there twice; and equal signals alone, of which nothing is finite."""
-    X = multisphere.sample(4, 3, 6, rng=0)[signals]
-    ax = plots.condition_numbers(conditioning.compare(X, (1, 3)), title="mine")
-    assert np.isnan(lines(ax)["ResCGPK#D55E00"].get_ydata()).all()
-    assert (lines(ax)["infinite: singular up to rounding#D55E00"].get_ydata() == 0.95).all()
-    assert ax.get_title() == "mine"
-
-
-def test_contributions():
+@pytest.mark.parametrize(
+    ("output", "names"), [(None, None), (2, None), (None, np.array(["a", "b", "c"]))]
+)
+def test_contributions(output, names):
     """Each half step between time points has the colour of the share of the nearer one."""
     shares, half = np.random.default_rng(0).standard_normal((2, 3, 4)), [0, 1, 1, 2, 2, 3]
-    model = SimpleNamespace(contributions=lambda X: shares, intercept_=np.array([9.0, 0, 0]))
-    X = [np.arange(8.0).reshape(2, 4), np.ones((2, 4))]
-    for output, names in ((None, None), (2, None), (None, np.array(["a", "b", "c"]))):
-        model.classes_ = names
-        k = 0 if output is None else output  # the first target; the intercept prefers "a"
-        start = "prediction" if names is None else "predicted a: decision for"
-        for ax, share, x in zip(plots.contributions(model, X, output), shares, X, strict=True):
-            ax.figure.savefig(io.BytesIO())
-            for line, channel in zip(ax.collections, x, strict=True):
-                np.testing.assert_array_equal(line.get_array(), share[k][half])
-                np.testing.assert_allclose(line.get_segments()[3][1], (2.0, channel[2]))
-                assert line.get_clim()[1] == -line.get_clim()[0] == abs(shares[:, k]).max()
-            total = f"{share[k].sum() + model.intercept_[k]:.3g} = contributions "
-            assert ax.get_title().startswith(start)
-            assert total.replace("-", "−") in ax.get_title()
-    model.contributions, model.intercept_, model.classes_ = lambda X: shares[:, :1], [0.0], "ab"
-    panels = plots.contributions(model, X, y=["b", "a"])
-    predicted = "ab"[int(shares[0, 0].sum() > 0)]
-    assert panels[0].get_title().startswith(f"true b, predicted {predicted}: ")
-    label = "contribution to the decision\nblue: class a, orange: class b"
-    assert panels[0].figure.axes[-1].get_ylabel() == label
-    model.usual_contributions = lambda: 3 * np.mean(shares[:, :1], axis=0)
-    for usual, factor in ((True, 3), (False, 0)):
-        (ax, _) = plots.contributions(model, X, usual=usual)
-        less = shares[0, 0] - factor * shares[:, 0].mean(axis=0)
-        np.testing.assert_allclose(ax.collections[0].get_array(), less[half])
-        start = f"{'usual' if factor else 'intercept'} {(shares[0, 0] - less).sum():.3g}"
-        total = f"{shares[0, 0].sum():.3g} = contributions {less.sum():.3g} + {start}"
-        assert total.replace("-", "−") in ax.get_title()
-    for classes, wrong, says in (
-        ("ab", {"output": 3}, "output is 3, expected an integer below 1"),
-        ("ab", {"y": ["b"]}, r"y has shape \(1,\), expected \(2,\)"),
-        ("ab", {"y": "ba"}, r"y has shape \(\), expected \(2,\)"),
-        ("ab", {"usual": X}, "(?s)usual is .*, expected True or False"),
-        (None, {"y": ["b", "a"]}, r"y has dtype <U1, expected real numbers \(2,\)"),
-    ):
-        model.classes_ = classes
-        with pytest.raises(ValueError, match=says):
-            plots.contributions(model, X, **wrong)
-
-
-LADDER = [2**k for k in range(3, 11)]
+    intercept = np.array([9.0, 0, 0])  # it prefers "a"
+    model = SimpleNamespace(contributions=lambda X: shares, intercept_=intercept, classes_=names)
+    X, k = [np.arange(8.0).reshape(2, 4), np.ones((2, 4))], output or 0
+    start = "prediction" if names is None else "predicted a: decision for"
+    for ax, share, x in zip(plots.contributions(model, X, output), shares, X, strict=True):
+        ax.figure.savefig(io.BytesIO())
+        for line, channel in zip(ax.collections, x, strict=True):
+            np.testing.assert_array_equal(line.get_array(), share[k][half])
+            np.testing.assert_allclose(line.get_segments()[3][1], (2.0, channel[2]))
+            assert line.get_clim()[1] == -line.get_clim()[0] == abs(shares[:, k]).max()
+        total = f"{share[k].sum() + intercept[k]:.3g} = contributions ".replace("-", "−")
+        assert ax.get_title().startswith(start) and total in ax.get_title()
 
 
 def test_limit_distances():
+    check = partial(depth.check, depths=powers(10))
     found = [families.resnet(1.0), families.resnet(1.0, readout=False), families.huang_ffnet()]
-    found += [families.resnet(1.0).__call__, families.cnn(1)]  # of which the first predicts nothing
-    reports = [depth.check(family, depths=LADDER) for family in found]
+    reports = [check(family) for family in (*found, found[0].__call__)]  # the last predicts nothing
     ax = plots.limit_distances(*reports)
     points = [line for line in ax.get_lines() if line.get_linestyle() == "None"]
     laws = [line for line in ax.get_lines() if line.get_linestyle() != "None"]
-    assert len(points) == len({line.get_marker() for line in points}) == 5
+    assert len(points) == len({line.get_marker() for line in points}) == 4 and len(laws) == 3
     for line, report in zip(points, reports, strict=True):
         name = "complement" if report.prediction.undefined else "distance"
-        assert (line.get_xdata() == LADDER).all()
+        assert (line.get_xdata() == powers(10)).all()
         assert (line.get_ydata() == report.column(name)).all()
         (name,) = [text for text in ax.texts if text.get_color() == line.get_color()][:1]
-        assert report.verdict in name.get_text()
-        assert name.get_position()[1] >= 0
-    names = [text for text in texts(ax.texts) if text]
+        assert report.verdict in name.get_text() and name.get_position()[1] >= 0
     heights = [text.get_position()[1] for text in ax.texts if text.get_text()]
     assert max(heights) < 1 and np.diff(heights).max() < -0.149  # none over another
+    names = texts(ax.texts)
     assert any("exponent 1.000 ± " in name and "predicted $L^{-1}$" in name for name in names)
-    assert sum(name.endswith(r"predicted $\log L$ $L^{-1}$") for name in names) == 2
-    label = "1 − normalized kernel (mean) or\ndistance from the predicted limit (rms)"
-    assert ax.get_ylabel() == label and len(laws) == 4
     for line, report in zip(laws[:2], reports[:2], strict=True):
         y, (p, last) = line.get_ydata(), (report.prediction.exponent, report.rows[-1].distance)
-        assert np.abs(y / (last * (np.array(LADDER) / LADDER[-1]) ** -p) - 1).max() <= 1e-12
-    assert ax.get_xscale() == ax.get_yscale() == "log"
+        assert np.abs(y / (last * (np.array(powers(10)) / 1024) ** -p) - 1).max() <= 1e-12
     mine = plots.figure((4, 3)).subplots()
-    assert plots.limit_distances(reports[0], ax=mine) is mine
+    assert plots.limit_distances(check(families.resnet(1000.0)), ax=mine) is mine  # powers are 0
     mine.figure.savefig(io.BytesIO())
 
 
-def test_nothing_to_draw():
-    for arguments in (([1.0], [1.0], (1, 2)), ([1.0], [1.0], (1,), 0.1)):  # errors of 0, infinite
-        plots.learning_curve(learning.curve(*arguments)).figure.savefig(io.BytesIO())
-    plots.limit_distances(depth.check(families.resnet(1000.0), depths=LADDER))  # powers are 0
+COMPARED, SIGNALS = conditioning.compare([[[1.0]], [[-1.0]]], (1, 2)), np.ones((1, 1, 4))
 
 
-MODEL = "model is 3, expected a fitted Residual"
-COMPARED = conditioning.compare(multisphere.sample(3, 2, 3, rng=0), (1, 2))
-REFUSALS = [
-    (plots.condition_numbers, (COMPARED, 3), "^ax is 3, expected matplotlib Axes, or None"),
-    (plots.condition_numbers, (3,), "comparison is 3, expected a result of conditioning"),
-    (plots.limit_distances, ("report",), "a report is 'report', expected a result of d"),
-    (plots.limit_distances, (), "reports is empty"),
-    (plots.learning_curve, (3,), "predicted is 3, expected a result of learning.curve"),
-    (plots.view_weights, (3,), MODEL),
-    (plots.contributions, (3, np.ones((1, 1, 4))), MODEL),
-    (plots.contributions, (rk.ResCNTK(2), np.ones((1, 1, 4))), "^model is .*, expected"),
-]
-
-
-@pytest.mark.parametrize(("draw", "arguments", "says"), REFUSALS)
+@pytest.mark.parametrize(
+    ("draw", "arguments", "says"),
+    [
+        (plots.condition_numbers, (COMPARED, 3), "^ax is 3, expected matplotlib Axes, or None"),
+        (plots.condition_numbers, (3,), "comparison is 3, expected a result of conditioning"),
+        (plots.limit_distances, ("report",), "a report is 'report', expected a result of d"),
+        (plots.limit_distances, (), "reports is empty"),
+        (plots.learning_curve, (3,), "predicted is 3, expected a result of learning.curve"),
+        (plots.view_weights, (3,), "model is 3, expected a fitted Residual"),
+        (plots.contributions, (3, SIGNALS), "model is 3, expected a fitted Residual"),
+        (plots.contributions, (rk.ResCNTK(2), SIGNALS), "^model is .*, expected"),
+    ],
+)
 def test_wrong_arguments_are_named(draw, arguments, says):
     with pytest.raises(ValueError, match=says):
         draw(*arguments)
@@ -171,23 +132,8 @@ def test_pyplot_is_left_alone():
     assert run(f"{code} print('matplotlib.pyplot' in sys.modules)").strip() == "False"
 
 
-@pytest.mark.parametrize(
-    ("label", "shown"),
-    [("$x_{$", "$x_{$"), ("a\n" * 99, "a a a a a a a a a…a a a a a"), ("\udcff", "\\udcff")],
-)
-def test_names_of_classes_are_short_and_no_formulas(label, shown):
-    """The text that matplotlib draws for a label."""
-    model = SimpleNamespace(contributions=lambda X: X, intercept_=[0.0], classes_=["b", label])
-    titles = plots.contributions(model, np.ones((1, 1, 4)), y=[label])[0].title
-    words, is_formula = titles._preprocess_math(titles.get_text())
-    assert shown in words and not is_formula
-    titles.figure.savefig(io.BytesIO())
-
-
 def test_view_weights():
-    pytest.importorskip("sklearn")
-    from rescntk.learn import View
-
+    View = pytest.importorskip("rescntk.learn").View
     views = np.empty(3, dtype=object)
     views[:] = [View(), View(head="trace"), View(time=1.0)]
     columns = {"weight": np.array([0.3, 0.0, 0.7]), "error": np.array([0.1234, 1, 0.2])}
@@ -207,4 +153,31 @@ def test_learning_curves():
         errors = table.column("test_error")
         expected = np.where(np.isinf(errors), np.nan, errors)
         np.testing.assert_array_equal(drawn[name + colour].get_ydata(), expected)
-    assert np.isnan(expected).sum() == 0 < np.isinf(found["0.0"].column("test_error")).sum()
+    assert np.isinf(found["0.0"].column("test_error")).any()
+
+
+def test_contributions_to_one_decision():
+    """Of two classes, less what is usual; and refusals of the arguments beside the model."""
+    shares, X = np.random.default_rng(0).standard_normal((2, 1, 4)), np.ones((2, 1, 4))
+    model = SimpleNamespace(contributions=lambda X: shares, intercept_=[0.0], classes_="ab")
+    model.usual_contributions = lambda: 3 * np.mean(shares, axis=0)
+    (ax, _) = plots.contributions(model, X, y=["b", "a"], usual=True)
+    assert ax.get_title().startswith(f"true b, predicted {'ab'[int(shares[0].sum() > 0)]}: ")
+    assert "blue: class a, orange: class b" in ax.figure.axes[-1].get_ylabel()
+    rest = 3 * shares.mean(axis=(0, 1))
+    less = shares[0, 0] - rest
+    np.testing.assert_allclose(ax.collections[0].get_array(), less[[0, 1, 1, 2, 2, 3]])
+    total = f"{shares[0].sum():.3g} = contributions {less.sum():.3g} + usual {rest.sum():.3g}"
+    assert total.replace("-", "−") in ax.get_title()
+    for name in ("$x_{$", "\udcff"):  # which are no formulas
+        model.classes_ = ["b", name]
+        plots.contributions(model, X, y=["b", name])[0].figure.savefig(io.BytesIO())
+    for classes, wrong, says in (
+        ("ab", {"output": 3}, "output is 3, expected an integer below 1"),
+        ("ab", {"y": ["b"]}, r"y has shape \(1,\), expected \(2,\)"),
+        ("ab", {"usual": X}, "(?s)usual is .*, expected True or False"),
+        (None, {"y": ["b", "a"]}, r"y has dtype <U1, expected real numbers \(2,\)"),
+    ):
+        model.classes_ = classes
+        with pytest.raises(ValueError, match=says):
+            plots.contributions(model, X, **wrong)

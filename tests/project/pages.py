@@ -5,22 +5,11 @@ import textwrap
 from importlib import import_module
 from inspect import ismodule
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 
 MODULES = re.findall(r"^   (rescntk[\w.]*)$", (ROOT / "docs/api/index.md").read_text(), re.M)
 """The modules of the reference."""
-
-
-class Block(NamedTuple):
-    """A block of Python on a page."""
-
-    line: int
-    """The number of the block's first line."""
-    code: str
-    output: str | None
-    """What the page says that the block prints: a block of text below it."""
 
 
 def pages():
@@ -32,10 +21,10 @@ def pages():
 
 
 def blocks(text):
-    """Return the blocks that a page has between ```python and ```, with ```text below them."""
+    """Return first line, code and printed text of the blocks ```python, with ```text below them."""
     python, output = r"^( *)```python\n(.*?)^\1```$", r"(?:\n\n```text\n(.*?)^```$)?"
     return [
-        Block(text[: found.start(2)].count("\n") + 1, textwrap.dedent(found[2]), found[3])
+        (text[: found.start(2)].count("\n") + 1, textwrap.dedent(found[2]), found[3])
         for found in re.finditer(python + output, text, flags=re.S | re.M)
     ]
 

@@ -1,8 +1,6 @@
-"""Every notebook runs from its first cell to its last, and prints the numbers that are committed.
+"""Every notebook runs with small sizes and prints the numbers in the metadata of its cells.
 
-Notebooks run with smaller sizes here, whose texts are in the metadata of cells; the committed
-outputs have the notebooks' own. Numbers may differ in their last digit. The tag
-"machine-dependent" marks cells whose numbers follow the clock or rounding errors.
+The tag "machine-dependent" marks cells whose numbers follow the clock or rounding errors.
 """
 
 import nbformat
@@ -18,16 +16,14 @@ FOLDER = ROOT / "notebooks"
 pytestmark = pytest.mark.slow
 
 NEEDED = {
-    "gaussian_process": "sklearn",
-    "finite_networks": "jax",
+    "finite_networks": "jax",  # longest first, so that no worker waits for them
     "beyond_the_kernel_regime": "jax",
     "what_is_learned_first": "jax",
     "large_gram": "zarr",
+    "gaussian_process": "sklearn",
 }
 """Packages that notebooks need or take their data from; all other notebooks use aeon's data."""
-
-LONGEST = ["finite_networks", "beyond_the_kernel_regime", "infinite_depth"]
-"""Half a minute each, twice the time of any other: first, so that no worker waits for them."""
+NAMES = [*NEEDED, *sorted({path.stem for path in FOLDER.glob("*.ipynb")} - {*NEEDED})]
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +38,7 @@ def kernel():
     manager.shutdown_kernel(now=True)
 
 
-@pytest.mark.parametrize(
-    "name", [*LONGEST, *sorted({p.stem for p in FOLDER.glob("*.ipynb")} - {*LONGEST})]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_runs(name, kernel):
     pytest.importorskip(NEEDED.get(name, "aeon"))
     executed = run.run(FOLDER / f"{name}.ipynb", run.SMALL.get(name), kernel)
@@ -59,7 +53,7 @@ def test_runs(name, kernel):
 
 
 def test_what_pages_say_of_stored_networks():
-    """found_here, "What trained networks do": numbers of the stored runs, from their arrays."""
+    """docs/theory/found_here.md, "What trained networks do": numbers from the stored arrays."""
     pytest.importorskip("jax")
     finite_experiments = pytest.importorskip("finite_experiments")
     ffnet, _ = finite_experiments.stored("deep_regression")["result"]["rows"]
@@ -82,14 +76,11 @@ def test_what_pages_say_of_stored_networks():
     assert [key for key, value in between.items() if not value] == [("ResNet", "gpk")]
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
+def test_numbers_differ_by_more_than_their_last_digit():
+    for one, other, expected in (
         ("3 of 30: 0.914, −2e-9", "3 of 30: 0.915, 5e-11", []),
         ("3 of 30 in 0.5 s, 12 MB", "4 of 30 in 9 s, 1 MB", [("3", "4")]),
         ("right: 99.2%, 1e-3", "right: 99.5%, 3e-3", [("99.2", "99.5"), ("1e-3", "3e-3")]),
         ("1 2", "1", [("1 2", "1")]),
-    ],
-)
-def test_numbers_differ_by_more_than_their_last_digit(one, other, expected):
-    assert run.differences(one, other) == expected
+    ):
+        assert run.differences(one, other) == expected

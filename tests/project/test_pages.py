@@ -4,7 +4,6 @@ import json
 import re
 from doctest import ELLIPSIS, OutputChecker
 from importlib.util import find_spec
-from pkgutil import resolve_name
 
 import pytest
 
@@ -18,25 +17,20 @@ PAGES = pages()
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if blocks(text)])
 def test_code_runs(page, tmp_path, monkeypatch, capsys):
-    """All blocks of a page, one after the other, with the same names, in an empty folder.
-
-    A block prints the text that the page has below it, with what differs as "...".
-    """
+    """Blocks share their names, and print the text below them, with what differs as "..."."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     names = {"__name__": "__main__"}
-    for block in blocks(PAGES[page]):
-        # A traceback has the line numbers of the page.
-        code = compile("\n" * (block.line - 1) + block.code, ROOT / page, "exec")
-        try:
-            exec(code, names)
+    for line, code, shown in blocks(PAGES[page]):
+        try:  # a traceback has the line numbers of the page
+            exec(compile("\n" * (line - 1) + code, ROOT / page, "exec"), names)
         except ImportError as error:
             if all(find_spec(package) for package in OPTIONAL):
                 raise
-            pytest.skip(f"line {block.line}: {error}")
-        printed, shown = capsys.readouterr().out, block.output
+            pytest.skip(f"line {line}: {error}")
+        printed = capsys.readouterr().out
         same = shown is None or OutputChecker().check_output(shown, printed, ELLIPSIS)
-        assert same, f"line {block.line} prints\n{printed}"
+        assert same, f"line {line} prints\n{printed}"
     assert all((ROOT / "docs/figures" / path.name).exists() for path in tmp_path.glob("*.png"))
 
 
@@ -63,57 +57,11 @@ def test_every_system_of_the_papers_is_on_the_map():
 
 
 def test_the_glossary_names_what_the_code_has():
-    sources = [
-        path for path in ROOT.glob("rescntk/**/*") if path.suffix in (".py", ".cpp", ".cu", ".h")
-    ]
+    sources = (p for p in ROOT.glob("rescntk/**/*") if p.suffix in (".py", ".cpp", ".cu", ".h"))
     words = {word for path in sources for word in re.findall(r"\w+", path.read_text("utf-8"))}
     rows = re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\|$", PAGES["docs/theory/glossary.md"], re.M)
     for name in (name for row in rows for name in re.findall(r"`([^`]+)`", row)):
         assert words.issuperset(re.findall(r"\w+", name)), name
-
-
-def exists(name):
-    """Return whether a module or a class of the package has this member: `Class.name`."""
-    *owner, member = name.split(".")
-    for path in ROOT.glob("rescntk/**/*.py"):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        try:
-            value = resolve_name(".".join([*parts, *owner]).replace(".__init__", ""))
-        except (ImportError, AttributeError):
-            continue
-        if hasattr(value, member) or member in getattr(value, "__annotations__", ()):
-            return True
-    return False
-
-
-def test_the_glossary_names_members_that_there_are():
-    """`Class.name` and `module.name`; `.name` is of the class before."""
-    rows = re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\|$", PAGES["docs/theory/glossary.md"], re.M)
-    owner = ""
-    for name in (name for row in rows for name in re.findall(r"`([\w.]*\.\w+)`", row)):
-        owner = name.rpartition(".")[0] or owner
-        assert exists(f"{owner}.{name.rpartition('.')[2]}"), name
-    assert not exists("theory.flow.gone") and not exists("Network.gone")
-
-
-GONE = re.compile(
-    r"numba|\bvjp\b|autodiff|counterfactual|condense|learn_signals|learned signals|DriftWarning|"
-    r"\bforecast|rescntk (fit|predict|report|gram|limits)\b|load_table|read_labelled|sktime|"
-    r"channel_relevance|channel_metric|\beffort=|quoted\.py|[Jj]inja|split mass",
-)
-"""Names of what the second edition left out."""
-
-
-def test_nothing_names_what_went():
-    """Pages, sources and notebooks; the changelog says what takes the place of each."""
-    texts = {page: text for page, text in PAGES.items() if not page.endswith("changelog.md")}
-    for path in (*ROOT.glob("rescntk/**/*.py"), *ROOT.glob("tools/*.py")):
-        texts[path.relative_to(ROOT).as_posix()] = path.read_text("utf-8")
-    for path in ROOT.glob("notebooks/*.ipynb"):
-        cells = json.loads(path.read_text("utf-8"))["cells"]
-        texts[path.name] = "\n".join("".join(cell["source"]) for cell in cells)
-    found = {name: sorted({m[0] for m in GONE.finditer(text)}) for name, text in texts.items()}
-    assert not {name: words for name, words in found.items() if words}
 
 
 def tables(text):

@@ -25,10 +25,7 @@ NETWORKS = (
 
 
 def romberg(network, head, X, rounds=7):
-    """Return 1 − (GPK, NTK) at infinite depth from depths 8, 16, …: Euler's steps, extrapolated.
-
-    The error of Euler's method is a power series in 1/L; round k removes L^-k.
-    """
+    """Return 1 − (GPK, NTK) at infinite depth from depths 8, 16, …: Euler's steps, extrapolated."""
     columns = []
     for n in (8 * 2**k for k in range(rounds)):
         deep = network.replace(depth=n, alpha=network.alpha * n**-0.5)
@@ -43,7 +40,7 @@ def test_deep_networks_tend_to_the_flow(index, rng):
     network, head = NETWORKS[index], ("equivariant", "trace", "gap")[index % 3]
     batches = [multisphere.sample(2, 3, 4, 0), rng.standard_normal((2, 2, 4))]
     if network.activation == "erf":  # parallel pixels of different sizes do not stay parallel
-        batches.append(rng.standard_normal((2, 1, 4)))
+        batches[0] = rng.standard_normal((2, 1, 4))
     for X in batches:
         for kind, expected in zip(("gpk", "ntk"), romberg(network, head, X), strict=True):
             found = 1.0 - flow.kernel(network, X, kind=kind, head=head)
@@ -60,17 +57,6 @@ def test_the_flow_of_one_pixel_in_closed_form():
             assert abs(time - network.branch_gain) <= flow.ERROR / (kappa1(end) - end)
 
 
-@pytest.mark.parametrize("kind", ["gpk", "ntk"])
-def test_the_integration_converges(kind, rng):
-    """The error follows the tolerance, where pixels of one channel are opposite, too."""
-    for X in (rng.standard_normal((3, 2, 4)), rng.standard_normal((3, 1, 4))):
-        for size in (1, 3):
-            best = flow.complements(rk.Network(1, size), kind, X, "gap")
-            for bar in (1e-6, 1e-12):
-                found = flow.complements(rk.Network(1, size), kind, X, "gap", bar)
-                assert np.abs(found - best).max() <= tolerances.integration(bar)
-
-
 def test_signals_in_their_own_units(rng):
     """ReLU: a factor on a signal is seen by no normalized kernel; equal signals have kernel 1."""
     X = rng.standard_normal((4, 2, 5))
@@ -79,17 +65,7 @@ def test_signals_in_their_own_units(rng):
     factors = np.array([1e-9, 1, 7, 1e9])[:, None, None]
     scaled = flow.complements(rk.Network(1, 3), "ntk", factors * X, "trace")
     assert np.abs(found - scaled).max() <= flow.ERROR
-    assert abs(found[0, 3]) <= flow.ERROR
-    assert (found.diagonal() == 0).all()
-    # Pixels of one channel without filters: correlations are 1 and −1 to start with.
-    signs = rng.standard_normal((3, 1, 4))
-    one = flow.complements(rk.Network(1, 1), "ntk", signs, "trace")
-    deep = rk.ResCNTK(4096, 1, alpha=1 / 64, head="trace", normalized=True)(signs)
-    assert np.abs(1 - one - deep).max() <= 10 / 4096
-
-
-def test_signals_of_zeros_and_steep_flows():
-    X = np.array([[[1.0, 2.0]], [[0.0, 0.0]]])
-    assert (flow.kernel(rk.Network(1), X) == np.diag([1.0, 0.0])).all()
+    assert abs(found[0, 3]) <= flow.ERROR and (found.diagonal() == 0).all()
+    assert (flow.kernel(rk.Network(1), X[:2] * [[[1]], [[0]]]) == np.diag([1.0, 0.0])).all()
     with pytest.raises(ValueError, match=r"network has branch_gain 2\.5e\+05, expected at most 1"):
         flow.kernel(rk.Network(1, alpha=500.0), X)

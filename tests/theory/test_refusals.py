@@ -1,0 +1,148 @@
+"""What functions of theory refuse, and what they say: one table, a row for each reason."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import literature
+from rescntk.theory import (
+    decay,
+    degeneracy,
+    depth,
+    learning,
+    limits,
+    locality,
+    multisphere,
+    paths,
+    smoothness,
+    spectrum,
+)
+from rescntk.theory.limits import Family, Prediction
+from tests import families
+from tests.families import powers
+
+NET, ERF = rk.Network(2), rk.Network(2, activation="erf")
+CNN, RESNET = literature.geifman_cnn(2), literature.one_convolution_resnet(2)
+MLP, TIRER = literature.tirer_mlp(3), literature.tirer_resnet(3, 0.1)
+WINDOW, UNTRAINED = CNN.replace(input_filter_size=3), rk.Network(2, trained=())
+WAVE, TWICE = np.cos(smoothness.grid(64)), [0.0, 0.0]
+X3, G = multisphere.sample(3, 3, 4, 0), np.random.default_rng(0).standard_normal((3, 2, 3))
+
+
+def check(family=None, X=None, **options):
+    options = {"depths": powers(8)} | options
+    depth.check(families.resnet(1.0) if family is None else family, X, **options)
+
+
+def complements(*networks):
+    multisphere.gram_complements(networks, X3, kind="ntk")
+
+
+def curve(values=(1.0,), parts=(1.0,), sizes=(1,), ridge=0.0, **options):
+    learning.curve(values, parts, sizes, ridge, **options)
+
+
+def complexity(max_frequency=4, **options):
+    learning.sample_complexity(NET, 2, 3, max_frequency, **options)
+
+
+def eigenvalues(n_channels=2, n_timepoints=3, max_frequency=4, **options):
+    spectrum.eigenvalues(CNN, n_channels, n_timepoints, max_frequency, **options)
+
+
+def exponents(network=CNN, d=3, top=9, **options):
+    decay.exponents(network, 2, d, top, **options)
+
+
+def ensemble(network=CNN, d=3, top=4, **options):
+    paths.ensemble(network, 2, d, top, **options)
+
+
+REFUSALS = [
+    (lambda: check(3), "family is 3, expected a function"),
+    (lambda: check(lambda n: rk.Network(5)), "returns a network of depth 5, expected 8"),
+    (lambda: check(lambda n: rk.Network(2, dilation=(1, 2))), r"dilations \(1, 2\), expected one"),
+    (lambda: check(lambda n: rk.Network(n, input_scale=0)), "expected a positive input_scale"),
+    (lambda: check(depths=(1, 2, 4)), r"\(1, 2, 4\), expected at least 6, each at least 1.25"),
+    (lambda: check(X=G * [[[1]], [[0]], [[1]]]), "a signal whose kernel with itself is 0"),
+    (lambda: check(X=X3, prediction=Prediction(np.eye(4))), r"shape \(4, 4\), expected \(3, 3\)"),
+    (lambda: check(X=X3, prediction=Prediction(np.triu(np.ones((3, 3))))), "not symmetric"),
+    (lambda: check(prediction=0.25), "prediction is 0.25, expected a Prediction"),
+    (lambda: Family(NET, -1), "gamma is -1, expected a finite number of at least 0"),
+    (lambda: Family(CNN, 1.0), "no skip connections"),
+    (lambda: Family(rk.Network(1, alpha=0)), "without a residual branch"),
+    (lambda: limits.one_layer(NET, X3[..., None]), "X has shape .* not images, are"),
+    (lambda: Prediction(0.5, exponent=0), "exponent is 0, expected a positive number"),
+    (lambda: Prediction(0.5, log_power=2), "log_power is 2"),
+    (lambda: Prediction(2.0), "limit is 2.0, expected correlations from -1 to 1"),
+    (lambda: Prediction([[1.0], [1.0, 2.0]]), "limit is not a rectangular array"),
+    (lambda: degeneracy.ffnet_rate([2, 0]), "depth is 0, expected an integer of at least 1"),
+    (lambda: degeneracy.resnet_rate([-1.0]), "t has the value -1"),
+    (lambda: degeneracy.resnet_limit([1.1]), "t has values from 1.1 .*expected dot products"),
+    (lambda: degeneracy.ffnet_limit(np.nan), r"^t .*expected real numbers in \[-1, 1\]"),
+    (lambda: complements(ERF), "only on dot products for activation 'relu'"),
+    (lambda: complements(WINDOW), "input_filter_size 1"),
+    (lambda: complements(NET, rk.Network(2, dilation=(1, 3))), "networks that differ in depth"),
+    (lambda: complements(rk.Network(2, skip=False, c_w=0)), "whose ntk is 0 for every signal"),
+    (lambda: complements(rk.Network(2, alpha=0, trained="inner")), "whose ntk is 0 for every sig"),
+    (lambda: curve([-1.0]), "eigenvalues has -1, expected numbers of at"),
+    (lambda: curve(parts=[1.0, 2.0]), r"coefficients has shape \(2,\), exp"),
+    (lambda: curve(sizes=(0,)), "sizes is 0, expected an integer of at least"),
+    (lambda: curve(multiplicities=[-2]), "multiplicities has -2"),
+    (lambda: learning.from_gram(np.eye(2), [1, 2], (2,)), "sizes has 2, expected numbers below"),
+    (lambda: learning.from_gram(-np.eye(2), [1, 2], (1,)), "K of .* has the eigenvalue -1, exp"),
+    (lambda: learning.alignment(np.eye(2), [0, 0]), "y is 0 for all signals, expected targets"),
+    (lambda: complexity(share=1.0), "share is 1.0, expected a number between 0 and 1"),
+    (lambda: complexity(frequencies=[(1, 0)]), "expected sets of 3 integers from 0 to 4"),
+    (lambda: learning.clock(NET, 2, 2, 2, -1.0), "times is -1.0, expected real numbers of at"),
+    (lambda: learning.clock(NET, 2, 2, 2, []), r"times is \[\], expected"),
+    (lambda: learning.learned(np.eye(2), [1.0, 2], [np.nan]), "times of shape .* contains NaN"),
+    (lambda: locality.effective_receptive_field(ERF, 5), "'erf', expected 'relu': only for ReLU"),
+    (lambda: locality.effective_receptive_field(NET, 10**12), "n_timepoints is 10+, .* GiB"),
+    (lambda: locality.width(UNTRAINED), "0 for every signal"),
+    (lambda: locality.path_counts(2, 4, 5), "filter_size is 4"),
+    (lambda: paths.path_pixels(rk.Network(10)), r"network has 10\^9\.1 paths, expected"),
+    (lambda: paths.stride_kernel(rk.Network(1), [0.1, 0.2]), r"t has shape \(2,\), expected"),
+    (lambda: paths.stride_kernel(rk.Network(1), [0.1, 0.2, 2]), "t has values from 0.1 to 2.0"),
+    (lambda: paths.mixture(CNN, 2, 3, 4), "expected a ResNet"),
+    (lambda: paths.mixture(UNTRAINED, 2, 2, 4, "ntk"), "none of .*, expected"),
+    (lambda: ensemble(RESNET, 1, 2), "expected at least 5 for 4 constants"),
+    (lambda: ensemble(exponent="steep"), "exponent has dtype .*, expected"),
+    (lambda: ensemble(depths=[0]), "depths is 0, expected an integer of at least 1"),
+    (lambda: ensemble(depths=[2, 2]), r"depths is \(2, 2\), expected different ones of at most"),
+    (lambda: smoothness.gaussian_rkhs_norm(WAVE, -1), "cutoff is -1.*from 0 to 31 for values of"),
+    (lambda: smoothness.gaussian_rkhs_norm(np.ones(4096), 141), "integers from 0 to 140"),
+    (lambda: smoothness.curvature(np.zeros(8)), "values is zero everywhere"),
+    (lambda: smoothness.gaussian_rkhs_ratio(0 * WAVE, [0.0], [1.0]), "zero up to the cut-off"),
+    (lambda: smoothness.gaussian_rkhs_ratio(WAVE, [0.0], TWICE), r"targets has shape \(2,\)"),
+    (lambda: smoothness.gaussian_rkhs_ratio(WAVE, TWICE, TWICE), "too close for the Gaussian"),
+    (lambda: smoothness.circle([[0.0]]), r"angles has shape \(1, 1\), expected \(n,\)"),
+    (lambda: smoothness.jacobian_bound(literature.huang_ffnet(3), 10, 2), "network is "),
+    (lambda: smoothness.jacobian_bound(MLP.replace(c_v=2.0), 10, 2), "network is "),
+    (lambda: smoothness.jacobian_bound(MLP, 0, 2), "width is 0"),
+    (lambda: exponents(ERF), "theorem 5.1 is about ReLU"),
+    (lambda: exponents(WINDOW), "input_filter_size 3"),
+    (lambda: exponents(top=7), "is 7, expected an integer of at least 8"),
+    (lambda: exponents(d=6, pixels=[(0, 3)]), r"pixels has \[0, 3\], .* \[0, 1, 5\]"),
+    (lambda: exponents(pixels=[0]), "pixels has 0, expected one or more integers"),
+    (lambda: decay.taylor_coefficients(ERF, 3, 4), "'erf', expected 'relu': the recursion of Tay"),
+    (lambda: decay.taylor_coefficients(NET, 5, 30), r"max_degree is 30: .* pairs of coefficients"),
+    (lambda: decay.constants(UNTRAINED, 2, 3, [0], "ntk"), "ntk is 0 for every signal"),
+    (lambda: decay.constants(WINDOW, 2, 3, [0]), "size 3, expected 1: theorem"),
+    (lambda: spectrum.multiplicities(3, 12, 20), r"117,693,240\.2 GB, expected max_memory"),
+    (lambda: spectrum.harmonics(3, -1), "frequency is -1, expected an integer of at least 0"),
+    (lambda: eigenvalues(1), "n_channels is 1, expected at least 2: on the multi-sphere"),
+    (lambda: eigenvalues(n_timepoints=33), "n_timepoints is 33, expected at most 32"),
+    (lambda: eigenvalues(max_frequency=(1, 2)), r"max_frequency is \(1, 2\), expected .* 3 pixels"),
+    (lambda: eigenvalues(method="cosine"), "method is 'cosine', expected one of 'auto', 'angles'"),
+    (lambda: eigenvalues(nodes=3), "nodes is 3, expected at least 4 for a max_frequency of 4 by"),
+    (lambda: eigenvalues(max_points=1e4), "has 1.38e.04 points, 0 hours of one core, expected max"),
+    (lambda: eigenvalues(nodes=10**9), r"a grid of 1000000000 nodes a pixel.* takes [\d,]+\.\d GB"),
+    (lambda: eigenvalues(n_timepoints=20, max_frequency=8), "expected max_memory, 4.0 GB, at most"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSALS)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
