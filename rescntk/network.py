@@ -27,12 +27,16 @@ leave the range of float64."""
 
 
 class TrainedParts(NamedTuple):
-    """The parts t, i, o, r of a network as numbers: 1 where trained, 0 where frozen."""
+    """The parts of a network as numbers: 1 where trained, 0 where frozen."""
 
     input: float
+    """t"""
     inner: float
+    """i"""
     outer: float
+    """o"""
     readout: float
+    """r"""
 
     @property
     def initial(self) -> float:
@@ -261,7 +265,7 @@ class Network:
 
         Biases add their variance besides.
         """
-        check_network(self, _GAIN_FIELDS)
+        check_network(self, KERNEL_FIELDS)
         return self.alpha**2 * self.c_v * self.c_w * self.activation_gain / 2.0
 
     @property
@@ -272,7 +276,7 @@ class Network:
     @property
     def branch_share(self) -> float:
         """β / (1 + β), or 1 without skips: the branch's part of the variance of a ReLU layer."""
-        check_network(self, _GAIN_FIELDS)
+        check_network(self, KERNEL_FIELDS)
         if not self.skip:
             return 1.0
         root = self.alpha * math.sqrt(self.c_v * self.c_w * self.activation_gain / 2.0)
@@ -345,11 +349,11 @@ A new field stays out of this set. Each function that learns it adds it to its o
 ``check_network(network, BASIC_FIELDS | {"new"})``; all others refuse it by name.
 """
 
-_GAIN_FIELDS = BASIC_FIELDS | {"bias"}
-"""The fields that `Network.branch_gain` and `Network.branch_share` know."""
+KERNEL_FIELDS = BASIC_FIELDS | {"bias"}
+"""The fields that all kernels know, and networks of finite width."""
 
 RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
-"""The same for functions about ReLU."""
+"""`BASIC_FIELDS` of functions about ReLU."""
 
 
 def unknown_field(network: Network, known: frozenset[str]) -> str | None:

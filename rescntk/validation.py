@@ -181,18 +181,17 @@ def check_rectangular(values: Any, name: str, expected: str) -> Any:
         raise ValueError(f"{name} is not a rectangular array, expected {expected}") from None
 
 
-def check_unmasked(values: Any, name: str, expected: str, tools: str = "") -> None:
+def check_unmasked(values: Any, name: str, expected: str) -> None:
     """Raise a ValueError if `values` is a masked array, or a list with masked arrays in it.
 
-    `expected` is as for `check_real`; `tools` names more ways to fill in masked values.
+    `expected` is as for `check_real`.
     """
     nested = [values]
     for _ in range(3):  # cases, channels
         if any(isinstance(item, np.ma.MaskedArray) for item in nested):
-            ways = ", ".join(filter(None, (f"{name}.filled(…)", tools)))
             raise ValueError(
                 f"{name} is a masked array, expected real numbers {expected} without a mask: fill "
-                f"in masked values first ({ways}), or leave masked cases out"
+                f"in masked values first ({name}.filled(…)), or leave masked cases out"
             )
         nested = [item for items in nested if isinstance(items, (list, tuple)) for item in items]
 

@@ -6,7 +6,7 @@ Arguments are checked. Results are multiplied by their scale, or normalized, pie
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -27,8 +27,8 @@ from ..arrays import (
     library,
     pixel_axes,
 )
-from ..engines.protocol import Request, ScaledKernel, blocks, silent
-from ..network import BASIC_FIELDS, Network, check_network
+from ..engines.protocol import Request, ScaledKernel, blocks
+from ..network import KERNEL_FIELDS, Network, check_network
 from ..validation import (
     check_batches,
     check_depth,
@@ -78,7 +78,7 @@ class KernelCall:
         progress: bool = False, shares: bool = False, paired: bool = False,
         names: tuple[str, str] = ("X", "Z"),
     ) -> None:  # fmt: skip
-        check_network(network, BASIC_FIELDS | {"bias"})
+        check_network(network, KERNEL_FIELDS)
         self.network = network
         self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)
@@ -110,8 +110,8 @@ class KernelCall:
         if self._kept is not None:
             self._kept.check_call(self.request, self.dtype.name)
         self.progress = check_flag(progress, "progress")
-        # Engines hold two numbers for each pixel and layer of a left and of a right signal
-        # (`Pixels.half_root` and `Pixels.inverse`), and a layer's constants.
+        # Engines hold at least two numbers for each pixel and layer of both signals of a pair, and
+        # a layer's constants.
         layer = 2 * 2 * self.length * np.dtype(working).itemsize + 8
         deepest = f"depth {ladder[-1]} for signals of {self.length} timepoints"
         check_free_memory((ladder[-1] + 1) * layer, deepest, "give a smaller depth")
@@ -185,16 +185,12 @@ class KernelCall:
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
         left, right = self.sides
-        if not self.progress:  # a device is not waited for
-            return self.engine.gram(self.request, left, right, silent)
-        with progress_bar(True, pairs) as tick:
+        with progress_bar(self.progress, pairs) as tick:
             return self.engine.gram(self.request, left, right, tick)
 
     def paired(self, X: Any, Z: Batch | None, progress: bool = False) -> ScaledKernel:
         """Return the kernels K(x_i, z_i) of the signals of X and Z; K(x_i, x_i) if Z is None."""
         request = replace(self.request, shares=False) if self.request.shares else self.request
-        if not progress:
-            return self.engine.paired(request, X, Z, silent)
         with progress_bar(progress, len(X), "signal" if Z is None else "pair") as tick:
             return self.engine.paired(request, X, Z, tick)
 
@@ -227,14 +223,11 @@ class KernelCall:
             given=given, tables=tables, diagonal=diagonal, call=self,
         )  # fmt: skip
 
-    def results(self, normalized: bool, diagonals: Sequence[ScaledKernel] = ()) -> dict[str, Array]:
-        """Return the kernels by kind, (depths, n, m); `diagonals` may be known."""
+    def results(self, normalized: bool) -> dict[str, Array]:
+        """Return the kernels by kind, (depths, n, m)."""
         self.check_memory()
         kernels: dict[str, Array] = {}
-        if not normalized or self.Z is None:
-            diagonals = ()
-        elif not diagonals:
-            diagonals = self.diagonals()
+        diagonals = self.diagonals() if normalized and self.Z is not None else []
         scaled = self.gram()
         for kind in self.kinds:
             if not normalized:

@@ -1,4 +1,4 @@
-"""Pictures of rescntk.learn: kernel matrices, weights of views, and contributions to decisions."""
+"""Pictures of the estimators of rescntk.learn: weights of views, contributions to decisions."""
 
 from __future__ import annotations
 
