@@ -126,11 +126,6 @@ def _check_input_scale(value: Any, name: str) -> float | None:
     return number
 
 
-def _check_unsigned(value: Any, name: str) -> float:
-    """Return a number of at least 0, and 0.0 for -0.0: equal networks are written alike."""
-    return check_constant(value, name) + 0.0
-
-
 def _parameter(check: Callable[[Any, str], Any], default: Any = MISSING) -> Any:
     """Return a field of `Network`, with the check of its value by value and name."""
     return field(default=default, metadata={"check": check})
@@ -210,8 +205,8 @@ class Network:
     input_scale: float | None = _parameter(_check_input_scale, None)
     trained: Iterable[str] = _parameter(_check_trained, ("inner", "outer", "readout"))
     dilation: int | Sequence[int] = _parameter(lambda steps, name: steps, 1)  # needs the depth
-    negative_slope: float = _parameter(_check_unsigned, 0.0)
-    bias: float = _parameter(_check_unsigned, 0.0)
+    negative_slope: float = _parameter(check_constant, 0.0)
+    bias: float = _parameter(check_constant, 0.0)
 
     def __post_init__(self) -> None:
         if self.outer_filter_size is None:
@@ -356,17 +351,6 @@ RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
 """`BASIC_FIELDS` of functions about ReLU."""
 
 
-def unknown_field(network: Network, known: frozenset[str]) -> str | None:
-    """Return the clause about a field that is not `known` and not at its default, or None."""
-    unknown = [kept.name for kept in fields(network) if kept.name not in known]
-    usual = type(network)(network.depth) if unknown else network
-    for name in unknown:
-        value, expected = getattr(network, name), getattr(usual, name)
-        if value != expected:
-            return f"network has {name} {value!r}, expected {expected!r}"
-    return None
-
-
 def check_network(
     network: Any, known: frozenset[str], reason: str = ": other values are not supported here"
 ) -> None:
@@ -378,8 +362,12 @@ def check_network(
     """
     if not isinstance(network, Network):
         raise ValueError(f"network is {network!r}, expected a rescntk.Network")
-    if clause := unknown_field(network, known):
-        raise ValueError(f"{clause}{reason}")
+    unknown = [kept.name for kept in fields(network) if kept.name not in known]
+    usual = type(network)(network.depth) if unknown else network
+    for name in unknown:
+        value, expected = getattr(network, name), getattr(usual, name)
+        if value != expected:
+            raise ValueError(f"network has {name} {value!r}, expected {expected!r}{reason}")
 
 
 def check_one_dilation(network: Any, known: frozenset[str]) -> None:

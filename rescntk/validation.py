@@ -95,7 +95,7 @@ def check_constant(value: Any, name: str) -> float:
         number = math.nan
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{name} is {value!r}, expected a finite number of at least 0")
-    return number
+    return number + 0.0  # 0.0 for -0.0: equal networks are written alike
 
 
 def check_positive(value: Any, name: str) -> float:

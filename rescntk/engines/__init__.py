@@ -1,6 +1,6 @@
 """The engines, which compute kernels row by row, and the choice between them.
 
-One table holds all engines (`Engine`): what an engine computes, knows and refuses, and why it
+One table holds all engines (`Engine`): what an engine computes and refuses, and why it
 may not work here.
 """
 
@@ -13,14 +13,13 @@ from importlib.util import find_spec
 import numpy as np
 
 from ..arrays import Batch, SignalList, channels_and_length, library
-from ..network import KERNEL_FIELDS, Network
 from ..validation import check_choice
 from .protocol import Engine, Request
 
 __all__ = ["available"]
 
 
-def _cpu_is_missing(request: Request, X: Batch) -> str | None:
+def _cpu_is_missing() -> str | None:
     """Return the reason why there are no compiled loops here, or None."""
     return import_module(f"{__name__}.cpu.library").why_not()
 
@@ -39,7 +38,7 @@ def _activation_refused(request: Request) -> str | None:
     return f"it supports only activation='relu' (got {activation!r})"
 
 
-def _cuda_is_missing(request: Request, X: Batch) -> str | None:
+def _cuda_is_missing() -> str | None:
     """Return the reason why CuPy or the GPU does not work on this machine, or None."""
     if "cupy" not in sys.modules and find_spec("cupy") is None:
         return (
@@ -64,9 +63,9 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
 ENGINES = {
     engine.name: engine
     for engine in (
-        Engine("reference", "reference", KERNEL_FIELDS),
-        Engine("cpu", "cpu.engine", KERNEL_FIELDS, _cpu_is_missing, _cpu_refuses),
-        Engine("cuda", "cuda.engine", KERNEL_FIELDS, _cuda_is_missing, _cuda_refuses),
+        Engine("reference", "reference"),
+        Engine("cpu", "cpu.engine", _cpu_is_missing, _cpu_refuses),
+        Engine("cuda", "cuda.engine", _cuda_is_missing, _cuda_refuses),
     )
 }  # fmt: skip
 """All engines, by their names."""
@@ -86,8 +85,7 @@ def available() -> dict[str, bool | str]:
     >>> rescntk.engines.available()["reference"]
     True
     """
-    call = Request(Network(1, 3), "gap", ("ntk",), (1,)), np.ones((1, 1, 1))
-    return {name: engine.why_not(*call) or True for name, engine in ENGINES.items()}
+    return {name: engine.why_not() or True for name, engine in ENGINES.items()}
 
 
 def choose(name: str, request: Request, X: Batch) -> Engine:
@@ -132,7 +130,7 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
 
 def _refusal(name: str, request: Request, X: Batch) -> str | None:
     """Return the reason why an engine cannot serve, or None."""
-    return ENGINES[name].refuses(request, X) or ENGINES[name].why_not(request, X)
+    return ENGINES[name].refuses(request, X) or ENGINES[name].why_not()
 
 
 def _fastest(request: Request, X: Batch) -> str:

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..arrays import Array, Batch
-from ..network import Network, unknown_field
+from ..network import Network
 
 
 @dataclass(frozen=True)
@@ -184,23 +184,16 @@ class Engine:
         As users give it.
     module : str
         The module of `gram`, `paired` and `prepared`.
-    knows : frozenset of str
-        Fields of `Network` that it knows; it refuses others.
     why_not : callable
-        The reason, or None, why it does not work here for a request and signals.
-    refuses_signals : callable
-        The reason, or None, why it does not take a request and signals.
+        The reason why it does not work here, or None.
+    refuses : callable
+        The reason why it does not take a request and signals, or None.
     """
 
     name: str
     module: str
-    knows: frozenset[str]
-    why_not: Callable[[Request, Batch], str | None] = lambda request, X: None
-    refuses_signals: Callable[[Request, Batch], str | None] = lambda request, X: None
-
-    def refuses(self, request: Request, X: Batch) -> str | None:
-        """Return the reason why a request is refused, or None."""
-        return unknown_field(request.network, self.knows) or self.refuses_signals(request, X)
+    why_not: Callable[[], str | None] = lambda: None
+    refuses: Callable[[Request, Batch], str | None] = lambda request, X: None
 
     def prepared(self, request: Request, X: Batch) -> Any:
         """Return signals in the form that `gram` and `paired` take at least cost, for many calls.

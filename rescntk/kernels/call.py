@@ -218,10 +218,7 @@ class KernelCall:
                 batch = SignalList.of(signals)  # lists of one length take other lengths too
         tables = self.engine.prepared(self.request, signals)
         diagonal = self.paired(tables, None) if with_diagonal else None
-        return PreparedSignals(
-            request=self.request, dtype=self.dtype.name, engine=self.engine, batch=batch,
-            given=given, tables=tables, diagonal=diagonal, call=self,
-        )  # fmt: skip
+        return PreparedSignals(batch, given, tables, diagonal, call=self)
 
     def results(self, normalized: bool) -> dict[str, Array]:
         """Return the kernels by kind, (depths, n, m)."""

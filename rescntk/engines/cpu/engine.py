@@ -31,10 +31,6 @@ smaller ones cost more calls."""
 
 def prepared(request: Request, X: Batch) -> Signals:
     """Return signals with their tables, for many calls."""
-    return _signals(request, X)
-
-
-def _signals(request: Request, X: Batch) -> Signals:
     return Signals(request, X, lanes=LANES, most_bytes=_TABLE_BYTES)
 
 
@@ -49,8 +45,8 @@ def paired(request: Request, X: Any, Z: Any, tick: Tick) -> ScaledKernel:
 
 
 def _compute(request: Request, X: Any, Z: Any, paired: bool, tick: Tick) -> ScaledKernel:
-    left = X if isinstance(X, Signals) else _signals(request, X)
-    right = left if Z is None else Z if isinstance(Z, Signals) else _signals(request, Z)
+    left = X if isinstance(X, Signals) else prepared(request, X)
+    right = left if Z is None else Z if isinstance(Z, Signals) else prepared(request, Z)
     longest = max(left.longest, right.longest)
     shape = len(left), 1 if paired else len(right)
     sizes = (len(request.depths), *shape, *request.pixel_axes(longest))

@@ -46,18 +46,6 @@ def prepared(request: Request, X: Array) -> Array:
     return X
 
 
-def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
-    """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
-    with _lost_devices_named():
-        return _Run(request, X, Z, False).scaled(tick)
-
-
-def paired(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
-    """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
-    with _lost_devices_named():
-        return _Run(request, X, Z, True).scaled(tick)
-
-
 @contextmanager
 def _lost_devices_named() -> Iterator[None]:
     """Say what to do after an error that no call survives."""
@@ -67,6 +55,18 @@ def _lost_devices_named() -> Iterator[None]:
         if selfcheck.loses_device(error):
             error.add_note(selfcheck.RESTART)
         raise
+
+
+@_lost_devices_named()
+def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
+    """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
+    return _Run(request, X, Z, False).scaled(tick)
+
+
+@_lost_devices_named()
+def paired(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
+    """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
+    return _Run(request, X, Z, True).scaled(tick)
 
 
 def why_not(cupy: Any) -> str | None:

@@ -15,7 +15,6 @@ from .style import (
     check_drawn,
     figure,
     lines,
-    shown_answer,
     shown_name,
     tidy,
 )
@@ -158,7 +157,9 @@ def contributions(
             best = int(decision[0] > 0) if single else int(decision.argmax())
             words = f"predicted {names[best]}: {words}"
         if y is not None:
-            truth = shown_answer(y[case, k if names is None else 0], names is not None)
+            truth = (
+                f"{y[case, k]:.3g}".replace("-", "−") if names is None else shown_name(y[case, 0])
+            )
             words = f"true {truth}, {words}"
         ax.set_title(lines(words, TITLE), fontsize="small")
         tidy(ax)
