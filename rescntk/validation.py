@@ -150,8 +150,8 @@ def check_kernel(kernel: Any) -> None:
 def check_real(values: Any, name: str, expected: Any, finite: bool = True) -> Any:
     """Return `values`, real numbers, as a float64 array.
 
-    `expected` is the rest of "expected real numbers …" in messages. With `finite`, infinity is
-    refused besides NaN. Masked arrays are refused: NumPy's functions would ignore their mask.
+    `expected` is the rest of "expected real numbers …" in messages. NaN is refused, and infinity
+    if `finite`. Masked arrays are refused: NumPy's functions would ignore their mask.
     """
     check_unmasked(values, name, expected)
     array, xp = check_rectangular(values, name, f"real numbers {expected}"), array_module(values)

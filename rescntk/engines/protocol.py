@@ -87,7 +87,7 @@ class ScaledKernel:
 
     The kernel of cases i and k at the t-th depth is
     ``values[kind][t, i, k] * left[i] * right[k] * 2**exponents[t]``, times the readout
-    scale. Kernels of pairs (`Engine.paired`) have no axis k. Pixel pairs have two more axes
+    scale. Paired kernels (`Engine.compute`) have no axis k. Pixel pairs have two more axes
     (j, j'), shares have (j,).
     """
 
@@ -183,7 +183,7 @@ class Engine:
     name : str
         As users give it.
     module : str
-        The module of `gram`, `paired` and `prepared`.
+        The module of `compute` and `prepared`.
     why_not : callable
         The reason why it does not work here, or None.
     refuses : callable
@@ -196,19 +196,20 @@ class Engine:
     refuses: Callable[[Request, Batch], str | None] = lambda request, X: None
 
     def prepared(self, request: Request, X: Batch) -> Any:
-        """Return signals in the form that `gram` and `paired` take at least cost, for many calls.
+        """Return signals in the form that `compute` takes at least cost, for many calls.
 
         It has `nbytes`. Kernels have the same bits as with the signals themselves.
         """
         return _act(self.module, "prepared")(request, X)
 
-    def gram(self, request: Request, X: Any, Z: Any, tick: Tick) -> ScaledKernel:
-        """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
-        return cast(ScaledKernel, _act(self.module, "gram")(request, X, Z, tick))
+    def compute(
+        self, request: Request, X: Any, Z: Any, tick: Tick, paired: bool = False
+    ) -> ScaledKernel:
+        """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric).
 
-    def paired(self, request: Request, X: Any, Z: Any, tick: Tick) -> ScaledKernel:
-        """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
-        return cast(ScaledKernel, _act(self.module, "paired")(request, X, Z, tick))
+        If `paired`, of each case of `X` with the same case of `Z` (None: with itself).
+        """
+        return cast(ScaledKernel, _act(self.module, "compute")(request, X, Z, tick, paired))
 
 
 def _act(module: str, name: str) -> Callable[..., Any]:

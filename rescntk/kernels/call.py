@@ -64,12 +64,13 @@ def default_errors() -> Iterator[None]:
 class KernelCall:
     """A checked call for the kernels of one network, with one head, on some signals.
 
-    Images become signals of all their pixels, line by line; `axes` are the axes of a signal's
-    pixels, (d,), or of an image's, (h, w). `depths` are in the caller's order; `order` has their
-    places among the depths that the engine computes. `in_place` is True if these are the depths
-    asked for, in their order. With `shares` (`Request.shares`), Z is set even where it is X.
-    X and Z are arrays or lists of arrays; Z may be None, `PreparedSignals` or a `PreparedKernel`.
-    `paired` and `names` are as for `check_batches`. `sides` are X and Z as the engine takes them.
+    X and Z are arrays or lists of arrays. Z may also be None, `PreparedSignals` or a
+    `PreparedKernel`. With `shares` (`Request.shares`), Z is set even where it is X. Images become
+    signals of all their pixels, line by line. `paired` and `names` are as for `check_batches`.
+
+    `axes` are the axes of pixels: (d,) of a signal, (h, w) of an image. `depths` are in the
+    caller's order. An engine computes each depth once, in rising order: `order` has the places of
+    `depths` there, and `in_place` is True if both agree. `sides` are X and Z for the engine.
     """
 
     def __init__(
@@ -186,13 +187,13 @@ class KernelCall:
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
         left, right = self.sides
         with progress_bar(self.progress, pairs) as tick:
-            return self.engine.gram(self.request, left, right, tick)
+            return self.engine.compute(self.request, left, right, tick)
 
     def paired(self, X: Any, Z: Batch | None, progress: bool = False) -> ScaledKernel:
         """Return the kernels K(x_i, z_i) of the signals of X and Z; K(x_i, x_i) if Z is None."""
         request = replace(self.request, shares=False) if self.request.shares else self.request
         with progress_bar(progress, len(X), "signal" if Z is None else "pair") as tick:
-            return self.engine.paired(request, X, Z, tick)
+            return self.engine.compute(request, X, Z, tick, paired=True)
 
     def diagonals(self) -> list[ScaledKernel]:
         """Return the kernels of each signal of X, and of Z if there is one, with itself.

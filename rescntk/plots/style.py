@@ -127,9 +127,9 @@ def figure(size: tuple[float, float]) -> Any:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-        from .house import HouseFigure
+        from .styled import StyledFigure
     except ModuleNotFoundError:
         raise ImportError("pictures need matplotlib: pip install 'rescntk[plot]'") from None
-    drawn = HouseFigure(figsize=size, layout="constrained", dpi=150)
+    drawn = StyledFigure(figsize=size, layout="constrained", dpi=150)
     FigureCanvasAgg(drawn)
     return drawn
