@@ -196,16 +196,11 @@ class KernelCall:
             return self.engine.compute(request, X, Z, tick, paired=True)
 
     def diagonals(self) -> list[ScaledKernel]:
-        """Return the kernels of each signal of X, and of Z if there is one, with itself.
-
-        They normalize.
-        """
+        """Return the kernels of each signal with itself, of X and of Z; they normalize."""
         numbers = len(self.X) * self.length * (self.request.depths[-1] + 1)
         if self.sides[0] is self.X and not self.request.shares and numbers <= _FEW_NUMBERS:
             self.sides[0] = self.engine.prepared(self.request, self.X)  # for `gram` too
         kept = None if self._kept is None else self._kept.diagonal
-        if self.Z is None:
-            return [kept or self.paired(self.sides[0], None)]
         return [self.paired(self.sides[0], None), kept or self.paired(self.sides[1], None)]
 
     def prepared(self, given: Any, with_diagonal: bool) -> PreparedSignals:
@@ -232,7 +227,7 @@ class KernelCall:
                 kernels[kind] = self.unscale(scaled, kind)
                 continue
             if diagonals:
-                of_X, of_Z = (diagonals[k].values[kind] for k in (0, -1))
+                of_X, of_Z = (each.values[kind] for each in diagonals)
             else:  # a copy: values are normalized in place
                 of_X = of_Z = scaled.values[kind].diagonal(axis1=1, axis2=2).copy()
             kernels[kind] = self.normalize(scaled, kind, of_X, of_Z)

@@ -157,9 +157,9 @@ def contributions(
             best = int(decision[0] > 0) if single else int(decision.argmax())
             words = f"predicted {names[best]}: {words}"
         if y is not None:
-            truth = (
-                f"{y[case, k]:.3g}".replace("-", "−") if names is None else shown_name(y[case, 0])
-            )
+            truth = shown_name(y[case, 0])
+            if names is None:
+                truth = f"{y[case, k]:.3g}".replace("-", "−")
             words = f"true {truth}, {words}"
         ax.set_title(lines(words, TITLE), fontsize="small")
         tidy(ax)
