@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
-from fractions import Fraction
+from collections.abc import Callable
 from functools import partial
-from types import MappingProxyType, ModuleType
-from typing import Any, NamedTuple, Protocol
+from types import ModuleType
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from .arrays import Array, array_module
 class Pixels(NamedTuple):
     """Tables of single pixels at one layer, from which pixel pairs take their variances.
 
-    Arrays of one shape. The unit of q is the caller's, and an argument of `Activation.dual`.
+    Arrays of one shape. The unit of q is the caller's, and an argument of `dual`.
     """
 
     half_root: Array
@@ -34,8 +33,7 @@ class Pixels(NamedTuple):
     """1/√q, 0 where q is 0."""
 
     extra: tuple[Array, ...]
-    """The tables of `Activation.extra`, in the unit 1. Of ReLU in float32: what rounding took from
-    `half_root`."""
+    """The tables of the activation's `extra`."""
 
 
 class DualInput(NamedTuple):
@@ -54,7 +52,7 @@ class DualInput(NamedTuple):
     """z = (√q1 − √q2)²/2."""
 
     covariance: Any = None
-    """S, for odd activations."""
+    """S, which erf needs."""
 
 
 class DualResult(NamedTuple):
@@ -73,39 +71,6 @@ class DualResult(NamedTuple):
     """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)] to −σ(v), of erf."""
 
 
-class Activation(Protocol):
-    """A nonlinearity σ of the hidden units, as the recursion over layers uses it."""
-
-    homogeneous: bool
-    """Whether σ(cu) = cσ(u) for c > 0. What follows for networks are properties of `Network`."""
-
-    odd: bool
-    """Whether σ(−u) = −σ(u), and `dual` needs S and D⁺: a leaky ReLU of slope 1 needs neither."""
-
-    gain: float
-    """2 E[σ(u)²]/q of homogeneous activations, for u of variance q; 1 for the others."""
-
-    exact_gain: Fraction
-    """The gain without rounding."""
-
-    constants: Mapping[str, float]
-    """Constants of each layer that `dual` needs besides the constants of `Scaling`."""
-
-    def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
-        """Return E[σ(u)²] and E[σ'(u)²] for u of variance `q`, scaled as in `dual`."""
-
-    def extra(self, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
-        """Return the tables of single pixels that `dual` needs besides √q."""
-
-    def dual(
-        self, left: Pixels, right: Pixels, pair: DualInput, *, unit: float, factor: float
-    ) -> DualResult:
-        """Return the dual activations of pixels `left` and `right`, all times `factor`.
-
-        Variances are `unit` times the numbers in the tables and in `pair`.
-        """
-
-
 class Relu:
     r"""ReLU: the arc-cosine kernels (Cho and Saul 2009).
 
@@ -120,26 +85,31 @@ class Relu:
         The slope s below 0.
     """
 
-    homogeneous, odd = True, False
+    homogeneous = True
+    """Whether σ(cu) = cσ(u) for c > 0. What follows for networks are properties of `Network`."""
 
     def __init__(self, negative_slope: float = 0.0) -> None:
-        self.exact_gain = 1 + Fraction(negative_slope) ** 2
-        self.gain = float(self.exact_gain)
-        share = 2.0 * negative_slope / self.gain
-        self.constants: Mapping[str, float] = {"linear_share": share} if share else {}
+        self.gain = 1.0 + negative_slope**2
+        self.linear_share = 2.0 * negative_slope / self.gain
 
     def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
+        """Return E[σ(u)²] and E[σ'(u)²] for u of variance `q`, scaled as in `dual`."""
         half = 0.5 * (factor * unit * self.gain)
         return half * q, xp.asarray(half, dtype=q.dtype)
 
     def extra(self, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
+        """Return the tables of single pixels that `dual` needs besides √q."""
         return ()
 
     def dual(
         self, left: Pixels, right: Pixels, pair: DualInput, *, unit: float, factor: float
     ) -> DualResult:
+        """Return the dual activations of pixels `left` and `right`, all times `factor`.
+
+        Variances are `unit` times the numbers in the tables and in `pair`.
+        """
         xp, factor = array_module(pair.w), factor * unit * self.gain
-        share = self.constants.get("linear_share", 0.0)
+        share = self.linear_share
         k0, less, _ = kappas(pair.w, pair.v, share)
         g = factor * pair.half_g
         deficit = g * less
@@ -160,9 +130,7 @@ class Erf:
     are angles of positive terms, which keep their relative accuracy.
     """
 
-    homogeneous, odd = False, True
-    gain, exact_gain = 1.0, Fraction(1)
-    constants: Mapping[str, float] = MappingProxyType({})
+    homogeneous = False
 
     def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
         root = xp.sqrt(1.0 + 4.0 * unit * q)
@@ -210,6 +178,9 @@ class Erf:
             xp.where(ahead, far, distance),
         )
 
+
+Activation: TypeAlias = Relu | Erf
+"""A nonlinearity σ of the hidden units; the methods of `Relu` and `Erf` mean the same."""
 
 BY_NAME: dict[str, Activation] = {"relu": Relu(), "erf": Erf()}
 """The activations by the names of `validation.ACTIVATIONS`."""

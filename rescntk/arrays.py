@@ -86,17 +86,6 @@ class SignalList(Sequence[Any]):
         """Bytes of all signals."""
         return sum(signal.nbytes for signal in self._signals)
 
-    @property
-    def order(self) -> np.ndarray:
-        """(n_cases,), indices of the signals from the longest to the shortest."""
-        return np.argsort(-self.lengths, kind="stable")
-
-    def of_each_length(self) -> list[Array]:
-        """Return the signals of each length, (cases, channels, d), in the order of `order`."""
-        order = self.order
-        ends = np.flatnonzero(np.diff(self.lengths[order])) + 1
-        return [self.xp.stack([self._signals[k] for k in cases]) for cases in np.split(order, ends)]
-
 
 Batch: TypeAlias = Array | SignalList
 """Checked signals: an array (n_cases, n_channels, n_timepoints), or a list of any lengths.

@@ -22,7 +22,7 @@ from .validation import (
     check_targets,
 )
 
-Filter = tuple[np.ndarray, float]
+Spectral = tuple[np.ndarray, float]
 """A function f of eigenvalues: f(λ) − f(0) in the directions of U, (k,), and f(0) in all."""
 
 
@@ -121,7 +121,7 @@ class Decomposition:
         largest = max(self.eigenvalues[-1] + penalty, 1e-300)
         check_condition(least / largest, len(self.roots), self.eps)
 
-    def _inverses(self, penalty: Any) -> list[Filter]:
+    def _inverses(self, penalty: Any) -> list[Spectral]:
         """Return (K + λI)⁻¹ for each penalty, as a function of the eigenvalues."""
         penalties = nonnegative(penalty, "penalty")
         self._check(float(penalties.min()))
@@ -129,14 +129,14 @@ class Decomposition:
         pairs = zip(penalties, zeros, strict=True)
         return [(1.0 / (self.eigenvalues + number) - zero, zero) for number, zero in pairs]
 
-    def _apply(self, function: Filter, y: np.ndarray) -> np.ndarray:
+    def _apply(self, function: Spectral, y: np.ndarray) -> np.ndarray:
         """Return √W f(√W K √W) √W y."""
         scaled, (f, zero) = (self.roots * y.T).T, function
         with np.errstate(over="ignore", invalid="ignore"):  # refused by `check_finite`
             result = self.eigenvectors @ (f * (self.eigenvectors.T @ scaled).T).T + zero * scaled
             return np.asarray((self.roots * result.T).T)
 
-    def _block(self, function: Filter, cases: np.ndarray) -> np.ndarray:
+    def _block(self, function: Spectral, cases: np.ndarray) -> np.ndarray:
         """Return √W f(√W K √W) √W between the cases of a group, (k, k), or of many, (…, k, k)."""
         (f, zero), roots = function, self.roots[cases][..., None]
         if cases.shape[-1] == 1:  # many products of one row would take longer
@@ -145,7 +145,7 @@ class Decomposition:
         A = roots * self.eigenvectors[cases]
         return np.asarray((f * A) @ A.swapaxes(-2, -1) + zero * roots**2 * np.eye(cases.shape[-1]))
 
-    def _fit(self, y: np.ndarray, inverse: Filter, intercept: bool) -> tuple[np.ndarray, ...]:
+    def _fit(self, y: np.ndarray, inverse: Spectral, intercept: bool) -> tuple[np.ndarray, ...]:
         """Return β, b and G1: b = 1ᵀGy / 1ᵀG1 and β = G(y − b); 0 for b, G1 if no intercept.
 
         β is By for B = G − G11ᵀG / 1ᵀG1.
@@ -236,10 +236,10 @@ def _roots(weights: Any, n: int) -> np.ndarray:
 
 def nonnegative(values: Any, name: str, finite: bool = True) -> np.ndarray:
     """Return one number or a vector, each at least 0, as a vector."""
-    array = check_real(values, name, "of at least 0, one or a vector", finite)
+    expected = "of at least 0, one or a vector"
+    array = check_real(values, name, expected, finite)
     if array.ndim > 1 or array.size == 0 or (array < 0).any():
-        expected = "real numbers of at least 0, one or a vector"
-        raise ValueError(f"{name} is {values!r}, expected {expected}")
+        raise ValueError(f"{name} is {values!r}, expected real numbers {expected}")
     return np.atleast_1d(array)
 
 

@@ -26,7 +26,7 @@ from typing import Any
 from .arrays import Array
 from .kernels import Kernel
 from .kernels.call import default_errors
-from .network import BASIC_FIELDS, check_network
+from .network import KERNEL_FIELDS, check_network
 from .validation import check_dtype
 
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
@@ -65,7 +65,7 @@ def alpha_derivative(
     """
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
-    check_network(kernel.network, BASIC_FIELDS | {"bias"})
+    check_network(kernel.network, KERNEL_FIELDS)
     net, step = kernel.network, STEPS[check_dtype(dtype)]
     grows = not kernel.normalized and net.homogeneous
     layers = net.depth if grows else 0  # that multiply the kernel by 1 + β

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from .engines.merges import Merge, Step, Steps
 from .engines.polynomials import D32, D64, R32, R64
 from .kernels import GRAMS, Kernel
-from .network import BASIC_FIELDS, Network, check_network
+from .network import KERNEL_FIELDS, Network, check_network
 from .validation import HEADS, check_choice, check_flag, check_kinds
 
 if find_spec("jax") is None:
@@ -136,7 +136,7 @@ def _gram(
 
 def _factor(network: Network, normalized: bool) -> float:
     """Return the growth of a known network, times its readout scale; 1 of normalized kernels."""
-    check_network(network, (BASIC_FIELDS | {"bias"}) - {"activation"})
+    check_network(network, KERNEL_FIELDS - {"activation"})
     if normalized or not network.growth:
         return 1.0
     mantissa, exponent = Steps(network, 1, 1).power(network.depth)

@@ -27,12 +27,16 @@ leave the range of float64."""
 
 
 class TrainedParts(NamedTuple):
-    """The parts t, i, o, r of a network as numbers: 1 where trained, 0 where frozen."""
+    """The parts of a network as numbers: 1 where trained, 0 where frozen."""
 
     input: float
+    """t"""
     inner: float
+    """i"""
     outer: float
+    """o"""
     readout: float
+    """r"""
 
     @property
     def initial(self) -> float:
@@ -122,11 +126,6 @@ def _check_input_scale(value: Any, name: str) -> float | None:
     return number
 
 
-def _check_unsigned(value: Any, name: str) -> float:
-    """Return a number of at least 0, and 0.0 for -0.0: equal networks are written alike."""
-    return check_constant(value, name) + 0.0
-
-
 def _parameter(check: Callable[[Any, str], Any], default: Any = MISSING) -> Any:
     """Return a field of `Network`, with the check of its value by value and name."""
     return field(default=default, metadata={"check": check})
@@ -206,8 +205,8 @@ class Network:
     input_scale: float | None = _parameter(_check_input_scale, None)
     trained: Iterable[str] = _parameter(_check_trained, ("inner", "outer", "readout"))
     dilation: int | Sequence[int] = _parameter(lambda steps, name: steps, 1)  # needs the depth
-    negative_slope: float = _parameter(_check_unsigned, 0.0)
-    bias: float = _parameter(_check_unsigned, 0.0)
+    negative_slope: float = _parameter(check_constant, 0.0)
+    bias: float = _parameter(check_constant, 0.0)
 
     def __post_init__(self) -> None:
         if self.outer_filter_size is None:
@@ -261,7 +260,7 @@ class Network:
 
         Biases add their variance besides.
         """
-        check_network(self, _GAIN_FIELDS)
+        check_network(self, KERNEL_FIELDS)
         return self.alpha**2 * self.c_v * self.c_w * self.activation_gain / 2.0
 
     @property
@@ -272,7 +271,7 @@ class Network:
     @property
     def branch_share(self) -> float:
         """β / (1 + β), or 1 without skips: the branch's part of the variance of a ReLU layer."""
-        check_network(self, _GAIN_FIELDS)
+        check_network(self, KERNEL_FIELDS)
         if not self.skip:
             return 1.0
         root = self.alpha * math.sqrt(self.c_v * self.c_w * self.activation_gain / 2.0)
@@ -345,22 +344,11 @@ A new field stays out of this set. Each function that learns it adds it to its o
 ``check_network(network, BASIC_FIELDS | {"new"})``; all others refuse it by name.
 """
 
-_GAIN_FIELDS = BASIC_FIELDS | {"bias"}
-"""The fields that `Network.branch_gain` and `Network.branch_share` know."""
+KERNEL_FIELDS = BASIC_FIELDS | {"bias"}
+"""The fields that all kernels know, and networks of finite width."""
 
 RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
-"""The same for functions about ReLU."""
-
-
-def unknown_field(network: Network, known: frozenset[str]) -> str | None:
-    """Return the clause about a field that is not `known` and not at its default, or None."""
-    unknown = [kept.name for kept in fields(network) if kept.name not in known]
-    usual = type(network)(network.depth) if unknown else network
-    for name in unknown:
-        value, expected = getattr(network, name), getattr(usual, name)
-        if value != expected:
-            return f"network has {name} {value!r}, expected {expected!r}"
-    return None
+"""`BASIC_FIELDS` of functions about ReLU."""
 
 
 def check_network(
@@ -374,8 +362,12 @@ def check_network(
     """
     if not isinstance(network, Network):
         raise ValueError(f"network is {network!r}, expected a rescntk.Network")
-    if clause := unknown_field(network, known):
-        raise ValueError(f"{clause}{reason}")
+    unknown = [kept.name for kept in fields(network) if kept.name not in known]
+    usual = type(network)(network.depth) if unknown else network
+    for name in unknown:
+        value, expected = getattr(network, name), getattr(usual, name)
+        if value != expected:
+            raise ValueError(f"network has {name} {value!r}, expected {expected!r}{reason}")
 
 
 def check_one_dilation(network: Any, known: frozenset[str]) -> None:

@@ -95,7 +95,7 @@ def check_constant(value: Any, name: str) -> float:
         number = math.nan
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{name} is {value!r}, expected a finite number of at least 0")
-    return number
+    return number + 0.0  # 0.0 for -0.0: equal networks are written alike
 
 
 def check_positive(value: Any, name: str) -> float:
@@ -150,8 +150,8 @@ def check_kernel(kernel: Any) -> None:
 def check_real(values: Any, name: str, expected: Any, finite: bool = True) -> Any:
     """Return `values`, real numbers, as a float64 array.
 
-    `expected` is the rest of "expected real numbers …" in messages. With `finite`, infinity is
-    refused besides NaN. Masked arrays are refused: NumPy's functions would ignore their mask.
+    `expected` is the rest of "expected real numbers …" in messages. NaN is refused, and infinity
+    if `finite`. Masked arrays are refused: NumPy's functions would ignore their mask.
     """
     check_unmasked(values, name, expected)
     array, xp = check_rectangular(values, name, f"real numbers {expected}"), array_module(values)
@@ -181,18 +181,17 @@ def check_rectangular(values: Any, name: str, expected: str) -> Any:
         raise ValueError(f"{name} is not a rectangular array, expected {expected}") from None
 
 
-def check_unmasked(values: Any, name: str, expected: str, tools: str = "") -> None:
+def check_unmasked(values: Any, name: str, expected: str) -> None:
     """Raise a ValueError if `values` is a masked array, or a list with masked arrays in it.
 
-    `expected` is as for `check_real`; `tools` names more ways to fill in masked values.
+    `expected` is as for `check_real`.
     """
     nested = [values]
     for _ in range(3):  # cases, channels
         if any(isinstance(item, np.ma.MaskedArray) for item in nested):
-            ways = ", ".join(filter(None, (f"{name}.filled(…)", tools)))
             raise ValueError(
                 f"{name} is a masked array, expected real numbers {expected} without a mask: fill "
-                f"in masked values first ({ways}), or leave masked cases out"
+                f"in masked values first ({name}.filled(…)), or leave masked cases out"
             )
         nested = [item for items in nested if isinstance(items, (list, tuple)) for item in items]
 

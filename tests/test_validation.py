@@ -194,8 +194,7 @@ def test_a_gram_larger_than_the_free_memory_is_refused_before_work(free, monkeyp
     for amount in (np.inf, 300_000):  # unknown, enough
         free(amount)
         assert (KERNEL(MANY, **options) == expected).all()
-    for name in ("gram", "paired"):
-        monkeypatch.setattr(reference, name, lambda *arguments: pytest.fail("worked"))
+    monkeypatch.setattr(reference, "compute", lambda *arguments: pytest.fail("worked"))
     free(70_000)
     says = r"takes at least [\d.]+ MB of memory, and [\d.]+ MB are free: give fewer signals"
     rectangle = partial(rk.gram, NETWORK, MANY, MANY[:50], normalized=True, depths=(1, 2))

@@ -1,6 +1,6 @@
 """The engines, which compute kernels row by row, and the choice between them.
 
-One table holds all engines (`Engine`): what an engine computes, knows and refuses, and why it
+One table holds all engines (`Engine`): what an engine computes and refuses, and why it
 may not work here.
 """
 
@@ -13,17 +13,13 @@ from importlib.util import find_spec
 import numpy as np
 
 from ..arrays import Batch, SignalList, channels_and_length, library
-from ..network import BASIC_FIELDS, Network
 from ..validation import check_choice
 from .protocol import Engine, Request
 
 __all__ = ["available"]
 
-_COMPILED = ("relu",)
-"""Activations that the loops of the engines "cpu" and "cuda" have."""
 
-
-def _cpu_is_missing(request: Request, X: Batch) -> str | None:
+def _cpu_is_missing() -> str | None:
     """Return the reason why there are no compiled loops here, or None."""
     return import_module(f"{__name__}.cpu.library").why_not()
 
@@ -32,13 +28,17 @@ def _cpu_refuses(request: Request, X: Batch) -> str | None:
     """Return the reason why "cpu" does not take this request, or None."""
     if library(X) is not np:
         return "it requires NumPy arrays, and got CuPy arrays"
-    activation = request.network.activation
-    if activation not in _COMPILED:
-        return f"it supports only activation='relu' (got {activation!r})"
-    return None
+    return _activation_refused(request)
 
 
-def _cuda_is_missing(request: Request, X: Batch) -> str | None:
+def _activation_refused(request: Request) -> str | None:
+    """Return the reason why compiled loops do not take the activation, or None."""
+    if (activation := request.network.activation) == "relu":
+        return None
+    return f"it supports only activation='relu' (got {activation!r})"
+
+
+def _cuda_is_missing() -> str | None:
     """Return the reason why CuPy or the GPU does not work on this machine, or None."""
     if "cupy" not in sys.modules and find_spec("cupy") is None:
         return (
@@ -53,12 +53,8 @@ def _cuda_is_missing(request: Request, X: Batch) -> str | None:
 
 def _cuda_refuses(request: Request, X: Batch) -> str | None:
     """Return the reason why "cuda" does not take this request, or None."""
-    activation = request.network.activation
-    if activation not in _COMPILED:
-        return (
-            f"it supports only activation='relu' (got {activation!r}); the reference engine takes "
-            f"CuPy arrays too"
-        )
+    if refusal := _activation_refused(request):
+        return f"{refusal}; the reference engine takes CuPy arrays too"
     if isinstance(X, SignalList):
         return "it takes signals of one length, and these have different lengths"
     return None
@@ -67,9 +63,9 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
 ENGINES = {
     engine.name: engine
     for engine in (
-        Engine("reference", "reference", BASIC_FIELDS | {"bias"}),
-        Engine("cpu", "cpu.engine", BASIC_FIELDS | {"bias"}, _cpu_is_missing, _cpu_refuses),
-        Engine("cuda", "cuda.engine", BASIC_FIELDS | {"bias"}, _cuda_is_missing, _cuda_refuses),
+        Engine("reference", "reference"),
+        Engine("cpu", "cpu.engine", _cpu_is_missing, _cpu_refuses),
+        Engine("cuda", "cuda.engine", _cuda_is_missing, _cuda_refuses),
     )
 }  # fmt: skip
 """All engines, by their names."""
@@ -89,8 +85,7 @@ def available() -> dict[str, bool | str]:
     >>> rescntk.engines.available()["reference"]
     True
     """
-    call = Request(Network(1, 3), "gap", ("ntk",), (1,)), np.ones((1, 1, 1))
-    return {name: engine.why_not(*call) or True for name, engine in ENGINES.items()}
+    return {name: engine.why_not() or True for name, engine in ENGINES.items()}
 
 
 def choose(name: str, request: Request, X: Batch) -> Engine:
@@ -123,14 +118,9 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     'reference'
     """
     check_choice(name, "engine", ["auto", *NAMES])
-
-    def reason(engine: Engine) -> str | None:
-        return engine.refuses(request, X) or engine.why_not(request, X)
-
     name = _fastest(request, X) if name == "auto" else name
-    refusal = reason(ENGINES[name])
-    if refusal is not None:
-        serving = [repr(engine.name) for engine in ENGINES.values() if reason(engine) is None]
+    if refusal := _refusal(name, request, X):
+        serving = [repr(other) for other in NAMES if _refusal(other, request, X) is None]
         raise ValueError(
             f"engine={name!r} cannot compute this call: {refusal}; "
             f"engines that can: {', '.join(serving) or 'none'}"
@@ -138,15 +128,17 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     return ENGINES[name]
 
 
+def _refusal(name: str, request: Request, X: Batch) -> str | None:
+    """Return the reason why an engine cannot serve, or None."""
+    return ENGINES[name].refuses(request, X) or ENGINES[name].why_not()
+
+
 def _fastest(request: Request, X: Batch) -> str:
     """Return the name of the fastest engine that can serve."""
-    if library(X) is np:
-        refusal = ENGINES["cpu"].refuses(request, X) or ENGINES["cpu"].why_not(request, X)
-        return "reference" if refusal else "cpu"
-    if (
-        ENGINES["cuda"].refuses(request, X) is not None
-        or ENGINES["cuda"].why_not(request, X) is not None
-    ):
+    name = "cpu" if library(X) is np else "cuda"
+    if _refusal(name, request, X):
         return "reference"
+    if name == "cpu":
+        return name
     takes = import_module(f"{__name__}.cuda.engine").takes(request, channels_and_length(X)[1])
     return "cuda" if takes else "reference"

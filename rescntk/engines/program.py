@@ -118,8 +118,8 @@ _program = lru_cache(maxsize=64)(Program)
 class Signals:
     """The signals of one side. The tables of the block that was used last are kept.
 
-    Tables are made by `maker`'s library, and moved to the library `xp`. A block of right signals
-    side by side, and the numbers behind a doubled line, are `lanes`.
+    The library `maker` makes tables, and they are moved to the library `xp`. `lanes` is the number
+    of right signals that lie side by side, and of numbers behind a doubled line.
     """
 
     def __init__(

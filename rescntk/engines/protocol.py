@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..arrays import Array, Batch
-from ..network import Network, unknown_field
+from ..network import Network
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class ScaledKernel:
 
     The kernel of cases i and k at the t-th depth is
     ``values[kind][t, i, k] * left[i] * right[k] * 2**exponents[t]``, times the readout
-    scale. Kernels of pairs (`Engine.paired`) have no axis k. Pixel pairs have two more axes
+    scale. Paired kernels (`Engine.compute`) have no axis k. Pixel pairs have two more axes
     (j, j'), shares have (j,).
     """
 
@@ -183,39 +183,33 @@ class Engine:
     name : str
         As users give it.
     module : str
-        The module of `gram`, `paired` and `prepared`.
-    knows : frozenset of str
-        Fields of `Network` that it knows; it refuses others.
+        The module of `compute` and `prepared`.
     why_not : callable
-        The reason, or None, why it does not work here for a request and signals.
-    refuses_signals : callable
-        The reason, or None, why it does not take a request and signals.
+        The reason why it does not work here, or None.
+    refuses : callable
+        The reason why it does not take a request and signals, or None.
     """
 
     name: str
     module: str
-    knows: frozenset[str]
-    why_not: Callable[[Request, Batch], str | None] = lambda request, X: None
-    refuses_signals: Callable[[Request, Batch], str | None] = lambda request, X: None
-
-    def refuses(self, request: Request, X: Batch) -> str | None:
-        """Return the reason why a request is refused, or None."""
-        return unknown_field(request.network, self.knows) or self.refuses_signals(request, X)
+    why_not: Callable[[], str | None] = lambda: None
+    refuses: Callable[[Request, Batch], str | None] = lambda request, X: None
 
     def prepared(self, request: Request, X: Batch) -> Any:
-        """Return signals in the form that `gram` and `paired` take at least cost, for many calls.
+        """Return signals in the form that `compute` takes at least cost, for many calls.
 
         It has `nbytes`. Kernels have the same bits as with the signals themselves.
         """
         return _act(self.module, "prepared")(request, X)
 
-    def gram(self, request: Request, X: Any, Z: Any, tick: Tick) -> ScaledKernel:
-        """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
-        return cast(ScaledKernel, _act(self.module, "gram")(request, X, Z, tick))
+    def compute(
+        self, request: Request, X: Any, Z: Any, tick: Tick, paired: bool = False
+    ) -> ScaledKernel:
+        """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric).
 
-    def paired(self, request: Request, X: Any, Z: Any, tick: Tick) -> ScaledKernel:
-        """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
-        return cast(ScaledKernel, _act(self.module, "paired")(request, X, Z, tick))
+        If `paired`, of each case of `X` with the same case of `Z` (None: with itself).
+        """
+        return cast(ScaledKernel, _act(self.module, "compute")(request, X, Z, tick, paired))
 
 
 def _act(module: str, name: str) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Batch, SignalList, library
+from ..arrays import Array, Batch, SignalList, channels_and_length, library
 from .merges import Steps
 from .protocol import Request, ScaledKernel, Tick, blocks, pool_of
 from .recursion import Covariances, Deficits, variance_tables
@@ -32,39 +32,33 @@ def prepared(request: Request, X: Batch) -> Batch:
     return X
 
 
-def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
-    """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
-    run = _Run(request, X, X if Z is None else Z)
+def compute(
+    request: Request, X: Batch, Z: Batch | None, tick: Tick, paired: bool = False
+) -> ScaledKernel:
+    """Return kernels, as `Engine.compute` describes them."""
+    run = _Run(request, X, X if Z is None else Z, paired)
     for left, lefts in run.blocks(run.X):
         for right, rights in run.blocks(run.Z):
-            i, k = (each.ravel() for each in np.meshgrid(left, right, indexing="ij"))
-            if Z is None:
-                i, k = i[i <= k], k[i <= k]
+            if paired:
+                i = k = np.intersect1d(left, right)
+            else:
+                i, k = (each.ravel() for each in np.meshgrid(left, right, indexing="ij"))
+                if Z is None:
+                    i, k = i[i <= k], k[i <= k]
             run.fill(i, k, left, right, lefts, rights, tick)
-    if Z is None:
+    if Z is None and not paired:
         for value in run.values.values():
             run.mirror(value)
-    return run.scaled()
-
-
-def paired(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
-    """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
-    run = _Run(request, X, X if Z is None else Z, paired=True)
-    for left, lefts in run.blocks(run.X):
-        for right, rights in run.blocks(run.Z):
-            same = np.intersect1d(left, right)
-            if len(same):
-                run.fill(same, same, left, right, lefts, rights, tick)
     return run.scaled()
 
 
 class _Run:
     """The kernels of one request. Signals are grouped by their lengths."""
 
-    def __init__(self, request: Request, X: Batch, Z: Batch, paired: bool = False) -> None:
+    def __init__(self, request: Request, X: Batch, Z: Batch, paired: bool) -> None:
         self.request, self.X, self.Z, self.paired = request, X, Z, paired
         self.xp, self.all_pairs = library(X), request.all_pairs
-        channels, longest = (X.n_channels, X.longest) if isinstance(X, SignalList) else X.shape[1:]
+        channels, longest = channels_and_length(X)
         self.axes = request.axes(longest)
         self.steps = Steps(request.network, request.depths[-1], channels, len(self.axes))
         cases = (len(X),) if paired else (len(X), len(Z))
@@ -74,10 +68,12 @@ class _Run:
 
     def blocks(self, batch: Batch) -> Iterator[tuple[np.ndarray, Any]]:
         """Yield places of signals of one length, with their tables."""
-        lengths = batch.lengths if isinstance(batch, SignalList) else np.full(len(batch), -1)
+        lengths = np.full(len(batch), channels_and_length(batch)[1])
+        if isinstance(batch, SignalList):
+            lengths = batch.lengths
         for length in np.unique(lengths):
             places = np.flatnonzero(lengths == length)
-            number = self.steps.n_rows * int(abs(length) if length > 0 else math.prod(self.axes))
+            number = self.steps.n_rows * int(length)
             for some in blocks(0, len(places), max(1, _TABLE_BYTES // (8 * number))):
                 cases = places[some]
                 if isinstance(batch, SignalList):
@@ -101,8 +97,6 @@ class _Run:
         rights: Any, tick: Tick,
     ) -> None:  # fmt: skip
         """Compute the pairs (i, k) of the blocks of cases `left` and `right`."""
-        if not len(i):
-            return
         a, b = np.searchsorted(left, i), np.searchsorted(right, k)
         shapes = lefts.rows.shape[2:], rights.rows.shape[2:] if self.all_pairs else ()
         entries = _ENTRIES * (1 if self.xp is np else 64)

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..network import Filter, Network, check_network
+from ..network import KERNEL_FIELDS, Filter, Network, check_network
 from ..validation import HEADS, check_batch, check_choice, check_unmasked
-from .parameters import FIELDS, Layer, Parameters, precision, shapes
+from .parameters import Layer, Parameters, precision, shapes
 
 Signals = Any
 """An array of signals or images; or a tuple of batches of one signal each, of any lengths."""
@@ -126,7 +126,7 @@ def check_signals(
 
     Values that JAX traces are not checked.
     """
-    check_network(network, FIELDS)
+    check_network(network, KERNEL_FIELDS)
     check_choice(head, "head", HEADS)
     if not isinstance(params, Parameters):
         raise ValueError(f"params is {type(params).__name__}, expected Parameters of finite.init")

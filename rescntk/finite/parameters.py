@@ -9,11 +9,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..network import BASIC_FIELDS, Network, check_network
+from ..network import KERNEL_FIELDS, Network, check_network
 from ..validation import check_depth, check_dtype, check_flag, check_free_memory, check_integer
-
-FIELDS = BASIC_FIELDS | {"bias"}
-"""The fields of `Network` that finite networks support."""
 
 
 class Layer(NamedTuple):
@@ -106,7 +103,7 @@ def init(
     >>> params.input.weights.shape, params.inner[1].weights.shape, params.readout.shape
     ((1, 4, 64), (3, 64, 64), (64,))
     """
-    check_network(network, FIELDS)
+    check_network(network, KERNEL_FIELDS)
     n_channels, width = check_depth(n_channels, "n_channels"), check_depth(width, "width")
     pixels = None if n_timepoints is None else check_depth(n_timepoints, "n_timepoints")
     dtype, axes = check_dtype(dtype), 1 + check_flag(images, "images")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..arrays import ArrayT
-from ..network import BASIC_FIELDS, Network, check_network
+from ..network import KERNEL_FIELDS, Network, check_network
 from ..validation import HEADS, KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
 from .pixels import pixel_pairs, pixel_shares
@@ -53,7 +53,7 @@ class Kernel:
     normalized: bool = False
 
     def __post_init__(self) -> None:
-        check_network(self.network, BASIC_FIELDS | {"bias"})
+        check_network(self.network, KERNEL_FIELDS)
         check_choice(self.kind, "kind", KINDS)
         check_choice(self.head, "head", HEADS)
         check_flag(self.normalized, "normalized")
@@ -144,8 +144,7 @@ class Kernel:
 
         The options are the same as for calling the kernel.
         """
-        options: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
-        return self.paired(X, X, **options)
+        return self.paired(X, X, engine=engine, dtype=dtype, threads=threads, progress=progress)
 
     @default_errors()
     def paired(
@@ -375,3 +374,7 @@ NtkGram = namedtuple("NtkGram", ("ntk",))
 GRAMS: dict[tuple[str, ...], Any] = {
     result._fields: result for result in (Gram, ReversedGram, GpkGram, NtkGram)
 }
+for _result in GRAMS.values():
+    _result.__doc__ = "The kernels of a network by their kinds: a result of `gram`."
+    for _kind in _result._fields:
+        getattr(_result, _kind).__doc__ = f"The kernel of the kind {_kind!r}."

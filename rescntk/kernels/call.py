@@ -6,7 +6,7 @@ Arguments are checked. Results are multiplied by their scale, or normalized, pie
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -27,8 +27,8 @@ from ..arrays import (
     library,
     pixel_axes,
 )
-from ..engines.protocol import Request, ScaledKernel, blocks, silent
-from ..network import BASIC_FIELDS, Network, check_network
+from ..engines.protocol import Request, ScaledKernel, blocks
+from ..network import KERNEL_FIELDS, Network, check_network
 from ..validation import (
     check_batches,
     check_depth,
@@ -64,12 +64,13 @@ def default_errors() -> Iterator[None]:
 class KernelCall:
     """A checked call for the kernels of one network, with one head, on some signals.
 
-    Images become signals of all their pixels, line by line; `axes` are the axes of a signal's
-    pixels, (d,), or of an image's, (h, w). `depths` are in the caller's order; `order` has their
-    places among the depths that the engine computes. `in_place` is True if these are the depths
-    asked for, in their order. With `shares` (`Request.shares`), Z is set even where it is X.
-    X and Z are arrays or lists of arrays; Z may be None, `PreparedSignals` or a `PreparedKernel`.
-    `paired` and `names` are as for `check_batches`. `sides` are X and Z as the engine takes them.
+    X and Z are arrays or lists of arrays. Z may also be None, `PreparedSignals` or a
+    `PreparedKernel`. With `shares` (`Request.shares`), Z is set even where it is X. Images become
+    signals of all their pixels, line by line. `paired` and `names` are as for `check_batches`.
+
+    `axes` are the axes of pixels: (d,) of a signal, (h, w) of an image. `depths` are in the
+    caller's order. An engine computes each depth once, in rising order: `order` has the places of
+    `depths` there, and `in_place` is True if both agree. `sides` are X and Z for the engine.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class KernelCall:
         progress: bool = False, shares: bool = False, paired: bool = False,
         names: tuple[str, str] = ("X", "Z"),
     ) -> None:  # fmt: skip
-        check_network(network, BASIC_FIELDS | {"bias"})
+        check_network(network, KERNEL_FIELDS)
         self.network = network
         self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)
@@ -110,8 +111,8 @@ class KernelCall:
         if self._kept is not None:
             self._kept.check_call(self.request, self.dtype.name)
         self.progress = check_flag(progress, "progress")
-        # Engines hold two numbers for each pixel and layer of a left and of a right signal
-        # (`Pixels.half_root` and `Pixels.inverse`), and a layer's constants.
+        # Engines hold at least two numbers for each pixel and layer of both signals of a pair, and
+        # a layer's constants.
         layer = 2 * 2 * self.length * np.dtype(working).itemsize + 8
         deepest = f"depth {ladder[-1]} for signals of {self.length} timepoints"
         check_free_memory((ladder[-1] + 1) * layer, deepest, "give a smaller depth")
@@ -185,30 +186,21 @@ class KernelCall:
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
         left, right = self.sides
-        if not self.progress:  # a device is not waited for
-            return self.engine.gram(self.request, left, right, silent)
-        with progress_bar(True, pairs) as tick:
-            return self.engine.gram(self.request, left, right, tick)
+        with progress_bar(self.progress, pairs) as tick:
+            return self.engine.compute(self.request, left, right, tick)
 
     def paired(self, X: Any, Z: Batch | None, progress: bool = False) -> ScaledKernel:
         """Return the kernels K(x_i, z_i) of the signals of X and Z; K(x_i, x_i) if Z is None."""
         request = replace(self.request, shares=False) if self.request.shares else self.request
-        if not progress:
-            return self.engine.paired(request, X, Z, silent)
         with progress_bar(progress, len(X), "signal" if Z is None else "pair") as tick:
-            return self.engine.paired(request, X, Z, tick)
+            return self.engine.compute(request, X, Z, tick, paired=True)
 
     def diagonals(self) -> list[ScaledKernel]:
-        """Return the kernels of each signal of X, and of Z if there is one, with itself.
-
-        They normalize.
-        """
+        """Return the kernels of each signal with itself, of X and of Z; they normalize."""
         numbers = len(self.X) * self.length * (self.request.depths[-1] + 1)
         if self.sides[0] is self.X and not self.request.shares and numbers <= _FEW_NUMBERS:
             self.sides[0] = self.engine.prepared(self.request, self.X)  # for `gram` too
         kept = None if self._kept is None else self._kept.diagonal
-        if self.Z is None:
-            return [kept or self.paired(self.sides[0], None)]
         return [self.paired(self.sides[0], None), kept or self.paired(self.sides[1], None)]
 
     def prepared(self, given: Any, with_diagonal: bool) -> PreparedSignals:
@@ -222,26 +214,20 @@ class KernelCall:
                 batch = SignalList.of(signals)  # lists of one length take other lengths too
         tables = self.engine.prepared(self.request, signals)
         diagonal = self.paired(tables, None) if with_diagonal else None
-        return PreparedSignals(
-            request=self.request, dtype=self.dtype.name, engine=self.engine, batch=batch,
-            given=given, tables=tables, diagonal=diagonal, call=self,
-        )  # fmt: skip
+        return PreparedSignals(batch, given, tables, diagonal, call=self)
 
-    def results(self, normalized: bool, diagonals: Sequence[ScaledKernel] = ()) -> dict[str, Array]:
-        """Return the kernels by kind, (depths, n, m); `diagonals` may be known."""
+    def results(self, normalized: bool) -> dict[str, Array]:
+        """Return the kernels by kind, (depths, n, m)."""
         self.check_memory()
         kernels: dict[str, Array] = {}
-        if not normalized or self.Z is None:
-            diagonals = ()
-        elif not diagonals:
-            diagonals = self.diagonals()
+        diagonals = self.diagonals() if normalized and self.Z is not None else []
         scaled = self.gram()
         for kind in self.kinds:
             if not normalized:
                 kernels[kind] = self.unscale(scaled, kind)
                 continue
             if diagonals:
-                of_X, of_Z = (diagonals[k].values[kind] for k in (0, -1))
+                of_X, of_Z = (each.values[kind] for each in diagonals)
             else:  # a copy: values are normalized in place
                 of_X = of_Z = scaled.values[kind].diagonal(axis1=1, axis2=2).copy()
             kernels[kind] = self.normalize(scaled, kind, of_X, of_Z)

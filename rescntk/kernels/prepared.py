@@ -17,9 +17,6 @@ from ..engines.protocol import Engine, Request, ScaledKernel
 class PreparedSignals:
     """Signals that a `KernelCall` has checked and copied, for other calls to take as their Z."""
 
-    request: Request
-    dtype: str
-    engine: Engine
     batch: Batch
     """The copies: an array, of images with four axes; or a list, also of one length."""
     given: Any
@@ -51,7 +48,7 @@ class PreparedSignals:
     def check_call(self, request: Request, dtype: str) -> None:
         """Raise a ValueError if a call asks for other kernels than were prepared."""
         expected = _kernels_of(request, dtype)
-        for name, value in _kernels_of(self.request, self.dtype).items():
+        for name, value in _kernels_of(self.call.request, self.call.dtype.name).items():
             if value != expected[name]:
                 part = "network " if hasattr(request.network, name) else ""
                 raise ValueError(
@@ -61,9 +58,9 @@ class PreparedSignals:
 
     def check_engine(self, engine: Engine) -> None:
         """Raise a ValueError if another engine computes a call."""
-        if engine.name != self.engine.name:
+        if engine.name != (own := self.call.engine.name):
             raise ValueError(
-                f"Z was prepared for engine {self.engine.name!r}, expected {engine.name!r}, "
+                f"Z was prepared for engine {own!r}, expected {engine.name!r}, "
                 "which computes this call"
             )
 
@@ -100,7 +97,7 @@ class PreparedKernel:
         self, kernel: Callable[..., Any], signals: PreparedSignals, options: dict[str, Any]
     ) -> None:
         self.kernel, self.signals, self._options = kernel, signals, options
-        self.engine, self.dtype = signals.engine.name, signals.dtype
+        self.engine, self.dtype = signals.call.engine.name, signals.call.dtype.name
 
     def __call__(self, X: ArrayT, *, threads: int | None = None, progress: bool = False) -> ArrayT:
         """Return the kernel matrix of `X` with the prepared signals, (n_cases, m_cases).

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ..engines.protocol import silent
 from ..validation import check_flag
 
 
@@ -15,7 +16,7 @@ def progress_bar(show: bool, total: int, unit: str = "pair") -> Iterator[Callabl
     With `show`, tqdm draws a bar of `total` units; without tqdm an ImportError is raised.
     """
     if not check_flag(show, "progress"):
-        yield lambda more: None
+        yield silent
         return
     try:
         from tqdm.auto import tqdm

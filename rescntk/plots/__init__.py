@@ -1,8 +1,8 @@
 """Pictures of kernels, decisions and the theory. Matplotlib is imported when one is drawn."""
 
+from .curves import learning_curve
 from .depth import condition_numbers, limit_distances
-from .learning import contributions, view_weights
-from .samples import learning_curve
+from .estimators import contributions, view_weights
 from .style import SIZE, figure
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import cycle
 from typing import Any
 
@@ -13,7 +13,7 @@ from .colours import BLUE, COLOURS, GREEN, PURPLE, VERMILION
 
 __all__ = [
     "BLUE", "COLOURS", "GREEN", "LINES", "MARKERS", "PURPLE", "SIZE", "VERMILION", "axes",
-    "check_drawn", "check_named", "figure", "finish", "looks", "name_ends", "shown_name", "tidy",
+    "check_drawn", "figure", "finish", "looks", "name_ends", "shown_name", "tidy",
 ]  # fmt: skip
 
 SIZE = (6.4, 5.0)
@@ -27,11 +27,9 @@ MARKERS = "osD^vP"  # in grey, markers and lines differ
 LINES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)), (0, (1, 1)))
 
 
-def looks(
-    items: Iterable[Any], colours: tuple[str, ...] = COLOURS
-) -> Iterator[tuple[Any, str, str, Any]]:
+def looks(items: Iterable[Any]) -> Iterator[tuple[Any, str, str, Any]]:
     """Yield each item with a colour, a marker and a line style."""
-    yield from zip(items, cycle(colours), cycle(MARKERS), cycle(LINES))
+    yield from zip(items, cycle(COLOURS), cycle(MARKERS), cycle(LINES))
 
 
 def finish(ax: Any, columns: int, title: str | None = None, entries: Any = None) -> None:
@@ -47,9 +45,9 @@ def finish(ax: Any, columns: int, title: str | None = None, entries: Any = None)
     ax.legend(handles=entries, fontsize="small", frameon=False, ncols=columns, **place)
 
 
-def tidy(ax: Any, axis: str = "both") -> None:
+def tidy(ax: Any) -> None:
     """Draw a light grid, and no frame above and to the right."""
-    ax.grid(True, axis=axis, linewidth=0.4, alpha=0.6)
+    ax.grid(True, linewidth=0.4, alpha=0.6)
     ax.spines[["top", "right"]].set_visible(False)
 
 
@@ -91,11 +89,6 @@ def shown_name(name: Any) -> str:
     return text.replace("$", r"\$")
 
 
-def shown_answer(answer: Any, is_class: bool) -> str:
-    """Return the name of a class, or a number, for a picture."""
-    return shown_name(answer) if is_class else f"{answer:.3g}".replace("-", "−")
-
-
 def lines(words: str, width: int) -> str:
     """Return words in lines of at most `width` characters, where words are no longer."""
     return textwrap.fill(words, width, break_on_hyphens=False)
@@ -103,10 +96,9 @@ def lines(words: str, width: int) -> str:
 
 def axes(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:
     """Return the axes `ax`, or the axes of a new figure of a size in inches."""
-    return figure(size).subplots() if ax is None else check_drawn(ax, "ax", AXES, "transAxes")
-
-
-AXES = "matplotlib Axes, or None for a new figure"
+    if ax is None:
+        return figure(size).subplots()
+    return check_drawn(ax, "ax", "matplotlib Axes, or None for a new figure", "transAxes")
 
 
 def check_drawn(value: Any, name: str, expected: str, *attributes: str) -> Any:
@@ -114,12 +106,6 @@ def check_drawn(value: Any, name: str, expected: str, *attributes: str) -> Any:
     if not all(hasattr(value, attribute) for attribute in attributes):
         raise ValueError(f"{name} is {value!r}, expected {expected}")
     return value
-
-
-def check_named(values: Any, name: str, expected: str) -> None:
-    """Refuse an empty mapping of names to drawn values, and other types."""
-    if not isinstance(values, Mapping) or not values:
-        raise ValueError(f"{name} is {values!r}, expected a mapping of names to {expected}")
 
 
 def figure(size: tuple[float, float]) -> Any:
@@ -141,9 +127,9 @@ def figure(size: tuple[float, float]) -> Any:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-        from .house import HouseFigure
+        from .styled import StyledFigure
     except ModuleNotFoundError:
         raise ImportError("pictures need matplotlib: pip install 'rescntk[plot]'") from None
-    drawn = HouseFigure(figsize=size, layout="constrained", dpi=150)
+    drawn = StyledFigure(figsize=size, layout="constrained", dpi=150)
     FigureCanvasAgg(drawn)
     return drawn

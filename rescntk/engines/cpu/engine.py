@@ -31,26 +31,13 @@ smaller ones cost more calls."""
 
 def prepared(request: Request, X: Batch) -> Signals:
     """Return signals with their tables, for many calls."""
-    return _signals(request, X)
-
-
-def _signals(request: Request, X: Batch) -> Signals:
     return Signals(request, X, lanes=LANES, most_bytes=_TABLE_BYTES)
 
 
-def gram(request: Request, X: Any, Z: Any, tick: Tick) -> ScaledKernel:
-    """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
-    return _compute(request, X, Z, False, tick)
-
-
-def paired(request: Request, X: Any, Z: Any, tick: Tick) -> ScaledKernel:
-    """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
-    return _compute(request, X, Z, True, tick)
-
-
-def _compute(request: Request, X: Any, Z: Any, paired: bool, tick: Tick) -> ScaledKernel:
-    left = X if isinstance(X, Signals) else _signals(request, X)
-    right = left if Z is None else Z if isinstance(Z, Signals) else _signals(request, Z)
+def compute(request: Request, X: Any, Z: Any, tick: Tick, paired: bool = False) -> ScaledKernel:
+    """Return kernels, as `Engine.compute` describes them."""
+    left = X if isinstance(X, Signals) else prepared(request, X)
+    right = left if Z is None else Z if isinstance(Z, Signals) else prepared(request, Z)
     longest = max(left.longest, right.longest)
     shape = len(left), 1 if paired else len(right)
     sizes = (len(request.depths), *shape, *request.pixel_axes(longest))

@@ -10,8 +10,7 @@ The current device computes. Signals of another device were copied to it when th
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -46,23 +45,12 @@ def prepared(request: Request, X: Array) -> Array:
     return X
 
 
-def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
-    """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
-    with _lost_devices_named():
-        return _Run(request, X, Z, False).scaled(tick)
-
-
-def paired(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
-    """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
-    with _lost_devices_named():
-        return _Run(request, X, Z, True).scaled(tick)
-
-
-@contextmanager
-def _lost_devices_named() -> Iterator[None]:
-    """Say what to do after an error that no call survives."""
+def compute(
+    request: Request, X: Array, Z: Array | None, tick: Tick, paired: bool = False
+) -> ScaledKernel:
+    """Return kernels, as `Engine.compute` describes them."""
     try:
-        yield
+        return _Run(request, X, Z, paired).scaled(tick)
     except Exception as error:
         if selfcheck.loses_device(error):
             error.add_note(selfcheck.RESTART)

@@ -137,12 +137,12 @@ def errors_of(name: str, dtype: str, engine: Any) -> dict[str, float]:
     X, cases, every = signals(d)[:n], np.arange(n), slice(None)
     depths = tuple(sorted({1, network.depth}))
     request = Request(network, head, KINDS, depths, "float64", threads=1)
-    exact = whole(reference.gram(request, X, None, silent))
+    exact = whole(reference.compute(request, X, None, silent))
     request = replace(request, dtype=dtype)
     computed = (
-        (every, every, whole(engine.gram(request, X, None, silent))),
-        (slice(1), slice(1, None), whole(engine.gram(request, X[:1], X[1:], silent))),
-        (cases, cases[::-1], whole(engine.paired(request, X, X[::-1], silent), paired=True)),
+        (every, every, whole(engine.compute(request, X, None, silent))),
+        (slice(1), slice(1, None), whole(engine.compute(request, X[:1], X[1:], silent))),
+        (cases, cases[::-1], whole(engine.compute(request, X, X[::-1], silent, True), paired=True)),
     )
     errors = {}
     for kind, K in exact.items():

@@ -1,4 +1,4 @@
-"""Pictures of rescntk.learn: kernel matrices, weights of views, and contributions to decisions."""
+"""Pictures of the estimators of rescntk.learn: weights of views, contributions to decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from .style import (
     check_drawn,
     figure,
     lines,
-    shown_answer,
     shown_name,
     tidy,
 )
@@ -158,7 +157,9 @@ def contributions(
             best = int(decision[0] > 0) if single else int(decision.argmax())
             words = f"predicted {names[best]}: {words}"
         if y is not None:
-            truth = shown_answer(y[case, k if names is None else 0], names is not None)
+            truth = shown_name(y[case, 0])
+            if names is None:
+                truth = f"{y[case, k]:.3g}".replace("-", "−")
             words = f"true {truth}, {words}"
         ax.set_title(lines(words, TITLE), fontsize="small")
         tidy(ax)

@@ -19,8 +19,8 @@ LOOK = {
 """Settings of matplotlib for axes. Axes read them when they are made."""
 
 
-class HouseFigure(Figure):
-    """A figure whose axes have the house's colours, whatever the settings of matplotlib are."""
+class StyledFigure(Figure):
+    """A figure whose axes have the colours of `rescntk.plots`, whatever matplotlib is set to."""
 
     def add_subplot(self, *args: Any, **options: Any) -> Any:
         """Add axes as matplotlib does, with `LOOK`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .style import axes, check_drawn, check_named, finish, looks, shown_name
+from .style import axes, check_drawn, finish, looks, shown_name
 
 if TYPE_CHECKING:
     from ..theory.learning import LearningCurve
@@ -36,8 +36,11 @@ def learning_curve(
     >>> ax = plots.learning_curve({"two frequencies": curve})
     """
     lines = predicted if isinstance(predicted, Mapping) else {"predicted": predicted}
-    check_named(lines, "predicted", "results of learning.curve or learning.from_gram")
     expected = "a result of learning.curve or learning.from_gram"
+    if not lines:
+        raise ValueError(
+            f"predicted is {lines!r}, expected {expected}, or a mapping of names to them"
+        )
     for curve in lines.values():
         check_drawn(getattr(curve, "rows", (curve,))[0], "predicted", expected, "test_error")
     ax = axes(ax)
