@@ -20,7 +20,7 @@ from .multisphere import Places, over_pixel_pairs
 __all__ = ["kernel"]
 
 ERROR = 1e-11
-"""Largest error of an entry of `complements`, measured by tests/theory/test_flow.py."""
+"""Largest error of an entry of `kernel`, measured by tests/theory/test_flow.py."""
 
 _TOLERANCE = 1e-13
 """Relative tolerance of a step of the integration: `ERROR` has room for some 100 steps."""
@@ -62,16 +62,6 @@ def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "g
     >>> [round(float(K[0, 1]), 3) for K in (flow.kernel(rk.Network(1), X), deep)]
     [0.315, 0.315]
     """
-    return 1.0 - complements(network, kind, X, head)
-
-
-def complements(
-    network: Network, kind: str, X: np.ndarray, head: str, tolerance: float = _TOLERANCE
-) -> np.ndarray:
-    """Return 1 − (normalized kernel) of infinitely deep ResNets with α = a·depth^-½, (n, n).
-
-    The network's α is a, and its depth does not matter. X has signals of positive energy.
-    """
     check_one_dilation(network, BASIC_FIELDS - {"skip"})  # without it a layer is not a step
     check_kind(kind)
     check_head(head)
@@ -89,11 +79,11 @@ def complements(
         squares = sum((channel[left] - channel[right]) ** 2 for channel in signals)
         distances = circular_mean(0.5 * scale * squares, *window)
         state = [variances[left], variances[right], distances]
-        return _integrate(network, kind, state, tolerance)[None]
+        return _integrate(network, kind, state)[None]
 
     K = over_pixel_pairs(variances.shape, head, kernels)[0]
-    result = 1.0 - correlation(K, K.diagonal(), K.diagonal())
-    np.fill_diagonal(result, K.diagonal() <= 0)
+    result = correlation(K, K.diagonal(), K.diagonal())
+    np.fill_diagonal(result, K.diagonal() > 0)
     return result
 
 
@@ -118,9 +108,7 @@ def _or_one(values: np.ndarray) -> np.ndarray:
     return np.where(values > 0, values, 1.0)
 
 
-def _integrate(
-    network: Network, kind: str, start: list[np.ndarray], tolerance: float
-) -> np.ndarray:
+def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarray:
     """Return the kernel of pixel pairs at time 1, (d, n_offsets, n_pairs), to a factor.
 
     `start` has the variances q1 and q2 of the pixels, and half the squared distances D.
@@ -158,7 +146,8 @@ def _integrate(
         boxed = circular_mean(np.stack(branches, axis=1), *outer)
         return np.ravel(network.alpha**2 * boxed - decay * state)
 
-    errors = {"rtol": tolerance, "atol": tolerance * max(float(np.abs(initial).max()), 1e-300)}
+    scale = max(float(np.abs(initial).max()), 1e-300)
+    errors = {"rtol": _TOLERANCE, "atol": _TOLERANCE * scale}
     found = solve_ivp(velocity, (0.0, 1.0), initial.ravel(), "DOP853", t_eval=[1.0], **errors)
     q1, q2, D, *T = np.moveaxis(found.y[:, -1].reshape(initial.shape), 1, 0)
     F = 0.5 * (q1 + q2) - D

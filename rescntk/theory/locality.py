@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import chain
-from typing import cast
+from typing import Any
 
 import numpy as np
 
@@ -158,14 +158,8 @@ def path_counts(
     >>> locality.path_counts(depth=2, filter_size=3, n_timepoints=9)
     array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
     """
-    network = Network(
-        depth,
-        filter_size,
-        outer_filter_size=cast("int", outer_filter_size),
-        input_filter_size=input_filter_size,
-        skip=False,
-        dilation=dilation,
-    )
+    sizes: Any = {"outer_filter_size": outer_filter_size, "input_filter_size": input_filter_size}
+    network = Network(depth, filter_size, skip=False, dilation=dilation, **sizes)
     return counts(network, check_length(n_timepoints))
 
 

@@ -47,14 +47,6 @@ _SLACK = 2e-6
 _BLOCK = 2**14
 """Pixel pairs that pass all layers together: more take memory, fewer add calls of Python."""
 
-_DOT_PRODUCTS = (
-    ": kernels depend only on dot products for activation 'relu' and input_filter_size 1"
-)
-"""Ends the message about activations and input filters that `gram_complements` refuses."""
-
-_TICK = 256
-"""Layers between two reports to the progress bar."""
-
 
 def project(X: np.ndarray | list[np.ndarray]) -> Any:
     """Return the signals with each pixel scaled to norm √n_channels, in float64.
@@ -234,8 +226,9 @@ def gram_complements(
     given, networks = networks, tuple(networks) if is_sequence(networks) else ()
     if not networks:
         raise ValueError(f"networks is {given!r}, expected a list of at least one network")
+    reason = ": kernels depend only on dot products for activation 'relu' and input_filter_size 1"
     for network in networks:
-        check_network(network, RELU_FIELDS - {"input_filter_size"}, _DOT_PRODUCTS)
+        check_network(network, RELU_FIELDS - {"input_filter_size"}, reason)
         check_nonzero(network, kind)
         check_layers(network.depth, "networks has the depth")
     ordered = sorted(networks, key=lambda network: network.depth)
@@ -302,48 +295,24 @@ def _propagate(
     """
     results = np.empty((len(networks), *delta.shape))
     alike = defaultdict(list)
-    for index in sorted(range(len(networks)), key=lambda index: -networks[index].depth):
-        alike[networks[index].branch_share].append(index)
-    groups, together = list(alike.values()), max(1, _BLOCK // delta.size)
-    for begin in range(0, len(groups), together):
-        _pass_layers(delta, networks, groups[begin : begin + together], kind, tick, results)
-    return results
-
-
-def _pass_layers(
-    delta: np.ndarray, networks: Sequence[Network], groups: list[list[int]], kind: str,
-    tick: Callable[[int], None], results: np.ndarray,
-) -> None:  # fmt: skip
-    """Fill in `results` of groups of networks, which pass the layers together.
-
-    Networks of a group have one share of branches. Groups and networks come from the deepest on;
-    axis 1 of the recursion's arrays are the groups that still go on.
-    """
-    deepest = networks[groups[0][0]]  # has all layers' dilations
-    parts, going = deepest.parts, len(groups)
-    share = np.array([networks[group[0]].branch_share for group in groups])
-    share = share.reshape(-1, *[1] * (delta.ndim - 1))
-    start = np.repeat(delta[:, None], going, axis=1)
-    state = input_state(start, parts, kind)
-    left_over = [np.zeros_like(start) for _ in state]
-    tau = np.full_like(share, parts.input)
-    for layer in range(1, deepest.depth + 1):
-        inner, outer = deepest.inner_filter(layer), deepest.outer_filter(layer)
-        branches = activate(parts, tau, *(circular_mean(array, *inner) for array in state))
-        boxed = tuple(circular_mean(array, *outer) for array in branches)
-        state = add_branch(state, boxed, share, left_over)
-        tau = parts.input + layer * share * (parts.inner + parts.outer)
-        for place, group in enumerate(groups[:going]):
-            for index in (i for i in group if networks[i].depth == layer):
-                results[index] = state[0][:, place]
+    for index, network in enumerate(networks):
+        alike[network.branch_share].append(index)
+    for share, group in alike.items():
+        deepest = max((networks[index] for index in group), key=lambda network: network.depth)
+        parts, tau = deepest.parts, deepest.parts.input  # it has all layers' dilations
+        state = input_state(delta, parts, kind)
+        left_over = [np.zeros_like(delta) for _ in state]
+        for layer in range(1, deepest.depth + 1):
+            inner, outer = deepest.inner_filter(layer), deepest.outer_filter(layer)
+            branches = activate(parts, tau, *(circular_mean(array, *inner) for array in state))
+            boxed = tuple(circular_mean(array, *outer) for array in branches)
+            state = add_branch(state, boxed, share, left_over)
+            tau = parts.input + layer * share * (parts.inner + parts.outer)
+            for index in (index for index in group if networks[index].depth == layer):
+                results[index] = state[0]
                 if kind == "ntk":
-                    results[index] = state[1][:, place] + parts.readout * state[0][:, place]
-                    results[index] /= tau[place] + parts.readout
-        if layer % _TICK == 0:
-            tick(delta.shape[-1] * _TICK * going)
-        while going and networks[groups[going - 1][0]].depth == layer:
-            going -= 1
-        if going < len(share):
-            state = tuple(array[:, :going].copy() for array in state)
-            left_over = [array[:, :going].copy() for array in left_over]
-            share, tau = share[:going], tau[:going]
+                    results[index] = state[1] + parts.readout * state[0]
+                    results[index] /= tau + parts.readout
+            if layer % 256 == 0:
+                tick(delta.shape[-1] * 256)
+    return results

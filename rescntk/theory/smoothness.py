@@ -285,12 +285,23 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     >>> rk.theory.smoothness.jacobian_bound(rk.literature.tirer_mlp(depth=3), width=8, n_inputs=2)
     90.0
     """
-    scale, layer, layers = _bound(network)
+    check_network(network, BASIC_FIELDS)
+    slope, alpha = _LARGEST_SLOPE[network.activation], network.alpha
+    sigma_v, sigma_w = math.sqrt(network.c_v), math.sqrt(network.c_w)
+    constants = {"activation": network.activation, "c_w": network.c_w, "readout_scale": network.c_w}
+    resnet = literature.tirer_resnet(network.depth, alpha).replace(c_v=network.c_v, **constants)
+    if network == resnet:
+        scale, layer, layers = sigma_w, 1 + 9 * alpha * slope * sigma_v * sigma_w, network.depth
+    elif network == literature.tirer_mlp(network.depth).replace(**constants):
+        scale, layer, layers = slope * network.c_w, 3 * slope * sigma_w, network.depth - 1
+    else:
+        raise ValueError(
+            f"network is {network!r}, expected literature.tirer_resnet(...) or "
+            f"literature.tirer_mlp(...): the bounds are about their weights"
+        )
     n, d = check_depth(width, "width"), check_depth(n_inputs, "n_inputs")
-    try:
-        return 2.0 * scale * (1.0 + 2.0 * math.sqrt(n / d)) * layer**layers
-    except OverflowError:
-        return math.inf
+    with np.errstate(over="ignore"):
+        return float(2.0 * scale * (1.0 + 2.0 * math.sqrt(n / d)) * np.float64(layer) ** layers)
 
 
 def alpha_threshold(
@@ -316,29 +327,7 @@ def alpha_threshold(
     """
     slope = _LARGEST_SLOPE[check_choice(activation, "activation", ACTIVATIONS)]
     v, w = check_positive(sigma_v, "sigma_v"), check_positive(sigma_w, "sigma_w")
-    largest = (1 - 1 / check_depth(depth)) * math.log(3.0)
-    exponent = largest + math.log(slope) + math.log(w)
-    # 3^(1−1/L) − 1/(C_φ σ_w), without cancellation, and without overflow for large σ_w.
-    if exponent > 0:
-        return -math.expm1(-exponent) * math.exp(largest) / 9.0 / v
-    return math.expm1(exponent) / slope / w / 9.0 / v
-
-
-def _bound(network: Network) -> tuple[float, float, int]:
-    """Return factor, growth and count of a bound 2·factor·(1 + 2√(n/d))·growth^count."""
-    check_network(network, BASIC_FIELDS)
-    slope, alpha = _LARGEST_SLOPE[network.activation], network.alpha
-    sigma_v, sigma_w = math.sqrt(network.c_v), math.sqrt(network.c_w)
-    constants = {"activation": network.activation, "c_w": network.c_w, "readout_scale": network.c_w}
-    resnet = literature.tirer_resnet(network.depth, alpha).replace(c_v=network.c_v, **constants)
-    if network == resnet:
-        return sigma_w, 1.0 + 9.0 * alpha * slope * sigma_v * sigma_w, network.depth
-    if network == literature.tirer_mlp(network.depth).replace(**constants):
-        return slope * network.c_w, 3.0 * slope * sigma_w, network.depth - 1
-    raise ValueError(
-        f"network is {network!r}, expected literature.tirer_resnet(...) or "
-        f"literature.tirer_mlp(...): the bounds are about their weights"
-    )
+    return (3.0 ** (1 - 1 / check_depth(depth)) - 1.0 / slope / w) / 9.0 / v
 
 
 def _gaussian_coefficients(last: int) -> np.ndarray:
