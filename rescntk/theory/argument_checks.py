@@ -90,11 +90,6 @@ def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:
     return t if complement else 1.0 - t
 
 
-def check_samples(values: Any) -> np.ndarray:
-    """Return samples of functions on the circle, two or more each, as an array (..., n_samples)."""
-    return check_shape(values, "values", "(..., n_samples)", lambda s: len(s) > 0 and s[-1] > 1)
-
-
 def check_points(angles: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the angles of points on the circle and the values there, two vectors of one length."""
     angles = check_vector(angles, "angles")

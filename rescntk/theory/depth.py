@@ -65,9 +65,6 @@ _LEAST_CHANGES, _REACH = 3, 5.0
 """Changes whose largest is the standard error of a removal: 3, and all of the last factor 5 of
 depth. A change that passes through 0 is small at one depth, not at all of them."""
 
-_LEAST_SIGNAL_TO_NOISE = 30.0
-"""Least value that has an exponent, in units of its rounding error."""
-
 
 class Estimate(NamedTuple):
     """A number with its error bar; an infinite bar is a number that is not known."""
@@ -189,7 +186,7 @@ def check(
         K, absolute = 1.0 - K, 8 * _EPS
         roundings = _ROUNDINGS + np.array(ladder, dtype=np.float64)
     values = K[:, above[0], above[1]]
-    noise = roundings * _EPS * _root_mean_square(values) + absolute
+    noise = roundings * _EPS * np.sqrt((values * values).mean(axis=1)) + absolute
     name = getattr(family, "name", None) or getattr(family, "__name__", repr(family))
     settings = {"family": str(name), "kind": kind, "head": head, "shape": X.shape}
     return judge(ladder, values, noise, used, limit, **settings)
@@ -204,7 +201,8 @@ def judge(
     `values` are complements, (n_depths, n_pairs), with errors `noise`; `limit` is the predicted.
     """
     L, mean = np.array(depths, dtype=np.float64), values.mean(axis=1)
-    distance = _root_mean_square(values - (math.nan if limit is None else limit))
+    apart = values - (math.nan if limit is None else limit)
+    distance = np.sqrt((apart * apart).mean(axis=1))
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.append(np.nan, -np.diff(np.log(distance)) / np.diff(np.log(L)))
     slope[~np.isfinite(slope)] = np.nan
@@ -229,11 +227,6 @@ def judge(
     if math.isinf(left):
         reason = f"the law sets in deeper than this ladder, at depth {used.onset:.1e} or more"
     return Report(table, used, exponent, verdict, reason, **settings)
-
-
-def _root_mean_square(values: np.ndarray) -> np.ndarray:
-    """Return the root mean square over the last axis, pairs of different signals."""
-    return np.sqrt((values * values).mean(axis=-1))
 
 
 def _verdict(fit: Estimate, used: Prediction, deepest: float, wrong: float) -> tuple[str, str]:
@@ -261,7 +254,7 @@ def fit_exponent(
     The law is multiplied by 1 + a L^-q + b L^-2q + …, with one logarithm more where k is 1. `left`
     is the size of the corrections, relative to the law, once L^-q and L^-2q are removed.
     """
-    lost = np.flatnonzero(~(sizes > _LEAST_SIGNAL_TO_NOISE * noise))
+    lost = np.flatnonzero(~(sizes > 30.0 * noise))  # rounding errors are too large for an exponent
     end = int(lost[0]) if len(lost) else len(sizes)
     if end < _LEAST_DEPTHS - 1:
         return Estimate(math.nan, math.inf)

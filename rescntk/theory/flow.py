@@ -14,7 +14,7 @@ from ..kernels.call import correlation
 from ..network import BASIC_FIELDS, Network, check_one_dilation
 from ..validation import check_signals
 from .argument_checks import check_head, check_kind
-from .boxes import circular_mean
+from .complements import circular_mean
 from .multisphere import Places, over_pixel_pairs
 
 __all__ = ["kernel"]

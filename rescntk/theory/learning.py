@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from ..arrays import resolution
-from ..decomposition import Decomposition, check_finite, decompose, nonnegative
+from ..decomposition import check_finite, decompose, nonnegative
 from ..network import Network
 from ..validation import check_constant, check_depths, check_integer, check_shape, check_targets
 from . import spectrum
@@ -179,7 +179,7 @@ def alignment(K: np.ndarray, y: np.ndarray) -> np.ndarray:
     >>> learning.alignment([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0])
     array([0.36, 1.  ])
     """
-    sums = np.cumsum(_along_eigenvectors(decompose(K), y))
+    sums = np.cumsum(learned(K, y, (0.0,)).shares)
     return np.asarray(sums / sums[-1])
 
 
@@ -365,11 +365,10 @@ def clock(
 
 
 class Learned(NamedTuple):
-    """Shares of the targets y of some signals that gradient flow has learned over time.
+    """Falling ``eigenvalues`` λ of K/n and ``shares`` of ‖y‖² along their eigenvectors, (n,).
 
-    Of K/n: falling ``eigenvalues`` λ and the ``shares`` of ‖y‖² along their eigenvectors, (n,). At
-    each time, (n_times,): ``total`` Σ share · (1 − exp(−λt)), which is ⟨f, y⟩/‖y‖², and ``error``
-    Σ share · exp(−2λt), which is ‖f − y‖²/‖y‖².
+    At each time, (n_times,): ``total`` Σ share · (1 − exp(−λt)), which is ⟨f, y⟩/‖y‖², and
+    ``error`` Σ share · exp(−2λt), which is ‖f − y‖²/‖y‖².
     """
 
     eigenvalues: np.ndarray
@@ -399,18 +398,12 @@ def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
     found, moments, n = decompose(K), nonnegative(times, "times", finite=False), len(K)
     smallest = resolution(found.eigenvalues, found.eps)
     values = np.where(found.eigenvalues > smallest, found.eigenvalues, 0.0)[::-1] / n
-    squares, each = _along_eigenvectors(found, y), _grown(values, moments)
-    shares = squares / squares.sum()
-    return Learned(values, shares, each @ shares, (1.0 - each) ** 2 @ shares)
-
-
-def _along_eigenvectors(found: Decomposition, y: np.ndarray) -> np.ndarray:
-    """Return squares of y along eigenvectors of falling eigenvalues, (n,), up to a factor."""
-    vectors = found.eigenvectors
-    y = check_targets(y, len(vectors)).reshape(len(vectors), -1)
+    y = check_targets(y, n).reshape(n, -1)
     if not (largest := np.abs(y).max()):
         raise ValueError("y is 0 for all signals, expected targets that have a direction")
-    return np.asarray(np.square(vectors.T @ (y / largest)).sum(axis=1)[::-1])
+    squares = np.square(found.eigenvectors.T @ (y / largest)).sum(axis=1)[::-1]
+    shares, each = squares / squares.sum(), _grown(values, moments)
+    return Learned(values, shares, each @ shares, (1.0 - each) ** 2 @ shares)
 
 
 def _grown(values: np.ndarray, times: np.ndarray) -> np.ndarray:

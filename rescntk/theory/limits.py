@@ -21,17 +21,11 @@ from ..validation import (
 )
 from . import flow, multisphere
 from .argument_checks import check_head, check_kind
-from .boxes import circular_mean
+from .complements import circular_mean
 
 __all__ = ["Family", "Prediction", "one_layer"]
 
 _EPS = float(np.finfo(np.float64).eps)
-
-_SMOOTH, _RESOLVED = 0.98, 1e-12
-"""Least power of a branch's gain that is no square root, and least change that tells it."""
-
-_DEEPEST = 1e5
-"""Depth up to which rounding errors of means must not matter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,8 +247,8 @@ def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str) -> float
     networks = [network.replace(depth=2, alpha=alpha) for alpha in alphas]
     K = np.array([_normalized(Kernel(each, kind, head)(X)) for each in networks])
     moved = np.abs(np.diff(K, axis=0)).max(axis=(1, 2))
-    moved = moved[moved > _RESOLVED]
-    rough = np.flatnonzero(moved[1:] / moved[:-1] > 16.0**-_SMOOTH)
+    moved = moved[moved > 1e-12]
+    rough = np.flatnonzero(moved[1:] / moved[:-1] > 16.0**-0.98)  # a root has the power 0.5
     if not len(rough):
         return 1.0
     return float(gains[rough[-1] + 1]) if rough[-1] < len(moved) - 2 else 0.0
@@ -281,8 +275,8 @@ def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head:
     note = f"F⁰(x, x) is 0 for {zero.sum()} of the signals, X[{zero.argmax()}] first"
     if not zero.all():
         return Prediction(undefined=f"{note}, and not for all of them")
-    # Rounding errors of the mean are left in F⁰, and lead once L^power is large.
-    if power * math.log(_DEEPEST) > math.log(max(float(ratio.min()), 1.0)):
+    # Rounding errors of the mean are left in F⁰. Up to depth 1e5 they must not lead.
+    if power * math.log(1e5) > math.log(max(float(ratio.min()), 1.0)):
         return Prediction(undefined=f"{note}: its rounding errors lead in deep networks")
     zeros = _one_layer(network, gamma, kind, X, head)
     return replace(zeros, source=f"{source}; {note}, where one layer is the limit")

@@ -16,20 +16,9 @@ import numpy as np
 from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network
 from ..validation import check_flag
 from .argument_checks import check_kind, check_layers, check_length
-from .boxes import circular_mean, circular_sum
-from .complements import check_nonzero
+from .complements import check_nonzero, circular_mean, circular_sum
 
 __all__ = ["effective_receptive_field", "path_counts", "reach", "width"]
-
-
-_MOST_WORDS = 10**12
-"""Most words of 64 bits that are added to count paths: they take half an hour to two hours.
-
-Raising it lets calls run for longer. Measured: 1.3 to 8 ns a word.
-"""
-
-_WORDS_OF_CALL = 100
-"""Words that are added in the time in which Python starts an addition; measured like them."""
 
 
 def effective_receptive_field(
@@ -168,7 +157,9 @@ def counts(network: Network, d: int) -> np.ndarray:
     check_layers(network.depth, "depth is")
     sizes = network.filter_size, network.outer_filter_size
     bits = network.depth * sum(map(math.log2, sizes)) + math.log2(network.input_filter_size)
-    if 2 * d * bits * (bits / 128 + _WORDS_OF_CALL) > _MOST_WORDS:  # half the final length each
+    # Words of 64 bits to add, of half the final length each; a call of Python takes as long as 100.
+    # 10^12 words take half an hour to two hours (1.3 to 8 ns a word).
+    if 2 * d * bits * (bits / 128 + 100) > 10**12:
         raise ValueError(
             f"depth is {network.depth}: counts of {bits * math.log10(2):.3g} digits at {d} pixels "
             f"take hours, expected fewer layers or pixels, or smaller filters"

@@ -33,8 +33,14 @@ from .argument_checks import (
     check_layers,
     check_rng,
 )
-from .boxes import circular_mean
-from .complements import activate, add_branch, check_nonzero, input_state, normalize_complements
+from .complements import (
+    activate,
+    add_branch,
+    check_nonzero,
+    circular_mean,
+    input_state,
+    normalize_complements,
+)
 
 __all__ = ["dot_products", "gram_complements", "normalized_gpk", "project", "sample"]
 

@@ -25,9 +25,10 @@ from ..validation import (
     check_match,
     check_positive,
     check_rectangular,
+    check_shape,
     check_signals,
 )
-from .argument_checks import Map, check_points, check_samples, check_vector
+from .argument_checks import Map, check_points, check_vector
 
 SAMPLES = 4096
 """Samples of the circle that stand for a function (figure 7 of Tirer et al. 2022)."""
@@ -63,8 +64,7 @@ def grid(n_samples: int = SAMPLES) -> np.ndarray:
 def _check_samples(n_samples: int, numbers: int) -> int:
     """Return the number of samples, if memory holds `numbers` numbers for each."""
     n = check_depth(n_samples, "n_samples")
-    what = f"n_samples is {n}: {numbers} numbers for each sample"
-    check_free_memory(8 * numbers * n, what, "give fewer samples")
+    check_free_memory(8 * numbers * n, f"n_samples is {n}", "give fewer samples")
     return n
 
 
@@ -128,9 +128,8 @@ def gaussian_kernel(X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
 def curvature(values: ArrayLike) -> float | np.ndarray:
     r"""Return the curvature of functions on the circle, :math:`\|f''\|/\|f\|` in :math:`L^2`.
 
-    Smaller is smoother. A function with kinks, such as the interpolant of a tangent kernel, has no
-    curvature of its own: the number grows like the root of `n_samples`. State it with that number,
-    and compare at equal numbers only.
+    Smaller is smoother. Interpolants of tangent kernels have kinks: their curvature grows like the
+    root of the number of samples. Compare at equal numbers only.
 
     Parameters
     ----------
@@ -337,11 +336,11 @@ def _gaussian_coefficients(last: int) -> np.ndarray:
 
 def _power_spectrum(values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return |f̂_k|² + |f̂_−k|² of functions of largest value 1, and their own largest values."""
-    values = check_samples(values)
-    scale = np.abs(values).max(axis=-1)
-    scaled = values / np.where(scale > 0, scale, 1.0)[..., None]
+    samples = check_shape(values, "values", "(..., n_samples)", lambda s: len(s) > 0 and s[-1] > 1)
+    scale = np.abs(samples).max(axis=-1)
+    scaled = samples / np.where(scale > 0, scale, 1.0)[..., None]
     power = np.abs(np.fft.rfft(scaled, norm="forward")) ** 2
-    both = slice(1, (values.shape[-1] + 1) // 2)  # 0, and N/2 of an even N, have no partner
+    both = slice(1, (samples.shape[-1] + 1) // 2)  # 0, and N/2 of an even N, have no partner
     power[..., both] *= 2.0
     return power, scale
 
