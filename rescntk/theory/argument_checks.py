@@ -21,15 +21,13 @@ Map = Callable[..., np.ndarray]
 """A function of arrays, such as a kernel."""
 
 
-MOST_LAYERS = 10**8
-"""Layers of the deepest network whose layers Python passes one by one, in hours: 50 µs a layer and
-more. Raising it lets calls run for longer."""
-
-
 def check_layers(depth: int, says: str) -> None:
-    """Refuse a depth that takes hours; `says` is the beginning of the message, "depth is"."""
-    if depth > MOST_LAYERS:
-        raise ValueError(f"{says} {depth}, expected at most {MOST_LAYERS} layers, hours of work")
+    """Refuse a depth whose layers, passed one by one, take hours: 50 µs a layer and more.
+
+    `says` is the beginning of the message, "depth is".
+    """
+    if depth > 10**8:
+        raise ValueError(f"{says} {depth}, expected at most 100000000 layers, hours of work")
 
 
 def check_kind(kind: Any) -> str:
@@ -112,12 +110,9 @@ def check_pixels(n_timepoints: Any) -> int:
 
 def check_channels(n_channels: Any) -> int:
     """Return the number of channels on the multi-sphere, an integer of at least 2, as an int."""
-    number = check_integer(n_channels, "n_channels")
-    if number < 2:
-        raise ValueError(
-            f"n_channels is {n_channels!r}, expected at least 2: on the multi-sphere a pixel of "
-            f"one channel is a sign, and has no frequencies beyond 1"
-        )
+    if (number := check_integer(n_channels, "n_channels")) < 2:
+        what = "on the multi-sphere a pixel of one channel is a sign"
+        raise ValueError(f"n_channels is {n_channels!r}, expected at least 2: {what}")
     return number
 
 

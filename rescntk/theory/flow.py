@@ -34,7 +34,7 @@ MOST_GAIN = 1e4
 
 
 def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "gap") -> np.ndarray:
-    r"""Return the normalized kernel of infinitely deep ResNets with :math:`\alpha = a L^{-1/2}`.
+    r"""Return the normalized kernel of infinite depth for :math:`\alpha = a L^{-1/2}`, (n, n).
 
     The boundary between theorem 6.1 of Barzilai et al. 2022 (:math:`\gamma > \frac12`) and fixed
     :math:`\alpha`; also the limit at :math:`\gamma = \frac12` of Huang et al. 2020. Errors are
@@ -46,12 +46,8 @@ def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "g
         With skip connections and one dilation for all layers. Its α is a; its depth does not
         matter. Its ``branch_gain`` is at most 1e4.
     X : ndarray, (n_cases, n_channels, n_timepoints)
-    kind : {"ntk", "gpk"}, default "ntk"
-    head : {"gap", "trace", "equivariant"}, default "gap"
-
-    Returns
-    -------
-    ndarray, (n_cases, n_cases)
+    kind, head : str, default "ntk" and "gap"
+        As for `Kernel`.
 
     Examples
     --------

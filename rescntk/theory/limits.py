@@ -9,7 +9,7 @@ import numpy as np
 
 from ..kernels import Kernel
 from ..kernels.call import correlation
-from ..network import BASIC_FIELDS, Network, check_network, check_one_dilation
+from ..network import BASIC_FIELDS, Network, check_one_dilation
 from ..validation import (
     check_constant,
     check_depth,
@@ -148,13 +148,6 @@ class Family:
         return predict(self.network, self.gamma, kind, X, head)
 
 
-def dot_product(network: Network, X: np.ndarray, head: str = "trace") -> np.ndarray:
-    """Return F⁰, the kernel of the features that enter the first layer, not normalized, (n, n)."""
-    check_network(network, BASIC_FIELDS)
-    network = network.replace(depth=1, skip=True, alpha=0.0, readout_scale=1.0)
-    return Kernel(network, "gpk", head)(X)
-
-
 def one_layer(
     network: Network, X: np.ndarray, kind: str = "ntk", head: str = "trace"
 ) -> np.ndarray:
@@ -256,7 +249,9 @@ def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str) -> float
 
 def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head: str) -> Prediction:
     """Return the prediction for γ > ½ where F⁰ is part of the kernel."""
-    power, F0, errors = 2.0 * gamma - 1.0, dot_product(network, X, head), np.zeros(len(X))
+    power, errors = 2.0 * gamma - 1.0, np.zeros(len(X))
+    features = network.replace(depth=1, skip=True, alpha=0.0, readout_scale=1.0)
+    F0 = Kernel(features, "gpk", head)(X)
     if head == "gap":
         # F⁰(x, x) is the square of a mean. A sum of d numbers errs by d·eps/2 times the sum of
         # absolute values. Two sums count: the user's, which took the mean away, and this one.

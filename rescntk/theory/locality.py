@@ -126,8 +126,8 @@ def path_counts(
 
     :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022, for ``literature.barzilai_cnn``, and
     with ``outer_filter_size=1`` for ``literature.geifman_cnn``. The counts, Python integers, are
-    proportional to the CNN's effective receptive field. On images they are the outer
-    product of the counts on the two axes (``docs/theory/locality.md``).
+    proportional to the CNN's effective receptive field; a ValueError refuses hours of work. On
+    images they are the outer product of the counts on the two axes (``docs/theory/locality.md``).
 
     Parameters
     ----------
@@ -135,11 +135,6 @@ def path_counts(
         As for `Network`.
     n_timepoints : int
         Length of the signals; paths wrap around.
-
-    Raises
-    ------
-    ValueError
-        If the counts have so many digits that adding them up takes hours.
 
     Examples
     --------

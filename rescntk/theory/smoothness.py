@@ -64,7 +64,8 @@ def grid(n_samples: int = SAMPLES) -> np.ndarray:
 def _check_samples(n_samples: int, numbers: int) -> int:
     """Return the number of samples, if memory holds `numbers` numbers for each."""
     n = check_depth(n_samples, "n_samples")
-    check_free_memory(8 * numbers * n, f"n_samples is {n}", "give fewer samples")
+    what = f"n_samples is {n}: {numbers} numbers for each sample"
+    check_free_memory(8 * numbers * n, what, "give fewer samples")
     return n
 
 

@@ -80,17 +80,10 @@ def eigenvalues(
     return_error : bool, default False
         Return a `Spectrum`: eigenvalues and errors. Twice the work.
     max_memory, max_points : float, default 4e9 and 1e11
-        Most bytes of arrays, and most points of the grid over all layers (`cost` tells both).
-        1e11 points take most of an hour on one core.
+        Most bytes of arrays, and most points of the grid over all layers (`cost` tells both): a
+        ValueError refuses more. 1e11 points take most of an hour on one core.
     progress : bool, default False
         Whether to show a progress bar (needs tqdm).
-
-    Raises
-    ------
-    ValueError
-        For a grid beyond `max_memory` or `max_points`.
-    OverflowError
-        If eigenvalues exceed float64; a deep kernel needs ``normalized=True``.
 
     Examples
     --------
@@ -132,17 +125,14 @@ def cost(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
     kind: str = "gpk", *, method: str = "auto", nodes: int | None = None,
 ) -> tuple[int, int]:  # fmt: skip
-    """Return what a call of `eigenvalues` takes, without computing anything.
+    """Return what a call of `eigenvalues` takes, without computing anything: two numbers.
+
+    The points at which an activation is evaluated, over all layers, and the most bytes at once.
 
     Parameters
     ----------
     network, n_channels, n_timepoints, max_frequency, kind, method, nodes
         As for `eigenvalues`. With ``return_error`` a coarser grid of less cost follows.
-
-    Returns
-    -------
-    n_points, n_bytes : int
-        The points at which an activation is evaluated, over all layers; the most memory at once.
 
     Examples
     --------
