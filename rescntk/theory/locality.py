@@ -190,18 +190,25 @@ def _counted_ends(network: Network, d: int, base: float, each: float) -> np.ndar
 
     walks = np.zeros((d, 2))  # the ends, and the ends weighted by the numbers of branches
     walks[0, 0] = 1.0
-    if not isinstance(network.dilation, int):
+    if isinstance(network.dilation, int):  # all later layers are alike: by repeated squaring
+        later, walks = step(2, walks), step(1, walks)
+        for bit in bin(network.depth - 1)[:1:-1]:
+            walks = _joined(walks, later) if bit == "1" else walks
+            later = _joined(later, later)
+    else:
         for layer in range(1, network.depth + 1):
             walks = step(layer, walks)
-        return base * walks[:, 0] + each * walks[:, 1]
-    n = network.depth - 1
-    (first, first_branch), (later, later_branch) = step(1, walks).T, step(2, walks).T
-    all_later = _power(later, n)
-    branches = _convolve(first_branch, all_later)
-    if n and each:
-        # A walk's number of branches is a sum over layers of 1 (branch) or 0 (skip).
-        branches += n * _convolve(later_branch, _convolve(first, _power(later, n - 1)))
-    return base * _convolve(first, all_later) + each * branches
+    return base * walks[:, 0] + each * walks[:, 1]
+
+
+def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return walks of two parts. Numbers of branches add up: the rule of the product's derivative.
+
+    Divided by their total, 1, sums keep their digits.
+    """
+    ends = _convolve(first[:, 0], second[:, 0])
+    branches = _convolve(first[:, 0], second[:, 1]) + _convolve(first[:, 1], second[:, 0])
+    return np.stack([ends, branches], axis=1) / ends.sum()
 
 
 def _convolve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -209,12 +216,3 @@ def _convolve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     line = np.convolve(a, b)
     line[: len(a) - 1] += line[len(a) :]
     return line[: len(a)]
-
-
-def _power(distribution: np.ndarray, n: int) -> np.ndarray:
-    """Return the distribution of the sum of n steps, by repeated squaring."""
-    result = np.eye(1, len(distribution))[0]  # no step
-    for bit in bin(n)[:1:-1]:
-        result = _convolve(result, distribution) if bit == "1" else result
-        distribution = _convolve(distribution, distribution)
-    return result / result.sum()  # each squaring has doubled the rounding error of the sum
