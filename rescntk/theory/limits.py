@@ -177,9 +177,8 @@ def one_layer(
     X, window = check_signals(X, "X"), network.inner_filter(2)
     scale = None if network.input_scale is None else network.input_scale / window.size
     layer = network.replace(depth=1, skip=False, input_scale=scale, readout_scale=1.0)
-    return Kernel(layer, kind, head)(
-        np.concatenate([np.roll(X, -tap, axis=2) for tap in window.taps], axis=1)
-    )
+    windows = np.concatenate([np.roll(X, -tap, axis=2) for tap in window.taps], axis=1)
+    return Kernel(layer, kind, head)(windows)
 
 
 def _normalized(K: np.ndarray) -> np.ndarray:
