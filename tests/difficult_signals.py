@@ -1,7 +1,4 @@
-"""Families of signals that are hard for kernels: nearly equal, opposite, parallel, zero.
-
-Each function returns signals (cases, channels, d).
-"""
+"""Families of signals (cases, channels, d) that are hard for kernels: near, opposite, parallel."""
 
 import numpy as np
 

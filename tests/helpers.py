@@ -42,10 +42,7 @@ def rarely(*values):
 
 
 def pairs_meet(first, second, third):
-    """Return triples: each of `first` with each of `second`, beside values of `third` in turn.
-
-    `third` is no longer than the others, so that any two values of two parameters meet.
-    """
+    """Return triples in which any two values meet; `third` is no longer than the others."""
     of = product(enumerate(first), enumerate(second))
     return [(a, b, third[(i + j) % len(third)]) for (i, a), (j, b) in of]
 

@@ -20,10 +20,7 @@ values = st.one_of(
 
 @st.composite
 def networks(draw, known=BASIC_FIELDS, max_depth=6, activations=("relu", "erf"), dilated="never"):
-    """Return networks with values of the `known` fields; others keep their defaults.
-
-    `dilated` is "never", "evenly" (one for all layers) or "freely".
-    """
+    """Return networks that vary the `known` fields; `dilated` is "never", "evenly" or "freely"."""
     depth = draw(st.integers(1, max_depth))
     steps = st.integers(1, 4)
     dilations = [st.just(1)] if dilated == "never" else [st.just(1), st.just(1), steps]

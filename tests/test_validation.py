@@ -1,7 +1,4 @@
-"""Bad input gets one clear ValueError: the argument's name, what came, what was expected.
-
-Calls that exceed the free memory are refused before any work, with the figures.
-"""
+"""Bad input gets one clear ValueError; calls that exceed the free memory get a MemoryError."""
 
 import re
 import tracemalloc
@@ -29,7 +26,6 @@ NO_MASK = r"X is a masked array, expected real numbers .* without a mask: fill i
 
 BATCHES = [
     (X[0], r"X .*\(3, 4\), expected \(n_cases, n_channels, n_timepoints\)"),
-    (X[None, None], r"X .*\(1, 1, 2, 3, 4\)"),
     (X[:0], r"X .*\(0, 3, 4\) with an empty axis"),
     (np.where(X == 23, np.inf, X), f"X .*{LATE}"),
     (X.astype(str), "X .*dtype <U"),
@@ -37,7 +33,6 @@ BATCHES = [
     ({"a": 1}, "X is {'a': 1}, expected real numbers"),
     (MASKED, NO_MASK),
     (np.ma.masked_array(X), NO_MASK),  # nothing is masked: refused by its type, not by its values
-    (list(MASKED), NO_MASK),
 ]
 LISTS = [
     ([], "X is empty, expected at least one signal"),
@@ -46,10 +41,7 @@ LISTS = [
     ([ONE, OTHER * np.nan], r"X\[1\] of shape \(2, 7\) contains NaN"),
     ([ONE, OTHER * 1j], r"X\[1\] has dtype complex128"),
     ([ONE, np.ma.masked_array(OTHER)], "X is a masked array"),
-    (
-        [X[:, :2], X[:, :2, :1]],
-        "X is a list of images, expected an array .* images of one call have one size",
-    ),
+    ([X[:, :2], X[:, :2, :1]], "X is a list of images, expected an array"),
 ]
 
 
@@ -76,8 +68,6 @@ IMAGES = np.ones((2, 3, 4, 5))
 MISMATCHES = [
     (KERNEL, X, X[:, :2], rf"Z has shape \(2, 2, 4\), {SHAPES}"),
     (KERNEL, X, X[:, :, :3], r"Z has shape \(2, 3, 3\), expected 4 timepoints as in X.*list"),
-    (KERNEL.paired, X, X[:, :2], rf"Z has shape \(2, 2, 4\), {SHAPES}"),
-    (lambda *both: rk.pixel_pairs(NETWORK, *both), X, X[:, :2], rf"Z has .*, {SHAPES}"),
     (KERNEL, IMAGES, IMAGES.swapaxes(2, 3), ".*expected images of the same height and width"),
     (KERNEL.replace(head="trace"), [ONE], [OTHER], "Z has shape .* expected 5 timepoints"),
     # Before an engine is chosen: no compilation comes first.
@@ -106,7 +96,6 @@ FIELDS = [
     ("trained", "one of 'input', 'inner', 'outer', 'readout'", ["head"]),
 ]
 TOGETHER = [
-    ({"alpha": memoryview(b"3")}, "alpha is <memory.*, expected a finite number"),
     ({"alpha": 1e200}, "alpha, c_v, c_w are 1e[+]200"),
     ({"trained": 3}, r"trained is 3, expected some of \("),
     ({"depth": 3, "dilation": (1, 2)}, r"dilation is \(1, 2\), expected .* 3 of them"),
@@ -146,16 +135,11 @@ OPTIONS = [
     (lambda: rk.Kernel(3, "gpk"), "network is 3, expected a rescntk.Network"),
     (gram(kinds=("gpk", "cntk")), "kinds is 'cntk'"),
     (gram(kinds=()), r"kinds is \(\), expected one or both"),
-    (gram(kinds=None), "kinds is None, expected one of 'gpk'"),
     (gram(X=[ONE, OTHER], head="trace"), "head is 'trace', which takes signals of one l.* 5 to 7"),
     (lambda: rk.pixel_pairs(NETWORK, [ONE, OTHER]), "pixel_pairs takes signals of one length"),
     (gram(depths=()), "depths is empty"),
     (gram(depths=3), "depths is 3, expected a sequence"),
-    (gram(depths=b"\3"), "depths is b'.*', expected a sequence"),
-    (
-        lambda: rk.pixel_shares(NETWORK, X, head="equivariant"),
-        "head is 'equivariant', expected one of 'gap', 'trace'",
-    ),
+    (lambda: rk.pixel_shares(NETWORK, X, head="equivariant"), "head is 'equivariant', expected"),
     (lambda: KERNEL(X, dtype="float16"), "dtype is 'float16', expected one of 'float64'"),
     (lambda: KERNEL(X, dtype="f8,("), "dtype is 'f8,[(]', expected one of 'float64'"),
     (lambda: KERNEL.replace(c_v=1e-300, skip=False)(X), "network multiplies variances by 5e"),
@@ -177,22 +161,17 @@ ASYMPTOTE = conditioning.asymptotic_condition_number
 THEORY = [
     (lambda: multisphere.project(X * 0), r"X of shape .* zero at all channels of case 0, time"),
     (lambda: multisphere.project(IMAGES), "X has .* only signals, not images, are supported here"),
-    (lambda: depth.check(literature.tirer_mlp, IMAGES), "X has .* only signals, not images, are"),
     (lambda: multisphere.sample(2, 0, 3), "n_channels is 0"),
     (lambda: multisphere.sample(2, 3, 4, rng=-1), "rng is -1, expected a NumPy Generator, an"),
     # NumPy crashes at a matrix.
     (lambda: multisphere.sample(2, 3, 4, rng=np.matrix([[1]])), r"rng is matrix.*, expected a"),
     (lambda: multisphere.gram_complements(5, SPHERE), "networks is 5, expected a list of at"),
     (lambda: multisphere.dot_products(X + 1), "X of shape .* is not on the multi-sphere"),
-    (lambda: multisphere.dot_products(SPHERE, SPHERE[..., :3]), r"Z has shape \(2, 3, 3\)"),
     (lambda: multisphere.dot_products(SPHERE, offset=1.5), "offset is 1.5"),
     (lambda: multisphere.normalized_gpk(T + 2, 3), "t has values from 2.0 to 2.0, expected"),
     (lambda: multisphere.normalized_gpk(0.5, 3), r"t has shape \(\)"),
-    (lambda: conditioning.condition_number(A[0]), r"A has shape \(2,\), expected \(n, n\)"),
-    (lambda: conditioning.condition_number(np.triu(A)), "A of shape .* is not symmetric, expe"),
     (lambda: conditioning.bounds(2 * A), "A has 2 on its diagonal, expected 1"),
     (lambda: conditioning.bounds(A[:1, :1]), r"A has shape \(1, 1\), expected at least 2"),
-    (lambda: ASYMPTOTE(5, 5, 0.0), "alpha is 0.0, expected"),
     (lambda: ASYMPTOTE(5, 5, pixels=10**400), "pixels is 10+,"),
     (lambda: conditioning.compare(X[:1], (1, 2)), "X has 1 case, expected at least 2"),
     (lambda: conditioning.compare(X, (1, 2), alpha=0.0), "alpha is 0.0, expected a positive"),
@@ -237,7 +216,6 @@ WINDOW, WIDE = map(partial, [rk.gram] * 2, WINDOWS, (np.ones((1, 1, 4)), np.ones
 DATA = [0.0, 1.0], [1.0, 2.0]
 TOO_LARGE = [
     (lambda: rk.ResCNTK(DEEP)(MANY), DEPTH),
-    (lambda: rk.gram(NETWORK, MANY, depths=(1, DEEP)), DEPTH),
     (lambda: rk.theory.conditioning.compare(MANY, (1, DEEP)), DEPTH),
     (lambda: smoothness.grid(HUGE), f"n_samples is {HUGE}: 3 numbers for each sample"),
     (lambda: smoothness.interpolation(KERNEL, *DATA, HUGE), f"n_samples is {HUGE}: 9 numbers"),

@@ -67,8 +67,7 @@ def assert_accurate(engines, network, X, heads=HEADS):
     features = max(float(gpk.diagonal(axis1=2, axis2=3).max()) for gpk, _ in depths.values())
     wide = spread(network, X, features)
     for engine, (dtype, bar), head in product(taking, tolerances.KERNEL.items(), heads):
-        # An odd activation has terms of both signs, which GAP may cancel altogether; its errors
-        # are relative to the terms.
+        # An odd activation's errors are relative to its terms, which GAP may cancel altogether.
         odd = network.activation == "erf" or network.negative_slope == 1.0
         yardstick = "trace" if odd and head == "gap" else head
         options = {"head": head, "dtype": dtype, "engine": engine}

@@ -1,7 +1,4 @@
-"""CuPy in, CuPy out: the reference engine on arrays that NumPy cannot look into.
-
-Without a GPU on a stand-in; with CuPy and a device the same bodies run on the real one.
-"""
+"""CuPy in, CuPy out: on a stand-in for CuPy, and on the real one where there is a device."""
 
 import sys
 from functools import partial
@@ -24,11 +21,7 @@ def to_numpy(cupy, array):
 
 RELU = rk.Network(4, 3)
 ERF = rk.Network(3, 9, input_filter_size=3, activation="erf", trained=("input", "readout"))
-NETWORKS = (
-    RELU,
-    rk.Network(12, 5, skip=False, outer_filter_size=1, trained=("inner",)),
-    ERF,
-)
+NETWORKS = (RELU, rk.Network(12, 5, skip=False, outer_filter_size=1, trained=("inner",)), ERF)
 
 
 def device():

@@ -117,8 +117,7 @@ def test_symmetries(engine, network, batches, head, kind, seed, factor):
     for batch, factor in zip((X, Z), factors, strict=True):
         new = [changed(x, factor) for x in batch]
         moved.append(new if isinstance(batch, list) else np.array(new))
-    # Mixing rounds the signals themselves: a change of eps in a pixel's direction moves κ0 by
-    # about eps, even where two pixels were exactly parallel.
+    # Mixing rounds the signals themselves, which moves κ0 by about eps, also at parallel pixels.
     size = kernel
     if network.activation == "erf":  # an odd function's terms may cancel in GAP
         assume(not isinstance(X, list))

@@ -1,8 +1,4 @@
-"""The checks that scikit-learn and aeon have for estimators: all pass, none is skipped.
-
-The checks of scikit-learn run in their own process: one check needs SCIPY_ARRAY_API in the
-environment, which SciPy reads when it is imported.
-"""
+"""The checks that scikit-learn and aeon have for estimators: all pass, none is skipped."""
 
 import json
 
@@ -39,6 +35,7 @@ EMPTY = "against_expected_results"
 
 
 def test_sklearn():
+    """In a process of their own: SciPy reads SCIPY_ARRAY_API when it is imported."""
     lines = run(CODE, SCIPY_ARRAY_API="1").splitlines()
     results = [json.loads(line) for line in lines if line.startswith("{")]
     assert len(results) == len(ESTIMATORS)

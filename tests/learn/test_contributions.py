@@ -75,10 +75,3 @@ def test_what_decides_is_found(rng):
     assert model.score(X[40:], y[40:]) > 0.9
     found = np.abs(shares).argmax(axis=1) - places[40:]
     assert np.mean((found >= -2) & (found <= 10)) > 0.8
-
-
-def test_equivariant_heads_have_none(rng):
-    X, y = waves(rng, 12, 2)
-    model = ResidualKernelClassifier([View(head="equivariant")]).fit(X, y)
-    with pytest.raises(ValueError, match="head is 'equivariant', expected one of 'gap', 'trace'"):
-        model.contributions(X)

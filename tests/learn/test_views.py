@@ -116,10 +116,7 @@ def test_settings(X):
     for changes, says in (
         ({"differences": "all"}, "differences is 'all', expected True, False or 'only'"),
         ({"spectra": 1.5}, "spectra is 1.5, expected True, False or 'whole'"),
-        (
-            {"standardize": True},
-            "standardize is True, expected one of 'signal', 'channel', 'point'",
-        ),
+        ({"standardize": True}, "standardize is True, expected one of 'signal', 'channel', 'po"),
         ({"length": 0}, "length is 0"),
         ({"filter_size": 4}, "filter_size is 4"),
         ({"time": -1.0}, "time is -1.0"),

@@ -1,9 +1,7 @@
 """The kernels from their definition, pixel pair by pixel pair, in 40-digit arithmetic.
 
-Covariances, not distances; full d x d arrays, not rows; the forward recursion as it follows
-from the network's definition, for all pairs of some signals at once. Numbers of 40 digits are
-gmpy2's, or mpmath's, which are several times slower, in NumPy object arrays. The singularity of κ0
-at correlation 1 costs half of the digits, which leaves enough.
+Numbers are gmpy2's, or mpmath's, which are several times slower, in NumPy object arrays. The
+singularity of κ0 at correlation 1 costs half of the digits, which leaves enough.
 """
 
 import math
@@ -99,10 +97,7 @@ def _once(dual):
 
 
 def _box(A, sides, q, step=1):
-    """Mean over taps k of A[:, j + step k, j' + step k], indices modulo d; on each axis of images.
-
-    `sides` are the pixels on each axis: (d,), or (h, w) of images with d = h·w pixels.
-    """
+    """Mean over taps k of A[:, j + step k, j' + step k] modulo d; `sides` are (d,) or (h, w)."""
     shape, axes = A.shape, len(sides)
     A = A.reshape(-1, *sides, *sides)
     for axis in range(1, 1 + axes):
@@ -112,10 +107,7 @@ def _box(A, sides, q, step=1):
 
 
 def pixel_pairs(X, network):
-    """Return {depth: (gpk, ntk)} for depths 1 … network.depth, each (n, n, d, d) of mpf.
-
-    Of images, (n, channels, h, w), pixels are numbered line by line.
-    """
+    """Return {depth: (gpk, ntk)} of all depths, each (n, n, d, d); images have d = h·w pixels."""
     left, right = np.triu_indices(len(X))  # P(z, x) is the transpose of P(x, z)
 
     def whole(P):
@@ -128,10 +120,7 @@ def pixel_pairs(X, network):
 
 
 def of_pairs(X, network, left, right):
-    """Return the same of the pairs (X[left], X[right]), each (pairs, d, d).
-
-    Among them is each signal with itself.
-    """
+    """Return the same of pairs (X[left], X[right]), which have each signal with itself."""
     box = partial(_box, sides=X.shape[2:])
     X = X.reshape(*X.shape[:2], -1)
     itself = np.flatnonzero(left == right)
@@ -173,10 +162,8 @@ def head(P, name):
 
 
 def gap_of_lengths(network, x, z):
-    """Return, for both kinds, K(x, z) of GAP, √(K(x, x) K(z, z)), and the same root of the trace.
-
-    Signals are repeated up to one length: rings of pixels do not see where they begin again.
-    """
+    """Return, for both kinds, K(x, z) of GAP, √(K(x, x) K(z, z)), and this root of the trace."""
+    # Signals are repeated up to one length: rings of pixels do not see where they begin again.
     length = math.lcm(x.shape[1], z.shape[1])
     X = np.stack([np.tile(signal, length // signal.shape[1]) for signal in (x, z)])
     results = []
@@ -188,10 +175,7 @@ def gap_of_lengths(network, x, z):
 
 
 def errors(computed, exact, own):
-    """Return the largest |ΔK| / √(own(x) own(z)) of a Gram matrix; NaN stays NaN.
-
-    Where that is 0/0 the kernel is 0, and so must be the computed one.
-    """
+    """Return the largest |ΔK| / √(own(x) own(z)) of a Gram matrix; NaN stays NaN, 0/0 is 0."""
     found = np.zeros(computed.shape)
     for (i, k), value in np.ndenumerate(computed):
         size, difference = mp.sqrt(own[i] * own[k]), abs(mp.mpf(float(value)) - exact[i, k])

@@ -1,7 +1,4 @@
-"""Effective receptive fields from the definition: kernels of a signal with one pixel of energy 1.
-
-At x = z and j = j' a ReLU network's covariances are linear in the pixels' energies.
-"""
+"""Effective receptive fields from the definition: kernels of signals with one pixel of energy 1."""
 
 import numpy as np
 

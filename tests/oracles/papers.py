@@ -1,7 +1,4 @@
-"""The papers' own recursions, transcribed one by one, each in its paper's notation.
-
-Plain float64 and correlations: accurate away from correlation ±1, where tests stay.
-"""
+"""The papers' own recursions, each in its paper's notation, in float64: for correlations off ±1."""
 
 import numpy as np
 

@@ -1,7 +1,4 @@
-"""The definition in 128-bit arithmetic: quadruple.c, compiled when it is first asked for.
-
-It is thousands of times faster than 40 digits (definition.py), and takes signals of one length.
-"""
+"""The definition in 128-bit arithmetic: quadruple.c, thousands of times faster than 40 digits."""
 
 import ctypes
 import functools

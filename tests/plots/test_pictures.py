@@ -117,7 +117,6 @@ COMPARED, SIGNALS = conditioning.compare([[[1.0]], [[-1.0]]], (1, 2)), np.ones((
         (plots.limit_distances, (), "reports is empty"),
         (plots.learning_curve, (3,), "predicted is 3, expected a result of learning.curve"),
         (plots.view_weights, (3,), "model is 3, expected a fitted Residual"),
-        (plots.contributions, (3, SIGNALS), "model is 3, expected a fitted Residual"),
         (plots.contributions, (rk.ResCNTK(2), SIGNALS), "^model is .*, expected"),
     ],
 )

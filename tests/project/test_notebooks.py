@@ -1,7 +1,4 @@
-"""Every notebook runs with small sizes and prints the numbers in the metadata of its cells.
-
-The tag "machine-dependent" marks cells whose numbers follow the clock or rounding errors.
-"""
+"""Every notebook runs with small sizes and prints the numbers in the metadata of its cells."""
 
 import nbformat
 import numpy as np

@@ -44,14 +44,6 @@ def test_biases_at_infinite_depth(c_v, constant, ntk, wrong, monkeypatch):
     assert check("ntk", wrong, 1.0).verdict == depth.CONTRADICTS
 
 
-def test_signals_off_the_multisphere_take_the_general_kernels():
-    """ReLU kernels normalized do not see a factor: both routes have the same numbers."""
-    X = multisphere.sample(4, 3, 4, rng=0)
-    family, ladder = families.resnet(1.0), powers(8)
-    on, off = (depth.check(family, Z, depths=ladder) for Z in (X, 2 * X))
-    assert np.abs(on.column("distance") - off.column("distance")).max() <= 1e-13
-
-
 def test_reports_are_reproducible_and_complete(tmp_path, capfd):
     one, other = (depth.check(families.resnet(0.75), depths=SHORT, rng=7) for _ in range(2))
     assert str(one) == str(other) and [row.depth for row in one] == list(SHORT)

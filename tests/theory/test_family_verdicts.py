@@ -84,21 +84,6 @@ def test_slow_laws():
         assert report.verdict == depth.OPEN
 
 
-def test_one_wrong_entry_is_found(monkeypatch):
-    """A single pair of ten, of distances of 5e-5 at the deepest network: no law agrees."""
-    X, family, ladder = multisphere.sample(5, 4, 1, rng=0), families.resnet(1.0, 1), powers(14)
-    networks = [family(n) for n in ladder]
-    kernels = multisphere.gram_complements(networks, X, kind="ntk", head="trace")
-    monkeypatch.setattr(multisphere, "gram_complements", lambda *_, **__: kernels)
-    right = family.predict("ntk", X)
-    for off in (0.01, 1e-3, -3e-5, 1e-5):
-        limit = right.limit.copy()
-        limit[0, 1] = limit[1, 0] = limit[0, 1] + off
-        wrong = dataclasses.replace(right, limit=limit)
-        report = depth.check(family, X, depths=ladder, prediction=wrong)
-        assert report.verdict == (depth.OPEN if off == 1e-5 else depth.CONTRADICTS)
-
-
 def test_where_the_dot_product_is_0_one_layer_is_the_limit(rng):
     """GAP and signals of mean 0: F⁰ = 0. For some of the signals alone nothing is predicted."""
     family, X = families.resnet(1.0), rng.standard_normal((4, 2, 5))
@@ -145,17 +130,15 @@ def with_opposite(X):
     return np.concatenate([X, -X[:1]])
 
 
-def centred(X):
-    return X - X.mean(axis=2, keepdims=True)
+def centred_flips(X):
+    return with_opposite(X - X.mean(axis=2, keepdims=True))
 
 
 FROZEN = rk.Network(1, trained=("inner", "outer"))
 POINTWISE = FROZEN.replace(filter_size=1, outer_filter_size=1)
 OUTER, WHOLE = FROZEN.replace(trained="outer"), FROZEN.replace(input_filter_size=5)
-PARALLEL, OUTER_POINTWISE = (
-    POINTWISE.replace(outer_filter_size=3),
-    POINTWISE.replace(trained="outer"),
-)
+PARALLEL = POINTWISE.replace(outer_filter_size=3)
+OUTER_POINTWISE = POINTWISE.replace(trained="outer")
 ZEROS = np.where(np.arange(4) < 1, 1.0, np.arange(9)[:, None] < 4).T[:, None]
 
 
@@ -175,15 +158,7 @@ ZEROS = np.where(np.arange(4) < 1, 1.0, np.arange(9)[:, None] < 4).T[:, None]
         # Ordinary signals of one channel have windows that are nearly opposite.
         (Family(FROZEN, 1.0), (6, 1, 16), np.asarray, "gap", 1.0, 10, depth.AGREES),
         # Sign flips of signals of mean 0 under GAP, with a trained readout.
-        (
-            families.resnet(1.0),
-            (3, 2, 5),
-            lambda X: with_opposite(centred(X)),
-            "gap",
-            0.5,
-            12,
-            depth.AGREES,
-        ),
+        (families.resnet(1.0), (3, 2, 5), centred_flips, "gap", 0.5, 12, depth.AGREES),
         # Where windows are pixels, no error of 1/L.
         (Family(POINTWISE, 1.5), (3, 3, 1), np.asarray, "trace", 2.0, 11, depth.AGREES),
         (Family(WHOLE, 1.5), (3, 3, 5), np.asarray, "trace", 2.0, 11, depth.AGREES),

@@ -1,9 +1,7 @@
 """A stand-in for CuPy whose kernels run: on the host, through the C++ compiler.
 
-Its arrays are NumPy's behind a class that NumPy cannot look into. Like CuPy's they refuse to become
-NumPy's silently and to be mixed with them. The module has the functions that the engines use and
-CuPy has. A kernel's own text is compiled, with cuda_on_host.h in place of CUDA, and called with the
-record that CuPy would pass.
+Its arrays are NumPy's and, like CuPy's, do not become NumPy's silently. A kernel's own text is
+compiled, with cuda_on_host.h in place of CUDA, and called with the record that CuPy would pass.
 """
 
 import collections
@@ -26,7 +24,6 @@ PRELUDE = Path(__file__).parent / "cuda_on_host.h"
 # Contraction of a·b + c is asked for where it is meant, on host and device.
 FLAGS = "-std=c++17 -O0 -ffp-contract=off -march=native -fPIC -w"
 
-# What a C++ compiler cannot know.
 DYNAMIC = "extern __shared__ __align__(16) double memory[];"
 DYNAMIC_HERE = "double *const memory = host::memory;"
 
@@ -158,11 +155,7 @@ ndarray.__module__ = "cupy"
 
 
 def build(text, folder):
-    """Return a library made of C++ text behind `PRELUDE`, compiled if `folder` does not have it.
-
-    Reading the prelude takes as long as compiling a kernel: the compiler keeps what it read. Files
-    appear when they are whole: several processes may be at it.
-    """
+    """Return a library of C++ text behind `PRELUDE`, which the compiler reads once for all."""
     folder.mkdir(parents=True, exist_ok=True)
     prelude = PRELUDE.read_text()
     library, header = folder / f"{_key(prelude + text)}.so", folder / f"{_key(prelude)}.h"
@@ -181,6 +174,7 @@ def _key(text):
 
 
 def _appear(path, make):
+    """Make a file that appears when it is whole: several processes may be at it."""
     make(new := path.with_name(f"{os.getpid()}-{path.name}"))
     new.rename(path)
 
@@ -214,11 +208,7 @@ class Kernel:
 
 
 def _guard_pointers(record, guard=512):
-    """Point a record's pointers to copies, and yield each array, its copy, and bytes around it.
-
-    Copies are aligned as CuPy's arrays. The bytes around are NaN as numbers, so that reading them
-    shows.
-    """
+    """Point a record's pointers to copies with NaN around; yield arrays, copies, bytes around."""
     for name, (kind, *_) in record.dtype.fields.items():
         if kind.names:
             yield from _guard_pointers(record[name])

@@ -120,9 +120,6 @@ def test_eigenvalues_of_0_have_no_slope():
     assert (found.eigenvalues[0] == 0).all() and (found.eigenvalues[1] > 0).all()
     assert found.column("law").tolist() == [-np.inf, -4, -8]
     assert np.isnan(none.exponent) and abs(two.exponent + 8) <= two.uncertainty
-    # Nor have odd frequencies above 1 of a layer's single pixel.
-    first = spectrum.eigenvalues(rk.Network(1, 1), 3, 1, 9)
-    assert np.abs(first[3::2]).max() <= 10 * EPS < first[1]
 
 
 def test_dual_coefficients():
