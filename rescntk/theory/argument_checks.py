@@ -21,15 +21,13 @@ Map = Callable[..., np.ndarray]
 """A function of arrays, such as a kernel."""
 
 
-MOST_LAYERS = 10**8
-"""Layers of the deepest network whose layers Python passes one by one, in hours: 50 µs a layer and
-more. Raising it lets calls run for longer."""
-
-
 def check_layers(depth: int, says: str) -> None:
-    """Refuse a depth that takes hours; `says` is the beginning of the message, "depth is"."""
-    if depth > MOST_LAYERS:
-        raise ValueError(f"{says} {depth}, expected at most {MOST_LAYERS} layers, hours of work")
+    """Refuse a depth whose layers, passed one by one, take hours: 50 µs a layer and more.
+
+    `says` is the beginning of the message, "depth is".
+    """
+    if depth > 10**8:
+        raise ValueError(f"{says} {depth}, expected at most 100000000 layers, hours of work")
 
 
 def check_kind(kind: Any) -> str:
@@ -90,11 +88,6 @@ def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:
     return t if complement else 1.0 - t
 
 
-def check_samples(values: Any) -> np.ndarray:
-    """Return samples of functions on the circle, two or more each, as an array (..., n_samples)."""
-    return check_shape(values, "values", "(..., n_samples)", lambda s: len(s) > 0 and s[-1] > 1)
-
-
 def check_points(angles: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the angles of points on the circle and the values there, two vectors of one length."""
     angles = check_vector(angles, "angles")
@@ -117,12 +110,9 @@ def check_pixels(n_timepoints: Any) -> int:
 
 def check_channels(n_channels: Any) -> int:
     """Return the number of channels on the multi-sphere, an integer of at least 2, as an int."""
-    number = check_integer(n_channels, "n_channels")
-    if number < 2:
-        raise ValueError(
-            f"n_channels is {n_channels!r}, expected at least 2: on the multi-sphere a pixel of "
-            f"one channel is a sign, and has no frequencies beyond 1"
-        )
+    if (number := check_integer(n_channels, "n_channels")) < 2:
+        what = "on the multi-sphere a pixel of one channel is a sign"
+        raise ValueError(f"n_channels is {n_channels!r}, expected at least 2: {what}")
     return number
 
 

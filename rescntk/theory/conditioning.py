@@ -79,11 +79,6 @@ def bounds(A: np.ndarray) -> Bounds:
     A : ndarray, (n, n)
         Symmetric, 1 on the diagonal, n at least 2.
 
-    See Also
-    --------
-    compare : CGPK and ResCGPK over depth, with their bounds.
-    condition_number : The condition number itself.
-
     Examples
     --------
     >>> from rescntk.theory import conditioning
@@ -122,10 +117,7 @@ def bounds(A: np.ndarray) -> Bounds:
 
 
 def _outside(first: float, second: float, beside: float) -> float:
-    """Return how far outside of its diagonal a symmetric matrix (2, 2) has its eigenvalues.
-
-    `first` and `second` are its diagonal, `beside` its other entry. No digits cancel.
-    """
+    """Return how far outside of its diagonal, two numbers, a symmetric matrix has eigenvalues."""
     half = 0.5 * abs(first - second)
     return beside * (beside / (half + math.hypot(half, beside))) if beside else 0.0
 
@@ -175,10 +167,9 @@ def asymptotic_condition_number(
 ) -> float:  # fmt: skip
     """Return the asymptote of the condition number of a deep kernel matrix (n, n).
 
-    Of the GPK with one length it is n over the `asymptotic_complement`, and is approached from
-    above. It is the leading term, without the relative terms (3 log L + O(s))/L. The proven bound
-    `Bounds.lower` is therefore larger (docs/theory/conditioning.md, section 4). Of the NTK with
-    all layers but the input trained it is the limit, (nd + 3)/3, with skip connections or without.
+    Of the GPK with one length it is n over the `asymptotic_complement`: the leading term, below
+    the proven bound `Bounds.lower` (docs/theory/conditioning.md, section 4). Of the NTK with all
+    layers but the input trained it is the limit, (nd + 3)/3, with skip connections or without.
 
     Parameters
     ----------
@@ -228,10 +219,7 @@ def asymptotic_condition_number(
 
 
 class ComparisonRow(NamedTuple):
-    """Condition numbers with bounds and asymptotes at one depth of a `Comparison`.
-
-    "cnn" is CGPK or CNTK, "resnet" ResCGPK or ResCNTK.
-    """
+    """One depth of a `Comparison`: "cnn" is CGPK or CNTK, "resnet" ResCGPK or ResCNTK."""
 
     depth: int
     cnn: float
@@ -303,10 +291,9 @@ def compare(
 ) -> Comparison:  # fmt: skip
     """Compare the condition numbers of CGPK and ResCGPK on the same signals over depth.
 
-    The table has a `ComparisonRow` for each depth, and the methods ``column`` and ``write_csv``.
-    Theorem 6.2 and figure 3 of Barzilai et al. 2022, with `bounds` and asymptotes. They are about
-    training of the readout. With all layers trained, ``kind="ntk"``, both condition numbers tend to
-    (n + 3)/3 with the head "trace", and to (nd + 3)/3 with "gap" over d pixels.
+    Theorem 6.2 and figure 3 of Barzilai et al. 2022, which are about training of the readout, with
+    `bounds` and asymptotes. With all layers trained (``kind="ntk"``) both condition numbers tend to
+    a limit, `asymptotic_condition_number`.
 
     Parameters
     ----------
@@ -319,11 +306,6 @@ def compare(
         As for `Network`, `alpha` positive.
     head, kind, engine, progress
         As for `Kernel`; "ntk" compares CNTK with ResCNTK.
-
-    See Also
-    --------
-    bounds : Bounds on the condition number of one matrix.
-    rescntk.plots.condition_numbers : The picture of figure 3.
 
     Examples
     --------

@@ -18,8 +18,7 @@ from scipy.special import betaln, gamma, gammaincc, gammaln
 from ..network import RELU_FIELDS, Filter, Network, check_network
 from ..validation import check_integer, is_sequence
 from .argument_checks import check_grid, check_kind, check_pixels
-from .boxes import circular_mean
-from .complements import arc_cosines, check_nonzero
+from .complements import arc_cosines, check_nonzero, circular_mean
 from .report_table import ReportTable
 from .spectrum import eigenvalues
 from .spectrum.grid import rotate, shifts, taps, widen, windows
@@ -32,8 +31,7 @@ _NU = {"gpk": 2.5, "ntk": 1.5}
 """ν: coefficients of the kernel of equal dot products fall like n^−ν (lemma C.6)."""
 
 _DEGREE = 256
-"""Highest degree of series in one variable: later coefficients, times their power, are taken to lie
-between the last ones and the known limit."""
+"""Highest degree of series in one variable: later terms lie between the last ones and a limit."""
 
 
 class DecayRow(NamedTuple):

@@ -74,7 +74,7 @@ def resnet_limit(t: ArrayLike) -> np.ndarray:
 
 
 def resnet_rate(t: ArrayLike) -> np.ndarray:
-    r"""Return c(t) in :math:`\bar\Omega_L - \bar\Omega_1 = c(t) L\alpha^2 + O((L\alpha^2)^2)`.
+    r"""Return c(t) of :math:`\bar\Omega_L - \bar\Omega_1 = c(t) (L-1)\alpha^2 + O((L\alpha^2)^2)`.
 
     Parameters
     ----------

@@ -37,16 +37,6 @@ VERDICTS = {
 DEFAULT_DEPTHS = tuple(2**k for k in range(3, 15))
 """Depths of the ladder (layers): 8, 16, …, 16384. More depths resolve slower rates."""
 
-TOLERANCE = 0.05
-"""Longest error bar that tells an exponent, relative to it."""
-
-DOUBTED, WRONG = 0.1, 0.5
-"""Errors of a pair's predicted limit, in last distances, above which no prediction agrees, and
-above which it is contradicted. Raising them overlooks wrong limits; right ones have .00001."""
-
-HIGHER_ORDERS = (1.5, 2.0)
-"""Multiples of a predicted exponent that contradict nothing: a law's constant may be 0."""
-
 _LEAST_DEPTHS = 6
 """Fewest depths of a fit: five slopes, two removals, three changes to compare."""
 
@@ -60,13 +50,6 @@ _EPS = float(np.finfo(np.float64).eps)
 
 _STANDARD_ERRORS = 3.0
 """Standard errors in an error bar. The largest error in 2,488 right reports was 0.64 of a bar."""
-
-_LEAST_CHANGES, _REACH = 3, 5.0
-"""Changes whose largest is the standard error of a removal: 3, and all of the last factor 5 of
-depth. A change that passes through 0 is small at one depth, not at all of them."""
-
-_LEAST_SIGNAL_TO_NOISE = 30.0
-"""Least value that has an exponent, in units of its rounding error."""
 
 
 class Estimate(NamedTuple):
@@ -189,7 +172,7 @@ def check(
         K, absolute = 1.0 - K, 8 * _EPS
         roundings = _ROUNDINGS + np.array(ladder, dtype=np.float64)
     values = K[:, above[0], above[1]]
-    noise = roundings * _EPS * _root_mean_square(values) + absolute
+    noise = roundings * _EPS * np.sqrt((values * values).mean(axis=1)) + absolute
     name = getattr(family, "name", None) or getattr(family, "__name__", repr(family))
     settings = {"family": str(name), "kind": kind, "head": head, "shape": X.shape}
     return judge(ladder, values, noise, used, limit, **settings)
@@ -204,7 +187,8 @@ def judge(
     `values` are complements, (n_depths, n_pairs), with errors `noise`; `limit` is the predicted.
     """
     L, mean = np.array(depths, dtype=np.float64), values.mean(axis=1)
-    distance = _root_mean_square(values - (math.nan if limit is None else limit))
+    apart = values - (math.nan if limit is None else limit)
+    distance = np.sqrt((apart * apart).mean(axis=1))
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.append(np.nan, -np.diff(np.log(distance)) / np.diff(np.log(L)))
     slope[~np.isfinite(slope)] = np.nan
@@ -231,23 +215,19 @@ def judge(
     return Report(table, used, exponent, verdict, reason, **settings)
 
 
-def _root_mean_square(values: np.ndarray) -> np.ndarray:
-    """Return the root mean square over the last axis, pairs of different signals."""
-    return np.sqrt((values * values).mean(axis=-1))
-
-
 def _verdict(fit: Estimate, used: Prediction, deepest: float, wrong: float) -> tuple[str, str]:
     """Return the verdict, and why, from an exponent and a limit's error, in last distances."""
-    inside = [abs(fit.value - k * used.exponent) <= fit.bar for k in (1.0, *HIGHER_ORDERS)]
+    # 1.5 and 2 times the exponent contradict nothing: the constant of a law may be 0.
+    inside = [abs(fit.value - k * used.exponent) <= fit.bar for k in (1.0, 1.5, 2.0)]
     half = 0.5 * used.exponent - fit.bar <= fit.value <= used.exponent
     moving = deepest < used.settled and half
     if math.isfinite(fit.bar) and not (any(inside) or moving):
         return CONTRADICTS, ""
-    if wrong > DOUBTED:
-        told = wrong > WRONG and not moving
+    if wrong > 0.1:  # raising 0.1 and 0.5 overlooks wrong limits; right ones have .00001
+        told = wrong > 0.5 and not moving
         return (CONTRADICTS if told else OPEN), "; the limit of some pair is wrong"
     if inside[0]:
-        return (AGREES if fit.bar <= TOLERANCE * fit.value else OPEN), ""
+        return (AGREES if fit.bar <= 0.05 * fit.value else OPEN), ""
     if moving:
         return OPEN, ": windows are near a square root, of half the power"
     return OPEN, ": of a higher order, the constant of the law may be 0 for these signals"
@@ -261,7 +241,7 @@ def fit_exponent(
     The law is multiplied by 1 + a L^-q + b L^-2q + …, with one logarithm more where k is 1. `left`
     is the size of the corrections, relative to the law, once L^-q and L^-2q are removed.
     """
-    lost = np.flatnonzero(~(sizes > _LEAST_SIGNAL_TO_NOISE * noise))
+    lost = np.flatnonzero(~(sizes > 30.0 * noise))  # rounding errors are too large for an exponent
     end = int(lost[0]) if len(lost) else len(sizes)
     if end < _LEAST_DEPTHS - 1:
         return Estimate(math.nan, math.inf)
@@ -292,7 +272,8 @@ def extrapolate(
     """
     best = float(values[-1]), math.inf
     for exponent in exponents:
-        last = max(_LEAST_CHANGES, int((_REACH * depths[1:] > depths[-1]).sum()))
+        # A change that passes through 0 is small at one depth, not over a factor 5 of depth.
+        last = max(3, int((5.0 * depths[1:] > depths[-1]).sum()))
         if len(values) <= last:
             break
         r = (depths[:-1] / depths[1:]) ** exponent

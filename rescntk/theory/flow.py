@@ -14,16 +14,13 @@ from ..kernels.call import correlation
 from ..network import BASIC_FIELDS, Network, check_one_dilation
 from ..validation import check_signals
 from .argument_checks import check_head, check_kind
-from .boxes import circular_mean
+from .complements import circular_mean
 from .multisphere import Places, over_pixel_pairs
 
 __all__ = ["kernel"]
 
 ERROR = 1e-11
-"""Largest error of an entry of `complements`, measured by tests/theory/test_flow.py."""
-
-_TOLERANCE = 1e-13
-"""Relative tolerance of a step of the integration: `ERROR` has room for some 100 steps."""
+"""Largest error of an entry of `kernel`, measured by tests/theory/test_flow.py."""
 
 _LARGEST = 1e70
 """Largest amplitude of erf's signals; tiny ones are raised to its inverse. Raising it takes more.
@@ -34,7 +31,7 @@ MOST_GAIN = 1e4
 
 
 def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "gap") -> np.ndarray:
-    r"""Return the normalized kernel of infinitely deep ResNets with :math:`\alpha = a L^{-1/2}`.
+    r"""Return the normalized kernel of infinite depth for :math:`\alpha = a L^{-1/2}`, (n, n).
 
     The boundary between theorem 6.1 of Barzilai et al. 2022 (:math:`\gamma > \frac12`) and fixed
     :math:`\alpha`; also the limit at :math:`\gamma = \frac12` of Huang et al. 2020. Errors are
@@ -46,12 +43,8 @@ def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "g
         With skip connections and one dilation for all layers. Its α is a; its depth does not
         matter. Its ``branch_gain`` is at most 1e4.
     X : ndarray, (n_cases, n_channels, n_timepoints)
-    kind : {"ntk", "gpk"}, default "ntk"
-    head : {"gap", "trace", "equivariant"}, default "gap"
-
-    Returns
-    -------
-    ndarray, (n_cases, n_cases)
+    kind, head : str, default "ntk" and "gap"
+        As for `Kernel`.
 
     Examples
     --------
@@ -61,16 +54,6 @@ def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "g
     >>> deep = rk.ResCNTK(4000, alpha=4000**-0.5, normalized=True)(X)
     >>> [round(float(K[0, 1]), 3) for K in (flow.kernel(rk.Network(1), X), deep)]
     [0.315, 0.315]
-    """
-    return 1.0 - complements(network, kind, X, head)
-
-
-def complements(
-    network: Network, kind: str, X: np.ndarray, head: str, tolerance: float = _TOLERANCE
-) -> np.ndarray:
-    """Return 1 − (normalized kernel) of infinitely deep ResNets with α = a·depth^-½, (n, n).
-
-    The network's α is a, and its depth does not matter. X has signals of positive energy.
     """
     check_one_dilation(network, BASIC_FIELDS - {"skip"})  # without it a layer is not a step
     check_kind(kind)
@@ -89,11 +72,11 @@ def complements(
         squares = sum((channel[left] - channel[right]) ** 2 for channel in signals)
         distances = circular_mean(0.5 * scale * squares, *window)
         state = [variances[left], variances[right], distances]
-        return _integrate(network, kind, state, tolerance)[None]
+        return _integrate(network, kind, state)[None]
 
     K = over_pixel_pairs(variances.shape, head, kernels)[0]
-    result = 1.0 - correlation(K, K.diagonal(), K.diagonal())
-    np.fill_diagonal(result, K.diagonal() <= 0)
+    result = correlation(K, K.diagonal(), K.diagonal())
+    np.fill_diagonal(result, K.diagonal() > 0)
     return result
 
 
@@ -118,9 +101,7 @@ def _or_one(values: np.ndarray) -> np.ndarray:
     return np.where(values > 0, values, 1.0)
 
 
-def _integrate(
-    network: Network, kind: str, start: list[np.ndarray], tolerance: float
-) -> np.ndarray:
+def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarray:
     """Return the kernel of pixel pairs at time 1, (d, n_offsets, n_pairs), to a factor.
 
     `start` has the variances q1 and q2 of the pixels, and half the squared distances D.
@@ -158,7 +139,8 @@ def _integrate(
         boxed = circular_mean(np.stack(branches, axis=1), *outer)
         return np.ravel(network.alpha**2 * boxed - decay * state)
 
-    errors = {"rtol": tolerance, "atol": tolerance * max(float(np.abs(initial).max()), 1e-300)}
+    # The relative errors of some 100 steps are below `ERROR`.
+    errors = {"rtol": 1e-13, "atol": 1e-13 * max(float(np.abs(initial).max()), 1e-300)}
     found = solve_ivp(velocity, (0.0, 1.0), initial.ravel(), "DOP853", t_eval=[1.0], **errors)
     q1, q2, D, *T = np.moveaxis(found.y[:, -1].reshape(initial.shape), 1, 0)
     F = 0.5 * (q1 + q2) - D

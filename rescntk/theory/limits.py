@@ -9,7 +9,7 @@ import numpy as np
 
 from ..kernels import Kernel
 from ..kernels.call import correlation
-from ..network import BASIC_FIELDS, Network, check_network, check_one_dilation
+from ..network import BASIC_FIELDS, Network, check_one_dilation
 from ..validation import (
     check_constant,
     check_depth,
@@ -21,17 +21,11 @@ from ..validation import (
 )
 from . import flow, multisphere
 from .argument_checks import check_head, check_kind
-from .boxes import circular_mean
+from .complements import circular_mean
 
 __all__ = ["Family", "Prediction", "one_layer"]
 
 _EPS = float(np.finfo(np.float64).eps)
-
-_SMOOTH, _RESOLVED = 0.98, 1e-12
-"""Least power of a branch's gain that is no square root, and least change that tells it."""
-
-_DEEPEST = 1e5
-"""Depth up to which rounding errors of means must not matter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,13 +148,6 @@ class Family:
         return predict(self.network, self.gamma, kind, X, head)
 
 
-def dot_product(network: Network, X: np.ndarray, head: str = "trace") -> np.ndarray:
-    """Return F⁰, the kernel of the features that enter the first layer, not normalized, (n, n)."""
-    check_network(network, BASIC_FIELDS)
-    network = network.replace(depth=1, skip=True, alpha=0.0, readout_scale=1.0)
-    return Kernel(network, "gpk", head)(X)
-
-
 def one_layer(
     network: Network, X: np.ndarray, kind: str = "ntk", head: str = "trace"
 ) -> np.ndarray:
@@ -190,9 +177,8 @@ def one_layer(
     X, window = check_signals(X, "X"), network.inner_filter(2)
     scale = None if network.input_scale is None else network.input_scale / window.size
     layer = network.replace(depth=1, skip=False, input_scale=scale, readout_scale=1.0)
-    return Kernel(layer, kind, head)(
-        np.concatenate([np.roll(X, -tap, axis=2) for tap in window.taps], axis=1)
-    )
+    windows = np.concatenate([np.roll(X, -tap, axis=2) for tap in window.taps], axis=1)
+    return Kernel(layer, kind, head)(windows)
 
 
 def _normalized(K: np.ndarray) -> np.ndarray:
@@ -253,8 +239,8 @@ def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str) -> float
     networks = [network.replace(depth=2, alpha=alpha) for alpha in alphas]
     K = np.array([_normalized(Kernel(each, kind, head)(X)) for each in networks])
     moved = np.abs(np.diff(K, axis=0)).max(axis=(1, 2))
-    moved = moved[moved > _RESOLVED]
-    rough = np.flatnonzero(moved[1:] / moved[:-1] > 16.0**-_SMOOTH)
+    moved = moved[moved > 1e-12]
+    rough = np.flatnonzero(moved[1:] / moved[:-1] > 16.0**-0.98)  # a root has the power 0.5
     if not len(rough):
         return 1.0
     return float(gains[rough[-1] + 1]) if rough[-1] < len(moved) - 2 else 0.0
@@ -262,7 +248,9 @@ def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str) -> float
 
 def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head: str) -> Prediction:
     """Return the prediction for γ > ½ where F⁰ is part of the kernel."""
-    power, F0, errors = 2.0 * gamma - 1.0, dot_product(network, X, head), np.zeros(len(X))
+    power, errors = 2.0 * gamma - 1.0, np.zeros(len(X))
+    features = network.replace(depth=1, skip=True, alpha=0.0, readout_scale=1.0)
+    F0 = Kernel(features, "gpk", head)(X)
     if head == "gap":
         # F⁰(x, x) is the square of a mean. A sum of d numbers errs by d·eps/2 times the sum of
         # absolute values. Two sums count: the user's, which took the mean away, and this one.
@@ -281,8 +269,8 @@ def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head:
     note = f"F⁰(x, x) is 0 for {zero.sum()} of the signals, X[{zero.argmax()}] first"
     if not zero.all():
         return Prediction(undefined=f"{note}, and not for all of them")
-    # Rounding errors of the mean are left in F⁰, and lead once L^power is large.
-    if power * math.log(_DEEPEST) > math.log(max(float(ratio.min()), 1.0)):
+    # Rounding errors of the mean are left in F⁰. Up to depth 1e5 they must not lead.
+    if power * math.log(1e5) > math.log(max(float(ratio.min()), 1.0)):
         return Prediction(undefined=f"{note}: its rounding errors lead in deep networks")
     zeros = _one_layer(network, gamma, kind, X, head)
     return replace(zeros, source=f"{source}; {note}, where one layer is the limit")

@@ -9,27 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import chain
-from typing import cast
+from typing import Any
 
 import numpy as np
 
 from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network
 from ..validation import check_flag
 from .argument_checks import check_kind, check_layers, check_length
-from .boxes import circular_mean, circular_sum
-from .complements import check_nonzero
+from .complements import check_nonzero, circular_mean, circular_sum
 
 __all__ = ["effective_receptive_field", "path_counts", "reach", "width"]
-
-
-_MOST_WORDS = 10**12
-"""Most words of 64 bits that are added to count paths: they take half an hour to two hours.
-
-Raising it lets calls run for longer. Measured: 1.3 to 8 ns a word.
-"""
-
-_WORDS_OF_CALL = 100
-"""Words that are added in the time in which Python starts an addition; measured like them."""
 
 
 def effective_receptive_field(
@@ -137,8 +126,8 @@ def path_counts(
 
     :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022, for ``literature.barzilai_cnn``, and
     with ``outer_filter_size=1`` for ``literature.geifman_cnn``. The counts, Python integers, are
-    proportional to the CNN's effective receptive field. On images they are the outer
-    product of the counts on the two axes (``docs/theory/locality.md``).
+    proportional to the CNN's effective receptive field; a ValueError refuses hours of work. On
+    images they are the outer product of the counts on the two axes (``docs/theory/locality.md``).
 
     Parameters
     ----------
@@ -147,25 +136,14 @@ def path_counts(
     n_timepoints : int
         Length of the signals; paths wrap around.
 
-    Raises
-    ------
-    ValueError
-        If the counts have so many digits that adding them up takes hours.
-
     Examples
     --------
     >>> from rescntk.theory import locality
     >>> locality.path_counts(depth=2, filter_size=3, n_timepoints=9)
     array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
     """
-    network = Network(
-        depth,
-        filter_size,
-        outer_filter_size=cast("int", outer_filter_size),
-        input_filter_size=input_filter_size,
-        skip=False,
-        dilation=dilation,
-    )
+    sizes: Any = {"outer_filter_size": outer_filter_size, "input_filter_size": input_filter_size}
+    network = Network(depth, filter_size, skip=False, dilation=dilation, **sizes)
     return counts(network, check_length(n_timepoints))
 
 
@@ -174,7 +152,9 @@ def counts(network: Network, d: int) -> np.ndarray:
     check_layers(network.depth, "depth is")
     sizes = network.filter_size, network.outer_filter_size
     bits = network.depth * sum(map(math.log2, sizes)) + math.log2(network.input_filter_size)
-    if 2 * d * bits * (bits / 128 + _WORDS_OF_CALL) > _MOST_WORDS:  # half the final length each
+    # Words of 64 bits to add, of half the final length each; a call of Python takes as long as 100.
+    # 10^12 words take half an hour to two hours (1.3 to 8 ns a word).
+    if 2 * d * bits * (bits / 128 + 100) > 10**12:
         raise ValueError(
             f"depth is {network.depth}: counts of {bits * math.log10(2):.3g} digits at {d} pixels "
             f"take hours, expected fewer layers or pixels, or smaller filters"
@@ -210,18 +190,25 @@ def _counted_ends(network: Network, d: int, base: float, each: float) -> np.ndar
 
     walks = np.zeros((d, 2))  # the ends, and the ends weighted by the numbers of branches
     walks[0, 0] = 1.0
-    if not isinstance(network.dilation, int):
+    if isinstance(network.dilation, int):  # all later layers are alike: by repeated squaring
+        later, walks = step(2, walks), step(1, walks)
+        for bit in bin(network.depth - 1)[:1:-1]:
+            walks = _joined(walks, later) if bit == "1" else walks
+            later = _joined(later, later)
+    else:
         for layer in range(1, network.depth + 1):
             walks = step(layer, walks)
-        return base * walks[:, 0] + each * walks[:, 1]
-    n = network.depth - 1
-    (first, first_branch), (later, later_branch) = step(1, walks).T, step(2, walks).T
-    all_later = _power(later, n)
-    branches = _convolve(first_branch, all_later)
-    if n and each:
-        # A walk's number of branches is a sum over layers of 1 (branch) or 0 (skip).
-        branches += n * _convolve(later_branch, _convolve(first, _power(later, n - 1)))
-    return base * _convolve(first, all_later) + each * branches
+    return base * walks[:, 0] + each * walks[:, 1]
+
+
+def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return walks of two parts. Numbers of branches add up: the rule of the product's derivative.
+
+    Divided by their total, 1, sums keep their digits.
+    """
+    ends = _convolve(first[:, 0], second[:, 0])
+    branches = _convolve(first[:, 0], second[:, 1]) + _convolve(first[:, 1], second[:, 0])
+    return np.stack([ends, branches], axis=1) / ends.sum()
 
 
 def _convolve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -229,12 +216,3 @@ def _convolve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     line = np.convolve(a, b)
     line[: len(a) - 1] += line[len(a) :]
     return line[: len(a)]
-
-
-def _power(distribution: np.ndarray, n: int) -> np.ndarray:
-    """Return the distribution of the sum of n steps, by repeated squaring."""
-    result = np.eye(1, len(distribution))[0]  # no step
-    for bit in bin(n)[:1:-1]:
-        result = _convolve(result, distribution) if bit == "1" else result
-        distribution = _convolve(distribution, distribution)
-    return result / result.sum()  # each squaring has doubled the rounding error of the sum

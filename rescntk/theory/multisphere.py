@@ -7,6 +7,7 @@ There kernels of ReLU networks depend only on the dot products
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -33,8 +34,14 @@ from .argument_checks import (
     check_layers,
     check_rng,
 )
-from .boxes import circular_mean
-from .complements import activate, add_branch, check_nonzero, input_state, normalize_complements
+from .complements import (
+    activate,
+    add_branch,
+    check_nonzero,
+    circular_mean,
+    input_state,
+    normalize_complements,
+)
 
 __all__ = ["dot_products", "gram_complements", "normalized_gpk", "project", "sample"]
 
@@ -46,14 +53,6 @@ _SLACK = 2e-6
 
 _BLOCK = 2**14
 """Pixel pairs that pass all layers together: more take memory, fewer add calls of Python."""
-
-_DOT_PRODUCTS = (
-    ": kernels depend only on dot products for activation 'relu' and input_filter_size 1"
-)
-"""Ends the message about activations and input filters that `gram_complements` refuses."""
-
-_TICK = 256
-"""Layers between two reports to the progress bar."""
 
 
 def project(X: np.ndarray | list[np.ndarray]) -> Any:
@@ -234,20 +233,18 @@ def gram_complements(
     given, networks = networks, tuple(networks) if is_sequence(networks) else ()
     if not networks:
         raise ValueError(f"networks is {given!r}, expected a list of at least one network")
+    reason = ": kernels depend only on dot products for activation 'relu' and input_filter_size 1"
     for network in networks:
-        check_network(network, RELU_FIELDS - {"input_filter_size"}, _DOT_PRODUCTS)
+        check_network(network, RELU_FIELDS - {"input_filter_size"}, reason)
         check_nonzero(network, kind)
         check_layers(network.depth, "networks has the depth")
     ordered = sorted(networks, key=lambda network: network.depth)
     for network in networks:
-        common = ordered[-1].replace(depth=network.depth, alpha=1.0)  # and its dilations
-        if network.replace(alpha=1.0) != common:
-            raise ValueError(
-                f"networks has {network!r} and {ordered[-1]!r}, expected networks that differ in "
-                "depth and alpha only"
-            )
-    n = len(check_signals(X, "X"))
-    pairs = n * (n + 1) // 2 if head == "gap" else n * (n - 1) // 2
+        common = ordered[-1].replace(depth=network.depth, alpha=network.alpha)  # and its dilations
+        if network != common:
+            text = "expected networks that differ in depth and alpha only"
+            raise ValueError(f"networks has {network!r} and {ordered[-1]!r}, {text}")
+    pairs = math.comb(len(check_signals(X, "X")) + 1, 2)
     deepest = {network.alpha: network.depth for network in ordered}
     with progress_bar(progress, pairs * sum(deepest.values()), "pair-layer") as tick:
         return over_pairs(X, head, lambda rows: _propagate(rows, networks, kind, tick))
@@ -261,26 +258,23 @@ def over_pairs(X: np.ndarray, head: str, function: Map) -> np.ndarray:
     kernels, (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).
     """
     channels = _check_on_sphere(X, "X").transpose(1, 2, 0)
-    own = check_head(head) == "gap" or len(X) == 1
 
     def of_pixels(left: Places, right: Places) -> np.ndarray:
         return function(_pixel_complements((x[left], x[right]) for x in channels))
 
-    complements = over_pixel_pairs(channels.shape[1:], head, of_pixels, own)
-    return normalize_complements(complements) if own else complements
+    return normalize_complements(over_pixel_pairs(channels.shape[1:], head, of_pixels))
 
 
 def over_pixel_pairs(
-    shape: tuple[int, ...], head: str, function: Callable[..., np.ndarray], own: bool = True
+    shape: tuple[int, ...], head: str, function: Callable[..., np.ndarray]
 ) -> np.ndarray:
     """Return means over the pixel pairs that a head sees, (k, n_cases, n_cases), of a function.
 
     The function takes the places of pixels of pairs of signals, two indices of arrays of the given
     shape, (n_timepoints, n_cases). It returns k kernels, (k, n_timepoints, n_offsets, n_pairs).
-    Without `own`, signals are not paired with themselves, and the diagonal is 0.
     """
     d, n = shape
-    left, right = np.triu_indices(n, 0 if own else 1)
+    left, right = np.triu_indices(n)
     pixels = np.arange(d)[:, None, None]
     partners = (pixels + np.arange(d if head == "gap" else 1)[:, None]) % d
     block, parts = max(1, _BLOCK // partners.size), []
@@ -300,50 +294,31 @@ def _propagate(
 
     `delta`, (d, ...), are complements of dot products; the result is (n_networks, d, ...).
     """
-    results = np.empty((len(networks), *delta.shape))
-    alike = defaultdict(list)
+    results, alike = np.empty((len(networks), *delta.shape)), defaultdict(list)
     for index in sorted(range(len(networks)), key=lambda index: -networks[index].depth):
         alike[networks[index].branch_share].append(index)
-    groups, together = list(alike.values()), max(1, _BLOCK // delta.size)
-    for begin in range(0, len(groups), together):
-        _pass_layers(delta, networks, groups[begin : begin + together], kind, tick, results)
-    return results
-
-
-def _pass_layers(
-    delta: np.ndarray, networks: Sequence[Network], groups: list[list[int]], kind: str,
-    tick: Callable[[int], None], results: np.ndarray,
-) -> None:  # fmt: skip
-    """Fill in `results` of groups of networks, which pass the layers together.
-
-    Networks of a group have one share of branches. Groups and networks come from the deepest on;
-    axis 1 of the recursion's arrays are the groups that still go on.
-    """
-    deepest = networks[groups[0][0]]  # has all layers' dilations
-    parts, going = deepest.parts, len(groups)
-    share = np.array([networks[group[0]].branch_share for group in groups])
-    share = share.reshape(-1, *[1] * (delta.ndim - 1))
-    start = np.repeat(delta[:, None], going, axis=1)
-    state = input_state(start, parts, kind)
-    left_over = [np.zeros_like(start) for _ in state]
-    tau = np.full_like(share, parts.input)
-    for layer in range(1, deepest.depth + 1):
-        inner, outer = deepest.inner_filter(layer), deepest.outer_filter(layer)
-        branches = activate(parts, tau, *(circular_mean(array, *inner) for array in state))
-        boxed = tuple(circular_mean(array, *outer) for array in branches)
-        state = add_branch(state, boxed, share, left_over)
-        tau = parts.input + layer * share * (parts.inner + parts.outer)
-        for place, group in enumerate(groups[:going]):
-            for index in (i for i in group if networks[i].depth == layer):
+    groups, together = list(alike.items()), max(1, _BLOCK // delta.size)
+    for begin in range(0, len(groups), together):  # axis 1 has a group of networks at each place
+        some, ends = groups[begin : begin + together], defaultdict(list)
+        for place, (_, group) in enumerate(some):
+            for index in group:
+                ends[networks[index].depth].append((place, index))
+        deepest = networks[some[0][1][0]]  # it has all layers' dilations
+        share = np.reshape([share for share, _ in some], (-1, *[1] * (delta.ndim - 1)))
+        parts, tau = deepest.parts, np.full_like(share, deepest.parts.input)
+        state = input_state(np.repeat(delta[:, None], len(some), axis=1), parts, kind)
+        left_over = [np.zeros_like(array) for array in state]
+        for layer in range(1, deepest.depth + 1):
+            inner, outer = deepest.inner_filter(layer), deepest.outer_filter(layer)
+            branches = activate(parts, tau, *(circular_mean(array, *inner) for array in state))
+            boxed = tuple(circular_mean(array, *outer) for array in branches)
+            state = add_branch(state, boxed, share, left_over)
+            tau = parts.input + layer * share * (parts.inner + parts.outer)
+            for place, index in ends.get(layer, ()):
                 results[index] = state[0][:, place]
                 if kind == "ntk":
                     results[index] = state[1][:, place] + parts.readout * state[0][:, place]
                     results[index] /= tau[place] + parts.readout
-        if layer % _TICK == 0:
-            tick(delta.shape[-1] * _TICK * going)
-        while going and networks[groups[going - 1][0]].depth == layer:
-            going -= 1
-        if going < len(share):
-            state = tuple(array[:, :going].copy() for array in state)
-            left_over = [array[:, :going].copy() for array in left_over]
-            share, tau = share[:going], tau[:going]
+            if layer % 256 == 0:
+                tick(256 * delta.shape[-1] * sum(networks[g[0]].depth >= layer for _, g in some))
+    return results

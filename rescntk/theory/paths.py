@@ -24,9 +24,6 @@ from .spectrum.grid import taps
 
 __all__ = ["Ensemble", "Mixture", "ensemble", "mixture", "path_pixels", "stride_kernel"]
 
-_REACH = 60.0
-"""Largest distance of log c from the range of log λ: a constant of e^−60 λ is as good as 0."""
-
 
 class Ensemble(NamedTuple):
     """Theorem 5.2's constants, fitted in logarithms to the eigenvalues λ that exceed their errors.
@@ -105,7 +102,8 @@ def ensemble(
         terms = np.where(reaches, x[2:, None] + steps * x[0], -np.inf)
         return np.asarray(target - logsumexp(terms, axis=0) - x[1] * power)
 
-    constants = [(target.min() - _REACH, target.max() + _REACH)] * len(depths)
+    # A constant of e^−60 times the least λ is as good as 0.
+    constants = [(target.min() - 60.0, target.max() + 60.0)] * len(depths)
     bounds = np.transpose([(0.0, math.log(1e6)), powers, *constants])
     # Several starts, against local minima.
     starts = ([math.log(A), e, *[target.mean()] * len(depths)] for A in (1.05, 1.3, 2.0, 4.0))

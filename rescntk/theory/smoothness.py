@@ -25,9 +25,10 @@ from ..validation import (
     check_match,
     check_positive,
     check_rectangular,
+    check_shape,
     check_signals,
 )
-from .argument_checks import Map, check_points, check_samples, check_vector
+from .argument_checks import Map, check_points, check_vector
 
 SAMPLES = 4096
 """Samples of the circle that stand for a function (figure 7 of Tirer et al. 2022)."""
@@ -128,9 +129,8 @@ def gaussian_kernel(X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
 def curvature(values: ArrayLike) -> float | np.ndarray:
     r"""Return the curvature of functions on the circle, :math:`\|f''\|/\|f\|` in :math:`L^2`.
 
-    Smaller is smoother. A function with kinks, such as the interpolant of a tangent kernel, has no
-    curvature of its own: the number grows like the root of `n_samples`. State it with that number,
-    and compare at equal numbers only.
+    Smaller is smoother. Interpolants of tangent kernels have kinks: their curvature grows like the
+    root of the number of samples. Compare at equal numbers only.
 
     Parameters
     ----------
@@ -285,12 +285,23 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     >>> rk.theory.smoothness.jacobian_bound(rk.literature.tirer_mlp(depth=3), width=8, n_inputs=2)
     90.0
     """
-    scale, layer, layers = _bound(network)
+    check_network(network, BASIC_FIELDS)
+    slope, alpha = _LARGEST_SLOPE[network.activation], network.alpha
+    sigma_v, sigma_w = math.sqrt(network.c_v), math.sqrt(network.c_w)
+    constants = {"activation": network.activation, "c_w": network.c_w, "readout_scale": network.c_w}
+    resnet = literature.tirer_resnet(network.depth, alpha).replace(c_v=network.c_v, **constants)
+    if network == resnet:
+        scale, layer, layers = sigma_w, 1 + 9 * alpha * slope * sigma_v * sigma_w, network.depth
+    elif network == literature.tirer_mlp(network.depth).replace(**constants):
+        scale, layer, layers = slope * network.c_w, 3 * slope * sigma_w, network.depth - 1
+    else:
+        raise ValueError(
+            f"network is {network!r}, expected literature.tirer_resnet(...) or "
+            f"literature.tirer_mlp(...): the bounds are about their weights"
+        )
     n, d = check_depth(width, "width"), check_depth(n_inputs, "n_inputs")
-    try:
-        return 2.0 * scale * (1.0 + 2.0 * math.sqrt(n / d)) * layer**layers
-    except OverflowError:
-        return math.inf
+    with np.errstate(over="ignore"):
+        return float(2.0 * scale * (1.0 + 2.0 * math.sqrt(n / d)) * np.float64(layer) ** layers)
 
 
 def alpha_threshold(
@@ -316,29 +327,7 @@ def alpha_threshold(
     """
     slope = _LARGEST_SLOPE[check_choice(activation, "activation", ACTIVATIONS)]
     v, w = check_positive(sigma_v, "sigma_v"), check_positive(sigma_w, "sigma_w")
-    largest = (1 - 1 / check_depth(depth)) * math.log(3.0)
-    exponent = largest + math.log(slope) + math.log(w)
-    # 3^(1−1/L) − 1/(C_φ σ_w), without cancellation, and without overflow for large σ_w.
-    if exponent > 0:
-        return -math.expm1(-exponent) * math.exp(largest) / 9.0 / v
-    return math.expm1(exponent) / slope / w / 9.0 / v
-
-
-def _bound(network: Network) -> tuple[float, float, int]:
-    """Return factor, growth and count of a bound 2·factor·(1 + 2√(n/d))·growth^count."""
-    check_network(network, BASIC_FIELDS)
-    slope, alpha = _LARGEST_SLOPE[network.activation], network.alpha
-    sigma_v, sigma_w = math.sqrt(network.c_v), math.sqrt(network.c_w)
-    constants = {"activation": network.activation, "c_w": network.c_w, "readout_scale": network.c_w}
-    resnet = literature.tirer_resnet(network.depth, alpha).replace(c_v=network.c_v, **constants)
-    if network == resnet:
-        return sigma_w, 1.0 + 9.0 * alpha * slope * sigma_v * sigma_w, network.depth
-    if network == literature.tirer_mlp(network.depth).replace(**constants):
-        return slope * network.c_w, 3.0 * slope * sigma_w, network.depth - 1
-    raise ValueError(
-        f"network is {network!r}, expected literature.tirer_resnet(...) or "
-        f"literature.tirer_mlp(...): the bounds are about their weights"
-    )
+    return (3.0 ** (1 - 1 / check_depth(depth)) - 1.0 / slope / w) / 9.0 / v
 
 
 def _gaussian_coefficients(last: int) -> np.ndarray:
@@ -348,11 +337,11 @@ def _gaussian_coefficients(last: int) -> np.ndarray:
 
 def _power_spectrum(values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return |f̂_k|² + |f̂_−k|² of functions of largest value 1, and their own largest values."""
-    values = check_samples(values)
-    scale = np.abs(values).max(axis=-1)
-    scaled = values / np.where(scale > 0, scale, 1.0)[..., None]
+    samples = check_shape(values, "values", "(..., n_samples)", lambda s: len(s) > 0 and s[-1] > 1)
+    scale = np.abs(samples).max(axis=-1)
+    scaled = samples / np.where(scale > 0, scale, 1.0)[..., None]
     power = np.abs(np.fft.rfft(scaled, norm="forward")) ** 2
-    both = slice(1, (values.shape[-1] + 1) // 2)  # 0, and N/2 of an even N, have no partner
+    both = slice(1, (samples.shape[-1] + 1) // 2)  # 0, and N/2 of an even N, have no partner
     power[..., both] *= 2.0
     return power, scale
 

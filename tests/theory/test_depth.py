@@ -58,7 +58,7 @@ def test_reports_are_reproducible_and_complete(tmp_path, capfd):
         return rk.Network(n, alpha=1 / n)
 
     report = depth.check(plain, depths=powers(10), progress=True)
-    assert "30.6k/30.6k" in capfd.readouterr().err  # 15 pairs, 8 + … + 1024 layers
+    assert "42.8k/42.8k" in capfd.readouterr().err  # 21 pairs, 8 + … + 1024 layers
     assert (report.verdict, report.reason) == (depth.UNDEFINED, "nothing is predicted")
     assert np.isnan(report.column("distance")).all() and report.family == "plain"
 

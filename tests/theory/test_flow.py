@@ -51,7 +51,7 @@ def test_the_flow_of_one_pixel_in_closed_form():
     """dρ/dt = β (κ1(ρ) − ρ): the time from t to ρ is an integral."""
     X = multisphere.sample(3, 3, 1, rng=4)
     for network in (rk.Network(1, alpha=0.7, c_v=1.5), rk.Network(1, alpha=20.0)):
-        rho = 1 - pairs(flow.complements(network, "gpk", X, "trace"))
+        rho = pairs(flow.kernel(network, X, kind="gpk", head="trace"))
         for start, end in zip(pairs(multisphere.dot_products(X)[..., 0]), rho, strict=True):
             time = quad(lambda u: 1 / (kappa1(u) - u), start, end, epsabs=0, epsrel=1e-11)[0]
             assert abs(time - network.branch_gain) <= flow.ERROR / (kappa1(end) - end)
@@ -61,9 +61,9 @@ def test_signals_in_their_own_units(rng):
     """ReLU: a factor on a signal is seen by no normalized kernel; equal signals have kernel 1."""
     X = rng.standard_normal((4, 2, 5))
     X[3] = 3 * X[0]
-    found = flow.complements(rk.Network(1, 3), "ntk", X, "trace")
+    found = 1 - flow.kernel(rk.Network(1, 3), X, head="trace")
     factors = np.array([1e-9, 1, 7, 1e9])[:, None, None]
-    scaled = flow.complements(rk.Network(1, 3), "ntk", factors * X, "trace")
+    scaled = 1 - flow.kernel(rk.Network(1, 3), factors * X, head="trace")
     assert np.abs(found - scaled).max() <= flow.ERROR
     assert abs(found[0, 3]) <= flow.ERROR and (found.diagonal() == 0).all()
     assert (flow.kernel(rk.Network(1), X[:2] * [[[1]], [[0]]]) == np.diag([1.0, 0.0])).all()

@@ -61,7 +61,7 @@ def test_the_constant_of_theorem_6_1(kind, head, alpha):
     """L^(2γ−1) times the distance tends to the constant of docs/theory/depth_limits.md."""
     family, deep = Family(rk.Network(1, alpha=alpha, outer_filter_size=1), 1.0), 1000
     X = np.random.default_rng(1).standard_normal((4, 2, 5))
-    A = limits.dot_product(family.network, X, head)
+    A = rk.Kernel(family.network.replace(alpha=0.0), "gpk", head)(X)
     G = limits.one_layer(family.network, X, kind, head)
     growth = G.diagonal() / A.diagonal()
     change = G - 0.5 * A * np.add.outer(growth, growth)

@@ -7,6 +7,4 @@ pixel's sphere. ``funk_hecke`` makes eigenvalues of both.
 from .funk_hecke import Spectrum, cost, eigenvalues
 from .quadrature import harmonics, multiplicities
 
-__all__ = [
-    "Spectrum", "cost", "eigenvalues", "harmonics", "multiplicities",
-]  # fmt: skip
+__all__ = ["Spectrum", "cost", "eigenvalues", "harmonics", "multiplicities"]

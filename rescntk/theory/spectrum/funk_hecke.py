@@ -21,17 +21,8 @@ from ..argument_checks import check_grid, check_kind
 from .grid import KernelOnGrid, Tick, blocks, grid_shape, leading, rotate, shifts, taps, windows
 from .quadrature import METHODS, default_nodes, harmonics, rule
 
-_SECONDS_A_POINT = 3e-8
-"""Seconds of one core for one point of one layer, only for the message of `max_points`."""
-
 _SLAB_ENTRIES = 4_000_000
 """Points of the last layer that are integrated together: 32 MB."""
-
-_RESOLVED = 10.0
-"""An eigenvalue enters a fit if it exceeds this multiple of its error."""
-
-_ROUNDINGS = 32
-"""Relative rounding error of an eigenvalue, in eps, on the safe side."""
 
 
 class Spectrum(NamedTuple):
@@ -44,13 +35,11 @@ class Spectrum(NamedTuple):
     rounding errors."""
     trace: float
     """K(x, x) of the equivariant kernel: the sum of its eigenvalues times `multiplicities`."""
-    nodes: int
-    """Nodes a pixel of the finer grid."""
 
     @property
     def resolved(self) -> np.ndarray:
-        """True where an eigenvalue is large against its error, and may enter a fit."""
-        return self.eigenvalues > _RESOLVED * self.errors
+        """True where an eigenvalue exceeds ten times its error, and may enter a fit."""
+        return self.eigenvalues > 10.0 * self.errors
 
 
 def eigenvalues(
@@ -91,17 +80,10 @@ def eigenvalues(
     return_error : bool, default False
         Return a `Spectrum`: eigenvalues and errors. Twice the work.
     max_memory, max_points : float, default 4e9 and 1e11
-        Most bytes of arrays, and most points of the grid over all layers (`cost` tells both).
-        1e11 points take most of an hour on one core.
+        Most bytes of arrays, and most points of the grid over all layers (`cost` tells both): a
+        ValueError refuses more. 1e11 points take most of an hour on one core.
     progress : bool, default False
         Whether to show a progress bar (needs tqdm).
-
-    Raises
-    ------
-    ValueError
-        For a grid beyond `max_memory` or `max_points`.
-    OverflowError
-        If eigenvalues exceed float64; a deep kernel needs ``normalized=True``.
 
     Examples
     --------
@@ -123,8 +105,8 @@ def eigenvalues(
     )
     check_memory(n_bytes, max_memory, grid)
     if n_points > check_constant(max_points, "max_points"):
-        raise ValueError(
-            f"{grid} has {n_points:.3g} points, {n_points * _SECONDS_A_POINT / 3600:,.0f} "
+        raise ValueError(  # a point of a layer takes about 3e-8 seconds
+            f"{grid} has {n_points:.3g} points, {n_points * 3e-8 / 3600:,.0f} "
             f"hours of one core, expected max_points, {max_points:.3g}, at most"
         )
     points = n_points + return_error * request.cost(request.coarser)[0]
@@ -136,24 +118,21 @@ def eigenvalues(
     # A difference may cross zero: take the largest of its neighbours.
     errors = scipy.ndimage.maximum_filter(np.abs(fine - coarse), 3, mode="nearest")
     errors += request.rounding(fine, trace)
-    return Spectrum(fine, errors, trace, request.nodes)
+    return Spectrum(fine, errors, trace)
 
 
 def cost(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
     kind: str = "gpk", *, method: str = "auto", nodes: int | None = None,
 ) -> tuple[int, int]:  # fmt: skip
-    """Return what a call of `eigenvalues` takes, without computing anything.
+    """Return what a call of `eigenvalues` takes, without computing anything: two numbers.
+
+    The points at which an activation is evaluated, over all layers, and the most bytes at once.
 
     Parameters
     ----------
     network, n_channels, n_timepoints, max_frequency, kind, method, nodes
         As for `eigenvalues`. With ``return_error`` a coarser grid of less cost follows.
-
-    Returns
-    -------
-    n_points, n_bytes : int
-        The points at which an activation is evaluated, over all layers; the most memory at once.
 
     Examples
     --------
@@ -257,7 +236,7 @@ class _Request:
         noise = np.sqrt(reduce(np.multiply.outer, [one[: k + 1] for k in self.max_frequency]))
         noise *= 1.0 + reduce(np.add.outer, [np.arange(k + 1) / 8 for k in self.max_frequency])
         eps = float(np.finfo(np.float64).eps)
-        return eps * (_ROUNDINGS * np.abs(eigenvalues) + 8.0 * trace * noise)
+        return eps * (32.0 * np.abs(eigenvalues) + 8.0 * trace * noise)
 
     def _add_rotated(
         self, result: np.ndarray, integrals: np.ndarray, pixels: dict[int, int]

@@ -23,9 +23,6 @@ _BLOCK_ENTRIES = 100_000
 """Points that go through an activation together. Network(3), 4 pixels, on one core: 85,
 53, 43, 40, 46, 49 ns a point for blocks of 3, 10, 30, 100, 300 and 1000 thousand points."""
 
-_THREADS = 4
-"""Threads that evaluate blocks of a grid; more would mostly wait for Python's lock."""
-
 Block = tuple[slice, ...]
 
 Tick = Callable[[int], None]
@@ -160,7 +157,7 @@ class KernelOnGrid:
                 result[part] = value
             return out[0][part].size
 
-        with ThreadPoolExecutor(_THREADS) as pool:
+        with ThreadPoolExecutor(4) as pool:  # more would mostly wait for Python's lock
             for points in pool.map(piece, blocks(out[0].shape, _BLOCK_ENTRIES)):
                 self._tick(points)
 

@@ -81,19 +81,15 @@ def _transform(matrix: np.ndarray, values: np.ndarray, highest: Mapping[int, int
 
 def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes and weights on [-1, 1], to the last digits: SciPy's are off by 1e-12 for 64."""
-    count = nodes // 2  # the positive ones
-    x = np.cos(np.pi * (np.arange(count) + 0.75) / (nodes + 0.5))
-    x = np.append(x, [0.0] * (nodes % 2))
-    for dtype in 3 * [np.float64] + 2 * [np.longdouble]:
-        x = x.astype(dtype)
+    x = scipy.special.roots_legendre(nodes)[0].astype(np.longdouble)
+    for _ in range(2):  # Newton's steps
         below, p = np.ones_like(x), x
         for k in range(1, nodes):
             below, p = p, ((2 * k + 1) * x * p - k * below) / (k + 1)
         slope = nodes * (x * p - below) / (x * x - 1)
         x = x - p / slope
-    weights = (2 / ((1 - x * x) * slope * slope)).astype(np.float64)
-    x = x.astype(np.float64)
-    return np.append(-x, x[:count][::-1]), np.append(weights, weights[:count][::-1])
+    weights = 2 / ((1 - x * x) * slope * slope)
+    return x.astype(np.float64), weights.astype(np.float64)
 
 
 def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
