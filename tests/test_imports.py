@@ -46,11 +46,6 @@ def test_a_room_whose_extra_is_missing_names_it(room, missing, says, monkeypatch
     assert says in str(error.value)
 
 
-def test_the_package_lists_its_public_names():
-    names = {name for name in dir(rk) if name == "__version__" or not name.startswith("__")}
-    assert names == set(rk.__all__)
-
-
 def test_a_bar_counts_every_pair(capsys):
     pytest.importorskip("tqdm")
     for call, counted in (

@@ -60,10 +60,6 @@ def test_parameters(X):
         assert fixed.theta.shape == (0,)
         assert fixed(X, eval_gradient=True)[1].shape == (12, 12, 0)
     assert not kernel.is_stationary()
-    assert repr(SignalKernel()) == "SignalKernel()"
-    kernel = SignalKernel(5, kind="gpk", alpha=0.1234567891, n_channels=12)
-    assert repr(kernel) == "SignalKernel(depth=5, kind='gpk', alpha=0.123457, n_channels=12)"
-    assert repr(SignalKernel(alpha_bounds=np.array([1e-2, 1e1]))) == "SignalKernel()"
 
 
 @pytest.mark.parametrize("name", ["gpk", "erf"])
