@@ -59,7 +59,6 @@ def test_parameters(X):
     for fixed in (SignalKernel(alpha_bounds="fixed"), SignalKernel(skip=False)):
         assert fixed.theta.shape == (0,)
         assert fixed(X, eval_gradient=True)[1].shape == (12, 12, 0)
-    assert not kernel.is_stationary()
 
 
 @pytest.mark.parametrize("name", ["gpk", "erf"])

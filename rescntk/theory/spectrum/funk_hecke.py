@@ -125,14 +125,17 @@ def cost(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
     kind: str = "gpk", *, method: str = "auto", nodes: int | None = None,
 ) -> tuple[int, int]:  # fmt: skip
-    """Return what a call of `eigenvalues` takes, without computing anything: two numbers.
-
-    The points at which an activation is evaluated, over all layers, and the most bytes at once.
+    """Return what a call of `eigenvalues` takes, without computing anything.
 
     Parameters
     ----------
     network, n_channels, n_timepoints, max_frequency, kind, method, nodes
         As for `eigenvalues`. With ``return_error`` a coarser grid of less cost follows.
+
+    Returns
+    -------
+    n_points, n_bytes : int
+        The points at which an activation is evaluated, over all layers; the most memory at once.
 
     Examples
     --------
