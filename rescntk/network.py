@@ -30,13 +30,13 @@ class TrainedParts(NamedTuple):
     """The parts of a network as numbers: 1 where trained, 0 where frozen."""
 
     input: float
-    """t"""
+    """t in formulas: the input layer."""
     inner: float
-    """i"""
+    """i: the inner weights."""
     outer: float
-    """o"""
+    """o: the outer weights."""
     readout: float
-    """r"""
+    """r: the readout."""
 
     @property
     def initial(self) -> float:

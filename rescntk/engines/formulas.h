@@ -35,12 +35,10 @@ template <class V> FORMULA V pick(V a, V b, V x, V y) { return a < b ? x : y; }
 template <class V> FORMULA V root_over(V a, V d) { return root(a) / d; }
 #endif
 #include "coefficients.h"
+template <class R> FORMULA Quotients<R> quotients(R) { return Quotients<R>::numbers(); }
 #if defined(__CUDACC_RTC__)  // instructions read constant memory at no cost, but have no room for 64 bits
 __constant__ Quotients<double> OF_DOUBLE = Quotients<double>::numbers();
 FORMULA const Quotients<double> &quotients(double) { return OF_DOUBLE; }
-FORMULA Quotients<float> quotients(float) { return Quotients<float>::numbers(); }
-#else
-template <class R> FORMULA Quotients<R> quotients(R) { return Quotients<R>::numbers(); }
 #endif
 
 // The polynomial with an even number of coefficients c, constant first: Horner's scheme in t^2, of pairs.

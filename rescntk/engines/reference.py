@@ -68,9 +68,10 @@ class _Run:
 
     def blocks(self, batch: Batch) -> Iterator[tuple[np.ndarray, Any]]:
         """Yield places of signals of one length, with their tables."""
-        lengths = np.full(len(batch), channels_and_length(batch)[1])
         if isinstance(batch, SignalList):
             lengths = batch.lengths
+        else:
+            lengths = np.full(len(batch), channels_and_length(batch)[1])
         for length in np.unique(lengths):
             places = np.flatnonzero(lengths == length)
             number = self.steps.n_rows * int(length)

@@ -75,9 +75,10 @@ class ResidualKernelEstimator(SignalEstimator):
     def novelty(self, X: Any) -> np.ndarray:
         """Return how unlike the training signals some signals are, (n_cases,).
 
-        About 1 for signals like them, larger far from them, or for other sizes: the variance of the
-        views' Gaussian processes, divided by its mean at training signals left out, in a geometric
-        mean weighted by inverse errors. X and errors are as for `predict`.
+        It is about 1 for signals like them, and larger for signals far from them or of other sizes.
+        A view's novelty is its Gaussian process's variance, divided by the mean variance at
+        training signals left out. Inverse errors weigh the views' geometric mean. X and errors are
+        as for `predict`.
         """
         signals = self._read(X)
         errors = np.array([fitted.error for fitted in self._fitted])

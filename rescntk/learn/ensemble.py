@@ -26,7 +26,7 @@ from .inputs import Cases, Signals, arrays, longest, take
 from .views import View
 
 KINDS = ("gpk", "ntk")  # of kernels, whose mean a view takes
-_LEFT_OUT = 0.02  # largest sum of weights of views that are left out, to take less time
+_LEFT_OUT = 0.02  # largest sum of weights of views that are left out
 _LEAST_SPREAD = 0.1  # least deviation of levels, in deviations inside of signals; of log2 of sizes
 _SHARES = 2**20  # of kernels, that are held at once
 _MOST_KEPT = 2**26  # bytes of a view's tables that are kept between predictions
@@ -83,8 +83,9 @@ class FittedView:
     def contributions(self, X: Signals, options: dict[str, Any]) -> list[np.ndarray]:
         """Return the shares of time points in decisions less intercepts, (n_outputs, d_i) each."""
         seen: Any = self.view.see(X)
-        rows = max(1, int(np.sqrt(_SHARES / longest(seen))))
-        parts = np.zeros((len(X), self.coefficients.shape[1], longest(seen)))
+        most = longest(seen)
+        rows = max(1, int(np.sqrt(_SHARES / most)))
+        parts = np.zeros((len(X), self.coefficients.shape[1], most))
         steps = (range(0, len(batch), rows) for batch in (X, self.signals))
         for some, others in (tuple(slice(k, k + rows) for k in pair) for pair in product(*steps)):
             shares = gram_shares(

@@ -34,7 +34,7 @@ def take(X: Signals, cases: np.ndarray) -> Signals:
 
 
 def arrays(X: Signals) -> list[np.ndarray]:
-    """Return signals as one array, or as those of a list: the last two axes are of a signal."""
+    """Return a list of arrays, one for all signals or one each; a signal has the last two axes."""
     return [X] if isinstance(X, np.ndarray) else X
 
 

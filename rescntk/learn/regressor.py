@@ -15,9 +15,9 @@ from .ensemble import average
 from .inputs import check_given, read_cases
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
-_DEPENDENCE = (
-    1.5  # of errors of cases left out, which share training signals: factor of the score's
-)
+_DEPENDENCE = 1.5
+"""Factor of the score's standard error: errors of cases left out depend on each other, since their
+training signals are the same."""
 
 
 class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
@@ -122,9 +122,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and the upper ends of intervals that cover new observations.
 
-        An interval reaches so many standard deviations from the mean that the share `coverage` of
-        the left-out training targets is inside. With n targets the coverage is at most n/(n + 1);
-        above it a warning is given. X and errors are as for `predict`.
+        An interval reaches a number of standard deviations from the mean: with this number, the
+        share `coverage` of the left-out training targets is inside. With n targets the coverage is
+        at most n/(n + 1); above it a warning is given. X and errors are as for `predict`.
         """
         if not 0 < check_positive(coverage, "coverage") < 1:
             raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1")

@@ -219,7 +219,7 @@ def asymptotic_condition_number(
 
 
 class ComparisonRow(NamedTuple):
-    """One depth of a `Comparison`: "cnn" is CGPK or CNTK, "resnet" ResCGPK or ResCNTK."""
+    """A row of a `Comparison`; its "cnn" is CGPK or CNTK, its "resnet" ResCGPK or ResCNTK."""
 
     depth: int
     cnn: float

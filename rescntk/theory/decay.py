@@ -343,8 +343,9 @@ def one_variable(
     """Return series in one variable t, for dot products constant + slope · t of d pixels.
 
     They are the last pre-activations' and the kernel's, (d, degrees). Three results, (d, 2), are
-    for the ends t = ±1, from which x is the distance: the last pre-activations' values, their
-    factors of x^(3/2), and the shares in the limit of n^ν times the kernel's coefficients.
+    for the ends t = ±1. The first has the last pre-activations' values, the second their factors
+    of x^(3/2), where x is the distance from the end. The third has the ends' shares in the limit of
+    n^ν times the kernel's coefficients.
     """
     first = np.stack([constant, slope], axis=1) @ np.eye(2, _DEGREE + 1)
     before, kernel = _series(network, first, circular_mean, kind)

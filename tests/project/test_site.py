@@ -50,7 +50,7 @@ def build(root):
 
 
 def test_the_site(tmp_path):
-    """One test, so that the site is built once."""
+    """The site is built once for all of its checks."""
     site = build(tmp_path)
     objects = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="").data
     there = {name for kind, names in objects.items() if kind.startswith("py:") for name in names}

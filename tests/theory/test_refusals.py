@@ -1,4 +1,4 @@
-"""What functions of theory refuse, and what they say: one table, a row for each reason."""
+"""Functions of theory refuse wrong arguments, and say why."""
 
 import numpy as np
 import pytest
