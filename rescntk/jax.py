@@ -313,12 +313,13 @@ class _Pair:
     def merged(self, masses: Any, deficits: Any) -> tuple[list[Any], list[Any]]:
         """Return merged masses of both sides and merged deficits, of the parts of each."""
         wholes = [reduce(add, parts) for parts in masses]
-        profiles = (
-            [_root(0.5 * _divide(part, whole)) for part in parts]
-            for parts, whole in zip(masses, wholes, strict=True)
-        )
-        pairs = (self.sides(p, q) for p, q in zip(*profiles, strict=True))
-        N = self.product(wholes) * reduce(add, [(p - q) ** 2 for p, q in pairs])
+        sums, coordinates = [], []
+        for parts, whole in zip(masses, wholes, strict=True):
+            first, *others = map(_root, parts)
+            sums.append(_root(whole) + first)
+            coordinates.append([_divide(other, sums[-1]) for other in others])
+        pairs = (self.sides(u, v) for u, v in zip(*coordinates, strict=True))
+        N = 0.5 * mul(*self.sides(*sums)) * reduce(add, [(u - v) ** 2 for u, v in pairs])
         return wholes, [reduce(add, parts) + N for parts in deficits]
 
     def window(self, merge: Any, masses: Any, deficits: Any) -> tuple[list[Any], list[Any]]:

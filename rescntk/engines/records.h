@@ -10,7 +10,7 @@ struct Window {
 };
 
 struct Merge {
-    int64 row, window;               // the row of the root, before the profiles
+    int64 row, window;               // the first of its rows, the root
 };
 
 struct Layer {                       // -1: there is no such merge

@@ -152,10 +152,9 @@ class Deficits(Pairs):
 
     def merged(self, step: Step, parts_of_each: list[list[Any]]) -> list[Array]:
         """Return merged deficits, of the parts of each."""
-        profiles = [self.sides(row) for row in range(step.row + 1, step.row + step.n_rows)]
-        distance = summed([(p - q) ** 2 for p, q in profiles])
-        a, b = self.sides(step.row)
-        N = a * b * distance
+        coordinates = [self.sides(row) for row in range(step.row + 2, step.row + step.n_rows)]
+        c, d = self.sides(step.row + 1)
+        N = c * d * summed([(u - v) ** 2 for u, v in coordinates])
         return [reduce(add, parts) + N for parts in parts_of_each]
 
     def activate(

@@ -1,8 +1,8 @@
-"""Tables of single signals: unit vectors, root masses and unit profiles of each merge.
+"""Tables of single signals: unit vectors, root masses and the coordinates of each merge.
 
 Masses are variances: the recursion at x = z, j = j', which is linear. They are computed in float64;
-their roots and profiles are rounded once to the working precision. Proportional signals have equal
-profiles but for rare last bits, and so differences of profiles are exact where they matter.
+their roots and coordinates are rounded once to the working precision. Proportional signals have
+equal coordinates but for rare last bits, and so differences are exact where they matter.
 """
 
 from __future__ import annotations
@@ -140,10 +140,13 @@ def mass_rows(steps: Steps, xp: ModuleType, given: Input, dtype: np.dtype) -> It
             a = root(total)
             yield xp.where(a > 0, 1.0 / xp.where(a > 0, a, 1.0), 0.0)
             continue
-        yield root(total)
         whole = xp.where(total > 0, total, 1.0)
-        for part in parts:
-            yield xp.sqrt(0.5 * (part / whole))
+        first, *others = (xp.sqrt(part / whole) for part in parts)
+        a, both = root(total), 1.0 + first
+        yield a
+        yield a * (both * math.sqrt(0.5))
+        for part in others:
+            yield part / both
 
 
 def _merged(

@@ -82,16 +82,16 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         INLINE R left(int64_t row, int64_t j) const { return x[row * x_stride + j]; }
         INLINE V right(int64_t row, int64_t j) const { return *(const Unaligned *)(z + row * z_stride + j * step); }
         INLINE V product(int64_t row, int64_t j) const { return left(row, j) * right(row, j); }
-        // a b times the squared distance of unit profiles, which tables have divided by the root of 2.
+        // What a merge of some parts adds to deficits: the squared distance of coordinates, times a factor of both sides.
         template <int PARTS> INLINE V distance(int64_t row, int64_t parts, int64_t j) const
         {
             if (PARTS) {
                 V sum{};
-                UNROLL for (int64_t t = 1; t <= PARTS; t++) { const V e = left(row + t, j) - right(row + t, j); sum = fused(e, e, sum); }
-                return product(row, j) * sum;
+                UNROLL for (int64_t t = 2; t <= PARTS; t++) { const V e = left(row + t, j) - right(row + t, j); sum = fused(e, e, sum); }
+                return product(row + 1, j) * sum;
             }
-            return product(row, j) * in_parts(parts, [&](int64_t t, V sum) __attribute__((always_inline)) {
-                const V e = left(row + 1 + t, j) - right(row + 1 + t, j);
+            return product(row + 1, j) * in_parts(parts - 1, [&](int64_t t, V sum) __attribute__((always_inline)) {
+                const V e = left(row + 2 + t, j) - right(row + 2 + t, j);
                 return fused(e, e, sum);
             });
         }

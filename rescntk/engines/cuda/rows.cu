@@ -117,14 +117,14 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
         const Pack other = lanes_of(b);
         UNROLL for (int q = 0; q < LANES; q++) { const R e = fused(sign, other[q], a); sum[q] = fused(e, e, sum[q]); }
     }
-    // a b times the squared distance of unit profiles, which tables have divided by the root of 2.
+    // What a merge of some parts adds to deficits: the squared distance of coordinates, times a factor of both sides.
     FORMULA void distance(int64 row, int parts, int p, R (&N)[LANES]) const
     {
-        const R *a = left(row, p), *b = right(row, p);
-        const Pack root = lanes_of(b);
+        const R *a = left(row + 1, p), *b = right(row + 1, p);
+        const Pack factor = lanes_of(b);
         R g[LANES];
-        UNROLL for (int q = 0; q < LANES; q++) g[q] = *a * root[q], N[q] = 0;
-        UNROLL for (int part = 0; part < parts; part++) a += x_stride, b += z_stride, differ(*a, b, N);
+        UNROLL for (int q = 0; q < LANES; q++) g[q] = *a * factor[q], N[q] = 0;
+        UNROLL for (int part = 1; part < parts; part++) a += x_stride, b += z_stride, differ(*a, b, N);
         UNROLL for (int q = 0; q < LANES; q++) N[q] *= g[q];
     }
 
@@ -159,7 +159,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
         UNROLL for (int q = 0; q < LANES; q++) sum[q] = fused(weight, pack[q], sum[q]);
     }
 
-    // Some taps of a window, from tap `begin` on: sums of the state, and of squared differences of profiles.
+    // Some taps of a window, from tap `begin` on: sums of the state, and of squared differences of coordinates.
     struct Taps { R U[LANES], O[LANES], A[LANES], N[LANES]; };
     template <bool WITH_OPPOSITE> FORMULA void taps(const Window &w, int64 row, int p, int begin, int end, Taps &sum) const
     {
@@ -173,7 +173,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
             a += x_stride, b += z_stride;
             const int at = ring_at.wrapped(ring_at.place + shift);
             shift = shift + step < size ? shift + step : shift + step - size;
-            differ(*a, b, sum.N);
+            if (tap > 0) differ(*a, b, sum.N);
             const R weight = R(w.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
             add(0, at, weight, sum.U);
             if (NTK) add(1, at, weight, sum.A);
@@ -195,7 +195,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
                 UNROLL for (int q = 0; q < LANES; q++) sum.U[q] += more.U[q], sum.O[q] += more.O[q], sum.A[q] += more.A[q], sum.N[q] += more.N[q];
             }
             UNROLL for (int q = 0; q < LANES; q++) {
-                const R N = product(merge.row, p, q) * sum.N[q];
+                const R N = product(merge.row + 1, p, q) * sum.N[q];
                 s.U[p][q] = fused(weight, sum.U[q], fused(rest, sum.U[q], N));
                 if (WITH_OPPOSITE) s.O[p][q] = fused(weight, sum.O[q], fused(rest, sum.O[q], N));
                 if (NTK) s.A[p][q] = fused(weight, sum.A[q], rest * sum.A[q]);
