@@ -1,14 +1,14 @@
 """The recursion of a network as steps: filters as merges, biases, activations, skip connections.
 
 A *merge* joins parts p with root masses a_p and b_p of two pixels into a² = Σ a_p², b² = Σ b_p².
-With the *coordinates* u_p = a_p / (a + a_0) and v_p = b_p / (b + b_0) of all parts but the first,
-the whole has the deficit ::
+With the *coordinates* u_p = a_p / (a + a_0) and v_p = b_p / (b + b_0) of all parts but part 0, that
+of most weight, the whole has the deficit ::
 
     U = a b (1 − ρ) = Σ_p U_p + ½ (a + a_0) (b + b_0) Σ_p>0 (u_p − v_p)²
 
 All terms are positive (docs/theory/recursion.md). Roots and coordinates belong to single signals:
-they are the rows of tables (tables.py), in the order of steps. Kernels are divided by the sizes of both
-signals and by the growth G of each layer: ::
+they are the rows of tables (tables.py), in the order of steps. Kernels are divided by the sizes of
+both signals and by the growth G of each layer: ::
 
     F ← keep F + share (box(K) + bias),     keep = [skip] / G,  share = β / G
 """
@@ -67,7 +67,7 @@ class Step(NamedTuple):
     """One step of the recursion. An "activation" has one table row, 1/a of the window before it.
 
     A merge has, from `row` on, the root a of the whole, (a + a_0) / √2, and the coordinates of all
-    parts but the first. The parts are the taps of a "window"; the state and the bias of a "bias";
+    other parts. The parts are the taps of a "window"; the state and the bias of a "bias";
     features and branch of a "skip"; and five taps of a "joined" step: two filters of 3 and the skip
     connection at once, from the pre-activations of a layer to those of the next one.
     """

@@ -9,6 +9,7 @@ import math
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -48,12 +49,14 @@ class Program:
         layers = np.zeros(depth, LAYER)
         for number, record in enumerate(layers, start=1):
             self._fill(record, number)
-        windows = [
-            (m.taps, m.step, m.axis if n_axes == 2 else 1, int(m.is_triangle), 1.0 / m.total)
-            for m in self._windows
-        ]
+        windows = np.zeros(max(len(self._windows), 1), WINDOW)
+        for k, m in enumerate(self._windows):
+            weight = Fraction(1, m.total)
+            rest = float(weight - Fraction(float(weight)))
+            axis = m.axis if n_axes == 2 else 1
+            windows[k] = m.taps, m.step, axis, m.is_triangle, float(weight), rest
         self.arrays = {
-            "windows": xp.asarray(np.array(windows or [(1, 1, 1, 0, 1.0)], WINDOW).view(np.int64)),
+            "windows": xp.asarray(windows.view(np.int64)),
             "merges": xp.asarray(np.array(self._merges or [(0, 0)], np.int64)),
             "layers": xp.asarray(layers.view(np.int64)),
         }
@@ -226,21 +229,12 @@ class BlockTables:
                     filtered = window_mean(filtered, step.merge, 2)
                 filtered = filtered.reshape(len(at), C, -1)
                 parts[inside, :, : filtered.shape[2]] = filtered
-        rows = tables[0] if len(tables) == 1 else xp.concatenate(tables)
-        of_left = begin, rows
-        if not request.all_pairs:
-            shape = n, signals.steps.n_rows, signals.longest
-            wide = xp.zeros((-(-n // lanes) * lanes, *shape[1:]), rows.dtype)
-            wide[:n] = rows.reshape(shape)
-            wide = wide.reshape(-1, lanes, *shape[1:])
-            rows = xp.ascontiguousarray(xp.moveaxis(wide, 1, -1))
-            begin = np.arange(len(wide)) * (lanes * math.prod(shape[1:]))
+        self.rows = tables[0] if len(tables) == 1 else xp.concatenate(tables)
+        self.begin, self.xp = begin, signals.xp
+        self.shape = n, signals.steps.n_rows, signals.longest
         self.step, self.longest = (1 if request.all_pairs else lanes), parts.shape[2]
-        own = [moved(each, signals.xp) for each in (length, key, bias, means, parts)]
-        self._sides = [
-            [moved(rows, signals.xp), moved(begin, signals.xp), *own]
-            for begin, rows in (of_left, (begin, rows))
-        ]
+        self.own = [moved(each, signals.xp) for each in (length, key, bias, means, parts)]
+        self._sides: dict[bool, list[Array]] = {}
 
     def _made(self, signals: Signals, X: Array) -> Tables:
         request, width = signals.request, X.shape[-1]
@@ -252,11 +246,25 @@ class BlockTables:
             made.rows[..., start:stop] = made.rows[..., : stop - start]
         return made
 
+    def _wide(self) -> tuple[Array, Array]:
+        """Return rows of right signals side by side, and where each block of them begins."""
+        xp, (n, *shape), step = array_module(self.rows), self.shape, self.step
+        whole, rows = n // step, self.rows.reshape(self.shape)
+        wide = xp.zeros((-(-n // step), *shape, step), rows.dtype)
+        by_signal = xp.moveaxis(wide, -1, 1)
+        by_signal[:whole] = rows[: whole * step].reshape(whole, step, *shape)
+        by_signal[whole:, : n % step] = rows[whole * step :]
+        return wide, np.arange(len(wide)) * (step * math.prod(shape))
+
     def side(self, is_right: bool, first: int = 0) -> np.ndarray:
         """Return the record of the block, whose first signal has the number `first`."""
-        rows, begin, *own = self._sides[is_right]
+        is_wide = is_right and self.step > 1
+        if is_wide not in self._sides:  # of two threads that make it, both take the first one
+            made = self._wide() if is_wide else (self.rows, self.begin)
+            self._sides.setdefault(is_wide, [moved(each, self.xp) for each in made])
+        rows, begin = self._sides[is_wide]
         places = [pointer(begin) - first // (self.step if is_right else 1) * 8]
-        places += [pointer(array) - first * array.strides[0] for array in own]
+        places += [pointer(array) - first * array.strides[0] for array in self.own]
         names = "begin", "length", "key", "bias", "means", "parts"
         found = dict(zip(names, places, strict=True))
         return filled(SIDE, rows=pointer(rows), **found, longest=self.longest)

@@ -6,7 +6,7 @@ typedef long long int64;  // NVRTC has no <stdint.h>
 struct Window {
     int64 taps, step, axis;          // axis 0 across lines, 1 along them
     int64 is_triangle;               // five taps of weights 1 2 3 2 1
-    double weight;                   // of a tap of weight 1
+    double weight, rest;             // of a tap of weight 1, and what it lacks in float64
 };
 
 struct Merge {

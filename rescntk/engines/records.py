@@ -20,7 +20,7 @@ def record(fields: str, **nested: np.dtype) -> np.dtype:
     return np.dtype(pairs, align=True)
 
 
-WINDOW = record("taps step axis is_triangle weight.")
+WINDOW = record("taps step axis is_triangle weight. rest.")
 LAYER = record(
     "inner n_inner inner_bias root inverse outer n_outer outer_bias skip features joined enters "
     "report inner_product. outer_product. keep. share. kept."

@@ -27,6 +27,9 @@ Pixels that do not reach the head may be larger by any factor. The least size ke
 below 1e30 d, within float32.
 """
 
+_TINY = 1e-300
+"""Divides the parts of merges without mass, which are 0."""
+
 
 @dataclass(frozen=True)
 class Input:
@@ -123,88 +126,82 @@ def reach(steps: Steps, pixels: tuple[int, ...]) -> tuple[np.ndarray, float]:
     energy = np.zeros((2, *pixels))
     energy[(0, *[0] * len(pixels))] = 1.0
     *_, last = _merged(steps, np, energy, np.array([0.0, 1.0]))
-    return last[2][0], float(last[2][1].flat[0])
+    return last[-1][0], float(last[-1][1].flat[0])
 
 
 def mass_rows(steps: Steps, xp: ModuleType, given: Input, dtype: np.dtype) -> Iterator[Array]:
     """Yield the rows of a table behind the unit vectors, (n, *pixels) in float64."""
-    least = float(np.finfo(dtype).tiny) ** 0.9  # keeps 1/(√q √q) finite
-
-    def root(mass: Array) -> Array:
-        return xp.sqrt(xp.where(mass >= least, mass, 0.0))
-
-    yield root(given.energy)
+    least = float(np.finfo(dtype).tiny) ** 0.45  # keeps the product of both sides' 1/a finite
+    a = xp.sqrt(given.energy)
+    yield a
     variance = (steps.network.bias * given.bias) ** 2
-    for step, parts, total in _merged(steps, xp, given.energy, variance):
+    for step, parts, whole, mass in _merged(steps, xp, given.energy, variance):
         if step.kind == "activation":
-            a = root(total)
-            yield xp.where(a > 0, 1.0 / xp.where(a > 0, a, 1.0), 0.0)
+            yield 1.0 / xp.maximum(a, least)
             continue
-        whole = xp.where(total > 0, total, 1.0)
-        first, *others = (xp.sqrt(part / whole) for part in parts)
-        a, both = root(total), 1.0 + first
+        a, twice = xp.sqrt(mass), xp.maximum(2.0 * whole, _TINY)
+        first, *others = (xp.sqrt(part / twice) for part in parts)  # a_p / (√2 a)
+        both = math.sqrt(0.5) + first
         yield a
-        yield a * (both * math.sqrt(0.5))
-        for part in others:
-            yield part / both
+        yield a * both
+        for other in others:
+            yield other / both
 
 
 def _merged(
     steps: Steps, xp: ModuleType, energy: Array, bias: Array
-) -> Iterator[tuple[Step, list[Array], Array]]:
-    """Yield each step with the masses of its parts and of the whole, (n, *pixels).
+) -> Iterator[tuple[Step, list[Array], Array, Array]]:
+    """Yield each step with its parts, their sum, and the mass of the whole, (n, *pixels).
 
+    Parts are masses times a factor. That of most weight is the first: other coordinates are small.
     `energy` is of single pixels; `bias`, (n,), is the variance of biases.
     """
     features = mass = energy
     for steps_of_layer in (steps.input, *steps.layers):
         for step in steps_of_layer:
-            parts = [mass]
-            if step.kind == "activation" and steps.joined:
-                features = mass
-            if step.merge is not None:
-                taps = taps_of(mass, step.merge, 1)
-                mass = summed(taps) / step.merge.total
-                yield step, [tap / step.merge.total for tap in taps], mass
+            parts, total = [mass], 1
+            if step.kind == "activation":
+                features = mass if steps.joined else features
+                yield step, parts, mass, mass
                 continue
             if step.kind == "bias":
-                parts.append(
-                    column(steps.bias(step.layer, step.is_branch) ** 2 * bias, mass)
-                    + xp.zeros_like(mass)
-                )
+                variance = column(steps.bias(step.layer, step.is_branch) ** 2 * bias, mass)
+                parts.append(variance + xp.zeros_like(mass))
             elif step.kind == "skip":
                 parts = [steps.keep * features, steps.share * mass]
-            elif step.kind == "joined":
-                weights = enumerate(steps.taps(step.layer), start=-2)
-                parts = [weight * turned(mass, k, mass.ndim - 1) for k, weight in weights]
-            mass = summed(parts)
-            yield step, parts, mass
+                parts = parts if steps.keep >= steps.share else parts[::-1]
+            else:
+                merge = step.merge or Merge(5, 1, mass.ndim - 2)
+                weights = steps.taps(step.layer) if step.merge is None else merge.weights
+                taps = zip(taps_of(mass, merge, 1), weights, strict=True)
+                parts = [tap * weight if weight != 1 else tap for tap, weight in taps]
+                middle = len(parts) // 2
+                parts = [parts[middle], *parts[:middle], *parts[middle + 1 :]]
+                total = merge.total if step.merge else 1
+            whole = summed(parts)
+            mass = whole / total if total > 1 else whole
+            yield step, parts, whole, mass
         features = mass
 
 
 def taps_of(values: Array, merge: Merge, *first: int) -> list[Array]:
-    """Return the values at each tap, times its weight; axes of pixels begin with each `first`."""
-    axes = [axis + merge.axis for axis in first]
-    pairs = zip(merge.shifts, merge.weights, strict=True)
-    taps = ((turned(values, shift, *axes), weight) for shift, weight in pairs)
-    return [tap * weight if weight > 1 else tap for tap, weight in taps]
-
-
-def turned(values: Array, shift: int, axis: int, *more: int) -> Array:
-    """Return values whose place j has what was `shift` places further on the rings of axes."""
-    if more:
-        return array_module(values).roll(values, [-shift] * (1 + len(more)), (axis, *more))
-    shift %= values.shape[axis]
-    if shift == 0:
-        return values
-    before = (slice(None),) * axis
-    parts = values[(*before, slice(shift, None))], values[(*before, slice(shift))]
-    return array_module(values).concatenate(parts, axis=axis)  # `roll` takes several times as long
+    """Return views of the values at each tap; axes of pixels begin with each `first`."""
+    reach, places = merge.shifts[-1], [[slice(None)] * values.ndim for _ in merge.shifts]
+    for axis in (axis + merge.axis for axis in first):
+        size, before = values.shape[axis], (slice(None),) * axis
+        rest, begins = reach % size, [(shift + reach) % size for shift in merge.shifts]
+        more = slice(max(max(begins) - rest, 0))
+        around = values[(*before, slice(size - rest, None))], values, values[(*before, more)]
+        values = array_module(values).concatenate(around, axis=axis)
+        for place, begin in zip(places, begins, strict=True):
+            place[axis] = slice(begin, begin + size)
+    return [values[tuple(place)] for place in places]
 
 
 def window_mean(values: Array, merge: Merge, *first: int) -> Array:
     """Return means over a merge's taps. A rounded weight would err alike in each layer."""
-    return summed(taps_of(values, merge, *first)) / merge.total
+    pairs = zip(taps_of(values, merge, *first), merge.weights, strict=True)
+    return summed([tap * weight if weight > 1 else tap for tap, weight in pairs]) / merge.total
 
 
 def summed(parts: list[Array]) -> Array:

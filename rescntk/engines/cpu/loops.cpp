@@ -186,12 +186,14 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
 
     // ------------------------------------------------------------------ the layers of a strip
 
+    // What a rounded weight lacks. Without it all layers would err in the same direction.
+    static INLINE V rest_of(const Window &w) { return number(w.weight - double(R(w.weight)) + w.rest); }
+
     template <bool WITH_OPPOSITE, int TAPS> void window(const Merge &merge, const State &in, const State &out, int64_t begin, int64_t end)
     {
         const int64_t taps = TAPS ? TAPS : job.windows[merge.window].taps, n = this->n;
         const int32_t *near = near_of[merge.window];
-        const double exact = job.windows[merge.window].weight;
-        const V weight = number(exact), rest = number(exact - double(R(exact)));
+        const V weight = number(job.windows[merge.window].weight), rest = rest_of(job.windows[merge.window]);
         runs(merge.window, begin, end, [&](const Rows &at, int64_t from, int64_t to) __attribute__((always_inline)) {
             int64_t shift[TAPS ? TAPS : 1];
             UNROLL for (int t = 0; t < TAPS; t++) shift[t] = near[t * n + from] - from;
@@ -210,7 +212,6 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
                     return sum;
                 };
                 const V U = sum_of(in.U), O = WITH_OPPOSITE ? sum_of(in.O) : V{}, A = NTK ? sum_of(in.A) : V{};
-                // Without the rest, float32 would err in the same direction in each layer.
                 out.U[j] = fused(weight, U, fused(rest, U, N));
                 if (WITH_OPPOSITE) out.O[j] = fused(weight, O, fused(rest, O, N));
                 if (NTK) out.A[j] = fused(weight, A, rest * A);
@@ -362,7 +363,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         bias<WITH_OPPOSITE>(l.inner_bias, l.inner_product, job.readout, in, begin, end);
         State branch = free_state(in);
         const int64_t at_once = passes_on && !WITH_OPPOSITE && starts_with_triangle(l);
-        if (at_once) joined_layer<false, false>(number_of, job.merges[l.outer].row, branch);
+        if (at_once) joined_layer<false, false>(number_of, job.merges[l.outer], branch);
         else activate<WITH_OPPOSITE>(l, number_of, in, branch, begin, end);
         if (!passes_on) return;
         branch = windows<OPPOSITE>(l.outer + at_once, l.n_outer - at_once, branch, begin, end);
@@ -392,10 +393,10 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     // layer 1, whose pre-activations, the input, pass the filter of layer 2 too.
     //
     // Without WITH_SKIP, only the first five taps of longer filters, to `out`: no bias, leak or U+, and step 1.
-    template <bool FIRST, bool WITH_SKIP> void joined_layer(int64_t number_of, int64_t row, const State &out)
+    template <bool FIRST, bool WITH_SKIP> void joined_layer(int64_t number_of, const Merge &merge, const State &out)
     {
         const Layer &l = job.layers[number_of - 1];
-        const V ninth = number(1.0 / 9.0), rest = number(1.0 / 9.0 - double(R(1.0 / 9.0)));
+        const V ninth = number(job.windows[merge.window].weight), rest = rest_of(job.windows[merge.window]);
         const int64_t n = this->n;
         const Rows at = rows_from(0);
         const V share = number(l.share), keep = number(l.keep), both = number(job.outer_plus_readout), two = number(2.0);
@@ -428,7 +429,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             return sum;
         };
         auto write = [&](int64_t j, V u, V m) __attribute__((always_inline)) {
-            const V box_u = push(of_u, u), box_m = push(of_m, m), N = at.template distance<5>(row, 5, j);
+            const V box_u = push(of_u, u), box_m = push(of_m, m), N = at.template distance<5>(merge.row, 5, j);
             if (!WITH_SKIP) {
                 out.U[j] = fused(ninth, box_u, fused(rest, box_u, N));
                 if (NTK) out.A[j] = fused(ninth, box_m, rest * box_m);
@@ -479,9 +480,9 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     {
         const bool passes_on = job.head >= PIXEL_1 || number_of < job.depth;
         if (job.layers[number_of - 1].joined >= 0) {
-            const int64_t row = job.layers[number_of - 1].joined;
-            if (number_of == 1) joined_layer<true, true>(number_of, row, features);
-            else joined_layer<false, true>(number_of, row, features);
+            const Merge merge{job.layers[number_of - 1].joined, 0};
+            if (number_of == 1) joined_layer<true, true>(number_of, merge, features);
+            else joined_layer<false, true>(number_of, merge, features);
         } else if (number_of == 1) layer<true>(number_of, passes_on, begin, end);
         else layer<OPPOSITE>(number_of, passes_on, begin, end);
     }

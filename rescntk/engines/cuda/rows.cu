@@ -183,7 +183,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
     template <bool WITH_OPPOSITE> FORMULA void window(const Merge &merge, State &s) const
     {
         const Window w = job.windows[merge.window];
-        const R weight = R(w.weight), rest = R(w.weight - double(weight));  // else float32 would err alike in each layer
+        const R weight = R(w.weight), rest = R(w.weight - double(weight) + w.rest);  // else all layers would err alike
         show<WITH_OPPOSITE>(s);
         OVER_PIXELS {
             if (!mine(p)) continue;
