@@ -6,6 +6,7 @@ attribute `model_`. By aeon's convention `n_jobs` is 1 by default.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 try:
@@ -22,8 +23,18 @@ from .views import View
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 
 
+@dataclass(eq=False, repr=False)
 class _Wrapper:
     """What the two estimators share."""
+
+    views: Any = "default"
+    _: KW_ONLY
+    penalty: Any = None
+    landmarks: Any = None
+    engine: str = "auto"
+    dtype: str = "float32"
+    n_jobs: int | None = 1
+    random_state: Any = None
 
     _tags: ClassVar = {
         "capability:multivariate": True,
@@ -32,15 +43,9 @@ class _Wrapper:
         "X_inner_type": ["np-list", "numpy3D"],
         "algorithm_type": "distance",
     }
-    _model: Any
+    _model: ClassVar[Any]
 
-    def __init__(
-        self, views: Any = "default", *, penalty: Any = None, landmarks: Any = None,
-        engine: str = "auto", dtype: str = "float32", n_jobs: int | None = 1,
-        random_state: Any = None,
-    ) -> None:  # fmt: skip
-        vars(self).update(views=views, penalty=penalty, landmarks=landmarks, engine=engine)
-        vars(self).update(dtype=dtype, n_jobs=n_jobs, random_state=random_state)
+    def __post_init__(self) -> None:
         super().__init__()
 
     def _fit(self, X: Any, y: np.ndarray) -> Any:
@@ -55,6 +60,7 @@ class _Wrapper:
         return {"views": [View(filter_size=3, depth=1), View(head="trace", depth=1)]}
 
 
+@dataclass(eq=False, repr=False)
 class ResidualKernelClassifier(_Wrapper, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as an aeon classifier.
 
@@ -67,23 +73,14 @@ class ResidualKernelClassifier(_Wrapper, BaseClassifier):
     True
     """
 
+    class_weight: Any = None
     _model = classifier.ResidualKernelClassifier
-
-    def __init__(
-        self, views: Any = "default", *, penalty: Any = None, landmarks: Any = None,
-        class_weight: Any = None, engine: str = "auto", dtype: str = "float32",
-        n_jobs: int | None = 1, random_state: Any = None,
-    ) -> None:  # fmt: skip
-        self.class_weight = class_weight
-        super().__init__(
-            views, penalty=penalty, landmarks=landmarks, engine=engine, dtype=dtype, n_jobs=n_jobs,
-            random_state=random_state,
-        )  # fmt: skip
 
     def _predict_proba(self, X: Any) -> np.ndarray:
         return np.asarray(self.model_.predict_proba(X))
 
 
+@dataclass(eq=False, repr=False)
 class ResidualKernelRegressor(_Wrapper, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as an aeon regressor.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any
 
@@ -51,26 +52,20 @@ class SignalEstimator(BaseEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class ResidualKernelEstimator(SignalEstimator):
     """Average the decisions of several views of the signals."""
 
-    _centre: np.ndarray  # mean target, to which contributions are added, in units of `_unit`
-    _unit: np.ndarray  # of each target, (n_outputs,)
-    n_channels_: int
-    intercept_: np.ndarray
+    views: Any = "default"
+    _: KW_ONLY
+    penalty: Any = None
+    landmarks: Any = None
+    engine: str = "auto"
+    dtype: str = "float32"
+    n_jobs: int | None = None
+    random_state: Any = None
 
-    def __init__(
-        self, views: Any = "default", *, penalty: Any = None, landmarks: Any = None,
-        engine: str = "auto", dtype: str = "float32", n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:  # fmt: skip
-        self.views = views
-        self.penalty = penalty
-        self.landmarks = landmarks
-        self.engine = engine
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    _unit = np.ones(1)  # of each target; a regressor has its own
 
     def novelty(self, X: Any) -> np.ndarray:
         """Return how unlike the training signals some signals are, (n_cases,).
@@ -154,6 +149,7 @@ class ResidualKernelEstimator(SignalEstimator):
         residuals of the average, (n_cases, n_outputs), whose weights of views at a fold come from
         the other folds.
         """
+        self._centre = np.average(cases.targets, axis=0, weights=cases.weights)
         X, n, rng = cases.signals, len(cases.weights), check_random_state(self.random_state)
         views, options, places = self._views(n), self._options(), self._landmarks(n, rng)
         penalties = self._penalties(least_penalty(cases.weights, options["dtype"]), penalties)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from .ensemble import average, shares_of
 from .inputs import Cases, distinct, read_cases, read_labels
 
 
+@dataclass(eq=False, repr=False)
 class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     """Classify signals by the kernels of infinitely wide convolutional ResNets.
 
@@ -72,16 +73,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     True
     """
 
-    def __init__(
-        self, views: Any = "default", *, penalty: Any = None, landmarks: Any = None,
-        class_weight: Any = None, engine: str = "auto", dtype: str = "float32",
-        n_jobs: int | None = None, random_state: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            views, penalty=penalty, landmarks=landmarks, engine=engine, dtype=dtype, n_jobs=n_jobs,
-            random_state=random_state,
-        )  # fmt: skip
-        self.class_weight = class_weight
+    class_weight: Any = None
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
@@ -126,8 +118,6 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             by_class = len(labels) / np.bincount(labels, cases.weights) / len(present)
         error_weights = by_class[labels] * counted
         left_out, residuals = self._fit_views(cases, error_weights)
-        self._centre = np.average(cases.targets, axis=0, weights=cases.weights)
-        self._unit = np.ones(len(self._centre))
         decisions = cases.targets - average(left_out[2], left_out[0])
         calibrated = _calibrate(decisions, labels, error_weights, self.class_weight is not None)
         self.inverse_temperature_, self.offsets_ = calibrated
@@ -166,9 +156,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def _weights_of_classes(self, classes: np.ndarray) -> np.ndarray:
         """Return the weight of each class, 1 unless weights are given one by one."""
         given, labels = self.class_weight, classes.tolist()
-        if given is None or (isinstance(given, str) and given == "balanced"):
+        if given in (None, "balanced"):
             return np.ones(len(labels))
-        if not isinstance(given, Mapping):
+        if not isinstance(given, dict):
             raise ValueError(f"class_weight is {given!r}, expected None, 'balanced' or a dict")
         unknown = [key for key in given if key not in labels]  # a fold may lack a class
         if unknown and any(label not in given for label in labels):

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from scipy.optimize import nnls
 
+from ..engines.protocol import blocks
 from ..kernels import gram, prepare
 from ..kernels.call import mean_again
 from ..kernels.pixels import gram_shares
@@ -28,7 +28,7 @@ from .views import View
 KINDS = ("gpk", "ntk")  # of kernels, whose mean a view takes
 _LEFT_OUT = 0.02  # largest sum of weights of views that are left out
 _LEAST_SPREAD = 0.1  # least deviation of levels, in deviations inside of signals; of log2 of sizes
-_SHARES = 2**20  # of kernels, that are held at once
+_SHARES = 2**20  # of kernels, that are held at once, or those of one signal
 _MOST_KEPT = 2**26  # bytes of a view's tables that are kept between predictions
 
 _POWER = 4.0
@@ -84,16 +84,13 @@ class FittedView:
         """Return the shares of time points in decisions less intercepts, (n_outputs, d_i) each."""
         seen: Any = self.view.see(X)
         most = longest(seen)
-        rows = max(1, int(np.sqrt(_SHARES / most)))
         parts = np.zeros((len(X), self.coefficients.shape[1], most))
-        steps = (range(0, len(batch), rows) for batch in (X, self.signals))
-        for some, others in (tuple(slice(k, k + rows) for k in pair) for pair in product(*steps)):
+        for some in blocks(0, len(X), max(1, _SHARES // (most * len(self.signals)))):
             shares = gram_shares(
-                self.view.network, seen[some], self.signals[others], **_kernels(self.view),
-                **options,
-            )  # fmt: skip
-            mean = np.mean([share[0].astype(np.float64) for share in shares], axis=0)
-            parts[some, :, : mean.shape[2]] += self.coefficients[others].T @ mean
+                self.view.network, seen[some], self.signals, **_kernels(self.view), **options
+            )
+            mean = np.mean([share[0] for share in shares], axis=0, dtype=np.float64)
+            parts[some, :, : mean.shape[2]] = self.coefficients.T @ mean
         # Rounding errors, which large coefficients magnify, are divided evenly.
         sums = self.matrix(X, options) @ self.coefficients
         counts = np.array([x.shape[1] for x in seen])
@@ -120,10 +117,9 @@ class Usual:
         inside = np.average(deviations, axis=0, weights=weights)
         level = np.maximum(self.spread[0], _LEAST_SPREAD * inside)
         self.spread = np.stack([np.where(level > 0, level, np.inf), self.spread[1] + _LEAST_SPREAD])
-        distances = self.distances(X) / (1.0 - weights / weights.sum())  # left out
-        order = distances.argsort()
-        place = np.searchsorted(weights[order].cumsum(), 0.95 * weights.sum())
-        self.farthest = max(1.0, float(distances[order[min(place, len(X) - 1)]]))
+        left_out = self.distances(X) / (1.0 - shares_of(weights))
+        most = np.quantile(left_out, 0.95, weights=weights, method="inverted_cdf")
+        self.farthest = max(1.0, float(most))
 
     def distances(self, X: Signals) -> np.ndarray:
         """Return distances of levels in deviations, by what is usual: (n_cases,)."""

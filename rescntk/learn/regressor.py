@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array
 
 from ..validation import check_flag, check_positive
@@ -20,7 +20,7 @@ _DEPENDENCE = 1.5
 training signals are the same."""
 
 
-class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
+class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEstimator):
     """Predict numbers from signals by the kernels of infinitely wide convolutional ResNets.
 
     The views and their average are as in `ResidualKernelClassifier`.
@@ -87,7 +87,6 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         unit = np.where(largest > 0, largest, 1.0)  # squares of huge targets would overflow
         self._unit = unit * np.sqrt(np.average((deviations / unit) ** 2, axis=0, weights=weights))
         self._unit = np.where(self._unit > 0, self._unit, 1.0)
-        self._centre = np.zeros(len(unit))
         cases = cases._replace(targets=deviations / self._unit)
         left_out, residuals = self._fit_views(cases, weights, _PENALTIES)
         deviations = self._mixture(*left_out)[1]
@@ -136,10 +135,10 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
                 f"most, which the intervals have",
                 stacklevel=2,
             )
-        order = self._ratios.argsort(axis=0)
-        below = self._case_weights[order].cumsum(axis=0) < coverage * (n + 1)  # one of n + 1
-        rows = np.minimum(below.sum(axis=0), n - 1)
-        factors = np.take_along_axis(self._ratios, order, axis=0)[rows, np.arange(len(rows))]
+        share = min(1.0, coverage * (n + 1) / n)  # the new observation is one of n + 1
+        factors = np.quantile(
+            self._ratios, share, axis=0, weights=self._case_weights, method="inverted_cdf"
+        )
         half = deviation * factors.reshape(self._shape)
         return mean - half, mean + half
 
@@ -151,8 +150,3 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         units = np.array([fitted.usual_variance * fitted.scale for fitted in self._fitted])
         variances = novelties[:, :, None] * units[:, None] + (decisions - mean) ** 2
         return mean, np.sqrt(average(weights, variances))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
