@@ -15,7 +15,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
-from ..validation import check_dtype, check_integer, check_positive, is_sequence
+from ..decomposition import nonnegative
+from ..validation import check_dtype, check_integer, is_sequence
 from .ensemble import Usual, average, fit_view, least_penalty, weigh, weights_at
 from .inputs import Cases, Signals, read_signals, take
 from .views import DEFAULT, FAST, MANY, View
@@ -80,7 +81,7 @@ class ResidualKernelEstimator(SignalEstimator):
         inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
         _, novelties, _ = self._decide(signals)
         of_views = np.exp((inverse / inverse.sum()) @ np.log(novelties))
-        return np.maximum(of_views, self._usual.novelty(signals))
+        return np.maximum(of_views, self._usual.distances(signals)[1] ** 2)
 
     def contributions(self, X: Any) -> Any:
         """Return the contribution of each time point to each decision.
@@ -126,7 +127,7 @@ class ResidualKernelEstimator(SignalEstimator):
         options = self._options()
         pairs = [fitted.decide(fitted.matrix(X, options)) for fitted in self._fitted]
         decisions, novelties = map(np.array, zip(*pairs, strict=True))
-        views, distances = [fitted.view for fitted in self._fitted], self._usual.distances(X)
+        views, distances = [fitted.view for fitted in self._fitted], self._usual.distances(X)[0]
         return decisions, novelties, weights_at(self._weights, novelties, distances, views)
 
     def _shares(self, X: Signals) -> list[np.ndarray]:
@@ -177,7 +178,7 @@ class ResidualKernelEstimator(SignalEstimator):
             fitted, *arrays = zip(*fits, strict=True)
             residuals, novelties = map(np.array, arrays)
             weights, self._usual = weigh(residuals, error_weights), Usual(X, cases.weights)
-            distances, mean = self._usual.distances(X), np.zeros(cases.targets.shape)
+            distances, mean = self._usual.distances(X)[0], np.zeros(cases.targets.shape)
             folds = (rng.permutation(cases.members.max() + 1) % _FOLDS)[cases.members]
             for fold in np.unique(folds):
                 at = folds == fold
@@ -198,10 +199,10 @@ class ResidualKernelEstimator(SignalEstimator):
         """Return the penalties given, or the least one and greater ones of `more`."""
         if self.penalty is None:
             return least, *(p for p in more if p > least)
-        given = self.penalty if is_sequence(self.penalty) else [self.penalty]
-        if not len(given):
-            raise ValueError("penalty is empty, expected one positive number or several")
-        return [check_positive(value, "penalty") for value in given]
+        penalties = nonnegative(self.penalty, "penalty")
+        if not penalties.all():
+            raise ValueError(f"penalty is {self.penalty!r}, expected positive numbers")
+        return penalties.tolist()
 
     def _views(self, n: int) -> Sequence[View]:
         views: Any = self.views
@@ -218,12 +219,7 @@ class ResidualKernelEstimator(SignalEstimator):
         m: Any = self.landmarks
         if m is None:
             m = _LANDMARKS if n > _MANY else n
-        elif not isinstance(m, str):
-            m = check_integer(m, "landmarks", at_least=2)
-        elif m == "all":
-            m = n
-        else:
-            raise ValueError(f"landmarks is {m!r}, expected None, 'all' or an integer")
+        m = check_integer(m, "landmarks", at_least=2)
         return None if m >= n else np.sort(rng.permutation(n)[:m])
 
     def _options(self) -> dict[str, Any]:

@@ -33,9 +33,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal: the least that rounding
         errors allow. Of several, each view takes the one of least leave-one-out error.
-    landmarks : int or "all", optional
-        Number of signals, drawn at random, to which solutions are restricted. The default is all
-        of up to 1,000 signals, and 400 of more.
+    landmarks : int, optional
+        Most signals, drawn at random, to which solutions are restricted. The default is all of up
+        to 1,000 signals, and 400 of more.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label, by default 1; "balanced" is inverse to their numbers of
         signals. They weigh the views' errors, and shift decisions. 0 leaves a class out.

@@ -22,14 +22,13 @@ from ..kernels.call import mean_again
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..regression import Decomposition, decompose
+from ..validation import KINDS
 from .inputs import Cases, Signals, arrays, longest, take
 from .views import View
 
-KINDS = ("gpk", "ntk")  # of kernels, whose mean a view takes
 _LEFT_OUT = 0.02  # largest sum of weights of views that are left out
 _LEAST_SPREAD = 0.1  # least deviation of levels, in deviations inside of signals; of log2 of sizes
 _SHARES = 2**20  # of kernels, that are held at once, or those of one signal
-_MOST_KEPT = 2**26  # bytes of a view's tables that are kept between predictions
 
 _POWER = 4.0
 """Power of errors in the weights that the average starts from. Measured mean accuracy: .863 with 0,
@@ -57,7 +56,7 @@ class FittedView:
     usual_variance: float  # mean variance of an observation at a training signal left out
     scale: np.ndarray  # variance of the prior of each output, (n_outputs,), its unit
     error: float  # mean squared error of cases left out
-    tables: tuple[Any, Any] | None = None  # of `matrix`: options, what the engine keeps
+    tables: tuple[Any, Any] | None = None  # of `matrix`: options, the landmarks prepared
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"tables": None}
@@ -66,8 +65,7 @@ class FittedView:
         """Return the kernel matrix of signals with the landmarks, in float64."""
         tables = self.tables  # threads may share the view
         if tables is None or tables[0] != options:
-            prepared = prepare(self.view.network, self.signals, **_kernels(self.view), **options)
-            kept = prepared if prepared.nbytes <= _MOST_KEPT else self.signals
+            kept = prepare(self.view.network, self.signals, **_kernels(self.view), **options)
             self.tables = tables = (dict(options), kept)
         return kernel(self.view, self.view.see(X), tables[1], options)
 
@@ -102,58 +100,50 @@ class FittedView:
 class Usual:
     """Levels and sizes of training signals X with weights, (n_cases,).
 
-    A signal's level is its mean, and its size log2 of its mean magnitude, of each channel.
+    A signal's level is its mean, and its size log2 of its mean magnitude, of each channel. The unit
+    of sizes is two deviations. One of twenty training signals has a distance of levels above 1, if
+    that is more than a deviation.
     """
 
-    farthest = 1.0
-    """Distance of levels that one of twenty training signals exceeds, at least 1."""
-
     def __init__(self, X: Signals, weights: np.ndarray) -> None:
-        self.mean, self.spread = np.zeros((2, len(X[0]))), np.ones((2, len(X[0])))
-        values = self._deviations(X)
+        values = _levels_and_sizes(X)
         self.mean = np.average(values, axis=0, weights=weights)
-        self.spread = np.sqrt(np.average((values - self.mean) ** 2, axis=0, weights=weights))
+        level, size = np.sqrt(np.average((values - self.mean) ** 2, axis=0, weights=weights))
         deviations = np.reshape([x.std(axis=-1) for x in arrays(X)], (len(X), -1))
         inside = np.average(deviations, axis=0, weights=weights)
-        level = np.maximum(self.spread[0], _LEAST_SPREAD * inside)
-        self.spread = np.stack([np.where(level > 0, level, np.inf), self.spread[1] + _LEAST_SPREAD])
-        left_out = self.distances(X) / (1.0 - shares_of(weights))
+        level = np.maximum(level, _LEAST_SPREAD * inside)
+        self.unit = np.stack([np.where(level > 0, level, np.inf), 2 * (size + _LEAST_SPREAD)])
+        left_out = self.distances(X)[0] / (1.0 - shares_of(weights))
         most = np.quantile(left_out, 0.95, weights=weights, method="inverted_cdf")
-        self.farthest = max(1.0, float(most))
+        self.unit[0] *= max(1.0, most)
 
     def distances(self, X: Signals) -> np.ndarray:
-        """Return distances of levels in deviations, by what is usual: (n_cases,)."""
-        return np.sqrt(np.mean(self._deviations(X)[:, 0] ** 2, axis=1)) / self.farthest
+        """Return the distances of levels and of sizes from the usual ones, (2, n_cases)."""
+        deviations = (_levels_and_sizes(X) - self.mean) / self.unit
+        return np.sqrt(np.mean(deviations**2, axis=2)).T
 
-    def novelty(self, X: Signals) -> np.ndarray:
-        """Return the mean squared distance of sizes, (n_cases,): 1 for two deviations."""
-        return np.mean(self._deviations(X)[:, 1] ** 2, axis=1) / 4.0
 
-    def _deviations(self, X: Signals) -> np.ndarray:
-        """Return levels and sizes less means, in units of the spread, (n_cases, 2, n_channels)."""
-        pairs = [np.stack([x.mean(axis=-1), np.abs(x).mean(axis=-1)], axis=-2) for x in arrays(X)]
-        values = np.reshape(pairs, (len(X), 2, -1))
-        values[:, 1] = np.log2(np.maximum(values[:, 1], np.finfo(np.float64).tiny))
-        return (values - self.mean) / self.spread
+def _levels_and_sizes(X: Signals) -> np.ndarray:
+    """Return the level and the size of each channel of signals, (n_cases, 2, n_channels)."""
+    pairs = [np.stack([x.mean(axis=-1), np.abs(x).mean(axis=-1)], axis=-2) for x in arrays(X)]
+    values = np.reshape(pairs, (len(X), 2, -1))
+    values[:, 1] = np.log2(np.maximum(values[:, 1], np.finfo(np.float64).tiny))
+    return values
 
 
 def _kernels(view: View) -> dict[str, Any]:
     return {"head": view.head, "kinds": KINDS, "depths": (view.depth,), "normalized": True}
 
 
-def kernel(view: View, X: Signals, Z: Any, options: dict[str, Any]) -> np.ndarray:
+def kernel(view: View, X: Any, Z: Any, options: dict[str, Any]) -> np.ndarray:
     """Return the mean kernel of signals in the view, (n, m), in float64; its diagonal is 1.
 
     Z are signals in the view, `PreparedSignals`, or None: X itself.
     """
-    if (
-        isinstance(Z, PreparedSignals)
-        and isinstance(Z.batch, np.ndarray)
-        and isinstance(X, np.ndarray)
-    ):
+    if isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray):
         return mean_again(X, Z)
     matrices = gram(view.network, X, Z, **_kernels(view), **options)
-    return np.asarray(sum(K[0].astype(np.float64) for K in matrices) / len(matrices))
+    return np.asarray(np.mean([K[0] for K in matrices], axis=0, dtype=np.float64))
 
 
 def least_penalty(weights: np.ndarray, dtype: str) -> float:

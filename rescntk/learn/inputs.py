@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from ..validation import (
     check_batch,
@@ -102,8 +102,7 @@ def as_signals(X: Any, name: str, images: bool = False) -> Signals:
                 )
         X = [check_rectangular(x, f"{name}[{k}]", "numbers") for k, x in enumerate(X)]
         if len({x.shape for x in X}) > 1:
-            batch = check_batch([np.atleast_2d(x) for x in X], name)
-            return batch if isinstance(batch, np.ndarray) else [x.copy() for x in batch]
+            return list(check_batch([np.atleast_2d(x) for x in X], name))
     array = check_rectangular(X, name, _SHAPE)
     array = array[:, None] if array.ndim == 2 else array
     return np.ascontiguousarray(check_signals(array, name, images))
@@ -159,10 +158,10 @@ def _looks_transposed(X: np.ndarray) -> bool:
 
 def check_order(**given: Any) -> None:
     """Raise a ValueError if pandas' tables have the same index in different orders."""
-    indices: dict[str, Any] = {name: getattr(table, "index", None) for name, table in given.items()}
-    indices = {name: index for name, index in indices.items() if hasattr(index, "equals")}
-    for name, index in indices.items():
-        first, other = next(iter(indices.items()))
+    pairs = ((name, getattr(table, "index", None)) for name, table in given.items())
+    indices: list[Any] = [(name, index) for name, index in pairs if hasattr(index, "equals")]
+    for name, index in indices:
+        first, other = indices[0]
         if not index.equals(other) and sorted(index) == sorted(other):
             raise ValueError(
                 f"{name} has the index of {first} in another order: give {name}.loc[{first}.index]"
@@ -194,32 +193,15 @@ def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
 
     NumPy sorts labels of one kind. Members of an Enum are sorted by name.
     """
+    keys = labels
+    if labels.dtype == object and all(isinstance(label, Enum) for label in labels):
+        keys = np.array([f"{type(label).__name__}.{label.name}" for label in labels])
     try:
-        if not (labels.dtype == object and all(isinstance(label, Enum) for label in labels)):
-            values, places = np.unique(labels, return_inverse=True)
-            return values, places.reshape(-1)
+        _, first, places = np.unique(keys, return_index=True, return_inverse=True)
     except TypeError:
-        kinds = ", ".join(sorted({type(label).__name__ for label in labels.flat}))
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
         raise ValueError(f"{name} has labels of kinds {kinds}, expected one kind") from None
-    members = sorted(set(labels), key=lambda label: (type(label).__name__, label.name))
-    return np.array(members, dtype=object), np.array([members.index(label) for label in labels])
-
-
-def positive_weights(sample_weight: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places of n cases that have positive weight, and weights: 1 by default."""
-    if sample_weight is None:
-        return np.arange(n), np.ones(n)
-    weights = check_shape(sample_weight, "sample_weight", (n,))
-    kept = np.flatnonzero(weights)
-    if not len(kept):
-        raise ValueError("sample_weight has only zero weights, expected some above zero")
-    least, most = weights.min(), weights.max()
-    if least < 0 or most / _RANGE > weights[kept].min():
-        raise ValueError(
-            f"sample_weight has values from {least:.3g} to {most:.3g}, expected numbers of at "
-            f"least 0, and those above 0 within a factor of {_RANGE:.0e}"
-        )
-    return kept, weights[kept] / weights[kept].mean()
+    return labels[first], places
 
 
 class Cases(NamedTuple):
@@ -247,16 +229,20 @@ def read_cases(
     """
     check_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
     signals, n = read_signals(estimator, X, reset=True), len(targets)
-    if len(signals) != n:
-        raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: {len(signals)} signals "
-            f"in X, {n} values in y"
-        )
-    kept, weights = positive_weights(sample_weight, n)
-    inside = np.broadcast_to(used, n)[kept]
-    kept, weights, numbers = kept[inside], weights[inside], None
+    check_consistent_length(signals, targets)
+    weights = np.ones(n) if sample_weight is None else sample_weight
+    weights = np.where(used, check_shape(weights, "sample_weight", (n,)), 0.0)
+    kept, numbers = np.flatnonzero(weights), None
     if not len(kept):
-        raise ValueError("sample_weight and class_weight leave no signal of positive weight")
+        raise ValueError(
+            "sample_weight and class_weight give each signal the weight zero, expected some above"
+        )
+    least, most = weights.min(), weights.max()
+    if least < 0 or most / _RANGE > weights[kept].min():
+        raise ValueError(
+            f"sample_weight has values from {least:.3g} to {most:.3g}, expected numbers of at "
+            f"least 0, and those above 0 within a factor of {_RANGE:.0e}"
+        )
     contents = np.empty(len(kept), dtype=object)
     contents[:] = [(np.asarray(signals[k], np.float64) + 0.0).tobytes() for k in kept]  # no -0.0
     columns = [np.unique(contents, return_inverse=True)[1], *targets[kept].T]
@@ -270,6 +256,6 @@ def read_cases(
         columns.append(numbers)
     rows = np.column_stack(columns)
     _, first, places = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    sums = np.bincount(places.reshape(-1), weights)
+    sums = np.bincount(places.reshape(-1), weights[kept])
     numbers = None if numbers is None else numbers[first]
     return Cases(take(signals, kept[first]), targets[kept[first]], sums / sums.mean(), numbers)

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
-from ..network import Network, check_network
+from ..network import Network
 from ..validation import check_array
 from .inputs import as_signals, split_channels
 
@@ -79,27 +79,6 @@ class SignalKernel(SklearnKernel):
     engine: str = "auto"
     dtype: str = "float64"
     threads: int | None = None
-
-    @classmethod
-    def of(cls, kernel: Kernel, **changes: Any) -> SignalKernel:
-        """Return a `rescntk.Kernel` in scikit-learn's form, with some parameters changed.
-
-        Examples
-        --------
-        >>> import rescntk as rk
-        >>> from rescntk.learn import SignalKernel
-        >>> SignalKernel.of(rk.ResCGPK(depth=5), n_channels=3)
-        SignalKernel(depth=5, kind='gpk', normalized=False, n_channels=3)
-        """
-        if not isinstance(kernel, Kernel):
-            raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")
-        known = frozenset(field.name for field in fields(cls))
-        check_network(kernel.network, known)
-        values = vars(kernel.network) | vars(kernel)
-        values = {name: value for name, value in values.items() if name in known}
-        if values["outer_filter_size"] == values["filter_size"]:
-            values["outer_filter_size"] = None
-        return cls(**(values | changes))
 
     @property
     def kernel(self) -> Kernel:

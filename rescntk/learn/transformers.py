@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..kernels import ResCNTK
+from ..kernels import Kernel
 from ..regression import pivoted_cholesky
 from ..validation import check_depth
 from .base import SignalEstimator
@@ -19,6 +20,7 @@ from .inputs import read_signals, take
 from .kernel import SignalKernel
 
 
+@dataclass(eq=False, repr=False)
 class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEstimator):
     """Turn signals into rows of the kernel matrix with the signals fitted.
 
@@ -46,8 +48,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     (20, 15)
     """
 
-    def __init__(self, kernel: Any = None) -> None:
-        self.kernel = kernel
+    kernel: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Keep the signals that others are compared with, and return the transformer itself.
@@ -75,10 +76,14 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
 
     def _start(self, X: Any) -> Any:
         """Set the kernel, keep signals, and return the signals to be transformed."""
-        given = ResCNTK(3, normalized=True) if self.kernel is None else self.kernel
-        given = given if isinstance(given, SignalKernel) else SignalKernel.of(given)
-        self.kernel_, self._options = given.kernel, given.options()
-        self._flat_channels = 1 if given.n_channels is None else given.n_channels
+        given: Any = SignalKernel() if self.kernel is None else self.kernel
+        self.kernel_: Kernel = given
+        self._options, self._flat_channels = dict[str, Any](), 1
+        if isinstance(given, SignalKernel):
+            self.kernel_, self._options = given.kernel, given.options()
+            self._flat_channels = 1 if given.n_channels is None else given.n_channels
+        elif not isinstance(given, Kernel):
+            raise ValueError(f"kernel is {given!r}, expected a rescntk.Kernel or a SignalKernel")
         return self._keep(self._read(X, reset=True))
 
     def _keep(self, signals: Any) -> Any:
@@ -93,6 +98,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         return len(self.signals_)
 
 
+@dataclass(eq=False, repr=False)
 class LandmarkFeatures(KernelMatrix):
     r"""Turn signals into features F with :math:`F F^\top \approx K`, for any linear model.
 
@@ -129,12 +135,9 @@ class LandmarkFeatures(KernelMatrix):
     ((4, 20), True)
     """
 
-    def __init__(
-        self, kernel: Any = None, n_landmarks: int = 100, *, random_state: Any = 0
-    ) -> None:
-        super().__init__(kernel)
-        self.n_landmarks = n_landmarks
-        self.random_state = random_state
+    n_landmarks: int = 100
+    _: KW_ONLY
+    random_state: Any = 0
 
     def _keep(self, signals: Any) -> Any:
         count = min(check_depth(self.n_landmarks, "n_landmarks"), len(signals))
@@ -151,8 +154,8 @@ class LandmarkFeatures(KernelMatrix):
         return signals
 
     def _features(self, signals: Any) -> np.ndarray:
-        features = super()._features(signals).astype(np.float64, copy=False) @ self._half
-        return features.astype(self._options["dtype"], copy=False)
+        K = super()._features(signals)
+        return (K.astype(np.float64, copy=False) @ self._half).astype(K.dtype, copy=False)
 
     @property
     def _n_features_out(self) -> int:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..kernels import Kernel
 from ..network import Network
 from ..validation import check_choice, check_constant, check_depth, check_flag
-from .inputs import Signals, arrays, longest, positive_weights, read_signals, take
+from .inputs import Signals, arrays, longest, read_signals
 
 _LEAST_OF_POINT = 0.1
 """Least deviation of a time point, in units of its channel's root mean square over time points."""
@@ -89,14 +89,13 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         self.__dict__.update(params)
         return self
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> View:
+    def fit(self, X: Any, y: Any = None) -> View:
         """Measure the scales, and return the view; y is ignored."""
         signals = read_signals(self, X, reset=True)
-        kept, weights = positive_weights(sample_weight, len(signals))
         resolved = self.resolve(signals)
         if isinstance(resolved, str):
             raise ValueError(f"X cannot have {self!r}: {resolved}")
-        resolved.measure(take(signals, kept), weights)
+        resolved.measure(signals, np.ones(len(signals)))
         self._fitted = resolved
         return self
 
@@ -295,10 +294,7 @@ def _scales(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
 
     They are over all cases, with weights, and time points. A constant channel has deviation 0.
     """
-    if isinstance(X, np.ndarray):
-        points, weights = X.swapaxes(0, 1).reshape(X.shape[1], -1), weights.repeat(X.shape[2])
-    else:
-        points, weights = np.concatenate(X, axis=1), weights.repeat([x.shape[1] for x in X])
+    points, weights = np.concatenate(list(X), axis=1), weights.repeat([x.shape[1] for x in X])
     weights = weights / weights.sum()
     mean = points @ weights
     deviation = np.sqrt((points - mean[:, None]) ** 2 @ weights)
