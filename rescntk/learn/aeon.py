@@ -18,23 +18,18 @@ except ModuleNotFoundError:
 import numpy as np
 
 from . import classifier, regressor
+from .base import Parameters
 from .views import View
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 
 
 @dataclass(eq=False, repr=False)
-class _Wrapper:
+class _Wrapper(Parameters):
     """What the two estimators share."""
 
-    views: Any = "default"
     _: KW_ONLY
-    penalty: Any = None
-    landmarks: Any = None
-    engine: str = "auto"
-    dtype: str = "float32"
     n_jobs: int | None = 1
-    random_state: Any = None
 
     _tags: ClassVar = {
         "capability:multivariate": True,
@@ -46,7 +41,7 @@ class _Wrapper:
     _model: ClassVar[Any]
 
     def __post_init__(self) -> None:
-        super().__init__()
+        super(Parameters, self).__init__()  # aeon's constructor
 
     def _fit(self, X: Any, y: np.ndarray) -> Any:
         self.model_ = self._model(**self.get_params(deep=False)).fit(X, y)  # type: ignore[attr-defined]
@@ -73,7 +68,9 @@ class ResidualKernelClassifier(_Wrapper, BaseClassifier):
     True
     """
 
+    _: KW_ONLY
     class_weight: Any = None
+
     _model = classifier.ResidualKernelClassifier
 
     def _predict_proba(self, X: Any) -> np.ndarray:

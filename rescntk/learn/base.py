@@ -54,8 +54,8 @@ class SignalEstimator(BaseEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class ResidualKernelEstimator(SignalEstimator):
-    """Average the decisions of several views of the signals."""
+class Parameters:
+    """Parameters of estimators, here and in the forms of aeon."""
 
     views: Any = "default"
     _: KW_ONLY
@@ -65,6 +65,11 @@ class ResidualKernelEstimator(SignalEstimator):
     dtype: str = "float32"
     n_jobs: int | None = None
     random_state: Any = None
+
+
+@dataclass(eq=False, repr=False)
+class ResidualKernelEstimator(Parameters, SignalEstimator):
+    """Average the decisions of several views of the signals."""
 
     _unit = np.ones(1)  # of each target; a regressor has its own
 
@@ -93,7 +98,7 @@ class ResidualKernelEstimator(SignalEstimator):
         `predict`.
         """
         signals = self._read(X)
-        shares = [self._unit[:, None] * share for share in self._shares(signals)]
+        shares = self._shares(signals)
         return np.array(shares) if isinstance(signals, np.ndarray) else shares
 
     def usual_contributions(self) -> np.ndarray | None:
@@ -106,9 +111,9 @@ class ResidualKernelEstimator(SignalEstimator):
         if isinstance(self._examples, list):
             return None
         shares = np.array(self._shares(self._examples))
-        classes = self._labels(shares.sum(axis=2) + self._centre)
+        classes = self._labels(shares.sum(axis=2) + self._centre)  # a regressor has one
         medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
-        return np.asarray(self._unit[:, None] * np.mean(medians, axis=0))
+        return np.asarray(np.mean(medians, axis=0))
 
     @staticmethod
     def _labels(decisions: np.ndarray) -> np.ndarray:
@@ -131,13 +136,13 @@ class ResidualKernelEstimator(SignalEstimator):
         return decisions, novelties, weights_at(self._weights, novelties, distances, views)
 
     def _shares(self, X: Signals) -> list[np.ndarray]:
-        """Return shares of time points in decisions less the centre, (n_outputs, d_i) each."""
+        """Return the contributions of time points, (n_outputs, d_i) each."""
         totals = [np.zeros((len(self._centre), x.shape[1])) for x in X]
         for fitted, weights in zip(self._fitted, self._decide(X)[2], strict=True):
             parts = fitted.contributions(X, self._options())
             for total, part, weight in zip(totals, parts, weights, strict=True):
                 rest = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
-                total += weight * (part + rest)
+                total += weight * self._unit[:, None] * (part + rest)
         return totals
 
     def _fit_views(
@@ -186,9 +191,10 @@ class ResidualKernelEstimator(SignalEstimator):
                 of_others = weights_at(of_others, novelties[:, at], distances[at], [*resolved])
                 mean[at] = average(of_others, residuals[:, at])
         rows, kept = [*resolved.values()], np.flatnonzero(weights)
-        table = {"error": np.full(len(views), np.nan), "weight": np.zeros(len(views))}
-        table["error"][rows], table["weight"][rows] = [each.error for each in fitted], weights
-        self.views_ = {"view": np.array(views, dtype=object), **table, "note": notes}
+        of_views = np.tile([[np.nan], [0.0]], len(views))
+        of_views[:, rows] = [each.error for each in fitted], weights
+        table = np.array(views, dtype=object), *of_views, notes
+        self.views_ = dict(zip(("view", "error", "weight", "note"), table, strict=True))
         self._fitted, self._weights = [fitted[k] for k in kept], weights[kept]
         self._examples = take(X, np.sort(rng.permutation(n)[:_EXAMPLES]))
         novelties, seen = novelties[kept], [fitted[k].view for k in kept]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     True
     """
 
+    _: KW_ONLY
     class_weight: Any = None
 
     def fit(

@@ -210,12 +210,7 @@ class Cases(NamedTuple):
     signals: Signals
     targets: np.ndarray  # (n_cases, n_outputs)
     weights: np.ndarray  # sums over copies, (n_cases,), of mean 1
-    groups: np.ndarray | None  # number of each case's group, (n_cases,)
-
-    @property
-    def members(self) -> np.ndarray:
-        """The number of each case's group, (n_cases,). Without groups, a case is a group."""
-        return np.arange(len(self.targets)) if self.groups is None else self.groups
+    members: np.ndarray  # number of each case's group, (n_cases,); a case may be a group
 
 
 def read_cases(
@@ -232,7 +227,7 @@ def read_cases(
     check_consistent_length(signals, targets)
     weights = np.ones(n) if sample_weight is None else sample_weight
     weights = np.where(used, check_shape(weights, "sample_weight", (n,)), 0.0)
-    kept, numbers = np.flatnonzero(weights), None
+    kept, members = np.flatnonzero(weights), np.zeros(n, dtype=np.intp)
     if not len(kept):
         raise ValueError(
             "sample_weight and class_weight give each signal the weight zero, expected some above"
@@ -243,19 +238,16 @@ def read_cases(
             f"sample_weight has values from {least:.3g} to {most:.3g}, expected numbers of at "
             f"least 0, and those above 0 within a factor of {_RANGE:.0e}"
         )
-    contents = np.empty(len(kept), dtype=object)
-    contents[:] = [(np.asarray(signals[k], np.float64) + 0.0).tobytes() for k in kept]  # no -0.0
-    columns = [np.unique(contents, return_inverse=True)[1], *targets[kept].T]
     if groups is not None:
         labels = np.asarray(groups)
         if labels.shape != (n,) or (labels != labels).any():
             raise ValueError(f"groups has shape {labels.shape}, expected ({n},) labels, none NaN")
-        numbers = distinct(labels[kept], "groups")[1]
-        if numbers.max() == 0:
+        members[kept] = distinct(labels[kept], "groups")[1]
+        if members.max() == 0:
             raise ValueError("groups has one label, expected two: each group is left out in turn")
-        columns.append(numbers)
-    rows = np.column_stack(columns)
-    _, first, places = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    sums = np.bincount(places.reshape(-1), weights[kept])
-    numbers = None if numbers is None else numbers[first]
-    return Cases(take(signals, kept[first]), targets[kept[first]], sums / sums.mean(), numbers)
+    contents = (((signals[k] + 0.0).tobytes(), *targets[k], members[k]) for k in kept)  # no -0.0
+    rows = np.fromiter(contents, dtype=object, count=len(kept))
+    _, first, places = np.unique(rows, return_index=True, return_inverse=True)
+    sums, first = np.bincount(places, weights[kept]), kept[first]
+    members = np.arange(len(first)) if groups is None else members[first]
+    return Cases(take(signals, first), targets[first], sums / sums.mean(), members)
