@@ -32,7 +32,7 @@ _ONE_THREAD = 500
 """Most signals whose matrices are decomposed by one BLAS thread: two are no faster up to 270, and
 on busy cores they wait for each other some milliseconds."""
 
-controller = cache(ThreadpoolController)  # takes 20 ms to find the libraries with threads
+_controller = cache(ThreadpoolController)  # takes 20 ms to find the libraries with threads
 
 _FOLDS = 10  # of the score: weights of views at a fold come from the other folds
 _EXAMPLES = 40  # most training signals whose contributions give the usual ones
@@ -178,7 +178,7 @@ class ResidualKernelEstimator(Parameters, SignalEstimator):
                 f"views='fast' take less time",
                 stacklevel=3,
             )
-        with controller().limit(limits=1 if n <= _ONE_THREAD else None, user_api="blas"):
+        with _controller().limit(limits=1 if n <= _ONE_THREAD else None, user_api="blas"):
             fits = [fit_view(v, cases, places, penalties, error_weights, options) for v in resolved]
             fitted, *arrays = zip(*fits, strict=True)
             residuals, novelties = map(np.array, arrays)

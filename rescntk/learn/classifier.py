@@ -12,9 +12,9 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 
 from ..validation import check_constant
-from .base import REMEDY, ResidualKernelEstimator, controller, squared_sum
+from .base import REMEDY, ResidualKernelEstimator, squared_sum
 from .ensemble import average, shares_of
-from .inputs import Cases, distinct, read_cases, read_labels
+from .inputs import Cases, read_cases, read_labels
 
 
 @dataclass(eq=False, repr=False)
@@ -102,7 +102,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         by_class = self._weights_of_classes(classes)
         used = by_class[places] > 0
         cases = read_cases(self, X, y, places[:, None], sample_weight, groups, used)
-        present, labels = distinct(cases.targets[:, 0], "y")
+        present, labels = np.unique(cases.targets[:, 0], return_inverse=True)
         self.classes_, by_class = classes[present], by_class[present]
         if len(present) < 2:
             raise ValueError(
@@ -235,7 +235,6 @@ def _calibrate(
     bounds = [tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes
     options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000}
     how: Any = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options}
-    with controller().limit(limits=1, user_api="blas"):
-        s, *biases = minimize(loss, np.eye(1, n_classes + 1)[0], **how).x
+    s, *biases = minimize(loss, np.eye(1, n_classes + 1)[0], **how).x
     offsets = (biases - np.mean(biases)) * scale / s
     return float(s / scale), offsets[1:] if n_classes == 2 else offsets

@@ -174,8 +174,7 @@ def fit_view(
         S, others = take(seen, landmarks), np.setdiff1d(np.arange(len(Y)), landmarks)
         K = np.empty((len(Y), len(landmarks)))
         K[landmarks] = kernel(view, S, None, options)
-        if len(others):
-            K[others] = kernel(view, take(seen, others), S, options)
+        K[others] = kernel(view, take(seen, others), S, options)
         values, V = scipy.linalg.eigh(K[landmarks], driver="evd")
         resolved = values > least_penalty(np.ones(len(S)), options["dtype"])
         half = V[:, resolved] / np.sqrt(values[resolved])  # K(S, S)^(-1/2), but for a rotation
@@ -219,9 +218,7 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     shares = shares_of(error_weights) / residuals.shape[2]
     rows = (residuals * np.sqrt(shares)[:, None]).reshape(len(residuals), -1)
     errors = (rows**2).sum(axis=1)
-    unit = max(errors.min(), np.finfo(np.float64).eps * errors.max())
-    if unit == 0.0:
-        return np.full(len(errors), 1.0 / len(errors))
+    unit = max(errors.min(), np.finfo(np.float64).eps * errors.max()) or 1.0
     near = (np.maximum(errors, unit) / unit) ** -_POWER
     near /= near.sum()
     # Least squares with a last row 1ᵀw = 1: any scale of w has the minimum's direction.

@@ -125,11 +125,6 @@ def _check_columns(X: Any) -> list[Any]:
             "X has columns of two levels, expected one: with the channel first, the signals are "
             "X.to_numpy().reshape(len(X), n_channels, -1)"
         )
-    if getattr(getattr(X, "index", None), "nlevels", 1) > 1:
-        raise ValueError(
-            "X has rows of two levels, expected a row for each signal: with the case first and the "
-            "time second, X.to_numpy().reshape(n_cases, n_timepoints, -1).swapaxes(1, 2)"
-        )
     for name in X.columns:
         values = np.asarray(X[name])
         with suppress(TypeError, ValueError):

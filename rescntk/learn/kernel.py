@@ -15,8 +15,8 @@ from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
 from ..network import Network
-from ..validation import check_array
-from .inputs import as_signals, split_channels
+from ..validation import check_real
+from .inputs import split_channels
 
 
 @dataclass(eq=False, repr=False)
@@ -141,15 +141,13 @@ class SignalKernel(SklearnKernel):
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _signals(self, X: Array, name: str) -> np.ndarray:
-        signals = check_array(as_signals(X, name), name, "scikit-learn's kernels take arrays")
-        if np.ndim(X) != 2:
-            return signals
+        if getattr(X, "ndim", 3) != 2:
+            return X  # the kernel checks it
         if self.n_channels is None:
             warnings.warn(
                 f"{name} of shape {np.shape(X)} is flat, and is read as signals of one channel: "
                 f"give n_channels (n_channels=1 confirms one)",
                 stacklevel=3,
             )
-        return split_channels(
-            signals[:, 0], 1 if self.n_channels is None else self.n_channels, name
-        )
+        flat = check_real(X, name, "(n_cases, n_channels · n_timepoints)")
+        return split_channels(flat, 1 if self.n_channels is None else self.n_channels, name)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array
 
-from ..validation import check_flag, check_positive
+from ..validation import check_positive
 from .base import REMEDY, ResidualKernelEstimator, squared_sum
 from .ensemble import average
 from .inputs import check_given, read_cases
@@ -113,7 +113,6 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         :math:`v = \sigma^2 (1 - k^\top (K + \lambda I)^{-1} k + \lambda)`. X is as for `fit`. A
         ValueError is raised for signals of another shape than in `fit`.
         """
-        check_flag(return_std, "return_std")
         mean, deviation = self._mixture(*self._decide(self._read(X)))
         mean = (mean * self._unit + self.intercept_).reshape(-1, *self._shape)
         return (mean, (deviation * self._unit).reshape(mean.shape)) if return_std else mean

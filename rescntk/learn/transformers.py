@@ -84,9 +84,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
             self._flat_channels = 1 if given.n_channels is None else given.n_channels
         elif not isinstance(given, Kernel):
             raise ValueError(f"kernel is {given!r}, expected a rescntk.Kernel or a SignalKernel")
-        return self._keep(self._read(X, reset=True))
-
-    def _keep(self, signals: Any) -> Any:
+        signals = self._read(X, reset=True)
         self.signals_ = take(signals, np.arange(len(signals)))  # a copy, which does not change
         return self.signals_  # the same object: half of the pairs
 
@@ -139,7 +137,8 @@ class LandmarkFeatures(KernelMatrix):
     _: KW_ONLY
     random_state: Any = 0
 
-    def _keep(self, signals: Any) -> Any:
+    def _start(self, X: Any) -> Any:
+        signals = super()._start(X)
         count = min(check_depth(self.n_landmarks, "n_landmarks"), len(signals))
         seed = int(check_random_state(self.random_state).randint(2**31))
         with warnings.catch_warnings():  # fewer landmarks are exact, up to rounding errors
@@ -156,7 +155,3 @@ class LandmarkFeatures(KernelMatrix):
     def _features(self, signals: Any) -> np.ndarray:
         K = super()._features(signals)
         return (K.astype(np.float64, copy=False) @ self._half).astype(K.dtype, copy=False)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self._half.shape[1]

@@ -135,16 +135,14 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             return "one time point standardized by itself is 0"
         seen, block = self._block(length)
         n_points = -(-seen // block)
-        changes: dict[str, Any] = {}
-        if block == 1:
-            whole = "whole" if self.spectra == "whole" else False
-            changes |= {"length": seen, "statistics": False, "spectra": whole}
-        if n_points == 1:
-            changes["differences"] = False
         largest = n_points - (n_points % 2 == 0)  # filters have odd sizes
-        for name in ("filter_size", "input_filter_size"):
-            changes[name] = min(getattr(self, name), largest)
-        return replace(self, **changes)
+        return replace(
+            self, differences=self.differences if n_points > 1 else False,
+            spectra=self.spectra if block > 1 or self.spectra == "whole" else False,
+            statistics=self.statistics and block > 1, length=self.length if block > 1 else seen,
+            filter_size=min(self.filter_size, largest),
+            input_filter_size=min(self.input_filter_size, largest),
+        )  # fmt: skip
 
     def _block(self, length: int) -> tuple[int, int]:
         """Return the number of points before they are averaged, and of a block; 1 averages none."""

@@ -116,8 +116,7 @@ def test_refusals(X):
         (lambda: SignalKernel(n_channels=0)(flat(X)), "n_channels is 0"),
         (lambda: SignalKernel(0)(X), "depth is 0, expected an integer of at least 1"),
         (lambda: SignalKernel()(X, X[:2], eval_gradient=True), "eval_gradient without it"),
-        (lambda: SignalKernel()([np.zeros((1, 5)), np.zeros((1, 6))]), "5 to 6 timepoints"),
-        (lambda: SignalKernel(n_channels=2)(flat(broken)), r"first at \[3, 0, 2\]"),
+        (lambda: SignalKernel(n_channels=2)(flat(broken)), r"first at \[3, 2\]"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
