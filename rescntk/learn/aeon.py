@@ -18,7 +18,7 @@ except ModuleNotFoundError:
 import numpy as np
 
 from . import classifier, regressor
-from .base import Parameters
+from .ensemble import Parameters
 from .views import View
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]

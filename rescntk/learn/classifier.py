@@ -12,8 +12,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 
 from ..validation import check_constant
-from .base import REMEDY, ResidualKernelEstimator, squared_sum
-from .ensemble import average, shares_of
+from .ensemble import REMEDY, ResidualKernelEstimator, average, shares_of, squared_sum
 from .inputs import Cases, read_cases, read_labels
 
 

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
@@ -26,6 +27,15 @@ Signals: TypeAlias = np.ndarray | list[np.ndarray]
 _SHAPE = "(n_cases, n_channels, n_timepoints)"
 
 _RANGE = 1e12  # of two weights above 0; a larger one leaves the light cases no digits
+
+
+class SignalEstimator(BaseEstimator):
+    """An estimator that takes signals of two or three axes."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
 
 
 def take(X: Signals, cases: np.ndarray) -> Signals:

@@ -10,8 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array
 
 from ..validation import check_positive
-from .base import REMEDY, ResidualKernelEstimator, squared_sum
-from .ensemble import average
+from .ensemble import REMEDY, ResidualKernelEstimator, average, squared_sum
 from .inputs import check_given, read_cases
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one

@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..kernels import Kernel
 from ..regression import pivoted_cholesky
 from ..validation import check_depth
-from .base import SignalEstimator
-from .inputs import read_signals, take
+from .inputs import SignalEstimator, read_signals, take
 from .kernel import SignalKernel
 
 

@@ -213,6 +213,6 @@ def test_many_signals(rng, monkeypatch):
     assert [view.length for view in model.views_["view"][:2]] == [32, 32]
     assert len(model.views_["view"]) == 8
     assert all(len(fitted.signals) == 400 for fitted in model._fitted)
-    monkeypatch.setattr("rescntk.learn.base._LONG", 1e3)
+    monkeypatch.setattr("rescntk.learn.ensemble._LONG", 1e3)
     with pytest.warns(UserWarning, match=r"this fit computes 1e\+04 pixel pairs: fewer landmarks"):
         ResidualKernelClassifier(**ONE).fit(X[:20], y[:20])
