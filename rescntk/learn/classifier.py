@@ -87,7 +87,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         y : array, (n_cases,)
             Labels of one kind: numbers, texts, or members of an Enum.
         sample_weight : array, (n_cases,), optional
-            Weights of the signals, at least 0: the fit is that of signals repeated as often.
+            Weights of the signals, at least 0: the fit is that of signals repeated as often. Less
+            than 1e-12 of the largest is 0.
         groups : array, (n_cases,), optional
             Labels of what signals have in common, such as a person, machine or day. Whole groups
             are left out: errors, weights and probabilities are then about new groups.
@@ -228,12 +229,14 @@ def _calibrate(
         """Return the cross-entropy and its gradient in s and the biases b."""
         chances = log_softmax(parameters[0] * columns + parameters[1:], axis=1)
         slopes = shares * (np.exp(chances) - targets)
-        biases = shift * slopes.sum(axis=0)
-        return -np.sum(shares * targets * chances), np.append(np.sum(slopes * columns), biases)
+        gradient = np.append(np.sum(slopes * columns), shift * slopes.sum(axis=0))
+        return -np.sum(shares * targets * chances), gradient
 
-    bounds = [tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes
-    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000}
-    how: Any = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options}
-    s, *biases = minimize(loss, np.eye(1, n_classes + 1)[0], **how).x
+    how: dict[str, Any] = {
+        "bounds": [tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes,
+        "options": {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000},
+    }
+    start = np.eye(1, n_classes + 1)[0]
+    s, *biases = minimize(loss, start, jac=True, method="L-BFGS-B", **how).x
     offsets = (biases - np.mean(biases)) * scale / s
     return float(s / scale), offsets[1:] if n_classes == 2 else offsets
