@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import minimize
@@ -75,9 +75,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     _: KW_ONLY
     class_weight: Any = None
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
-    ) -> ResidualKernelClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit all views, weigh them, and return the classifier itself.
 
         Parameters

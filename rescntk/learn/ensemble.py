@@ -199,6 +199,7 @@ def fit_view(
     if landmarks is None:
         S, K, rest = seen, kernel(view, seen, None, options), np.zeros(len(Y))
         spectrum = decompose(K, weights, clip=True)
+        root = spectrum.roots[:, None] * spectrum.eigenvectors
     else:
         S, others = take(seen, landmarks), np.setdiff1d(np.arange(len(Y)), landmarks)
         K = np.empty((len(Y), len(landmarks)))
@@ -215,6 +216,7 @@ def fit_view(
         eps = float(np.finfo(np.float64).eps)
         values, half, features = np.maximum(values, eps * values[-1]), half @ V, features @ V
         spectrum = Decomposition(values, roots * features / np.sqrt(values), eps, roots[:, 0])
+        root = half * np.sqrt(values)
     residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
     errors = (residuals**2).mean(axis=2) @ shares_of(error_weights)
     choice = int(errors.argmin())
@@ -223,10 +225,8 @@ def fit_view(
     scale = np.mean(beta * (Y - b), axis=0)
     variance = spectrum.left_out_variance(penalty, groups) + rest
     usual = float(np.average(variance, weights=weights))
-    if landmarks is None:
-        root = spectrum.roots[:, None] * spectrum.eigenvectors
-    else:  # functions of all signals, as functions of landmarks
-        beta, root = half @ (features.T @ beta), half * np.sqrt(spectrum.eigenvalues)
+    if landmarks is not None:  # a function of all signals, as one of landmarks
+        beta = half @ (features.T @ beta)
     root /= np.sqrt(spectrum.eigenvalues + penalty)
     fitted = FittedView(view, S, beta, b, root, penalty, usual, scale, float(errors[choice]))
     return fitted, residuals[choice], variance / usual
@@ -251,11 +251,10 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     near = (np.maximum(errors, unit) / unit) ** -_POWER
     near /= near.sum()
     # Least squares with a last row 1ᵀw = 1: any scale of w has the minimum's direction.
-    values, vectors = np.linalg.eigh(rows @ rows.T / unit)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
     ones = np.ones(len(errors))
     distance = np.eye(len(errors)) - np.outer(near, ones)
-    weights = nnls(np.vstack([root, distance, ones]), np.append(np.zeros(2 * len(errors)), 1.0))[0]
+    system = np.vstack([rows.T / np.sqrt(unit), distance, ones])
+    weights = nnls(system, np.append(np.zeros(len(system) - 1), 1.0))[0]
     weights /= weights.sum()
     rising = np.argsort(weights, kind="stable")
     weights[rising[np.cumsum(weights[rising]) < _LEFT_OUT]] = 0.0
