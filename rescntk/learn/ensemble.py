@@ -313,7 +313,7 @@ class ResidualKernelEstimator(Parameters, SignalEstimator):
         training signals left out. Inverse errors weigh the views' geometric mean. X and errors are
         as for `predict`.
         """
-        signals = self._read(X)
+        signals = read_signals(self, X)
         errors = np.array([fitted.error for fitted in self._fitted])
         inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
         _, novelties, _ = self._decide(signals)
@@ -329,7 +329,7 @@ class ResidualKernelEstimator(Parameters, SignalEstimator):
         contribution includes what the network sees around the time point. X and errors are as for
         `predict`.
         """
-        signals = self._read(X)
+        signals = read_signals(self, X)
         shares = self._shares(signals)
         return np.array(shares) if isinstance(signals, np.ndarray) else shares
 
@@ -351,10 +351,6 @@ class ResidualKernelEstimator(Parameters, SignalEstimator):
     def _labels(decisions: np.ndarray) -> np.ndarray:
         """Return the predicted class of each row of decisions."""
         return np.zeros(len(decisions))
-
-    def _read(self, X: Any) -> Signals:
-        check_is_fitted(self)
-        return read_signals(self, X, reset=False)
 
     def _decide(self, X: Signals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return decisions (n_views, n_cases, n_outputs), novelties and weights (n_views, n_cases).

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..validation import (
     check_batch,
@@ -52,14 +53,16 @@ def longest(X: Signals) -> int:
 
 
 def read_signals(
-    estimator: Any, X: Any, *, reset: bool, n_channels: int = 1, images: bool = False
+    estimator: Any, X: Any, *, reset: bool = False, n_channels: int = 1, images: bool = False
 ) -> Signals:
-    """Return `X` as signals; with `reset` the estimator remembers their shape, else it is checked.
+    """Return `X` as signals; with `reset` the estimator remembers their shape, else it has one.
 
     Tables and arrays of two axes go through scikit-learn's `validate_data`, which remembers and
     compares the names of columns. Names that are no texts are compared here. Their columns are
     `n_channels`, one after the other. With `images`, X may have four axes.
     """
+    if not reset:
+        check_is_fitted(estimator, "n_channels_")
     columns = _check_columns(X) if hasattr(X, "columns") else None
     if columns or getattr(X, "ndim", 3 if isinstance(X, (list, tuple)) else 2) < 3:
         flat = validate_data(estimator, X, reset=reset, dtype=np.float64, order="C")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_random_state
@@ -173,7 +173,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     Attributes
     ----------
     signals_ : ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray
-    kernel_ : Kernel
+    kernel_ : Kernel or SignalKernel
     n_channels_, n_timepoints_ : int
 
     Examples
@@ -210,24 +210,22 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         return self._features(self._read(X, reset=False))
 
     def _read(self, X: Any, reset: bool) -> Any:
-        return read_signals(self, X, reset=reset, n_channels=self._flat_channels, images=True)
+        n_channels = getattr(self.kernel_, "n_channels", None)
+        n_channels = 1 if n_channels is None else n_channels
+        return read_signals(self, X, reset=reset, n_channels=n_channels, images=True)
 
     def _start(self, X: Any) -> Any:
         """Set the kernel, keep signals, and return the signals to be transformed."""
         given: Any = SignalKernel() if self.kernel is None else self.kernel
-        self.kernel_: Kernel = given
-        self._options, self._flat_channels = dict[str, Any](), 1
-        if isinstance(given, SignalKernel):
-            self.kernel_, self._options = given.kernel, given.options()
-            self._flat_channels = 1 if given.n_channels is None else given.n_channels
-        elif not isinstance(given, Kernel):
+        if not isinstance(given, Kernel | SignalKernel):
             raise ValueError(f"kernel is {given!r}, expected a rescntk.Kernel or a SignalKernel")
+        self.kernel_ = clone(given, safe=False)
         signals = self._read(X, reset=True)
         self.signals_ = take(signals, np.arange(len(signals)))  # a copy, which does not change
         return self.signals_  # the same object: half of the pairs
 
     def _features(self, signals: Any) -> np.ndarray:
-        return np.asarray(self.kernel_(signals, self.signals_, **self._options))
+        return np.asarray(self.kernel_(signals, self.signals_))
 
     @property
     def _n_features_out(self) -> int:
@@ -281,7 +279,7 @@ class LandmarkFeatures(KernelMatrix):
         seed = int(check_random_state(self.random_state).randint(2**31))
         with warnings.catch_warnings():  # fewer landmarks are exact, up to rounding errors
             warnings.filterwarnings("ignore", "pivoted_cholesky stopped")
-            low = pivoted_cholesky(self.kernel_, signals, count, seed, **self._options)
+            low = pivoted_cholesky(self.kernel_, signals, count, seed)
         if not len(low.landmarks):
             raise ValueError("kernel is 0 at all signals, expected some that are not 0")
         self.landmarks_, self.signals_ = low.landmarks, take(signals, low.landmarks)

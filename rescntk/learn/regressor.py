@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from ..validation import check_positive
 from .ensemble import REMEDY, ResidualKernelEstimator, average, squared_sum
-from .inputs import check_given, read_cases
+from .inputs import check_given, read_cases, read_signals
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
 _DEPENDENCE = 1.5
@@ -110,7 +110,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         :math:`v = \sigma^2 (1 - k^\top (K + \lambda I)^{-1} k + \lambda)`. X is as for `fit`. A
         ValueError is raised for signals of another shape than in `fit`.
         """
-        mean, deviation = self._mixture(*self._decide(self._read(X)))
+        mean, deviation = self._mixture(*self._decide(read_signals(self, X)))
         mean = (mean * self._unit + self.intercept_).reshape(-1, *self._shape)
         return (mean, (deviation * self._unit).reshape(mean.shape)) if return_std else mean
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import Kernel
 from ..network import Network
@@ -101,8 +100,8 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     def transform(self, X: Any) -> Signals:
         """Return the signals as the network sees them: more channels, fewer points."""
-        check_is_fitted(self, "_fitted")
-        return self._fitted.see(read_signals(self, X, reset=False))
+        signals = read_signals(self, X)
+        return self._fitted.see(signals)
 
     @property
     def network(self) -> Network:
