@@ -104,8 +104,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self.classes_, by_class = classes[present], by_class[present]
         if len(present) < 2:
             raise ValueError(
-                f"y has one class, {self.classes_.tolist()}, expected signals of two or more "
-                f"classes of positive weight"
+                f"y has one class, {self.classes_.tolist()}, expected several of positive weight"
             )
         # Targets ±1: one column for two classes, else one a class against the rest.
         signs = 2.0 * (labels[:, None] == np.arange(len(present))) - 1.0
@@ -133,8 +132,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         if not total:
             self.best_score_ = self.best_score_error_ = np.nan
             warnings.warn(
-                "no class has two signals, or groups, so accuracy and probabilities cannot be "
-                "estimated: give several of a class",
+                "no class has two signals, or groups: accuracy and probabilities are not estimated",
                 stacklevel=3,
             )
             return

@@ -443,9 +443,7 @@ class ResidualKernelEstimator(Parameters, SignalEstimator):
         if isinstance(views, str) and views in ("fast", "default"):
             return FAST if views == "fast" else DEFAULT if n <= _MANY else MANY
         if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
-            raise ValueError(
-                f"views is {self.views!r}, expected 'fast', 'default' or a list of View"
-            )
+            raise ValueError(f"views is {views!r}, expected 'fast', 'default' or a list of View")
         return list(views)
 
     def _landmarks(self, n: int, rng: np.random.RandomState) -> np.ndarray | None:

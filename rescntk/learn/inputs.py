@@ -68,55 +68,45 @@ def read_signals(
         flat = validate_data(estimator, X, reset=reset, dtype=np.float64, order="C")
         signals: Signals = split_channels(flat, n_channels, "X")
     else:
-        signals = as_signals(X, "X", images)
+        signals = _as_signals(X, images)
     axes: Any = signals.shape[2:] if isinstance(signals, np.ndarray) else (None,)
     shape = len(signals[0]), axes[0] if len(axes) == 1 else axes
     if reset:
         (estimator.n_channels_, estimator.n_timepoints_), estimator._columns = shape, columns
         if isinstance(signals, np.ndarray) and _looks_transposed(signals):
             warnings.warn(
-                f"X has {shape[0]} channels of {shape[1]} time point{'s' * (shape[1] != 1)} and "
-                f"looks transposed: expected {_SHAPE}. Signals (n_cases, n_timepoints, n_channels) "
-                f"are X.swapaxes(1, 2)",
+                f"X of shape {signals.shape} looks transposed, expected {_SHAPE}, which "
+                f"X.swapaxes(1, 2) has",
                 stacklevel=4,
             )
         return signals
     expected = estimator.n_channels_, estimator.n_timepoints_
     if shape[0] != expected[0] or expected[1] not in (None, shape[1]):
-        remedy = ""
-        if shape[::-1] == expected:
-            remedy = "; X looks transposed, X.swapaxes(1, 2) has these axes"
-        elif shape[0] == expected[0]:
-            remedy = "; a fit on a list of signals of different lengths can predict any length"
+        swapped = "; X.swapaxes(1, 2) has these axes" if shape[::-1] == expected else ""
         raise ValueError(
             f"X has signals of {shape[0]} channels × {shape[1] or 'several'} time points, expected "
-            f"{expected[0]} channels × {expected[1]} time points as in fit{remedy}"
+            f"{expected[0]} channels × {expected[1]} time points as in fit{swapped}"
         )
     if columns and estimator._columns and columns != estimator._columns:
-        raise ValueError(
-            "X has columns of other names, or in another order, than in fit: X[columns] with the "
-            "columns of fit has them in order"
-        )
+        raise ValueError("X has columns of other names, or in another order, than in fit")
     return signals
 
 
-def as_signals(X: Any, name: str, images: bool = False) -> Signals:
+def _as_signals(X: Any, images: bool) -> Signals:
     """Return `X` as checked signals: an array of three axes, or a list for different lengths."""
-    check_unmasked(X, name, _SHAPE)
+    check_unmasked(X, "X", _SHAPE)
     if isinstance(X, (list, tuple)):
-        for k, case in enumerate(X):
-            if hasattr(case, "columns"):
-                kind = f"{type(case).__module__.partition('.')[0]}.{type(case).__name__}"
-                raise ValueError(
-                    f"{name}[{k}] is a {kind}, expected an array (n_channels, n_timepoints): with "
-                    f"a row for each time point, [x.to_numpy().T for x in {name}]"
-                )
-        X = [check_rectangular(x, f"{name}[{k}]", "numbers") for k, x in enumerate(X)]
+        if any(hasattr(x, "columns") for x in X):
+            raise ValueError(
+                "X is a list of tables, expected arrays (n_channels, n_timepoints): with a row for "
+                "each time point, [x.to_numpy().T for x in X]"
+            )
+        X = [check_rectangular(x, f"X[{k}]", "numbers") for k, x in enumerate(X)]
         if len({x.shape for x in X}) > 1:
-            return list(check_batch([np.atleast_2d(x) for x in X], name))
-    array = check_rectangular(X, name, _SHAPE)
+            return list(check_batch([np.atleast_2d(x) for x in X], "X"))
+    array = check_rectangular(X, "X", _SHAPE)
     array = array[:, None] if array.ndim == 2 else array
-    return np.ascontiguousarray(check_signals(array, name, images))
+    return np.ascontiguousarray(check_signals(array, "X", images))
 
 
 def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
@@ -142,8 +132,7 @@ def _check_columns(X: Any) -> list[Any]:
             values = values.astype(np.float64) if values.dtype == object else values
         if values.dtype.kind not in "biuf":
             raise ValueError(
-                f"X has the column {name!r} of dtype {X[name].dtype}, expected numbers: leave it "
-                f"out, X.drop(columns=[{name!r}])"
+                f"X has the column {name!r} of dtype {X[name].dtype}, expected numbers: drop it"
             )
     return list(X.columns)
 
@@ -237,9 +226,7 @@ def read_cases(
         raise ValueError(f"sample_weight has {weights.min():.3g}, expected numbers of at least 0")
     kept = np.flatnonzero(weights > 1e-12 * weights.max())  # lighter cases would have no digits
     if not len(kept):
-        raise ValueError(
-            "sample_weight and class_weight give each signal the weight zero, expected some above"
-        )
+        raise ValueError("sample_weight or class_weight is zero for all, expected some above")
     members = np.zeros(n, dtype=np.intp)
     if groups is not None:
         labels = np.asarray(groups)

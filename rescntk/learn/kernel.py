@@ -101,8 +101,7 @@ class SignalKernel(SklearnKernel):
         learned = Hyperparameter("alpha", "numeric", self.alpha_bounds if self.skip else "fixed")
         if not (learned.fixed or self.alpha > 0):
             raise ValueError(
-                f"alpha is {self.alpha!r}, expected a positive number, whose logarithm is "
-                f"learned: alpha_bounds='fixed' keeps it"
+                f"alpha is {self.alpha!r}, expected a positive number, or alpha_bounds='fixed'"
             )
         return learned
 

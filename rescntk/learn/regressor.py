@@ -74,9 +74,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         targets = targets.reshape(len(targets), -1)
         cases = read_cases(self, X, y, targets, sample_weight, groups)
         if len(cases.weights) < 2:
-            raise ValueError(
-                "X has n_samples=1 up to copies, expected two signals that differ, to leave one out"
-            )
+            raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
         weights = cases.weights
         self.intercept_ = np.average(cases.targets, axis=0, weights=weights)
         deviations = cases.targets - self.intercept_
@@ -127,8 +125,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         n = len(self._ratios)
         if coverage * (n + 1) > n:
             warnings.warn(
-                f"coverage is {coverage}, and {n} training targets can tell {n / (n + 1):.3g} at "
-                f"most, which the intervals have",
+                f"coverage is {coverage}, and {n} training targets tell {n / (n + 1):.3g} at most",
                 stacklevel=2,
             )
         share = min(1.0, coverage * (n + 1) / n)  # the new observation is one of n + 1

@@ -184,10 +184,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             for step in self._steps:
                 X = each(step, X)
         if not all(np.isfinite(x).all() for x in arrays(X)):
-            raise ValueError(
-                "X has values that exceed float64, divided by the deviations of the signals of "
-                "fit: expected smaller ones"
-            )
+            raise ValueError("X has values above float64 in units of fit, expected smaller ones")
         return X
 
     def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
