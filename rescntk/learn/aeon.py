@@ -19,7 +19,6 @@ import numpy as np
 
 from . import classifier, regressor
 from .ensemble import Parameters
-from .views import View
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 
@@ -49,10 +48,6 @@ class _Wrapper(Parameters):
 
     def _predict(self, X: Any) -> np.ndarray:
         return np.asarray(self.model_.predict(X))
-
-    @classmethod
-    def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return {"views": [View(filter_size=3, depth=1), View(head="trace", depth=1)]}
 
 
 @dataclass(eq=False, repr=False)

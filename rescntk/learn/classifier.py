@@ -138,9 +138,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             return
         # With two right and two wrong answers more (Agresti and Coull 1998), the error is never 0.
         middle = (hits + 2.0) / (total + 4.0)
-        squares = (
-            squared_sum(right - middle, cases, counted) + 2 * middle**2 + 2 * (1 - middle) ** 2
-        )
+        squares = squared_sum(right - middle, cases, counted) + 2 * (middle**2 + (1 - middle) ** 2)
         self.best_score_, self.best_score_error_ = hits / total, np.sqrt(squares) / (total + 4.0)
         majority = np.bincount(labels, counted).max() / total
         if self.best_score_ <= majority and self.class_weight is None:
@@ -228,11 +226,10 @@ def _calibrate(
         gradient = np.append(np.sum(slopes * columns), shift * slopes.sum(axis=0))
         return -np.sum(shares * targets * chances), gradient
 
-    how: dict[str, Any] = {
-        "bounds": [tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes,
-        "options": {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000},
-    }
-    start = np.eye(1, n_classes + 1)[0]
-    s, *biases = minimize(loss, start, jac=True, method="L-BFGS-B", **how).x
+    s, *biases = minimize(
+        loss, np.eye(1, n_classes + 1)[0], jac=True, method="L-BFGS-B",
+        bounds=[tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes,
+        options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000},
+    ).x  # fmt: skip
     offsets = (biases - np.mean(biases)) * scale / s
     return float(s / scale), offsets[1:] if n_classes == 2 else offsets

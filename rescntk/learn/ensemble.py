@@ -316,8 +316,7 @@ class ResidualKernelEstimator(Parameters, SignalEstimator):
         signals = read_signals(self, X)
         errors = np.array([fitted.error for fitted in self._fitted])
         inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
-        _, novelties, _ = self._decide(signals)
-        of_views = np.exp((inverse / inverse.sum()) @ np.log(novelties))
+        of_views = np.exp((inverse / inverse.sum()) @ np.log(self._decide(signals)[1]))
         return np.maximum(of_views, self._usual.distances(signals)[1] ** 2)
 
     def contributions(self, X: Any) -> Any:
@@ -456,7 +455,5 @@ class ResidualKernelEstimator(Parameters, SignalEstimator):
 
     def _options(self) -> dict[str, Any]:
         """Return the options of kernels."""
-        threads = None
-        if self.n_jobs is not None:
-            threads = effective_n_jobs(check_integer(self.n_jobs, "n_jobs"))
+        threads = None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
         return {"engine": self.engine, "dtype": check_dtype(self.dtype), "threads": threads}

@@ -53,13 +53,13 @@ def longest(X: Signals) -> int:
 
 
 def read_signals(
-    estimator: Any, X: Any, *, reset: bool = False, n_channels: int = 1, images: bool = False
+    estimator: Any, X: Any, *, reset: bool = False, n_channels: Any = None, images: bool = False
 ) -> Signals:
     """Return `X` as signals; with `reset` the estimator remembers their shape, else it has one.
 
     Tables and arrays of two axes go through scikit-learn's `validate_data`, which remembers and
     compares the names of columns. Names that are no texts are compared here. Their columns are
-    `n_channels`, one after the other. With `images`, X may have four axes.
+    `n_channels`, by default one, one after the other. With `images`, X may have four axes.
     """
     if not reset:
         check_is_fitted(estimator, "n_channels_")
@@ -109,8 +109,9 @@ def _as_signals(X: Any, images: bool) -> Signals:
     return np.ascontiguousarray(check_signals(array, "X", images))
 
 
-def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
+def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.ndarray:
     """Return flat signals, one channel after the other, as (n_cases, n_channels, n_timepoints)."""
+    n_channels = 1 if n_channels is None else n_channels
     if flat.shape[1] % check_depth(n_channels, "n_channels"):
         raise ValueError(
             f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = "

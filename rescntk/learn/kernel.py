@@ -154,7 +154,7 @@ class SignalKernel(SklearnKernel):
                 stacklevel=3,
             )
         flat = check_real(X, name, "(n_cases, n_channels · n_timepoints)")
-        return split_channels(flat, 1 if self.n_channels is None else self.n_channels, name)
+        return split_channels(flat, self.n_channels, name)
 
 
 @dataclass(eq=False, repr=False)
@@ -210,7 +210,6 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
 
     def _read(self, X: Any, reset: bool) -> Any:
         n_channels = getattr(self.kernel_, "n_channels", None)
-        n_channels = 1 if n_channels is None else n_channels
         return read_signals(self, X, reset=reset, n_channels=n_channels, images=True)
 
     def _start(self, X: Any) -> Any:
