@@ -447,9 +447,7 @@ class ResidualKernelEstimator(Parameters, SignalEstimator):
 
     def _landmarks(self, n: int, rng: np.random.RandomState) -> np.ndarray | None:
         """Return the places of the landmarks among n cases, or None for all."""
-        m: Any = self.landmarks
-        if m is None:
-            m = _LANDMARKS if n > _MANY else n
+        m = (_LANDMARKS if n > _MANY else n) if self.landmarks is None else self.landmarks
         m = check_integer(m, "landmarks", at_least=2)
         return None if m >= n else np.sort(rng.permutation(n)[:m])
 

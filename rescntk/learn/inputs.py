@@ -13,14 +13,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..validation import (
-    check_batch,
-    check_depth,
-    check_rectangular,
-    check_shape,
-    check_signals,
-    check_unmasked,
-)
+from ..validation import check_batch, check_depth, check_rectangular, check_shape, check_unmasked
 
 Signals: TypeAlias = np.ndarray | list[np.ndarray]
 """Signals (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)."""
@@ -106,7 +99,7 @@ def _as_signals(X: Any, images: bool) -> Signals:
             return list(check_batch([np.atleast_2d(x) for x in X], "X"))
     array = check_rectangular(X, "X", _SHAPE)
     array = array[:, None] if array.ndim == 2 else array
-    return np.ascontiguousarray(check_signals(array, "X", images))
+    return np.ascontiguousarray(check_batch(array, "X", images))
 
 
 def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.ndarray:
@@ -114,8 +107,7 @@ def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.nd
     n_channels = 1 if n_channels is None else n_channels
     if flat.shape[1] % check_depth(n_channels, "n_channels"):
         raise ValueError(
-            f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = "
-            f"{n_channels}: one channel after the other"
+            f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = {n_channels}"
         )
     return flat.reshape(len(flat), n_channels, -1)
 
@@ -234,8 +226,6 @@ def read_cases(
         if labels.shape != (n,) or (labels != labels).any():
             raise ValueError(f"groups has shape {labels.shape}, expected ({n},) labels, none NaN")
         members[kept] = distinct(labels[kept], "groups")[1]
-        if members.max() == 0:
-            raise ValueError("groups has one label, expected two: each group is left out in turn")
     contents = (((signals[k] + 0.0).tobytes(), *targets[k], members[k]) for k in kept)  # no -0.0
     rows = np.fromiter(contents, dtype=object, count=len(kept))
     _, first, places = np.unique(rows, return_index=True, return_inverse=True)

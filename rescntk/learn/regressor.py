@@ -75,23 +75,21 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         cases = read_cases(self, X, y, targets, sample_weight, groups)
         if len(cases.weights) < 2:
             raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
-        weights = cases.weights
+        self._case_weights = weights = cases.weights
         self.intercept_ = np.average(cases.targets, axis=0, weights=weights)
         deviations = cases.targets - self.intercept_
-        largest = np.abs(deviations).max(axis=0)
-        unit = np.where(largest > 0, largest, 1.0)  # squares of huge targets would overflow
-        self._unit = unit * np.sqrt(np.average((deviations / unit) ** 2, axis=0, weights=weights))
-        self._unit = np.where(self._unit > 0, self._unit, 1.0)
+        roots = np.sqrt(weights / weights.sum())[:, None]
+        spread = np.hypot.reduce(roots * deviations)  # squares of huge targets would overflow
+        self._unit = np.where(spread > 0, spread, 1.0)
         cases = cases._replace(targets=deviations / self._unit)
         left_out, residuals = self._fit_views(cases, weights, _PENALTIES)
         deviations = self._mixture(*left_out)[1]
         self._ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
-        self._case_weights = weights
         squares = (residuals**2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.best_score_ = 1.0 - error
-        spread = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
-        self.best_score_error_ = _DEPENDENCE * float(spread)
+        of_mean = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
+        self.best_score_error_ = _DEPENDENCE * float(of_mean)
         if self.best_score_ <= 0.0:
             warnings.warn(
                 f"best_score_, R² on signals left out, is {self.best_score_:.3g}: these views do "

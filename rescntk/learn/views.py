@@ -128,10 +128,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         if isinstance(X, list) and (self.head != "gap" or self.standardize == "point"):
             return "signals of different lengths have the head 'gap', and no time points in common"
         length = longest(X)
-        if length == 1 and (self.differences == "only" or self.spectra == "whole"):
-            return "one time point has no differences and no spectrum"
-        if length == 1 and self.standardize == "signal":
-            return "one time point standardized by itself is 0"
+        of_time = self.differences == "only" or self.spectra == "whole"
+        if length == 1 and (of_time or self.standardize == "signal"):
+            return "one time point has no differences, no spectrum and no deviation"
         seen, block = self._block(length)
         n_points = -(-seen // block)
         largest = n_points - (n_points % 2 == 0)  # filters have odd sizes
@@ -159,8 +158,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         _, block = self._block(longest(X))
         # Squares of numbers between 2^-300 and 2^300 stay in the range of float64.
         exponent = int(np.frexp(max(np.abs(x).max() for x in arrays(X)))[1])
-        how = self.standardize == "signal", self.spectra, self.statistics
-        X = add(_shortened, *how, block, exponent if abs(exponent) > 300 else 0)
+        X = add(self._shortened, block, exponent if abs(exponent) > 300 else 0)
         mean, deviation, size = _scales(X, weights)
         if self.spectra is True:
             mean, deviation = np.zeros(len(mean)), np.full(len(mean), np.sqrt(np.mean(size**2)))
@@ -174,9 +172,36 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             ratio = deviations / np.where(rises > 0, rises, 1.0)
             X = add(_with_rises, np.where(rises > 0, ratio, 0.0), self.differences == "only")
         if self.standardize == "point":
-            X = add(_standardized, *_of_points(X, weights))
+            points: Any = np.asarray(X)
+            of_points = _scales(points.reshape(len(points), -1, 1), weights)[:2]
+            mean, deviation = (part.reshape(points.shape[1:]) for part in of_points)
+            least = _LEAST_OF_POINT * np.sqrt(np.mean(deviation**2, axis=1, keepdims=True))
+            scale = np.maximum(deviation, least)
+            X = add(_standardized, mean, np.where(scale > 0, scale, 1.0))
         level = float(np.sqrt(np.mean(_scales(X, weights)[2] ** 2))) or 1.0
         return add(_with_level_and_time, level, self.time)
+
+    def _shortened(self, block: int, exponent: int, X: np.ndarray) -> np.ndarray:
+        """Return signals, spectra, or means of blocks, with their deviations and extremes."""
+        X = np.ldexp(X, -exponent)
+        if self.standardize == "signal":
+            mean, deviation = X.mean(axis=2, keepdims=True), X.std(axis=2, keepdims=True)
+            constant = deviation <= _ROUNDING * np.abs(X).max(axis=2, keepdims=True)
+            X = (X - mean) / np.where(constant, np.inf, deviation)
+        if self.spectra is True:
+            return _short_time_spectra(X, block)
+        if self.spectra == "whole":  # roots of magnitudes at frequencies from 1/d to 1/2
+            X = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
+        if block == 1:
+            return X
+        starts, sizes = np.arange(0, X.shape[2], block), _block_sizes(X.shape[2], block)
+        means = np.add.reduceat(X, starts, axis=2) / sizes
+        if not self.statistics:
+            return means
+        squares = (X - np.repeat(means, sizes, axis=2)) ** 2
+        deviations = np.sqrt(np.add.reduceat(squares, starts, axis=2) / sizes)
+        extremes = (f.reduceat(X, starts, axis=2) for f in (np.minimum, np.maximum))
+        return np.concatenate([means, deviations, *extremes], axis=1)
 
     def see(self, X: Signals) -> Signals:
         """Return signals as the network sees them, of a view that was measured."""
@@ -193,7 +218,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         A block's share goes to its time points in equal parts, the share of a short-time spectrum
         by the weights of its window. The share of a band of a whole spectrum goes by energy.
         """
-        length, (*_, block, exponent) = x.shape[1], self._steps[0].args
+        length, (block, exponent) = x.shape[1], self._steps[0].args
         if self.spectra == "whole":
             return shares @ _energy_of_bands(np.ldexp(x, -exponent), block)
         sizes = _block_sizes(length, block)
@@ -236,34 +261,6 @@ def each(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
     return function(X) if isinstance(X, np.ndarray) else [function(x[None])[0] for x in X]
 
 
-def _shortened(
-    alone: bool, spectra: bool | str, statistics: bool, block: int, exponent: int, X: np.ndarray
-) -> np.ndarray:
-    """Return signals, spectra, or means over blocks with their deviations, minima and maxima.
-
-    With `alone`, each channel of each signal is standardized first.
-    """
-    X = np.ldexp(X, -exponent)
-    if alone:
-        mean, deviation = X.mean(axis=2, keepdims=True), X.std(axis=2, keepdims=True)
-        constant = deviation <= _ROUNDING * np.abs(X).max(axis=2, keepdims=True)
-        X = (X - mean) / np.where(constant, np.inf, deviation)
-    if spectra is True:
-        return _short_time_spectra(X, block)
-    if spectra == "whole":  # roots of magnitudes at frequencies from 1/d to 1/2
-        X = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
-    if block == 1:
-        return X
-    starts, sizes = np.arange(0, X.shape[2], block), _block_sizes(X.shape[2], block)
-    means = np.add.reduceat(X, starts, axis=2) / sizes
-    if not statistics:
-        return means
-    squares = (X - np.repeat(means, sizes, axis=2)) ** 2
-    deviations = np.sqrt(np.add.reduceat(squares, starts, axis=2) / sizes)
-    extremes = (f.reduceat(X, starts, axis=2) for f in (np.minimum, np.maximum))
-    return np.concatenate([means, deviations, *extremes], axis=1)
-
-
 def _standardized(mean: np.ndarray, scale: np.ndarray, X: np.ndarray) -> np.ndarray:
     return (X - mean) / scale
 
@@ -294,15 +291,6 @@ def _scales(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
     deviation = np.sqrt((points - mean[:, None]) ** 2 @ weights)
     deviation = np.where(deviation > _ROUNDING * np.abs(points).max(axis=1), deviation, 0.0)
     return mean, deviation, np.sqrt(points**2 @ weights)
-
-
-def _of_points(X: Any, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and divisor of each channel at each point, (n_channels, n_points) each."""
-    mean = np.average(X, axis=0, weights=weights)
-    variance = np.average((X - mean) ** 2, axis=0, weights=weights)
-    least = _LEAST_OF_POINT**2 * variance.mean(axis=1, keepdims=True)
-    scale = np.sqrt(np.maximum(variance, least))
-    return mean, np.where(scale > _ROUNDING * np.abs(X).max(), scale, 1.0)
 
 
 def _block_sizes(length: int, block: int) -> np.ndarray:

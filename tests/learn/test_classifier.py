@@ -161,7 +161,7 @@ def test_refusals(rng):
             "sample_weight has -1, expected numbers of",
         ),
         ({}, {"sample_weight": np.zeros(16)}, "class_weight is zero for all"),
-        ({}, {"groups": np.ones(16)}, "groups has one label"),
+        ({}, {"groups": np.ones(16)}, "y has one case or group, expected two"),
         ({}, {"groups": y[:5]}, r"groups has shape \(5,\)"),
         ({}, {"groups": [np.nan] * 16}, "none NaN"),
     ):
