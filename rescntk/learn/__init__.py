@@ -11,9 +11,8 @@ if find_spec("sklearn") is None:
     raise ImportError("rescntk.learn needs scikit-learn: pip install 'rescntk[learn]'")
 
 from .classifier import ResidualKernelClassifier
-from .kernel import SignalKernel
+from .kernel import KernelMatrix, LandmarkFeatures, SignalKernel
 from .regressor import ResidualKernelRegressor
-from .transformers import KernelMatrix, LandmarkFeatures
 from .views import View
 
 __all__ = [

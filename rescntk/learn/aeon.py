@@ -6,6 +6,7 @@ attribute `model_`. By aeon's convention `n_jobs` is 1 by default.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 try:
@@ -17,13 +18,17 @@ except ModuleNotFoundError:
 import numpy as np
 
 from . import classifier, regressor
-from .views import View
+from .ensemble import Parameters
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 
 
-class _Wrapper:
+@dataclass(eq=False, repr=False)
+class _Wrapper(Parameters):
     """What the two estimators share."""
+
+    _: KW_ONLY
+    n_jobs: int | None = 1
 
     _tags: ClassVar = {
         "capability:multivariate": True,
@@ -32,16 +37,10 @@ class _Wrapper:
         "X_inner_type": ["np-list", "numpy3D"],
         "algorithm_type": "distance",
     }
-    _model: Any
+    _model: ClassVar[Any]
 
-    def __init__(
-        self, views: Any = "default", *, penalty: Any = None, landmarks: Any = None,
-        engine: str = "auto", dtype: str = "float32", n_jobs: int | None = 1,
-        random_state: Any = None,
-    ) -> None:  # fmt: skip
-        vars(self).update(views=views, penalty=penalty, landmarks=landmarks, engine=engine)
-        vars(self).update(dtype=dtype, n_jobs=n_jobs, random_state=random_state)
-        super().__init__()
+    def __post_init__(self) -> None:
+        super(Parameters, self).__init__()  # aeon's constructor
 
     def _fit(self, X: Any, y: np.ndarray) -> Any:
         self.model_ = self._model(**self.get_params(deep=False)).fit(X, y)  # type: ignore[attr-defined]
@@ -50,11 +49,8 @@ class _Wrapper:
     def _predict(self, X: Any) -> np.ndarray:
         return np.asarray(self.model_.predict(X))
 
-    @classmethod
-    def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return {"views": [View(filter_size=3, depth=1), View(head="trace", depth=1)]}
 
-
+@dataclass(eq=False, repr=False)
 class ResidualKernelClassifier(_Wrapper, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as an aeon classifier.
 
@@ -67,23 +63,16 @@ class ResidualKernelClassifier(_Wrapper, BaseClassifier):
     True
     """
 
-    _model = classifier.ResidualKernelClassifier
+    _: KW_ONLY
+    class_weight: Any = None
 
-    def __init__(
-        self, views: Any = "default", *, penalty: Any = None, landmarks: Any = None,
-        class_weight: Any = None, engine: str = "auto", dtype: str = "float32",
-        n_jobs: int | None = 1, random_state: Any = None,
-    ) -> None:  # fmt: skip
-        self.class_weight = class_weight
-        super().__init__(
-            views, penalty=penalty, landmarks=landmarks, engine=engine, dtype=dtype, n_jobs=n_jobs,
-            random_state=random_state,
-        )  # fmt: skip
+    _model = classifier.ResidualKernelClassifier
 
     def _predict_proba(self, X: Any) -> np.ndarray:
         return np.asarray(self.model_.predict_proba(X))
 
 
+@dataclass(eq=False, repr=False)
 class ResidualKernelRegressor(_Wrapper, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as an aeon regressor.
 

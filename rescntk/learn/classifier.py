@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import minimize
@@ -12,11 +12,11 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 
 from ..validation import check_constant
-from .base import REMEDY, ResidualKernelEstimator, controller, squared_sum
-from .ensemble import average, shares_of
-from .inputs import Cases, distinct, read_cases, read_labels
+from .ensemble import REMEDY, ResidualKernelEstimator, average, shares_of, squared_sum
+from .inputs import Cases, read_cases, read_labels, read_signals
 
 
+@dataclass(eq=False, repr=False)
 class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     """Classify signals by the kernels of infinitely wide convolutional ResNets.
 
@@ -32,9 +32,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal: the least that rounding
         errors allow. Of several, each view takes the one of least leave-one-out error.
-    landmarks : int or "all", optional
-        Number of signals, drawn at random, to which solutions are restricted. The default is all
-        of up to 1,000 signals, and 400 of more.
+    landmarks : int, optional
+        Most signals, drawn at random, to which solutions are restricted. The default is all of up
+        to 1,000 signals, and 400 of more.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label, by default 1; "balanced" is inverse to their numbers of
         signals. They weigh the views' errors, and shift decisions. 0 leaves a class out.
@@ -72,20 +72,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     True
     """
 
-    def __init__(
-        self, views: Any = "default", *, penalty: Any = None, landmarks: Any = None,
-        class_weight: Any = None, engine: str = "auto", dtype: str = "float32",
-        n_jobs: int | None = None, random_state: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            views, penalty=penalty, landmarks=landmarks, engine=engine, dtype=dtype, n_jobs=n_jobs,
-            random_state=random_state,
-        )  # fmt: skip
-        self.class_weight = class_weight
+    _: KW_ONLY
+    class_weight: Any = None
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
-    ) -> ResidualKernelClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit all views, weigh them, and return the classifier itself.
 
         Parameters
@@ -95,7 +85,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         y : array, (n_cases,)
             Labels of one kind: numbers, texts, or members of an Enum.
         sample_weight : array, (n_cases,), optional
-            Weights of the signals, at least 0: the fit is that of signals repeated as often.
+            Weights of the signals, at least 0: the fit is that of signals repeated as often. Less
+            than 1e-12 of the largest is 0.
         groups : array, (n_cases,), optional
             Labels of what signals have in common, such as a person, machine or day. Whole groups
             are left out: errors, weights and probabilities are then about new groups.
@@ -109,12 +100,11 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         by_class = self._weights_of_classes(classes)
         used = by_class[places] > 0
         cases = read_cases(self, X, y, places[:, None], sample_weight, groups, used)
-        present, labels = distinct(cases.targets[:, 0], "y")
+        present, labels = np.unique(cases.targets[:, 0], return_inverse=True)
         self.classes_, by_class = classes[present], by_class[present]
         if len(present) < 2:
             raise ValueError(
-                f"y has one class, {self.classes_.tolist()}, expected signals of two or more "
-                f"classes of positive weight"
+                f"y has one class, {self.classes_.tolist()}, expected several of positive weight"
             )
         # Targets ±1: one column for two classes, else one a class against the rest.
         signs = 2.0 * (labels[:, None] == np.arange(len(present))) - 1.0
@@ -126,8 +116,6 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             by_class = len(labels) / np.bincount(labels, cases.weights) / len(present)
         error_weights = by_class[labels] * counted
         left_out, residuals = self._fit_views(cases, error_weights)
-        self._centre = np.average(cases.targets, axis=0, weights=cases.weights)
-        self._unit = np.ones(len(self._centre))
         decisions = cases.targets - average(left_out[2], left_out[0])
         calibrated = _calibrate(decisions, labels, error_weights, self.class_weight is not None)
         self.inverse_temperature_, self.offsets_ = calibrated
@@ -144,16 +132,13 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         if not total:
             self.best_score_ = self.best_score_error_ = np.nan
             warnings.warn(
-                "no class has two signals, or groups, so accuracy and probabilities cannot be "
-                "estimated: give several of a class",
+                "no class has two signals, or groups: accuracy and probabilities are not estimated",
                 stacklevel=3,
             )
             return
         # With two right and two wrong answers more (Agresti and Coull 1998), the error is never 0.
         middle = (hits + 2.0) / (total + 4.0)
-        squares = (
-            squared_sum(right - middle, cases, counted) + 2 * middle**2 + 2 * (1 - middle) ** 2
-        )
+        squares = squared_sum(right - middle, cases, counted) + 2 * (middle**2 + (1 - middle) ** 2)
         self.best_score_, self.best_score_error_ = hits / total, np.sqrt(squares) / (total + 4.0)
         majority = np.bincount(labels, counted).max() / total
         if self.best_score_ <= majority and self.class_weight is None:
@@ -166,9 +151,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def _weights_of_classes(self, classes: np.ndarray) -> np.ndarray:
         """Return the weight of each class, 1 unless weights are given one by one."""
         given, labels = self.class_weight, classes.tolist()
-        if given is None or (isinstance(given, str) and given == "balanced"):
+        if given in (None, "balanced"):
             return np.ones(len(labels))
-        if not isinstance(given, Mapping):
+        if not isinstance(given, dict):
             raise ValueError(f"class_weight is {given!r}, expected None, 'balanced' or a dict")
         unknown = [key for key in given if key not in labels]  # a fold may lack a class
         if unknown and any(label not in given for label in labels):
@@ -202,7 +187,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         return self.classes_[places]
 
     def _decisions(self, X: Any) -> np.ndarray:
-        decisions, _, weights = self._decide(self._read(X))
+        decisions, _, weights = self._decide(read_signals(self, X))
         return average(weights, decisions) + self.offsets_
 
     @staticmethod
@@ -238,13 +223,13 @@ def _calibrate(
         """Return the cross-entropy and its gradient in s and the biases b."""
         chances = log_softmax(parameters[0] * columns + parameters[1:], axis=1)
         slopes = shares * (np.exp(chances) - targets)
-        biases = shift * slopes.sum(axis=0)
-        return -np.sum(shares * targets * chances), np.append(np.sum(slopes * columns), biases)
+        gradient = np.append(np.sum(slopes * columns), shift * slopes.sum(axis=0))
+        return -np.sum(shares * targets * chances), gradient
 
-    bounds = [tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes
-    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000}
-    how: Any = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options}
-    with controller().limit(limits=1, user_api="blas"):
-        s, *biases = minimize(loss, np.eye(1, n_classes + 1)[0], **how).x
+    s, *biases = minimize(
+        loss, np.eye(1, n_classes + 1)[0], jac=True, method="L-BFGS-B",
+        bounds=[tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes,
+        options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000},
+    ).x  # fmt: skip
     offsets = (biases - np.mean(biases)) * scale / s
     return float(s / scale), offsets[1:] if n_classes == 2 else offsets

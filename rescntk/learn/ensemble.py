@@ -1,35 +1,41 @@
-r"""The average of views: kernels, ridge regression, weights and novelty.
+r"""The ensemble of views: kernels, ridge regression, weights, novelty and contributions.
 
 A view's kernel is the mean of the normalized Gaussian process kernel and tangent kernel of its
 network. All signals are landmarks, or some of them: the features :math:`\Phi = K(X, S)
 K(S, S)^{-1/2}` of signals X with landmarks S have the inner products K between landmarks. Ridge
-regression on these features has closed-form leave-one-out errors, which weigh the views.
+regression on these features has closed-form leave-one-out errors, which weigh the views. Classifier
+and regressor have one base, `ResidualKernelEstimator`.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import KW_ONLY, dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+from joblib import effective_n_jobs
 from scipy.optimize import nnls
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import ThreadpoolController
 
+from ..decomposition import Decomposition, decompose, nonnegative
+from ..engines.protocol import blocks
 from ..kernels import gram, prepare
 from ..kernels.call import mean_again
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
-from ..regression import Decomposition, decompose
-from .inputs import Cases, Signals, arrays, longest, take
-from .views import View
+from ..validation import KINDS, check_dtype, check_integer, is_sequence
+from .inputs import Cases, SignalEstimator, Signals, arrays, longest, read_signals, take
+from .views import DEFAULT, FAST, MANY, View
 
-KINDS = ("gpk", "ntk")  # of kernels, whose mean a view takes
 _LEFT_OUT = 0.02  # largest sum of weights of views that are left out
 _LEAST_SPREAD = 0.1  # least deviation of levels, in deviations inside of signals; of log2 of sizes
-_SHARES = 2**20  # of kernels, that are held at once
-_MOST_KEPT = 2**26  # bytes of a view's tables that are kept between predictions
+_SHARES = 2**20  # of kernels, that are held at once, or those of one signal
 
 _POWER = 4.0
 """Power of errors in the weights that the average starts from. Measured mean accuracy: .863 with 0,
@@ -42,6 +48,28 @@ of the deviation: .766 with 0, .842 with 1, .855 with 2, .855 with 4."""
 _LEVEL_POWER = 8.0
 """Power of distances of levels above 1 in weights of views that see levels. Measured on simulated
 plants whose levels drift by half a deviation, mean accuracy: .784 with 0, .840 with 8."""
+
+_MANY, _LANDMARKS = 1000, 400
+"""Most signals that are all landmarks by default, and the landmarks of more. Half as many cost 0 to
+.014 of accuracy on sets of 300 to 900 signals, a quarter .003 to .018."""
+
+_LONG = 1e12
+"""Pixel pairs times layers of a fit above which its size is told: some ten minutes on two cores."""
+
+_ONE_THREAD = 500
+"""Most signals whose matrices are decomposed by one BLAS thread: two are no faster up to 270, and
+on busy cores they wait for each other some milliseconds."""
+
+_controller = cache(ThreadpoolController)  # takes 20 ms to find the libraries with threads
+
+_FOLDS = 10  # of the score: weights of views at a fold come from the other folds
+_EXAMPLES = 40  # most training signals whose contributions give the usual ones
+
+REMEDY = (
+    "Look at views_, cut the signals to the part that matters, or try views such as "
+    "View(length=256) and View(head='trace')"
+)
+"""What to do where views find nothing, for warnings."""
 
 
 @dataclass(eq=False)
@@ -57,7 +85,7 @@ class FittedView:
     usual_variance: float  # mean variance of an observation at a training signal left out
     scale: np.ndarray  # variance of the prior of each output, (n_outputs,), its unit
     error: float  # mean squared error of cases left out
-    tables: tuple[Any, Any] | None = None  # of `matrix`: options, what the engine keeps
+    tables: tuple[Any, Any] | None = None  # of `matrix`: options, the landmarks prepared
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"tables": None}
@@ -66,8 +94,7 @@ class FittedView:
         """Return the kernel matrix of signals with the landmarks, in float64."""
         tables = self.tables  # threads may share the view
         if tables is None or tables[0] != options:
-            prepared = prepare(self.view.network, self.signals, **_kernels(self.view), **options)
-            kept = prepared if prepared.nbytes <= _MOST_KEPT else self.signals
+            kept = prepare(self.view.network, self.signals, **_kernels(self.view), **options)
             self.tables = tables = (dict(options), kept)
         return kernel(self.view, self.view.see(X), tables[1], options)
 
@@ -84,16 +111,13 @@ class FittedView:
         """Return the shares of time points in decisions less intercepts, (n_outputs, d_i) each."""
         seen: Any = self.view.see(X)
         most = longest(seen)
-        rows = max(1, int(np.sqrt(_SHARES / most)))
         parts = np.zeros((len(X), self.coefficients.shape[1], most))
-        steps = (range(0, len(batch), rows) for batch in (X, self.signals))
-        for some, others in (tuple(slice(k, k + rows) for k in pair) for pair in product(*steps)):
+        for some in blocks(0, len(X), max(1, _SHARES // (most * len(self.signals)))):
             shares = gram_shares(
-                self.view.network, seen[some], self.signals[others], **_kernels(self.view),
-                **options,
-            )  # fmt: skip
-            mean = np.mean([share[0].astype(np.float64) for share in shares], axis=0)
-            parts[some, :, : mean.shape[2]] += self.coefficients[others].T @ mean
+                self.view.network, seen[some], self.signals, **_kernels(self.view), **options
+            )
+            mean = np.mean([share[0] for share in shares], axis=0, dtype=np.float64)
+            parts[some, :, : mean.shape[2]] = self.coefficients.T @ mean
         # Rounding errors, which large coefficients magnify, are divided evenly.
         sums = self.matrix(X, options) @ self.coefficients
         counts = np.array([x.shape[1] for x in seen])
@@ -105,59 +129,50 @@ class FittedView:
 class Usual:
     """Levels and sizes of training signals X with weights, (n_cases,).
 
-    A signal's level is its mean, and its size log2 of its mean magnitude, of each channel.
+    A signal's level is its mean, and its size log2 of its mean magnitude, of each channel. The unit
+    of sizes is two deviations. One of twenty training signals has a distance of levels above 1, if
+    that is more than a deviation.
     """
 
-    farthest = 1.0
-    """Distance of levels that one of twenty training signals exceeds, at least 1."""
-
     def __init__(self, X: Signals, weights: np.ndarray) -> None:
-        self.mean, self.spread = np.zeros((2, len(X[0]))), np.ones((2, len(X[0])))
-        values = self._deviations(X)
+        values = _levels_and_sizes(X)
         self.mean = np.average(values, axis=0, weights=weights)
-        self.spread = np.sqrt(np.average((values - self.mean) ** 2, axis=0, weights=weights))
+        level, size = np.sqrt(np.average((values - self.mean) ** 2, axis=0, weights=weights))
         deviations = np.reshape([x.std(axis=-1) for x in arrays(X)], (len(X), -1))
         inside = np.average(deviations, axis=0, weights=weights)
-        level = np.maximum(self.spread[0], _LEAST_SPREAD * inside)
-        self.spread = np.stack([np.where(level > 0, level, np.inf), self.spread[1] + _LEAST_SPREAD])
-        distances = self.distances(X) / (1.0 - weights / weights.sum())  # left out
-        order = distances.argsort()
-        place = np.searchsorted(weights[order].cumsum(), 0.95 * weights.sum())
-        self.farthest = max(1.0, float(distances[order[min(place, len(X) - 1)]]))
+        level = np.maximum(level, _LEAST_SPREAD * inside)
+        self.unit = np.stack([np.where(level > 0, level, np.inf), 2 * (size + _LEAST_SPREAD)])
+        left_out = self.distances(X)[0] / (1.0 - shares_of(weights))
+        most = np.quantile(left_out, 0.95, weights=weights, method="inverted_cdf")
+        self.unit[0] *= max(1.0, most)
 
     def distances(self, X: Signals) -> np.ndarray:
-        """Return distances of levels in deviations, by what is usual: (n_cases,)."""
-        return np.sqrt(np.mean(self._deviations(X)[:, 0] ** 2, axis=1)) / self.farthest
+        """Return the distances of levels and of sizes from the usual ones, (2, n_cases)."""
+        deviations = (_levels_and_sizes(X) - self.mean) / self.unit
+        return np.sqrt(np.mean(deviations**2, axis=2)).T
 
-    def novelty(self, X: Signals) -> np.ndarray:
-        """Return the mean squared distance of sizes, (n_cases,): 1 for two deviations."""
-        return np.mean(self._deviations(X)[:, 1] ** 2, axis=1) / 4.0
 
-    def _deviations(self, X: Signals) -> np.ndarray:
-        """Return levels and sizes less means, in units of the spread, (n_cases, 2, n_channels)."""
-        pairs = [np.stack([x.mean(axis=-1), np.abs(x).mean(axis=-1)], axis=-2) for x in arrays(X)]
-        values = np.reshape(pairs, (len(X), 2, -1))
-        values[:, 1] = np.log2(np.maximum(values[:, 1], np.finfo(np.float64).tiny))
-        return (values - self.mean) / self.spread
+def _levels_and_sizes(X: Signals) -> np.ndarray:
+    """Return the level and the size of each channel of signals, (n_cases, 2, n_channels)."""
+    pairs = [np.stack([x.mean(axis=-1), np.abs(x).mean(axis=-1)], axis=-2) for x in arrays(X)]
+    values = np.reshape(pairs, (len(X), 2, -1))
+    values[:, 1] = np.log2(np.maximum(values[:, 1], np.finfo(np.float64).tiny))
+    return values
 
 
 def _kernels(view: View) -> dict[str, Any]:
     return {"head": view.head, "kinds": KINDS, "depths": (view.depth,), "normalized": True}
 
 
-def kernel(view: View, X: Signals, Z: Any, options: dict[str, Any]) -> np.ndarray:
+def kernel(view: View, X: Any, Z: Any, options: dict[str, Any]) -> np.ndarray:
     """Return the mean kernel of signals in the view, (n, m), in float64; its diagonal is 1.
 
     Z are signals in the view, `PreparedSignals`, or None: X itself.
     """
-    if (
-        isinstance(Z, PreparedSignals)
-        and isinstance(Z.batch, np.ndarray)
-        and isinstance(X, np.ndarray)
-    ):
+    if isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray):
         return mean_again(X, Z)
     matrices = gram(view.network, X, Z, **_kernels(view), **options)
-    return np.asarray(sum(K[0].astype(np.float64) for K in matrices) / len(matrices))
+    return np.asarray(np.mean([K[0] for K in matrices], axis=0, dtype=np.float64))
 
 
 def least_penalty(weights: np.ndarray, dtype: str) -> float:
@@ -179,16 +194,17 @@ def fit_view(
     (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal likelihood.
     """
     seen = view.measure(cases.signals, cases.weights)
-    Y, weights, groups = cases.targets, cases.weights, cases.groups
+    Y, weights, members = cases.targets, cases.weights, cases.members
+    groups = members if members.max() + 1 < len(Y) else None  # single cases take less time
     if landmarks is None:
         S, K, rest = seen, kernel(view, seen, None, options), np.zeros(len(Y))
         spectrum = decompose(K, weights, clip=True)
+        root = spectrum.roots[:, None] * spectrum.eigenvectors
     else:
         S, others = take(seen, landmarks), np.setdiff1d(np.arange(len(Y)), landmarks)
         K = np.empty((len(Y), len(landmarks)))
         K[landmarks] = kernel(view, S, None, options)
-        if len(others):
-            K[others] = kernel(view, take(seen, others), S, options)
+        K[others] = kernel(view, take(seen, others), S, options)
         values, V = scipy.linalg.eigh(K[landmarks], driver="evd")
         resolved = values > least_penalty(np.ones(len(S)), options["dtype"])
         half = V[:, resolved] / np.sqrt(values[resolved])  # K(S, S)^(-1/2), but for a rotation
@@ -200,6 +216,7 @@ def fit_view(
         eps = float(np.finfo(np.float64).eps)
         values, half, features = np.maximum(values, eps * values[-1]), half @ V, features @ V
         spectrum = Decomposition(values, roots * features / np.sqrt(values), eps, roots[:, 0])
+        root = half * np.sqrt(values)
     residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
     errors = (residuals**2).mean(axis=2) @ shares_of(error_weights)
     choice = int(errors.argmin())
@@ -208,10 +225,8 @@ def fit_view(
     scale = np.mean(beta * (Y - b), axis=0)
     variance = spectrum.left_out_variance(penalty, groups) + rest
     usual = float(np.average(variance, weights=weights))
-    if landmarks is None:
-        root = spectrum.roots[:, None] * spectrum.eigenvectors
-    else:  # functions of all signals, as functions of landmarks
-        beta, root = half @ (features.T @ beta), half * np.sqrt(spectrum.eigenvalues)
+    if landmarks is not None:  # a function of all signals, as one of landmarks
+        beta = half @ (features.T @ beta)
     root /= np.sqrt(spectrum.eigenvalues + penalty)
     fitted = FittedView(view, S, beta, b, root, penalty, usual, scale, float(errors[choice]))
     return fitted, residuals[choice], variance / usual
@@ -232,17 +247,14 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     shares = shares_of(error_weights) / residuals.shape[2]
     rows = (residuals * np.sqrt(shares)[:, None]).reshape(len(residuals), -1)
     errors = (rows**2).sum(axis=1)
-    unit = max(errors.min(), np.finfo(np.float64).eps * errors.max())
-    if unit == 0.0:
-        return np.full(len(errors), 1.0 / len(errors))
+    unit = max(errors.min(), np.finfo(np.float64).eps * errors.max()) or 1.0
     near = (np.maximum(errors, unit) / unit) ** -_POWER
     near /= near.sum()
     # Least squares with a last row 1ᵀw = 1: any scale of w has the minimum's direction.
-    values, vectors = np.linalg.eigh(rows @ rows.T / unit)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
     ones = np.ones(len(errors))
     distance = np.eye(len(errors)) - np.outer(near, ones)
-    weights = nnls(np.vstack([root, distance, ones]), np.append(np.zeros(2 * len(errors)), 1.0))[0]
+    system = np.vstack([rows.T / np.sqrt(unit), distance, ones])
+    weights = nnls(system, np.append(np.zeros(len(system) - 1), 1.0))[0]
     weights /= weights.sum()
     rising = np.argsort(weights, kind="stable")
     weights[rising[np.cumsum(weights[rising]) < _LEFT_OUT]] = 0.0
@@ -265,3 +277,181 @@ def weights_at(
 def average(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the views' average of values (n_views, n_cases, n_outputs), (n_cases, n_outputs)."""
     return np.einsum("pn,pno->no", weights, values)
+
+
+def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> float:
+    """Return the sum of squares of weighted deviations; cases of a group err together."""
+    spread = np.bincount(cases.members, weights * deviations)
+    return float(spread @ spread)
+
+
+@dataclass(eq=False, repr=False)
+class Parameters:
+    """Parameters of estimators, here and in the forms of aeon."""
+
+    views: Any = "default"
+    _: KW_ONLY
+    penalty: Any = None
+    landmarks: Any = None
+    engine: str = "auto"
+    dtype: str = "float32"
+    n_jobs: int | None = None
+    random_state: Any = None
+
+
+@dataclass(eq=False, repr=False)
+class ResidualKernelEstimator(Parameters, SignalEstimator):
+    """Average the decisions of several views of the signals."""
+
+    _unit = np.ones(1)  # of each target; a regressor has its own
+
+    def novelty(self, X: Any) -> np.ndarray:
+        """Return how unlike the training signals some signals are, (n_cases,).
+
+        It is about 1 for signals like them, and larger for signals far from them or of other sizes.
+        A view's novelty is its Gaussian process's variance, divided by the mean variance at
+        training signals left out. Inverse errors weigh the views' geometric mean. X and errors are
+        as for `predict`.
+        """
+        signals = read_signals(self, X)
+        errors = np.array([fitted.error for fitted in self._fitted])
+        inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
+        of_views = np.exp((inverse / inverse.sum()) @ np.log(self._decide(signals)[1]))
+        return np.maximum(of_views, self._usual.distances(signals)[1] ** 2)
+
+    def contributions(self, X: Any) -> Any:
+        """Return the contribution of each time point to each decision.
+
+        They are (n_cases, n_outputs, n_timepoints), for lists a list of (n_outputs,
+        n_timepoints_i), with an output for each target or class; of two classes for the second.
+        Their sum over time and ``intercept_`` are the decisions, up to rounding errors. A
+        contribution includes what the network sees around the time point. X and errors are as for
+        `predict`.
+        """
+        signals = read_signals(self, X)
+        shares = self._shares(signals)
+        return np.array(shares) if isinstance(signals, np.ndarray) else shares
+
+    def usual_contributions(self) -> np.ndarray | None:
+        """Return a usual signal's contributions, (n_outputs, n_timepoints); None for lists.
+
+        They are medians over up to 40 training signals; of a classifier, means over classes of
+        medians. Pictures subtract them.
+        """
+        check_is_fitted(self)
+        if isinstance(self._examples, list):
+            return None
+        shares = np.array(self._shares(self._examples))
+        classes = self._labels(shares.sum(axis=2) + self._centre)  # a regressor has one
+        medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
+        return np.asarray(np.mean(medians, axis=0))
+
+    @staticmethod
+    def _labels(decisions: np.ndarray) -> np.ndarray:
+        """Return the predicted class of each row of decisions."""
+        return np.zeros(len(decisions))
+
+    def _decide(self, X: Signals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return decisions (n_views, n_cases, n_outputs), novelties and weights (n_views, n_cases).
+
+        Sums of weights over views are 1.
+        """
+        options = self._options()
+        pairs = [fitted.decide(fitted.matrix(X, options)) for fitted in self._fitted]
+        decisions, novelties = map(np.array, zip(*pairs, strict=True))
+        views, distances = [fitted.view for fitted in self._fitted], self._usual.distances(X)[0]
+        return decisions, novelties, weights_at(self._weights, novelties, distances, views)
+
+    def _shares(self, X: Signals) -> list[np.ndarray]:
+        """Return the contributions of time points, (n_outputs, d_i) each."""
+        totals = [np.zeros((len(self._centre), x.shape[1])) for x in X]
+        for fitted, weights in zip(self._fitted, self._decide(X)[2], strict=True):
+            parts = fitted.contributions(X, self._options())
+            for total, part, weight in zip(totals, parts, weights, strict=True):
+                rest = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
+                total += weight * self._unit[:, None] * (part + rest)
+        return totals
+
+    def _fit_views(
+        self, cases: Cases, error_weights: np.ndarray, penalties: Sequence[float] = ()
+    ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+        """Fit the views to cases, and weigh them.
+
+        `penalties` are tried besides the least one. Errors of cases count with `error_weights`.
+        Returned are the answers of `_decide` at cases left out, with residuals as decisions; and
+        residuals of the average, (n_cases, n_outputs), whose weights of views at a fold come from
+        the other folds.
+        """
+        self._centre = np.average(cases.targets, axis=0, weights=cases.weights)
+        X, n, rng = cases.signals, len(cases.weights), check_random_state(self.random_state)
+        views, options, places = self._views(n), self._options(), self._landmarks(n, rng)
+        penalties = self._penalties(least_penalty(cases.weights, options["dtype"]), penalties)
+        notes, resolved = np.full(len(views), "", dtype=object), dict[View, int]()
+        for k, view in enumerate(views):
+            of_signals = view.resolve(X)
+            if isinstance(of_signals, str):
+                notes[k] = of_signals
+            elif of_signals in resolved:
+                notes[k] = f"sees the same as view {resolved[of_signals]}"
+            else:
+                resolved[of_signals] = k
+        if not resolved:
+            raise ValueError(f"views has none for these signals: {notes[0]}")
+        sizes = [v.length ** (2 if v.head == "gap" else 1) * v.depth for v in resolved]
+        work = sum(sizes) * n * (n if places is None else len(places))
+        if work > _LONG:
+            warnings.warn(
+                f"this fit computes {work:.0e} pixel pairs: fewer landmarks, shorter views or "
+                f"views='fast' take less time",
+                stacklevel=3,
+            )
+        with _controller().limit(limits=1 if n <= _ONE_THREAD else None, user_api="blas"):
+            fits = [fit_view(v, cases, places, penalties, error_weights, options) for v in resolved]
+            fitted, *arrays = zip(*fits, strict=True)
+            residuals, novelties = map(np.array, arrays)
+            weights, self._usual = weigh(residuals, error_weights), Usual(X, cases.weights)
+            distances, mean = self._usual.distances(X)[0], np.zeros(cases.targets.shape)
+            folds = (rng.permutation(cases.members.max() + 1) % _FOLDS)[cases.members]
+            for fold in np.unique(folds):
+                at = folds == fold
+                of_others = weigh(residuals, np.where(at, 0.0, error_weights))
+                of_others = weights_at(of_others, novelties[:, at], distances[at], [*resolved])
+                mean[at] = average(of_others, residuals[:, at])
+        rows, kept = [*resolved.values()], np.flatnonzero(weights)
+        of_views = np.tile([[np.nan], [0.0]], len(views))
+        of_views[:, rows] = [each.error for each in fitted], weights
+        table = np.array(views, dtype=object), *of_views, notes
+        self.views_ = dict(zip(("view", "error", "weight", "note"), table, strict=True))
+        self._fitted, self._weights = [fitted[k] for k in kept], weights[kept]
+        self._examples = take(X, np.sort(rng.permutation(n)[:_EXAMPLES]))
+        novelties, seen = novelties[kept], [fitted[k].view for k in kept]
+        at_cases = weights_at(self._weights, novelties, distances, seen)
+        return (residuals[kept], novelties, at_cases), mean
+
+    def _penalties(self, least: float, more: Sequence[float]) -> Sequence[float]:
+        """Return the penalties given, or the least one and greater ones of `more`."""
+        if self.penalty is None:
+            return least, *(p for p in more if p > least)
+        penalties = nonnegative(self.penalty, "penalty")
+        if not penalties.all():
+            raise ValueError(f"penalty is {self.penalty!r}, expected positive numbers")
+        return penalties.tolist()
+
+    def _views(self, n: int) -> Sequence[View]:
+        views: Any = self.views
+        if isinstance(views, str) and views in ("fast", "default"):
+            return FAST if views == "fast" else DEFAULT if n <= _MANY else MANY
+        if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
+            raise ValueError(f"views is {views!r}, expected 'fast', 'default' or a list of View")
+        return list(views)
+
+    def _landmarks(self, n: int, rng: np.random.RandomState) -> np.ndarray | None:
+        """Return the places of the landmarks among n cases, or None for all."""
+        m = (_LANDMARKS if n > _MANY else n) if self.landmarks is None else self.landmarks
+        m = check_integer(m, "landmarks", at_least=2)
+        return None if m >= n else np.sort(rng.permutation(n)[:m])
+
+    def _options(self) -> dict[str, Any]:
+        """Return the options of kernels."""
+        threads = None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+        return {"engine": self.engine, "dtype": check_dtype(self.dtype), "threads": threads}

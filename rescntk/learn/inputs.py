@@ -8,24 +8,26 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..validation import (
-    check_batch,
-    check_depth,
-    check_rectangular,
-    check_shape,
-    check_signals,
-    check_unmasked,
-)
+from ..validation import check_batch, check_depth, check_rectangular, check_shape, check_unmasked
 
 Signals: TypeAlias = np.ndarray | list[np.ndarray]
 """Signals (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)."""
 
 _SHAPE = "(n_cases, n_channels, n_timepoints)"
 
-_RANGE = 1e12  # of two weights above 0; a larger one leaves the light cases no digits
+
+class SignalEstimator(BaseEstimator):
+    """An estimator that takes signals of two or three axes."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
 
 
 def take(X: Signals, cases: np.ndarray) -> Signals:
@@ -44,77 +46,68 @@ def longest(X: Signals) -> int:
 
 
 def read_signals(
-    estimator: Any, X: Any, *, reset: bool, n_channels: int = 1, images: bool = False
+    estimator: Any, X: Any, *, reset: bool = False, n_channels: Any = None, images: bool = False
 ) -> Signals:
-    """Return `X` as signals; with `reset` the estimator remembers their shape, else it is checked.
+    """Return `X` as signals; with `reset` the estimator remembers their shape, else it has one.
 
     Tables and arrays of two axes go through scikit-learn's `validate_data`, which remembers and
     compares the names of columns. Names that are no texts are compared here. Their columns are
-    `n_channels`, one after the other. With `images`, X may have four axes.
+    `n_channels`, by default one, one after the other. With `images`, X may have four axes.
     """
+    if not reset:
+        check_is_fitted(estimator, "n_channels_")
     columns = _check_columns(X) if hasattr(X, "columns") else None
     if columns or getattr(X, "ndim", 3 if isinstance(X, (list, tuple)) else 2) < 3:
         flat = validate_data(estimator, X, reset=reset, dtype=np.float64, order="C")
         signals: Signals = split_channels(flat, n_channels, "X")
     else:
-        signals = as_signals(X, "X", images)
+        signals = _as_signals(X, images)
     axes: Any = signals.shape[2:] if isinstance(signals, np.ndarray) else (None,)
     shape = len(signals[0]), axes[0] if len(axes) == 1 else axes
     if reset:
         (estimator.n_channels_, estimator.n_timepoints_), estimator._columns = shape, columns
         if isinstance(signals, np.ndarray) and _looks_transposed(signals):
             warnings.warn(
-                f"X has {shape[0]} channels of {shape[1]} time point{'s' * (shape[1] != 1)} and "
-                f"looks transposed: expected {_SHAPE}. Signals (n_cases, n_timepoints, n_channels) "
-                f"are X.swapaxes(1, 2)",
+                f"X of shape {signals.shape} looks transposed, expected {_SHAPE}, which "
+                f"X.swapaxes(1, 2) has",
                 stacklevel=4,
             )
         return signals
     expected = estimator.n_channels_, estimator.n_timepoints_
     if shape[0] != expected[0] or expected[1] not in (None, shape[1]):
-        remedy = ""
-        if shape[::-1] == expected:
-            remedy = "; X looks transposed, X.swapaxes(1, 2) has these axes"
-        elif shape[0] == expected[0]:
-            remedy = "; a fit on a list of signals of different lengths can predict any length"
+        swapped = "; X.swapaxes(1, 2) has these axes" if shape[::-1] == expected else ""
         raise ValueError(
             f"X has signals of {shape[0]} channels × {shape[1] or 'several'} time points, expected "
-            f"{expected[0]} channels × {expected[1]} time points as in fit{remedy}"
+            f"{expected[0]} channels × {expected[1]} time points as in fit{swapped}"
         )
     if columns and estimator._columns and columns != estimator._columns:
-        raise ValueError(
-            "X has columns of other names, or in another order, than in fit: X[columns] with the "
-            "columns of fit has them in order"
-        )
+        raise ValueError("X has columns of other names, or in another order, than in fit")
     return signals
 
 
-def as_signals(X: Any, name: str, images: bool = False) -> Signals:
+def _as_signals(X: Any, images: bool) -> Signals:
     """Return `X` as checked signals: an array of three axes, or a list for different lengths."""
-    check_unmasked(X, name, _SHAPE)
+    check_unmasked(X, "X", _SHAPE)
     if isinstance(X, (list, tuple)):
-        for k, case in enumerate(X):
-            if hasattr(case, "columns"):
-                kind = f"{type(case).__module__.partition('.')[0]}.{type(case).__name__}"
-                raise ValueError(
-                    f"{name}[{k}] is a {kind}, expected an array (n_channels, n_timepoints): with "
-                    f"a row for each time point, [x.to_numpy().T for x in {name}]"
-                )
-        X = [check_rectangular(x, f"{name}[{k}]", "numbers") for k, x in enumerate(X)]
+        if any(hasattr(x, "columns") for x in X):
+            raise ValueError(
+                "X is a list of tables, expected arrays (n_channels, n_timepoints): with a row for "
+                "each time point, [x.to_numpy().T for x in X]"
+            )
+        X = [check_rectangular(x, f"X[{k}]", "numbers") for k, x in enumerate(X)]
         if len({x.shape for x in X}) > 1:
-            batch = check_batch([np.atleast_2d(x) for x in X], name)
-            return batch if isinstance(batch, np.ndarray) else [x.copy() for x in batch]
-    array = check_rectangular(X, name, _SHAPE)
+            return list(check_batch([np.atleast_2d(x) for x in X], "X"))
+    array = check_rectangular(X, "X", _SHAPE)
     array = array[:, None] if array.ndim == 2 else array
-    return np.ascontiguousarray(check_signals(array, name, images))
+    return np.ascontiguousarray(check_batch(array, "X", images))
 
 
-def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
+def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.ndarray:
     """Return flat signals, one channel after the other, as (n_cases, n_channels, n_timepoints)."""
+    n_channels = 1 if n_channels is None else n_channels
     if flat.shape[1] % check_depth(n_channels, "n_channels"):
         raise ValueError(
-            f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = "
-            f"{n_channels}: one channel after the other"
+            f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = {n_channels}"
         )
     return flat.reshape(len(flat), n_channels, -1)
 
@@ -126,19 +119,13 @@ def _check_columns(X: Any) -> list[Any]:
             "X has columns of two levels, expected one: with the channel first, the signals are "
             "X.to_numpy().reshape(len(X), n_channels, -1)"
         )
-    if getattr(getattr(X, "index", None), "nlevels", 1) > 1:
-        raise ValueError(
-            "X has rows of two levels, expected a row for each signal: with the case first and the "
-            "time second, X.to_numpy().reshape(n_cases, n_timepoints, -1).swapaxes(1, 2)"
-        )
     for name in X.columns:
         values = np.asarray(X[name])
         with suppress(TypeError, ValueError):
             values = values.astype(np.float64) if values.dtype == object else values
         if values.dtype.kind not in "biuf":
             raise ValueError(
-                f"X has the column {name!r} of dtype {X[name].dtype}, expected numbers: leave it "
-                f"out, X.drop(columns=[{name!r}])"
+                f"X has the column {name!r} of dtype {X[name].dtype}, expected numbers: drop it"
             )
     return list(X.columns)
 
@@ -159,10 +146,10 @@ def _looks_transposed(X: np.ndarray) -> bool:
 
 def check_order(**given: Any) -> None:
     """Raise a ValueError if pandas' tables have the same index in different orders."""
-    indices: dict[str, Any] = {name: getattr(table, "index", None) for name, table in given.items()}
-    indices = {name: index for name, index in indices.items() if hasattr(index, "equals")}
-    for name, index in indices.items():
-        first, other = next(iter(indices.items()))
+    pairs = ((name, getattr(table, "index", None)) for name, table in given.items())
+    indices: list[Any] = [(name, index) for name, index in pairs if hasattr(index, "equals")]
+    for name, index in indices:
+        first, other = indices[0]
         if not index.equals(other) and sorted(index) == sorted(other):
             raise ValueError(
                 f"{name} has the index of {first} in another order: give {name}.loc[{first}.index]"
@@ -194,32 +181,15 @@ def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
 
     NumPy sorts labels of one kind. Members of an Enum are sorted by name.
     """
+    keys = labels
+    if labels.dtype == object and all(isinstance(label, Enum) for label in labels):
+        keys = np.array([f"{type(label).__name__}.{label.name}" for label in labels])
     try:
-        if not (labels.dtype == object and all(isinstance(label, Enum) for label in labels)):
-            values, places = np.unique(labels, return_inverse=True)
-            return values, places.reshape(-1)
+        _, first, places = np.unique(keys, return_index=True, return_inverse=True)
     except TypeError:
-        kinds = ", ".join(sorted({type(label).__name__ for label in labels.flat}))
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
         raise ValueError(f"{name} has labels of kinds {kinds}, expected one kind") from None
-    members = sorted(set(labels), key=lambda label: (type(label).__name__, label.name))
-    return np.array(members, dtype=object), np.array([members.index(label) for label in labels])
-
-
-def positive_weights(sample_weight: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places of n cases that have positive weight, and weights: 1 by default."""
-    if sample_weight is None:
-        return np.arange(n), np.ones(n)
-    weights = check_shape(sample_weight, "sample_weight", (n,))
-    kept = np.flatnonzero(weights)
-    if not len(kept):
-        raise ValueError("sample_weight has only zero weights, expected some above zero")
-    least, most = weights.min(), weights.max()
-    if least < 0 or most / _RANGE > weights[kept].min():
-        raise ValueError(
-            f"sample_weight has values from {least:.3g} to {most:.3g}, expected numbers of at "
-            f"least 0, and those above 0 within a factor of {_RANGE:.0e}"
-        )
-    return kept, weights[kept] / weights[kept].mean()
+    return labels[first], places
 
 
 class Cases(NamedTuple):
@@ -228,12 +198,7 @@ class Cases(NamedTuple):
     signals: Signals
     targets: np.ndarray  # (n_cases, n_outputs)
     weights: np.ndarray  # sums over copies, (n_cases,), of mean 1
-    groups: np.ndarray | None  # number of each case's group, (n_cases,)
-
-    @property
-    def members(self) -> np.ndarray:
-        """The number of each case's group, (n_cases,). Without groups, a case is a group."""
-        return np.arange(len(self.targets)) if self.groups is None else self.groups
+    members: np.ndarray  # number of each case's group, (n_cases,); a case may be a group
 
 
 def read_cases(
@@ -247,29 +212,23 @@ def read_cases(
     """
     check_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
     signals, n = read_signals(estimator, X, reset=True), len(targets)
-    if len(signals) != n:
-        raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: {len(signals)} signals "
-            f"in X, {n} values in y"
-        )
-    kept, weights = positive_weights(sample_weight, n)
-    inside = np.broadcast_to(used, n)[kept]
-    kept, weights, numbers = kept[inside], weights[inside], None
+    check_consistent_length(signals, targets)
+    weights = np.ones(n) if sample_weight is None else sample_weight
+    weights = np.where(used, check_shape(weights, "sample_weight", (n,)), 0.0)
+    if weights.min() < 0:
+        raise ValueError(f"sample_weight has {weights.min():.3g}, expected numbers of at least 0")
+    kept = np.flatnonzero(weights > 1e-12 * weights.max())  # lighter cases would have no digits
     if not len(kept):
-        raise ValueError("sample_weight and class_weight leave no signal of positive weight")
-    contents = np.empty(len(kept), dtype=object)
-    contents[:] = [(np.asarray(signals[k], np.float64) + 0.0).tobytes() for k in kept]  # no -0.0
-    columns = [np.unique(contents, return_inverse=True)[1], *targets[kept].T]
+        raise ValueError("sample_weight or class_weight is zero for all, expected some above")
+    members = np.zeros(n, dtype=np.intp)
     if groups is not None:
         labels = np.asarray(groups)
         if labels.shape != (n,) or (labels != labels).any():
             raise ValueError(f"groups has shape {labels.shape}, expected ({n},) labels, none NaN")
-        numbers = distinct(labels[kept], "groups")[1]
-        if numbers.max() == 0:
-            raise ValueError("groups has one label, expected two: each group is left out in turn")
-        columns.append(numbers)
-    rows = np.column_stack(columns)
-    _, first, places = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    sums = np.bincount(places.reshape(-1), weights)
-    numbers = None if numbers is None else numbers[first]
-    return Cases(take(signals, kept[first]), targets[kept[first]], sums / sums.mean(), numbers)
+        members[kept] = distinct(labels[kept], "groups")[1]
+    contents = (((signals[k] + 0.0).tobytes(), *targets[k], members[k]) for k in kept)  # no -0.0
+    rows = np.fromiter(contents, dtype=object, count=len(kept))
+    _, first, places = np.unique(rows, return_index=True, return_inverse=True)
+    sums, first = np.bincount(places, weights[kept]), kept[first]
+    members = np.arange(len(first)) if groups is None else members[first]
+    return Cases(take(signals, first), targets[first], sums / sums.mean(), members)

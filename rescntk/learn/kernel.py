@@ -1,4 +1,4 @@
-"""`SignalKernel`: the kernels of this library in the form that scikit-learn's models call."""
+"""The kernels as scikit-learn has them: a kernel that models call, and two transformers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
 import numpy as np
+import scipy.linalg
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
-from ..network import Network, check_network
-from ..validation import check_array
-from .inputs import as_signals, split_channels
+from ..network import Network
+from ..regression import pivoted_cholesky
+from ..validation import check_depth, check_real
+from .inputs import SignalEstimator, read_signals, split_channels, take
 
 
 @dataclass(eq=False, repr=False)
@@ -80,27 +85,6 @@ class SignalKernel(SklearnKernel):
     dtype: str = "float64"
     threads: int | None = None
 
-    @classmethod
-    def of(cls, kernel: Kernel, **changes: Any) -> SignalKernel:
-        """Return a `rescntk.Kernel` in scikit-learn's form, with some parameters changed.
-
-        Examples
-        --------
-        >>> import rescntk as rk
-        >>> from rescntk.learn import SignalKernel
-        >>> SignalKernel.of(rk.ResCGPK(depth=5), n_channels=3)
-        SignalKernel(depth=5, kind='gpk', normalized=False, n_channels=3)
-        """
-        if not isinstance(kernel, Kernel):
-            raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")
-        known = frozenset(field.name for field in fields(cls))
-        check_network(kernel.network, known)
-        values = vars(kernel.network) | vars(kernel)
-        values = {name: value for name, value in values.items() if name in known}
-        if values["outer_filter_size"] == values["filter_size"]:
-            values["outer_filter_size"] = None
-        return cls(**(values | changes))
-
     @property
     def kernel(self) -> Kernel:
         """The `rescntk.Kernel` whose matrices are computed."""
@@ -117,8 +101,7 @@ class SignalKernel(SklearnKernel):
         learned = Hyperparameter("alpha", "numeric", self.alpha_bounds if self.skip else "fixed")
         if not (learned.fixed or self.alpha > 0):
             raise ValueError(
-                f"alpha is {self.alpha!r}, expected a positive number, whose logarithm is "
-                f"learned: alpha_bounds='fixed' keeps it"
+                f"alpha is {self.alpha!r}, expected a positive number, or alpha_bounds='fixed'"
             )
         return learned
 
@@ -162,15 +145,147 @@ class SignalKernel(SklearnKernel):
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _signals(self, X: Array, name: str) -> np.ndarray:
-        signals = check_array(as_signals(X, name), name, "scikit-learn's kernels take arrays")
-        if np.ndim(X) != 2:
-            return signals
+        if getattr(X, "ndim", 3) != 2:
+            return X  # the kernel checks it
         if self.n_channels is None:
             warnings.warn(
                 f"{name} of shape {np.shape(X)} is flat, and is read as signals of one channel: "
                 f"give n_channels (n_channels=1 confirms one)",
                 stacklevel=3,
             )
-        return split_channels(
-            signals[:, 0], 1 if self.n_channels is None else self.n_channels, name
-        )
+        flat = check_real(X, name, "(n_cases, n_channels · n_timepoints)")
+        return split_channels(flat, self.n_channels, name)
+
+
+@dataclass(eq=False, repr=False)
+class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEstimator):
+    """Turn signals into rows of the kernel matrix with the signals fitted.
+
+    For pipelines whose last step takes a precomputed kernel, such as ``SVC(kernel="precomputed")``.
+
+    Parameters
+    ----------
+    kernel : Kernel or SignalKernel, optional
+        The default is ``rescntk.ResCNTK(3, normalized=True)``. A `SignalKernel` has parameters
+        to search, as ``kernel__depth``, channels of flat arrays, and options of the computation.
+
+    Attributes
+    ----------
+    signals_ : ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray
+    kernel_ : Kernel or SignalKernel
+    n_channels_, n_timepoints_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> from rescntk.learn import KernelMatrix
+    >>> X = np.random.default_rng(0).standard_normal((20, 3, 30))
+    >>> KernelMatrix(rk.ResCNTK(depth=2, normalized=True)).fit(X[:15]).transform(X).shape
+    (20, 15)
+    """
+
+    kernel: Any = None
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Keep the signals that others are compared with, and return the transformer itself.
+
+        X is (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints); for the head "gap"
+        also a list of (n_channels, n_timepoints_i); or images. y is ignored.
+        """
+        self._start(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit, and return the transformed signals, (n_cases, n_features)."""
+        return self._features(self._start(X))
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the kernel with each fitted signal, or the features, (m_cases, n_features).
+
+        X has the shape of signals in `fit`; else a ValueError is raised.
+        """
+        check_is_fitted(self)
+        return self._features(self._read(X, reset=False))
+
+    def _read(self, X: Any, reset: bool) -> Any:
+        n_channels = getattr(self.kernel_, "n_channels", None)
+        return read_signals(self, X, reset=reset, n_channels=n_channels, images=True)
+
+    def _start(self, X: Any) -> Any:
+        """Set the kernel, keep signals, and return the signals to be transformed."""
+        given: Any = SignalKernel() if self.kernel is None else self.kernel
+        if not isinstance(given, Kernel | SignalKernel):
+            raise ValueError(f"kernel is {given!r}, expected a rescntk.Kernel or a SignalKernel")
+        self.kernel_ = clone(given, safe=False)
+        signals = self._read(X, reset=True)
+        self.signals_ = take(signals, np.arange(len(signals)))  # a copy, which does not change
+        return self.signals_  # the same object: half of the pairs
+
+    def _features(self, signals: Any) -> np.ndarray:
+        return np.asarray(self.kernel_(signals, self.signals_))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.signals_)
+
+
+@dataclass(eq=False, repr=False)
+class LandmarkFeatures(KernelMatrix):
+    r"""Turn signals into features F with :math:`F F^\top \approx K`, for any linear model.
+
+    n signals cost n · `n_landmarks` pairs of the kernel, not n². The features are Nyström's,
+    :math:`F = K(X, S) L^{-\top}`, with landmarks S, which randomly pivoted Cholesky chooses, and
+    :math:`K(S,S) = L L^\top`. They are exact between landmarks and any signals.
+
+    Parameters
+    ----------
+    kernel : Kernel or SignalKernel, optional
+        As for `KernelMatrix`; features are computed in float64, and have the kernel's dtype.
+    n_landmarks : int, default 100
+        Most landmarks, and so features; fewer where they explain all signals.
+    random_state : int, RandomState or None, default 0
+        Seed of the landmarks.
+
+    Attributes
+    ----------
+    landmarks_ : ndarray of int, (n_landmarks,)
+        Indices of the landmarks among the signals fitted.
+    residual_ : float
+        trace(K − F Fᵀ) / trace(K) of the fitted signals, from 0 to 1.
+    signals_, kernel_, n_channels_, n_timepoints_
+        As for `KernelMatrix`; the signals are the landmarks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> from rescntk.learn import LandmarkFeatures
+    >>> X = np.random.default_rng(0).standard_normal((60, 3, 30))
+    >>> features = LandmarkFeatures(rk.ResCNTK(depth=2, normalized=True), n_landmarks=20).fit(X)
+    >>> features.transform(X[:4]).shape, 0 < features.residual_ < 0.2
+    ((4, 20), True)
+    """
+
+    n_landmarks: int = 100
+    _: KW_ONLY
+    random_state: Any = 0
+
+    def _start(self, X: Any) -> Any:
+        signals = super()._start(X)
+        count = min(check_depth(self.n_landmarks, "n_landmarks"), len(signals))
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        with warnings.catch_warnings():  # fewer landmarks are exact, up to rounding errors
+            warnings.filterwarnings("ignore", "pivoted_cholesky stopped")
+            low = pivoted_cholesky(self.kernel_, signals, count, seed)
+        if not len(low.landmarks):
+            raise ValueError("kernel is 0 at all signals, expected some that are not 0")
+        self.landmarks_, self.signals_ = low.landmarks, take(signals, low.landmarks)
+        self.residual_ = low.residual / (low.residual + float((low.factor**2).sum()))
+        lower = low.factor[low.landmarks]
+        self._half = scipy.linalg.solve_triangular(lower, np.eye(len(lower)), lower=True).T
+        return signals
+
+    def _features(self, signals: Any) -> np.ndarray:
+        K = super()._features(signals)
+        return (K.astype(np.float64, copy=False) @ self._half).astype(K.dtype, copy=False)

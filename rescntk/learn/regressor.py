@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array
 
-from ..validation import check_flag, check_positive
-from .base import REMEDY, ResidualKernelEstimator, squared_sum
-from .ensemble import average
-from .inputs import check_given, read_cases
+from ..validation import check_positive
+from .ensemble import REMEDY, ResidualKernelEstimator, average, squared_sum
+from .inputs import check_given, read_cases, read_signals
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
 _DEPENDENCE = 1.5
@@ -20,7 +19,7 @@ _DEPENDENCE = 1.5
 training signals are the same."""
 
 
-class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
+class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEstimator):
     """Predict numbers from signals by the kernels of infinitely wide convolutional ResNets.
 
     The views and their average are as in `ResidualKernelClassifier`.
@@ -52,9 +51,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     True
     """
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
-    ) -> ResidualKernelRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit all views, weigh them, and return the regressor itself.
 
         Parameters
@@ -77,27 +74,22 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         targets = targets.reshape(len(targets), -1)
         cases = read_cases(self, X, y, targets, sample_weight, groups)
         if len(cases.weights) < 2:
-            raise ValueError(
-                "X has n_samples=1 up to copies, expected two signals that differ, to leave one out"
-            )
-        weights = cases.weights
+            raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
+        self._case_weights = weights = cases.weights
         self.intercept_ = np.average(cases.targets, axis=0, weights=weights)
         deviations = cases.targets - self.intercept_
-        largest = np.abs(deviations).max(axis=0)
-        unit = np.where(largest > 0, largest, 1.0)  # squares of huge targets would overflow
-        self._unit = unit * np.sqrt(np.average((deviations / unit) ** 2, axis=0, weights=weights))
-        self._unit = np.where(self._unit > 0, self._unit, 1.0)
-        self._centre = np.zeros(len(unit))
+        roots = np.sqrt(weights / weights.sum())[:, None]
+        spread = np.hypot.reduce(roots * deviations)  # squares of huge targets would overflow
+        self._unit = np.where(spread > 0, spread, 1.0)
         cases = cases._replace(targets=deviations / self._unit)
         left_out, residuals = self._fit_views(cases, weights, _PENALTIES)
         deviations = self._mixture(*left_out)[1]
         self._ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
-        self._case_weights = weights
         squares = (residuals**2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.best_score_ = 1.0 - error
-        spread = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
-        self.best_score_error_ = _DEPENDENCE * float(spread)
+        of_mean = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
+        self.best_score_error_ = _DEPENDENCE * float(of_mean)
         if self.best_score_ <= 0.0:
             warnings.warn(
                 f"best_score_, R² on signals left out, is {self.best_score_:.3g}: these views do "
@@ -114,8 +106,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         :math:`v = \sigma^2 (1 - k^\top (K + \lambda I)^{-1} k + \lambda)`. X is as for `fit`. A
         ValueError is raised for signals of another shape than in `fit`.
         """
-        check_flag(return_std, "return_std")
-        mean, deviation = self._mixture(*self._decide(self._read(X)))
+        mean, deviation = self._mixture(*self._decide(read_signals(self, X)))
         mean = (mean * self._unit + self.intercept_).reshape(-1, *self._shape)
         return (mean, (deviation * self._unit).reshape(mean.shape)) if return_std else mean
 
@@ -132,14 +123,13 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         n = len(self._ratios)
         if coverage * (n + 1) > n:
             warnings.warn(
-                f"coverage is {coverage}, and {n} training targets can tell {n / (n + 1):.3g} at "
-                f"most, which the intervals have",
+                f"coverage is {coverage}, and {n} training targets tell {n / (n + 1):.3g} at most",
                 stacklevel=2,
             )
-        order = self._ratios.argsort(axis=0)
-        below = self._case_weights[order].cumsum(axis=0) < coverage * (n + 1)  # one of n + 1
-        rows = np.minimum(below.sum(axis=0), n - 1)
-        factors = np.take_along_axis(self._ratios, order, axis=0)[rows, np.arange(len(rows))]
+        share = min(1.0, coverage * (n + 1) / n)  # the new observation is one of n + 1
+        factors = np.quantile(
+            self._ratios, share, axis=0, weights=self._case_weights, method="inverted_cdf"
+        )
         half = deviation * factors.reshape(self._shape)
         return mean - half, mean + half
 
@@ -151,8 +141,3 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         units = np.array([fitted.usual_variance * fitted.scale for fitted in self._fitted])
         variances = novelties[:, :, None] * units[:, None] + (decisions - mean) ** 2
         return mean, np.sqrt(average(weights, variances))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import Kernel
 from ..network import Network
 from ..validation import check_choice, check_constant, check_depth, check_flag
-from .inputs import Signals, arrays, longest, positive_weights, read_signals, take
+from .inputs import Signals, arrays, longest, read_signals
 
 _LEAST_OF_POINT = 0.1
 """Least deviation of a time point, in units of its channel's root mean square over time points."""
@@ -89,21 +88,20 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         self.__dict__.update(params)
         return self
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> View:
+    def fit(self, X: Any, y: Any = None) -> View:
         """Measure the scales, and return the view; y is ignored."""
         signals = read_signals(self, X, reset=True)
-        kept, weights = positive_weights(sample_weight, len(signals))
         resolved = self.resolve(signals)
         if isinstance(resolved, str):
             raise ValueError(f"X cannot have {self!r}: {resolved}")
-        resolved.measure(take(signals, kept), weights)
+        resolved.measure(signals, np.ones(len(signals)))
         self._fitted = resolved
         return self
 
     def transform(self, X: Any) -> Signals:
         """Return the signals as the network sees them: more channels, fewer points."""
-        check_is_fitted(self, "_fitted")
-        return self._fitted.see(read_signals(self, X, reset=False))
+        signals = read_signals(self, X)
+        return self._fitted.see(signals)
 
     @property
     def network(self) -> Network:
@@ -130,22 +128,19 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         if isinstance(X, list) and (self.head != "gap" or self.standardize == "point"):
             return "signals of different lengths have the head 'gap', and no time points in common"
         length = longest(X)
-        if length == 1 and (self.differences == "only" or self.spectra == "whole"):
-            return "one time point has no differences and no spectrum"
-        if length == 1 and self.standardize == "signal":
-            return "one time point standardized by itself is 0"
+        of_time = self.differences == "only" or self.spectra == "whole"
+        if length == 1 and (of_time or self.standardize == "signal"):
+            return "one time point has no differences, no spectrum and no deviation"
         seen, block = self._block(length)
         n_points = -(-seen // block)
-        changes: dict[str, Any] = {}
-        if block == 1:
-            whole = "whole" if self.spectra == "whole" else False
-            changes |= {"length": seen, "statistics": False, "spectra": whole}
-        if n_points == 1:
-            changes["differences"] = False
         largest = n_points - (n_points % 2 == 0)  # filters have odd sizes
-        for name in ("filter_size", "input_filter_size"):
-            changes[name] = min(getattr(self, name), largest)
-        return replace(self, **changes)
+        return replace(
+            self, differences=self.differences if n_points > 1 else False,
+            spectra=self.spectra if block > 1 or self.spectra == "whole" else False,
+            statistics=self.statistics and block > 1, length=self.length if block > 1 else seen,
+            filter_size=min(self.filter_size, largest),
+            input_filter_size=min(self.input_filter_size, largest),
+        )  # fmt: skip
 
     def _block(self, length: int) -> tuple[int, int]:
         """Return the number of points before they are averaged, and of a block; 1 averages none."""
@@ -163,8 +158,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         _, block = self._block(longest(X))
         # Squares of numbers between 2^-300 and 2^300 stay in the range of float64.
         exponent = int(np.frexp(max(np.abs(x).max() for x in arrays(X)))[1])
-        how = self.standardize == "signal", self.spectra, self.statistics
-        X = add(_shortened, *how, block, exponent if abs(exponent) > 300 else 0)
+        X = add(self._shortened, block, exponent if abs(exponent) > 300 else 0)
         mean, deviation, size = _scales(X, weights)
         if self.spectra is True:
             mean, deviation = np.zeros(len(mean)), np.full(len(mean), np.sqrt(np.mean(size**2)))
@@ -178,9 +172,36 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             ratio = deviations / np.where(rises > 0, rises, 1.0)
             X = add(_with_rises, np.where(rises > 0, ratio, 0.0), self.differences == "only")
         if self.standardize == "point":
-            X = add(_standardized, *_of_points(X, weights))
+            points: Any = np.asarray(X)
+            of_points = _scales(points.reshape(len(points), -1, 1), weights)[:2]
+            mean, deviation = (part.reshape(points.shape[1:]) for part in of_points)
+            least = _LEAST_OF_POINT * np.sqrt(np.mean(deviation**2, axis=1, keepdims=True))
+            scale = np.maximum(deviation, least)
+            X = add(_standardized, mean, np.where(scale > 0, scale, 1.0))
         level = float(np.sqrt(np.mean(_scales(X, weights)[2] ** 2))) or 1.0
         return add(_with_level_and_time, level, self.time)
+
+    def _shortened(self, block: int, exponent: int, X: np.ndarray) -> np.ndarray:
+        """Return signals, spectra, or means of blocks, with their deviations and extremes."""
+        X = np.ldexp(X, -exponent)
+        if self.standardize == "signal":
+            mean, deviation = X.mean(axis=2, keepdims=True), X.std(axis=2, keepdims=True)
+            constant = deviation <= _ROUNDING * np.abs(X).max(axis=2, keepdims=True)
+            X = (X - mean) / np.where(constant, np.inf, deviation)
+        if self.spectra is True:
+            return _short_time_spectra(X, block)
+        if self.spectra == "whole":  # roots of magnitudes at frequencies from 1/d to 1/2
+            X = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
+        if block == 1:
+            return X
+        starts, sizes = np.arange(0, X.shape[2], block), _block_sizes(X.shape[2], block)
+        means = np.add.reduceat(X, starts, axis=2) / sizes
+        if not self.statistics:
+            return means
+        squares = (X - np.repeat(means, sizes, axis=2)) ** 2
+        deviations = np.sqrt(np.add.reduceat(squares, starts, axis=2) / sizes)
+        extremes = (f.reduceat(X, starts, axis=2) for f in (np.minimum, np.maximum))
+        return np.concatenate([means, deviations, *extremes], axis=1)
 
     def see(self, X: Signals) -> Signals:
         """Return signals as the network sees them, of a view that was measured."""
@@ -188,10 +209,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             for step in self._steps:
                 X = each(step, X)
         if not all(np.isfinite(x).all() for x in arrays(X)):
-            raise ValueError(
-                "X has values that exceed float64, divided by the deviations of the signals of "
-                "fit: expected smaller ones"
-            )
+            raise ValueError("X has values above float64 in units of fit, expected smaller ones")
         return X
 
     def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -200,7 +218,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         A block's share goes to its time points in equal parts, the share of a short-time spectrum
         by the weights of its window. The share of a band of a whole spectrum goes by energy.
         """
-        length, (*_, block, exponent) = x.shape[1], self._steps[0].args
+        length, (block, exponent) = x.shape[1], self._steps[0].args
         if self.spectra == "whole":
             return shares @ _energy_of_bands(np.ldexp(x, -exponent), block)
         sizes = _block_sizes(length, block)
@@ -243,34 +261,6 @@ def each(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
     return function(X) if isinstance(X, np.ndarray) else [function(x[None])[0] for x in X]
 
 
-def _shortened(
-    alone: bool, spectra: bool | str, statistics: bool, block: int, exponent: int, X: np.ndarray
-) -> np.ndarray:
-    """Return signals, spectra, or means over blocks with their deviations, minima and maxima.
-
-    With `alone`, each channel of each signal is standardized first.
-    """
-    X = np.ldexp(X, -exponent)
-    if alone:
-        mean, deviation = X.mean(axis=2, keepdims=True), X.std(axis=2, keepdims=True)
-        constant = deviation <= _ROUNDING * np.abs(X).max(axis=2, keepdims=True)
-        X = (X - mean) / np.where(constant, np.inf, deviation)
-    if spectra is True:
-        return _short_time_spectra(X, block)
-    if spectra == "whole":  # roots of magnitudes at frequencies from 1/d to 1/2
-        X = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
-    if block == 1:
-        return X
-    starts, sizes = np.arange(0, X.shape[2], block), _block_sizes(X.shape[2], block)
-    means = np.add.reduceat(X, starts, axis=2) / sizes
-    if not statistics:
-        return means
-    squares = (X - np.repeat(means, sizes, axis=2)) ** 2
-    deviations = np.sqrt(np.add.reduceat(squares, starts, axis=2) / sizes)
-    extremes = (f.reduceat(X, starts, axis=2) for f in (np.minimum, np.maximum))
-    return np.concatenate([means, deviations, *extremes], axis=1)
-
-
 def _standardized(mean: np.ndarray, scale: np.ndarray, X: np.ndarray) -> np.ndarray:
     return (X - mean) / scale
 
@@ -295,24 +285,12 @@ def _scales(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
 
     They are over all cases, with weights, and time points. A constant channel has deviation 0.
     """
-    if isinstance(X, np.ndarray):
-        points, weights = X.swapaxes(0, 1).reshape(X.shape[1], -1), weights.repeat(X.shape[2])
-    else:
-        points, weights = np.concatenate(X, axis=1), weights.repeat([x.shape[1] for x in X])
+    points, weights = np.concatenate(list(X), axis=1), weights.repeat([x.shape[1] for x in X])
     weights = weights / weights.sum()
     mean = points @ weights
     deviation = np.sqrt((points - mean[:, None]) ** 2 @ weights)
     deviation = np.where(deviation > _ROUNDING * np.abs(points).max(axis=1), deviation, 0.0)
     return mean, deviation, np.sqrt(points**2 @ weights)
-
-
-def _of_points(X: Any, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and divisor of each channel at each point, (n_channels, n_points) each."""
-    mean = np.average(X, axis=0, weights=weights)
-    variance = np.average((X - mean) ** 2, axis=0, weights=weights)
-    least = _LEAST_OF_POINT**2 * variance.mean(axis=1, keepdims=True)
-    scale = np.sqrt(np.maximum(variance, least))
-    return mean, np.where(scale > _ROUNDING * np.abs(X).max(), scale, 1.0)
 
 
 def _block_sizes(length: int, block: int) -> np.ndarray:

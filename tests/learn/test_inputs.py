@@ -52,14 +52,14 @@ def test_shapes_that_are_remembered(flat):
 def test_one_time_point_warns_at_any_size(rng):
     X, y = rng.standard_normal((12, 40, 1)), np.arange(12) % 2
     X[y == 1] += 2
-    says = "X has 40 channels of 1 time point and looks transposed: .*X.swapaxes"
+    says = r"X of shape \(12, 40, 1\) looks transposed, expected .*X.swapaxes"
     with pytest.warns(UserWarning, match=says):
         ResidualKernelClassifier(**ONE).fit(X, y)
     smooth = np.repeat(rng.standard_normal((20, 1, 4)), 80, axis=1).cumsum(axis=1)
-    with pytest.warns(UserWarning, match="X has 80 channels of 4 time points and looks transposed"):
+    with pytest.warns(UserWarning, match=r"X of shape \(20, 80, 4\) looks transposed"):
         ResidualKernelRegressor(**ONE).fit(smooth, smooth[:, 0, 0])
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", "X has")
+        warnings.filterwarnings("error", "X of")
         ResidualKernelRegressor(**ONE).fit(X.swapaxes(1, 2), X[:, 0, 0])
         ResidualKernelRegressor(**ONE).fit(rng.standard_normal((12, 60, 9)), X[:, 0, 0])
 
@@ -70,8 +70,8 @@ def test_other_shapes_are_refused(rng):
     ragged = [x[:, : 20 + k % 2] for k, x in enumerate(X)]
     for signals, says in (
         (X[:, :1], "X has signals of 1 channels × 24 time points, expected 2 channels × 24"),
-        (X[:, :, :20], "fit on a list of signals of different lengths can predict any length"),
-        (X.swapaxes(1, 2), "X looks transposed"),
+        (X[:, :, :20], "X has signals of 2 channels × 20 time points, expected 2 channels × 24"),
+        (X.swapaxes(1, 2), r"X.swapaxes\(1, 2\) has these axes"),
         (ragged, "X has signals of 2 channels × several time points"),
         (X[0, 0], "1D array|a single signal is X"),
     ):
@@ -135,22 +135,18 @@ def test_tables_that_are_no_rows_of_numbers(flat, pd):
     two = pd.DataFrame(
         np.hstack([X, -X]), columns=pd.MultiIndex.from_product([["a", "b"], range(24)])
     )
-    long = two.stack(level=1, future_stack=True)
     day = frame.assign(day=pd.date_range("2024-01-01", periods=20))
     for table, says in (
         (two, r"columns of two levels.*X.to_numpy\(\).reshape\(len\(X\), n_channels, -1\)"),
-        (long, r"rows of two levels.*reshape\(n_cases, n_timepoints, -1\).swapaxes\(1, 2\)"),
         (frame.assign(name="x"), "X has the column 'name' of dtype .*, expected numbers"),
         (day, "X has the column 'day' of dtype datetime64"),
         (frame.assign(t3=np.nan), "X contains NaN"),
-        ([pd.DataFrame(x) for x in X], r"X\[0\] is a pandas.DataFrame, expected an array"),
+        ([pd.DataFrame(x) for x in X], "X is a list of tables, expected arrays"),
     ):
         with pytest.raises(ValueError, match=says):
             CLASSIFIER.fit(table, y)
     channels = two.to_numpy().reshape(len(two), 2, -1)  # what the message says
     assert (channels[:, 0] == X).all() and (channels[:, 1] == -X).all()
-    times = long.to_numpy().reshape(20, 24, -1).swapaxes(1, 2)
-    assert (times == channels).all()
 
 
 def test_polars(flat):
@@ -163,5 +159,5 @@ def test_polars(flat):
         model.predict(frame.select(frame.columns[::-1]))
     with pytest.raises(ValueError, match="X has the column 'name' of dtype String"):
         CLASSIFIER.fit(frame.with_columns(name=pl.lit("x")), y)
-    with pytest.raises(ValueError, match=r"X\[0\] is a polars.DataFrame, expected an array"):
+    with pytest.raises(ValueError, match="X is a list of tables, expected arrays"):
         CLASSIFIER.fit([pl.DataFrame(x) for x in X], y)

@@ -41,12 +41,12 @@ def test_is_the_kernel(name, X):
     assert (kernel.diag(flat(X)) == library.diag(X)).all()
 
 
-def test_round_trip_through_the_librarys_kernel():
+def test_has_every_parameter_of_a_network():
     assert {field.name for field in fields(rk.Network)} <= SignalKernel().get_params().keys()
-    network = rk.Network(4, 5, outer_filter_size=3, activation="erf", c_v=1.1, trained=("inner",))
-    for kernel in (rk.Kernel(network, "gpk", "trace", True), rk.CNTK(3, 5)):
-        assert SignalKernel.of(kernel).kernel == kernel
-    assert SignalKernel.of(rk.CNTK(3, 5)).set_params(filter_size=7).kernel == rk.CNTK(3, 7)
+    settings = {"outer_filter_size": 3, "activation": "erf", "c_v": 1.1, "trained": ("inner",)}
+    kernel = rk.Kernel(rk.Network(4, 5, **settings), "gpk", "trace", True)
+    assert SignalKernel(4, 5, kind="gpk", head="trace", **settings).kernel == kernel
+    assert repr(SignalKernel(4, alpha=1 / 3)) == "SignalKernel(depth=4, alpha=0.333333)"
 
 
 def test_parameters(X):
@@ -116,8 +116,7 @@ def test_refusals(X):
         (lambda: SignalKernel(n_channels=0)(flat(X)), "n_channels is 0"),
         (lambda: SignalKernel(0)(X), "depth is 0, expected an integer of at least 1"),
         (lambda: SignalKernel()(X, X[:2], eval_gradient=True), "eval_gradient without it"),
-        (lambda: SignalKernel()([np.zeros((1, 5)), np.zeros((1, 6))]), "5 to 6 timepoints"),
-        (lambda: SignalKernel(n_channels=2)(flat(broken)), r"first at \[3, 0, 2\]"),
+        (lambda: SignalKernel(n_channels=2)(flat(broken)), r"first at \[3, 2\]"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

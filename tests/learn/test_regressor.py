@@ -32,7 +32,7 @@ def test_intervals_cover(rng):
         low, high = model.predict_interval(Z, coverage)
         inside = np.mean((low <= truth) & (truth <= high))
         assert abs(inside - coverage) < 0.12
-    with pytest.warns(UserWarning, match="80 training targets can tell 0.988 at most"):
+    with pytest.warns(UserWarning, match="80 training targets tell 0.988 at most"):
         model.predict_interval(Z, 0.999)
     for wrong in (0.0, 1.0, -1, "x"):
         with pytest.raises(ValueError, match="coverage is"):
@@ -42,12 +42,12 @@ def test_intervals_cover(rng):
 def test_several_targets_and_units(rng):
     """Targets share nothing but the views' weights; units of targets do not matter."""
     X, y = rising(rng, 30)
-    Y = np.column_stack([y, 1e150 - 1e150 * y, np.full(30, 3.0)])
+    Y = np.column_stack([y, 1e200 - 1e200 * y, np.full(30, 3.0)])
     model = ResidualKernelRegressor(**ONE).fit(X, Y)
     mean, deviation = model.predict(X, return_std=True)
     assert mean.shape == deviation.shape == (30, 3)
-    np.testing.assert_allclose(mean[:, 1], 1e150 - 1e150 * mean[:, 0], rtol=1e-6, atol=1e144)
-    np.testing.assert_allclose(deviation[:, 1], 1e150 * deviation[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(mean[:, 1], 1e200 - 1e200 * mean[:, 0], rtol=1e-6, atol=1e194)
+    np.testing.assert_allclose(deviation[:, 1], 1e200 * deviation[:, 0], rtol=1e-6)
     np.testing.assert_allclose(mean[:, 2], 3.0)
     single = ResidualKernelRegressor(**ONE).fit(X, y)
     np.testing.assert_allclose(single.predict(X), mean[:, 0], atol=1e-3)
@@ -67,9 +67,6 @@ def test_constant_noise_and_refusals(rng):
     ):
         with pytest.raises(ValueError, match=says):
             ResidualKernelRegressor(**ONE).fit(signals, targets)
-    model = ResidualKernelRegressor(**ONE).fit(X, y)
-    with pytest.raises(ValueError, match="return_std is 1, expected True or False"):
-        model.predict(X, return_std=1)
 
 
 def test_weights_are_inverse_noise(rng):

@@ -48,7 +48,7 @@ def test_kernel_matrix_reads_flat_signals_like_its_kernel(kernel, rng):
 def test_features_are_nystroms(rng, dtype):
     """Exact in rows of landmarks; the residual is the trace's."""
     X, _ = waves(rng, 20, 2, length=12)
-    kernel = SignalKernel.of(KERNEL, engine="reference", dtype=dtype)
+    kernel = SignalKernel(2, engine="reference", dtype=dtype)
     features = LandmarkFeatures(kernel, 8)
     F = features.fit_transform(X)
     K = KERNEL(X, engine="reference")
@@ -65,7 +65,7 @@ def test_features_are_nystroms(rng, dtype):
 def test_landmarks_that_others_explain_are_left_out(rng):
     """Without a warning: the features are exact. Where none is left, that is said."""
     X = np.tile(rng.standard_normal((6, 1, 9)), (2, 1, 1))
-    features = LandmarkFeatures(SignalKernel.of(KERNEL, engine="reference"))
+    features = LandmarkFeatures(SignalKernel(2, engine="reference"))
     F = features.fit_transform(X)
     assert F.shape == (12, 6)
     assert np.abs(F @ F.T - KERNEL(X, engine="reference")).max() <= 1e-12
