@@ -298,7 +298,7 @@ def _degenerate(network: Network, gamma: float, kind: str, X: np.ndarray, head: 
 
     def limit(delta: np.ndarray) -> np.ndarray:
         nonlocal closest
-        mixed = circular_mean(delta, *window)
+        mixed = circular_mean(delta, window)
         closest = min(closest, mixed[mixed > 0].min(initial=np.inf))
         # Rings are interleaved. Filters mix the pixel pairs of a ring: if one differs, all do.
         rings = math.gcd(window.step, len(delta)) if window.size > 1 else len(delta)
