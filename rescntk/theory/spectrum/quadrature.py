@@ -12,7 +12,6 @@ from itertools import product
 
 import numpy as np
 import scipy.special
-from opt_einsum import contract
 
 from ...validation import check_integer, check_memory
 from ..argument_checks import check_channels, check_grid
@@ -69,14 +68,11 @@ def _transform(matrix: np.ndarray, values: np.ndarray, highest: Mapping[int, int
 
     `matrix`, (K + 1, n), has the weight times P_k at each node.
     """
-    (_, n), d = matrix.shape, values.ndim
-    highest = {axis: k for axis, k in highest.items() if values.shape[axis] == n}
-    if not highest:
-        return values
-    operands: list[object] = [values, list(range(d))]
     for axis, k in highest.items():
-        operands += [matrix[: k + 1], [d + axis, axis]]
-    return contract(*operands, [d + a if a in highest else a for a in range(d)])
+        if values.shape[axis] == matrix.shape[1]:
+            integrals = np.tensordot(matrix[: k + 1], values, (1, axis))
+            values = np.moveaxis(integrals, 0, axis)
+    return values
 
 
 def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
