@@ -19,7 +19,7 @@ from ...network import BASIC_FIELDS, Network, check_network
 from ...validation import check_choice, check_constant, check_depth, check_flag, check_memory
 from ..argument_checks import check_grid, check_kind
 from .grid import Block, KernelOnGrid, Tick, grid_shape, leading, rotate, shifts, taps, windows
-from .quadrature import METHODS, default_nodes, harmonics, rule
+from .quadrature import METHODS, default_nodes, harmonics, integrate, rule
 
 
 class Spectrum(NamedTuple):
@@ -202,19 +202,19 @@ class _Request:
 
     def compute(self, nodes: int, normalized: bool, tick: Tick) -> tuple[np.ndarray, float]:
         """Return the eigenvalues, and K(x, x) of the equivariant kernel."""
-        complements, integrate = rule(self.method, self.n_channels, self.highest, nodes)
+        complements, matrix = rule(self.method, self.n_channels, self.highest, nodes)
         last = KernelOnGrid(self.network, self.kind, complements, self.d, self.n_channels, tick)
         lead, shape = self._partial(last.shape)
         reached, partial = list(enumerate(self._reached)), np.empty(shape)
 
         def integrate_block(block: Block, branch: np.ndarray) -> None:
-            partial[block[:lead]] = integrate(branch, dict(reached[lead:]))
+            partial[block[:lead]] = integrate(matrix, branch, dict(reached[lead:]))
 
         last.each_block(integrate_block)
         result = np.zeros([k + 1 for k in self.max_frequency])
-        self._add_rotated(result, integrate(partial, dict(reached[:lead])), self._outer)
+        self._add_rotated(result, integrate(matrix, partial, dict(reached[:lead])), self._outer)
         if self.network.skip:
-            self._add_rotated(result, integrate(last.carried, dict(reached)), {0: 1})
+            self._add_rotated(result, integrate(matrix, last.carried, dict(reached)), {0: 1})
         if normalized:
             zero = 0 in (self.network.input_scale, self.network.readout_scale, last.own)
             return (0.0 * result, 0.0) if zero else (result / last.own, 1.0)
