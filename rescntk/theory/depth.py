@@ -49,7 +49,7 @@ _ROUNDINGS = 20
 _EPS = float(np.finfo(np.float64).eps)
 
 _STANDARD_ERRORS = 3.0
-"""Standard errors in an error bar. The largest error in 239 right reports was 0.83 of a bar."""
+"""Standard errors in an error bar. The largest error in 2,488 right reports was 0.64 of a bar."""
 
 
 class Estimate(NamedTuple):
