@@ -1,6 +1,6 @@
 """The recursion over layers on the multi-sphere, on complements: docs/theory/multisphere.md.
 
-Circular sums run over windows along axis 0, the pixels of a ring. Images have theirs line by line.
+Circular sums run over windows along axis 0, the pixels of a ring.
 
 Features have one variance q at every pixel. The recursion carries δ = 1 − F/q and ε = τ − T/q for
 each pixel pair, τ being T/q on the diagonal. A caller brings the means over filters, H_i and H_o,
@@ -17,7 +17,6 @@ from operator import add
 import numpy as np
 
 from ..activations import angle_and_kappa1_excess
-from ..arrays import Array, array_module
 from ..network import Filter, Network, TrainedParts
 
 Arrays = tuple[np.ndarray, ...]
@@ -27,28 +26,14 @@ Dual = Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]]
 """Takes w = 1 − ρ and a flag; returns 1 − κ, and μ0 − μ if the flag is set, else None."""
 
 
-def circular_sum(pixels: Array, size: int, step: int = 1, width: int = 1) -> Array:
-    """Return the sum over the window of `size` (odd) taps, `step` pixels apart, at each pixel.
-
-    Images are summed along their lines, then across. 9 taps are 3 sums of 3 taps.
-    """
-    if width > 1:
-        lines = pixels.reshape(-1, width, *pixels.shape[1:])
-        along = circular_sum(lines.swapaxes(0, 1), size, step).swapaxes(0, 1)
-        return circular_sum(along, size, step).reshape(pixels.shape)
-    xp = array_module(pixels)
-    while size > 1:
-        taps = next(p for p in range(3, size + 1, 2) if size % p == 0)
-        reach = step * (taps // 2)
-        pixels = reduce(add, (xp.roll(pixels, -k, 0) for k in range(-reach, reach + 1, step)))
-        step, size = step * taps, size // taps
-    return pixels
+def circular_sum(pixels: np.ndarray, window: Filter) -> np.ndarray:
+    """Return the sum over a filter's window at each pixel."""
+    return reduce(add, (np.roll(pixels, -tap, axis=0) for tap in window.taps))
 
 
-def circular_mean(pixels: np.ndarray, size: int, step: int = 1, width: int = 1) -> np.ndarray:
-    """Return `circular_sum` divided by the number of taps."""
-    window = Filter(size, step, width)
-    return circular_sum(pixels, *window) / window.n_taps if size > 1 else pixels
+def circular_mean(pixels: np.ndarray, window: Filter) -> np.ndarray:
+    """Return the mean over a filter's window at each pixel."""
+    return circular_sum(pixels, window) / window.size if window.size > 1 else pixels
 
 
 def relu_dual(w: np.ndarray, slope: bool) -> tuple[np.ndarray, np.ndarray | None]:

@@ -275,11 +275,11 @@ def taylor_coefficients(
         raise ValueError(f"{what} pairs of coefficients for {d} pixels, expected at most 2e9")
     start = np.eye(1, (degree + 1) ** d, (degree + 1) ** (d - 1)).reshape(1, *[degree + 1] * d)
 
-    def mean(series: np.ndarray, *window: int) -> np.ndarray:
-        seen = [count * rotate(series[0], p) for p, count in taps(Filter(*window), d).items()]
-        return np.asarray(sum(seen) / window[0])[None]
+    def mean(series: np.ndarray, window: Filter) -> np.ndarray:
+        seen = [count * rotate(series[0], p) for p, count in taps(window, d).items()]
+        return np.asarray(sum(seen) / window.size)[None]
 
-    return _series(network, mean(start, *network.input_filter), mean, kind)[-1][0]
+    return _series(network, mean(start, network.input_filter), mean, kind)[-1][0]
 
 
 def _series(
@@ -295,13 +295,13 @@ def _series(
     # F ← (1 − s) F + s H_o κ1(u), T ← (1 − s) T + s H_o (o κ1(u) + κ0(u) (i u + H_i T)), u = H_i F.
     filters = network.filters()
     for inner, outer in zip(filters, filters, strict=True):
-        u = mean(F, *inner)
+        u = mean(F, inner)
         k0, k1 = _compose(u)
         if kind == "ntk":
-            branch = parts.outer * k1 + _multiply(k0, parts.inner * u + mean(T, *inner))
-            T = (1.0 - s) * T + s * mean(branch, *outer)
+            branch = parts.outer * k1 + _multiply(k0, parts.inner * u + mean(T, inner))
+            T = (1.0 - s) * T + s * mean(branch, outer)
             tau += s * (parts.outer + parts.inner)
-        F = (1.0 - s) * F + s * mean(k1, *outer)
+        F = (1.0 - s) * F + s * mean(k1, outer)
     return u, F if kind == "gpk" else (parts.readout * F + T) / (parts.readout + tau)
 
 
@@ -356,13 +356,13 @@ def one_variable(
     ends = np.stack([value, steep, 0 * steep, tau * value, 0 * steep], axis=1)
     filters = network.filters()
     for inner, outer in zip(filters, filters, strict=True):
-        u, steep, cube, T, root = np.moveaxis(circular_mean(ends, *inner), 1, 0)
+        u, steep, cube, T, root = np.moveaxis(circular_mean(ends, inner), 1, 0)
         inside, (k0, k1) = parts.inner * u + T, arc_cosines(u)
         sign = np.isclose(u, -1.0).astype(float) - np.isclose(u, 1.0)  # of κ0's root
         new_cube = k0 * cube + math.sqrt(8) / (3 * math.pi) * np.abs(sign) * steep**1.5
         new_root = k0 * root + math.sqrt(2) / math.pi * sign * np.sqrt(steep) * inside
         branch = [k1, k0 * steep, new_cube, parts.outer * k1 + k0 * inside, new_root]
-        ends = (1 - s) * ends + s * circular_mean(np.stack(branch, axis=1), *outer)
+        ends = (1 - s) * ends + s * circular_mean(np.stack(branch, axis=1), outer)
         tau += s * (parts.inner + parts.outer)
     shares = {"gpk": ends[:, 2] / gamma(-1.5), "ntk": ends[:, 4] / gamma(-0.5)}
     return before, kernel, u, cube, shares[kind] / (1.0 if kind == "gpk" else parts.readout + tau)

@@ -66,11 +66,11 @@ def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "g
     signals = of_unit_energy(network, check_signals(X, "X").astype(np.float64)).transpose(1, 2, 0)
     window = network.input_filter
     scale = 1.0 / len(signals) if network.input_scale is None else network.input_scale
-    variances = circular_mean(scale * (signals**2).sum(axis=0), *window)  # (d, n_cases)
+    variances = circular_mean(scale * (signals**2).sum(axis=0), window)  # (d, n_cases)
 
     def kernels(left: Places, right: Places) -> np.ndarray:
         squares = sum((channel[left] - channel[right]) ** 2 for channel in signals)
-        distances = circular_mean(0.5 * scale * squares, *window)
+        distances = circular_mean(0.5 * scale * squares, window)
         state = [variances[left], variances[right], distances]
         return _integrate(network, kind, state)[None]
 
@@ -125,7 +125,7 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
 
     def velocity(_: float, flat: np.ndarray) -> np.ndarray:
         state = flat.reshape(initial.shape)
-        q1, q2, D, *T = np.moveaxis(c_w * circular_mean(state, *inner), 1, 0)
+        q1, q2, D, *T = np.moveaxis(c_w * circular_mean(state, inner), 1, 0)
         S, root1, root2 = 0.5 * (q1 + q2) - D, np.sqrt(q1), np.sqrt(q2)
         g, z = root1 * root2, 0.5 * (root1 - root2) ** 2
         w = np.divide(D - z, g, out=np.ones_like(D), where=g > 0)
@@ -136,7 +136,7 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         branches.append(dual.branch_distance)
         if T:
             branches.append(parts.outer * dual.K + dual.times_slope(1.0) * (parts.inner * S + T[0]))
-        boxed = circular_mean(np.stack(branches, axis=1), *outer)
+        boxed = circular_mean(np.stack(branches, axis=1), outer)
         return np.ravel(network.alpha**2 * boxed - decay * state)
 
     # The relative errors of some 100 steps are below `ERROR`.

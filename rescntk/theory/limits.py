@@ -21,7 +21,7 @@ from ..validation import (
 )
 from . import flow, multisphere
 from .argument_checks import check_head, check_kind
-from .complements import circular_mean
+from .complements import circular_mean, circular_sum
 
 __all__ = ["Family", "Prediction", "one_layer"]
 
@@ -298,12 +298,11 @@ def _degenerate(network: Network, gamma: float, kind: str, X: np.ndarray, head: 
 
     def limit(delta: np.ndarray) -> np.ndarray:
         nonlocal closest
-        mixed = circular_mean(delta, *window)
+        mixed = circular_mean(delta, window)
         closest = min(closest, mixed[mixed > 0].min(initial=np.inf))
-        # Rings are interleaved. Filters mix the pixel pairs of a ring: if one differs, all do.
-        rings = math.gcd(window.step, len(delta)) if window.size > 1 else len(delta)
-        pixels = (delta > 0).reshape(-1, rings, *delta.shape[1:])
-        different = np.broadcast_to(pixels.any(axis=0), pixels.shape).reshape(delta.shape)
+        different = delta > 0
+        for _ in delta:  # filters mix pixel pairs: if one differs, all that they connect do
+            different = circular_sum(different, window)
         return (1.0 - value) * different[None]
 
     complements = multisphere.over_pairs(X, head, limit)[0]

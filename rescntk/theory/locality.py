@@ -56,7 +56,7 @@ def effective_receptive_field(
     # Where the field does not wrap around, a circle just large enough for it will do.
     circle = min(d, 2 * reach(network) + 1)
     field, mean = _counted_ends(network, circle, base, each), base + each * branches
-    field = circular_mean(field / mean if mean else field, *network.input_filter)
+    field = circular_mean(field / mean if mean else field, network.input_filter)
     if not normalized:
         count = mean * network.readout_scale
         with np.errstate(over="ignore"):
@@ -162,7 +162,7 @@ def counts(network: Network, d: int) -> np.ndarray:
     ways = np.zeros(d, dtype=object)
     ways[0] = 1
     for window in chain(network.filters(), [network.input_filter]):
-        ways = np.asarray(circular_sum(ways, *window))
+        ways = np.asarray(circular_sum(ways, window))
     return ways
 
 
@@ -184,7 +184,7 @@ def _counted_ends(network: Network, d: int, base: float, each: float) -> np.ndar
     def step(layer: int, walks: np.ndarray) -> np.ndarray:
         """Return the walks after a layer more."""
         inner, outer = network.inner_filter(layer), network.outer_filter(layer)
-        taken = share * circular_mean(circular_mean(walks, *inner), *outer)
+        taken = share * circular_mean(circular_mean(walks, inner), outer)
         taken[:, 1] += taken[:, 0]
         return skipped * walks + taken
 

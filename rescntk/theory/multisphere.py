@@ -310,8 +310,8 @@ def _propagate(
         left_over = [np.zeros_like(array) for array in state]
         for layer in range(1, deepest.depth + 1):
             inner, outer = deepest.inner_filter(layer), deepest.outer_filter(layer)
-            branches = activate(parts, tau, *(circular_mean(array, *inner) for array in state))
-            boxed = tuple(circular_mean(array, *outer) for array in branches)
+            branches = activate(parts, tau, *(circular_mean(array, inner) for array in state))
+            boxed = tuple(circular_mean(array, outer) for array in branches)
             state = add_branch(state, boxed, share, left_over)
             tau = parts.input + layer * share * (parts.inner + parts.outer)
             for place, index in ends.get(layer, ()):

@@ -18,11 +18,8 @@ from ...kernels.progress import progress_bar
 from ...network import BASIC_FIELDS, Network, check_network
 from ...validation import check_choice, check_constant, check_depth, check_flag, check_memory
 from ..argument_checks import check_grid, check_kind
-from .grid import KernelOnGrid, Tick, blocks, grid_shape, leading, rotate, shifts, taps, windows
-from .quadrature import METHODS, default_nodes, harmonics, rule
-
-_SLAB_ENTRIES = 4_000_000
-"""Points of the last layer that are integrated together: 32 MB."""
+from .grid import Block, KernelOnGrid, Tick, grid_shape, leading, rotate, shifts, taps, windows
+from .quadrature import METHODS, default_nodes, harmonics, integrate, rule
 
 
 class Spectrum(NamedTuple):
@@ -191,37 +188,38 @@ class _Request:
         layers = zip(features[:-2], before[:-1], features[1:-1], strict=True)
         stored = max((old + branch + 2 * new for old, branch, new in layers), default=0)
         shape = grid_shape(self._windows[0][-1], self.d, nodes)
-        lead, partial = self._partial(shape)
-        slab = min(math.prod(shape), _SLAB_ENTRIES) + math.prod(shape[lead:])
+        _, partial = self._partial(shape)
         result = math.prod(k + 1 for k in self.max_frequency)
         matrix = 3 * nodes * (self.highest + 1)  # of the rule, with what it is made from
-        entries = stored * (1 + (self.kind == "ntk")) + slab + 2 * math.prod(partial)
+        entries = stored * (1 + (self.kind == "ntk")) + 2 * math.prod(partial)
         return sum(before), 8 * (entries + 4 * result + matrix)
 
     def _partial(self, shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-        """Return how many first axes slabs cut, and the shape of integrals along the others."""
-        lead = leading(shape, _SLAB_ENTRIES)
+        """Return how many first axes blocks cut, and the shape of integrals along the others."""
+        lead = leading(shape)
         counts = (self._reached[axis] + 1 if shape[axis] > 1 else 1 for axis in range(lead, self.d))
         return lead, (*shape[:lead], *counts)
 
     def compute(self, nodes: int, normalized: bool, tick: Tick) -> tuple[np.ndarray, float]:
         """Return the eigenvalues, and K(x, x) of the equivariant kernel."""
-        complements, integrate = rule(self.method, self.n_channels, self.highest, nodes)
+        complements, matrix = rule(self.method, self.n_channels, self.highest, nodes)
         last = KernelOnGrid(self.network, self.kind, complements, self.d, self.n_channels, tick)
         lead, shape = self._partial(last.shape)
         reached, partial = list(enumerate(self._reached)), np.empty(shape)
-        for slab in blocks(last.shape, _SLAB_ENTRIES):
-            partial[slab[:lead]] = integrate(last.branch(slab), dict(reached[lead:]))
+
+        def integrate_block(block: Block, branch: np.ndarray) -> None:
+            partial[block[:lead]] = integrate(matrix, branch, dict(reached[lead:]))
+
+        last.each_block(integrate_block)
         result = np.zeros([k + 1 for k in self.max_frequency])
-        self._add_rotated(result, integrate(partial, dict(reached[:lead])), self._outer)
+        self._add_rotated(result, integrate(matrix, partial, dict(reached[:lead])), self._outer)
         if self.network.skip:
-            self._add_rotated(result, integrate(last.carried, dict(reached)), {0: 1})
-        mantissa, exponent = last.scale
+            self._add_rotated(result, integrate(matrix, last.carried, dict(reached)), {0: 1})
         if normalized:
-            return (result / last.own, 1.0) if last.own * mantissa > 0 else (0.0 * result, 0.0)
-        with np.errstate(over="ignore"):
-            result = np.ldexp(result * mantissa, exponent)
-            trace = float(np.ldexp(last.own * mantissa, exponent))
+            zero = 0 in (self.network.input_scale, self.network.readout_scale, last.own)
+            return (0.0 * result, 0.0) if zero else (result / last.own, 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            result, trace = result * last.scale, last.own * last.scale
         if not (np.isfinite(result).all() and math.isfinite(trace)):
             raise OverflowError(
                 f"eigenvalues exceed float64 at depth {self.network.depth}; normalized=True has "

@@ -1,8 +1,8 @@
 """Multi-dot-product kernels on tensor grids: K(t) for every t whose entries are all nodes.
 
 The recursion is ``theory.complements``. Pixel j carries the array of pixel 0 with the axes rotated
-by j. An array has 1 entry along pixels that a layer has not seen. The last layer is never stored,
-but computed block by block.
+by j. An array has 1 entry along pixels that a layer has not seen. The last layer's branch is never
+stored, but handed on block by block.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from ...activations import DualInput, Pixels, activation_of
 from ...network import Filter, Network
-from ..complements import Arrays, Dual, activate, add_branch, input_state, relu_dual
+from ..complements import Dual, activate, add_branch, input_state, relu_dual
 
 _BLOCK_ENTRIES = 100_000
 """Points that go through an activation together. Network(3), 4 pixels, on one core: 85,
@@ -28,20 +28,19 @@ Block = tuple[slice, ...]
 Tick = Callable[[int], None]
 
 
-def blocks(shape: tuple[int, ...], entries: int) -> Iterator[Block]:
-    """Yield blocks of at most `entries` entries that cover an array, whole in its last axes."""
-    lead = leading(shape, entries)
+def blocks(shape: tuple[int, ...]) -> Iterator[Block]:
+    """Yield blocks that cover an array, whole in all but its `leading` axes."""
+    lead = leading(shape)
     steps = [1] * lead + list(shape[lead:])
     if lead:
-        steps[lead - 1] = entries // math.prod(shape[lead:])
+        steps[lead - 1] = _BLOCK_ENTRIES // math.prod(shape[lead:])
     for starts in product(*map(range, [0] * len(shape), shape, steps)):
-        ends = (min(a + step, n) for a, step, n in zip(starts, steps, shape, strict=True))
-        yield tuple(map(slice, starts, ends))
+        yield tuple(slice(a, a + step) for a, step in zip(starts, steps, strict=True))
 
 
-def leading(shape: tuple[int, ...], entries: int) -> int:
+def leading(shape: tuple[int, ...]) -> int:
     """Return the number of leading axes that `blocks` cuts."""
-    return next(m for m in range(len(shape) + 1) if math.prod(shape[m:]) <= entries)
+    return next(m for m in range(len(shape) + 1) if math.prod(shape[m:]) <= _BLOCK_ENTRIES)
 
 
 def taps(window: Filter, d: int) -> Counter[int]:
@@ -87,7 +86,7 @@ class KernelOnGrid:
 
     The kernel of pixel 0 is the mean over the outer filter's taps k of ``rotate(branch, k)``, with
     skip connections plus ``carried``. The kernel of a signal with itself is ``own``. All are
-    apart from ``scale``, a mantissa and an exponent of 2.
+    apart from the factor ``scale``.
     """
 
     def __init__(
@@ -97,11 +96,9 @@ class KernelOnGrid:
         delta = self._mean(complements.reshape(-1, *[1] * (d - 1)), network.input_filter)
         self._state, self._tau = input_state(delta, network.parts, kind), network.parts.input
         skip = float(network.skip)
-        # The variance q is mantissa · 2^exponent: it may exceed any float.
-        scale = 1.0 if network.input_scale is None else C * network.input_scale
-        mantissa, exponent = math.frexp(scale)
+        variance = 1.0 if network.input_scale is None else C * network.input_scale
         for layer, pixels in enumerate(windows(network, d)[0], start=1):
-            q = 1.0 if network.homogeneous else math.ldexp(mantissa, exponent)
+            q = 1.0 if network.homogeneous else variance
             self._dual, self._own_slope, self._gain, share = _at_variance(network, q)
             self._inner, outer = network.inner_filter(layer), network.outer_filter(layer)
             # The tangent kernel of the layer's branch on the diagonal: o + μ0 (i + τ).
@@ -110,14 +107,17 @@ class KernelOnGrid:
             if layer == network.depth:
                 break
             branches = [np.empty(self.shape) for _ in self._state]
-            whole = tuple(slice(0, length) for length in self.shape)
-            self._fill(lambda *values: values, whole, branches)
+
+            def store(block: Block, *values: np.ndarray, into: list[np.ndarray] = branches) -> None:
+                for array, part in zip(into, values, strict=True):
+                    array[block] = part
+
+            self._each_block(store)
             boxed = tuple(self._mean(branches.pop(0), outer) for _ in self._state)
             self._state = add_branch(self._state, boxed, share)
             self._tau += share * (self._own - self._tau)
-            mantissa, more = math.frexp(mantissa * (network.skip + self._gain))
-            exponent += more
-        self.scale = mantissa * network.readout_scale, exponent
+            variance *= network.skip + self._gain
+        self.scale = variance * network.readout_scale
         self.own = skip + self._gain
         if kind == "ntk":
             self.own = skip * self._tau + self._gain * self._own + self._parts.readout * self.own
@@ -127,38 +127,30 @@ class KernelOnGrid:
         """The kernel of the features that the skip connection carries past the last layer."""
         return self._kernel(self._tau, *self._state)
 
-    def branch(self, block: Block) -> np.ndarray:
-        """Return a block of the last layer's branch, before its outer filter."""
-        values = np.empty([part.stop - part.start for part in block])
-
-        def kernel(*branches: np.ndarray) -> Arrays:
-            return (self._gain * self._kernel(self._own, *branches),)
-
-        self._fill(kernel, block, [values])
-        return values
+    def each_block(self, function: Callable[[Block, np.ndarray], None]) -> None:
+        """Call a function with all blocks of the last layer's branch, before its outer filter."""
+        self._each_block(
+            lambda block, *branch: function(block, self._gain * self._kernel(self._own, *branch))
+        )
 
     def _kernel(self, diagonal: float, delta: np.ndarray, *epsilon: np.ndarray) -> np.ndarray:
         """Return the kernel of δ and ε, whose tangent kernel on the diagonal is `diagonal`."""
         features = 1.0 - delta
         return (diagonal - epsilon[0]) + self._parts.readout * features if epsilon else features
 
-    def _fill(self, function: Callable[..., Arrays], block: Block, out: list[np.ndarray]) -> None:
-        """Write ``function`` of the layer's branch to `out`, for a block and piece by piece."""
+    def _each_block(self, function: Callable[..., None]) -> None:
+        """Call a function with the blocks of δ, ε of the layer's branch, several at a time."""
 
-        def piece(part: Block) -> int:
-            place = tuple(
-                slice(a.start + b.start, a.start + b.stop) for a, b in zip(block, part, strict=True)
-            )
-            means = [self._mean(array, self._inner, place) for array in self._state]
+        def compute(block: Block) -> int:
+            means = [self._mean(array, self._inner, block) for array in self._state]
             branch = activate(
                 self._parts, self._tau, *means, dual=self._dual, own_slope=self._own_slope
             )
-            for result, value in zip(out, function(*branch), strict=True):
-                result[part] = value
-            return out[0][part].size
+            function(block, *branch)
+            return branch[0].size
 
         with ThreadPoolExecutor(4) as pool:  # more would mostly wait for Python's lock
-            for points in pool.map(piece, blocks(out[0].shape, _BLOCK_ENTRIES)):
+            for points in pool.map(compute, blocks(self.shape)):
                 self._tick(points)
 
     def _mean(self, array: np.ndarray, window: Filter, block: Block | None = None) -> np.ndarray:

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial, reduce
+from collections.abc import Iterable, Mapping
+from functools import reduce
 from itertools import product
 
 import numpy as np
 import scipy.special
-from opt_einsum import contract
 
 from ...validation import check_integer, check_memory
 from ..argument_checks import check_channels, check_grid
@@ -20,28 +19,25 @@ from ..argument_checks import check_channels, check_grid
 METHODS = ("angles", "gegenbauer")
 
 
-def zonal(complement: np.ndarray, sign: np.ndarray, n_channels: int, highest: int) -> np.ndarray:
-    """Return the zonal functions P_0 … P_K at t = sign · (1 − complement), (K + 1, ...).
+def zonal(angles: np.ndarray, n_channels: int, highest: int) -> np.ndarray:
+    """Return the zonal functions P_0 … P_K at t = cos(angles), (K + 1, ...).
 
     By Reinsch's recurrence, without cancellation near t = ±1.
     """
-    values = np.ones((highest + 1, *complement.shape))
+    complement = 2.0 * np.sin(np.minimum(angles, np.pi - angles) / 2) ** 2  # 1 − |t|
+    values = np.ones((highest + 1, *angles.shape))
     step = -complement
     for k in range(highest):
         if k > 0:
             curvature = (2 * k + n_channels - 2) * complement * values[k]
             step = (k * step - curvature) / (k + n_channels - 2)
         values[k + 1] = values[k] + step
-    values[1::2] *= sign
+    values[1::2] *= np.where(angles > np.pi / 2, -1.0, 1.0)
     return values
 
 
-Transform = Callable[[np.ndarray, Mapping[int, int]], np.ndarray]
-"""Takes values on a grid, and axes with their highest frequency; returns integrals along them."""
-
-
-def rule(method: str, n_channels: int, highest: int, nodes: int) -> tuple[np.ndarray, Transform]:
-    """Return the complements 1 − t at `nodes` nodes for one pixel, and the rule that integrates.
+def rule(method: str, n_channels: int, highest: int, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the complements 1 − t at the nodes of one pixel, and the matrix of `integrate`.
 
     "angles" is Gauss-Legendre in θ, "gegenbauer" Gauss-Gegenbauer in t.
     """
@@ -58,25 +54,20 @@ def rule(method: str, n_channels: int, highest: int, nodes: int) -> tuple[np.nda
         angles, weights = np.arccos(t[::-1]), weights[::-1]
     # The density integrates to 1; a rule knows its norm to fewer digits than this sum has.
     weights = weights / weights.sum()
-    complement = 2.0 * np.sin(np.minimum(angles, np.pi - angles) / 2) ** 2
-    sign = np.where(angles > np.pi / 2, -1.0, 1.0)
-    matrix = weights * zonal(complement, sign, n_channels, highest)
-    return 2.0 * np.sin(angles / 2) ** 2, partial(_transform, matrix)
+    matrix = weights * zonal(angles, n_channels, highest)
+    return 2.0 * np.sin(angles / 2) ** 2, matrix
 
 
-def _transform(matrix: np.ndarray, values: np.ndarray, highest: Mapping[int, int]) -> np.ndarray:
+def integrate(matrix: np.ndarray, values: np.ndarray, highest: Mapping[int, int]) -> np.ndarray:
     """Return integrals along axes up to the highest frequency of each; axes of length 1 remain.
 
-    `matrix`, (K + 1, n), has the weight times P_k at each node.
+    `matrix`, (K + 1, n_nodes), has the weight times P_k at each node.
     """
-    (_, n), d = matrix.shape, values.ndim
-    highest = {axis: k for axis, k in highest.items() if values.shape[axis] == n}
-    if not highest:
-        return values
-    operands: list[object] = [values, list(range(d))]
     for axis, k in highest.items():
-        operands += [matrix[: k + 1], [d + axis, axis]]
-    return contract(*operands, [d + a if a in highest else a for a in range(d)])
+        if values.shape[axis] == matrix.shape[1]:
+            integrals = np.tensordot(matrix[: k + 1], values, (1, axis))
+            values = np.moveaxis(integrals, 0, axis)
+    return values
 
 
 def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:

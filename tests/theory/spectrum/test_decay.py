@@ -159,8 +159,10 @@ def test_the_series_is_the_kernel(rng, network, d, kind):
 
 def test_moments_are_integrals():
     for C in (2, 3, 7):
-        complements, integrate = spectrum.quadrature.rule("gegenbauer", C, 5, 16)
-        expected = integrate((1 - complements)[:, None] ** np.arange(12), {0: 5})
+        complements, matrix = spectrum.quadrature.rule("gegenbauer", C, 5, 16)
+        expected = spectrum.quadrature.integrate(
+            matrix, (1 - complements)[:, None] ** np.arange(12), {0: 5}
+        )
         for k, n in product(range(6), range(12)):
             own = n >= k and (n - k) % 2 == 0
             found = moments(C, np.array(k), np.array(n)) if own else 0.0
