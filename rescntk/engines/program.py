@@ -60,6 +60,17 @@ class Program:
             "merges": xp.asarray(np.array(self._merges or [(0, 0)], np.int64)),
             "layers": xp.asarray(layers.view(np.int64)),
         }
+        steps, parts = self.steps, request.network.parts
+        self._job = filled(
+            JOB, bytes=JOB.itemsize, head=HEADS.index(self.head), all_pairs=request.all_pairs,
+            channels=steps.n_channels, depth=steps.depth, n_input=len(steps.input),
+            n_merges=len(self._merges), n_windows=len(self._windows),
+            has_opposite=steps.has_opposite, with_ntk="ntk" in request.kinds, keep=steps.keep,
+            share=steps.share, linear_share=steps.linear_share, initial=parts.initial,
+            inner_minus_readout=parts.inner_minus_readout,
+            outer_plus_readout=parts.outer_plus_readout, readout=parts.readout,
+            **{name: pointer(array) for name, array in self.arrays.items()},
+        )  # fmt: skip
 
     def _add(self, step: Step) -> None:
         self._merges.append((step.row, self._windows.setdefault(step.merge, len(self._windows))))
@@ -99,20 +110,13 @@ class Program:
         symmetric: bool,
     ) -> np.ndarray:  # fmt: skip
         """Return a job that writes to `values`, (depths, cases, columns, …)."""
-        steps, request, parts = self.steps, self.request, self.request.network.parts
-        *height, width = request.axes(extent)  # signals have no height
-        return filled(
-            JOB, bytes=JOB.itemsize, cases=cases, columns=columns, extent=extent,
-            head=HEADS.index(self.head), all_pairs=request.all_pairs, symmetric=symmetric,
-            paired=paired, channels=steps.n_channels,
-            height=sum(height), width=width, depth=steps.depth,
-            n_input=len(steps.input), n_merges=len(self._merges), n_windows=len(self._windows),
-            has_opposite=steps.has_opposite, with_ntk="ntk" in request.kinds, keep=steps.keep,
-            share=steps.share, linear_share=steps.linear_share, initial=parts.initial,
-            inner_minus_readout=parts.inner_minus_readout,
-            outer_plus_readout=parts.outer_plus_readout, readout=parts.readout,
-            **{name: pointer(array) for name, array in (self.arrays | values).items()},
-        )  # fmt: skip
+        *height, width = self.request.axes(extent)  # signals have no height
+        job = self._job.copy()
+        fields: dict[str, Any] = {"cases": cases, "columns": columns, "extent": extent}
+        fields |= {"symmetric": symmetric, "paired": paired, "height": sum(height), "width": width}
+        for name, value in (fields | {kind: pointer(K) for kind, K in values.items()}).items():
+            job[name] = value
+        return job
 
 
 _program = lru_cache(maxsize=64)(Program)
@@ -178,14 +182,13 @@ class Signals:
     def of_each_length(self, block: slice) -> Iterator[tuple[np.ndarray, Array]]:
         """Yield the places of the signals of one length in a block, and the signals."""
         places = np.arange(block.start, block.stop)
+        if not isinstance(self.batch, SignalList):
+            signals = moved(self.batch[block], self.maker)
+            yield places, signals.reshape(*signals.shape[:2], *self.axes)
+            return
         for length in np.unique(self.lengths[places]):
             some = places[self.lengths[places] == length]
-            if isinstance(self.batch, SignalList):
-                signals = np.stack([self.batch[int(k)] for k in some])
-            else:
-                signals = moved(self.batch[block], self.maker)
-                signals = signals.reshape(*signals.shape[:2], *self.axes)
-            yield some, signals
+            yield some, np.stack([self.batch[int(k)] for k in some])
 
 
 def moved(array: Array, xp: ModuleType) -> Array:
@@ -234,7 +237,7 @@ class BlockTables:
         self.shape = n, signals.steps.n_rows, signals.longest
         self.step, self.longest = (1 if request.all_pairs else lanes), parts.shape[2]
         self.own = [moved(each, signals.xp) for each in (length, key, bias, means, parts)]
-        self._sides: dict[bool, list[Array]] = {}
+        self._sides: dict[tuple[bool, int], tuple[np.ndarray, list[Array]]] = {}
 
     def _made(self, signals: Signals, X: Array) -> Tables:
         request, width = signals.request, X.shape[-1]
@@ -259,12 +262,13 @@ class BlockTables:
     def side(self, is_right: bool, first: int = 0) -> np.ndarray:
         """Return the record of the block, whose first signal has the number `first`."""
         is_wide = is_right and self.step > 1
-        if is_wide not in self._sides:  # of two threads that make it, both take the first one
+        if (is_wide, first) not in self._sides:
             made = self._wide() if is_wide else (self.rows, self.begin)
-            self._sides.setdefault(is_wide, [moved(each, self.xp) for each in made])
-        rows, begin = self._sides[is_wide]
-        places = [pointer(begin) - first // (self.step if is_right else 1) * 8]
-        places += [pointer(array) - first * array.strides[0] for array in self.own]
-        names = "begin", "length", "key", "bias", "means", "parts"
-        found = dict(zip(names, places, strict=True))
-        return filled(SIDE, rows=pointer(rows), **found, longest=self.longest)
+            rows, begin = arrays = [moved(each, self.xp) for each in made]
+            places = [pointer(begin) - first // (self.step if is_wide else 1) * 8]
+            places += [pointer(array) - first * array.strides[0] for array in self.own]
+            names = "begin", "length", "key", "bias", "means", "parts"
+            found = dict(zip(names, places, strict=True))
+            record = filled(SIDE, rows=pointer(rows), **found, longest=self.longest)
+            self._sides.setdefault((is_wide, first), (record, arrays))  # the first thread's
+        return self._sides[is_wide, first][0]

@@ -108,9 +108,9 @@ def read_input(steps: Steps, X: Array, equivariant: bool) -> Input:
         at_pixel_1 = at_pixel_1 + of_bias * (net.bias / scale) ** 2
         mean = xp.where(at_pixel_1 > 0, xp.maximum(at_pixel_1, _OUT_OF_REACH * mean), 0.0)
     size = xp.sqrt(mean)
-    inverse = xp.where(size > 0, 1.0 / xp.where(size > 0, size, 1.0), 0.0)
+    inverse = 1.0 / xp.where(size > 0, size, math.inf)
     norm = xp.sqrt(squares)[:, None]
-    unit = xp.where(norm > 0, X / xp.where(norm > 0, norm, 1.0), 0.0)
+    unit = X / xp.where(norm > 0, norm, math.inf)
     parts = X * column(inverse * math.sqrt(input_scale), X)
     with np.errstate(over="ignore"):  # an infinite scale is reported with the results
         bias, scale = inverse / scale, scale * size
