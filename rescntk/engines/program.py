@@ -31,15 +31,13 @@ class Program:
     """The steps of a request as records of records.h, in arrays of the library `xp`."""
 
     def __init__(
-        self, request: Request, channels: int, n_axes: int, is_long: bool, is_list: bool,
-        xp: ModuleType,
-    ) -> None:  # fmt: skip
+        self, request: Request, channels: int, n_axes: int, is_long: bool, xp: ModuleType
+    ) -> None:
         sums = request.head in ("gap", "trace") and not request.shares
         self.request, depth = request, request.depths[-1]
         steps = Steps(request.network, depth, channels, n_axes, ends_early=sums)
         joined = sums and is_long and steps.may_join
-        fused = joined and not is_list and steps.may_fuse
-        self.steps = replace(steps, joined=joined, fused=fused)
+        self.steps = replace(steps, joined=joined, fused=joined and steps.may_fuse)
         of_pixels = {"equivariant": "pixel 1", "pixels": "pixels"}
         self.head = "sums" if sums else of_pixels.get(request.head, "shares")
         self._windows: dict[Merge, int] = {}
@@ -137,9 +135,9 @@ class Signals:
         self.lanes, self.most_bytes, self.xp, self.maker = lanes, most_bytes, xp, maker
         channels, self.longest = channels_and_length(batch)
         self.axes = request.axes(self.longest)
-        is_list = isinstance(batch, SignalList)  # whose two sides may have different lengths
-        is_long = is_list or self.longest >= _JOINED_LENGTH
-        self.program = _program(request, channels, len(self.axes), is_long, is_list, xp)
+        # Lists may have signals of any length: all their pairs take one path.
+        is_long = isinstance(batch, SignalList) or self.longest >= _JOINED_LENGTH
+        self.program = _program(request, channels, len(self.axes), is_long, xp)
         self.steps = self.program.steps
         self.scale = maker.ones(len(batch))
         self._kept: tuple[slice, BlockTables] | None = None

@@ -119,6 +119,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         if (left_length == d && right_length == e) return true;
         int64_t margin = 0, taps = 0, a = d, b = e;
         for (int64_t m = 0; m < job.n_merges; m++) margin += reach(job.windows[job.merges[m].window]);
+        for (int64_t l = 0; l < job.depth; l++) margin += job.layers[l].joined >= 0 ? 2 : 0;
         for (int64_t m = 0; m < job.n_windows; m++) taps += job.windows[m].taps;
         while (b) { const int64_t c = a % b; a = b; b = c; }
         const int64_t ring = d / a * e, own = job.head == PIXEL_1 ? 1 : d, open = own + 2 * margin;
@@ -363,7 +364,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         bias<WITH_OPPOSITE>(l.inner_bias, l.inner_product, job.readout, in, begin, end);
         State branch = free_state(in);
         const int64_t at_once = passes_on && !WITH_OPPOSITE && starts_with_triangle(l);
-        if (at_once) joined_layer<false, false>(number_of, job.merges[l.outer], branch);
+        if (at_once) joined_layer<false, false>(number_of, job.merges[l.outer], branch, begin, end);
         else activate<WITH_OPPOSITE>(l, number_of, in, branch, begin, end);
         if (!passes_on) return;
         branch = windows<OPPOSITE>(l.outer + at_once, l.n_outer - at_once, branch, begin, end);
@@ -373,7 +374,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     // Whether a layer's activation and the first five taps behind it may go through `joined_layer`.
     bool starts_with_triangle(const Layer &l) const
     {
-        if (!l.enters || OPPOSITE || job.linear_share != 0.0 || job.inner_minus_readout != 0.0 || job.height || !closed || n < 8 || left_length != right_length) return false;
+        if (!l.enters || OPPOSITE || job.linear_share != 0.0 || job.inner_minus_readout != 0.0 || job.height) return false;
         const Window &w = job.windows[job.merges[l.outer].window];
         return w.is_triangle && w.step == 1;
     }
@@ -389,46 +390,46 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     }
 
     // From pre-activations, in `features`, to the next layer's: through two filters of 3 and the skip connection, one
-    // merge of five taps with weights 1 2 3 2 1. Rows are a ring of at least 8; there is no bias, leak or U+ but in
-    // layer 1, whose pre-activations, the input, pass the filter of layer 2 too.
+    // merge of five taps with weights 1 2 3 2 1. There is no bias, leak or U+ but in layer 1, whose pre-activations,
+    // the input, pass the filter of layer 2 too.
     //
     // Without WITH_SKIP, only the first five taps of longer filters, to `out`: no bias, leak or U+, and step 1.
-    template <bool FIRST, bool WITH_SKIP> void joined_layer(int64_t number_of, const Merge &merge, const State &out)
+    template <bool FIRST, bool WITH_SKIP> void joined_layer(int64_t number_of, const Merge &merge, const State &out, int64_t &begin, int64_t &end)
     {
         const Layer &l = job.layers[number_of - 1];
         const V ninth = number(job.windows[merge.window].weight), rest = rest_of(job.windows[merge.window]);
         const int64_t n = this->n;
-        const Rows at = rows_from(0);
         const V share = number(l.share), keep = number(l.keep), both = number(job.outer_plus_readout), two = number(2.0);
         Sum K_sum, M_sum;
         struct Window3 { V second, first, sum2, sum1; } of_u{}, of_m{};  // the last two terms, and sums of three
-        auto look = [&](int64_t j) __attribute__((always_inline)) {
+        auto look = [&](const Rows &at, int64_t j) __attribute__((always_inline)) {
             const V w = smaller(features.U[j] * at.product(l.inverse, j), two);
             const V v = FIRST ? smaller(features.O[j] * at.product(l.inverse, j), two) : two - w;
             return Angle{w, v};
         };
-        auto activate = [&](int64_t j, const Angle &angle, V &u, V &m) __attribute__((always_inline)) {
+        auto activate = [&](const Rows &at, int64_t j, const Angle &angle, bool counts, V &u, V &m) __attribute__((always_inline)) {
             const V g = at.product(l.root, j);
             const Dual<V> relu = dual(angle.w, angle.v);
             u = g * relu.less;
             const V K = g - u;
-            K_sum += K;
-            if (NTK) m = fused(both, K, times_slope(relu.k0, angle.w, angle.v, features.A[j])), M_sum += m;
+            if (NTK) m = fused(both, K, times_slope(relu.k0, angle.w, angle.v, features.A[j]));
+            if (counts) K_sum += K, M_sum += m;
         };
         auto push = [](Window3 &w, V term) __attribute__((always_inline)) {
             const V sum = (w.second + term) + w.first, box = (w.sum2 + sum) + w.sum1;
             w.second = w.first, w.first = term, w.sum2 = w.sum1, w.sum1 = sum;
             return box;
         };
+        const int64_t last_row = closed ? n - 1 : begin + 1;  // the row before the first one that is written
         const V first_U = features.U[0], first_A = NTK ? features.A[0] : V{};
-        V before_U = features.U[n - 1], before_A = NTK ? features.A[n - 1] : V{};
+        V before_U = features.U[last_row], before_A = NTK ? features.A[last_row] : V{};
         // The sum of three neighbours, of which the first one is overwritten.
         auto of_three = [&](const V *values, int64_t j, V &before, V first) __attribute__((always_inline)) {
             const V here = values[j], sum = (before + (j + 1 < n ? values[j + 1] : first)) + here;
             before = here;
             return sum;
         };
-        auto write = [&](int64_t j, V u, V m) __attribute__((always_inline)) {
+        auto write = [&](const Rows &at, int64_t j, V u, V m) __attribute__((always_inline)) {
             const V box_u = push(of_u, u), box_m = push(of_m, m), N = at.template distance<5>(merge.row, 5, j);
             if (!WITH_SKIP) {
                 out.U[j] = fused(ninth, box_u, fused(rest, box_u, N));
@@ -442,17 +443,38 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             features.A[j] = fused(share, box_m, keep * A);
         };
         V u[4], m[4] = {V{}, V{}, V{}, V{}};
-        for (int64_t k = 0; k < 4; k++) activate(modulo(k - 2, n), look(modulo(k - 2, n)), u[k], m[k]);
-        for (int64_t k = 0; k < 4; k++) push(of_u, u[k]), push(of_m, m[k]);
-        Angle next = look(2);
-        for (int64_t j = 2; j < n - 2; j++) {
-            V a, b{};
-            const Angle now = next;
-            next = look(j + 1);
-            activate(j, now, a, b);
-            write(j - 2, a, b);
+        const bool is_short = closed && n < 4;
+        for (int64_t k = 0; k < (is_short ? n : 4); k++) {
+            const int64_t j = is_short ? k : closed ? modulo(k - 2, n) : begin + k;
+            const Rows at = rows_from(j);
+            activate(at, j, look(at, j), j >= first && j < last, u[k], m[k]);
         }
-        for (int64_t k = 0; k < 4; k++) write(n - 4 + k, u[k], m[k]);
+        for (int64_t j = 0; is_short && j < n; j++) {
+            for (int64_t k = j - 2; k < j + 2; k++) push(of_u, u[modulo(k, n)]), push(of_m, m[modulo(k, n)]);
+            write(rows_from(j), j, u[(j + 2) % n], m[(j + 2) % n]);
+        }
+        for (int64_t k = 0; k < 4; k++) push(of_u, u[k]), push(of_m, m[k]);
+        const int64_t stop = is_short ? 0 : closed ? n - 2 : end;
+        auto pass = [&](const Rows &at, const Rows &behind, bool counts, int64_t j, int64_t to) __attribute__((always_inline)) {
+            for (Angle next = look(at, j); j < to; j++) {
+                V a, b{};
+                const Angle now = next;
+                next = look(at, j + 1);
+                activate(at, j, now, counts, a, b);
+                write(behind, j - 2, a, b);
+            }
+        };
+        for (int64_t j = closed ? 2 : begin + 4, to; j < stop; j = to) {
+            const bool counts = j >= first && j < last;
+            to = stop;
+            for (const int64_t cut : {int64_t(run_of[job.n_windows][j]), int64_t(run_of[job.n_windows][j - 2]) + 2, counts ? last : first})
+                if (j < cut && cut < to) to = cut;
+            const Rows at = rows_from(j), behind = rows_from(j - 2);
+            if (counts && at.x == behind.x && at.z == behind.z) pass(at, at, true, j, to);
+            else pass(at, behind, counts, j, to);
+        }
+        for (int64_t k = 0; closed && !is_short && k < 4; k++) write(rows_from(n - 4 + k), n - 4 + k, u[k], m[k]);
+        if (!closed) begin += 2, end -= 2;
         K_sum.flush(), M_sum.flush(), add(number_of, 0, K_sum.total, M_sum.total);
     }
 
@@ -481,8 +503,8 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         const bool passes_on = job.head >= PIXEL_1 || number_of < job.depth;
         if (job.layers[number_of - 1].joined >= 0) {
             const Merge merge{job.layers[number_of - 1].joined, 0};
-            if (number_of == 1) joined_layer<true, true>(number_of, merge, features);
-            else joined_layer<false, true>(number_of, merge, features);
+            if (number_of == 1) joined_layer<true, true>(number_of, merge, features, begin, end);
+            else joined_layer<false, true>(number_of, merge, features, begin, end);
         } else if (number_of == 1) layer<true>(number_of, passes_on, begin, end);
         else layer<OPPOSITE>(number_of, passes_on, begin, end);
     }
