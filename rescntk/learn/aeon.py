@@ -6,7 +6,7 @@ attribute `model_`. By aeon's convention `n_jobs` is 1 by default.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 try:
@@ -18,13 +18,13 @@ except ModuleNotFoundError:
 import numpy as np
 
 from . import classifier, regressor
-from .ensemble import Parameters
+from .inputs import Settings
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 
 
 @dataclass(eq=False, repr=False)
-class _Wrapper(Parameters):
+class _Wrapper(Settings):
     """What the two estimators share."""
 
     _: KW_ONLY
@@ -40,7 +40,7 @@ class _Wrapper(Parameters):
     _model: ClassVar[Any]
 
     def __post_init__(self) -> None:
-        super(Parameters, self).__init__()  # aeon's constructor
+        super(Settings, self).__init__()  # aeon's constructor
 
     def _fit(self, X: Any, y: np.ndarray) -> Any:
         self.model_ = self._model(**self.get_params(deep=False)).fit(X, y)  # type: ignore[attr-defined]
@@ -51,7 +51,11 @@ class _Wrapper(Parameters):
 
 
 @dataclass(eq=False, repr=False)
-class ResidualKernelClassifier(_Wrapper, BaseClassifier):
+class _WithClasses(_Wrapper):
+    class_weight: Any = field(default=None, kw_only=True)
+
+
+class ResidualKernelClassifier(_WithClasses, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as an aeon classifier.
 
     Examples
@@ -63,16 +67,12 @@ class ResidualKernelClassifier(_Wrapper, BaseClassifier):
     True
     """
 
-    _: KW_ONLY
-    class_weight: Any = None
-
     _model = classifier.ResidualKernelClassifier
 
     def _predict_proba(self, X: Any) -> np.ndarray:
         return np.asarray(self.model_.predict_proba(X))
 
 
-@dataclass(eq=False, repr=False)
 class ResidualKernelRegressor(_Wrapper, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as an aeon regressor.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -30,7 +30,7 @@ from ..kernels.call import mean_again
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..validation import KINDS, check_dtype, check_integer, is_sequence
-from .inputs import Cases, SignalEstimator, Signals, arrays, longest, read_signals, take
+from .inputs import Cases, Settings, SignalEstimator, Signals, arrays, longest, read_signals, take
 from .views import DEFAULT, FAST, MANY, View
 
 _LEFT_OUT = 0.02  # largest sum of weights of views that are left out
@@ -285,22 +285,7 @@ def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> fl
     return float(spread @ spread)
 
 
-@dataclass(eq=False, repr=False)
-class Parameters:
-    """Parameters of estimators, here and in the forms of aeon."""
-
-    views: Any = "default"
-    _: KW_ONLY
-    penalty: Any = None
-    landmarks: Any = None
-    engine: str = "auto"
-    dtype: str = "float32"
-    n_jobs: int | None = None
-    random_state: Any = None
-
-
-@dataclass(eq=False, repr=False)
-class ResidualKernelEstimator(Parameters, SignalEstimator):
+class ResidualKernelEstimator(Settings, SignalEstimator):
     """Average the decisions of several views of the signals."""
 
     _unit = np.ones(1)  # of each target; a regressor has its own

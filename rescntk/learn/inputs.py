@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,6 +20,20 @@ Signals: TypeAlias = np.ndarray | list[np.ndarray]
 """Signals (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)."""
 
 _SHAPE = "(n_cases, n_channels, n_timepoints)"
+
+
+@dataclass(eq=False, repr=False)
+class Settings:
+    """Parameters of estimators, here and in the forms of aeon."""
+
+    views: Any = "default"
+    _: KW_ONLY
+    penalty: Any = None
+    landmarks: Any = None
+    engine: str = "auto"
+    dtype: str = "float32"
+    n_jobs: int | None = None
+    random_state: Any = None
 
 
 class SignalEstimator(BaseEstimator):
