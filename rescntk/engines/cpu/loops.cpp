@@ -420,9 +420,9 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             w.second = w.first, w.first = term, w.sum2 = w.sum1, w.sum1 = sum;
             return box;
         };
-        const int64_t last_row = closed ? n - 1 : begin + 1;  // the row before the first one that is written
+        const int64_t before = closed ? n - 1 : begin + 1;  // the row before the first one that is written
         const V first_U = features.U[0], first_A = NTK ? features.A[0] : V{};
-        V before_U = features.U[last_row], before_A = NTK ? features.A[last_row] : V{};
+        V before_U = features.U[before], before_A = NTK ? features.A[before] : V{};
         // The sum of three neighbours, of which the first one is overwritten.
         auto of_three = [&](const V *values, int64_t j, V &before, V first) __attribute__((always_inline)) {
             const V here = values[j], sum = (before + (j + 1 < n ? values[j + 1] : first)) + here;
@@ -442,6 +442,8 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             const V A = FIRST ? of_three(features.A, j, before_A, first_A) : features.A[j];
             features.A[j] = fused(share, box_m, keep * A);
         };
+        // Windows begin with four rows: of a ring, the last two and the first two, which it ends with too; of a ring of
+        // less than four, all rows.
         V u[4], m[4] = {V{}, V{}, V{}, V{}};
         const bool is_short = closed && n < 4;
         for (int64_t k = 0; k < (is_short ? n : 4); k++) {
