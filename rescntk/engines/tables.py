@@ -171,13 +171,13 @@ def _merged(
                 parts = [steps.keep * features, steps.share * mass]
                 parts = parts if steps.keep >= steps.share else parts[::-1]
             else:
-                merge = step.merge or Merge(5, 1, mass.ndim - 2)
-                weights = steps.taps(step.layer) if step.merge is None else merge.weights
+                if step.merge is None:
+                    merge, weights = Merge(5, 1, mass.ndim - 2), steps.taps(step.layer)
+                else:
+                    merge, weights, total = step.merge, step.merge.weights, step.merge.total
                 taps = zip(taps_of(mass, merge, 1), weights, strict=True)
                 parts = [tap * weight if weight != 1 else tap for tap, weight in taps]
-                middle = len(parts) // 2
-                parts = [parts[middle], *parts[:middle], *parts[middle + 1 :]]
-                total = merge.total if step.merge else 1
+                parts.insert(0, parts.pop(len(parts) // 2))
             whole = summed(parts)
             mass = whole / total if total > 1 else whole
             yield step, parts, whole, mass
