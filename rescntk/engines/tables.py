@@ -157,6 +157,7 @@ def _merged(
     `energy` is of single pixels; `bias`, (n,), is the variance of biases.
     """
     features = mass = energy
+    lost: Any = 0.0  # by rounding sums with biases: all layers add the same, and round alike
     for steps_of_layer in (steps.input, *steps.layers):
         for step in steps_of_layer:
             parts, total = [mass], 1
@@ -179,6 +180,10 @@ def _merged(
                 parts = [tap * weight if weight != 1 else tap for tap, weight in taps]
                 parts.insert(0, parts.pop(len(parts) // 2))
             whole = summed(parts)
+            if step.kind == "bias":
+                more = parts[1] + lost
+                whole = mass + more
+                lost = more - (whole - mass)
             mass = whole / total if total > 1 else whole
             yield step, parts, whole, mass
         features = mass
