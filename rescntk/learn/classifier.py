@@ -151,7 +151,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def _weights_of_classes(self, classes: np.ndarray) -> np.ndarray:
         """Return the weight of each class, 1 unless weights are given one by one."""
         given, labels = self.class_weight, classes.tolist()
-        if given in (None, "balanced"):
+        if given is None or (isinstance(given, str) and given == "balanced"):
             return np.ones(len(labels))
         if not isinstance(given, dict):
             raise ValueError(f"class_weight is {given!r}, expected None, 'balanced' or a dict")

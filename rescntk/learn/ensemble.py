@@ -35,7 +35,7 @@ from .views import DEFAULT, FAST, MANY, View
 
 _LEFT_OUT = 0.02  # largest sum of weights of views that are left out
 _LEAST_SPREAD = 0.1  # least deviation of levels, in deviations inside of signals; of log2 of sizes
-_SHARES = 2**20  # of kernels, that are held at once, or those of one signal
+_SHARES = 2**20  # numbers of kernels that are held at once; of one signal all are
 
 _POWER = 4.0
 """Power of errors in the weights that the average starts from. Measured mean accuracy: .863 with 0,

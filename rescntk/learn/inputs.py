@@ -241,6 +241,8 @@ def read_cases(
         if labels.shape != (n,) or (labels != labels).any():
             raise ValueError(f"groups has shape {labels.shape}, expected ({n},) labels, none NaN")
         members[kept] = distinct(labels[kept], "groups")[1]
+        if not members.any():
+            raise ValueError("groups has one label, expected two: each group is left out in turn")
     contents = (((signals[k] + 0.0).tobytes(), *targets[k], members[k]) for k in kept)  # no -0.0
     rows = np.fromiter(contents, dtype=object, count=len(kept))
     _, first, places = np.unique(rows, return_index=True, return_inverse=True)

@@ -149,6 +149,7 @@ def test_refusals(rng):
         ({"class_weight": {0: -1}}, {}, "class_weight of 0 is -1"),
         ({"class_weight": {0: 0}}, {}, "y has one class"),
         ({"class_weight": {0: 0, 1: 0}}, {}, "class_weight is zero for all"),
+        ({"class_weight": np.array([1.0, 2.0])}, {}, r"class_weight is array\(\[1., 2.\]\)"),
         ({}, {"y": np.zeros(16)}, r"y has one class, \[0.0\]"),
         ({}, {"y": y + 0.5 * rng.random(16)}, "Unknown label type"),
         ({}, {"y": np.array([1, "a"] * 8, dtype=object)}, "kinds int, str|Unknown label type"),
@@ -161,7 +162,7 @@ def test_refusals(rng):
             "sample_weight has -1, expected numbers of",
         ),
         ({}, {"sample_weight": np.zeros(16)}, "class_weight is zero for all"),
-        ({}, {"groups": np.ones(16)}, "y has one case or group, expected two"),
+        ({}, {"groups": np.ones(16)}, "groups has one label, expected two"),
         ({}, {"groups": y[:5]}, r"groups has shape \(5,\)"),
         ({}, {"groups": [np.nan] * 16}, "none NaN"),
     ):
