@@ -1,8 +1,8 @@
 """The recursion of a network as steps: filters as merges, biases, activations, skip connections.
 
 A *merge* joins parts p with root masses a_p and b_p of two pixels into a² = Σ a_p², b² = Σ b_p².
-With the *coordinates* u_p = a_p / (a + a_0) and v_p = b_p / (b + b_0) of all parts but part 0, that
-of most weight, the whole has the deficit ::
+Part 0 has the most weight. All others have *coordinates* u_p = a_p / (a + a_0) and
+v_p = b_p / (b + b_0). The whole has the deficit ::
 
     U = a b (1 − ρ) = Σ_p U_p + ½ (a + a_0) (b + b_0) Σ_p>0 (u_p − v_p)²
 

@@ -39,7 +39,7 @@ class Program:
         joined = sums and is_long and steps.may_join
         self.steps = replace(steps, joined=joined, fused=joined and steps.may_fuse)
         of_pixels = {"equivariant": "pixel 1", "pixels": "pixels"}
-        self.head = "sums" if sums else of_pixels.get(request.head, "shares")
+        head = "sums" if sums else of_pixels.get(request.head, "shares")
         self._windows: dict[Merge, int] = {}
         self._merges: list[tuple[int, int]] = []
         for step in self.steps.input:
@@ -60,7 +60,7 @@ class Program:
         }
         steps, parts = self.steps, request.network.parts
         self._job = filled(
-            JOB, bytes=JOB.itemsize, head=HEADS.index(self.head), all_pairs=request.all_pairs,
+            JOB, bytes=JOB.itemsize, head=HEADS.index(head), all_pairs=request.all_pairs,
             channels=steps.n_channels, depth=steps.depth, n_input=len(steps.input),
             n_merges=len(self._merges), n_windows=len(self._windows),
             has_opposite=steps.has_opposite, with_ntk="ntk" in request.kinds, keep=steps.keep,

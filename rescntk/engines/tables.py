@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from types import ModuleType
@@ -153,44 +153,42 @@ def _merged(
 ) -> Iterator[tuple[Step, list[Array], Array, Array]]:
     """Yield each step with its parts, their sum, and the mass of the whole, (n, *pixels).
 
-    Parts are masses times a factor. That of most weight is the first: other coordinates are small.
-    `energy` is of single pixels; `bias`, (n,), is the variance of biases.
+    Parts are masses times a factor. The first has the most weight, so that coordinates of the
+    others are small. `energy` is of single pixels; `bias`, (n,), is the variance of biases.
     """
     features = mass = energy
     lost: Any = 0.0  # by rounding sums with biases: all layers add the same, and round alike
     for steps_of_layer in (steps.input, *steps.layers):
         for step in steps_of_layer:
-            parts, total = [mass], 1
             if step.kind == "activation":
                 features = mass if steps.joined else features
-                yield step, parts, mass, mass
+                yield step, [mass], mass, mass
                 continue
             if step.kind == "bias":
                 variance = column(steps.bias(step.layer, step.is_branch) ** 2 * bias, mass)
-                parts.append(variance + xp.zeros_like(mass))
+                parts = [mass, variance + xp.zeros_like(mass)]
+                more = parts[1] + lost
+                whole = mass + more
+                lost, mass = more - (whole - mass), whole
             elif step.kind == "skip":
                 parts = [steps.keep * features, steps.share * mass]
                 parts = parts if steps.keep >= steps.share else parts[::-1]
+                mass = whole = summed(parts)
             else:
                 if step.merge is None:
-                    merge, weights = Merge(5, 1, mass.ndim - 2), steps.taps(step.layer)
+                    merge, weights, total = Merge(5, 1, mass.ndim - 2), steps.taps(step.layer), 1
                 else:
                     merge, weights, total = step.merge, step.merge.weights, step.merge.total
-                taps = zip(taps_of(mass, merge, 1), weights, strict=True)
-                parts = [tap * weight if weight != 1 else tap for tap, weight in taps]
+                parts = taps_of(mass, merge, weights, 1)
                 parts.insert(0, parts.pop(len(parts) // 2))
-            whole = summed(parts)
-            if step.kind == "bias":
-                more = parts[1] + lost
-                whole = mass + more
-                lost = more - (whole - mass)
-            mass = whole / total if total > 1 else whole
+                whole = summed(parts)
+                mass = whole / total if total > 1 else whole
             yield step, parts, whole, mass
         features = mass
 
 
-def taps_of(values: Array, merge: Merge, *first: int) -> list[Array]:
-    """Return views of the values at each tap; axes of pixels begin with each `first`."""
+def taps_of(values: Array, merge: Merge, weights: Sequence[float], *first: int) -> list[Array]:
+    """Return the values at each tap, times its weight; axes of pixels begin with each `first`."""
     reach, places = merge.shifts[-1], [[slice(None)] * values.ndim for _ in merge.shifts]
     for axis in (axis + merge.axis for axis in first):
         size, before = values.shape[axis], (slice(None),) * axis
@@ -200,13 +198,13 @@ def taps_of(values: Array, merge: Merge, *first: int) -> list[Array]:
         values = array_module(values).concatenate(around, axis=axis)
         for place, begin in zip(places, begins, strict=True):
             place[axis] = slice(begin, begin + size)
-    return [values[tuple(place)] for place in places]
+    taps = zip((values[tuple(place)] for place in places), weights, strict=True)
+    return [tap * weight if weight != 1 else tap for tap, weight in taps]
 
 
 def window_mean(values: Array, merge: Merge, *first: int) -> Array:
     """Return means over a merge's taps. A rounded weight would err alike in each layer."""
-    pairs = zip(taps_of(values, merge, *first), merge.weights, strict=True)
-    return summed([tap * weight if weight > 1 else tap for tap, weight in pairs]) / merge.total
+    return summed(taps_of(values, merge, merge.weights, *first)) / merge.total
 
 
 def summed(parts: list[Array]) -> Array:
