@@ -101,6 +101,11 @@ def channels_and_length(X: Batch) -> tuple[int, int]:
     return X.shape[1], math.prod(X.shape[2:])
 
 
+def lengths_of(X: Batch) -> np.ndarray:
+    """Return the number of pixels of each signal or image, (n,)."""
+    return X.lengths if isinstance(X, SignalList) else np.full(len(X), math.prod(X.shape[2:]))
+
+
 def pixel_axes(X: Batch) -> tuple[int, ...]:
     """Return the axes of pixels: (d,) of signals, the longest of a list, or (h, w) of images."""
     return (X.longest,) if isinstance(X, SignalList) else X.shape[2:]

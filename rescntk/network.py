@@ -21,6 +21,9 @@ from .validation import (
     is_sequence,
 )
 
+_LONGEST_WINDOW = 2**60
+"""Pixels that no filter spans: sums of some windows stay within integers of 64 bits."""
+
 _MOST_SCALE = 1e300
 """Largest `input_scale`, and the inverse of the least. Raising it lets energies of ordinary signals
 leave the range of float64."""
@@ -215,6 +218,12 @@ class Network:
             value = kept.metadata["check"](getattr(self, kept.name), kept.name)
             object.__setattr__(self, kept.name, value)
         object.__setattr__(self, "dilation", _check_dilation(self.dilation, self.depth))
+        longest = self.dilation if isinstance(self.dilation, int) else max(self.dilation)
+        if longest * max(self.filter_size, self.outer_filter_size) >= _LONGEST_WINDOW:
+            raise ValueError(
+                f"dilation is {self.dilation!r}, expected less than 2^60 divided by the filter "
+                f"size; dilations count modulo the length of a signal"
+            )
         if not self.skip:
             object.__setattr__(self, "alpha", 1.0)
         if self.negative_slope > (self.activation == "relu"):

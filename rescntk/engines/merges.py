@@ -47,14 +47,15 @@ class Merge(NamedTuple):
     """Whether five taps have weights 1 2 3 2 1, as two windows of three; else they are equal."""
 
     @property
-    def weights(self) -> tuple[int, ...]:
-        """The weights of the taps, as multiples of 1 / `total`."""
-        return (1, 2, 3, 2, 1) if self.is_triangle else (1,) * self.taps
+    def weights(self) -> tuple[float, ...]:
+        """The weights of the taps, which add up to 1."""
+        whole = (1, 2, 3, 2, 1) if self.is_triangle else (1,) * self.taps
+        return tuple(weight / self.total for weight in whole)
 
     @property
     def total(self) -> int:
-        """The sum of the weights."""
-        return sum(self.weights) if self.is_triangle else self.taps
+        """The sum of the weights in units of the smallest."""
+        return 9 if self.is_triangle else self.taps
 
     @property
     def shifts(self) -> range:
@@ -208,7 +209,7 @@ class Steps:
     def growth(self) -> float:
         """G, by which layers are divided: `Network.growth`, at least 1 with biases."""
         growth = self.network.growth
-        if growth and abs(math.log2(growth)) > MOST_BITS:
+        if (growth or self.network.bias) and not 2.0**-MOST_BITS <= growth <= 2.0**MOST_BITS:
             raise ValueError(
                 f"network multiplies variances by {growth:.3g} at each layer, expected a number "
                 f"between 2^-{MOST_BITS} and 2^{MOST_BITS}"

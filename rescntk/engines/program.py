@@ -16,27 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Batch, SignalList, array_module, channels_and_length
+from ..arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
 from .merges import Merge, Step, Steps, rounded_weights
 from .once import once
 from .protocol import Request, blocks, cut
 from .records import HEADS, JOB, LAYER, SIDE, WINDOW, filled, pointer
-from .tables import Tables, signal_tables, window_mean
-
-_JOINED_LENGTH = 8
-"""Least pixels of signals whose layers are joined (`Steps.joined`)."""
-
+from .tables import Tables, signal_tables, window_mean, zeros
 
 class Program:
     """The steps of a request as records of records.h, in arrays of the library `xp`."""
 
-    def __init__(
-        self, request: Request, channels: int, n_axes: int, is_long: bool, xp: ModuleType
-    ) -> None:
+    def __init__(self, request: Request, channels: int, n_axes: int, xp: ModuleType) -> None:
         sums = request.head in ("gap", "trace") and not request.shares
         self.request, depth = request, request.depths[-1]
         steps = Steps(request.network, depth, channels, n_axes, ends_early=sums)
-        joined = sums and is_long and steps.may_join
+        joined = sums and steps.may_join
         self.steps = replace(steps, joined=joined, fused=joined and steps.may_fuse)
         of_pixels = {"equivariant": "pixel 1", "pixels": "pixels"}
         head = "sums" if sums else of_pixels.get(request.head, "shares")
@@ -61,7 +55,7 @@ class Program:
         steps, parts = self.steps, request.network.parts
         self._job = filled(
             JOB, bytes=JOB.itemsize, head=HEADS.index(head), all_pairs=request.all_pairs,
-            channels=steps.n_channels, depth=steps.depth, n_input=len(steps.input),
+            channels=steps.n_channels, n_rows=steps.n_rows, depth=steps.depth, n_input=len(steps.input),
             n_merges=len(self._merges), n_windows=len(self._windows),
             has_opposite=steps.has_opposite, with_ntk="ntk" in request.kinds, keep=steps.keep,
             share=steps.share, linear_share=steps.linear_share, initial=parts.initial,
@@ -135,9 +129,7 @@ class Signals:
         self.lanes, self.most_bytes, self.xp, self.maker = lanes, most_bytes, xp, maker
         channels, self.longest = channels_and_length(batch)
         self.axes = request.axes(self.longest)
-        # Lists may have signals of any length: all their pairs take one path.
-        is_long = isinstance(batch, SignalList) or self.longest >= _JOINED_LENGTH
-        self.program = _program(request, channels, len(self.axes), is_long, xp)
+        self.program = _program(request, channels, len(self.axes), xp)
         self.steps = self.program.steps
         self.scale = maker.ones(len(batch))
         self._kept: tuple[slice, BlockTables] | None = None
@@ -147,9 +139,7 @@ class Signals:
 
     @once
     def lengths(self) -> np.ndarray:
-        if isinstance(self.batch, SignalList):
-            return self.batch.lengths
-        return np.full(len(self.batch), self.longest)
+        return lengths_of(self.batch)
 
     @once
     def bytes_of_each(self) -> np.ndarray:
@@ -171,9 +161,16 @@ class Signals:
         most = int(self.most_bytes / self.bytes_of_each.max()) // self.lanes * self.lanes
         return list(blocks(0, len(self), max(self.lanes, most)))
 
+    def blocks_with(self, right: Signals) -> list[slice]:
+        """Blocks of pairs of signals, whose tables on both sides take at most `most_bytes`."""
+        if right is self or not self.request.all_pairs:
+            return self.blocks
+        return list(cut(self.bytes_of_each + right.bytes_of_each, self.most_bytes))
+
     def tables(self, block: slice) -> BlockTables:
         """Return the tables of a block."""
         if self._kept is None or self._kept[0] != block:
+            self._kept = None  # before the next tables take memory
             self._kept = block, BlockTables(self, block)
         return self._kept[1]
 
@@ -219,11 +216,10 @@ class BlockTables:
             size += made.rows.size
             given, inside = made.input, slice(None) if len(at) == n else at
             signals.scale[block if len(at) == n else places] = given.scale
-            if request.network.bias:  # else it may be infinite, for tiny signals
-                bias[inside] = given.bias
+            bias[inside] = given.bias
             if request.all_pairs and xp is np:
                 key[at] = [zlib.crc32(x) for x in given.parts]
-            means[inside] = given.parts.reshape(len(at), C, -1).mean(axis=2)
+            means[inside] = given.means
             if request.shares:
                 filtered = given.parts
                 for step in signals.steps.input:
@@ -240,8 +236,7 @@ class BlockTables:
     def _made(self, signals: Signals, X: Array) -> Tables:
         request, width = signals.request, X.shape[-1]
         pad = width + signals.lanes if request.all_pairs else 0
-        equivariant = request.head == "equivariant"
-        made = signal_tables(signals.steps, X, request.dtype, equivariant=equivariant, pad=pad)
+        made = signal_tables(signals.steps, request, X, pad)
         for start in range(width, width + pad, width):
             stop = min(start + width, width + pad)
             made.rows[..., start:stop] = made.rows[..., : stop - start]
@@ -251,7 +246,7 @@ class BlockTables:
         """Return rows of right signals side by side, and where each block of them begins."""
         xp, (n, *shape), step = array_module(self.rows), self.shape, self.step
         whole, rows = n // step, self.rows.reshape(self.shape)
-        wide = xp.zeros((-(-n // step), *shape, step), rows.dtype)
+        wide = zeros((-(-n // step), *shape, step), rows.dtype.name, xp)
         by_signal = xp.moveaxis(wide, -1, 1)
         by_signal[:whole] = rows[: whole * step].reshape(whole, step, *shape)
         by_signal[whole:, : n % step] = rows[whole * step :]

@@ -46,6 +46,8 @@ struct Job {
     int64 cases, columns, extent;    // results are (depths, cases, columns), then `extent` numbers for each axis
     int64 head, all_pairs, symmetric, paired;
     int64 channels, height, width;   // height 0 for signals, which are lines
+    int64 n_rows;                    // of a signal's table
+    int64 lanes;                     // right signals of a block, and numbers behind a doubled line
     int64 depth, n_input, n_merges, n_windows, has_opposite, with_ntk;
     const Window *windows;
     const Merge *merges;             // the first n_input are of the input filter

@@ -31,7 +31,7 @@ from ..activations import DualInput, DualResult, Pixels, activation_of, kappas
 from ..arrays import Array, array_module
 from .merges import Merge, Step, Steps, rounded_weights
 from .protocol import Request, check_stop
-from .tables import Input, Tables, column, summed, window_mean
+from .tables import Input, Tables, column, exact_means, summed, window_mean
 
 _LINEAR_BITS = 100
 """erf networks are linear on signals below 2^-100, where erf(u) is 2u/√π up to a relative error of
@@ -88,12 +88,13 @@ class Pairs:
             return kernel[:, 0, 0]
         at_pixels = kernel.mean(axis=2, dtype=np.float64)
         if request.head == "gap":  # F⁰ averages to a product of means, which may be 0
-            left, right = (each.input.parts for each in self.tables)
-            for step in self.steps.input if request.shares else ():
-                left = window_mean(left, step.merge, 2)
-            means = right.reshape(n, right.shape[1], -1).mean(axis=2)
-            left = left.reshape(n, right.shape[1], -1)
-            left = left if request.shares else left.mean(axis=2)[..., None]
+            left, means = (each.input.means for each in self.tables)
+            left = left[..., None]
+            if request.shares:
+                left = self.tables[0].input.parts
+                for step in self.steps.input:
+                    left = window_mean(left, step.merge, 2)
+                left = left.reshape(*left.shape[:2], -1)
             at_pixels = at_pixels if request.shares else at_pixels.mean(axis=1)[:, None]
             at_pixels = at_pixels + power * (left * means[..., None]).sum(axis=1)
             return at_pixels / d if request.shares else at_pixels[:, 0]
@@ -194,8 +195,9 @@ def variance_tables(steps: Steps, X: Array) -> Tables:
     growth = steps.depth * math.log2(1.0 + net.alpha**2 * net.c_v * net.c_w)
     scale = xp.ldexp(xp.ones(len(X)), xp.minimum(peak + _LINEAR_BITS + math.ceil(growth), 0))
     input_scale = 1.0 / X.shape[1] if net.input_scale is None else net.input_scale
-    parts = X / column(scale, X) * math.sqrt(input_scale)
-    given = Input(parts, parts, parts, scale, 0.0 * scale)
+    X, root = X / column(scale, X), math.sqrt(input_scale)
+    parts = X * root
+    given = Input(parts, parts, parts, exact_means(X) * root, scale, 0.0 * scale)
     with np.errstate(over="ignore"):
         energy = float((parts * parts).sum(axis=1).max())
     largest = net.c_w * (energy + steps.depth * net.alpha**2 * net.c_v)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Batch, SignalList, channels_and_length, library
+from ..arrays import Array, Batch, SignalList, channels_and_length, lengths_of, library
 from .merges import Steps
 from .protocol import Request, ScaledKernel, Tick, blocks, pool_of
 from .recursion import Covariances, Deficits, variance_tables
@@ -37,16 +37,18 @@ def compute(
 ) -> ScaledKernel:
     """Return kernels, as `Engine.compute` describes them."""
     run = _Run(request, X, X if Z is None else Z, paired)
-    for left, lefts in run.blocks(run.X):
-        for right, rights in run.blocks(run.Z):
-            if paired:
-                i = k = np.intersect1d(left, right)
-            else:
-                i, k = (each.ravel() for each in np.meshgrid(left, right, indexing="ij"))
-                if Z is None:
-                    i, k = i[i <= k], k[i <= k]
+    if paired:
+        for cases, lefts, rights in run.paired_blocks():
+            run.fill(cases, cases, cases, cases, lefts, rights, tick)
+        return run.scaled()
+    kept = list(run.blocks(run.Z)) if run.bytes_of(run.Z) <= _TABLE_BYTES else None
+    for left, lefts in kept if kept and Z is None else run.blocks(run.X):
+        for right, rights in kept or run.blocks(run.Z):
+            i, k = (each.ravel() for each in np.meshgrid(left, right, indexing="ij"))
+            if Z is None:
+                i, k = i[i <= k], k[i <= k]
             run.fill(i, k, left, right, lefts, rights, tick)
-    if Z is None and not paired:
+    if Z is None:
         for value in run.values.values():
             run.mirror(value)
     return run.scaled()
@@ -68,30 +70,45 @@ class _Run:
 
     def blocks(self, batch: Batch) -> Iterator[tuple[np.ndarray, Any]]:
         """Yield places of signals of one length, with their tables."""
-        if isinstance(batch, SignalList):
-            lengths = batch.lengths
-        else:
-            lengths = np.full(len(batch), channels_and_length(batch)[1])
+        lengths = lengths_of(batch)
         for length in np.unique(lengths):
-            places = np.flatnonzero(lengths == length)
-            number = self.steps.n_rows * int(length)
-            for some in blocks(0, len(places), max(1, _TABLE_BYTES // (8 * number))):
-                cases = places[some]
-                if isinstance(batch, SignalList):
-                    signals = self.xp.stack([batch[k] for k in cases])
-                else:
-                    signals = batch[self.xp.asarray(cases)]
-                    signals = signals.reshape(*signals.shape[:2], *self.axes)
-                tables = self.tables(signals)
-                self.scales[id(batch)][self.xp.asarray(cases)] = tables.input.scale
-                yield cases, tables
+            for cases in self.cut(np.flatnonzero(lengths == length), int(length)):
+                yield cases, self.tables_of(batch, cases)
+
+    def paired_blocks(self) -> Iterator[tuple[np.ndarray, Any, Any]]:
+        """Yield places of pairs of one left and one right length, with the tables of both sides."""
+        lengths = np.stack([lengths_of(self.X), lengths_of(self.Z)], axis=1)
+        for pair in np.unique(lengths, axis=0):
+            for cases in self.cut(np.flatnonzero((lengths == pair).all(axis=1)), int(pair.sum())):
+                lefts = self.tables_of(self.X, cases)
+                yield cases, lefts, lefts if self.Z is self.X else self.tables_of(self.Z, cases)
+
+    def cut(self, places: np.ndarray, pixels: int) -> Iterator[np.ndarray]:
+        """Yield some of the places at a time, whose tables of so many pixels fit into memory."""
+        most = max(1, _TABLE_BYTES // (8 * self.steps.n_rows * pixels))
+        for some in blocks(0, len(places), most):
+            yield places[some]
+
+    def bytes_of(self, batch: Batch) -> int:
+        """Return the bytes of the tables of all signals of a batch."""
+        return 8 * self.steps.n_rows * int(lengths_of(batch).sum())
+
+    def tables_of(self, batch: Batch, cases: np.ndarray) -> Any:
+        """Return the tables of some signals of one length."""
+        if isinstance(batch, SignalList):
+            signals = self.xp.stack([batch[k] for k in cases])
+        else:
+            signals = batch[self.xp.asarray(cases)]
+            signals = signals.reshape(*signals.shape[:2], *self.axes)
+        tables = self.tables(signals)
+        self.scales[id(batch)][self.xp.asarray(cases)] = tables.input.scale
+        return tables
 
     def tables(self, signals: Array) -> Any:
         request = self.request
         if not request.network.homogeneous:
             return variance_tables(self.steps, signals)
-        equivariant = request.head == "equivariant"
-        return signal_tables(self.steps, signals, request.dtype, equivariant=equivariant)
+        return signal_tables(self.steps, request, signals)
 
     def fill(
         self, i: np.ndarray, k: np.ndarray, left: np.ndarray, right: np.ndarray, lefts: Any,

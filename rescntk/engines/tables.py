@@ -12,6 +12,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -19,13 +20,17 @@ import numpy as np
 
 from ..arrays import Array, array_module
 from .merges import Merge, Step, Steps
+from .protocol import Request
 
-_OUT_OF_REACH = 1e-30
-"""Least squared size of a signal for the head "equivariant", as a share of its mean energy.
+LEAST_SHARE = {"float32": 1e-28, "float64": 1e-280}
+"""Least part of a signal's variance that a kernel may consist of, in each precision.
 
-Pixels that do not reach the head may be larger by any factor. The least size keeps their masses
-below 1e30 d, within float32.
+Smaller parts would fall below the least normal number, or raise the rest of the signal above the
+largest one: such calls are refused. Of 1e-28 numbers of float32 keep ten digits.
 """
+
+_TAIL = 16
+"""Numbers behind tables: vectors of this many lanes may begin at the last number."""
 
 _TINY = 1e-300
 """Divides the parts of merges without mass, which are 0."""
@@ -41,10 +46,12 @@ class Input:
     """(n, *pixels), F⁰ of single pixels at x = z, before the input filter."""
     parts: Array
     """(n, channels, *pixels), pixels times the root of the input's scale: F⁰ is their product."""
+    means: Array
+    """(n, channels), the means of `parts` over pixels, rounded once."""
     scale: Array
     """(n,), the number by which each signal was divided."""
     bias: Array
-    """(n,), 1 / scale, by which the standard deviation β of biases is multiplied."""
+    """(n,), 1 / scale, by which the standard deviation β of biases is multiplied; 0 without."""
 
 
 @dataclass(frozen=True)
@@ -57,38 +64,62 @@ class Tables:
 
     def selected(self, cases: Any) -> Tables:
         """Return the tables of some of the signals."""
-        given = self.input
-        parts = given.unit[cases], given.energy[cases], given.parts[cases]
-        return Tables(self.rows[cases], Input(*parts, given.scale[cases], given.bias[cases]))
+        return Tables(self.rows[cases], Input(*(each[cases] for each in vars(self.input).values())))
 
 
-def signal_tables(
-    steps: Steps, X: Array, dtype: Any, *, equivariant: bool = False, pad: int = 0
-) -> Tables:
+def signal_tables(steps: Steps, request: Request, X: Array, pad: int = 0) -> Tables:
     """Return the tables of signals X, (n, channels, *pixels).
 
     For the head "equivariant", sizes are of the energy that reaches pixel 1. Rows have `pad` pixels
     more, which are 0.
     """
     xp, pixels = array_module(X), X.shape[2:]
-    given = read_input(steps, X, equivariant)
-    shape = len(X), steps.n_rows, *pixels[:-1], pixels[-1] + pad
-    rows = xp.zeros(shape, dtype)
+    given = read_input(steps, request, X)
+    rows = zeros((len(X), steps.n_rows, *pixels[:-1], pixels[-1] + pad), request.dtype, xp)
     inside = rows[..., : pixels[-1]]
     inside[:, : steps.n_channels] = given.unit
-    for number, row in enumerate(mass_rows(steps, xp, given, np.dtype(dtype)), steps.n_channels):
+    for number, row in enumerate(mass_rows(steps, request, xp, given), steps.n_channels):
         inside[:, number] = row
     return Tables(rows, given)
 
 
-def read_input(steps: Steps, X: Array, equivariant: bool) -> Input:
+def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
+    """Return zeros, behind which a vector of lanes may be read."""
+    size = math.prod(shape)
+    table: Array = xp.zeros(size + _TAIL, dtype)[:size].reshape(shape)
+    return table
+
+
+def table_bytes(request: Request, channels: int, d: int) -> int:
+    """Return the bytes of the table of a signal of `d` pixels, at any depth at no cost."""
+    depth, axes = request.depths[-1], len(request.axes(d))
+    few = min(depth, 3)  # all layers from the second one on have as many rows
+    shallow = (Steps(request.network, k, channels, axes).n_rows for k in (few, max(few - 1, 1)))
+    rows, rows_before = shallow
+    rows += (depth - few) * (rows - rows_before)
+    return rows * d * np.dtype(request.dtype).itemsize
+
+
+def check_share(share: Array, request: Request, what: str) -> None:
+    """Raise an OverflowError if a share of signals' variance is too small for the precision."""
+    small = (share > 0) & (share < LEAST_SHARE[request.dtype])
+    if bool(small.any()):
+        remedy = "give dtype='float64' or " if request.dtype == "float32" else "give "
+        raise OverflowError(
+            f"{what} a share of {float(share[small].min()):.1e} of a signal's variance, expected "
+            f"at least {LEAST_SHARE[request.dtype]:g} in {request.dtype}: {remedy}another network"
+        )
+
+
+def read_input(steps: Steps, request: Request, X: Array) -> Input:
     """Return the input of signals, of size 1 in the mean over pixels, or at pixel 1."""
     xp, net = array_module(X), steps.network
     X = xp.ascontiguousarray(X, np.float64)
-    weights, of_bias = reach(steps, X.shape[2:]) if equivariant else (None, 0.0)
-    if weights is not None:
-        weights = xp.asarray(weights)
-        X = xp.where(weights > 0, X, 0.0)
+    weights, of_bias = None, 0.0
+    if request.head == "equivariant":
+        weights, reached, of_bias = reach(steps, X.shape[2:])
+        weights, reached = xp.asarray(weights), xp.asarray(reached)
+        X = xp.where(reached, X, 0.0)
     # Divided by a power of two, at most 2^1023, squares stay within float64.
     flat = X.reshape(len(X), -1)
     peak = xp.frexp(xp.abs(flat).max(axis=1))[1]
@@ -100,61 +131,109 @@ def read_input(steps: Steps, X: Array, equivariant: bool) -> Input:
     squares = (X * X).sum(axis=1)
     input_scale = 1.0 / X.shape[1] if net.input_scale is None else net.input_scale
     energy = input_scale * squares
-    mean = energy.reshape(len(X), -1).mean(axis=1)
+    mean = own = energy.reshape(len(X), -1).mean(axis=1)
     if net.bias:  # without skips, biases bring H β² in the first layer: H = (1 + 2/gain) / c_w
         mean = mean + (1.0 + steps.branch_bias**2) / net.c_w * (net.bias / scale) ** 2
     if weights is not None:
-        at_pixel_1 = (energy * weights).reshape(len(X), -1).sum(axis=1)
-        at_pixel_1 = at_pixel_1 + of_bias * (net.bias / scale) ** 2
-        mean = xp.where(at_pixel_1 > 0, xp.maximum(at_pixel_1, _OUT_OF_REACH * mean), 0.0)
+        own = (energy * weights).reshape(len(X), -1).sum(axis=1)
+        at_pixel_1 = own + of_bias * (net.bias / scale) ** 2
+        share = xp.maximum(at_pixel_1, _TINY) / xp.where(mean > 0, mean, math.inf)
+        check_share(share, request, "pixel 1 gets")
+        mean = xp.where(mean > 0, at_pixel_1, 0.0)
+    if net.bias and "ntk" in request.kinds and net.trained == ("input",):
+        share = own / xp.where(mean > 0, mean, math.inf)
+        share = xp.where(flat.any(axis=1), xp.maximum(share, _TINY), 0.0)
+        check_share(share, request, "the input, which alone is trained, has, beside biases,")
     size = xp.sqrt(mean)
     inverse = 1.0 / xp.where(size > 0, size, math.inf)
     norm = xp.sqrt(squares)[:, None]
     unit = X / xp.where(norm > 0, norm, math.inf)
-    parts = X * column(inverse * math.sqrt(input_scale), X)
+    of_parts = column(inverse * math.sqrt(input_scale), X)
+    means = exact_means(X) * of_parts.reshape(-1, 1)
+    bias = inverse / scale if net.bias else xp.zeros(len(X))
     with np.errstate(over="ignore"):  # an infinite scale is reported with the results
-        bias, scale = inverse / scale, scale * size
-    return Input(unit, energy * column(inverse**2, energy), parts, scale, bias)
+        scale = scale * size
+    return Input(unit, energy * column(inverse**2, energy), X * of_parts, means, scale, bias)
+
+
+def exact_means(X: Array) -> Array:
+    """Return the mean of each channel of signals (n, channels, *pixels), rounded once.
+
+    A mean of size α times the pixels counts as much as the branch: as a sum of rounded sums it
+    would have lost 1/α units. Devices add up in twice their precision (`compensated_sum`).
+    """
+    n, channels = X.shape[:2]
+    flat = X.reshape(n * channels, -1)
+    if isinstance(X, np.ndarray):
+        sums: Any = np.array([math.fsum(row.tolist()) for row in flat])
+    else:
+        sums = compensated_sum(flat)
+    return sums.reshape(n, channels) / flat.shape[1]
+
+
+def compensated_sum(values: Any) -> Any:
+    """Return the sums over the last axis of arrays of any module, in twice their precision.
+
+    Halves are added; what each sum a + b loses by rounding is exact (Knuth 1969), and is added up.
+    """
+    lost = 0.0 * values[..., 0]
+    while (n := values.shape[-1]) > 1:
+        a, b, rest = values[..., : n // 2], values[..., n // 2 : n // 2 * 2], values[..., n // 2 * 2 :]
+        whole = a + b
+        of_b = whole - a
+        lost = lost + ((a - (whole - of_b)) + (b - of_b)).sum(axis=-1)
+        values = array_module(values).concatenate([whole, rest], axis=-1)
+    return values[..., 0] + lost
 
 
 @lru_cache(maxsize=64)
-def reach(steps: Steps, pixels: tuple[int, ...]) -> tuple[np.ndarray, float]:
+def reach(steps: Steps, pixels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the weight of each pixel's energy, and of a bias β = 1, in F at pixel 1.
 
-    Windows are symmetric: the energy of pixel 1 reaches pixel j as that of pixel j reaches pixel 1.
+    Besides, which pixels reach pixel 1: their weights may be below the range of float64. Windows
+    are symmetric: the energy of pixel 1 reaches pixel j as that of pixel j reaches pixel 1.
     """
     energy = np.zeros((2, *pixels))
     energy[(0, *[0] * len(pixels))] = 1.0
+    reached = energy[:1] > 0
+    for step in chain(steps.input, *steps.layers):
+        if step.merge is not None and steps.share:
+            reached = reduce(operator.or_, taps_of(reached, step.merge, 1))
     *_, last = _merged(steps, np, energy, np.array([0.0, 1.0]))
-    return last[-1][0], float(last[-1][1].flat[0])
+    return last[-1][0], reached[0], float(last[-1][1].flat[0])
 
 
-def mass_rows(steps: Steps, xp: ModuleType, given: Input, dtype: np.dtype) -> Iterator[Array]:
+def mass_rows(steps: Steps, request: Request, xp: ModuleType, given: Input) -> Iterator[Array]:
     """Yield the rows of a table behind the unit vectors, (n, *pixels) in float64."""
-    least = float(np.finfo(dtype).tiny) ** 0.45  # keeps the product of both sides' 1/a finite
+    # It keeps the product of both sides' 1/a finite.
+    least = float(np.finfo(request.dtype).tiny) ** 0.45
     a = xp.sqrt(given.energy)
     yield a
     variance = (steps.network.bias * given.bias) ** 2
-    for step, parts, whole, mass in _merged(steps, xp, given.energy, variance):
+    for step, parts, weights, mass in _merged(steps, xp, given.energy, variance):
         if step.kind == "activation":
             yield 1.0 / xp.maximum(a, least)
             continue
-        a, twice = xp.sqrt(mass), xp.maximum(2.0 * whole, _TINY)
-        first, *others = (xp.sqrt(part / twice) for part in parts)  # a_p / (√2 a)
-        both = math.sqrt(0.5) + first
+        # Of equal masses all ratios are 1, whatever the masses: coordinates are equal to the bit.
+        a, known = xp.sqrt(mass), xp.maximum(mass, _TINY)
+        first, *others = (xp.sqrt(part / known) for part in parts)  # a_p / (√weight a)
+        both = math.sqrt(0.5) + math.sqrt(0.5 * weights[0]) * first  # (a + a_0) / (√2 a)
         yield a
         yield a * both
-        for other in others:
-            yield other / both
+        divisors = {weight: both * math.sqrt(2.0 / weight) for weight in {*weights[1:]} - {0.0}}
+        for other, weight in zip(others, weights[1:], strict=True):
+            yield other / divisors[weight] if weight else 0.0 * other
+    if steps.network.bias:  # else signals keep their size
+        check_share(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
 
 
 def _merged(
     steps: Steps, xp: ModuleType, energy: Array, bias: Array
-) -> Iterator[tuple[Step, list[Array], Array, Array]]:
-    """Yield each step with its parts, their sum, and the mass of the whole, (n, *pixels).
+) -> Iterator[tuple[Step, list[Array], list[float], Array]]:
+    """Yield each step with its parts, their weights, and the mass of the whole, (n, *pixels).
 
-    Parts are masses times a factor. The first has the most weight, so that coordinates of the
-    others are small. `energy` is of single pixels; `bias`, (n,), is the variance of biases.
+    The first part has the most weight, so that coordinates of the others are small. `energy` is of
+    single pixels; `bias`, (n,), is the variance of biases.
     """
     features = mass = energy
     lost: Any = 0.0  # by rounding sums with biases: all layers add the same, and round alike
@@ -162,33 +241,30 @@ def _merged(
         for step in steps_of_layer:
             if step.kind == "activation":
                 features = mass if steps.joined else features
-                yield step, [mass], mass, mass
+                yield step, [mass], [1.0], mass
                 continue
             if step.kind == "bias":
                 variance = column(steps.bias(step.layer, step.is_branch) ** 2 * bias, mass)
-                parts = [mass, variance + xp.zeros_like(mass)]
+                parts, weights = [mass, variance + xp.zeros_like(mass)], [1.0, 1.0]
                 more = parts[1] + lost
                 whole = mass + more
                 lost, mass = more - (whole - mass), whole
             elif step.kind == "skip":
-                parts = [steps.keep * features, steps.share * mass]
-                parts = parts if steps.keep >= steps.share else parts[::-1]
-                mass = whole = summed(parts)
+                parts, weights = [features, mass], [steps.keep, steps.share]
+                if steps.keep < steps.share:
+                    parts, weights = parts[::-1], weights[::-1]
+                mass = weighted_mean(parts, weights) if steps.keep else steps.share * mass
             else:
-                if step.merge is None:
-                    merge, weights, total = Merge(5, 1, mass.ndim - 2), steps.taps(step.layer), 1
-                else:
-                    merge, weights, total = step.merge, step.merge.weights, step.merge.total
-                parts = taps_of(mass, merge, weights, 1)
-                parts.insert(0, parts.pop(len(parts) // 2))
-                whole = summed(parts)
-                mass = whole / total if total > 1 else whole
-            yield step, parts, whole, mass
+                merge = step.merge or Merge(5, 1, mass.ndim - 2)
+                weights = merge.weights if step.merge else steps.taps(step.layer)
+                parts, weights = taps_of(mass, merge, 1), from_the_middle(weights)
+                mass = weighted_mean(parts, weights)
+            yield step, parts, weights, mass
         features = mass
 
 
-def taps_of(values: Array, merge: Merge, weights: Sequence[float], *first: int) -> list[Array]:
-    """Return the values at each tap, times its weight; axes of pixels begin with each `first`."""
+def taps_of(values: Array, merge: Merge, *first: int) -> list[Array]:
+    """Return the values at each tap, the middle one first; pixels' axes begin with each `first`."""
     reach, places = merge.shifts[-1], [[slice(None)] * values.ndim for _ in merge.shifts]
     for axis in (axis + merge.axis for axis in first):
         size, before = values.shape[axis], (slice(None),) * axis
@@ -198,13 +274,31 @@ def taps_of(values: Array, merge: Merge, weights: Sequence[float], *first: int) 
         values = array_module(values).concatenate(around, axis=axis)
         for place, begin in zip(places, begins, strict=True):
             place[axis] = slice(begin, begin + size)
-    taps = zip((values[tuple(place)] for place in places), weights, strict=True)
-    return [tap * weight if weight != 1 else tap for tap, weight in taps]
+    return from_the_middle([values[tuple(place)] for place in places])
+
+
+def from_the_middle(taps: Sequence[Any]) -> list[Any]:
+    """Return what belongs to the taps of a window, the middle one first."""
+    middle = len(taps) // 2
+    return [taps[middle], *taps[:middle], *taps[middle + 1 :]]
+
+
+def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
+    """Return the mean of parts; the weights add up to 1.
+
+    The mean of equal parts is exact. Sums would round alike in all layers where parts are nearly
+    equal, as those of a constant signal are.
+    """
+    first, T = parts[0], parts[0].dtype.type
+    apart: dict[float, list[Array]] = {}
+    for weight, part in zip(weights[1:], parts[1:], strict=True):
+        apart.setdefault(weight, []).append(part - first)
+    return reduce(operator.add, (T(w) * summed(each) for w, each in apart.items()), first)
 
 
 def window_mean(values: Array, merge: Merge, *first: int) -> Array:
-    """Return means over a merge's taps. A rounded weight would err alike in each layer."""
-    return summed(taps_of(values, merge, merge.weights, *first)) / merge.total
+    """Return means over a merge's taps."""
+    return weighted_mean(taps_of(values, merge, *first), from_the_middle(merge.weights))
 
 
 def summed(parts: list[Array]) -> Array:

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Batch
+from ...arrays import Batch, channels_and_length
 from ..program import Signals
 from ..protocol import Request, ScaledKernel, Tick, blocks, pool_of, stop_flag
 from ..records import pointer
+from ..tables import table_bytes
 from . import library
 from .library import LANES
 
@@ -31,20 +32,26 @@ smaller ones cost more calls."""
 
 def prepared(request: Request, X: Batch) -> Signals:
     """Return signals with their tables, for many calls."""
-    return Signals(request, X, lanes=LANES, most_bytes=_TABLE_BYTES)
+    lanes = LANES
+    if not request.all_pairs:  # no more right signals side by side than there are, and than fit
+        fit = _TABLE_BYTES // table_bytes(request, *channels_and_length(X))
+        while lanes > 1 and (lanes // 2 >= len(X) or lanes > fit):
+            lanes //= 2
+    return Signals(request, X, lanes=lanes, most_bytes=_TABLE_BYTES)
 
 
 def compute(request: Request, X: Any, Z: Any, tick: Tick, paired: bool = False) -> ScaledKernel:
     """Return kernels, as `Engine.compute` describes them."""
     left = X if isinstance(X, Signals) else prepared(request, X)
     right = left if Z is None else Z if isinstance(Z, Signals) else prepared(request, Z)
-    longest = max(left.longest, right.longest)
+    longest = left.longest if request.shares else max(left.longest, right.longest)
     shape = len(left), 1 if paired else len(right)
     sizes = (len(request.depths), *shape, *request.pixel_axes(longest))
     values = {kind: np.zeros(sizes) for kind in request.kinds}
     job = left.program.job(values, *shape, longest, paired, Z is None and not paired)
+    job["lanes"] = right.lanes
     per_pair = request.depths[-1] * left.longest * (right.longest if request.all_pairs else 1)
-    for rows in left.blocks:
+    for rows in left.blocks_with(right) if paired else left.blocks:
         tables = left.tables(rows)
         for others in [rows] if paired else right.blocks:
             if paired or Z is not None or others.stop > rows.start:

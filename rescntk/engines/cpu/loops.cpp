@@ -15,15 +15,14 @@
 
 namespace {
 enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, OTHER_VERSION = 3 };
-enum { LANES = 16 };                   // right signals of a block, and numbers behind a doubled line: the most lanes
 enum { FLUSH = 32 };                   // terms of a sum in the working precision, before they are added in float64
 enum { TOGETHER = 8 };                 // left signals that go through a layer with a block of right ones, whose tables
                                        // of the layer then stay in the cache
+enum { MOST_ROWS = 1 << 16 };          // of strips that go through the layers together: more take 64 MB of memory
 
 #define INLINE inline __attribute__((always_inline))
 
 int64_t modulo(int64_t a, int64_t n) { return (a % n + n) % n; }
-int64_t reach(const Window &w) { return w.step * (w.taps / 2); }
 
 template <class R> struct Table { const R *rows; int64_t stride; };
 
@@ -34,24 +33,32 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     struct State { V *U, *O, *A; };    // the deficits U and U+ and the tangent kernel A
     struct Sum {                       // of vectors: some terms in the working precision, all in float64
         V part;
-        double total[W];
+        double total[W], owed[W];
         int64_t terms;
-        INLINE Sum() : part(V{}), total(), terms(0) {}
+        INLINE Sum() : part(V{}), total(), owed(), terms(0) {}
         INLINE void operator+=(V term) { part = part + term; if (++terms % FLUSH == 0) flush(); }
-        INLINE void flush() { for (int k = 0; k < W; k++) total[k] += double(part[k]); part = V{}; }
+        INLINE void flush() { for (int k = 0; k < W; k++) add_to(total[k], owed[k], double(part[k])); part = V{}; }
     };
+    // Add a term to a total, and what rounding owes the total to the next term (Kahan): equal terms round alike.
+    static INLINE void add_to(double &total, double &owed, double term)
+    {
+        const double more = term - owed, whole = total + more;
+        owed = (whole - total) - more, total = whole;
+    }
 
     const Job &job;
     // The rows of a strip. `left_place` and `right_place`, (n,), are the places of their pixels in the tables; near_of
     // each window, (taps, n), are the rows at its taps. Rows first ... last - 1 are the left signal itself. Rows from j
     // to run_of a window[j] have places and taps that follow one another; the last of the runs is of places alone.
-    int64_t left_length, right_length, n, first, last, step;
+    int64_t left_length, right_length, n, first, last, step, together;
+    int64_t unit, own_unit;            // windows' steps are multiples of `unit`; so many rows lie between two such taps
     bool closed;
     int32_t *left_place, *right_place, **near_of, **run_of;
     void *memory;
     State features, one, other;
     struct Apart { V *linear, *F, *A; } apart;  // F0, and both kernels without it: for the heads of pixels, with skips
     double *sums;                      // (2 kinds, depth + 1, points, lanes): of F0, then of each layer's K and M
+    int64_t owed;                      // numbers from a sum over all pixel pairs to what rounding owes it
     int64_t points, lanes, valid;      // valid: the lanes that count
     Table<R> x, z;
     V biases;                          // the product of both sides' biases, of a network of bias 1
@@ -111,27 +118,40 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
 
     INLINE explicit Strips(const Job &job) : job(job), left_length(0), right_length(0), memory(nullptr) {}
     static INLINE V number(double value) { return every<V>(R(value)); }
+    bool stopped() const { return __atomic_load_n(job.stop, __ATOMIC_RELAXED); }
     // ------------------------------------------------------------------ rows
 
     // Lay out the rows of a left signal of d and a right signal of e pixels; return whether there is memory.
+    //
+    // An open strip begins and ends as far out as all windows reach. Where all their steps are multiples of a unit that
+    // is longer than the left signal, the pixels between the taps are never read, and have no rows.
     bool lay_out(int64_t d, int64_t e)
     {
         if (left_length == d && right_length == e) return true;
-        int64_t margin = 0, taps = 0, a = d, b = e;
-        for (int64_t m = 0; m < job.n_merges; m++) margin += reach(job.windows[job.merges[m].window]);
-        for (int64_t l = 0; l < job.depth; l++) margin += job.layers[l].joined >= 0 ? 2 : 0;
-        for (int64_t m = 0; m < job.n_windows; m++) taps += job.windows[m].taps;
+        int64_t taps = 0, a = d, b = e;
         while (b) { const int64_t c = a % b; a = b; b = c; }
-        const int64_t ring = d / a * e, own = job.head == PIXEL_1 ? 1 : d, open = own + 2 * margin;
-        closed = job.height || ring <= open || (d == e && own == d);
-        n = closed ? ring : open, first = closed ? 0 : margin, last = first + own;
+        const int64_t ring = d / a * e, own = job.head == PIXEL_1 ? 1 : d;
+        unit = 0;
+        for (int64_t m = 0; m < job.n_windows; m++) {
+            taps += job.windows[m].taps;
+            for (b = job.windows[m].step; b;) { const int64_t c = unit % b; unit = b; b = c; }
+        }
+        for (int64_t l = 0; l < job.depth; l++) if (job.layers[l].joined >= 0) unit = 1;
+        own_unit = unit > own ? own : unit;
+        int64_t margin = 0;
+        for (int64_t m = 0; m < job.n_merges && margin < ring; m++) margin += reach(job.windows[job.merges[m].window]);
+        for (int64_t l = 0; l < job.depth; l++) margin += job.layers[l].joined >= 0 ? 2 : 0;
+        closed = job.height || ring <= own + 2 * margin || (d == e && own == d);
+        n = closed ? ring : own + 2 * margin, first = closed ? 0 : margin, last = first + own;
         left_length = d, right_length = e;
         points = job.head == SHARES ? d : 1, lanes = job.all_pairs ? 1 : W;
         const int64_t n_sums = 2 * (job.depth + 1) * points * lanes;
         free(memory);
-        const int64_t together = job.all_pairs ? 1 : TOGETHER;
+        together = job.all_pairs ? 1 : job.last_left - job.first_left;
+        if (together > TOGETHER) together = TOGETHER;
+        while (together > 1 && together * n > MOST_ROWS) together--;
         const int64_t apart_by = n + 5;  // at powers of 2, arrays would take each other's place in the cache
-        if (posix_memalign(&memory, 64, sizeof(V) * (6 + 6 * together) * apart_by + 8 * (together * n_sums + 2 * job.n_windows + 1) + 4 * (3 + taps + job.n_windows) * n)) {
+        if (posix_memalign(&memory, 64, sizeof(V) * (6 + 6 * together) * apart_by + 8 * ((together + 1) * n_sums + 2 * job.n_windows + 1) + 4 * (3 + taps + job.n_windows) * n)) {
             memory = nullptr, left_length = 0;
             return false;
         }
@@ -141,17 +161,18 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         for (int64_t s = 0; s < together; s++) strips[s].features = {array(), array(), array()}, strips[s].apart = {array(), array(), array()};
         sums = (double *)p;
         for (int64_t s = 0; s < together; s++) strips[s].sums = sums + s * n_sums;
-        near_of = (int32_t **)(sums + together * n_sums), run_of = near_of + job.n_windows;
+        owed = together * n_sums;
+        near_of = (int32_t **)(sums + owed + n_sums), run_of = near_of + job.n_windows;
         left_place = (int32_t *)(run_of + job.n_windows + 1), right_place = left_place + n;
         int32_t *at = right_place + n;
-        step = job.all_pairs ? 1 : LANES;
-        for (int64_t j = 0; j < n; j++) left_place[j] = place(modulo(j - first, d), d, 0);
+        step = job.all_pairs ? 1 : job.lanes;
+        for (int64_t j = 0; j < n; j++) left_place[j] = place(modulo(position(j), d), d, 0);
         place_right(0);
         for (int64_t m = 0; m < job.n_windows; m++) {
             const Window &w = job.windows[m];
             near_of[m] = at;
             for (int64_t t = -(w.taps / 2); t <= w.taps / 2; t++)
-                for (int64_t j = 0; j < n; j++) *at++ = neighbour(j, t * w.step, w.axis);
+                for (int64_t j = 0; j < n; j++) *at++ = neighbour(j, t * rows_of(w), w.axis);
         }
         for (int64_t m = 0; m <= job.n_windows; m++, at += n) {
             run_of[m] = at;
@@ -164,17 +185,27 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         }
         return true;
     }
+    // Rows from one tap of a window to the next, and from the middle tap to the last.
+    int64_t rows_of(const Window &w) const { return closed || unit == own_unit ? w.step : w.step / unit * own_unit; }
+    int64_t reach(const Window &w) const { return (unit == own_unit ? w.step : w.step / unit * own_unit) * (w.taps / 2); }
+    // The pixels from a strip's first own pixel to a row's.
+    int64_t position(int64_t j) const
+    {
+        if (closed || unit == own_unit) return j - first;
+        const int64_t turns = (j - first - modulo(j - first, own_unit)) / own_unit;
+        return j - first + turns * (unit - own_unit);
+    }
     // The place of a pixel in a row of a table, some lines of an image further on.
     int32_t place(int64_t pixel, int64_t length, int64_t lines) const
     {
-        const int64_t width = job.height ? job.width : length, line = job.all_pairs ? 2 * width + LANES : width;
+        const int64_t width = job.height ? job.width : length, line = job.all_pairs ? 2 * width + job.lanes : width;
         return int32_t((job.height ? (pixel / width + lines) % job.height : 0) * line + pixel % width);
     }
     void place_right(int64_t lines)
     {
         for (int64_t j = 0; j < n; j++) {
-            const int64_t pixel = modulo(j - first, right_length);
-            right_place[j] = job.all_pairs ? place(pixel, right_length, lines) : int32_t(pixel * LANES);
+            const int64_t pixel = modulo(position(j), right_length);
+            right_place[j] = job.all_pairs ? place(pixel, right_length, lines) : int32_t(pixel * job.lanes);
         }
     }
     int32_t neighbour(int64_t j, int64_t shift, int64_t axis) const
@@ -194,28 +225,27 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     {
         const int64_t taps = TAPS ? TAPS : job.windows[merge.window].taps, n = this->n;
         const int32_t *near = near_of[merge.window];
-        const V weight = number(job.windows[merge.window].weight), rest = rest_of(job.windows[merge.window]);
+        const V weight = number(job.windows[merge.window].weight), two = number(2);
         runs(merge.window, begin, end, [&](const Rows &at, int64_t from, int64_t to) __attribute__((always_inline)) {
             int64_t shift[TAPS ? TAPS : 1];
             UNROLL for (int t = 0; t < TAPS; t++) shift[t] = near[t * n + from] - from;
-            const int64_t first_shift = near[from] - from;
             for (int64_t j = from; j < to; j++) {
                 const V N = at.template distance<TAPS>(merge.row, taps, j);
-                auto sum_of = [&](const V *values) __attribute__((always_inline)) {
-                    if (TAPS == 5) {       // a triangle
-                        auto at = [&](int64_t t) __attribute__((always_inline)) { return values[j + shift[t < TAPS ? t : 0]]; };
-                        const V ends = at(0) + at(4), between = at(1) + at(3);
-                        return fused(number(3), at(2), fused(number(2), between, ends));
-                    }
-                    if (!TAPS) return in_parts(taps, [&](int64_t t, V sum) __attribute__((always_inline)) { return sum + values[near[t * n + j]]; });
-                    V sum = values[j + first_shift];
-                    UNROLL for (int64_t t = 1; t < TAPS; t++) sum = sum + values[j + shift[t]];
-                    return sum;
+                // The mean over the taps, which is exact where all are equal: sums would round alike in all layers.
+                auto mean_of = [&](const V *values, V more) __attribute__((always_inline)) {
+                    const V here = values[j];
+                    auto around = [&](int64_t t) __attribute__((always_inline)) {
+                        return fused(-two, here, values[j + shift[t < TAPS ? t : 0]] + values[j + shift[t < TAPS ? TAPS - 1 - t : 0]]);
+                    };
+                    V apart;
+                    if (TAPS == 3) apart = around(0);
+                    else if (TAPS == 5) apart = fused(two, around(1), around(0));  // a triangle
+                    else apart = in_parts(taps, [&](int64_t t, V sum) __attribute__((always_inline)) { return sum + (values[near[t * n + j]] - here); });
+                    return here + fused(weight, apart, more);
                 };
-                const V U = sum_of(in.U), O = WITH_OPPOSITE ? sum_of(in.O) : V{}, A = NTK ? sum_of(in.A) : V{};
-                out.U[j] = fused(weight, U, fused(rest, U, N));
-                if (WITH_OPPOSITE) out.O[j] = fused(weight, O, fused(rest, O, N));
-                if (NTK) out.A[j] = fused(weight, A, rest * A);
+                out.U[j] = mean_of(in.U, N);
+                if (WITH_OPPOSITE) out.O[j] = mean_of(in.O, N);
+                if (NTK) out.A[j] = mean_of(in.A, V{});
             }
         });
     }
@@ -480,11 +510,13 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         K_sum.flush(), M_sum.flush(), add(number_of, 0, K_sum.total, M_sum.total);
     }
 
-    // All layers of some strips together. place_of(strip, j, lane) is the place of a kernel, for the heads of pixels.
-    template <class Place> void all_layers(int64_t count, Place place_of)
+    // All layers of some strips together; return false if the call is to end. place_of(strip, j, lane) is the place of a
+    // kernel, for the heads of pixels.
+    template <class Place> bool all_layers(int64_t count, Place place_of)
     {
         for (int64_t number_of = 0; number_of <= job.depth; number_of++)
             for (int64_t s = 0; s < count; s++) {
+                if (stopped()) return false;
                 Strip &strip = strips[s];
                 x = strip.x, features = strip.features, apart = strip.apart, sums = strip.sums, biases = strip.biases;
                 if (number_of == 0) strip.begin = 0, strip.end = n, enter(strip.begin, strip.end);
@@ -493,11 +525,12 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
                 if (number_of && job.layers[number_of - 1].report >= 0 && job.head >= PIXEL_1)
                     report(job.layers[number_of - 1], [&](int64_t j, int64_t q) { return place_of(s, j, q); });
             }
+        return true;
     }
     // Clear the sums of some strips.
     void clear(int64_t count)
     {
-        for (int64_t k = 0; k < count * 2 * (job.depth + 1) * points * lanes; k++) strips[0].sums[k] = 0.0;
+        for (int64_t k = 0; k < (count + 1) * 2 * (job.depth + 1) * points * lanes; k++) strips[0].sums[k] = 0.0;
         sums = strips[0].sums;
     }
     void any_layer(int64_t number_of, int64_t &begin, int64_t &end)
@@ -516,8 +549,13 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     template <class T> INLINE void add(int64_t layer, int64_t point, const T &K, const T &M)
     {
         double *k = sums + (layer * points + point) * lanes, *m = k + (job.depth + 1) * points * lanes;
-        if (job.all_pairs) for (int64_t q = 0; q < valid; q++) *k += double(K[q]), *m += double(M[q]);
-        else for (int q = 0; q < W; q++) k[q] += double(K[q]), m[q] += double(M[q]);
+        if (!job.all_pairs) {
+            for (int q = 0; q < W; q++) k[q] += double(K[q]), m[q] += double(M[q]);
+            return;
+        }
+        double of_K = 0, of_M = 0;
+        for (int64_t q = 0; q < valid; q++) of_K += double(K[q]), of_M += double(M[q]);
+        add_to(*k, k[owed], of_K), add_to(*m, m[owed], of_M);
     }
     template <class Place> void report(const Layer &l, Place place_of)
     {
@@ -583,9 +621,9 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     Table<R> table(const Side &side, int64_t signal, bool in_blocks) const
     {
         const int64_t d = side.length[signal], width = job.height ? job.width : d;
-        const R *rows = (const R *)side.rows + side.begin[in_blocks ? signal / LANES : signal];
-        if (!job.all_pairs) return {rows, in_blocks ? d * LANES : d};
-        return {rows, (job.height ? job.height : 1) * (2 * width + LANES)};
+        const R *rows = (const R *)side.rows + side.begin[in_blocks ? signal / job.lanes : signal];
+        if (!job.all_pairs) return {rows, in_blocks ? d * job.lanes : d};
+        return {rows, (job.height ? job.height : 1) * (2 * width + job.lanes)};
     }
     int run() { return job.all_pairs ? run_pairs() : run_blocks(); }
 
@@ -598,7 +636,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
                 const Side *a = &job.left, *b = &job.right;
                 int64_t s = i, t = k;
                 const int64_t longer = b->length[t] - a->length[s];
-                if (job.head == SUMS && (longer > 0 || (longer == 0 && b->key[t] < a->key[s]))) { a = &job.right, b = &job.left, s = k, t = i; }
+                if (job.head == SUMS && (longer > 0 || (longer == 0 && comes_before(*b, t, *a, s)))) { a = &job.right, b = &job.left, s = k, t = i; }
                 const int64_t d = a->length[s], e = b->length[t], wide = job.height ? job.width : e;
                 if (!lay_out(d, e)) return NO_MEMORY;
                 strips[0].x = table(*a, s, false), z = table(*b, t, false);
@@ -611,13 +649,13 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
                 for (int64_t lines = 0; lines < (job.height ? job.height : 1); lines++) {
                     if (job.height) place_right(lines);
                     for (int64_t offset = 0; offset < wide; offset += W) {
-                        if (__atomic_load_n(job.stop, __ATOMIC_RELAXED)) return STOPPED;
                         z.rows = whole.rows + offset;
                         valid = wide - offset < W ? wide - offset : int64_t(W);
-                        all_layers(1, [&](int64_t, int64_t j, int64_t q) __attribute__((always_inline)) {
+                        const bool done = all_layers(1, [&](int64_t, int64_t j, int64_t q) __attribute__((always_inline)) {
                             const int64_t y = j / wide, other = (y + lines) % (job.height ? job.height : 1) * wide + (j % wide + offset + q) % wide;
                             return (case_at * job.extent + j) * job.extent + (job.height ? other : (j + offset + q) % e);
                         });
+                        if (!done) return STOPPED;
                     }
                 }
                 const double points_summed = job.head == SHARES ? double(e) : double(d) * double(e);
@@ -627,6 +665,15 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             }
         }
         return DONE;
+    }
+    // Whether a signal is left of another one of its length: bits do not depend on which of them is given first.
+    bool comes_before(const Side &b, int64_t t, const Side &a, int64_t s) const
+    {
+        if (b.key[t] != a.key[s]) return b.key[t] < a.key[s];
+        const Table<R> x = table(a, s, false), z = table(b, t, false);
+        for (int64_t k = 0; x.rows != z.rows && k < job.n_rows * x.stride; k++)
+            if (x.rows[k] != z.rows[k]) return z.rows[k] < x.rows[k];
+        return false;
     }
     // The sums of F0 over pixel pairs: products of means, which may be 0 where the terms are not.
     void linear_sums(const Side &a, int64_t s, const Side &b, int64_t t)
@@ -657,14 +704,15 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     int run_blocks()
     {
         for (int64_t i = job.first_left, count; i < job.last_left; i += count) {
-            count = job.paired ? 1 : job.last_left - i < TOGETHER ? job.last_left - i : int64_t(TOGETHER);
-            const int64_t d = job.left.length[i], begin = job.paired ? i : job.symmetric && job.first_right < i ? i : job.first_right;
-            const int64_t end = job.paired ? i + 1 : job.last_right;
+            const int64_t d = job.left.length[i];
             if (!lay_out(d, d)) return NO_MEMORY;
-            for (int64_t block = begin / W * W; block < end; block += W) {
-                if (__atomic_load_n(job.stop, __ATOMIC_RELAXED)) return STOPPED;
+            count = job.paired ? 1 : job.last_left - i < together ? job.last_left - i : together;
+            const int64_t group = job.lanes < W ? job.lanes : int64_t(W);  // the lanes behind it are not used
+            const int64_t begin = job.paired ? i : job.symmetric && job.first_right < i ? i : job.first_right;
+            const int64_t end = job.paired ? i + 1 : job.last_right;
+            for (int64_t block = begin / group * group; block < end; block += group) {
                 z = table(job.right, block, true);
-                z.rows += block % LANES;
+                z.rows += block % job.lanes;
                 valid = W;
                 double products[TOGETHER][W];
                 for (int64_t s = 0; s < count; s++) {
@@ -676,13 +724,14 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
                 }
                 auto counts = [&](int64_t s, int64_t q) {
                     const int64_t k = block + q;
-                    return k >= begin && k < end && !(job.symmetric && k < i + s);
+                    return q < group && k >= begin && k < end && !(job.symmetric && k < i + s);
                 };
                 auto place_of = [&](int64_t s, int64_t q) { return (i + s) * job.columns + (job.paired ? 0 : block + q); };
                 clear(count);
-                all_layers(count, [&](int64_t s, int64_t, int64_t q) __attribute__((always_inline)) {
+                const bool done = all_layers(count, [&](int64_t s, int64_t, int64_t q) __attribute__((always_inline)) {
                     return counts(s, q) ? place_of(s, q) : int64_t(-1);
                 });
+                if (!done) return STOPPED;
                 for (int64_t s = 0; s < count; s++) for (int64_t q = 0; q < W; q++) {
                     if (!counts(s, q)) continue;
                     sums = strips[s].sums;
