@@ -259,6 +259,11 @@ class Network:
         return activation_of(self).homogeneous
 
     @property
+    def has_branch(self) -> bool:
+        """True if a layer's branch depends on the input: α, c_v and c_w are not 0."""
+        return bool(self.alpha and self.c_v and self.c_w)
+
+    @property
     def activation_gain(self) -> float:
         """1 + s²: a leaky ReLU has E[σ(u)²] = (1 + s²) q/2 for u of variance q."""
         return 1.0 + self.negative_slope**2

@@ -78,3 +78,13 @@ template <class V> FORMULA V correlation(V w, V v)
     const V one = every<V>(R(1));
     return pick(w, v, one - w, v - one);
 }
+
+// Whether signal z is left of signal x, of one length: bits do not depend on which of them is given first. Keys decide,
+// and where they are equal the numbers of the tables.
+template <class R> FORMULA bool comes_before(long long z_key, const R *z, long long x_key, const R *x, long long numbers)
+{
+    if (z_key != x_key || x == z) return z_key < x_key;
+    for (long long k = 0; k < numbers; k++)
+        if (x[k] != z[k]) return z[k] < x[k];
+    return false;
+}

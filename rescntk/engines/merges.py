@@ -209,7 +209,7 @@ class Steps:
     def growth(self) -> float:
         """G, by which layers are divided: `Network.growth`, at least 1 with biases."""
         growth = self.network.growth
-        if (growth or self.network.bias) and not 2.0**-MOST_BITS <= growth <= 2.0**MOST_BITS:
+        if self.network.has_branch and not 2.0**-MOST_BITS <= growth <= 2.0**MOST_BITS:
             raise ValueError(
                 f"network multiplies variances by {growth:.3g} at each layer, expected a number "
                 f"between 2^-{MOST_BITS} and 2^{MOST_BITS}"

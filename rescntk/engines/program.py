@@ -23,6 +23,11 @@ from .protocol import Request, blocks, cut
 from .records import HEADS, JOB, LAYER, SIDE, WINDOW, filled, pointer
 from .tables import Tables, signal_tables, window_mean, zeros
 
+_JOINED_DEPTH = 1000
+"""Deepest networks whose layers are joined (`Steps.joined`). Sums of five taps round alike in
+layers of nearly equal signals: 5000 layers have erred by 2e-12, and by 2e-13 window by window."""
+
+
 class Program:
     """The steps of a request as records of records.h, in arrays of the library `xp`."""
 
@@ -30,7 +35,7 @@ class Program:
         sums = request.head in ("gap", "trace") and not request.shares
         self.request, depth = request, request.depths[-1]
         steps = Steps(request.network, depth, channels, n_axes, ends_early=sums)
-        joined = sums and steps.may_join
+        joined = sums and steps.may_join and depth <= _JOINED_DEPTH
         self.steps = replace(steps, joined=joined, fused=joined and steps.may_fuse)
         of_pixels = {"equivariant": "pixel 1", "pixels": "pixels"}
         head = "sums" if sums else of_pixels.get(request.head, "shares")

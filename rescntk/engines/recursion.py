@@ -31,7 +31,7 @@ from ..activations import DualInput, DualResult, Pixels, activation_of, kappas
 from ..arrays import Array, array_module
 from .merges import Merge, Step, Steps, rounded_weights
 from .protocol import Request, check_stop
-from .tables import Input, Tables, column, exact_means, summed, window_mean
+from .tables import Input, Tables, column, exact_means, past_skip, summed, window_mean
 
 _LINEAR_BITS = 100
 """erf networks are linear on signals below 2^-100, where erf(u) is 2u/√π up to a relative error of
@@ -111,7 +111,7 @@ class Deficits(Pairs):
         F = A = self.xp.zeros_like(linear)
         kept = 1.0
         for layer, of_layer in enumerate(steps.layers, start=1):
-            deficits, keep, share = features, T(0.0), T(1.0)
+            deficits, weights = features, (0.0, 1.0)
             others = [A + T(parts.initial * kept) * linear] * self.with_ntk
             for step in of_layer:
                 if step.kind == "activation":
@@ -127,13 +127,13 @@ class Deficits(Pairs):
                     powers = (1.0, parts.outer_plus_readout) if step.is_branch else (parts.readout,)
                     others = [x + T(c) * product for x, c in zip(others, powers, strict=False)]
                 else:
-                    keep, share = map(T, self.weights[step.row])
+                    weights = self.weights[step.row]
                     pairs = zip(features, deficits, strict=False)
-                    deficits = self.merged(step, [[keep * f, share * u] for f, u in pairs])
+                    deficits = self.merged(step, [[past_skip(*pair, *weights)] for pair in pairs])
             features = deficits
-            F, kept = keep * F + share * others[0], kept * steps.keep
+            F, kept = past_skip(F, others[0], *weights), kept * steps.keep
             if self.with_ntk:
-                A = keep * A + share * others[1]
+                A = past_skip(A, others[1], *weights)
             if layer in self.request.depths:
                 yield self.at_depth(F, A, kept, linear)
 

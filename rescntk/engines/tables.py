@@ -197,8 +197,9 @@ def reach(steps: Steps, pixels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray
     energy[(0, *[0] * len(pixels))] = 1.0
     reached = energy[:1] > 0
     for step in chain(steps.input, *steps.layers):
-        if step.merge is not None and steps.share:
+        if step.merge is not None and steps.network.has_branch:
             reached = reduce(operator.or_, taps_of(reached, step.merge, 1))
+    reached &= steps.network.skip or steps.network.has_branch
     *_, last = _merged(steps, np, energy, np.array([0.0, 1.0]))
     return last[-1][0], reached[0], float(last[-1][1].flat[0])
 
@@ -251,9 +252,9 @@ def _merged(
                 lost, mass = more - (whole - mass), whole
             elif step.kind == "skip":
                 parts, weights = [features, mass], [steps.keep, steps.share]
+                mass = past_skip(features, mass, *weights)
                 if steps.keep < steps.share:
                     parts, weights = parts[::-1], weights[::-1]
-                mass = weighted_mean(parts, weights) if steps.keep else steps.share * mass
             else:
                 merge = step.merge or Merge(5, 1, mass.ndim - 2)
                 weights = merge.weights if step.merge else steps.taps(step.layer)
@@ -294,6 +295,15 @@ def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
     for weight, part in zip(weights[1:], parts[1:], strict=True):
         apart.setdefault(weight, []).append(part - first)
     return reduce(operator.add, (T(w) * summed(each) for w, each in apart.items()), first)
+
+
+def past_skip(features: Array, branch: Array, keep: float, share: float) -> Array:
+    """Return keep · features + share · branch: a mean, if there is a skip connection."""
+    if not keep:
+        return branch * branch.dtype.type(share)
+    if keep < share:
+        return weighted_mean([branch, features], [share, keep])
+    return weighted_mean([features, branch], [keep, share])
 
 
 def window_mean(values: Array, merge: Merge, *first: int) -> Array:

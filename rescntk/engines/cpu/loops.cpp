@@ -30,6 +30,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     typedef typename Lanes<R>::V V;
     typedef typename Lanes<R>::U Unaligned;
     enum { W = Lanes<R>::W };
+    enum { AT_ONCE = W < 4 ? W : 4 };  // lanes of one term of a sum: with wider vectors sums have the same bits
     struct State { V *U, *O, *A; };    // the deficits U and U+ and the tangent kernel A
     struct Sum {                       // of vectors: some terms in the working precision, all in float64
         V part;
@@ -367,18 +368,23 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     void merge_features(const Layer &l, const State &in, int64_t begin, int64_t end)
     {
         if (l.skip < 0) { take(in); return; }
-        const V share = number(l.share), keep = number(l.keep), kept = number(l.kept * job.initial);
+        // Their mean, from the heavier one on: it is exact where both are equal. Without a skip connection, the share alone.
+        const bool turned = l.keep < l.share;
+        const V whole = number(l.keep ? 1.0 : l.share), lighter = number(turned ? l.keep : l.share), kept = number(l.kept * job.initial);
+        auto past = [&](V passing, V branch, V more) __attribute__((always_inline)) {
+            return turned ? fused(whole, branch, fused(lighter, passing - branch, more)) : fused(whole, passing, fused(lighter, branch - passing, more));
+        };
         const int64_t branch = l.outer_bias >= 0 ? l.outer_bias : l.n_outer ? job.merges[l.outer + l.n_outer - 1].row : l.root;
         const bool apart_too = job.head >= PIXEL_1;
         runs(job.n_windows, begin, end, [&](const Rows &at, int64_t j, int64_t to) __attribute__((always_inline)) {
             for (; j < to; j++) {
                 const V N = at.template distance<2>(l.skip, 2, j);
-                features.U[j] = fused(share, in.U[j], fused(keep, features.U[j], N));
-                if (OPPOSITE) features.O[j] = fused(share, in.O[j], fused(keep, features.O[j], N));
-                if (apart_too) apart.F[j] = fused(share, at.product(branch, j) - in.U[j], keep * apart.F[j]);
+                features.U[j] = past(features.U[j], in.U[j], N);
+                if (OPPOSITE) features.O[j] = past(features.O[j], in.O[j], N);
+                if (apart_too) apart.F[j] = past(apart.F[j], at.product(branch, j) - in.U[j], V{});
                 if (!NTK) continue;
                 V &A = apart_too ? apart.A[j] : features.A[j];
-                A = fused(share, in.A[j], keep * A);
+                A = past(A, in.A[j], V{});
                 if (apart_too) features.A[j] = fused(kept, apart.linear[j], A);
             }
         });
@@ -553,9 +559,11 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             for (int q = 0; q < W; q++) k[q] += double(K[q]), m[q] += double(M[q]);
             return;
         }
-        double of_K = 0, of_M = 0;
-        for (int64_t q = 0; q < valid; q++) of_K += double(K[q]), of_M += double(M[q]);
-        add_to(*k, k[owed], of_K), add_to(*m, m[owed], of_M);
+        for (int64_t q = 0; q < valid; q += AT_ONCE) {
+            double of_K = 0, of_M = 0;
+            for (int64_t p = q; p < q + AT_ONCE && p < valid; p++) of_K += double(K[p]), of_M += double(M[p]);
+            add_to(*k, k[owed], of_K), add_to(*m, m[owed], of_M);
+        }
     }
     template <class Place> void report(const Layer &l, Place place_of)
     {
@@ -636,7 +644,8 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
                 const Side *a = &job.left, *b = &job.right;
                 int64_t s = i, t = k;
                 const int64_t longer = b->length[t] - a->length[s];
-                if (job.head == SUMS && (longer > 0 || (longer == 0 && comes_before(*b, t, *a, s)))) { a = &job.right, b = &job.left, s = k, t = i; }
+                x = table(*a, s, false), z = table(*b, t, false);
+                if (job.head == SUMS && (longer > 0 || (longer == 0 && comes_before(b->key[t], z.rows, a->key[s], x.rows, job.n_rows * x.stride)))) { a = &job.right, b = &job.left, s = k, t = i; }
                 const int64_t d = a->length[s], e = b->length[t], wide = job.height ? job.width : e;
                 if (!lay_out(d, e)) return NO_MEMORY;
                 strips[0].x = table(*a, s, false), z = table(*b, t, false);
@@ -665,15 +674,6 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             }
         }
         return DONE;
-    }
-    // Whether a signal is left of another one of its length: bits do not depend on which of them is given first.
-    bool comes_before(const Side &b, int64_t t, const Side &a, int64_t s) const
-    {
-        if (b.key[t] != a.key[s]) return b.key[t] < a.key[s];
-        const Table<R> x = table(a, s, false), z = table(b, t, false);
-        for (int64_t k = 0; x.rows != z.rows && k < job.n_rows * x.stride; k++)
-            if (x.rows[k] != z.rows[k]) return z.rows[k] < x.rows[k];
-        return false;
     }
     // The sums of F0 over pixel pairs: products of means, which may be 0 where the terms are not.
     void linear_sums(const Side &a, int64_t s, const Side &b, int64_t t)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..merges import Steps
 from ..protocol import Request
+from ..tables import table_bytes
 from .compiler import DeviceLimits
 
 LONGEST = 4096
@@ -41,6 +42,9 @@ seconds."""
 
 HALO = 2
 """Pixels on both sides of a row in shared memory that stand twice (rows.cu)."""
+
+MOST_NUMBERS = 2**31
+"""Least numbers of a signal's table that 32 bits cannot count."""
 
 MOST_BLOCKS = 2**30
 """Most blocks of a launch; CUDA's own limit is twice as high."""
@@ -81,6 +85,15 @@ class LaunchPlan:
             self.teams = 1 if request.shares else min(self.teams, groups)
             if not request.shares:
                 self.units = min(MOST_UNITS, max(1, groups // (self.teams * TURNS)))
+        # The kernel numbers a table's entries with 32 bits.
+        per_row = 2 * d + d // width * self.lanes if self.all_pairs else d * self.lanes
+        numbers = table_bytes(request, steps.n_channels, d) // (d * itemsize) * per_row
+        if numbers >= MOST_NUMBERS:
+            raise ValueError(
+                f"X has {d} timepoints, and the network depth {request.depths[-1]} and filters of "
+                f"{request.network.filter_size}: a signal's table has {numbers:,} numbers, expected "
+                f"less than {MOST_NUMBERS:,} for engine 'cuda'; engine='reference' has no such limit"
+            )
         state = 2 + ntk  # U and U⁺, which the input has in any case, and A
         sums = 2 * 8 * self.threads * (1 if self.all_pairs else self.lanes)
         row = max(state * (d + 2 * HALO) * self.lanes * itemsize, 0 if points else sums)

@@ -158,10 +158,17 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
         const Pack pack = together(ring(kind) + pixel * LANES);
         UNROLL for (int q = 0; q < LANES; q++) sum[q] = fused(weight, pack[q], sum[q]);
     }
+    // Add the distance to the number in the middle of a window: means of equal numbers are exact.
+    FORMULA void add_apart(int kind, int pixel, R weight, const R (&middle)[LANES], R (&sum)[LANES]) const
+    {
+        const Pack pack = together(ring(kind) + pixel * LANES);
+        UNROLL for (int q = 0; q < LANES; q++) sum[q] = fused(weight, pack[q] - middle[q], sum[q]);
+    }
 
-    // Some taps of a window, from tap `begin` on: sums of the state, and of squared differences of coordinates.
+    // Some taps of a window, from tap `begin` on: sums of the state's distances to the middle, and of squared differences
+    // of coordinates.
     struct Taps { R U[LANES], O[LANES], A[LANES], N[LANES]; };
-    template <bool WITH_OPPOSITE> FORMULA void taps(const Window &w, int64 row, int p, int begin, int end, Taps &sum) const
+    template <bool WITH_OPPOSITE> FORMULA void taps(const Window &w, int64 row, const State &s, int p, int begin, int end, Taps &sum) const
     {
         const Ring ring_at = ring_of(pixel(p), w.axis);
         const int size = ring_at.size, step = w.step < size ? int(w.step) : int(w.step % size);
@@ -175,30 +182,30 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
             shift = shift + step < size ? shift + step : shift + step - size;
             if (tap > 0) differ(*a, b, sum.N);
             const R weight = R(w.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
-            add(0, at, weight, sum.U);
-            if (NTK) add(1, at, weight, sum.A);
-            if (WITH_OPPOSITE) add(1 + NTK, at, weight, sum.O);
+            add_apart(0, at, weight, s.U[p], sum.U);
+            if (NTK) add_apart(1, at, weight, s.A[p], sum.A);
+            if (WITH_OPPOSITE) add_apart(1 + NTK, at, weight, s.O[p], sum.O);
         }
     }
     template <bool WITH_OPPOSITE> FORMULA void window(const Merge &merge, State &s) const
     {
         const Window w = job.windows[merge.window];
-        const R weight = R(w.weight), rest = R(w.weight - double(weight) + w.rest);  // else all layers would err alike
+        const R weight = R(w.weight);
         show<WITH_OPPOSITE>(s);
         OVER_PIXELS {
             if (!mine(p)) continue;
             Taps sum;
-            taps<WITH_OPPOSITE>(w, merge.row, p, 0, w.taps < TERMS ? int(w.taps) : TERMS, sum);
+            taps<WITH_OPPOSITE>(w, merge.row, s, p, 0, w.taps < TERMS ? int(w.taps) : TERMS, sum);
             for (int begin = TERMS; begin < w.taps; begin += TERMS) {
                 Taps more;
-                taps<WITH_OPPOSITE>(w, merge.row, p, begin, begin + TERMS < w.taps ? begin + TERMS : int(w.taps), more);
+                taps<WITH_OPPOSITE>(w, merge.row, s, p, begin, begin + TERMS < w.taps ? begin + TERMS : int(w.taps), more);
                 UNROLL for (int q = 0; q < LANES; q++) sum.U[q] += more.U[q], sum.O[q] += more.O[q], sum.A[q] += more.A[q], sum.N[q] += more.N[q];
             }
             UNROLL for (int q = 0; q < LANES; q++) {
                 const R N = product(merge.row + 1, p, q) * sum.N[q];
-                s.U[p][q] = fused(weight, sum.U[q], fused(rest, sum.U[q], N));
-                if (WITH_OPPOSITE) s.O[p][q] = fused(weight, sum.O[q], fused(rest, sum.O[q], N));
-                if (NTK) s.A[p][q] = fused(weight, sum.A[q], rest * sum.A[q]);
+                s.U[p][q] += fused(weight, sum.U[q], N);
+                if (WITH_OPPOSITE) s.O[p][q] += fused(weight, sum.O[q], N);
+                if (NTK) s.A[p][q] = fused(weight, sum.A[q], s.A[p][q]);
             }
         }
     }
@@ -303,18 +310,24 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
     FORMULA void merge_features(const Layer &l, const State &branch)
     {
         if (l.skip < 0) { state = branch; return; }
-        const R share = R(l.share), keep = R(l.keep), kept = R(l.kept * job.initial);
+        // Their mean, from the heavier one on: it is exact where both are equal. Without a skip connection, the share alone.
+        const bool turned = l.keep < l.share;
+        const R whole = R(l.keep != 0 ? 1.0 : l.share), lighter = R(turned ? l.keep : l.share), kept = R(l.kept * job.initial);
+        auto past = [&](R passing, R branch, R more) {
+            const R heavy = turned ? branch : passing, light = turned ? passing : branch;
+            return fused(whole, heavy, fused(lighter, light - heavy, more));
+        };
         const int64 root = l.outer_bias >= 0 ? l.outer_bias : l.n_outer ? job.merges[l.outer + l.n_outer - 1].row : l.root;
         OVER_PIXELS {
             R N[LANES];
             distance(l.skip, 2, p, N);
             UNROLL for (int q = 0; q < LANES; q++) {
-                state.U[p][q] = fused(share, branch.U[p][q], fused(keep, state.U[p][q], N[q]));
-                if (OPPOSITE) state.O[p][q] = fused(share, branch.O[p][q], fused(keep, state.O[p][q], N[q]));
-                if (POINTS) apart.F[p][q] = fused(share, product(root, p, q) - branch.U[p][q], keep * apart.F[p][q]);
+                state.U[p][q] = past(state.U[p][q], branch.U[p][q], N[q]);
+                if (OPPOSITE) state.O[p][q] = past(state.O[p][q], branch.O[p][q], N[q]);
+                if (POINTS) apart.F[p][q] = past(apart.F[p][q], product(root, p, q) - branch.U[p][q], R(0));
                 if (!NTK) continue;
                 R &passing = POINTS ? apart.A[p][q] : state.A[p][q];
-                passing = fused(share, branch.A[p][q], keep * passing);
+                passing = past(passing, branch.A[p][q], R(0));
                 if (POINTS) state.A[p][q] = fused(kept, apart.linear[p][q], passing);
             }
         }
@@ -446,11 +459,12 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
         const int64 i = job.first_left + pair / wide, k = job.paired ? i : job.first_right + pair % wide;
         if (!above(i, k)) return;
         // The order of sums belongs to the pair, in whatever order its signals come.
-        const bool turned = !POINTS && job.right.key[k] < job.left.key[i];
+        const R *const of_i = (const R *)job.left.rows + job.left.begin[i], *const of_k = (const R *)job.right.rows + job.right.begin[k];
+        x_stride = z_stride = lines * (2 * width + LANES);
+        const bool turned = !POINTS && comes_before(job.right.key[k], of_k, job.left.key[i], of_i, job.n_rows * x_stride);
         const Side &a = turned ? job.right : job.left, &b = turned ? job.left : job.right;
         const int64 s = turned ? k : i, u = turned ? i : k, at = case_at(i, k), again = mirrored(i, k);
-        x = (const R *)a.rows + a.begin[s], z = (const R *)b.rows + b.begin[u];
-        x_stride = z_stride = lines * (2 * width + LANES);
+        x = turned ? of_k : of_i, z = turned ? of_i : of_k;
         const double of_biases = a.bias[s] * b.bias[u];
         biases[0] = R(of_biases);
         const int per_line = (width + LANES - 1) / LANES, groups = lines * per_line, step = int(launch.units * launch.teams);
