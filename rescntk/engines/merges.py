@@ -232,6 +232,11 @@ class Steps:
         """λ = 2s / (1 + s²): a leaky ReLU of slope s has κ = (1 − λ) κ_relu + λ κ_linear."""
         return 2.0 * self.network.negative_slope / self.network.activation_gain
 
+    @property
+    def is_weak(self) -> bool:
+        """True if layers add little to the features: what cancels in these decides kernels."""
+        return self.share < 2.0**-4
+
     @once
     def has_opposite(self) -> bool:
         """Whether U⁺ = a b (1 + ρ) is carried too, since 2 − w has too few digits of v = 1 + ρ.

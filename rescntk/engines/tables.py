@@ -47,7 +47,7 @@ class Input:
     parts: Array
     """(n, channels, *pixels), pixels times the root of the input's scale: F⁰ is their product."""
     means: Array
-    """(n, channels), the means of `parts` over pixels, rounded once."""
+    """(n, channels), the means of `parts` over pixels; rounded once, if branches are weak."""
     scale: Array
     """(n,), the number by which each signal was divided."""
     bias: Array
@@ -149,7 +149,9 @@ def read_input(steps: Steps, request: Request, X: Array) -> Input:
     norm = xp.sqrt(squares)[:, None]
     unit = X / xp.where(norm > 0, norm, math.inf)
     of_parts = column(inverse * math.sqrt(input_scale), X)
-    means = exact_means(X) * of_parts.reshape(-1, 1)
+    # A mean of size α times the pixels counts as much as the branch, which is α times them.
+    means = exact_means(X) if steps.is_weak else X.reshape(*X.shape[:2], -1).mean(axis=2)
+    means = means * of_parts.reshape(-1, 1)
     bias = inverse / scale if net.bias else xp.zeros(len(X))
     with np.errstate(over="ignore"):  # an infinite scale is reported with the results
         scale = scale * size
@@ -159,8 +161,7 @@ def read_input(steps: Steps, request: Request, X: Array) -> Input:
 def exact_means(X: Array) -> Array:
     """Return the mean of each channel of signals (n, channels, *pixels), rounded once.
 
-    A mean of size α times the pixels counts as much as the branch: as a sum of rounded sums it
-    would have lost 1/α units. Devices add up in twice their precision (`compensated_sum`).
+    Devices add up in twice their precision (`compensated_sum`).
     """
     n, channels = X.shape[:2]
     flat = X.reshape(n * channels, -1)

@@ -32,13 +32,20 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     enum { W = Lanes<R>::W };
     enum { AT_ONCE = W < 4 ? W : 4 };  // lanes of one term of a sum: with wider vectors sums have the same bits
     struct State { V *U, *O, *A; };    // the deficits U and U+ and the tangent kernel A
-    struct Sum {                       // of vectors: some terms in the working precision, all in float64
+    struct Sum {                       // of vectors: FLUSH terms in the working precision, as many of these in float64
         V part;
-        double total[W], owed[W];
+        double some[W], total[W], owed[W];
         int64_t terms;
-        INLINE Sum() : part(V{}), total(), owed(), terms(0) {}
+        INLINE Sum() : part(V{}), some(), total(), owed(), terms(0) {}
         INLINE void operator+=(V term) { part = part + term; if (++terms % FLUSH == 0) flush(); }
-        INLINE void flush() { for (int k = 0; k < W; k++) add_to(total[k], owed[k], double(part[k])); part = V{}; }
+        INLINE void flush()
+        {
+            for (int k = 0; k < W; k++) some[k] += double(part[k]);
+            part = V{};
+            if (terms % (FLUSH * FLUSH) == 0) carry();
+        }
+        void carry() { for (int k = 0; k < W; k++) add_to(total[k], owed[k], some[k]), some[k] = 0.0; }
+        INLINE void end() { flush(), carry(); }
     };
     // Add a term to a total, and what rounding owes the total to the next term (Kahan): equal terms round alike.
     static INLINE void add_to(double &total, double &owed, double term)
@@ -313,7 +320,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
                 else linear += F;
             }
         });
-        if (!job.all_pairs && job.head == SUMS) linear.flush(), add(0, 0, linear.total, linear.total);
+        if (!job.all_pairs && job.head == SUMS) linear.end(), add(0, 0, linear.total, linear.total);
     }
     // Let a state take the place of the features.
     void take(const State &in)
@@ -360,7 +367,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
                 else K_sum += K, M_sum += M;
             }
         });
-        if (!shares) K_sum.flush(), M_sum.flush(), add(number_of, 0, K_sum.total, M_sum.total);
+        if (!shares) K_sum.end(), M_sum.end(), add(number_of, 0, K_sum.total, M_sum.total);
     }
     struct Angle { V w, v; };              // 1 - rho and 1 + rho
 
@@ -513,7 +520,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         }
         for (int64_t k = 0; closed && !is_short && k < 4; k++) write(rows_from(n - 4 + k), n - 4 + k, u[k], m[k]);
         if (!closed) begin += 2, end -= 2;
-        K_sum.flush(), M_sum.flush(), add(number_of, 0, K_sum.total, M_sum.total);
+        K_sum.end(), M_sum.end(), add(number_of, 0, K_sum.total, M_sum.total);
     }
 
     // All layers of some strips together; return false if the call is to end. place_of(strip, j, lane) is the place of a
@@ -562,7 +569,8 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         for (int64_t q = 0; q < valid; q += AT_ONCE) {
             double of_K = 0, of_M = 0;
             for (int64_t p = q; p < q + AT_ONCE && p < valid; p++) of_K += double(K[p]), of_M += double(M[p]);
-            add_to(*k, k[owed], of_K), add_to(*m, m[owed], of_M);
+            if (right_length > FLUSH * FLUSH) add_to(*k, k[owed], of_K), add_to(*m, m[owed], of_M);
+            else *k += of_K, *m += of_M;
         }
     }
     template <class Place> void report(const Layer &l, Place place_of)
