@@ -16,6 +16,7 @@
 namespace {
 enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, OTHER_VERSION = 3 };
 enum { FLUSH = 32 };                   // terms of a sum in the working precision, before they are added in float64
+enum { LONG = 1024 };                  // terms of a sum, before rounding errors of further ones are added too
 enum { TOGETHER = 8 };                 // left signals that go through a layer with a block of right ones, whose tables
                                        // of the layer then stay in the cache
 enum { MOST_ROWS = 1 << 16 };          // of strips that go through the layers together: more take 64 MB of memory
@@ -32,20 +33,13 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     enum { W = Lanes<R>::W };
     enum { AT_ONCE = W < 4 ? W : 4 };  // lanes of one term of a sum: with wider vectors sums have the same bits
     struct State { V *U, *O, *A; };    // the deficits U and U+ and the tangent kernel A
-    struct Sum {                       // of vectors: FLUSH terms in the working precision, as many of these in float64
+    struct Sum {                       // of vectors: some terms in the working precision, all in float64
         V part;
-        double some[W], total[W], owed[W];
+        double total[W];
         int64_t terms;
-        INLINE Sum() : part(V{}), some(), total(), owed(), terms(0) {}
+        INLINE Sum() : part(V{}), total(), terms(0) {}
         INLINE void operator+=(V term) { part = part + term; if (++terms % FLUSH == 0) flush(); }
-        INLINE void flush()
-        {
-            for (int k = 0; k < W; k++) some[k] += double(part[k]);
-            part = V{};
-            if (terms % (FLUSH * FLUSH) == 0) carry();
-        }
-        void carry() { for (int k = 0; k < W; k++) add_to(total[k], owed[k], some[k]), some[k] = 0.0; }
-        INLINE void end() { flush(), carry(); }
+        INLINE void flush() { for (int k = 0; k < W; k++) total[k] += double(part[k]); part = V{}; }
     };
     // Add a term to a total, and what rounding owes the total to the next term (Kahan): equal terms round alike.
     static INLINE void add_to(double &total, double &owed, double term)
@@ -120,6 +114,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     {
         for (int64_t j = begin, stop; j < end; j = stop) {
             stop = run_of[window][j] < end ? run_of[window][j] : end;
+            if (stop - j > LONG) stop = j + LONG;
             body(rows_from(j), j, stop);
         }
     }
@@ -159,7 +154,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         if (together > TOGETHER) together = TOGETHER;
         while (together > 1 && together * n > MOST_ROWS) together--;
         const int64_t apart_by = n + 5;  // at powers of 2, arrays would take each other's place in the cache
-        if (posix_memalign(&memory, 64, sizeof(V) * (6 + 6 * together) * apart_by + 8 * ((together + 1) * n_sums + 2 * job.n_windows + 1) + 4 * (3 + taps + job.n_windows) * n)) {
+        if (posix_memalign(&memory, 64, sizeof(V) * (6 + 6 * together) * apart_by + 8 * (2 * together * n_sums + 2 * job.n_windows + 1) + 4 * (3 + taps + job.n_windows) * n)) {
             memory = nullptr, left_length = 0;
             return false;
         }
@@ -170,7 +165,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         sums = (double *)p;
         for (int64_t s = 0; s < together; s++) strips[s].sums = sums + s * n_sums;
         owed = together * n_sums;
-        near_of = (int32_t **)(sums + owed + n_sums), run_of = near_of + job.n_windows;
+        near_of = (int32_t **)(sums + 2 * owed), run_of = near_of + job.n_windows;
         left_place = (int32_t *)(run_of + job.n_windows + 1), right_place = left_place + n;
         int32_t *at = right_place + n;
         step = job.all_pairs ? 1 : job.lanes;
@@ -229,31 +224,40 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     // What a rounded weight lacks. Without it all layers would err in the same direction.
     static INLINE V rest_of(const Window &w) { return number(w.weight - double(R(w.weight)) + w.rest); }
 
-    template <bool WITH_OPPOSITE, int TAPS> void window(const Merge &merge, const State &in, const State &out, int64_t begin, int64_t end)
+    template <bool WITH_OPPOSITE, int TAPS, bool TRIANGLE = false> void window(const Merge &merge, const State &in, const State &out, int64_t begin, int64_t end)
     {
         const int64_t taps = TAPS ? TAPS : job.windows[merge.window].taps, n = this->n;
         const int32_t *near = near_of[merge.window];
-        const V weight = number(job.windows[merge.window].weight), two = number(2);
+        const V weight = number(job.windows[merge.window].weight), rest = rest_of(job.windows[merge.window]), two = number(2);
         runs(merge.window, begin, end, [&](const Rows &at, int64_t from, int64_t to) __attribute__((always_inline)) {
-            int64_t shift[TAPS ? TAPS : 1];
+            int64_t shift[TAPS ? TAPS : 1] = {};
             UNROLL for (int t = 0; t < TAPS; t++) shift[t] = near[t * n + from] - from;
             for (int64_t j = from; j < to; j++) {
                 const V N = at.template distance<TAPS>(merge.row, taps, j);
-                // The mean over the taps, which is exact where all are equal: sums would round alike in all layers.
-                auto mean_of = [&](const V *values, V more) __attribute__((always_inline)) {
-                    const V here = values[j];
-                    auto around = [&](int64_t t) __attribute__((always_inline)) {
-                        return fused(-two, here, values[j + shift[t < TAPS ? t : 0]] + values[j + shift[t < TAPS ? TAPS - 1 - t : 0]]);
-                    };
-                    V apart;
-                    if (TAPS == 3) apart = around(0);
-                    else if (TAPS == 5) apart = fused(two, around(1), around(0));  // a triangle
-                    else apart = in_parts(taps, [&](int64_t t, V sum) __attribute__((always_inline)) { return sum + (values[near[t * n + j]] - here); });
-                    return here + fused(weight, apart, more);
+                // The sum of two taps on both sides of the middle.
+                auto pair = [&](const V *values, int64_t t) __attribute__((always_inline)) {
+                    const int64_t u = taps - 1 - t;
+                    return TAPS ? values[j + shift[t]] + values[j + shift[u]] : values[near[t * n + j]] + values[near[u * n + j]];
                 };
-                out.U[j] = mean_of(in.U, N);
-                if (WITH_OPPOSITE) out.O[j] = mean_of(in.O, N);
-                if (NTK) out.A[j] = mean_of(in.A, V{});
+                // The mean is exact where all taps are equal: their sums would round alike in all layers.
+                auto mean_of = [&](const V *values, auto plus) __attribute__((always_inline)) {
+                    const V here = values[j];
+                    auto apart = [&](int64_t t, V sum) __attribute__((always_inline)) { return sum + fused(-two, here, pair(values, t)); };
+                    const V sum = !TAPS ? in_parts(taps / 2, apart) : TAPS == 3 ? apart(0, V{}) : apart(1, apart(0, V{}));
+                    return fused(weight, sum, plus(here));
+                };
+                auto mean_of_triangle = [&](const V *values, auto plus) __attribute__((always_inline)) {
+                    const V sum = fused(number(3), values[j], fused(two, pair(values, 1), pair(values, 0)));
+                    return fused(weight, sum, plus(rest * sum));
+                };
+                auto mean = [&](const V *values, auto plus) __attribute__((always_inline)) {
+                    if constexpr (TRIANGLE) return mean_of_triangle(values, plus);
+                    else return mean_of(values, plus);
+                };
+                auto with_N = [&](V value) __attribute__((always_inline)) { return value + N; };
+                out.U[j] = mean(in.U, with_N);
+                if (WITH_OPPOSITE) out.O[j] = mean(in.O, with_N);
+                if (NTK) out.A[j] = mean(in.A, [](V value) __attribute__((always_inline)) { return value; });
             }
         });
     }
@@ -265,7 +269,8 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
             const State out = free_state(in);
             if (!closed) begin += reach(w), end -= reach(w);
             if (w.taps == 3) window<WITH_OPPOSITE, 3>(job.merges[m], in, out, begin, end);
-            else if (w.is_triangle) window<WITH_OPPOSITE, 5>(job.merges[m], in, out, begin, end);
+            else if (w.is_triangle) window<WITH_OPPOSITE, 5, true>(job.merges[m], in, out, begin, end);
+            else if (w.taps == 5) window<WITH_OPPOSITE, 5>(job.merges[m], in, out, begin, end);
             else window<WITH_OPPOSITE, 0>(job.merges[m], in, out, begin, end);
             in = out;
         }
@@ -319,8 +324,9 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
                 if (job.head == SHARES) add(0, j - first, F, F);
                 else linear += F;
             }
+            if (linear.terms >= LONG) settle(0, linear, linear);
         });
-        if (!job.all_pairs && job.head == SUMS) linear.end(), add(0, 0, linear.total, linear.total);
+        if (!job.all_pairs && job.head == SUMS) settle(0, linear, linear);
     }
     // Let a state take the place of the features.
     void take(const State &in)
@@ -366,32 +372,38 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
                 if (shares) add(number_of, j - first, K, M);
                 else K_sum += K, M_sum += M;
             }
+            if (K_sum.terms >= LONG) settle(number_of, K_sum, M_sum);
         });
-        if (!shares) K_sum.end(), M_sum.end(), add(number_of, 0, K_sum.total, M_sum.total);
+        if (!shares) settle(number_of, K_sum, M_sum);
     }
     struct Angle { V w, v; };              // 1 - rho and 1 + rho
 
-    // Merge a branch with the features that pass the layer.
+    // Merge a branch with the features that pass the layer: their mean, from the heavier one on, is exact where both are
+    // equal. Without a skip connection, the branch's share alone is left.
     void merge_features(const Layer &l, const State &in, int64_t begin, int64_t end)
     {
         if (l.skip < 0) { take(in); return; }
-        // Their mean, from the heavier one on: it is exact where both are equal. Without a skip connection, the share alone.
-        const bool turned = l.keep < l.share;
-        const V whole = number(l.keep ? 1.0 : l.share), lighter = number(turned ? l.keep : l.share), kept = number(l.kept * job.initial);
-        auto past = [&](V passing, V branch, V more) __attribute__((always_inline)) {
-            return turned ? fused(whole, branch, fused(lighter, passing - branch, more)) : fused(whole, passing, fused(lighter, branch - passing, more));
-        };
+        const V keep = number(l.keep), share = number(l.share);
+        if (l.keep == 0.0) merge_as(l, in, begin, end, [&](V, V branch, auto plus) __attribute__((always_inline)) { return plus(share * branch); });
+        else if (l.keep < l.share) merge_as(l, in, begin, end, [&](V passing, V branch, auto plus) __attribute__((always_inline)) { return fused(keep, passing - branch, plus(branch)); });
+        else merge_as(l, in, begin, end, [&](V passing, V branch, auto plus) __attribute__((always_inline)) { return fused(share, branch - passing, plus(passing)); });
+    }
+    template <class Joined> INLINE void merge_as(const Layer &l, const State &in, int64_t begin, int64_t end, Joined joined)
+    {
+        const V kept = number(l.kept * job.initial);
+        auto none = [](V value) __attribute__((always_inline)) { return value; };
         const int64_t branch = l.outer_bias >= 0 ? l.outer_bias : l.n_outer ? job.merges[l.outer + l.n_outer - 1].row : l.root;
         const bool apart_too = job.head >= PIXEL_1;
         runs(job.n_windows, begin, end, [&](const Rows &at, int64_t j, int64_t to) __attribute__((always_inline)) {
             for (; j < to; j++) {
                 const V N = at.template distance<2>(l.skip, 2, j);
-                features.U[j] = past(features.U[j], in.U[j], N);
-                if (OPPOSITE) features.O[j] = past(features.O[j], in.O[j], N);
-                if (apart_too) apart.F[j] = past(apart.F[j], at.product(branch, j) - in.U[j], V{});
+                auto with_N = [&](V value) __attribute__((always_inline)) { return value + N; };
+                features.U[j] = joined(features.U[j], in.U[j], with_N);
+                if (OPPOSITE) features.O[j] = joined(features.O[j], in.O[j], with_N);
+                if (apart_too) apart.F[j] = joined(apart.F[j], at.product(branch, j) - in.U[j], none);
                 if (!NTK) continue;
                 V &A = apart_too ? apart.A[j] : features.A[j];
-                A = past(A, in.A[j], V{});
+                A = joined(A, in.A[j], none);
                 if (apart_too) features.A[j] = fused(kept, apart.linear[j], A);
             }
         });
@@ -512,15 +524,16 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
         for (int64_t j = closed ? 2 : begin + 4, to; j < stop; j = to) {
             const bool counts = j >= first && j < last;
             to = stop;
-            for (const int64_t cut : {int64_t(run_of[job.n_windows][j]), int64_t(run_of[job.n_windows][j - 2]) + 2, counts ? last : first})
+            for (const int64_t cut : {int64_t(run_of[job.n_windows][j]), int64_t(run_of[job.n_windows][j - 2]) + 2, counts ? last : first, j + LONG})
                 if (j < cut && cut < to) to = cut;
             const Rows at = rows_from(j), behind = rows_from(j - 2);
             if (counts && at.x == behind.x && at.z == behind.z) pass(at, at, true, j, to);
             else pass(at, behind, counts, j, to);
+            if (K_sum.terms >= LONG) settle(number_of, K_sum, M_sum);
         }
         for (int64_t k = 0; closed && !is_short && k < 4; k++) write(rows_from(n - 4 + k), n - 4 + k, u[k], m[k]);
         if (!closed) begin += 2, end -= 2;
-        K_sum.end(), M_sum.end(), add(number_of, 0, K_sum.total, M_sum.total);
+        settle(number_of, K_sum, M_sum);
     }
 
     // All layers of some strips together; return false if the call is to end. place_of(strip, j, lane) is the place of a
@@ -543,7 +556,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     // Clear the sums of some strips.
     void clear(int64_t count)
     {
-        for (int64_t k = 0; k < (count + 1) * 2 * (job.depth + 1) * points * lanes; k++) strips[0].sums[k] = 0.0;
+        for (int64_t k = 0; k < count * 2 * (job.depth + 1) * points * lanes; k++) strips[0].sums[k] = strips[0].sums[owed + k] = 0.0;
         sums = strips[0].sums;
     }
     void any_layer(int64_t number_of, int64_t &begin, int64_t &end)
@@ -559,17 +572,29 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
 
     // ------------------------------------------------------------------ results
 
+    // Add sums of a layer to the sums of the pair, or pairs, and begin new ones.
+    INLINE void settle(int64_t layer, Sum &K, Sum &M)
+    {
+        K.flush();
+        if (&M != &K) M.flush();
+        add(layer, 0, K.total, M.total);
+        K = M = Sum();
+    }
     template <class T> INLINE void add(int64_t layer, int64_t point, const T &K, const T &M)
     {
         double *k = sums + (layer * points + point) * lanes, *m = k + (job.depth + 1) * points * lanes;
+        const bool is_long = right_length > LONG;
         if (!job.all_pairs) {
-            for (int q = 0; q < W; q++) k[q] += double(K[q]), m[q] += double(M[q]);
+            for (int q = 0; q < W; q++) {
+                if (is_long) add_to(k[q], k[owed + q], double(K[q])), add_to(m[q], m[owed + q], double(M[q]));
+                else k[q] += double(K[q]), m[q] += double(M[q]);
+            }
             return;
         }
         for (int64_t q = 0; q < valid; q += AT_ONCE) {
             double of_K = 0, of_M = 0;
             for (int64_t p = q; p < q + AT_ONCE && p < valid; p++) of_K += double(K[p]), of_M += double(M[p]);
-            if (right_length > FLUSH * FLUSH) add_to(*k, k[owed], of_K), add_to(*m, m[owed], of_M);
+            if (is_long) add_to(*k, k[owed], of_K), add_to(*m, m[owed], of_M);
             else *k += of_K, *m += of_M;
         }
     }
