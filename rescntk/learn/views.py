@@ -116,11 +116,11 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     def resolve(self, X: Signals) -> View | str:
         """Return the view as signals X have it, or why they cannot; refuse wrong settings."""
-        for name, word in (("differences", "only"), ("spectra", "whole")):
-            value = getattr(self, name)
-            if value != word and not isinstance(value, bool | np.bool_):
-                raise ValueError(f"{name} is {value!r}, expected True, False or {word!r}")
-        check_flag(self.statistics, "statistics")
+        differences, spectra = (
+            _flag_or_word(getattr(self, name), name, word)
+            for name, word in (("differences", "only"), ("spectra", "whole"))
+        )
+        statistics = check_flag(self.statistics, "statistics")
         check_choice(self.standardize, "standardize", ("signal", "channel", "point"))
         check_constant(self.time, "time")
         check_depth(self.length, "length")
@@ -128,16 +128,16 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         if isinstance(X, list) and (self.head != "gap" or self.standardize == "point"):
             return "signals of different lengths have the head 'gap', and no time points in common"
         length = longest(X)
-        of_time = self.differences == "only" or self.spectra == "whole"
+        of_time = differences == "only" or spectra == "whole"
         if length == 1 and (of_time or self.standardize == "signal"):
             return "one time point has no differences, no spectrum and no deviation"
         seen, block = self._block(length)
         n_points = -(-seen // block)
         largest = n_points - (n_points % 2 == 0)  # filters have odd sizes
         return replace(
-            self, differences=self.differences if n_points > 1 else False,
-            spectra=self.spectra if block > 1 or self.spectra == "whole" else False,
-            statistics=self.statistics and block > 1, length=self.length if block > 1 else seen,
+            self, differences=differences if n_points > 1 else False,
+            spectra=spectra if block > 1 or spectra == "whole" else False,
+            statistics=statistics and block > 1, length=self.length if block > 1 else seen,
             filter_size=min(self.filter_size, largest),
             input_filter_size=min(self.input_filter_size, largest),
         )  # fmt: skip
@@ -185,13 +185,13 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """Return signals, spectra, or means of blocks, with their deviations and extremes."""
         X = np.ldexp(X, -exponent)
         if self.standardize == "signal":
-            mean, deviation = X.mean(axis=2, keepdims=True), X.std(axis=2, keepdims=True)
-            constant = deviation <= _ROUNDING * np.abs(X).max(axis=2, keepdims=True)
-            X = (X - mean) / np.where(constant, np.inf, deviation)
+            X = _standardized_alone(X)
         if self.spectra is True:
             return _short_time_spectra(X, block)
         if self.spectra == "whole":  # roots of magnitudes at frequencies from 1/d to 1/2
             X = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
+            if not X.shape[2]:  # one time point does not vary, like a constant signal
+                X = np.zeros((*X.shape[:2], 1))
         if block == 1:
             return X
         starts, sizes = np.arange(0, X.shape[2], block), _block_sizes(X.shape[2], block)
@@ -216,11 +216,14 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """Return shares of time points, (…, n_timepoints), from shares of the view's points.
 
         A block's share goes to its time points in equal parts, the share of a short-time spectrum
-        by the weights of its window. The share of a band of a whole spectrum goes by energy.
+        by the weights of its window. The share of a band of a whole spectrum goes by the energy, at
+        each time, of the frequencies that the network sees from there.
         """
         length, (block, exponent) = x.shape[1], self._steps[0].args
         if self.spectra == "whole":
-            return shares @ _energy_of_bands(np.ldexp(x, -exponent), block)
+            reach = self.network.input_filter.reach + self.network.reach()
+            alone = _standardized_alone(np.ldexp(x, -exponent)[None])[0]
+            return shares @ _energy_of_bands(alone, shares.shape[-1], block, reach)
         sizes = _block_sizes(length, block)
         if self.spectra is not True:
             return np.repeat(shares / sizes, sizes, axis=-1)
@@ -259,6 +262,22 @@ the fifth makes no difference."""
 def each(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
     """Apply a function of arrays (n_cases, n_channels, n_timepoints) to signals of any lengths."""
     return function(X) if isinstance(X, np.ndarray) else [function(x[None])[0] for x in X]
+
+
+def _flag_or_word(value: Any, name: str, word: str) -> bool | str:
+    """Return `value`, a Python or NumPy boolean or the given word, as a bool or as the word."""
+    if isinstance(value, str) and value == word:
+        return word
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise ValueError(f"{name} is {value!r}, expected True, False or {word!r}")
+
+
+def _standardized_alone(X: np.ndarray) -> np.ndarray:
+    """Return signals whose channels have mean 0 and deviation 1 each; constant ones are 0."""
+    mean, deviation = X.mean(axis=2, keepdims=True), X.std(axis=2, keepdims=True)
+    constant = deviation <= _ROUNDING * np.abs(X).max(axis=2, keepdims=True)
+    return (X - mean) / np.where(constant, np.inf, deviation)
 
 
 def _standardized(mean: np.ndarray, scale: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -316,16 +335,20 @@ def _short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
     return roots.transpose(0, 1, 3, 2).reshape(n, channels * (block + 1), -1)
 
 
-def _energy_of_bands(x: np.ndarray, block: int) -> np.ndarray:
+def _energy_of_bands(x: np.ndarray, n_bands: int, block: int, reach: int) -> np.ndarray:
     """Return the share of each time point in the energy of bands, (n_bands, length); sums are 1.
 
-    A band has `block` frequencies. Its energy is the sum, over channels and time, of the signal
-    times the signal with this band alone. Time points have equal shares of a band without energy.
+    A band has `block` frequencies. Its energy at a time is the sum, over channels, of the squared
+    envelope of the signal with this band and others at most `reach` bands away, which count by a
+    cosine bell. Time points have equal shares of a band without energy.
     """
     length = x.shape[1]
     spectrum = np.fft.rfft(x, axis=1)
     bands = (np.arange(spectrum.shape[1]) - 1) // block  # the mean has -1
-    alone = np.where(bands == np.arange(bands[-1] + 1)[:, None, None], spectrum, 0.0)
-    shares = (np.fft.irfft(alone, length, axis=2) * (x - x.mean(axis=1, keepdims=True))).sum(axis=1)
-    energy = shares.sum(axis=1, keepdims=True)
-    return np.divide(shares, energy, out=np.full(shares.shape, 1.0 / length), where=energy > 0)
+    far = np.abs(bands - np.arange(n_bands)[:, None])
+    bell = np.where((far <= reach) & (bands >= 0), 1 + np.cos(np.pi * far / (reach + 1)), 0.0)
+    # Without negative frequencies the magnitude over time is the envelope.
+    energy = sum(np.abs(np.fft.ifft(bell * row, length, axis=1)) ** 2 for row in spectrum)
+    sums = energy.sum(axis=1, keepdims=True)
+    found = sums > _ROUNDING**2 * sums.sum()
+    return np.divide(energy, sums, out=np.full(energy.shape, 1.0 / length), where=found)
