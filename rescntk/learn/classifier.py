@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 
 from ..validation import check_constant
 from .ensemble import REMEDY, ResidualKernelEstimator, average, shares_of, squared_sum
-from .inputs import Cases, read_cases, read_labels, read_signals
+from .inputs import Cases, read_cases, read_labels
 
 
 @dataclass(eq=False, repr=False)
@@ -187,7 +187,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         return self.classes_[places]
 
     def _decisions(self, X: Any) -> np.ndarray:
-        decisions, _, weights = self._decide(read_signals(self, X))
+        decisions, _, weights = self._decide(self._read(X))
         return average(weights, decisions) + self.offsets_
 
     @staticmethod

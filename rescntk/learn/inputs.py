@@ -55,6 +55,15 @@ def arrays(X: Signals) -> list[np.ndarray]:
     return [X] if isinstance(X, np.ndarray) else X
 
 
+def scaled(X: Signals, exponent: int) -> Signals:
+    """Return signals divided by a power of two; they become infinite where they leave float64."""
+    if not exponent:
+        return X
+    with np.errstate(over="ignore"):
+        parts = [np.ldexp(x, -exponent) for x in arrays(X)]
+    return parts[0] if isinstance(X, np.ndarray) else parts
+
+
 def longest(X: Signals) -> int:
     """Return the number of time points of the longest signal."""
     return max(x.shape[-1] for x in arrays(X))
