@@ -38,7 +38,7 @@ def compute(request: Request, X: Any, Z: Any, tick: Tick, paired: bool = False) 
     """Return kernels, as `Engine.compute` describes them."""
     left = X if isinstance(X, Signals) else prepared(request, X)
     right = left if Z is None else Z if isinstance(Z, Signals) else prepared(request, Z)
-    longest = max(left.longest, right.longest)
+    longest = left.longest if request.shares else max(left.longest, right.longest)
     shape = len(left), 1 if paired else len(right)
     sizes = (len(request.depths), *shape, *request.pixel_axes(longest))
     values = {kind: np.zeros(sizes) for kind in request.kinds}
