@@ -235,7 +235,8 @@ def check_signals(X: ArrayT, name: str, images: bool = False) -> ArrayT:
     expected = "(n_cases, n_channels, n_timepoints)"
     array = check_real(X, name, expected)
     if array.ndim != 3 and not (images and array.ndim == 4):
-        remedy = f"; for signals of one channel {name}[:, None]" if array.ndim == 2 else ""
+        rows = f"{name}.to_numpy()" if hasattr(X, "columns") else name
+        remedy = f"; for signals of one channel {rows}[:, None]" if array.ndim == 2 else ""
         if array.ndim == 4:
             remedy = ": only signals, not images, are supported here"
         raise ValueError(f"{name} has shape {array.shape}, expected {expected}{remedy}")

@@ -30,14 +30,24 @@ from ..kernels.call import mean_again
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..validation import KINDS, check_dtype, check_integer, is_sequence
-from .inputs import Cases, Settings, SignalEstimator, Signals, arrays, longest, read_signals, scaled, take
+from .inputs import (
+    Cases,
+    Settings,
+    SignalEstimator,
+    Signals,
+    arrays,
+    longest,
+    read_signals,
+    scaled,
+    take,
+    unit_exponent,
+)
 from .views import DEFAULT, FAST, MANY, View
 
 _LEFT_OUT = 0.02  # largest sum of weights of views that are left out
 _LEAST_SPREAD = 0.1  # least deviation of levels, in deviations inside of signals; of log2 of sizes
 _SHARES = 2**20  # numbers of kernels that are held at once; of one signal all are
 _BATCH = 2**22  # numbers of signals, or of their kernels, that a view computes at once
-_LARGEST = 300  # powers of two beyond which signals are scaled: their squares leave float64
 
 _POWER = 4.0
 """Power of errors in the weights that the average starts from. Measured mean accuracy: .863 with 0,
@@ -246,9 +256,7 @@ def fit_view(
     sums = spectrum.eigenvalues[:, None] + penalty
     root /= np.sqrt(sums[:, 0])
     error = errors.min(axis=1)
-    fitted = FittedView(
-        view, S, beta, b, root, sums[:, :1] / sums, penalty, usual, scale, error
-    )
+    fitted = FittedView(view, S, beta, b, root, sums[:, :1] / sums, penalty, usual, scale, error)
     residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]
     return fitted, residuals, variance / usual
 
@@ -399,7 +407,9 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             distances = self._usual.distances(some)[0]
             weights = weights_at(self._weights, novelties, distances, views)
             parts.append((decisions, novelties, weights))
-        decisions, novelties, weights = (np.concatenate(p, axis=1) for p in zip(*parts, strict=True))
+        decisions, novelties, weights = (
+            np.concatenate(p, axis=1) for p in zip(*parts, strict=True)
+        )
         return decisions, novelties, weights
 
     def _shares(self, X: Signals) -> list[np.ndarray]:
@@ -424,9 +434,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         """
         self._centre = np.average(cases.targets, axis=0, weights=cases.weights)
         n_penalties = cases.targets.shape[1] if self._each else 1
-        exponent = int(np.frexp(max(np.abs(x).max() for x in arrays(cases.signals)))[1])
-        # Of even powers the roots in spectra are exact.
-        self._exponent = exponent // 2 * 2 if abs(exponent) > _LARGEST else 0
+        self._exponent = unit_exponent(cases.signals)
         cases = cases._replace(signals=scaled(cases.signals, self._exponent))
         X, n, rng = cases.signals, len(cases.weights), check_random_state(self.random_state)
         views, options, places = self._views(n), self._options(), self._landmarks(n, rng)
@@ -504,5 +512,6 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
 
     def _options(self) -> dict[str, Any]:
         """Return the options of kernels."""
-        threads = None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+        n_jobs = self.n_jobs
+        threads = None if n_jobs is None else effective_n_jobs(check_integer(n_jobs, "n_jobs"))
         return {"engine": self.engine, "dtype": check_dtype(self.dtype), "threads": threads}

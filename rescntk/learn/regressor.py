@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from ..validation import check_positive
 from .ensemble import REMEDY, ResidualKernelEstimator, average, squared_sum
-from .inputs import check_given, read_cases
+from .inputs import check_given, read_cases, texts_refused
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
 _DEPENDENCE = 1.5
@@ -73,7 +73,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             For missing values, a single signal, and invalid parameters.
         """
         check_given(y)
-        targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        with texts_refused("y"):
+            targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         self._shape = targets.shape[1:]
         targets = targets.reshape(len(targets), -1)
         cases = read_cases(self, X, y, targets, sample_weight, groups)

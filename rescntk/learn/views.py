@@ -13,10 +13,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from ..kernels import Kernel
 from ..network import Network
 from ..validation import check_choice, check_constant, check_depth, check_flag
-from .inputs import Signals, arrays, longest, read_signals
+from .inputs import Signals, arrays, longest, read_signals, unit_exponent
 
 _LEAST_OF_POINT = 0.1
 """Least deviation of a time point, in units of its channel's root mean square over time points."""
+
+_STANDARDIZE = ("signal", "channel", "point")
 
 _ROUNDING = 10 * float(np.finfo(np.float64).eps)  # deviations count as 0, by the largest value
 
@@ -116,28 +118,31 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     def resolve(self, X: Signals) -> View | str:
         """Return the view as signals X have it, or why they cannot; refuse wrong settings."""
-        differences, spectra = (
-            _flag_or_word(getattr(self, name), name, word)
-            for name, word in (("differences", "only"), ("spectra", "whole"))
-        )
-        statistics = check_flag(self.statistics, "statistics")
-        check_choice(self.standardize, "standardize", ("signal", "channel", "point"))
-        check_constant(self.time, "time")
-        check_depth(self.length, "length")
-        Kernel(self.network, "gpk", self.head)  # checks its own
+        view = replace(
+            self, differences=_flag_or_word(self.differences, "differences", "only"),
+            spectra=_flag_or_word(self.spectra, "spectra", "whole"),
+            statistics=check_flag(self.statistics, "statistics"),
+            standardize=check_choice(self.standardize, "standardize", _STANDARDIZE),
+            time=check_constant(self.time, "time"), length=check_depth(self.length, "length"),
+        )  # fmt: skip
+        Kernel(view.network, "gpk", view.head)  # checks its own
+        return view._cut(X)
+
+    def _cut(self, X: Signals) -> View | str:
+        """Return what `resolve` does, of a view whose settings are right."""
         if isinstance(X, list) and (self.head != "gap" or self.standardize == "point"):
             return "signals of different lengths have the head 'gap', and no time points in common"
         length = longest(X)
-        of_time = differences == "only" or spectra == "whole"
+        of_time = self.differences == "only" or self.spectra == "whole"
         if length == 1 and (of_time or self.standardize == "signal"):
             return "one time point has no differences, no spectrum and no deviation"
         seen, block = self._block(length)
         n_points = -(-seen // block)
         largest = n_points - (n_points % 2 == 0)  # filters have odd sizes
         return replace(
-            self, differences=differences if n_points > 1 else False,
-            spectra=spectra if block > 1 or spectra == "whole" else False,
-            statistics=statistics and block > 1, length=self.length if block > 1 else seen,
+            self, differences=self.differences if n_points > 1 else False,
+            spectra=self.spectra if block > 1 or self.spectra == "whole" else False,
+            statistics=self.statistics and block > 1, length=self.length if block > 1 else seen,
             filter_size=min(self.filter_size, largest),
             input_filter_size=min(self.input_filter_size, largest),
         )  # fmt: skip
@@ -156,9 +161,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             return each(self._steps[-1], X)
 
         _, block = self._block(longest(X))
-        # Squares of numbers between 2^-300 and 2^300 stay in the range of float64.
-        exponent = int(np.frexp(max(np.abs(x).max() for x in arrays(X)))[1])
-        X = add(self._shortened, block, exponent if abs(exponent) > 300 else 0)
+        X = add(self._shortened, block, unit_exponent(X))
         mean, deviation, size = _scales(X, weights)
         if self.spectra is True:
             mean, deviation = np.zeros(len(mean)), np.full(len(mean), np.sqrt(np.mean(size**2)))
@@ -348,7 +351,7 @@ def _energy_of_bands(x: np.ndarray, n_bands: int, block: int, reach: int) -> np.
     far = np.abs(bands - np.arange(n_bands)[:, None])
     bell = np.where((far <= reach) & (bands >= 0), 1 + np.cos(np.pi * far / (reach + 1)), 0.0)
     # Without negative frequencies the magnitude over time is the envelope.
-    energy = sum(np.abs(np.fft.ifft(bell * row, length, axis=1)) ** 2 for row in spectrum)
+    energy: Any = sum(np.abs(np.fft.ifft(bell * row, length, axis=1)) ** 2 for row in spectrum)
     sums = energy.sum(axis=1, keepdims=True)
     found = sums > _ROUNDING**2 * sums.sum()
     return np.divide(energy, sums, out=np.full(energy.shape, 1.0 / length), where=found)
