@@ -17,7 +17,15 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..validation import check_batch, check_depth, check_rectangular, check_shape, check_unmasked
+from ..validation import (
+    check_batch,
+    check_depth,
+    check_known,
+    check_labels,
+    check_rectangular,
+    check_shape,
+    check_unmasked,
+)
 
 Signals: TypeAlias = np.ndarray | list[np.ndarray]
 """Signals (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)."""
@@ -245,22 +253,6 @@ def check_given(y: Any) -> None:
     check_known(y, "y")
 
 
-def check_known(values: Any, name: str) -> None:
-    """Raise a ValueError where a label or number is missing: None, NaN, NaT, or NA of pandas."""
-    table = values.to_numpy() if hasattr(values, "columns") else values
-    for k, value in enumerate(table if np.iterable(table) else ()):
-        same = value is not None and value == value
-        try:
-            known = bool(same) if np.ndim(same) == 0 else bool(np.all(same))
-        except TypeError:  # NA is neither true nor false
-            known = False
-        if not known:
-            raise ValueError(
-                f"{name}[{k}] is missing ({value}), expected a value for each signal: leave out "
-                f"the signals without one"
-            )
-
-
 def read_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the different labels y in order, and the place of each case's label among them."""
     check_given(y)
@@ -324,10 +316,7 @@ def read_cases(
         raise ValueError("sample_weight or class_weight is zero for all, expected some above")
     members = np.zeros(n, dtype=np.intp)
     if groups is not None:
-        check_known(groups, "groups")
-        labels = np.asarray(groups)
-        if labels.shape != (n,):
-            raise ValueError(f"groups has shape {labels.shape}, expected ({n},): one a signal")
+        labels = check_labels(groups, n, "groups")
         members[kept] = distinct(labels[kept], "groups")[1]
         if not members.any():
             raise ValueError("groups has one label, expected two: each group is left out in turn")

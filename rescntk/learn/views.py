@@ -55,8 +55,8 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     -----
     Views of the same settings are equal, and settings cannot change. `fit` and `transform` take X
     as `ResidualKernelClassifier.fit` does. A ValueError is raised for signals that the view cannot
-    take: lists need GAP and no ``standardize="point"``, and a single time point has no differences,
-    spectra or deviation.
+    take: lists need GAP and no ``standardize="point"``, and signals of a single time point have no
+    differences, spectra or deviation. Such a signal among longer ones is taken as constant.
 
     Examples
     --------

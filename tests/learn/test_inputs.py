@@ -179,7 +179,7 @@ def test_missing_labels_groups_and_targets_are_named(kind, flat):
         (lambda: CLASSIFIER.fit(X, y, groups=gaps), "groups"),
         (lambda: REGRESSOR.fit(X, gaps), "y"),
     ):
-        says = rf"^{name}\[3\] is missing \(.*\), expected a value for each signal: leave out"
+        says = rf"^{name}\[3\] is missing \(.*\), expected a value for each case: leave out"
         with pytest.raises(ValueError, match=says):
             fit()
 
