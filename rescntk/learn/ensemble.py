@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -415,11 +416,14 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _shares(self, X: Signals) -> list[np.ndarray]:
         """Return the contributions of time points, (n_outputs, d_i) each."""
         totals = [np.zeros((len(self._centre), x.shape[1])) for x in X]
-        for fitted, weights in zip(self._fitted, self._decide(X)[2], strict=True):
-            parts = fitted.contributions(X, self._options())
-            for total, part, weight in zip(totals, parts, weights, strict=True):
-                rest = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
-                total += (weight * self._unit)[:, None] * (part + rest)
+        left = iter(totals)
+        for some in self._batches(X):
+            of_some = list(islice(left, len(some)))
+            for fitted, weights in zip(self._fitted, self._decide(some)[2], strict=True):
+                parts = fitted.contributions(some, self._options())
+                for total, part, weight in zip(of_some, parts, weights, strict=True):
+                    rest = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
+                    total += (weight * self._unit)[:, None] * (part + rest)
         return totals
 
     def _fit_views(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from tests import tolerances
 from tests.learn.cases import FOUR, ONE, waves
@@ -89,6 +90,16 @@ def test_bands_without_energy(signals, views, rng):
     shares, decisions = model.contributions(X)[:, 0], model.decision_function(X)
     assert np.abs(shares.sum(axis=1) + model.intercept_ - decisions).max() <= 1e-14
     assert np.abs(shares).max() < np.abs(decisions).max()
+
+
+@pytest.mark.parametrize("name", ["ArrowHead", "OSULeaf"])
+def test_weak_bands_are_not_magnified(name):
+    """Smooth signals, whose high frequencies are weak; a time point has a small part."""
+    X, y = load_labelled(name)
+    model = ResidualKernelClassifier("fast", random_state=0).fit(X[::2], y[::2])
+    shares, decisions = model.contributions(X[1::4]), model.decision_function(X[1::4])
+    assert np.abs(shares.sum(axis=2) + model.intercept_ - decisions).max() <= 1e-13
+    assert np.abs(shares).max() <= 0.1 * np.abs(decisions).max()
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-6])

@@ -211,12 +211,13 @@ def test_groups_are_left_out_whole(rng):
 def test_signals_in_parts_have_the_same_bits(n, rng, monkeypatch):
     X, y = waves(rng, 24, 3)
     model, Z = ResidualKernelClassifier("fast", random_state=0).fit(X, y), waves(rng, n, 3)[0]
-    expected = model.decision_function(Z), model.novelty(Z)
+    expected = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
     monkeypatch.setattr("rescntk.learn.ensemble._BATCH", 1)
     parts = list(model._batches(Z))
     assert sum(map(len, parts)) == n and max(map(len, parts)) < 128
-    for found, value in zip((model.decision_function(Z), model.novelty(Z)), expected, strict=True):
-        assert (found == value).all()
+    found = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
+    for again, value in zip(found, expected, strict=True):
+        assert (again == value).all()
 
 
 @pytest.mark.filterwarnings("error")
