@@ -383,8 +383,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _batches(self, X: Signals) -> Iterator[Signals]:
         """Yield the signals in parts, whose kernels and views take little memory.
 
-        Products have the last bits of all signals' product, where a part begins at a multiple of 64
-        rows and has more than one.
+        Products by one BLAS thread have the last bits of all signals' product, since a part begins
+        at a multiple of 64 rows and has more than one. Several threads divide rows elsewhere.
         """
         landmarks = max(len(fitted.signals) for fitted in self._fitted)
         numbers = max(landmarks, longest(X) * len(X[0]))
