@@ -177,11 +177,8 @@ def contributions(
         row[0].set_title(lines(words, width), fontsize="small")
     panels[-1, -1].set_xlabel("time point")
     label = f"contribution to the {'prediction' if names is None else 'decision'}"
-    label, width = (
-        label + ("" if centre is None else ", less the usual"),
-        13 + int(17 * height / 1.5),
-    )
-    label = lines(label, width)
+    width = 13 + int(17 * height / 1.5)
+    label = lines(label + ("" if centre is None else ", less the usual"), width)
     if names is not None and single:
         label += "\n" + lines(f"blue: class {names[0]}, orange: class {names[1]}", width)
     bar = {"fraction": 0.04, "aspect": 10 * height}
