@@ -124,7 +124,7 @@ def read_signals(
         swapped = "; X.swapaxes(1, 2) has these axes" if shape[::-1] == expected else ""
         raise ValueError(
             f"X has signals of {shape[0]} channels × {shape[1] or 'several'} time points, expected "
-            f"{expected[0]} channels × {expected[1]} time points as in fit{swapped}"
+            f"{expected[0]} channels × {expected[1] or 'several'} time points as in fit{swapped}"
         )
     if columns and estimator._columns and columns != estimator._columns:
         raise ValueError("X has columns of other names, or in another order, than in fit")

@@ -47,6 +47,8 @@ def test_shapes_that_are_remembered(flat):
     model = ResidualKernelClassifier(**ONE).fit([x[None, : 24 - k % 2] for k, x in enumerate(X)], y)
     assert (model.n_channels_, model.n_timepoints_) == (1, None)
     assert model.predict(X[:, :10]).shape == (20,)  # a fit on a list predicts any length
+    with pytest.raises(ValueError, match="expected 1 channels × several time points as in fit"):
+        model.predict(np.ones((3, 2, 24)))
 
 
 def test_one_time_point_warns_at_any_size(rng):
