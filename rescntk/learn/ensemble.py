@@ -384,12 +384,12 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         """Yield the signals in parts, whose kernels and views take little memory.
 
         Products by one BLAS thread have the last bits of all signals' product, since a part begins
-        at a multiple of 64 rows and has more than one. Several threads divide rows elsewhere.
+        at a multiple of 64 rows and has at least 64. Several threads divide rows elsewhere.
         """
         landmarks = max(len(fitted.signals) for fitted in self._fitted)
         numbers = max(landmarks, longest(X) * len(X[0]))
         size = 64 * max(1, _BATCH // (64 * numbers))
-        *starts, last = range(0, max(len(X) - size, 0) + 1, size)
+        *starts, last = range(0, max(len(X) - 63, 1), size)
         for start in starts:
             yield X[start : start + size]
         yield X[last:]
