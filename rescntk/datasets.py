@@ -82,7 +82,7 @@ def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarr
         table = np.loadtxt(Path(__file__).with_name("tecator.csv.gz"), delimiter=",")
         table = table[:_TECATOR_TRAIN] if split == "train" else table[_TECATOR_TRAIN:]
         return table[:, None, :-1], table[:, -1]
-    check_choice(name, "data", bundled())
+    check_choice(name, "name", bundled())
     from aeon.datasets import load_from_ts_file
 
     X, y = load_from_ts_file(str(_file(name, split)))[:2]

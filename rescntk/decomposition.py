@@ -14,9 +14,9 @@ import scipy.linalg
 
 from .arrays import resolution, rounding_unit
 from .validation import (
+    check_labels,
     check_positive,
     check_real,
-    check_rectangular,
     check_shape,
     check_symmetric,
     check_targets,
@@ -159,9 +159,7 @@ class Decomposition:
         n = len(self.roots)
         if groups is None:
             return [np.arange(n)[:, None]]
-        labels = check_rectangular(groups, "groups", "labels")
-        if labels.shape != (n,) or (labels != labels).any():
-            raise ValueError(f"groups of shape {labels.shape}, expected ({n},) labels without NaN")
+        labels = check_labels(groups, n, "groups")
         try:
             numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)[1:]
         except TypeError:

@@ -224,6 +224,31 @@ def check_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
     return check_shape(y, name, expected, lambda s: len(s) in (1, 2) and s[0] == n)
 
 
+def check_known(values: Any, name: str) -> None:
+    """Raise a ValueError where a value of a case is missing: None, NaN, NaT, or NA of pandas."""
+    table = values.to_numpy() if hasattr(values, "columns") else values
+    for k, value in enumerate(table if np.iterable(table) else ()):
+        same = value is not None and value == value
+        try:
+            known = bool(same) if np.ndim(same) == 0 else bool(np.all(same))
+        except TypeError:  # NA is neither true nor false
+            known = False
+        if not known:
+            raise ValueError(
+                f"{name}[{k}] is missing ({value}), expected a value for each case: leave out the "
+                f"cases without one"
+            )
+
+
+def check_labels(values: Any, n: int, name: str) -> np.ndarray:
+    """Return labels of n cases, none missing, as an array (n,)."""
+    check_known(values, name)
+    labels = check_rectangular(values, name, f"({n},) labels")
+    if labels.shape != (n,):
+        raise ValueError(f"{name} has shape {labels.shape}, expected ({n},): a label for each case")
+    return np.asarray(labels)
+
+
 # ---------------------------------------------------------------- signals
 
 
@@ -235,7 +260,8 @@ def check_signals(X: ArrayT, name: str, images: bool = False) -> ArrayT:
     expected = "(n_cases, n_channels, n_timepoints)"
     array = check_real(X, name, expected)
     if array.ndim != 3 and not (images and array.ndim == 4):
-        remedy = f"; for signals of one channel {name}[:, None]" if array.ndim == 2 else ""
+        rows = f"{name}.to_numpy()" if hasattr(X, "columns") else name
+        remedy = f"; for signals of one channel {rows}[:, None]" if array.ndim == 2 else ""
         if array.ndim == 4:
             remedy = ": only signals, not images, are supported here"
         raise ValueError(f"{name} has shape {array.shape}, expected {expected}{remedy}")

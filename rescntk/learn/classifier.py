@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 
 from ..validation import check_constant
 from .ensemble import REMEDY, ResidualKernelEstimator, average, shares_of, squared_sum
-from .inputs import Cases, read_cases, read_labels, read_signals
+from .inputs import Cases, read_cases, read_labels
 
 
 @dataclass(eq=False, repr=False)
@@ -83,7 +83,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
             Or a table of numbers, or a list of signals (n_channels, n_timepoints_i).
         y : array, (n_cases,)
-            Labels of one kind: numbers, texts, or members of an Enum.
+            Labels of one kind: numbers or texts.
         sample_weight : array, (n_cases,), optional
             Weights of the signals, at least 0: the fit is that of signals repeated as often. Less
             than 1e-12 of the largest is 0.
@@ -129,19 +129,23 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     ) -> None:
         """Set the score and its error; warn if it is no better than the most common answer."""
         total, hits = counted.sum(), float(counted @ right)
-        if not total:
-            self.best_score_ = self.best_score_error_ = np.nan
+        classes = self.classes_[np.unique(labels[counted > 0])].tolist()
+        if len(classes) < 2:
+            of_one = f"only class {classes[0]!r} has" if classes else "no class has"
+            told = "about it alone" if classes else "not estimated"
             warnings.warn(
-                "no class has two signals, or groups: accuracy and probabilities are not estimated",
+                f"{of_one} two signals, or groups: accuracy and probabilities are {told}",
                 stacklevel=3,
             )
+        if not total:
+            self.best_score_ = self.best_score_error_ = np.nan
             return
         # With two right and two wrong answers more (Agresti and Coull 1998), the error is never 0.
         middle = (hits + 2.0) / (total + 4.0)
         squares = squared_sum(right - middle, cases, counted) + 2 * (middle**2 + (1 - middle) ** 2)
         self.best_score_, self.best_score_error_ = hits / total, np.sqrt(squares) / (total + 4.0)
         majority = np.bincount(labels, counted).max() / total
-        if self.best_score_ <= majority and self.class_weight is None:
+        if self.best_score_ <= majority and self.class_weight is None and len(classes) > 1:
             warnings.warn(
                 f"best_score_ is {self.best_score_:.3g}, and the most common class has "
                 f"{majority:.3g}: these views do not find what tells the classes apart. {REMEDY}",
@@ -187,7 +191,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         return self.classes_[places]
 
     def _decisions(self, X: Any) -> np.ndarray:
-        decisions, _, weights = self._decide(read_signals(self, X))
+        decisions, _, weights = self._decide(self._read(X))
         return average(weights, decisions) + self.offsets_
 
     @staticmethod

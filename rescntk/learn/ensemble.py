@@ -10,9 +10,10 @@ and regressor have one base, `ResidualKernelEstimator`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,24 @@ from ..kernels.call import mean_again
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..validation import KINDS, check_dtype, check_integer, is_sequence
-from .inputs import Cases, Settings, SignalEstimator, Signals, arrays, longest, read_signals, take
+from .inputs import (
+    Cases,
+    Settings,
+    SignalEstimator,
+    Signals,
+    arrays,
+    longest,
+    read_signals,
+    scaled,
+    take,
+    unit_exponent,
+)
 from .views import DEFAULT, FAST, MANY, View
 
 _LEFT_OUT = 0.02  # largest sum of weights of views that are left out
 _LEAST_SPREAD = 0.1  # least deviation of levels, in deviations inside of signals; of log2 of sizes
 _SHARES = 2**20  # numbers of kernels that are held at once; of one signal all are
+_BATCH = 2**22  # numbers of signals, or of their kernels, that a view computes at once
 
 _POWER = 4.0
 """Power of errors in the weights that the average starts from. Measured mean accuracy: .863 with 0,
@@ -81,10 +94,11 @@ class FittedView:
     coefficients: np.ndarray  # (n_landmarks, n_outputs)
     intercepts: np.ndarray  # (n_outputs,)
     root: np.ndarray  # R, (n_landmarks, rank): the process has the variance 1 − ‖Rᵀk‖²
-    penalty: float
-    usual_variance: float  # mean variance of an observation at a training signal left out
+    ratios: np.ndarray  # of squares of R for each penalty to those of R, (rank, n_penalties)
+    penalty: np.ndarray  # (n_penalties,): of each output, or one for all
+    usual_variance: np.ndarray  # mean variance of an observation at a training signal left out
     scale: np.ndarray  # variance of the prior of each output, (n_outputs,), its unit
-    error: float  # mean squared error of cases left out
+    error: np.ndarray  # mean squared error of cases left out, (n_penalties,)
     tables: tuple[Any, Any] | None = None  # of `matrix`: options, the landmarks prepared
 
     def __getstate__(self) -> dict[str, Any]:
@@ -99,11 +113,13 @@ class FittedView:
         return kernel(self.view, self.view.see(X), tables[1], options)
 
     def decide(self, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return decisions (n_cases, n_outputs) and novelties (n_cases,) from the `matrix`.
+        """Return decisions (n_cases, n_outputs) and novelties (n_cases, n_penalties) by `matrix`.
 
         The novelty is the variance of an observation, divided by the usual variance.
         """
-        explained = ((K @ self.root) ** 2).sum(axis=1)
+        squares = (K @ self.root) ** 2
+        several = len(self.penalty) > 1
+        explained = squares @ self.ratios if several else squares.sum(axis=1, keepdims=True)
         variance = np.maximum(1.0 - explained, 0.0) + self.penalty
         return K @ self.coefficients + self.intercepts, variance / self.usual_variance
 
@@ -149,7 +165,8 @@ class Usual:
     def distances(self, X: Signals) -> np.ndarray:
         """Return the distances of levels and of sizes from the usual ones, (2, n_cases)."""
         deviations = (_levels_and_sizes(X) - self.mean) / self.unit
-        return np.sqrt(np.mean(deviations**2, axis=2)).T
+        with np.errstate(over="ignore"):  # infinitely far
+            return np.sqrt(np.mean(deviations**2, axis=2)).T
 
 
 def _levels_and_sizes(X: Signals) -> np.ndarray:
@@ -186,12 +203,13 @@ def least_penalty(weights: np.ndarray, dtype: str) -> float:
 
 def fit_view(
     view: View, cases: Cases, landmarks: np.ndarray | None, penalties: Sequence[float],
-    error_weights: np.ndarray, options: dict[str, Any],
+    error_weights: np.ndarray, options: dict[str, Any], n_penalties: int,
 ) -> tuple[FittedView, np.ndarray, np.ndarray]:  # fmt: skip
     r"""Return a resolved view fitted to cases; residuals and novelty of cases left out.
 
-    The penalty has the least leave-one-out error. The prior's scale :math:`\sigma^2 = y^\top
-    (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal likelihood.
+    One penalty for all outputs, or one for each, has the least leave-one-out error. The prior's
+    scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal
+    likelihood.
     """
     seen = view.measure(cases.signals, cases.weights)
     Y, weights, members = cases.targets, cases.weights, cases.members
@@ -218,18 +236,30 @@ def fit_view(
         spectrum = Decomposition(values, roots * features / np.sqrt(values), eps, roots[:, 0])
         root = half * np.sqrt(values)
     residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
-    errors = (residuals**2).mean(axis=2) @ shares_of(error_weights)
-    choice = int(errors.argmin())
-    penalty = penalties[choice]
-    beta, b = spectrum.ridge(Y, penalty, intercept=True)
+    parts, shares = np.split(residuals, n_penalties, axis=2), shares_of(error_weights)
+    errors = np.array([(part**2).mean(axis=2) @ shares for part in parts])
+    choices = errors.argmin(axis=1)
+    penalty, of_outputs = np.asarray(penalties)[choices], np.resize(choices, Y.shape[1])
+    beta, b = np.empty(Y.shape), np.empty(Y.shape[1])
+    variance = np.empty((len(Y), n_penalties))
+    for choice in np.unique(choices):
+        outputs: Any = of_outputs == choice
+        outputs = slice(None) if outputs.all() else outputs
+        beta[:, outputs], b[outputs] = spectrum.ridge(
+            Y[:, outputs], penalties[choice], intercept=True
+        )
+        left_out = spectrum.left_out_variance(penalties[choice], groups) + rest
+        variance[:, choices == choice] = left_out[:, None]
     scale = np.mean(beta * (Y - b), axis=0)
-    variance = spectrum.left_out_variance(penalty, groups) + rest
-    usual = float(np.average(variance, weights=weights))
+    usual = np.array([np.average(of_one, weights=weights) for of_one in variance.T])
     if landmarks is not None:  # a function of all signals, as one of landmarks
         beta = half @ (features.T @ beta)
-    root /= np.sqrt(spectrum.eigenvalues + penalty)
-    fitted = FittedView(view, S, beta, b, root, penalty, usual, scale, float(errors[choice]))
-    return fitted, residuals[choice], variance / usual
+    sums = spectrum.eigenvalues[:, None] + penalty
+    root /= np.sqrt(sums[:, 0])
+    error = errors.min(axis=1)
+    fitted = FittedView(view, S, beta, b, root, sums[:, :1] / sums, penalty, usual, scale, error)
+    residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]
+    return fitted, residuals, variance / usual
 
 
 def shares_of(weights: np.ndarray) -> np.ndarray:
@@ -264,19 +294,23 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
 def weights_at(
     weights: np.ndarray, novelties: np.ndarray, distances: np.ndarray, views: Sequence[View]
 ) -> np.ndarray:
-    """Return the views' weights at signals, (n_views, n_cases); sums over views are 1.
+    """Return the views' weights at signals, (n_views, n_cases, k); sums over views are 1.
 
-    A view has less weight where a signal is novel to it, or levels that it sees are far away.
+    `weights` are (n_views, k), and novelties (n_views, n_cases, k), with k as for `FittedView`. A
+    view has less weight where a signal is novel to it, or levels that it sees are far away.
     """
     products = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER
     farther = np.clip(distances, 1.0, 1e9) ** -_LEVEL_POWER
-    products *= np.where([[view.sees_levels] for view in views], farther, 1.0)
+    products *= np.where([[view.sees_levels] for view in views], farther, 1.0)[:, :, None]
     return products / products.sum(axis=0)
 
 
 def average(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the views' average of values (n_views, n_cases, n_outputs), (n_cases, n_outputs)."""
-    return np.einsum("pn,pno->no", weights, values)
+    """Return the views' average of values (n_views, n_cases, n_outputs), (n_cases, n_outputs).
+
+    Weights are (n_views, n_cases, n_outputs), or one for all outputs, (n_views, n_cases, 1).
+    """
+    return np.asarray((weights * values).sum(axis=0))
 
 
 def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> float:
@@ -289,19 +323,25 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     """Average the decisions of several views of the signals."""
 
     _unit = np.ones(1)  # of each target; a regressor has its own
+    _each = False  # whether each output has penalties and weights of its own
 
     def novelty(self, X: Any) -> np.ndarray:
         """Return how unlike the training signals some signals are, (n_cases,).
 
         It is about 1 for signals like them, and larger for signals far from them or of other sizes.
         A view's novelty is its Gaussian process's variance, divided by the mean variance at
-        training signals left out. Inverse errors weigh the views' geometric mean. X and errors are
-        as for `predict`.
+        training signals left out. Inverse errors weigh the views' geometric mean; of several
+        targets it is the geometric mean. X and errors are as for `predict`.
         """
-        signals = read_signals(self, X)
-        errors = np.array([fitted.error for fitted in self._fitted])
-        inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
-        of_views = np.exp((inverse / inverse.sum()) @ np.log(self._decide(signals)[1]))
+        signals, logs = self._read(X), []
+        for novelties, errors in zip(
+            np.moveaxis(self._decide(signals)[1], 2, 0),
+            np.transpose([fitted.error for fitted in self._fitted]),
+            strict=True,
+        ):
+            inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
+            logs.append((inverse / inverse.sum()) @ np.log(novelties))
+        of_views = np.exp(np.mean(logs, axis=0))
         return np.maximum(of_views, self._usual.distances(signals)[1] ** 2)
 
     def contributions(self, X: Any) -> Any:
@@ -313,7 +353,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         contribution includes what the network sees around the time point. X and errors are as for
         `predict`.
         """
-        signals = read_signals(self, X)
+        signals = self._read(X)
         shares = self._shares(signals)
         return np.array(shares) if isinstance(signals, np.ndarray) else shares
 
@@ -336,25 +376,54 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         """Return the predicted class of each row of decisions."""
         return np.zeros(len(decisions))
 
-    def _decide(self, X: Signals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return decisions (n_views, n_cases, n_outputs), novelties and weights (n_views, n_cases).
+    def _read(self, X: Any) -> Signals:
+        """Return checked signals in the unit of the fit, a power of two."""
+        return scaled(read_signals(self, X), self._exponent)
 
-        Sums of weights over views are 1.
+    def _batches(self, X: Signals) -> Iterator[Signals]:
+        """Yield the signals in parts, whose kernels and views take little memory.
+
+        Products by one BLAS thread have the last bits of all signals' product, since a part begins
+        at a multiple of 64 rows and has at least 64. Several threads divide rows elsewhere.
         """
-        options = self._options()
-        pairs = [fitted.decide(fitted.matrix(X, options)) for fitted in self._fitted]
-        decisions, novelties = map(np.array, zip(*pairs, strict=True))
-        views, distances = [fitted.view for fitted in self._fitted], self._usual.distances(X)[0]
-        return decisions, novelties, weights_at(self._weights, novelties, distances, views)
+        landmarks = max(len(fitted.signals) for fitted in self._fitted)
+        numbers = max(landmarks, longest(X) * len(X[0]))
+        size = 64 * max(1, _BATCH // (64 * numbers))
+        *starts, last = range(0, max(len(X) - 63, 1), size)
+        for start in starts:
+            yield X[start : start + size]
+        yield X[last:]
+
+    def _decide(self, X: Signals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return decisions (n_views, n_cases, n_outputs), novelties and weights of views.
+
+        Novelties and weights are (n_views, n_cases, k), with k as for `FittedView`. Sums of weights
+        over views are 1.
+        """
+        options, views = self._options(), [fitted.view for fitted in self._fitted]
+        parts = []
+        for some in self._batches(X):
+            pairs = [fitted.decide(fitted.matrix(some, options)) for fitted in self._fitted]
+            decisions, novelties = map(np.array, zip(*pairs, strict=True))
+            distances = self._usual.distances(some)[0]
+            weights = weights_at(self._weights, novelties, distances, views)
+            parts.append((decisions, novelties, weights))
+        decisions, novelties, weights = (
+            np.concatenate(p, axis=1) for p in zip(*parts, strict=True)
+        )
+        return decisions, novelties, weights
 
     def _shares(self, X: Signals) -> list[np.ndarray]:
         """Return the contributions of time points, (n_outputs, d_i) each."""
         totals = [np.zeros((len(self._centre), x.shape[1])) for x in X]
-        for fitted, weights in zip(self._fitted, self._decide(X)[2], strict=True):
-            parts = fitted.contributions(X, self._options())
-            for total, part, weight in zip(totals, parts, weights, strict=True):
-                rest = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
-                total += weight * self._unit[:, None] * (part + rest)
+        left = iter(totals)
+        for some in self._batches(X):
+            of_some = list(islice(left, len(some)))
+            for fitted, weights in zip(self._fitted, self._decide(some)[2], strict=True):
+                parts = fitted.contributions(some, self._options())
+                for total, part, weight in zip(of_some, parts, weights, strict=True):
+                    rest = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
+                    total += (weight * self._unit)[:, None] * (part + rest)
         return totals
 
     def _fit_views(
@@ -368,6 +437,9 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         the other folds.
         """
         self._centre = np.average(cases.targets, axis=0, weights=cases.weights)
+        n_penalties = cases.targets.shape[1] if self._each else 1
+        self._exponent = unit_exponent(cases.signals)
+        cases = cases._replace(signals=scaled(cases.signals, self._exponent))
         X, n, rng = cases.signals, len(cases.weights), check_random_state(self.random_state)
         views, options, places = self._views(n), self._options(), self._landmarks(n, rng)
         penalties = self._penalties(least_penalty(cases.weights, options["dtype"]), penalties)
@@ -391,20 +463,26 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
                 stacklevel=3,
             )
         with _controller().limit(limits=1 if n <= _ONE_THREAD else None, user_api="blas"):
-            fits = [fit_view(v, cases, places, penalties, error_weights, options) for v in resolved]
-            fitted, *arrays = zip(*fits, strict=True)
-            residuals, novelties = map(np.array, arrays)
-            weights, self._usual = weigh(residuals, error_weights), Usual(X, cases.weights)
+            fits = [
+                fit_view(v, cases, places, penalties, error_weights, options, n_penalties)
+                for v in resolved
+            ]
+            fitted, *of_fits = zip(*fits, strict=True)
+            residuals, novelties = map(np.array, of_fits)
+            parts = np.split(residuals, n_penalties, axis=2)
+            weights = np.stack([weigh(part, error_weights) for part in parts], axis=1)
+            self._usual = Usual(X, cases.weights)
             distances, mean = self._usual.distances(X)[0], np.zeros(cases.targets.shape)
             folds = (rng.permutation(cases.members.max() + 1) % _FOLDS)[cases.members]
             for fold in np.unique(folds):
                 at = folds == fold
-                of_others = weigh(residuals, np.where(at, 0.0, error_weights))
+                others = np.where(at, 0.0, error_weights)
+                of_others = np.stack([weigh(part, others) for part in parts], axis=1)
                 of_others = weights_at(of_others, novelties[:, at], distances[at], [*resolved])
                 mean[at] = average(of_others, residuals[:, at])
-        rows, kept = [*resolved.values()], np.flatnonzero(weights)
+        rows, kept = [*resolved.values()], np.flatnonzero(weights.any(axis=1))
         of_views = np.tile([[np.nan], [0.0]], len(views))
-        of_views[:, rows] = [each.error for each in fitted], weights
+        of_views[:, rows] = [each.error.mean() for each in fitted], weights.mean(axis=1)
         table = np.array(views, dtype=object), *of_views, notes
         self.views_ = dict(zip(("view", "error", "weight", "note"), table, strict=True))
         self._fitted, self._weights = [fitted[k] for k in kept], weights[kept]
@@ -438,5 +516,6 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
 
     def _options(self) -> dict[str, Any]:
         """Return the options of kernels."""
-        threads = None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+        n_jobs = self.n_jobs
+        threads = None if n_jobs is None else effective_n_jobs(check_integer(n_jobs, "n_jobs"))
         return {"engine": self.engine, "dtype": check_dtype(self.dtype), "threads": threads}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
@@ -14,7 +17,15 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..validation import check_batch, check_depth, check_rectangular, check_shape, check_unmasked
+from ..validation import (
+    check_batch,
+    check_depth,
+    check_known,
+    check_labels,
+    check_rectangular,
+    check_shape,
+    check_unmasked,
+)
 
 Signals: TypeAlias = np.ndarray | list[np.ndarray]
 """Signals (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)."""
@@ -55,6 +66,24 @@ def arrays(X: Signals) -> list[np.ndarray]:
     return [X] if isinstance(X, np.ndarray) else X
 
 
+def unit_exponent(X: Signals) -> int:
+    """Return an even exponent of the largest number where squares leave float64, else 0.
+
+    Even, so that square roots of scaled signals have the same digits.
+    """
+    exponent = int(np.frexp(max(np.abs(x).max() for x in arrays(X)))[1])
+    return exponent // 2 * 2 if abs(exponent) > 300 else 0
+
+
+def scaled(X: Signals, exponent: int) -> Signals:
+    """Return signals divided by a power of two; they become infinite where they leave float64."""
+    if not exponent:
+        return X
+    with np.errstate(over="ignore"):
+        parts = [np.ldexp(x, -exponent) for x in arrays(X)]
+    return parts[0] if isinstance(X, np.ndarray) else parts
+
+
 def longest(X: Signals) -> int:
     """Return the number of time points of the longest signal."""
     return max(x.shape[-1] for x in arrays(X))
@@ -71,9 +100,11 @@ def read_signals(
     """
     if not reset:
         check_is_fitted(estimator, "n_channels_")
-    columns = _check_columns(X) if hasattr(X, "columns") else None
+    columns = check_columns(X) if hasattr(X, "columns") else None
     if columns or getattr(X, "ndim", 3 if isinstance(X, (list, tuple)) else 2) < 3:
-        flat = validate_data(estimator, X, reset=reset, dtype=np.float64, order="C")
+        _check_cells(X)
+        with texts_refused("X"):
+            flat = validate_data(estimator, X, reset=reset, dtype=np.float64, order="C")
         signals: Signals = split_channels(flat, n_channels, "X")
     else:
         signals = _as_signals(X, images)
@@ -93,7 +124,7 @@ def read_signals(
         swapped = "; X.swapaxes(1, 2) has these axes" if shape[::-1] == expected else ""
         raise ValueError(
             f"X has signals of {shape[0]} channels × {shape[1] or 'several'} time points, expected "
-            f"{expected[0]} channels × {expected[1]} time points as in fit{swapped}"
+            f"{expected[0]} channels × {expected[1] or 'several'} time points as in fit{swapped}"
         )
     if columns and estimator._columns and columns != estimator._columns:
         raise ValueError("X has columns of other names, or in another order, than in fit")
@@ -127,22 +158,65 @@ def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.nd
     return flat.reshape(len(flat), n_channels, -1)
 
 
-def _check_columns(X: Any) -> list[Any]:
-    """Return a table's columns; refuse several levels, and columns that have no numbers."""
+def check_columns(X: Any) -> list[Any]:
+    """Return a table's columns; refuse several levels, a saved index, and columns of no numbers."""
     if getattr(X.columns, "nlevels", 1) > 1:
         raise ValueError(
             "X has columns of two levels, expected one: with the channel first, the signals are "
             "X.to_numpy().reshape(len(X), n_channels, -1)"
         )
+    saved = [name for name in X.columns if re.fullmatch(r"(Unnamed: \d+|index|)", str(name))]
+    if saved and len(saved) < len(X.columns):  # a file may lack all names
+        raise ValueError(
+            f"X has the column {saved[0]!r}, a saved index, expected time points alone: read the "
+            f"file with index_col=0, or drop the column"
+        )
     for name in X.columns:
         values = np.asarray(X[name])
         with suppress(TypeError, ValueError):
             values = values.astype(np.float64) if values.dtype == object else values
-        if values.dtype.kind not in "biuf":
-            raise ValueError(
-                f"X has the column {name!r} of dtype {X[name].dtype}, expected numbers: drop it"
-            )
+        if values.dtype.kind in "biuf":
+            continue
+        start, remedy = f"X has the column {name!r} of dtype {X[name].dtype}", "drop it"
+        if values.size and np.ndim(values[0]):
+            remedy = "signals in cells are [np.stack(row) for row in X.to_numpy()]"
+        elif commas := [value for value in values if _has_decimal_comma(value)]:
+            remedy = f"{str(commas[0])!r} has a decimal comma, read the file with decimal=','"
+        raise ValueError(f"{start}, expected numbers: {remedy}")
     return list(X.columns)
+
+
+def _has_decimal_comma(value: Any) -> bool:
+    """Return whether a text is a number with a comma in the place of the point."""
+    try:
+        float(value.replace(",", "."))
+    except (AttributeError, ValueError):
+        return False
+    return "," in value
+
+
+def _check_cells(X: Any) -> None:
+    """Raise a ValueError if X is a column, such as a pandas Series, of signals."""
+    column = np.asarray(X) if hasattr(X, "dtype") and getattr(X, "ndim", 1) == 1 else None
+    if column is not None and column.dtype == object and column.size and np.ndim(column[0]):
+        raise ValueError(
+            f"X has shape {column.shape} and a signal in each entry, expected an array, or a list "
+            f"for different lengths: give list(X)"
+        )
+
+
+@contextmanager
+def texts_refused(name: str) -> Iterator[None]:
+    """Tell what to do about texts where NumPy cannot read them as numbers."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise ValueError(
+            f"{name} has texts, expected numbers: {error}; with decimal commas, read the file with "
+            f"decimal=','"
+        ) from None
 
 
 def _looks_transposed(X: np.ndarray) -> bool:
@@ -165,17 +239,18 @@ def check_order(**given: Any) -> None:
     indices: list[Any] = [(name, index) for name, index in pairs if hasattr(index, "equals")]
     for name, index in indices:
         first, other = indices[0]
-        if not index.equals(other) and sorted(index) == sorted(other):
+        if not index.equals(other) and Counter(index) == Counter(other):
             raise ValueError(
                 f"{name} has the index of {first} in another order: give {name}.loc[{first}.index]"
             )
 
 
 def check_given(y: Any) -> None:
-    """Raise a ValueError if y is None or a masked array."""
+    """Raise a ValueError if y is None, a masked array, or has missing entries."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None")
     check_unmasked(y, "y", "or labels, one a case,")
+    check_known(y, "y")
 
 
 def read_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -185,10 +260,14 @@ def read_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     labels = column_or_1d(np.array(array.tolist()) if array.dtype.kind == "T" else y, warn=True)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("y contains NaN or infinity, expected a label for each signal")
-    classes, places = distinct(labels, "y")
-    if classes.dtype != object or isinstance(classes[0], str):
-        check_classification_targets(labels)
-    return classes, places
+    if labels.dtype.kind in "OS" and not all(isinstance(label, str) for label in labels):
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
+        raise ValueError(
+            f"Unknown label type: y has objects of kinds {kinds}, which scikit-learn cannot score, "
+            f"expected numbers or texts, such as y.astype(int) or [label.name for label in y]"
+        )
+    check_classification_targets(labels)
+    return distinct(labels, "y")
 
 
 def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -237,9 +316,7 @@ def read_cases(
         raise ValueError("sample_weight or class_weight is zero for all, expected some above")
     members = np.zeros(n, dtype=np.intp)
     if groups is not None:
-        labels = np.asarray(groups)
-        if labels.shape != (n,) or (labels != labels).any():
-            raise ValueError(f"groups has shape {labels.shape}, expected ({n},) labels, none NaN")
+        labels = check_labels(groups, n, "groups")
         members[kept] = distinct(labels[kept], "groups")[1]
         if not members.any():
             raise ValueError("groups has one label, expected two: each group is left out in turn")

@@ -21,7 +21,7 @@ from ..kernels import Kernel
 from ..network import Network
 from ..regression import pivoted_cholesky
 from ..validation import check_depth, check_real
-from .inputs import SignalEstimator, read_signals, split_channels, take
+from .inputs import SignalEstimator, check_columns, read_signals, split_channels, take
 
 
 @dataclass(eq=False, repr=False)
@@ -145,7 +145,9 @@ class SignalKernel(SklearnKernel):
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _signals(self, X: Array, name: str) -> np.ndarray:
-        if getattr(X, "ndim", 3) != 2:
+        if hasattr(X, "columns"):
+            check_columns(X)
+        elif getattr(X, "ndim", 3) != 2:
             return X  # the kernel checks it
         if self.n_channels is None:
             warnings.warn(

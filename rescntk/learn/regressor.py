@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from ..validation import check_positive
 from .ensemble import REMEDY, ResidualKernelEstimator, average, squared_sum
-from .inputs import check_given, read_cases, read_signals
+from .inputs import check_given, read_cases, texts_refused
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
 _DEPENDENCE = 1.5
@@ -22,7 +22,8 @@ training signals are the same."""
 class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEstimator):
     """Predict numbers from signals by the kernels of infinitely wide convolutional ResNets.
 
-    The views and their average are as in `ResidualKernelClassifier`.
+    The views and their average are as in `ResidualKernelClassifier`. Of several targets each has
+    penalties, weights of views and deviations of its own.
 
     Parameters
     ----------
@@ -34,7 +35,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     best_score_, best_score_error_ : float
         R² over all targets on training signals left out, and its standard error.
     views_, n_channels_, n_timepoints_
-        As for `ResidualKernelClassifier`; errors are in units of the targets' variances.
+        As for `ResidualKernelClassifier`; errors are in units of the targets' variances. Errors
+        and weights of `views_` are means over several targets.
     intercept_ : ndarray, (n_targets,)
         The mean target, to which contributions are added.
 
@@ -50,6 +52,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     >>> bool(np.abs(mean - frequency[40:]).max() < 0.2)
     True
     """
+
+    _each = True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit all views, weigh them, and return the regressor itself.
@@ -69,7 +73,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             For missing values, a single signal, and invalid parameters.
         """
         check_given(y)
-        targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        with texts_refused("y"):
+            targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         self._shape = targets.shape[1:]
         targets = targets.reshape(len(targets), -1)
         cases = read_cases(self, X, y, targets, sample_weight, groups)
@@ -106,7 +111,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         :math:`v = \sigma^2 (1 - k^\top (K + \lambda I)^{-1} k + \lambda)`. X is as for `fit`. A
         ValueError is raised for signals of another shape than in `fit`.
         """
-        mean, deviation = self._mixture(*self._decide(read_signals(self, X)))
+        mean, deviation = self._mixture(*self._decide(self._read(X)))
         mean = (mean * self._unit + self.intercept_).reshape(-1, *self._shape)
         return (mean, (deviation * self._unit).reshape(mean.shape)) if return_std else mean
 
@@ -139,5 +144,5 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         """Return means and standard deviations of new observations, (n_cases, n_outputs) each."""
         mean = average(weights, decisions)
         units = np.array([fitted.usual_variance * fitted.scale for fitted in self._fitted])
-        variances = novelties[:, :, None] * units[:, None] + (decisions - mean) ** 2
+        variances = novelties * units[:, None] + (decisions - mean) ** 2
         return mean, np.sqrt(average(weights, variances))

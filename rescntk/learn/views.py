@@ -13,10 +13,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from ..kernels import Kernel
 from ..network import Network
 from ..validation import check_choice, check_constant, check_depth, check_flag
-from .inputs import Signals, arrays, longest, read_signals
+from .inputs import Signals, arrays, longest, read_signals, unit_exponent
 
 _LEAST_OF_POINT = 0.1
 """Least deviation of a time point, in units of its channel's root mean square over time points."""
+
+_STANDARDIZE = ("signal", "channel", "point")
 
 _ROUNDING = 10 * float(np.finfo(np.float64).eps)  # deviations count as 0, by the largest value
 
@@ -53,8 +55,8 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     -----
     Views of the same settings are equal, and settings cannot change. `fit` and `transform` take X
     as `ResidualKernelClassifier.fit` does. A ValueError is raised for signals that the view cannot
-    take: lists need GAP and no ``standardize="point"``, and a single time point has no differences,
-    spectra or deviation.
+    take: lists need GAP and no ``standardize="point"``, and signals of a single time point have no
+    differences, spectra or deviation. Such a signal among longer ones is taken as constant.
 
     Examples
     --------
@@ -116,15 +118,18 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     def resolve(self, X: Signals) -> View | str:
         """Return the view as signals X have it, or why they cannot; refuse wrong settings."""
-        for name, word in (("differences", "only"), ("spectra", "whole")):
-            value = getattr(self, name)
-            if value != word and not isinstance(value, bool | np.bool_):
-                raise ValueError(f"{name} is {value!r}, expected True, False or {word!r}")
-        check_flag(self.statistics, "statistics")
-        check_choice(self.standardize, "standardize", ("signal", "channel", "point"))
-        check_constant(self.time, "time")
-        check_depth(self.length, "length")
-        Kernel(self.network, "gpk", self.head)  # checks its own
+        view = replace(
+            self, differences=_flag_or_word(self.differences, "differences", "only"),
+            spectra=_flag_or_word(self.spectra, "spectra", "whole"),
+            statistics=check_flag(self.statistics, "statistics"),
+            standardize=check_choice(self.standardize, "standardize", _STANDARDIZE),
+            time=check_constant(self.time, "time"), length=check_depth(self.length, "length"),
+        )  # fmt: skip
+        Kernel(view.network, "gpk", view.head)  # checks its own
+        return view._cut(X)
+
+    def _cut(self, X: Signals) -> View | str:
+        """Return what `resolve` does, of a view whose settings are right."""
         if isinstance(X, list) and (self.head != "gap" or self.standardize == "point"):
             return "signals of different lengths have the head 'gap', and no time points in common"
         length = longest(X)
@@ -156,9 +161,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             return each(self._steps[-1], X)
 
         _, block = self._block(longest(X))
-        # Squares of numbers between 2^-300 and 2^300 stay in the range of float64.
-        exponent = int(np.frexp(max(np.abs(x).max() for x in arrays(X)))[1])
-        X = add(self._shortened, block, exponent if abs(exponent) > 300 else 0)
+        X = add(self._shortened, block, unit_exponent(X))
         mean, deviation, size = _scales(X, weights)
         if self.spectra is True:
             mean, deviation = np.zeros(len(mean)), np.full(len(mean), np.sqrt(np.mean(size**2)))
@@ -185,13 +188,13 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """Return signals, spectra, or means of blocks, with their deviations and extremes."""
         X = np.ldexp(X, -exponent)
         if self.standardize == "signal":
-            mean, deviation = X.mean(axis=2, keepdims=True), X.std(axis=2, keepdims=True)
-            constant = deviation <= _ROUNDING * np.abs(X).max(axis=2, keepdims=True)
-            X = (X - mean) / np.where(constant, np.inf, deviation)
+            X = _standardized_alone(X)
         if self.spectra is True:
             return _short_time_spectra(X, block)
         if self.spectra == "whole":  # roots of magnitudes at frequencies from 1/d to 1/2
             X = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
+            if not X.shape[2]:  # one time point does not vary, like a constant signal
+                X = np.zeros((*X.shape[:2], 1))
         if block == 1:
             return X
         starts, sizes = np.arange(0, X.shape[2], block), _block_sizes(X.shape[2], block)
@@ -216,11 +219,14 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """Return shares of time points, (…, n_timepoints), from shares of the view's points.
 
         A block's share goes to its time points in equal parts, the share of a short-time spectrum
-        by the weights of its window. The share of a band of a whole spectrum goes by energy.
+        by the weights of its window. The share of a band of a whole spectrum goes by the energy, at
+        each time, of the frequencies that the network sees from there.
         """
         length, (block, exponent) = x.shape[1], self._steps[0].args
         if self.spectra == "whole":
-            return shares @ _energy_of_bands(np.ldexp(x, -exponent), block)
+            reach = self.network.input_filter.reach + self.network.reach()
+            alone = _standardized_alone(np.ldexp(x, -exponent)[None])[0]
+            return shares @ _energy_of_bands(alone, shares.shape[-1], block, reach)
         sizes = _block_sizes(length, block)
         if self.spectra is not True:
             return np.repeat(shares / sizes, sizes, axis=-1)
@@ -259,6 +265,22 @@ the fifth makes no difference."""
 def each(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
     """Apply a function of arrays (n_cases, n_channels, n_timepoints) to signals of any lengths."""
     return function(X) if isinstance(X, np.ndarray) else [function(x[None])[0] for x in X]
+
+
+def _flag_or_word(value: Any, name: str, word: str) -> bool | str:
+    """Return `value`, a Python or NumPy boolean or the given word, as a bool or as the word."""
+    if isinstance(value, str) and value == word:
+        return word
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise ValueError(f"{name} is {value!r}, expected True, False or {word!r}")
+
+
+def _standardized_alone(X: np.ndarray) -> np.ndarray:
+    """Return signals whose channels have mean 0 and deviation 1 each; constant ones are 0."""
+    mean, deviation = X.mean(axis=2, keepdims=True), X.std(axis=2, keepdims=True)
+    constant = deviation <= _ROUNDING * np.abs(X).max(axis=2, keepdims=True)
+    return (X - mean) / np.where(constant, np.inf, deviation)
 
 
 def _standardized(mean: np.ndarray, scale: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -316,16 +338,20 @@ def _short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
     return roots.transpose(0, 1, 3, 2).reshape(n, channels * (block + 1), -1)
 
 
-def _energy_of_bands(x: np.ndarray, block: int) -> np.ndarray:
+def _energy_of_bands(x: np.ndarray, n_bands: int, block: int, reach: int) -> np.ndarray:
     """Return the share of each time point in the energy of bands, (n_bands, length); sums are 1.
 
-    A band has `block` frequencies. Its energy is the sum, over channels and time, of the signal
-    times the signal with this band alone. Time points have equal shares of a band without energy.
+    A band has `block` frequencies. Its energy at a time is the sum, over channels, of the squared
+    envelope of the signal with this band and others at most `reach` bands away, which count by a
+    cosine bell. Time points have equal shares of a band without energy.
     """
     length = x.shape[1]
     spectrum = np.fft.rfft(x, axis=1)
     bands = (np.arange(spectrum.shape[1]) - 1) // block  # the mean has -1
-    alone = np.where(bands == np.arange(bands[-1] + 1)[:, None, None], spectrum, 0.0)
-    shares = (np.fft.irfft(alone, length, axis=2) * (x - x.mean(axis=1, keepdims=True))).sum(axis=1)
-    energy = shares.sum(axis=1, keepdims=True)
-    return np.divide(shares, energy, out=np.full(shares.shape, 1.0 / length), where=energy > 0)
+    far = np.abs(bands - np.arange(n_bands)[:, None])
+    bell = np.where((far <= reach) & (bands >= 0), 1 + np.cos(np.pi * far / (reach + 1)), 0.0)
+    # Without negative frequencies the magnitude over time is the envelope.
+    energy: Any = sum(np.abs(np.fft.ifft(bell * row, length, axis=1)) ** 2 for row in spectrum)
+    sums = energy.sum(axis=1, keepdims=True)
+    found = sums > _ROUNDING**2 * sums.sum()
+    return np.divide(energy, sums, out=np.full(energy.shape, 1.0 / length), where=found)

@@ -62,7 +62,7 @@ def contributions(
     The contributions of a usual signal are subtracted, where the model knows them
     (``usual_contributions``): 0, in grey, is as usual. Orange time points speak for the class or
     raise the prediction, more than usual; blue ones speak against it, or lower it. The colours of
-    all signals have one scale. All channels of a signal have the colours of its time points.
+    all signals have one scale. Each channel has axes of its own, all with the signal's colours.
     Titles have the predicted class, the decision, the sum of the drawn contributions, and
     "usual": the sum of the intercept and of the usual signal's contributions.
 
@@ -71,7 +71,8 @@ def contributions(
     model : ResidualKernelClassifier or ResidualKernelRegressor
         Fitted.
     X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints), or a list
-        Signals, as for the model. Each has a panel.
+        Signals, as for the model; or pandas' tables with names of channels: a list of tables
+        (n_timepoints, n_channels), or one whose columns have two levels, channel and time point.
     output : int, optional
         The column of ``model.contributions``: a class, or a target. The default is the class with
         the greatest decision, or the first target.
@@ -83,6 +84,7 @@ def contributions(
     Returns
     -------
     ndarray of matplotlib Axes, (n_cases,)
+        Of several channels (n_cases, n_channels).
 
     See Also
     --------
@@ -104,6 +106,7 @@ def contributions(
     check_drawn(model, "model", _FITTED, "contributions")
     if output is not None:
         output = check_integer(output, "output")
+    X, channels = _with_channels(X)
     all_shares, intercepts = model.contributions(X), model.intercept_
     X = np.asarray(X) if hasattr(X, "columns") else X  # rows of a table are signals
     if output is not None and not -len(intercepts) <= output < len(intercepts):
@@ -127,15 +130,19 @@ def contributions(
     single = names is None or len(intercepts) == 1
     titles = ["prediction"] if names is None else [f"decision for class {c}:" for c in names]
     columns = [(0 if single else int(d.argmax())) if output is None else output for d in decisions]
-    n_panels = len(all_shares)
-    height = max(2.6, 0.6 + 1.5 * n_panels)
-    panels = figure((7.0, height)).subplots(n_panels, squeeze=False)[:, 0]
+    n_panels, signals = len(all_shares), [np.atleast_2d(np.asarray(x)) for x in X]
+    n_channels = len(signals[0])
+    if channels is None and n_channels > 1:
+        channels = [f"channel {k}" for k in range(n_channels)]
+    height = n_panels * (1.5 if n_channels == 1 else 0.3 + 0.7 * n_channels)
+    drawing = figure((7.0, max(2.6, 0.6 + height)))
+    panels = drawing.subplots(n_panels * n_channels, squeeze=False).reshape(-1, n_channels)
     most = max(abs(shares[k]).max() for shares, k in zip(all_shares, columns, strict=True)) or 1.0
     colours = LinearSegmentedColormap.from_list("contributions", [BLUE, "#B8B8B8", VERMILION])
-    drawn = zip(panels, X, all_shares, columns, decisions, strict=True)
-    for case, (ax, x, shares, k, decision) in enumerate(drawn):
+    drawn = zip(panels, signals, all_shares, columns, decisions, strict=True)
+    for case, (row, x, shares, k, decision) in enumerate(drawn):
         points = np.arange(shares.shape[1])
-        for channel in np.atleast_2d(np.asarray(x)):
+        for ax, channel in zip(row, x, strict=True):
             # Half of the way to its neighbours has the colour of a time point.
             places = np.repeat(np.arange(2 * len(points) - 1) / 2, 2)[1:-1].reshape(-1, 2)
             heights = np.interp(places, points, channel)
@@ -148,7 +155,12 @@ def contributions(
             segments.set_array(shares[k][np.round(places.mean(axis=1)).astype(int)])
             segments.set_clim(-most, most)
             ax.add_collection(segments)
-        ax.autoscale_view()
+            ax.autoscale_view()
+            ax.tick_params(labelbottom=ax is row[-1])
+            tidy(ax)
+        for ax, name in zip(row, channels or (), strict=channels is not None):
+            style = {"rotation": 0, "ha": "right", "va": "center", "fontsize": "small"}
+            ax.set_ylabel(lines(shown_name(name), 12), **style)
         start = intercepts[k] if abs(intercepts[k]) > 5e-4 * abs(decision[k]) else 0.0
         name = "intercept" if centre is None else "usual"
         terms = f"{decision[k]:.3g} = contributions {shares[k].sum():.3g} + {name} {start:.3g}"
@@ -161,14 +173,34 @@ def contributions(
             if names is None:
                 truth = f"{y[case, k]:.3g}".replace("-", "−")
             words = f"true {truth}, {words}"
-        ax.set_title(lines(words, TITLE), fontsize="small")
-        tidy(ax)
-    panels[-1].set_xlabel("time point")
+        width = TITLE if n_channels == 1 else TITLE - 16  # names of channels take room
+        row[0].set_title(lines(words, width), fontsize="small")
+    panels[-1, -1].set_xlabel("time point")
     label = f"contribution to the {'prediction' if names is None else 'decision'}"
-    label, width = label + ("" if centre is None else ", less the usual"), 13 + 17 * n_panels
-    label = lines(label, width)
+    width = 13 + int(17 * height / 1.5)
+    label = lines(label + ("" if centre is None else ", less the usual"), width)
     if names is not None and single:
         label += "\n" + lines(f"blue: class {names[0]}, orange: class {names[1]}", width)
-    bar = {"fraction": 0.04, "aspect": 15 * n_panels}
-    panels[0].figure.colorbar(segments, ax=list(panels), label=label, **bar)
-    return panels
+    bar = {"fraction": 0.04, "aspect": 10 * height}
+    drawing.colorbar(segments, ax=list(panels.ravel()), label=label, **bar)
+    drawing.align_ylabels(panels.ravel())
+    return panels[:, 0] if n_channels == 1 else panels
+
+
+def _with_channels(X: Any) -> tuple[Any, list[Any] | None]:
+    """Return signals, and the names of their channels where pandas' tables have some."""
+    if getattr(getattr(X, "columns", None), "nlevels", 1) == 2:
+        names = list(dict.fromkeys(X.columns.get_level_values(0)))
+        flat, each = X.to_numpy(), len(X.columns) // len(names)
+        if list(X.columns.get_level_values(0)) != [name for name in names for _ in range(each)]:
+            raise ValueError(
+                "X has columns of channels of different lengths or in turn, expected one channel "
+                "after the other: give X.sort_index(axis=1)"
+            )
+        return flat.reshape(len(flat), len(names), each), names
+    if isinstance(X, (list, tuple)) and X and all(hasattr(x, "columns") for x in X):
+        names = list(X[0].columns)
+        if any(list(x.columns) != names for x in X):
+            raise ValueError("X has tables of different columns, expected the same channels in all")
+        return [x.to_numpy().T for x in X], names
+    return X, None

@@ -3,7 +3,7 @@
 import io
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
-from enum import Enum
+from enum import Enum, IntEnum, StrEnum
 from importlib.util import find_spec
 
 import joblib
@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, View
@@ -98,6 +98,18 @@ class Colour(Enum):
     RED, BLUE = "r", 7
 
 
+class Word(StrEnum):
+    A, B = "a", "b"
+
+
+class Number(IntEnum):
+    ONE, TWO = 1, 2
+
+
+def objects(values):
+    return np.array(values, dtype=object)
+
+
 def test_labels_of_any_kind(rng):
     X, y = waves(rng, 16, 2)
     texts = np.array(["no", "yes"])[y]
@@ -114,8 +126,25 @@ def test_labels_of_any_kind(rng):
         forms += [pl.Series(texts), pl.Series(texts, dtype=pl.Enum(["no", "yes"]))]
     for form in forms:
         assert (ResidualKernelClassifier(**ONE).fit(X, form).predict(X) == texts).all()
-    members = [[*Colour][k] for k in y]
-    assert ResidualKernelClassifier(**ONE).fit(X, members).predict(X).tolist() == members
+
+
+@pytest.mark.parametrize("kind", ["list", "array"])
+def test_objects_that_scores_refuse_are_refused_at_once(kind, rng):
+    """Integers and texts of an Enum, or in an array of objects, are numbers and texts."""
+    X, y = waves(rng, 16, 2)
+    members, form = [[*Colour][k] for k in y], list if kind == "list" else objects
+    for labels, name in (
+        (form(members), "Colour"),
+        (objects(y.tolist()), "int"),
+        (objects((y > 0).tolist()), "bool"),
+        (np.array([b"a", b"b"])[y], "bytes_"),
+    ):
+        says = f"y has objects of kinds {name}, .* expected numbers or texts, such as y.astype"
+        with pytest.raises(ValueError, match=says):
+            ResidualKernelClassifier(**ONE).fit(X, labels)
+    for labels in (form([[*Word][k] for k in y]), [[*Number][k] for k in y]):
+        model = ResidualKernelClassifier(**ONE).fit(X, labels)
+        assert model.score(X, labels) == 1 and cross_val_score(model, X, labels, cv=2).mean() > 0.5
 
 
 def test_scores(rng):
@@ -130,6 +159,10 @@ def test_scores(rng):
     with pytest.warns(UserWarning, match="no class has two signals"):
         alone = ResidualKernelClassifier(**ONE).fit(X[:3], [0, 1, 2])
     assert np.isnan(alone.best_score_) and np.isfinite(alone.predict_proba(X)).all()
+    says = "^only class 'a' has two signals, or groups: accuracy and probabilities are about it"
+    with pytest.warns(UserWarning, match=says) as told:
+        ResidualKernelClassifier(**ONE).fit(X, np.where(np.arange(21) == 4, "b", "a"))
+    assert len(told) == 1
 
 
 def test_refusals(rng):
@@ -143,6 +176,7 @@ def test_refusals(rng):
         ({"landmarks": 1}, {}, "landmarks is 1"),
         ({"engine": "fast"}, {}, "engine is 'fast'"),
         ({"n_jobs": 0}, {}, "n_jobs == 0"),
+        ({"n_jobs": "2"}, {}, "n_jobs is '2', expected an integer"),
         ({"random_state": "x"}, {}, "'x' cannot be used to seed"),
         ({"class_weight": "even"}, {}, "class_weight is 'even', expected None, 'balanced' or a"),
         ({"class_weight": {"a": 2}}, {}, r"class_weight has keys \['a'\], expected some of"),
@@ -152,7 +186,11 @@ def test_refusals(rng):
         ({"class_weight": np.array([1.0, 2.0])}, {}, r"class_weight is array\(\[1., 2.\]\)"),
         ({}, {"y": np.zeros(16)}, r"y has one class, \[0.0\]"),
         ({}, {"y": y + 0.5 * rng.random(16)}, "Unknown label type"),
-        ({}, {"y": np.array([1, "a"] * 8, dtype=object)}, "kinds int, str|Unknown label type"),
+        (
+            {},
+            {"y": np.array([1, "a"] * 8, dtype=object)},
+            "y has objects of kinds int, str, .*expected numbers or texts",
+        ),
         ({}, {"y": y[:9]}, r"inconsistent numbers of samples: \[16, 9\]"),
         ({}, {"y": np.ma.masked_array(y, y == 1)}, "y is a masked array"),
         ({}, {"sample_weight": np.ones(5)}, r"sample_weight has shape \(5,\), expected \(16,\)"),
@@ -164,7 +202,11 @@ def test_refusals(rng):
         ({}, {"sample_weight": np.zeros(16)}, "class_weight is zero for all"),
         ({}, {"groups": np.ones(16)}, "groups has one label, expected two"),
         ({}, {"groups": y[:5]}, r"groups has shape \(5,\)"),
-        ({}, {"groups": [np.nan] * 16}, "none NaN"),
+        (
+            {},
+            {"groups": [np.nan] * 16},
+            r"groups\[0\] is missing \(nan\), expected a value for each",
+        ),
     ):
         with pytest.raises(ValueError, match=says):
             ResidualKernelClassifier(**(ONE | changes)).fit(X, **({"y": y} | given))

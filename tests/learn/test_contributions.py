@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from tests import tolerances
 from tests.learn.cases import FOUR, ONE, waves
@@ -61,6 +62,73 @@ def test_one_view_has_the_shares_of_its_kernel(rng):
     expected += (fitted.intercepts - (2 * y - 1).mean())[None, :, None] / 24
     bar = tolerances.KERNEL["float64"] * np.abs(fitted.coefficients).sum()
     assert np.abs(model.contributions(X[:3]) - expected).max() <= bar
+
+
+def low_passed(rng, y):
+    spectrum = np.fft.rfft(rng.standard_normal((len(y), 64)), axis=1)
+    spectrum[:, 12:] = 0
+    return np.fft.irfft(spectrum, 64, axis=1) + y[:, None] * np.sin(np.arange(64) * np.pi / 8)
+
+
+def periodic(rng, y):
+    turns = np.arange(64) * (3 + 2 * y[:, None]) / 64
+    return np.sin(2 * np.pi * turns + rng.uniform(0, 6, (len(y), 1)))
+
+
+def resampled(rng, y):
+    rough = low_passed(rng, y)[:, ::8]
+    return np.array([np.interp(np.arange(64) / 8, np.arange(8), x) for x in rough])
+
+
+@pytest.mark.parametrize("signals", [low_passed, periodic, resampled])
+@pytest.mark.parametrize("views", ["default", [View(spectra="whole", head="trace", filter_size=3)]])
+def test_bands_without_energy(signals, views, rng):
+    """Sums are right to rounding errors, and no time point has more than the decision."""
+    y = np.arange(40) % 2
+    X = np.stack([signals(rng, y), 1e-9 * rng.standard_normal((40, 64))], axis=1)
+    model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
+    shares, decisions = model.contributions(X)[:, 0], model.decision_function(X)
+    assert np.abs(shares.sum(axis=1) + model.intercept_ - decisions).max() <= 1e-14
+    assert np.abs(shares).max() < np.abs(decisions).max()
+
+
+@pytest.mark.parametrize("name", ["ArrowHead", "OSULeaf"])
+def test_weak_bands_are_not_magnified(name):
+    """Smooth signals, whose high frequencies are weak; a time point has a small part."""
+    X, y = load_labelled(name)
+    model = ResidualKernelClassifier("fast", random_state=0).fit(X[::2], y[::2])
+    shares, decisions = model.contributions(X[1::4]), model.decision_function(X[1::4])
+    assert np.abs(shares.sum(axis=2) + model.intercept_ - decisions).max() <= 1e-13
+    assert np.abs(shares).max() <= 0.1 * np.abs(decisions).max()
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-6])
+def test_energy_of_bands_is_where_the_band_is(unit, rng):
+    """Two bursts at different times and frequencies, in two channels of different units."""
+    time, X = np.arange(128), 1e-3 * rng.standard_normal((1, 2, 128))
+    for channel, (place, frequency) in enumerate(((30, 20), (90, 45))):
+        bell = np.exp(-(((time - place) / 6) ** 2))
+        X[0, channel] += bell * np.sin(2 * np.pi * frequency * time / 128)
+    X[:, 1] *= unit
+    view = View(spectra="whole", filter_size=3).resolve(X)
+    seen = view.measure(X, np.ones(1))
+    parts = view.to_time(np.eye(seen.shape[2]), X[0])
+    assert (parts >= 0).all()
+    for place, frequency in ((30, 20), (90, 45)):
+        assert abs(parts[frequency - 1] @ time - place) < 3
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 30, 90])
+@pytest.mark.parametrize("views", ["fast", "default"])
+def test_lists_of_any_length(n, views, rng):
+    """Also where all signals are shorter than those of the fit, and where one has one point."""
+    X, y = waves(rng, 20, 2, length=50)
+    ragged = [x[:, : 50 - k % 7] for k, x in enumerate(X)] + [X[0, :, :1]]
+    model = ResidualKernelClassifier(views, random_state=0).fit(ragged, [*y, 0])
+    Z = [rng.standard_normal((1, n)), rng.standard_normal((1, max(1, n - 1)))]
+    sums = [part.sum() for part in model.contributions(Z)]
+    expected = model.decision_function(Z)
+    np.testing.assert_allclose(sums + model.intercept_, expected, rtol=0, atol=1e-10)
 
 
 def test_what_decides_is_found(rng):

@@ -90,7 +90,7 @@ def test_landmarks_are_features(rng, groups):
         usual = np.average(1 / G.diagonal() + 1 - K.diagonal(), weights=w)
         novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
         found = fitted.decide(fitted.matrix(Z, model._options()))[1]
-        np.testing.assert_allclose(found, novelty, rtol=1e-6)
+        np.testing.assert_allclose(found[:, 0], novelty, rtol=1e-6)
 
 
 def test_weights_of_views(rng):
@@ -113,10 +113,11 @@ def test_weights_of_views(rng):
     np.testing.assert_allclose(weigh(np.zeros((3, 4, 1)), np.ones(4)), 1 / 3)
     novelties = np.array([[0.5, 2.0], [1.0, 1.0]])
     views = [View(), View(standardize="channel")]  # the second sees levels
-    at = weights_at(np.array([0.5, 0.5]), novelties, np.array([0.3, 1.0]), views)
-    np.testing.assert_allclose(at, [[0.5, 0.2], [0.5, 0.8]])
-    at = weights_at(np.array([0.5, 0.5]), novelties[:, :1], np.array([2.0]), views)
-    np.testing.assert_allclose(at[:, 0], np.array([256, 1]) / 257)
+    novelties, halves = novelties[:, :, None], np.full((2, 1), 0.5)  # one weight for all outputs
+    at = weights_at(halves, novelties, np.array([0.3, 1.0]), views)
+    np.testing.assert_allclose(at[:, :, 0], [[0.5, 0.2], [0.5, 0.8]])
+    at = weights_at(halves, novelties[:, :1], np.array([2.0]), views)
+    np.testing.assert_allclose(at[:, 0, 0], np.array([256, 1]) / 257)
 
 
 def test_levels_that_drift(rng):
@@ -125,7 +126,7 @@ def test_levels_that_drift(rng):
     views = [View(standardize="channel"), View()]
     model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
     Z = X + np.array([3.0, -3.0, 3.0])[:, None]
-    usual, moved = (model._decide(S)[2] for S in (X, Z))
+    usual, moved = (model._decide(S)[2][:, :, 0] for S in (X, Z))
     sees = [fitted.view.sees_levels for fitted in model._fitted].index(True)
     assert np.mean(model._usual.distances(X)[0] > 1) <= 0.1
     assert usual[sees].mean() > 0.1 and moved[sees].max() < 1e-3
@@ -147,8 +148,8 @@ def test_the_average_and_its_table(rng):
     views = [singles[k]._fitted[0] for k in kept]
     novelties = np.array([v.decide(v.matrix(Z, model._options()))[1] for v in views])
     distances, of_views = model._usual.distances(Z)[0], [v.view for v in views]
-    weights = weights_at(table["weight"][kept], novelties, distances, of_views)
-    found = (weights * decisions).sum(axis=0)
+    weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
+    found = (weights[:, :, 0] * decisions).sum(axis=0)
     np.testing.assert_allclose(model.decision_function(Z), found, atol=1e-9)
 
 
@@ -204,6 +205,36 @@ def test_groups_are_left_out_whole(rng):
         )
     assert single.best_score_ > 0.95 and whole.best_score_ < 0.8
     assert whole.best_score_error_ > 2 * single.best_score_error_
+
+
+@pytest.mark.parametrize("n", [1, 64, 65, 127, 128, 193])
+def test_signals_in_parts_have_the_same_bits(n, rng, monkeypatch):
+    X, y = waves(rng, 24, 3)
+    model, Z = ResidualKernelClassifier("fast", random_state=0).fit(X, y), waves(rng, n, 3)[0]
+    expected = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
+    monkeypatch.setattr("rescntk.learn.ensemble._BATCH", 1)
+    parts = list(model._batches(Z))
+    assert sum(map(len, parts)) == n and max(map(len, parts)) < 128
+    found = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
+    for again, value in zip(found, expected, strict=True):
+        assert (again == value).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("power", [-900, -601, 40, 601, 900])
+def test_units_of_all_signals(power, rng):
+    """A power of four changes no bit; another power of two those of roots in spectra."""
+    X, y = waves(rng, 24, 2, length=80)
+    Z = X[:8] + 5.0  # levels are far away
+    for kind in (ResidualKernelClassifier, ResidualKernelRegressor):
+        model = kind(random_state=0).fit(X, y)
+        other = kind(random_state=0).fit(np.ldexp(X, power), y)
+        off = other.contributions(np.ldexp(Z, power)) - model.contributions(Z)
+        novelties = other.novelty(np.ldexp(Z, power)) / model.novelty(Z)
+        assert np.abs(off).max() <= (1e-6 if power % 2 else 0)
+        np.testing.assert_allclose(novelties, 1, rtol=1e-5)
+    far = ResidualKernelRegressor(**ONE).fit(X, y).predict(np.ldexp(X, 800))
+    assert np.isfinite(far).all()
 
 
 def test_many_signals(rng, monkeypatch):

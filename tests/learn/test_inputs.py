@@ -47,6 +47,8 @@ def test_shapes_that_are_remembered(flat):
     model = ResidualKernelClassifier(**ONE).fit([x[None, : 24 - k % 2] for k, x in enumerate(X)], y)
     assert (model.n_channels_, model.n_timepoints_) == (1, None)
     assert model.predict(X[:, :10]).shape == (20,)  # a fit on a list predicts any length
+    with pytest.raises(ValueError, match="expected 1 channels × several time points as in fit"):
+        model.predict(np.ones((3, 2, 24)))
 
 
 def test_one_time_point_warns_at_any_size(rng):
@@ -141,12 +143,59 @@ def test_tables_that_are_no_rows_of_numbers(flat, pd):
         (frame.assign(name="x"), "X has the column 'name' of dtype .*, expected numbers"),
         (day, "X has the column 'day' of dtype datetime64"),
         (frame.assign(t3=np.nan), "X contains NaN"),
+        (frame.rename(columns={"t0": "Unnamed: 0"}), "'Unnamed: 0', a saved index.*index_col=0"),
+        (frame.reset_index(), "X has the column 'index', a saved index"),
+        (
+            frame["t1"].map(lambda value: X[0]),
+            r"X has shape \(20,\) and a signal in each.*list\(X\)",
+        ),
+        (
+            frame[["t1"]].map(lambda value: X[0]),
+            r"signals in cells are \[np.stack\(row\) for row in",
+        ),
         ([pd.DataFrame(x) for x in X], "X is a list of tables, expected arrays"),
     ):
         with pytest.raises(ValueError, match=says):
             CLASSIFIER.fit(table, y)
+    nameless = frame.set_axis([f"Unnamed: {k}" for k in range(24)], axis=1)
+    assert CLASSIFIER.fit(nameless, y).n_timepoints_ == 24
     channels = two.to_numpy().reshape(len(two), 2, -1)  # what the message says
     assert (channels[:, 0] == X).all() and (channels[:, 1] == -X).all()
+
+
+def missing(kind, values, at):
+    """Return values with the one at a place missing, in a container."""
+    pd = pytest.importorskip("pandas")
+    gap = {"none": None, "nan": np.nan, "NaT": pd.NaT}.get(kind, pd.NA)
+    values = [gap if k == at else value for k, value in enumerate(values)]
+    return pd.Series(values, dtype=kind) if kind in ("string", "Int64", "category") else values
+
+
+@pytest.mark.parametrize("kind", ["none", "nan", "NA", "NaT", "string", "Int64", "category"])
+def test_missing_labels_groups_and_targets_are_named(kind, flat):
+    X, y = flat
+    texts = y.tolist() if kind == "Int64" else np.array(["a", "b"])[y].tolist()
+    gaps = missing(kind, texts, 3)
+    for fit, name in (
+        (lambda: CLASSIFIER.fit(X, gaps), "y"),
+        (lambda: CLASSIFIER.fit(X, y, groups=gaps), "groups"),
+        (lambda: REGRESSOR.fit(X, gaps), "y"),
+    ):
+        says = rf"^{name}\[3\] is missing \(.*\), expected a value for each case: leave out"
+        with pytest.raises(ValueError, match=says):
+            fit()
+
+
+def test_texts_of_numbers(flat, pd):
+    X, y = flat
+    texts = np.array([f"{value:.3f}".replace(".", ",") for value in X[:, 3]])
+    frame = pd.DataFrame(X).add_prefix("t").assign(t3=texts)
+    says = f"column 't3' of dtype .*, expected numbers: '{texts[0]}' has a decimal comma, read the"
+    with pytest.raises(ValueError, match=says):
+        CLASSIFIER.fit(frame, y)
+    for fit in (lambda: CLASSIFIER.fit(frame.to_numpy(), y), lambda: REGRESSOR.fit(X, texts)):
+        with pytest.raises(ValueError, match=f"has texts, .*'{texts[0]}'.*file with decimal=','"):
+            fit()
 
 
 def test_polars(flat):

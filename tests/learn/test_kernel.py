@@ -133,6 +133,17 @@ def test_what_has_no_logarithm_is_not_learned(X):
     assert np.isfinite(process.fit(flat(X), X[:, 0, 0]).predict(flat(X))).all()
 
 
+def test_tables_are_flat_signals(X):
+    pd = pytest.importorskip("pandas")
+    table, kernel = pd.DataFrame(X[:, 0]), SignalKernel(2, n_channels=1)
+    assert (kernel(table) == kernel(X[:, :1])).all()
+    with pytest.raises(ValueError, match=r"signals of one channel X.to_numpy\(\)\[:, None\]"):
+        rk.ResCNTK(2)(table)
+    rk.ResCNTK(2)(table.to_numpy()[:, None])  # what the message says
+    with pytest.raises(ValueError, match="'index', a saved index"):
+        kernel(table.reset_index())
+
+
 def test_flat_signals_without_a_number_of_channels_warn(X):
     with pytest.warns(UserWarning, match=r"X of shape \(12, 18\) is flat.*give n_channels"):
         K = SignalKernel(2)(flat(X))

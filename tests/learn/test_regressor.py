@@ -40,7 +40,7 @@ def test_intervals_cover(rng):
 
 
 def test_several_targets_and_units(rng):
-    """Targets share nothing but the views' weights; units of targets do not matter."""
+    """Units of targets do not matter."""
     X, y = rising(rng, 30)
     Y = np.column_stack([y, 1e200 - 1e200 * y, np.full(30, 3.0)])
     model = ResidualKernelRegressor(**ONE).fit(X, Y)
@@ -54,6 +54,25 @@ def test_several_targets_and_units(rng):
     assert single.intercept_ == pytest.approx([y.mean()])
     low, high = model.predict_interval(X, 0.9)
     assert (low <= mean).all() and (mean <= high).all()
+
+
+@pytest.mark.parametrize("landmarks", [None, 12])
+def test_each_target_of_several_is_predicted_as_if_alone(landmarks, rng):
+    """Its penalties, weights of views, deviations and intervals are its own."""
+    X, y = rising(rng, 30)
+    Y = np.column_stack([y, rng.standard_normal(30), X[:, 0, 3], rng.standard_normal(30)])
+    options = FOUR | {"landmarks": landmarks, "random_state": 0}
+    model, Z = ResidualKernelRegressor(**options).fit(X, Y), rising(rng, 9)[0]
+    several = [*model.predict(Z, return_std=True), *model.predict_interval(Z, 0.8)]
+    parts, penalties = model.contributions(Z), set()
+    for k, target in enumerate(Y.T):
+        single = ResidualKernelRegressor(**options).fit(X, target)
+        alone = [*single.predict(Z, return_std=True), *single.predict_interval(Z, 0.8)]
+        for found, expected in zip(several, alone, strict=True):
+            np.testing.assert_allclose(found[:, k], expected, rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(parts[:, k], single.contributions(Z)[:, 0], atol=1e-7)
+        penalties |= {float(fitted.penalty[0]) for fitted in single._fitted}
+    assert len(penalties) > 1
 
 
 def test_constant_noise_and_refusals(rng):

@@ -67,6 +67,16 @@ def test_spectra(X):
         assert np.ptp(ratio) <= 1e-9 * ratio.mean()
 
 
+@pytest.mark.parametrize("name", ["differences", "spectra", "statistics"])
+@pytest.mark.parametrize("value", [False, True])
+def test_flags_of_numpy_are_flags(name, value, X):
+    """As searches over arrays give them; and other numbers of NumPy."""
+    plain = View(**{name: value}, length=8, depth=1, time=0.5)
+    numbers = {"length": np.uint8(8), "depth": np.int64(1), "time": np.float64(0.5)}
+    numpy = View(**{name: np.array([value])[0]}, **numbers)
+    assert (numpy.fit_transform(X) == plain.fit_transform(X)).all()
+
+
 def test_time_points(X):
     seen = View(differences=True, standardize="point").fit_transform(X)
     np.testing.assert_allclose(seen[:, :4].mean(axis=0), 0, atol=1e-12)

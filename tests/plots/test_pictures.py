@@ -69,14 +69,41 @@ def test_contributions(output, names):
     model = SimpleNamespace(contributions=lambda X: shares, intercept_=intercept, classes_=names)
     X, k = [np.arange(8.0).reshape(2, 4), np.ones((2, 4))], output or 0
     start = "prediction" if names is None else "predicted a: decision for"
-    for ax, share, x in zip(plots.contributions(model, X, output), shares, X, strict=True):
-        ax.figure.savefig(io.BytesIO())
-        for line, channel in zip(ax.collections, x, strict=True):
+    panels = plots.contributions(model, X, output)
+    assert panels.shape == (2, 2)
+    for row, share, x in zip(panels, shares, X, strict=True):
+        row[0].figure.savefig(io.BytesIO())
+        assert [ax.get_ylabel() for ax in row] == ["channel 0", "channel 1"]
+        for ax, channel in zip(row, x, strict=True):
+            (line,) = ax.collections
             np.testing.assert_array_equal(line.get_array(), share[k][half])
             np.testing.assert_allclose(line.get_segments()[3][1], (2.0, channel[2]))
             assert line.get_clim()[1] == -line.get_clim()[0] == abs(shares[:, k]).max()
         total = f"{share[k].sum() + intercept[k]:.3g} = contributions ".replace("-", "−")
-        assert ax.get_title().startswith(start) and total in ax.get_title()
+        assert row[0].get_title().startswith(start) and total in row[0].get_title()
+        assert not row[1].get_title()
+
+
+def test_contributions_have_the_names_of_channels_of_tables():
+    pd = pytest.importorskip("pandas")
+    X, given = np.random.default_rng(0).standard_normal((2, 2, 4)), []
+    model = SimpleNamespace(intercept_=[0.0], classes_="ab")
+    model.contributions = lambda signals: given.append(signals) or [np.ones((1, 4))] * 2
+    names = pd.MultiIndex.from_product([["left", "right"], range(4)])
+    wide = pd.DataFrame(X.reshape(2, 8), columns=names)
+    tables = [pd.DataFrame(x.T, columns=["left", "right"]) for x in X]
+    for form in (wide, tables):
+        panels = plots.contributions(model, form)
+        assert (np.array(given[-1]) == X).all()
+        assert [[ax.get_ylabel() for ax in row] for row in panels] == [["left", "right"]] * 2
+        np.testing.assert_allclose(
+            panels[1, 1].collections[0].get_segments()[-1][-1], (3, X[1, 1, 3])
+        )
+    for wrong in (wide[names[[0, 4, 1, 5, 2, 6, 3, 7]]], [tables[0], tables[1][["right", "left"]]]):
+        with pytest.raises(
+            ValueError, match="X has columns of channels of .* in turn|X has tables"
+        ):
+            plots.contributions(model, wrong)
 
 
 def test_limit_distances():
