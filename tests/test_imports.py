@@ -1,5 +1,6 @@
 """Each part of the library is imported when it is used, or says what to install; progress bars."""
 
+import io
 import json
 import sys
 
@@ -62,6 +63,21 @@ def test_a_bar_counts_every_pair(capsys):
     assert "10.0/10.0" in capsys.readouterr().err.splitlines()[-1]
     KERNEL(X)
     assert capsys.readouterr().err == ""
+
+
+class Unwritable(io.StringIO):
+    def write(self, text):
+        raise OSError("Bad file descriptor")
+
+
+@pytest.mark.parametrize("change", [None, "close", Unwritable()])
+def test_without_stderr_there_is_no_bar(change, monkeypatch):
+    """As under cron, in services and in programs of Windows without a console."""
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(sys, "stderr", io.StringIO() if change == "close" else change)
+    if change == "close":
+        sys.stderr.close()
+    assert KERNEL(X, progress=True).shape == (5, 5)
 
 
 def test_without_tqdm_an_error_says_what_to_install(monkeypatch):
