@@ -307,3 +307,15 @@ def test_oracles_share_no_code_with_the_library():
     for path in (ROOT / "tests/oracles").glob("*.py"):
         for parts in imported(path):
             assert parts[0] != "rescntk" or parts[-1].isupper(), f"{path} imports {parts}"
+
+
+def test_messages_on_pages_are_in_the_code():
+    """Spans of three and more plain words; "…", and X, stand for what a message names."""
+    code = re.sub(r'"\s*f?"', "", "".join(texts("rescntk/**/*.py")))
+    for page, text in PROSE.items():
+        for span in spans(text):
+            if re.fullmatch(r"[\w …,:+']+ [\w …,:+']+ [\w …,:+']+", span) and not expression(span):
+                for part in span.split(": "):
+                    words = r"\{[^{}]*\}".join(map(re.escape, part.split("…")))
+                    words = re.sub("^X", r"(X|\\{name\\})", words)
+                    assert re.search(words, code), f"{page}: {span}"
