@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import codecs
+import os
 import sys
 import warnings
 from argparse import Namespace
@@ -69,8 +70,11 @@ def compare(options: Namespace) -> None:
     They are also written to compare.csv, and drawn in compare.png.
     """
     out, csv, png = options.out, options.out / "compare.csv", options.out / "compare.png"
-    if out.is_file():
-        raise ValueError(f"out is {out}, a file, expected a folder")
+    there = next(path for path in (out, *out.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise ValueError(f"out is {out}, and {there} is a file, expected a folder")
+    if not os.access(there, os.W_OK):
+        raise ValueError(f"out is {out}, and {there} is not writable, expected a writable folder")
     if (csv.exists() or png.exists()) and not options.overwrite:
         raise ValueError(f"out is {out}, which has {csv.name}: --overwrite replaces its files")
     picture = plots.figure(plots.SIZE)
@@ -103,7 +107,9 @@ def _signals(options: Namespace) -> tuple[np.ndarray, str]:
     try:
         X = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:  # of a damaged file, and of one with objects
-        raise ValueError(f"{path} is not a readable .npy file: {error}") from None
+        other = "pickle" in str(error)  # NumPy's words advise to load it all the same
+        reason = "it has objects, or is of another format" if other else error
+        raise ValueError(f"{path} is not a readable .npy file: {reason}") from None
     return check_signals(X, "SIGNALS", images=True), path.name
 
 

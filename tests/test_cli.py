@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import subprocess
 import sys
 import warnings
@@ -100,13 +101,21 @@ REFUSALS = {
     "compare X.csv": "SIGNALS is X.csv, expected a .npy file of one array",
     "compare flat.npy": "SIGNALS has shape (6,), expected (",
     "compare X.npy --out taken": "which has compare.csv: --overwrite replaces its files",
-    "compare X.npy --out X.csv": "out is X.csv, a file, expected a folder",
+    "compare X.npy --out X.csv": "out is X.csv, and X.csv is a file, expected a folder",
+    "compare X.npy --out X.csv/new/folder": "X.csv is a file, expected a folder",
+    "compare X.npy --out locked/new": "locked is not writable, expected a writable folder",
+    "compare text.npy": "text.npy is not a readable .npy file: it has objects, or is of another",
     "compare X.npy --data GunPoint": "both SIGNALS and --data are given",
 }
 
 
-def test_errors_are_one_line_and_exit_status_2(signals, tmp_path, capsys):
+def test_errors_are_one_line_and_exit_status_2(signals, tmp_path, capsys, monkeypatch):
+    """And come before the computation."""
     np.save("flat.npy", np.ones(6))
+    Path("text.npy").write_text("1,2,3\n")
+    Path("locked").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: path.name != "locked")
+    monkeypatch.setattr(cli.conditioning, "compare", None)
     Path("X.csv").write_text("1,2")
     Path("cut.npy").write_bytes(Path("X.npy").read_bytes()[:200])
     Path("taken").mkdir()
