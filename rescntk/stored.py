@@ -240,7 +240,8 @@ class StoredGram:
 
     def _is_done(self, block: tuple[int, int]) -> bool:
         """Return whether all chunks of a block are there, with all their bytes."""
-        n_bytes = math.prod(self._chunks) * np.dtype(self.description["dtype"]).itemsize + 4
+        itemsize = np.dtype(self.description["dtype"]).itemsize
+        n_bytes = math.prod(self._chunks) * itemsize + 4  # with their checksum
         with suppress(FileNotFoundError, NotADirectoryError):
             return all(file.stat().st_size == n_bytes for file in self._files(block))
         return False
@@ -289,10 +290,11 @@ def _begin(folder: Path, description: dict[str, Any]) -> None:
     file, beside = folder / "zarr.json", folder / f"zarr.{uuid4().hex}.partial"
     try:
         beside.write_text(json.dumps(group), "utf-8")
-        os.link(beside, file)  # does not replace a file
-    except OSError:
-        if not file.exists():  # no links on this disk
-            beside.replace(file)
+        try:
+            os.link(beside, file)  # does not replace a file
+        except OSError:
+            if not file.exists():  # no links on this disk
+                beside.replace(file)
     finally:
         beside.unlink(missing_ok=True)
 

@@ -133,6 +133,19 @@ def test_places_that_hold_no_gram_are_refused(tmp_path, monkeypatch):
     assert compute("a:b", signals(3)).complete
 
 
+def refuse(*_, **__):
+    raise PermissionError("not here")
+
+
+def test_disks_without_links_and_folders_without_rights(path, monkeypatch):
+    monkeypatch.setattr(os, "link", refuse)
+    compute(path, signals(3))
+    assert not list(path.glob("*.partial")) and stored.open(path).complete
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with pytest.raises(PermissionError, match="not here"):
+        compute(path.with_name("other"), signals(3))
+
+
 DESCRIBED = [
     ({"block": 0}, "block is 0, expected an integer of at least 1"),
     ({"kinds": ["../other"]}, r"kinds is '../other', expected one of 'gpk', 'ntk'"),
@@ -346,7 +359,7 @@ def test_products_and_equations(path, rng):
     assert np.allclose(several.matrix("gpk", 3) @ Z[:, 0, 0], expected @ Z[:, 0, 0], rtol=1e-12)
     for call, says in (
         (lambda: K.gpk, "kind is 'gpk', expected one of 'ntk'"),
-        (lambda: K @ np.ones(4), "dimension mismatch"),
+        (lambda: K @ np.ones(4), "[Dd]imension mismatch"),
         (lambda: several @ Z[:, 0, 0], "kind is None, expected one of 'gpk', 'ntk'"),
         (lambda: several.matrix("ntk"), r"depth is None, expected one of \[1, 3\]"),
         (lambda: several.matrix("ntk", 2), r"depth is 2, expected one of \[1, 3\]"),
