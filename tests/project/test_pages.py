@@ -119,8 +119,8 @@ PROSE = {**PAGES, "CONTRIBUTING.md": (ROOT / "CONTRIBUTING.md").read_text("utf-8
 PROSE["docs/project/changelog.md"] = re.sub(  # without what is gone
     r"^\|[^|]*\|", "|", PROSE["docs/project/changelog.md"], flags=re.M
 )
-OBJECTS = {"X", "Z", "K", "kernel", "model", "network"}
-"""What spans call signals, matrices, kernels, models and networks."""
+OBJECTS = {"X", "Z", "K", "y", "kernel", "model", "network"}
+"""What spans call signals, matrices, targets, kernels, models and networks."""
 
 OTHERS = {"nt", "stax", "Flatten"}
 """Names of neural-tangents."""
@@ -316,6 +316,6 @@ def test_messages_on_pages_are_in_the_code():
         for span in spans(text):
             if re.fullmatch(r"[\w …,:+']+ [\w …,:+']+ [\w …,:+']+", span) and not expression(span):
                 for part in span.split(": "):
-                    words = r"\{[^{}]*\}".join(map(re.escape, part.split("…")))
+                    words = r"(\{[^{}]*\}|[\w ]+)".join(map(re.escape, part.split("…")))
                     words = re.sub("^X", r"(X|\\{name\\})", words)
                     assert re.search(words, code), f"{page}: {span}"
