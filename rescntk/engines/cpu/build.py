@@ -57,17 +57,17 @@ def processors() -> int:
     """Return how many processors this process may use."""
     if hasattr(os, "process_cpu_count"):  # from Python 3.13 on
         number = os.process_cpu_count()
+    elif hasattr(os, "sched_getaffinity"):
+        number = len(os.sched_getaffinity(0))
     else:
-        number = (
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        )
+        number = os.cpu_count()
     return min(number or 1, _quota())
 
 
 @cache
 def _quota() -> int:
     """Return how many processors a container's limit of time is worth, or many without one."""
-    with suppress(OSError, ValueError):  # no file of Linux, or the word "max"
+    with suppress(OSError, ValueError):  # no file of cgroup 2, or the word "max"
         time, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
         return max(1, math.ceil(time / period))
     return sys.maxsize
