@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import codecs
+import os
 import sys
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from . import datasets, plots
 from ._version import __version__
 from .arrays import images_as_signals
 from .engines import available
+from .kernels.progress import is_open
 from .plots.style import shown_name
 from .theory import conditioning, multisphere
 from .validation import HEADS, check_signals
@@ -26,11 +30,20 @@ DEFAULT_DATA = "JapaneseVowels"
 DEFAULT_DEPTHS = (*range(1, 11), 12, 15, 18, 22, 27, 33, 40, 48, 58, 70, 84, 100)
 """Depths of ``rescntk compare``: every depth to 10, then each about 1.2 times the depth before."""
 
+_PLAIN = str.maketrans(
+    {"–": "-", "−": "-", "×": "x", "…": "...", "≥": ">=", "ε": "epsilon", "α": "alpha"}
+)
+"""ASCII for characters that an output may not have."""
+
 ERRORS = (ValueError, OverflowError, ImportError, OSError, MemoryError, RuntimeError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0, or 2 after one line of error."""
+    codecs.register_error("rescntk", _in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if is_open(stream) and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="rescntk")
     options = _parser().parse_args(arguments)
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: _say(f"warning: {message}")
@@ -57,8 +70,11 @@ def compare(options: Namespace) -> None:
     They are also written to compare.csv, and drawn in compare.png.
     """
     out, csv, png = options.out, options.out / "compare.csv", options.out / "compare.png"
-    if out.is_file():
-        raise ValueError(f"out is {out}, a file, expected a folder")
+    there = next(path for path in (out, *out.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise ValueError(f"out is {out}, and {there} is a file, expected a folder")
+    if not os.access(there, os.W_OK):
+        raise ValueError(f"out is {out}, and {there} is not writable, expected a writable folder")
     if (csv.exists() or png.exists()) and not options.overwrite:
         raise ValueError(f"out is {out}, which has {csv.name}: --overwrite replaces its files")
     picture = plots.figure(plots.SIZE)
@@ -69,7 +85,7 @@ def compare(options: Namespace) -> None:
     table = conditioning.compare(
         X if options.raw else _projected(X, name), options.depths, options.filter_size,
         options.alpha, options.head, kind=options.kind,
-        progress=sys.stderr.isatty() and find_spec("tqdm") is not None,
+        progress=is_open(sys.stderr) and sys.stderr.isatty() and find_spec("tqdm") is not None,
     )  # fmt: skip
     ax = plots.condition_numbers(table, picture.subplots())
     ax.set_title(f"{shown_name(name)}: {ax.get_title()}", fontsize="small")
@@ -91,7 +107,9 @@ def _signals(options: Namespace) -> tuple[np.ndarray, str]:
     try:
         X = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:  # of a damaged file, and of one with objects
-        raise ValueError(f"{path} is not a readable .npy file: {error}") from None
+        other = "pickle" in str(error)  # NumPy's words advise to load it all the same
+        reason = "it has objects, or is of another format" if other else error
+        raise ValueError(f"{path} is not a readable .npy file: {reason}") from None
     return check_signals(X, "SIGNALS", images=True), path.name
 
 
@@ -140,8 +158,17 @@ def _depths(text: str) -> tuple[int, ...]:
 
 
 def _say(words: str) -> None:
-    """Print one line to stderr."""
-    print("rescntk:", *words.split(), file=sys.stderr)
+    """Print one line to stderr, where this is open."""
+    with suppress(OSError):
+        if is_open(sys.stderr):
+            print("rescntk:", *words.split(), file=sys.stderr)
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """Return ASCII for what an output cannot encode, as a handler of `codecs`."""
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end].translate(_PLAIN)
+    return text.encode("ascii", "replace").decode(), error.end
 
 
 if __name__ == "__main__":

@@ -3,6 +3,10 @@
 ``docs/theory/recursion.md`` derives the recursion. It runs in the precision of the signals: JAX has
 float64 where its option ``jax_enable_x64`` is set, and else turns float64 into float32.
 
+Signals of any size are taken, subnormal ones too. A kernel that leaves the range of its dtype is 0
+or infinite, and its derivatives are lost: in float32 where both signals are below 1e-19 or above
+1e19. Normalized kernels stay in the range; their derivatives are of the size of 1/x.
+
 Kernels have no derivative by a pixel that is 0. Tangent kernels have none at equal and opposite
 pixels. Gradients are the mean of the slopes on both sides there. If a whole window is 0 after
 layer 1, gradients are finite, and may be another number.
@@ -14,7 +18,7 @@ from collections.abc import Callable, Iterable
 from functools import partial, reduce
 from importlib.util import find_spec
 from itertools import groupby
-from math import ldexp, pi
+from math import frexp, ldexp, pi
 from operator import add, mul
 from typing import Any, NamedTuple
 
@@ -127,7 +131,9 @@ def _gram(
 
     kernels = jax.vmap(jax.vmap(pair, (None, 0)), (0, None))(x, z)
     if factor is not None:
-        return [x.scale[:, None] * (factor * K) * z.scale for K in kernels]
+        mantissa, exponent = frexp(factor)
+        exponents = x.exponent[:, None] + z.exponent + exponent
+        return [_scaled(mantissa * K, exponents) for K in kernels]
     every = x if Z is None else jax.tree.map(lambda *sides: jnp.concatenate(sides), x, z)
     roots = map(_root, jax.vmap(pair)(every, every))
     n, m = kernels[0].shape
@@ -159,6 +165,40 @@ def _signals(X: Any, name: str) -> jax.Array:
     if jnp.issubdtype(X.dtype, jnp.complexfloating):
         raise ValueError(f"{name} has dtype {X.dtype}, expected real numbers {expected}")
     return X if X.dtype in (jnp.float32, jnp.float64) else X.astype(jnp.result_type(float))
+
+
+# -------------------------------------------------- powers of two
+
+
+def _scaled(values: Any, exponent: Any) -> Any:
+    """Return values · 2^exponent, in two steps: the power alone may leave the range."""
+    limits, one = jnp.finfo(values.dtype), jnp.ones((), values.dtype)
+    for part in (exponent // 2, exponent - exponent // 2):
+        values = values * jnp.ldexp(one, jnp.clip(part, limits.minexp, limits.maxexp - 1))
+    return values
+
+
+def _normal(x: Any) -> tuple[Any, Any]:
+    """Return numbers, none of them subnormal, and exponents: x are numbers · 2^exponents.
+
+    XLA takes subnormal numbers for 0. Their bits are integers, of which they are multiples.
+    """
+    limits = jnp.finfo(x.dtype)
+    bits = lax.bitcast_convert_type(x, jnp.dtype(f"int{limits.bits}"))
+    size = bits & jnp.iinfo(bits.dtype).max
+    subnormal = size < 1 << limits.nmant
+    values = jnp.where(subnormal, jnp.where(bits < 0, -size, size).astype(x.dtype), x)
+    return values, jnp.where(subnormal, limits.minexp - limits.nmant, 0)
+
+
+@jax.custom_jvp
+def _read_scaled(x: Any, exponent: Any) -> Any:
+    """Return x · 2^exponent, of any numbers x."""
+    values, exponents = _normal(x)
+    return _scaled(values, exponents + exponent)
+
+
+_read_scaled.defjvp(lambda at, changes: (_read_scaled(*at), _scaled(changes[0], at[1])))
 
 
 # -------------------------------------------------- functions whose derivatives are not finite
@@ -206,18 +246,25 @@ class _Signal(NamedTuple):
     unit: Any  # (channels, *pixels), pixels divided by their norms
     parts: Any  # (channels, *pixels), the products of which are F⁰
     energy: Any  # (*pixels), F⁰ of single pixels at x = z
-    scale: Any
-    bias: Any  # the standard deviation of biases, divided by the scale
+    exponent: Any  # of the power of two: kernels are homogeneous
+    bias: Any  # the standard deviation of biases, divided by the power
 
 
 def _read(network: Network, x: Any) -> _Signal:
-    peak = jnp.maximum(jnp.abs(lax.stop_gradient(x)).max(), network.bias).astype(x.dtype)
-    scale = jnp.ldexp(jnp.ones_like(peak), jnp.frexp(peak)[1] - 1)  # kernels are homogeneous
-    x = x / scale
+    mantissa, of_bias = frexp(network.bias)
+    values, exponents = _normal(lax.stop_gradient(x))
+    none = -(2**14)
+    exponents = jnp.where(values == 0, none, jnp.frexp(values)[1] - 1 + exponents)
+    exponent = jnp.maximum(exponents.max(), of_bias - 1 if mantissa else none)
+    exponent = jnp.where(exponent == none, 0, exponent)
+    x, bias = (
+        _read_scaled(x, -exponent),
+        _scaled(jnp.asarray(mantissa, x.dtype), of_bias - exponent),
+    )
     squares = (x * x).sum(axis=0)
     factor = 1.0 / len(x) if network.input_scale is None else network.input_scale
     unit = _divide(x, _root(squares)[None])
-    return _Signal(unit, x * factor**0.5, factor * squares, scale, network.bias / scale)
+    return _Signal(unit, x * factor**0.5, factor * squares, exponent, bias)
 
 
 class _Pair:

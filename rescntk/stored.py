@@ -1,20 +1,25 @@
 """Gram matrices on disk: computed block by block, resumed, by one process or many.
 
 The files are a Zarr group with an array for each kind. Zarr writes a chunk under another name and
-renames it: a chunk that is there is whole. A block is done when all its chunks are there.
+renames it. A block is done when all its chunks are there, with all their bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import random
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
@@ -43,7 +48,8 @@ def gram(
     """Compute a Gram matrix into a folder block by block, or go on with the computation there.
 
     The values are bit for bit the values of `rescntk.gram`. After an interruption the same call
-    computes the blocks that are missing. To begin anew, delete the folder.
+    computes the blocks that are missing. Several processes that make the same call share the work:
+    each takes the blocks in an order of its own. To begin anew, delete the folder.
 
     Parameters
     ----------
@@ -93,8 +99,8 @@ def gram(
     description = call | {"version": __version__, "network": asdict(network), "block": block}
     description |= {"X": _describe(left), "Z": None if right is None else _describe(right)}
     description = json.loads(json.dumps(description))  # tuples become lists
-    if not folder.is_file() and not any(folder.glob("*")):
-        zarr.open_group(folder, mode="a", zarr_format=3, attributes={"rescntk": description})
+    if not folder.is_file() and all(path.suffix == ".partial" for path in folder.glob("*")):
+        _begin(folder, description)
     K = StoredGram(folder)
     if different := _differences(K.description, description):
         raise ValueError(f"{folder} holds another computation: {'; '.join(different)}")
@@ -103,12 +109,15 @@ def gram(
         needed = share * np.prod(K.shape) * len(call["kinds"]) * np.dtype(call["dtype"]).itemsize
         if needed > free:
             raise OSError(f"{folder} needs {needed:,.0f} bytes, and its disk has {free:,} free")
-        group = zarr.open_group(folder, mode="r+", zarr_format=3)
         for kind in call["kinds"]:
-            group.require_array(
-                kind, shape=K.shape, chunks=K._chunks, dtype=call["dtype"], fill_value=np.nan,
-                filters=None, compressors=[zarr.codecs.Crc32cCodec()],  # last digits are random
-            )  # fmt: skip
+            if not (folder / kind / "zarr.json").exists():
+                with suppress(zarr.errors.ContainsArrayError):  # another process was first
+                    zarr.create_array(
+                        folder / kind, shape=K.shape, chunks=K._chunks, dtype=call["dtype"],
+                        fill_value=np.nan, filters=None, zarr_format=3,
+                        compressors=[zarr.codecs.Crc32cCodec()],  # last digits are random
+                    )  # fmt: skip
+            K._array(kind)
         with progress_bar(progress, len(missing), "block") as tick:
             _compute(folder, missing, left, left if right is None else right, call, client, tick)
     return K
@@ -144,14 +153,19 @@ class StoredGram:
     """
 
     def __init__(self, path: Path) -> None:
+        file = path / "zarr.json"
         try:
-            group = json.loads((path / "zarr.json").read_text("utf-8"))
-            self.description: dict[str, Any] = group["attributes"]["rescntk"]
-            X, Z, depths, size = (self.description[key] for key in ("X", "Z", "depths", "block"))
-            shape = X["shape"][0], (Z or X)["shape"][0]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} is not a Gram of rescntk.stored: {error!r}") from None
-        self.path, self._size, self._is_symmetric = path, size, Z is None
+            group = json.loads(file.read_text("utf-8"))
+            self.description = d = _checked(group["attributes"]["rescntk"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"{file} is not a Gram of rescntk.stored: {error!r}") from None
+        depths, size = d["depths"], d["block"]
+        shape = d["X"]["shape"][0], (d["Z"] or d["X"])["shape"][0]
+        blocks = math.prod(-(-n // size) for n in shape)
+        validation.check_free_memory(
+            128 * blocks, f"the list of blocks of {file}", "take larger ones"
+        )
+        self.path, self._size, self._is_symmetric = path, size, d["Z"] is None
         self.shape = shape if depths is None else (len(depths), *shape)
         self._chunks = (1,) * (len(self.shape) - 2) + tuple(min(size, n) for n in shape)
 
@@ -168,7 +182,7 @@ class StoredGram:
     @property
     def missing(self) -> list[tuple[int, int]]:
         """The blocks (row, column) not yet done; of a symmetric Gram the upper half."""
-        return [b for b in self._blocks() if not all(file.exists() for file in self._files(b))]
+        return [block for block in self._blocks() if not self._is_done(block)]
 
     @property
     def complete(self) -> bool:
@@ -208,9 +222,29 @@ class StoredGram:
     def __repr__(self) -> str:
         return f"StoredGram({str(self.path)!r}, {self.shape}, {len(self.missing)} blocks missing)"
 
-    def _array(self, kind: Any) -> Any:
+    def _array(self, kind: Any, mode: Any = "r") -> Any:
+        """Return the array of a kind, or refuse one that is not as the description has it."""
         validation.check_choice(kind, "kind", self.description["kinds"])
-        return zarr.open_array(self.path / kind, mode="r", zarr_format=3)
+        folder, expected = self.path / kind, (self.shape, self._chunks, self.description["dtype"])
+        try:
+            array: Any = zarr.open_array(_Files(folder), mode=mode, zarr_format=3)
+            came: Any = array.shape, array.chunks, array.dtype
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            array, came = None, repr(error)
+        if came != expected:
+            raise ValueError(
+                f"{folder / 'zarr.json'} has {came}, expected shape, chunks and dtype {expected}: "
+                "delete it, and call stored.gram again"
+            )
+        return array
+
+    def _is_done(self, block: tuple[int, int]) -> bool:
+        """Return whether all chunks of a block are there, with all their bytes."""
+        itemsize = np.dtype(self.description["dtype"]).itemsize
+        n_bytes = math.prod(self._chunks) * itemsize + 4  # with their checksum
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return all(file.stat().st_size == n_bytes for file in self._files(block))
+        return False
 
     def _blocks(self) -> list[tuple[int, int]]:
         """Return all blocks, of a symmetric Gram the upper half."""
@@ -227,6 +261,58 @@ class StoredGram:
             for depth in np.ndindex(self.shape[:-2]):
                 for kind in self.description["kinds"]:
                     yield self.path.joinpath(kind, "c", *map(str, (*depth, *image)))
+
+
+class _Files(zarr.storage.LocalStore):
+    """The files of an array. An error names a damaged chunk, which zarr's own does not."""
+
+    _supports_sync_io = False  # else zarr 3.4 reads in another way than by `get`
+
+    async def get(self, key: str, *arguments: Any, **options: Any) -> Any:
+        """Return the content of a file, or None if there is none."""
+        content = await super().get(key, *arguments, **options)
+        if content is not None and key.startswith("c/"):
+            spec: Any = SimpleNamespace(prototype=SimpleNamespace(buffer=type(content)))
+            try:
+                await zarr.codecs.Crc32cCodec().decode([(content, spec)])
+            except ValueError:
+                raise ValueError(
+                    f"{self.root / key} is damaged, expected values with their checksum: delete "
+                    "it, and call stored.gram again"
+                ) from None
+        return content
+
+
+def _begin(folder: Path, description: dict[str, Any]) -> None:
+    """Describe a Gram in a folder, if no other process has done so, at one stroke."""
+    folder.mkdir(parents=True, exist_ok=True)
+    group = {"zarr_format": 3, "node_type": "group", "attributes": {"rescntk": description}}
+    file, beside = folder / "zarr.json", folder / f"zarr.{uuid4().hex}.partial"
+    try:
+        beside.write_text(json.dumps(group), "utf-8")
+        try:
+            os.link(beside, file)  # does not replace a file
+        except OSError:
+            if not file.exists():  # no links on this disk
+                beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _checked(description: dict[str, Any]) -> dict[str, Any]:
+    """Return a description that was read from a file, if it is one of `gram`."""
+    for name in ("X", "Z"):
+        if name == "X" or description[name] is not None:
+            n = validation.check_depth(description[name]["shape"][0], f"the length of {name}")
+            if n > 2**31:
+                raise ValueError(f"the length of {name} is {n}, expected at most 2^31")
+    depths = description["depths"]
+    return description | {
+        "kinds": list(validation.check_kinds(description["kinds"])),
+        "depths": None if depths is None else list(validation.check_depths(depths)),
+        "dtype": validation.check_dtype(description["dtype"]),
+        "block": validation.check_depth(description["block"], "block"),
+    }
 
 
 def _folder(path: Any) -> Path:
@@ -260,7 +346,7 @@ def _differences(there: Any, here: Any) -> list[str]:
 def _compute(path: Path, blocks: Any, X: Any, Z: Any, call: Any, client: Any, tick: Any) -> None:
     """Compute blocks in this process, or on a client's workers; `tick` counts them."""
     if client is None:
-        for block in blocks:
+        for block in random.SystemRandom().sample(blocks, len(blocks)):
             _compute_block(path, block, X, Z, call)
             tick(1)
         return
@@ -278,15 +364,17 @@ def _compute(path: Path, blocks: Any, X: Any, Z: Any, call: Any, client: Any, ti
 
 
 def _compute_block(path: Path, block: tuple[int, int], X: Any, Z: Any, call: Any) -> None:
-    """Compute the values of a block, and write its chunks."""
+    """Compute the values of a block and write its chunks, unless another process has done so."""
     K = StoredGram(path)
     if (expected := K.description["version"]) != __version__:
         raise ValueError(f"a worker has rescntk {__version__}, expected {expected} as in {path}")
+    if K._is_done(block):
+        return
     rows, columns = K._region(block)
     right = None if K._is_symmetric and block[0] == block[1] else Z[columns]
     values: Any = kernels.gram(X=X[rows], Z=right, **call)
     for kind, value in values._asdict().items():
-        array: Any = zarr.open_array(path / kind, mode="r+", zarr_format=3)
+        array = K._array(kind, "r+")
         array[..., rows, columns] = value
         if K._is_symmetric:
             array[..., columns, rows] = value.swapaxes(-1, -2)

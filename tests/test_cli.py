@@ -1,10 +1,13 @@
 """The command line, run as a user runs it, and the data sets."""
 
 import csv
+import io
+import os
 import subprocess
 import sys
 import warnings
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -98,13 +101,21 @@ REFUSALS = {
     "compare X.csv": "SIGNALS is X.csv, expected a .npy file of one array",
     "compare flat.npy": "SIGNALS has shape (6,), expected (",
     "compare X.npy --out taken": "which has compare.csv: --overwrite replaces its files",
-    "compare X.npy --out X.csv": "out is X.csv, a file, expected a folder",
+    "compare X.npy --out X.csv": "out is X.csv, and X.csv is a file, expected a folder",
+    "compare X.npy --out X.csv/new/folder": "X.csv is a file, expected a folder",
+    "compare X.npy --out locked/new": "locked is not writable, expected a writable folder",
+    "compare text.npy": "text.npy is not a readable .npy file: it has objects, or is of another",
     "compare X.npy --data GunPoint": "both SIGNALS and --data are given",
 }
 
 
-def test_errors_are_one_line_and_exit_status_2(signals, tmp_path, capsys):
+def test_errors_are_one_line_and_exit_status_2(signals, tmp_path, capsys, monkeypatch):
+    """And come before the computation."""
     np.save("flat.npy", np.ones(6))
+    Path("text.npy").write_text("1,2,3\n")
+    Path("locked").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: path.name != "locked")
+    monkeypatch.setattr(cli.conditioning, "compare", None)
     Path("X.csv").write_text("1,2")
     Path("cut.npy").write_bytes(Path("X.npy").read_bytes()[:200])
     Path("taken").mkdir()
@@ -138,6 +149,47 @@ def test_as_a_module(capsys):
     with pytest.raises(SystemExit, match="2"):
         run("compare --depths 1,x")
     assert "'1,x', expected integers and commas" in capsys.readouterr().err
+
+
+COMPARE = "compare X.npy --depths 1,30 --alpha 0.5 --overwrite"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_outputs_of_any_encoding(encoding, signals, monkeypatch):
+    """What an encoding lacks is written in ASCII, and is an error nowhere."""
+    rows = str(rk.theory.conditioning.compare(signals, (1, 30), alpha=0.5)).splitlines()[:5]
+    for command, status, says in (
+        (COMPARE, 0, "\n".join(rows)),
+        (COMPARE, 0, "vacuous, " + ("ε ≥ 1 − b" if encoding == "utf-8" else "epsilon >= 1 - b")),
+        ("compare --help", 0, "separated by commas"),
+        ("engines", 0, "reference"),
+        ("compare β.npy --overwrite", 2, "β.npy" if encoding == "utf-8" else "?.npy"),
+    ):
+        streams = [io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2)]
+        monkeypatch.setattr(sys, "stdout", streams[0])
+        monkeypatch.setattr(sys, "stderr", streams[1])
+        with suppress(SystemExit):  # of --help
+            assert run(command) == status
+        printed = b""
+        for stream in streams:
+            stream.flush()
+            printed += stream.buffer.getvalue()
+        assert says in printed.decode(encoding)
+
+
+class Unwritable(io.StringIO):
+    def write(self, text):
+        raise OSError("Bad file descriptor")
+
+
+@pytest.mark.parametrize("stream", [None, io.StringIO(), Unwritable()])
+def test_without_stderr_as_under_cron(stream, signals, monkeypatch):
+    """The work is done, its files are written, and errors have their status."""
+    if type(stream) is io.StringIO:
+        stream.close()
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert run(COMPARE) == 0 and is_picture("compare.png")
+    assert run("compare no.npy") == 2
 
 
 def test_data_sets_of_equal_length():

@@ -1,7 +1,9 @@
 """Each part of the library is imported when it is used, or says what to install; progress bars."""
 
+import io
 import json
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import rescntk as rk
 from rescntk.kernels.progress import progress_bar
 from tests.helpers import run
+from tests.project.pages import ROOT
 
 KERNEL = rk.ResCNTK(depth=2)
 X = np.random.default_rng(1).standard_normal((5, 2, 9))
@@ -41,9 +44,15 @@ def test_a_room_whose_extra_is_missing_names_it(room, missing, says, monkeypatch
     for name in [name for name in sys.modules if name.startswith(f"rescntk.{room}")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(AttributeError) as error:
-        rk.__getattr__(room)
-    assert says in str(error.value)
+    page = (ROOT / "docs/guide/install.md").read_text("utf-8")
+    for error, call in (
+        (AttributeError, lambda: rk.__getattr__(room)),
+        (ImportError, lambda: import_module(f"rescntk.{room}")),
+    ):
+        with pytest.raises(error) as refusal:
+            call()
+        assert says in str(refusal.value) or (room == "nothing" and error is ImportError)
+        assert f"`{error.__name__}`" in page  # which says when each is raised
 
 
 def test_a_bar_counts_every_pair(capsys):
@@ -62,6 +71,21 @@ def test_a_bar_counts_every_pair(capsys):
     assert "10.0/10.0" in capsys.readouterr().err.splitlines()[-1]
     KERNEL(X)
     assert capsys.readouterr().err == ""
+
+
+class Unwritable(io.StringIO):
+    def write(self, text):
+        raise OSError("Bad file descriptor")
+
+
+@pytest.mark.parametrize("change", [None, "close", Unwritable()])
+def test_without_stderr_there_is_no_bar(change, monkeypatch):
+    """As under cron, in services and in programs of Windows without a console."""
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(sys, "stderr", io.StringIO() if change == "close" else change)
+    if change == "close":
+        sys.stderr.close()
+    assert KERNEL(X, progress=True).shape == (5, 5)
 
 
 def test_without_tqdm_an_error_says_what_to_install(monkeypatch):

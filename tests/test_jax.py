@@ -66,6 +66,34 @@ def test_deep_normalized_kernels(rng):
     assert (K[3] == 0).all()
 
 
+SIZES = {"float32": (-149, -130, -120, 120), "float64": (-1074, -1060, -1015, 1015)}
+"""Powers of two: the smallest number, a subnormal one, one beside subnormal ones, a large one."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", SIZES)
+def test_signals_of_any_size(dtype, rng):
+    """Signals times a power of two have NumPy's kernels of the signals, and slopes over it."""
+    kernel, largest = rk.ResCNTK(2, normalized=True), SIZES[dtype][-1]
+    slopes = jax.jit(
+        jax.vmap(jax.grad(lambda x, Z: rj.kernel(kernel)(x[None], Z).sum()), (0, None))
+    )
+    for power in SIZES[dtype]:
+        powers = power, min(-power, largest)
+        with jax.enable_x64(dtype == "float64"), np.errstate(under="ignore"):
+            sides = [np.ldexp(rng.standard_normal((4, 2, 6)), p).astype(dtype) for p in powers]
+            sides[0][0], sides[0][1, 0, 0] = 0, np.ldexp(1, power)
+            X, Z = (np.ldexp(S.astype("float64"), -p) for S, p in zip(sides, powers, strict=True))
+            for options in ({}, {"head": "trace", "normalized": True}):
+                exact = rk.gram(NETWORK, X, Z, engine="reference", **options)
+                for K, right in zip(rj.gram(NETWORK, *sides, **options), exact, strict=True):
+                    values = np.ldexp(np.asarray(K, "float64"), 0 if options else -sum(powers))
+                    assert np.abs(values - right).max() <= tolerances.KERNEL[dtype] * right.max()
+            if dtype == "float64" and abs(power) == largest:
+                error = np.ldexp(slopes(*sides), power) - slopes(X, Z)
+                assert np.abs(error).max() <= tolerances.GRADIENT[dtype]
+
+
 def signals(rng):
     """Return pairs of signals: others, nearly equal, equal, opposite; some pixels are 0."""
     x, z = rng.standard_normal((2, 2, 3))

@@ -23,7 +23,8 @@ def ntk(
     :math:`\hat\Theta(x, z) = \langle \partial f(x)/\partial\theta, \partial f(z)/\partial\theta
     \rangle` (Jacot et al. 2018), exactly, over the trained parameters only (``network.trained``).
     JAX takes the gradient at z, and the derivative of all f(x) along it. One gradient is held at a
-    time; the time is of n·m passes through the network.
+    time; the time is of n·m passes through the network. JAX can trace the call as it can
+    ``finite.apply``; a traced result is an array of JAX.
 
     Parameters
     ----------
@@ -47,11 +48,13 @@ def ntk(
     """
     left = check_signals(network, params, X, head)
     right = left if Z is None else check_signals(network, params, Z, head, "Z")
-    columns = right if isinstance(right, tuple) else np.split(np.asarray(right), len(right))
+    signals = right if isinstance(right, tuple) else [right[k : k + 1] for k in range(len(right))]
     with precision(params.readout.dtype):
-        K = np.stack([_column(network, head, params, left, z) for z in columns], axis=1)
-    check_range(K, "tangent kernel's numbers")
-    return (K + K.T) / 2 if Z is None else K
+        columns = [_column(network, head, params, left, z) for z in signals]
+        traced = any(isinstance(column, jax.core.Tracer) for column in columns)
+        K = (jnp if traced else np).stack(columns, axis=1)
+        check_range(K, "tangent kernel's numbers")
+        return (K + K.T) / 2 if Z is None else K
 
 
 def trained_parts(network: Network, params: Parameters) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._version import __version__
 from ..validation import (
     check_batch,
     check_depth,
@@ -54,6 +55,19 @@ class SignalEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_rescntk_version": __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        version = state.pop("_rescntk_version", "(unknown)")
+        if version.split(".")[:2] != __version__.split(".")[:2]:
+            warnings.warn(
+                f"this {type(self).__name__} is of rescntk {version}, and rescntk {__version__} is "
+                "here: it may predict other values, or none; fit it again",
+                stacklevel=2,
+            )
+        super().__setstate__(state)
 
 
 def take(X: Signals, cases: np.ndarray) -> Signals:

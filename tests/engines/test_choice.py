@@ -16,7 +16,7 @@ import pytest
 import rescntk as rk
 from rescntk import engines
 from rescntk.arrays import SignalList
-from rescntk.engines.cpu import library
+from rescntk.engines.cpu import engine, library
 from rescntk.engines.protocol import Request
 from rescntk.validation import KINDS
 from tests import tolerances
@@ -78,6 +78,59 @@ def test_libraries_that_do_not_serve(tmp_path, monkeypatch):
         library.library.cache_clear()
         monkeypatch.setattr(library.build, "digest", lambda: "other")
         assert "the compiled loops are not of loops.cpp beside them" in refused()
+
+
+LEVEL = "int rescntk_level() { return 2; } "
+
+
+@needs_cpu
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [
+        ("", "rescntk_level"),
+        (LEVEL, "rescntk_sources"),
+        (LEVEL + 'char *rescntk_sources() { return "0"; }', "rescntk_run_float64"),
+    ],
+)
+def test_libraries_without_a_function(text, lacks, tmp_path, monkeypatch):
+    """Of another program, or of another time."""
+    (tmp_path / "other.c").write_text(text)
+    command = [*library.build.compiler(), "-xc", "-shared", "-fPIC", tmp_path / "other.c", "-o"]
+    subprocess.run([*command, tmp_path / "loops-2.so"], check=True)
+    monkeypatch.setattr(library, "HERE", tmp_path)
+    assert f"loops-2.so has no function {lacks}; to compile: python -m" in refused()
+
+
+def test_libraries_of_another_command_are_loaded(monkeypatch):
+    """And on machines without a compiler: loading asks for the sources alone."""
+    if engines.available()["cpu"] is True:
+        library.library.cache_clear()
+        monkeypatch.setenv("CXX", "/nonexistent")
+        monkeypatch.setenv("CXXFLAGS", "-DOTHER")
+        assert engines.available()["cpu"] is True
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity there")
+def test_threads_follow_the_processors_of_the_process(monkeypatch):
+    """By default: those of its affinity, at any time, and of its container's limit."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    mine = os.sched_getaffinity(0)
+    try:
+        for some in ({min(mine)}, mine):
+            os.sched_setaffinity(0, some)
+            for quota in (sys.maxsize, 1):
+                monkeypatch.setattr(library.build, "_quota", lambda quota=quota: quota)
+                assert engine._threads() == min(len(some), quota)
+    finally:
+        os.sched_setaffinity(0, mine)
+
+
+@pytest.mark.parametrize(
+    ("text", "processors"), [("max 100000", sys.maxsize), ("150000 100000", 2), ("5 100000", 1)]
+)
+def test_limits_of_containers(text, processors, monkeypatch):
+    monkeypatch.setattr(library.build.Path, "read_text", lambda _: text)
+    assert library.build._quota.__wrapped__() == processors
 
 
 @needs_cpu

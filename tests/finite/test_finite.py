@@ -197,6 +197,22 @@ def task(rng):
     return finite.init(0, NETWORK, 2, 6), X, y
 
 
+def test_tangent_kernels_are_traced(task):
+    """By jit, vmap and grad, in signals and in parameters."""
+    params, X, _ = task
+    K, Z = finite.ntk(NETWORK, params, X), [X[0], X[1, :, :3]]
+
+    def kernel(X, params, Z=None):
+        return finite.ntk(NETWORK, params, X, Z)
+
+    with jax.enable_x64(True):
+        assert_same(jax.jit(kernel)(X, params), K)
+        assert_same(jax.vmap(lambda x: kernel(x[None], params, X)[0])(X), K)
+        assert_same(jax.jit(kernel)(Z, params), kernel(Z, params))
+        rows = jax.jacfwd(lambda c: kernel(c * X, params, X))(2.0)
+        assert_same(rows, K)  # tangent kernels are homogeneous in either signal
+
+
 def test_gradient_descent(task):
     """Steps on ½ Σ (f − y)², written out; of images, where parts are frozen."""
     X, y = task[1].reshape(3, 2, 2, 2), task[2]

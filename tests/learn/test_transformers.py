@@ -1,5 +1,8 @@
 """KernelMatrix and LandmarkFeatures: in pipelines, searches and streams."""
 
+import pickle
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -7,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import rescntk as rk
-from rescntk.learn import KernelMatrix, LandmarkFeatures, SignalKernel
+from rescntk.learn import KernelMatrix, LandmarkFeatures, SignalKernel, inputs
 from tests import tolerances
 from tests.learn.cases import waves
 
@@ -81,3 +84,30 @@ def test_refusals(rng):
     ):
         with pytest.raises(ValueError, match=message):
             LandmarkFeatures(**changes).fit(rng.standard_normal((5, 1, 6)))
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        (rk.__version__, 0),
+        (f"{rk.__version__}.99", 0),
+        ("0.0.7", 1),
+        ("99.1.0", 1),
+        ("(unknown)", 1),
+    ],
+)
+def test_models_of_other_versions(version, told, rng, monkeypatch):
+    """A warning names both versions where the first two numbers differ."""
+    X = rng.standard_normal((5, 1, 6))
+    matrix = KernelMatrix().fit(X)
+    monkeypatch.setattr(inputs, "__version__", version)
+    file = pickle.dumps(matrix)
+    monkeypatch.undo()
+    if version == "(unknown)":
+        file = file.replace(b"_rescntk_version", b"_another_version")
+    says = f"this KernelMatrix is of rescntk {version}, and rescntk {rk.__version__} is here: "
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        again = pickle.loads(file)
+    assert [says in str(warning.message) for warning in caught] == [True] * told
+    assert (again.transform(X) == matrix.transform(X)).all()

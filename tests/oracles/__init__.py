@@ -1,1 +1,1 @@
-"""Slow, obvious, independent re-derivations. Nothing here imports rescntk."""
+"""Slow, obvious, independent re-derivations. Of rescntk they import constants alone."""

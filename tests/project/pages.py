@@ -2,9 +2,13 @@
 
 import re
 import textwrap
+from functools import cache
 from importlib import import_module
-from inspect import ismodule
+from inspect import getsource, ismodule
 from pathlib import Path
+from pkgutil import walk_packages
+
+import rescntk
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,3 +47,40 @@ def public_names():
             is_own = getattr(value, "__module__", None) == module.__name__
             if name[0] != "_" and not ismodule(value) and ("__all__" in vars(module) or is_own):
                 yield f"{module.__name__}.{name}", value
+
+
+def spans(text):
+    """Return the spans of code of a page, in its prose."""
+    prose = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.S | re.M)
+    return re.findall(r"(?<!`)`~?([^`\n]+)`(?!`)", prose)
+
+
+def commands(text):
+    """Return the lines of the blocks ```bash and ```sh of a page, without comments."""
+    found = re.findall(r"^```(?:bash|sh)\n(.*?)^```$", text, flags=re.S | re.M)
+    lines = (line.partition("#")[0].strip() for block in found for line in block.splitlines())
+    return [line for line in lines if line]
+
+
+@cache
+def known_names():
+    """Return the package's names, public or not, with the ends of each: a.b.c, b.c and c."""
+    found = {f"rescntk.{name}" for name in dir(rescntk)}
+    for module in walk_packages(rescntk.__path__, "rescntk."):
+        if "-" in module.name:  # a library of loops
+            continue
+        values = vars(import_module(module.name))
+        found |= {module.name, *(f"{module.name}.{name}" for name in values)}
+        for name, value in values.items():
+            if isinstance(value, type) and value.__module__.startswith("rescntk"):
+                source = getsource(import_module(value.__module__))
+                members = {*dir(value), *getattr(value, "__annotations__", ())}
+                members |= set(re.findall(r"self\.(\w+)", source))
+                found |= {f"{module.name}.{name}.{member}" for member in members}
+    parts = [name.split(".") for name in found]
+    return {".".join(name[k:]) for name in parts for k in range(len(name))}
+
+
+def texts(pattern):
+    """Return the texts of files of the repository."""
+    return [path.read_text("utf-8") for path in sorted(ROOT.glob(pattern))]

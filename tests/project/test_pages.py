@@ -1,17 +1,36 @@
 """The code on the pages runs, links lead somewhere, and the pages name what there is."""
 
+import ast
+import builtins
+import inspect
 import json
+import pkgutil
 import re
+import shlex
+import tomllib
+from contextlib import suppress
 from doctest import ELLIPSIS, OutputChecker
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 
 import rescntk as rk
 from conftest import OPTIONAL
-from tests.project.pages import ROOT, blocks, links, pages
+from rescntk import __main__ as cli
+from tests.project.pages import (
+    ROOT,
+    blocks,
+    commands,
+    known_names,
+    links,
+    pages,
+    public_names,
+    spans,
+    texts,
+)
 
-PAGES = pages()
+PAGES, NAMES = pages(), known_names()
 
 
 @pytest.mark.slow
@@ -94,3 +113,209 @@ def test_quoted_tables_are_measured(page, result):
         kept = [{name: row[name] for name in table[0]} for rows in same for row in rows]
         assert not same or all(row in kept for row in table)
     assert quoted
+
+
+PROSE = {**PAGES, "CONTRIBUTING.md": (ROOT / "CONTRIBUTING.md").read_text("utf-8")}
+PROSE["docs/project/changelog.md"] = re.sub(  # without what is gone
+    r"^\|[^|]*\|", "|", PROSE["docs/project/changelog.md"], flags=re.M
+)
+OBJECTS = {"X", "Z", "K", "y", "kernel", "model", "network"}
+"""What spans call signals, matrices, targets, kernels, models and networks."""
+
+OTHERS = {"nt", "stax", "Flatten"}
+"""Names of neural-tangents."""
+
+THEIRS = {"affinity", "alpha_bounds"}
+"""Parameters of scikit-learn."""
+
+PATH = re.compile(r"[\w-]*/|[\w./-]+\.(?:py|md|txt|toml|cpp|cu|h|npz|json|csv|png)")
+FOLDERS = "rescntk", "tests", "docs", "benchmarks", "notebooks", "tools"
+MADE = re.compile(
+    r"PAGE|docs/api/generated|docs/project/results|docs/gallery/thumbnails|\.so$|missing\.txt"
+)
+"""Placeholders, and what a build makes."""
+
+SCRIPTS = "".join(text for folder in FOLDERS[:5] for text in texts(f"{folder}/**/*.py"))
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+def parameters(value):
+    """Return the names of a function's or a class's parameters; ** are fields of `Network`."""
+    given = inspect.signature(value).parameters
+    fields = any(parameter.kind is parameter.VAR_KEYWORD for parameter in given.values())
+    return {*given, *(inspect.signature(rk.Network).parameters if fields else ())}
+
+
+PARAMETERS = {
+    name.removeprefix("rescntk.").removeprefix(prefix): parameters(value)
+    for name, value in public_names()
+    for prefix in ("", "theory.", "learn.")
+    if callable(value)
+}
+ALL_PARAMETERS = set().union(*PARAMETERS.values()) | {
+    parameter
+    for _, value in public_names()
+    if inspect.isclass(value)
+    for _, method in inspect.getmembers(value, inspect.isfunction)
+    for parameter in parameters(method)
+}
+
+SKLEARN = "cluster", "gaussian_process", "model_selection", "svm"
+
+
+def expression(span):
+    """Return a span as an expression of Python, without "…" in it, or None."""
+    text = re.sub(r",?\s*(…|\.\.\.)", "", span).replace("(,", "(").removeprefix("rk.")
+    try:
+        return ast.parse(text, mode="eval")
+    except SyntaxError:
+        return None
+
+
+def chain(node):
+    """Return the parts of a name with dots, from a node of a syntax tree; [] of others."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.insert(0, node.attr)
+        node = node.value
+    return [node.id, *parts] if isinstance(node, ast.Name) else []
+
+
+def unknown_names(tree, own):
+    """Yield the names with dots, called names and keywords of a span that name nothing.
+
+    `own` are the words in the code of the page.
+    """
+    called = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    within = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        parts = [] if id(node) in within else chain(node)
+        first, others, name = parts[:1], parts[1:], ".".join(parts)
+        if not (others or (parts and id(node) in called)) or OTHERS & {*first}:
+            continue
+        if OBJECTS & {*first}:
+            good = all(part in NAMES or hasattr(np.ndarray, part) for part in others)
+        elif name in NAMES:
+            given = [k.arg for k in called[id(node)].keywords] if id(node) in called else []
+            good = PARAMETERS.get(name, {*given}).issuperset(given)
+        elif others and (top := {"np": "numpy"}.get(*first, *first)) and find_spec(top):
+            good = is_importable(f"{top}.{'.'.join(others)}")
+        else:
+            modules = (f"sklearn.{module}" for module in SKLEARN)
+            good = hasattr(builtins, name) or name in own
+            good = good or any(is_importable(f"{module}.{name}") for module in modules)
+        if not good:
+            yield name
+
+
+def is_importable(name):
+    """Return whether a name with dots is a module, or something in one."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("page", PROSE)
+def test_names_on_pages_are_names_of_the_code(page):
+    """In spans of code: names with dots, calls, and parameters with values."""
+    code = re.findall(r"```(?:python|py)\n(.*?)```", PROSE[page], re.S)
+    own, wrong = set(re.findall(r"\w+", " ".join(code))), []
+    for span in spans(PROSE[page]):
+        parameter, tree = re.match(r"([a-z_]+)=", span), expression(span)
+        if parameter and parameter[1] not in ALL_PARAMETERS | THEIRS:
+            wrong.append(f"`{span}`")
+        if tree is not None and not PATH.fullmatch(span):
+            wrong += [f"`{span}`: {name}" for name in unknown_names(tree, own)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_paths_and_commands_on_pages_exist():
+    """Files and folders of the repository, in all of its texts; commands in spans and blocks."""
+    sources = ("*.md", "*.toml", "Makefile", "docs/**/*.md", ".github/**/*", "docs/api/*.md")
+    sources += tuple(f"{folder}/**/*.py" for folder in FOLDERS)
+    wrong, targets = [], re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M)
+    for path in {path for pattern in sources for path in ROOT.glob(pattern) if path.is_file()}:
+        page, text = path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
+        for name in re.findall(rf"(?<![\w/.-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w/?", text):
+            if not (ROOT / name).exists() and not MADE.search(name):
+                wrong.append(f"{page}: {name}")
+        if page in PROSE:
+            names = {name for name in spans(PROSE[page]) if PATH.fullmatch(name)}
+            names -= {name for name in names if MADE.search(name)}
+            wrong += [f"{page}: {name}" for name in names if not is_file(name, text)]
+            for line in (*spans(PROSE[page]), *commands(PROSE[page])):
+                wrong += [f"{page}: {line}"] * (not is_command(line, targets))
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def is_file(name, page):
+    """Return whether a file is one of the repository, or is named in code that makes it."""
+    if any((ROOT / folder / name).exists() for folder in ("", "rescntk", "rescntk/engines")):
+        return True
+    bare = "/" not in name
+    return bare and (any(ROOT.glob(f"[!.]*/**/{name}")) or page.count(name) > 1 or name in SCRIPTS)
+
+
+def is_command(line, targets):
+    """Return whether a line is no command, or one whose target, file, options and extras exist."""
+    first, *words = re.sub(r"^(?:[A-Z_]+=\S+ )+", "", line).split()[:3] or [""]
+    if first == "make" and words:
+        return words[0] in targets
+    if first in ("python", "python3") and words[:1] != ["-m"]:
+        return not words or (ROOT / words[0]).exists()
+    if first == "python":
+        return is_importable(words[1])
+    if first == "rescntk" and words:
+        with suppress(SystemExit):
+            cli._parser().parse_args(shlex.split(line)[1:])
+            return True
+        return False
+    extras = re.findall(r"pip install '(?:rescntk|\.)\[([\w,-]+)\]", line)
+    return set(",".join(extras).split(",")) <= {*EXTRAS, ""}
+
+
+def imported(path):
+    """Yield the parts of the name of each module, and of each name, that a file imports."""
+    package = list(path.relative_to(ROOT).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            module = [*base, *(node.module or "").split(".")]
+            yield from ([part for part in (*module, alias.name) if part] for alias in node.names)
+
+
+def test_imports_go_as_contributing_says():
+    """From left to right in its list, which has all files and folders of the package."""
+    page = PAGES["docs/project/contributing.md"]
+    (order,) = re.findall(r"```text\n(__main__ → .*?)```", page, re.S)
+    levels = [re.findall(r"\w+", level) for level in order.split("→")]
+    place = {name: k for k, level in enumerate(levels) for name in level}
+    files = [p for p in (ROOT / "rescntk").rglob("*.py") if p.parent.name != "__pycache__"]
+    own = {path: path.relative_to(ROOT / "rescntk").parts[0].removesuffix(".py") for path in files}
+    assert set(own.values()) - {"__init__", "_version"} == place.keys()
+    for path, name in own.items():
+        others = {parts[1] for parts in imported(path) if parts[0] == "rescntk" and parts[1:]}
+        for other in others & place.keys() - {name} if name in place else ():
+            assert place[name] < place[other], f"{path} imports {other}"
+
+
+def test_oracles_share_no_code_with_the_library():
+    for path in (ROOT / "tests/oracles").glob("*.py"):
+        for parts in imported(path):
+            assert parts[0] != "rescntk" or parts[-1].isupper(), f"{path} imports {parts}"
+
+
+def test_messages_on_pages_are_in_the_code():
+    """Spans of three and more plain words; "…", and X, stand for what a message names."""
+    code = re.sub(r'"\s*f?"', "", "".join(texts("rescntk/**/*.py")))
+    for page, text in PROSE.items():
+        for span in spans(text):
+            if re.fullmatch(r"[\w …,:+']+ [\w …,:+']+ [\w …,:+']+", span) and not expression(span):
+                for part in span.split(": "):
+                    words = r"(\{[^{}]*\}|[\w ]+)".join(map(re.escape, part.split("…")))
+                    words = re.sub("^X", r"(X|\\{name\\})", words)
+                    assert re.search(words, code), f"{page}: {span}"

@@ -10,6 +10,7 @@ environment: CXX is the compiler, by default the first of c++, g++ and clang++; 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import platform
 import shlex
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -51,10 +53,34 @@ def machine() -> str:
     return {"arm64": "aarch64", "amd64": "x86_64"}.get(name.lower(), name.lower())
 
 
+def processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "process_cpu_count"):  # from Python 3.13 on
+        number = os.process_cpu_count()
+    elif hasattr(os, "sched_getaffinity"):
+        number = len(os.sched_getaffinity(0))
+    else:
+        number = os.cpu_count()
+    return min(number or 1, _quota())
+
+
+@cache
+def _quota() -> int:
+    """Return how many processors a container's limit of time is worth, or many without one."""
+    with suppress(OSError, ValueError):  # no file of cgroup 2, or the word "max"
+        time, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
+        return max(1, math.ceil(time / period))
+    return sys.maxsize
+
+
 @cache
 def digest() -> str:
     """Return what stands for the text of all sources."""
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in SOURCES)).hexdigest()[:16]
+    return _digest(*(path.read_bytes() for path in SOURCES))
+
+
+def _digest(*texts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
 
 
 def compiler() -> list[str]:
@@ -77,21 +103,24 @@ def compiled(folder: Path, sanitized: bool = False) -> list[Path]:
     levels = LEVELS[machine()]
     if sanitized:
         levels = {"asan": (*SANITIZED, *_AVX2)}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(processors()) as pool:
         return list(pool.map(lambda level: _one(folder, level, levels[level]), levels))
 
 
 def _one(folder: Path, level: str, options: tuple[str, ...]) -> Path:
     """Compile one library. It is renamed when it is whole: a loaded one is never written to."""
-    library, text, command = folder / f"loops-{level}.so", digest(), compiler()
-    if library.exists() and text.encode() in library.read_bytes():
-        return library
     linux = ["-Wl,--as-needed"]  # no need of libstdc++, of which nothing is used
     other = ["-arch", {"aarch64": "arm64"}.get(machine(), machine())]
-    beside = library.with_suffix(f".{os.getpid()}")
     own = shlex.split(os.environ.get("CXXFLAGS", ""))
-    command += [*OPTIONS, *options, f'-DSOURCES="{text}"', *own]
+    command = [*compiler(), *OPTIONS, *options, *own]
     command += linux if sys.platform == "linux" else other
+    # The command tells what to compile anew. A library loads on machines with other compilers.
+    text = f"{digest()}-{_digest(*map(os.fsencode, command))}"
+    library = folder / f"loops-{level}.so"
+    if library.exists() and text.encode() in library.read_bytes():
+        return library
+    beside = library.with_suffix(f".{os.getpid()}")
+    command.append(f'-DSOURCES="{text}"')
     try:
         done = subprocess.run(
             [*command, str(HERE / "loops.cpp"), "-o", str(beside)],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -107,9 +106,6 @@ def _compute_blocks(
 
 
 def _threads() -> int:
-    """Return the number of threads: OMP_NUM_THREADS, which joblib's workers have, or all cores."""
+    """Return OMP_NUM_THREADS, which joblib's workers have, or the number of usable processors."""
     given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdecimal() and int(given) else _cores() or 1
-
-
-_cores = cache(os.cpu_count)  # asking takes as long as some pairs
+    return int(given) if given.isdecimal() and int(given) else library.build.processors()

@@ -36,24 +36,29 @@ def library() -> ctypes.CDLL:
         if forced:
             reason = f"there is no level {forced}, which RESCNTK_ISA asks for"
         raise Missing(f"there are no compiled loops: {reason}; to compile: {COMPILE}")
-    best = _opened("2").rescntk_level() if forced != "asan" else 0
+    best = _opened("2", "rescntk_level").rescntk_level() if forced != "asan" else 0
     if best == 1 or (forced.isdigit() and int(forced) > best):
         raise Missing(f"the processor has level {best}, expected {forced or 2} (RESCNTK_ISA)")
-    found = _opened(forced or str(best))
+    runs = "rescntk_run_float64", "rescntk_run_float32"
+    found = _opened(forced or str(best), "rescntk_sources", *runs)
     found.rescntk_sources.restype = ctypes.c_char_p
-    if found.rescntk_sources().decode() != build.digest():
+    if found.rescntk_sources().decode().partition("-")[0] != build.digest():
         raise Missing(f"the compiled loops are not of loops.cpp beside them; to compile: {COMPILE}")
-    for name in ("float64", "float32"):
-        run = getattr(found, f"rescntk_run_{name}")
+    for run in (getattr(found, name) for name in runs):
         run.argtypes, run.restype = (ctypes.c_void_p,), ctypes.c_int
     return found
 
 
-def _opened(level: str) -> ctypes.CDLL:
+def _opened(level: str, *functions: str) -> ctypes.CDLL:
+    """Return the library of a level with all of some functions, or raise Missing."""
+    file = HERE / f"loops-{level}.so"
     try:
-        return ctypes.CDLL(str(HERE / f"loops-{level}.so"))
+        found = ctypes.CDLL(str(file))
     except OSError as error:
-        raise Missing(f"the compiled loops do not load: {error}") from None
+        raise Missing(f"the compiled loops do not load: {error}; to compile: {COMPILE}") from None
+    if lacking := [name for name in functions if not hasattr(found, name)]:
+        raise Missing(f"{file} has no function {lacking[0]}; to compile: {COMPILE}")
+    return found
 
 
 def why_not() -> str | None:

@@ -129,11 +129,13 @@ def test_compilers_that_are_missing_or_fail(tmp_path, monkeypatch, pretend):
 
 
 def test_libraries_that_are_up_to_date_stay(tmp_path, monkeypatch, pretend):
-    """Their text names a digest of all sources; another digest is compiled anew."""
+    """Their text names digests of sources and command; another one is compiled anew."""
     calls, levels = tmp_path / "calls", build.LEVELS[build.machine()]
     pretend(f'echo "$@" >> {calls}', 'echo "$@" > "${@: -1}"')
-    for times in (1, 1, 2):
+    for times in (1, 1, 2, 3, 3, 4):
         if times == 2:
             monkeypatch.setattr(build, "digest", lambda: "other")
+        if times > 2:
+            monkeypatch.setenv("CXXFLAGS", f"-DNUMBER={times}")
         assert len(build.compiled(tmp_path)) == len(levels)
         assert len(calls.read_text().splitlines()) == times * len(levels)
