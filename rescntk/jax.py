@@ -14,7 +14,7 @@ layer 1, gradients are finite, and may be another number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
 from importlib.util import find_spec
 from itertools import groupby
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from .engines.merges import Merge, Step, Steps
 from .engines.polynomials import D32, D64, R32, R64
+from .engines.tables import compensated_sum, from_the_middle, past_skip, weighted_mean
 from .kernels import GRAMS, Kernel
 from .network import KERNEL_FIELDS, Network, check_network
 from .validation import HEADS, check_choice, check_flag, check_kinds
@@ -123,8 +124,8 @@ def _gram(
     steps: Steps, head: str, kinds: tuple[str, ...], factor: float | None, X: Any, Z: Any
 ) -> list[Any]:
     """Return kernels, times a factor or normalized. They are compiled once for each shape."""
-    x = jax.vmap(partial(_read, steps.network))(X)
-    z = x if Z is None else jax.vmap(partial(_read, steps.network))(Z)
+    x = jax.vmap(partial(_read, steps))(X)
+    z = x if Z is None else jax.vmap(partial(_read, steps))(Z)
 
     def pair(x: _Signal, z: _Signal) -> list[Any]:
         return _Pair(steps, head, x, z).kernels(kinds)
@@ -245,12 +246,14 @@ class _Signal(NamedTuple):
 
     unit: Any  # (channels, *pixels), pixels divided by their norms
     parts: Any  # (channels, *pixels), the products of which are F⁰
+    means: Any  # (channels,), the means of the parts over pixels
     energy: Any  # (*pixels), F⁰ of single pixels at x = z
     exponent: Any  # of the power of two: kernels are homogeneous
     bias: Any  # the standard deviation of biases, divided by the power
 
 
-def _read(network: Network, x: Any) -> _Signal:
+def _read(steps: Steps, x: Any) -> _Signal:
+    network = steps.network
     mantissa, of_bias = frexp(network.bias)
     values, exponents = _normal(lax.stop_gradient(x))
     none = -(2**14)
@@ -264,7 +267,10 @@ def _read(network: Network, x: Any) -> _Signal:
     squares = (x * x).sum(axis=0)
     factor = 1.0 / len(x) if network.input_scale is None else network.input_scale
     unit = _divide(x, _root(squares)[None])
-    return _Signal(unit, x * factor**0.5, factor * squares, exponent, bias)
+    flat, root = x.reshape(len(x), -1), factor**0.5
+    sums = compensated_sum(flat, jnp) if steps.is_weak else flat.sum(axis=1)
+    means = root * sums / flat.shape[1]
+    return _Signal(unit, root * x, means, factor * squares, exponent, bias)
 
 
 class _Pair:
@@ -324,17 +330,17 @@ class _Pair:
             elif step.kind == "bias":
                 root = bias * (steps.branch_bias if step.is_branch else 1.0)
                 a, b = root * self.x.bias, root * self.z.bias
-                of_biases = [a * a + 0.0 * masses[0], b * b + 0.0 * masses[1]], [0.0, 2.0 * a * b]
-                masses, deficits = self.merged(*map(_join, (masses, deficits), of_biases))
+                both = [[m, a_or_b**2] for m, a_or_b in zip(masses, (a, b), strict=True)]
+                deficits = [u + c * a * b for u, c in zip(deficits, (0.0, 2.0), strict=False)]
+                masses, deficits = self.merged(both, [1.0, 1.0], [m + q for m, q in both], deficits)
                 powers = (1.0, parts.outer_plus_readout) if step.is_branch else (parts.readout,)
                 others = [each + c * a * b for each, c in zip(others, powers, strict=False)]
             else:
-                old = ([steps.keep * each for each in of] for of in (old_masses, old_deficits))
-                new = ([steps.share * each for each in of] for of in (masses, deficits))
-                masses, deficits = self.merged(*map(_join, old, new))
-        both = zip(kernels, others, strict=True)
-        kernels = [steps.keep * before + steps.share * branch for before, branch in both]
-        return (masses, deficits, kernels), None
+                weights = steps.keep, steps.share
+                both = [[*pair] for pair in zip(old_masses, masses, strict=True)]
+                wholes, deficits = self.past(old_masses, masses), self.past(old_deficits, deficits)
+                masses, deficits = self.merged(both, weights, wholes, deficits)
+        return (masses, deficits, self.past(kernels, others)), None
 
     def activate(self, masses: Any, deficits: Any, others: Any) -> tuple[list[Any], list[Any]]:
         """Return the branch's deficits, and K and M, of pre-activations with deficits and A."""
@@ -357,30 +363,42 @@ class _Pair:
             others = [M]
         return branch[: 1 + self.steps.has_opposite], [K, *others]
 
-    def merged(self, masses: Any, deficits: Any) -> tuple[list[Any], list[Any]]:
-        """Return merged masses of both sides and merged deficits, of the parts of each."""
-        wholes = [reduce(add, parts) for parts in masses]
+    def merged(
+        self, masses: Any, weights: Sequence[float], wholes: list[Any], deficits: list[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """Return merged masses and deficits: `wholes`, and `deficits` with what a merge adds.
+
+        `masses` are the parts of both sides, which have the weights.
+        """
         sums, coordinates = [], []
         for parts, whole in zip(masses, wholes, strict=True):
-            first, *others = map(_root, parts)
-            sums.append(_root(whole) + first)
-            coordinates.append([_divide(other, sums[-1]) for other in others])
+            ratios = (_root(_divide(part, whole)) for part in parts)  # 1 where all are equal
+            first, *others = (w**0.5 * ratio for w, ratio in zip(weights, ratios, strict=True))
+            sums.append(_root(whole) * (1.0 + first))
+            coordinates.append([other / (1.0 + first) for other in others])
         pairs = (self.sides(u, v) for u, v in zip(*coordinates, strict=True))
         N = 0.5 * mul(*self.sides(*sums)) * reduce(add, [(u - v) ** 2 for u, v in pairs])
-        return wholes, [reduce(add, parts) + N for parts in deficits]
+        return wholes, [deficit + N for deficit in deficits]
 
-    def window(self, merge: Any, masses: Any, deficits: Any) -> tuple[list[Any], list[Any]]:
+    def past(self, features: list[Any], branches: list[Any]) -> list[Any]:
+        """Return what is behind a skip connection."""
+        pairs = zip(features, branches, strict=False)
+        return [past_skip(*pair, self.steps.keep, self.steps.share) for pair in pairs]
+
+    def window(self, merge: Merge, masses: Any, deficits: Any) -> tuple[list[Any], list[Any]]:
         """Return the masses and deficits of the windows of a merge."""
-        return self.merged(*([self.taps(each, merge) for each in of] for of in (masses, deficits)))
+        parts, wholes = ([of(m, merge) for m in masses] for of in (self.taps, self.mean))
+        deficits = [self.mean(each, merge) for each in deficits]
+        return self.merged(parts, merge.weights, wholes, deficits)
 
     def taps(self, values: Any, merge: Merge) -> list[Any]:
-        """Return the values at the taps of a merge, times the weight of each."""
+        """Return the values at the taps of a merge, the middle one first."""
         axes = [merge.axis + self.n_axes * side for side in range(values.ndim // self.n_axes)]
-        return [jnp.roll(values, [-k] * len(axes), axes) / merge.taps for k in merge.shifts]
+        return from_the_middle([jnp.roll(values, [-k] * len(axes), axes) for k in merge.shifts])
 
-    def mean(self, values: Any, merge: Any) -> Any:
+    def mean(self, values: Any, merge: Merge) -> Any:
         """Return the means over the taps of a merge."""
-        return reduce(add, self.taps(values, merge))
+        return weighted_mean(self.taps(values, merge), merge.weights)
 
     def sides(self, p: Any, q: Any) -> tuple[Any, Any]:
         """Return arrays of both sides' pixels that broadcast to the pixel pairs."""
@@ -399,9 +417,5 @@ class _Pair:
         if self.head != "gap":
             kernel = kernel + power * self.linear
             return kernel.mean() if self.head == "trace" else kernel.ravel()[0]
-        means = (each.reshape(len(each), -1).mean(axis=1) for each in (self.x.parts, self.z.parts))
-        return kernel.mean() + power * mul(*means).sum()  # the mean of F⁰ may be 0
-
-
-def _join(*sides: Any) -> list[list[Any]]:
-    return [list(parts) for parts in zip(*sides, strict=False)]
+        means = self.x.means * self.z.means
+        return kernel.mean() + power * means.sum()  # the mean of F⁰ may be 0

@@ -36,6 +36,17 @@ MOST_BITS = 500
 the range of float64."""
 
 
+def check_growth(network: Network) -> float:
+    """Return `Network.growth`, or raise a ValueError if it leaves the range of float64."""
+    growth = network.growth
+    if network.has_branch and not 2.0**-MOST_BITS <= growth <= 2.0**MOST_BITS:
+        raise ValueError(
+            f"network multiplies variances by {growth:.3g} at each layer, expected a number "
+            f"between 2^-{MOST_BITS} and 2^{MOST_BITS}"
+        )
+    return growth
+
+
 class Merge(NamedTuple):
     """Taps `step` pixels apart along an axis, around their own pixel."""
 
@@ -48,8 +59,8 @@ class Merge(NamedTuple):
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """The weights of the taps, which add up to 1."""
-        whole = (1, 2, 3, 2, 1) if self.is_triangle else (1,) * self.taps
+        """The weights of the taps, the middle one first; they add up to 1."""
+        whole = (3, 1, 2, 2, 1) if self.is_triangle else (1,) * self.taps
         return tuple(weight / self.total for weight in whole)
 
     @property
@@ -208,12 +219,7 @@ class Steps:
     @once
     def growth(self) -> float:
         """G, by which layers are divided: `Network.growth`, at least 1 with biases."""
-        growth = self.network.growth
-        if self.network.has_branch and not 2.0**-MOST_BITS <= growth <= 2.0**MOST_BITS:
-            raise ValueError(
-                f"network multiplies variances by {growth:.3g} at each layer, expected a number "
-                f"between 2^-{MOST_BITS} and 2^{MOST_BITS}"
-            )
+        growth = check_growth(self.network)
         return max(growth, 1.0) if self.network.bias or not growth else growth
 
     @once
@@ -287,7 +293,7 @@ class Steps:
 
 
 @lru_cache(maxsize=64)
-def rounded_weights(steps: Steps, dtype: str) -> dict[int, tuple[float, ...]]:
+def rounded_weights(steps: Steps, dtype: str) -> dict[int, tuple[float, float]]:
     """Return the weights of features and branch in a precision, by the row of their merge.
 
     A weight that were rounded alike in all layers would multiply kernels by (1 + eps)^L. It is
@@ -295,8 +301,9 @@ def rounded_weights(steps: Steps, dtype: str) -> dict[int, tuple[float, ...]]:
     """
     known: dict[Fraction, Iterator[float]] = {}
 
-    def rounded(*weights: Fraction) -> tuple[float, ...]:
-        return tuple(next(known.setdefault(w, _roundings(w, dtype))) for w in weights)
+    def rounded(*weights: Fraction) -> tuple[float, float]:
+        keep, share = (next(known.setdefault(w, _roundings(w, dtype))) for w in weights)
+        return keep, share
 
     share = Fraction(steps.share)
     keep = 1 - share if steps.network.skip else Fraction(0)

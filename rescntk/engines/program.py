@@ -60,7 +60,8 @@ class Program:
         steps, parts = self.steps, request.network.parts
         self._job = filled(
             JOB, bytes=JOB.itemsize, head=HEADS.index(head), all_pairs=request.all_pairs,
-            channels=steps.n_channels, n_rows=steps.n_rows, depth=steps.depth, n_input=len(steps.input),
+            channels=steps.n_channels, n_rows=steps.n_rows, depth=steps.depth,
+            n_input=len(steps.input),
             n_merges=len(self._merges), n_windows=len(self._windows),
             has_opposite=steps.has_opposite, with_ntk="ntk" in request.kinds, keep=steps.keep,
             share=steps.share, linear_share=steps.linear_share, initial=parts.initial,

@@ -28,8 +28,8 @@ LAYER = record(
 SIDE = record("rows* begin* length* key* bias* means* parts* longest")
 JOB = record(
     "bytes left right first_left last_left first_right last_right cases columns extent head "
-    "all_pairs symmetric paired channels height width n_rows lanes depth n_input n_merges n_windows "
-    "has_opposite with_ntk windows* merges* layers* keep. share. linear_share. initial. "
+    "all_pairs symmetric paired channels height width n_rows lanes depth n_input n_merges "
+    "n_windows has_opposite with_ntk windows* merges* layers* keep. share. linear_share. initial. "
     "inner_minus_readout. outer_plus_readout. readout. gpk* ntk* stop*",
     left=SIDE,
     right=SIDE,

@@ -109,9 +109,9 @@ class Deficits(Pairs):
         T, steps, parts = self.T, self.steps, self.parts
         features, linear = self.enter()
         F = A = self.xp.zeros_like(linear)
-        kept = 1.0
+        kept, alone = 1.0, (0.0, 1.0)
         for layer, of_layer in enumerate(steps.layers, start=1):
-            deficits, weights = features, (0.0, 1.0)
+            deficits, weights = features, alone
             others = [A + T(parts.initial * kept) * linear] * self.with_ntk
             for step in of_layer:
                 if step.kind == "activation":

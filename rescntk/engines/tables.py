@@ -168,22 +168,23 @@ def exact_means(X: Array) -> Array:
     if isinstance(X, np.ndarray):
         sums: Any = np.array([math.fsum(row.tolist()) for row in flat])
     else:
-        sums = compensated_sum(flat)
+        sums = compensated_sum(flat, array_module(flat))
     return sums.reshape(n, channels) / flat.shape[1]
 
 
-def compensated_sum(values: Any) -> Any:
+def compensated_sum(values: Any, xp: ModuleType) -> Any:
     """Return the sums over the last axis of arrays of any module, in twice their precision.
 
     Halves are added; what each sum a + b loses by rounding is exact (Knuth 1969), and is added up.
     """
     lost = 0.0 * values[..., 0]
     while (n := values.shape[-1]) > 1:
-        a, b, rest = values[..., : n // 2], values[..., n // 2 : n // 2 * 2], values[..., n // 2 * 2 :]
+        half = n // 2
+        a, b, rest = values[..., :half], values[..., half : 2 * half], values[..., 2 * half :]
         whole = a + b
         of_b = whole - a
         lost = lost + ((a - (whole - of_b)) + (b - of_b)).sum(axis=-1)
-        values = array_module(values).concatenate([whole, rest], axis=-1)
+        values = xp.concatenate([whole, rest], axis=-1)
     return values[..., 0] + lost
 
 
@@ -258,8 +259,9 @@ def _merged(
                     parts, weights = parts[::-1], weights[::-1]
             else:
                 merge = step.merge or Merge(5, 1, mass.ndim - 2)
-                weights = merge.weights if step.merge else steps.taps(step.layer)
-                parts, weights = taps_of(mass, merge, 1), from_the_middle(weights)
+                weights = from_the_middle(steps.taps(step.layer))
+                weights = list(merge.weights) if step.merge else weights
+                parts = taps_of(mass, merge, 1)
                 mass = weighted_mean(parts, weights)
             yield step, parts, weights, mass
         features = mass
@@ -309,7 +311,7 @@ def past_skip(features: Array, branch: Array, keep: float, share: float) -> Arra
 
 def window_mean(values: Array, merge: Merge, *first: int) -> Array:
     """Return means over a merge's taps."""
-    return weighted_mean(taps_of(values, merge, *first), from_the_middle(merge.weights))
+    return weighted_mean(taps_of(values, merge, *first), merge.weights)
 
 
 def summed(parts: list[Array]) -> Array:

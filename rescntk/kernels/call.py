@@ -27,7 +27,7 @@ from ..arrays import (
     library,
     pixel_axes,
 )
-from ..engines.merges import Steps
+from ..engines.merges import check_growth
 from ..engines.protocol import Request, ScaledKernel, blocks
 from ..network import KERNEL_FIELDS, Network, check_network
 from ..validation import (
@@ -155,7 +155,7 @@ class KernelCall:
                 f"only {' and '.join(net.trained)}, expected a gain of at least {least:.2g}: "
                 f"{self.dtype.name} does not resolve this tangent kernel for smaller gains"
             )
-        Steps(net, 1, 1).growth  # refuses a growth beyond the range of float64
+        check_growth(net)
         falls = net.bias and net.growth < 1.0 and net.trained == ("input",)
         if "ntk" in self.kinds and falls and deepest * math.log(net.growth) < math.log(least):
             most = int(math.log(least) / math.log(net.growth))

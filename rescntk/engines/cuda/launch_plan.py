@@ -90,9 +90,10 @@ class LaunchPlan:
         numbers = table_bytes(request, steps.n_channels, d) // (d * itemsize) * per_row
         if numbers >= MOST_NUMBERS:
             raise ValueError(
-                f"X has {d} timepoints, and the network depth {request.depths[-1]} and filters of "
-                f"{request.network.filter_size}: a signal's table has {numbers:,} numbers, expected "
-                f"less than {MOST_NUMBERS:,} for engine 'cuda'; engine='reference' has no such limit"
+                f"X has {d} timepoints, and network depth {request.depths[-1]} and filters of "
+                f"{request.network.filter_size}: tables have {numbers:,} numbers a signal, "
+                f"expected less than {MOST_NUMBERS:,} for engine 'cuda'; engine='reference' has "
+                "no such limit"
             )
         state = 2 + ntk  # U and U⁺, which the input has in any case, and A
         sums = 2 * 8 * self.threads * (1 if self.all_pairs else self.lanes)
