@@ -122,9 +122,10 @@ def leave_one_out(
 def flow(K: np.ndarray, y: np.ndarray, time: Any) -> np.ndarray:
     r"""Return the coefficients of the function after gradient flow for a time t, from 0.
 
-    Gradient flow on :math:`\frac12 \|f - y\|^2` in the tangent-kernel regime has
-    :math:`f_t(x) = K(x, X) K^{-1} (I - e^{-K t}) y` (Jacot et al. 2018; eq. 3 of Tirer et al.
-    2022). Steps of gradient descent with a small rate η are at times η, 2η, …
+    Gradient flow on :math:`\frac12 \sum_i (f_i - y_i)^2` in the tangent-kernel regime is
+    :math:`f' = -K(f - y)` at the signals, and everywhere :math:`f_t(x) = K(x, X) K^{-1}
+    (I - e^{-K t}) y` (Jacot et al. 2018; eq. 3 of Tirer et al. 2022). Steps of gradient descent
+    with a small rate η are at times η, 2η, …; on the mean of n squares at η/n, 2η/n, …
 
     Parameters
     ----------

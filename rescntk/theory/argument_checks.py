@@ -126,3 +126,11 @@ def check_grid(
         raise ValueError(f"max_frequency is {max_frequency!r}, expected one for each of {d} pixels")
     highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
     return channels, d, highest, check_head(head)
+
+
+def check_options(options: dict[str, Any], *flags: str) -> dict[str, Any]:
+    """Return options of a call with flags set that the caller may not give."""
+    for name in flags:
+        if name in options:
+            raise ValueError(f"{name} is given, expected other options: it is always True here")
+    return options | dict.fromkeys(flags, True)

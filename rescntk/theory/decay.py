@@ -17,7 +17,7 @@ from scipy.special import betaln, gamma, gammaincc, gammaln
 
 from ..network import RELU_FIELDS, Filter, Network, check_network
 from ..validation import check_integer, is_sequence
-from .argument_checks import check_grid, check_kind, check_pixels
+from .argument_checks import check_grid, check_kind, check_options, check_pixels
 from .complements import arc_cosines, check_nonzero, circular_mean
 from .report_table import ReportTable
 from .spectrum import eigenvalues
@@ -97,7 +97,7 @@ def exponents(
     if not sets:
         raise ValueError(f"pixels is {pixels!r}, expected sets of one or more integers")
     top = [K if pixel in frozenset().union(*sets) else 0 for pixel in range(d)]
-    computed = eigenvalues(network, C, d, top, kind, return_error=True, **options)
+    computed = eigenvalues(network, C, d, top, kind, **check_options(options, "return_error"))
     k, rows, columns = np.arange(1, K + 1), [], []
     for chosen in sets:
         at = tuple(k if pixel in chosen else 0 for pixel in range(d))

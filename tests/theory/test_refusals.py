@@ -88,6 +88,7 @@ REFUSALS = [
     (lambda: learning.alignment(np.eye(2), [0, 0]), "y is 0 for all signals, expected targets"),
     (lambda: complexity(share=1.0), "share is 1.0, expected a number between 0 and 1"),
     (lambda: complexity(frequencies=[(1, 0)]), "expected sets of 3 integers from 0 to 4"),
+    (lambda: complexity(return_error=True), "return_error is given, expected other options"),
     (lambda: learning.clock(NET, 2, 2, 2, -1.0), "times is -1.0, expected real numbers of at"),
     (lambda: learning.clock(NET, 2, 2, 2, []), r"times is \[\], expected"),
     (lambda: locality.effective_receptive_field(ERF, 5), "'erf', expected 'relu': only for ReLU"),
@@ -126,7 +127,9 @@ REFUSALS = [
     (lambda: eigenvalues(max_frequency=(1, 2)), r"max_frequency is \(1, 2\), expected .* 3 pixels"),
     (lambda: eigenvalues(method="cosine"), "method is 'cosine', expected one of 'auto', 'angles'"),
     (lambda: eigenvalues(nodes=3), "nodes is 3, expected at least 4 for a max_frequency of 4 by"),
-    (lambda: eigenvalues(max_points=1e4), "has 1.38e.04 points, 0 hours of one core, expected max"),
+    (lambda: eigenvalues(nodes=12, return_error=True), "12, expected at least 13 for errors of"),
+    (lambda: exponents(return_error=True), "return_error is given, expected other options"),
+    (lambda: eigenvalues(max_points=1e4), "has 1.56e.04 points, 0 hours of one core, expected max"),
     (lambda: eigenvalues(n_timepoints=20, max_frequency=8), "expected max_memory, 4.0 GB, at most"),
 ]
 
