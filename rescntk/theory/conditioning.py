@@ -28,7 +28,7 @@ from ..validation import (
     check_symmetric,
     is_sequence,
 )
-from .argument_checks import check_cases, check_energies, check_kind
+from .argument_checks import check_cases, check_energies, check_head, check_kind
 from .report_table import ReportTable
 
 
@@ -330,7 +330,7 @@ def compare(
     >>> bool((table.column("ratio") > 1).all())
     True
     """
-    signals, depths = check_batches(X, None, head)[0], check_depths(depths)
+    signals, depths = check_batches(X, None, check_head(head))[0], check_depths(depths)
     network = Network(1, filter_size, alpha=alpha)
     check_cases(signals, 2, "the bounds are about pairs of signals")
     options: dict[str, Any] = {"head": head, "engine": engine, "progress": progress}

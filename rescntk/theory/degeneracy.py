@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..validation import check_depths, check_real
+from ..validation import check_constant, check_depths, check_real, check_rectangular
 from .argument_checks import check_dot_products
 from .complements import arc_cosines
 
@@ -48,7 +48,9 @@ def ffnet_rate(depth: ArrayLike) -> np.ndarray:
     >>> float(degeneracy.ffnet_rate(1000).round(6))
     0.00259
     """
-    layers = np.reshape(check_depths(np.atleast_1d(depth).tolist(), "depth"), np.shape(depth))
+    given = check_rectangular(depth, "depth", "integers")
+    ladder = check_depths(given.ravel().tolist(), "depth")
+    layers = np.reshape([check_constant(n, "depth") for n in ladder], given.shape)
     return np.asarray(0.375 * np.log(layers) / layers)
 
 

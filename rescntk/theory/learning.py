@@ -21,7 +21,15 @@ from scipy.optimize import brentq
 from ..arrays import resolution
 from ..decomposition import check_finite, decompose, nonnegative
 from ..network import Network
-from ..validation import check_constant, check_depths, check_integer, check_shape, check_targets
+from ..validation import (
+    check_constant,
+    check_depths,
+    check_integer,
+    check_rectangular,
+    check_shape,
+    check_targets,
+    is_sequence,
+)
 from . import spectrum
 from .argument_checks import check_grid, check_options
 from .report_table import ReportTable
@@ -142,7 +150,9 @@ def from_gram(
     values = values * (values > resolution(values, found.eps))
     if max(ladder) >= N:
         raise ValueError(f"sizes has {max(ladder)}, expected numbers below {N}, the signals of K")
-    parts = found.eigenvectors.T @ check_targets(y, N).reshape(N, -1) / math.sqrt(N)
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts = found.eigenvectors.T @ check_targets(y, N).reshape(N, -1) / math.sqrt(N)
+        check_finite(np.square(parts).sum())
     # Rounding errors of orthogonal vectors are no part of the target.
     tiny = N * float(np.finfo(np.float64).eps) * np.linalg.norm(parts, axis=0)
     parts[np.abs(parts) <= tiny] = 0.0
@@ -274,10 +284,13 @@ def sample_complexity(
         raise ValueError(f"share is {share!r}, expected a number between 0 and 1")
     ridge, one, space = check_constant(ridge, "ridge"), np.eye(d, dtype=int), (n_channels, d, top)
     if frequencies is not None:
-        chosen = np.array([tuple(each) for each in frequencies] or [()])
+        text = f"expected sets of {d} integers from 0 to {top}"
+        given = list(frequencies) if is_sequence(frequencies) else []
+        if not given or not all(is_sequence(each) for each in given):
+            raise ValueError(f"frequencies is {frequencies!r}, {text}")
+        chosen = check_rectangular([tuple(each) for each in given], "frequencies", text[9:])
         whole = chosen.dtype.kind in "iu" and chosen.shape[1:] == (d,)
         if not whole or chosen.min() < 0 or chosen.max() > top:
-            text = f"expected sets of {d} integers from 0 to {top}"
             raise ValueError(f"frequencies is {frequencies!r}, {text}")
     options = check_options(options, "normalized", "return_error")
     values = _resolved(spectrum.eigenvalues(network, *space, kind, head, **options))
@@ -301,7 +314,8 @@ def sample_complexity(
         value, least, most = float(values[place]), math.inf, math.inf
         kappa = value * (1.0 - share) / share
         if kappa > 0:
-            known = float((counts * _shares(values, kappa)[0]).sum()) + ridge / kappa
+            with np.errstate(invalid="ignore"):  # κ beyond float64, for the tiniest shares
+                known = float((counts * _shares(values, kappa)[0]).sum()) + ridge / kappa
             least, most = known + tail_least / (kappa + edge), known + tail_most / kappa
         rows.append(ComplexityRow(place, value, 0.5 * (least + most), least, most))
     return SampleComplexity(tuple(rows), tail)

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network
 from ..validation import check_depths, check_shape
 from . import spectrum
-from .argument_checks import check_dot_products
+from .argument_checks import check_channels, check_dot_products
 from .complements import activate, add_branch
 from .locality import counts
 from .spectrum.grid import taps
@@ -76,11 +76,11 @@ def ensemble(
         raise ValueError(
             f"depths is {depths}, expected different ones of at most the network's, {network.depth}"
         )
-    e = -n_channels - 2.0
+    e = -check_channels(n_channels) - 2.0
     powers = 4 * e, 0.0
     if exponent is not None:
         e = float(check_shape(exponent, "exponent", "a number", lambda shape: shape == ()))
-        powers = e - 1e-9, e + 1e-9  # least_squares needs bounds that differ
+        powers = np.nextafter(e, -np.inf), np.nextafter(e, np.inf)  # bounds must differ
     grid = n_channels, n_timepoints, max_frequency
     found = spectrum.eigenvalues(network, *grid, return_error=True)
     cnns = (network.replace(depth=depth, skip=False) for depth in depths)
@@ -163,7 +163,8 @@ def mixture(
         )
     dot, pixels = np.zeros_like(target), np.eye(target.ndim, dtype=int)
     for pixel, times in taps(network.input_filter, target.ndim).items():
-        dot[tuple(pixels[pixel])] = times / (network.input_filter_size * n_channels)
+        if target.shape[pixel] > 1:
+            dot[tuple(pixels[pixel])] = times / (network.input_filter_size * n_channels)
     depths = tuple(range(network.depth + 1))
     cnns = (network.replace(depth=depth, skip=False) for depth in depths[1:])
     parts = np.array([dot, *(spectrum.eigenvalues(cnn, *grid, normalized=True) for cnn in cnns)])

@@ -165,6 +165,7 @@ class _Request:
         if method == "auto":
             self.method = min(METHODS, key=counts.__getitem__)
         n = counts[self.method] if nodes is None else check_depth(nodes, "nodes")
+        check_constant(n, "nodes")  # within float64
         by_angles, least = self.method == "angles", max(self.highest + 1, 2)
         if by_angles:
             least = max(math.floor(math.pi / 4 * (self.highest + self.n_channels - 2)) + 1, 2)
