@@ -57,8 +57,8 @@ def ffnet_rate(depth: ArrayLike) -> np.ndarray:
 def resnet_limit(t: ArrayLike) -> np.ndarray:
     r"""Return :math:`\bar\Omega_1 = \frac12(\kappa_1(t) + t \kappa_0(t))`, the ResNet's limit.
 
-    Theorem 7, for :math:`\alpha = L^{-\gamma}`, :math:`\gamma > \frac12`; ``flow.kernel`` is the
-    limit at :math:`\gamma = \frac12`.
+    Theorem 7 has :math:`\alpha = 1/L`; it is the limit for :math:`\alpha = L^{-\gamma}` with any
+    :math:`\gamma > \frac12` (depth_limits.md, section 2); ``flow.kernel`` is at :math:`\frac12`.
 
     Parameters
     ----------
@@ -77,6 +77,8 @@ def resnet_limit(t: ArrayLike) -> np.ndarray:
 
 def resnet_rate(t: ArrayLike) -> np.ndarray:
     r"""Return c(t) of :math:`\bar\Omega_L - \bar\Omega_1 = c(t) (L-1)\alpha^2 + O((L\alpha^2)^2)`.
+
+    For a fixed t above −1 and :math:`\gamma > \frac12`.
 
     Parameters
     ----------
