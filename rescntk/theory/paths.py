@@ -45,18 +45,18 @@ class Ensemble(NamedTuple):
 
 
 def ensemble(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *,
-    depths: Iterable[int] | None = None, exponent: float | None = None,
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
+    kind: str = "gpk", *, depths: Iterable[int] | None = None, exponent: float | None = None,
 ) -> Ensemble:  # fmt: skip
-    r"""Fit the constants of theorem 5.2 to the spectrum of the equivariant GPK.
+    r"""Fit the constants of theorem 5.2 to the spectrum of an equivariant kernel.
 
     :math:`\sum_l c_l A^{\sum_i \min(p_i^{(l)}, k_i)} \prod_{k_i > 0} k_i^e`, where
     :math:`p_i^{(l)}` paths lead from pixel i through l layers (``locality.path_counts``).
 
     Parameters
     ----------
-    network, n_channels, n_timepoints, max_frequency
-        As for ``spectrum.eigenvalues``.
+    network, n_channels, n_timepoints, max_frequency, kind
+        As for ``spectrum.eigenvalues``. The theorem has the same form for both kinds.
     depths : iterable of int, optional
         Depths l of the sum, by default 1 … L with skip connections and L without.
     exponent : float, optional
@@ -81,7 +81,7 @@ def ensemble(
     if exponent is not None:
         e = float(check_shape(exponent, "exponent", "a number", lambda shape: shape == ()))
         powers = np.nextafter(e, -np.inf), np.nextafter(e, np.inf)  # bounds must differ
-    grid = n_channels, n_timepoints, max_frequency
+    grid = n_channels, n_timepoints, max_frequency, kind
     found = spectrum.eigenvalues(network, *grid, return_error=True)
     cnns = (network.replace(depth=depth, skip=False) for depth in depths)
     paths = np.array([counts(cnn, n_timepoints) for cnn in cnns])  # may exceed any float
