@@ -293,7 +293,9 @@ def sample_complexity(
         if not whole or chosen.min() < 0 or chosen.max() > top:
             raise ValueError(f"frequencies is {frequencies!r}, {text}")
     options = check_options(options, "normalized", "return_error")
-    values = _resolved(spectrum.eigenvalues(network, *space, kind, head, **options))
+    found = spectrum.eigenvalues(network, *space, kind, head, **options)
+    # All count among the others. Below 0 they are by errors of the quadrature.
+    resolved, values = _resolved(found), np.maximum(found.eigenvalues, 0.0)
     if frequencies is None:  # only now it is known that there is memory for them
         others = one[1 : d // 2 + 1]
         chosen = np.concatenate([np.arange(1, top + 1)[:, None] * one[0], one[0] + others])
@@ -311,7 +313,7 @@ def sample_complexity(
     outer[(slice(0, max(top - 1, 1)),) * d] = 0.0
     edge, rows = float(outer.max()), []
     for place in map(tuple, chosen.tolist()):
-        value, least, most = float(values[place]), math.inf, math.inf
+        value, least, most = float(resolved[place]), math.inf, math.inf
         kappa = value * (1.0 - share) / share
         if kappa > 0:
             with np.errstate(invalid="ignore"):  # κ beyond float64, for the tiniest shares
