@@ -28,8 +28,8 @@ class Spectrum(NamedTuple):
     eigenvalues: np.ndarray
     """(max_frequency + 1, ..., max_frequency + 1), an axis for each pixel's frequency."""
     errors: np.ndarray
-    """The largest difference from two coarser grids, at this frequency and its neighbours, plus
-    rounding errors."""
+    """Estimates: the largest difference from two coarser grids, at this frequency and its
+    neighbours, plus rounding errors."""
     trace: float
     """K(x, x) of the equivariant kernel: the sum of its eigenvalues times `multiplicities`."""
 
