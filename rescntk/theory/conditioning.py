@@ -341,7 +341,7 @@ def compare(
         laws = [law(L, alpha, skip, lengths) for L in depths]
         matrices = gram(network.replace(skip=skip), signals, **options)[0]
         check_energies(matrices)
-        hold = hold and _laws_hold(network, signals, head)
+        hold = hold and (skip or _laws_hold(network, signals, head))  # asked once
         pairs = zip(matrices, laws if hold else [math.nan] * len(laws), strict=True)
         sides.append([(condition_number(A), *bounds(A)[2:], value) for A, value in pairs])
     s = network.growth / network.branch_gain if kind == "gpk" else 1.0
