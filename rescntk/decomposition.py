@@ -14,6 +14,7 @@ import scipy.linalg
 
 from .arrays import resolution, rounding_unit
 from .validation import (
+    check_flag,
     check_labels,
     check_positive,
     check_real,
@@ -49,7 +50,7 @@ class Decomposition:
         β minimizes Σ w (y − Kβ − b)² + λ βᵀKβ. It has the shape of y, after an axis
         (n_penalties,) if `penalty` is an array.
         """
-        y = check_targets(y, len(self.roots))
+        y, intercept = check_targets(y, len(self.roots)), check_flag(intercept, "intercept")
         found = [self._fit(y, inverse, intercept)[:2] for inverse in self._inverses(penalty)]
         beta, b = (_stack(part, penalty) for part in zip(*found, strict=True))
         return (beta, b) if intercept else beta
@@ -59,6 +60,7 @@ class Decomposition:
     ) -> np.ndarray:
         """Return errors of cases or groups that are left out: see `regression.leave_one_out`."""
         y, members = check_targets(y, len(self.roots)), self._members(groups)
+        intercept = check_flag(intercept, "intercept")
         if intercept and members[0].shape[-1] == len(y):
             raise ValueError("y has one case or group, expected two: the other gives the intercept")
         errors = []
@@ -92,7 +94,8 @@ class Decomposition:
         """Return coefficients after gradient flow for one time or many: see `regression.flow`."""
         y, times = check_targets(y, len(self.roots)), nonnegative(time, "time", finite=False)
         # An eigenvector is trained once λt > 1; an eigenvector of rounding errors must not be.
-        if times.max() * resolution(self.eigenvalues, self.eps) > 1:
+        smallest = resolution(self.eigenvalues, self.eps)
+        if np.isinf(times).any() or float(times.max()) * float(smallest) > 1:
             self._check(0.0)
         values = np.maximum(self.eigenvalues, 0.0)
         safe = np.where(values > 0, values, 1.0)  # (1 − exp(−λt))/λ is t at λ = 0
@@ -187,7 +190,7 @@ def decompose(K: np.ndarray, case_weights: Any = None, *, clip: bool = False) ->
     array([[ 2.   , -1.   ],
            [ 1.125, -0.375]])
     """
-    matrix, eps = check_symmetric(K, "K"), rounding_unit(K)
+    matrix, eps, clip = check_symmetric(K, "K"), rounding_unit(K), check_flag(clip, "clip")
     roots = _roots(case_weights, len(matrix))
     values, U = scipy.linalg.eigh(check_finite(roots[:, None] * matrix * roots), driver="evd")
     least = resolution(values, eps)  # an eigendecomposition errs by about this much
@@ -222,7 +225,9 @@ def decompose_features(features: np.ndarray, case_weights: Any = None) -> Decomp
     Phi = check_shape(features, "features", "(n, n_features)", lambda s: len(s) == 2)
     roots = _roots(case_weights, len(Phi))
     U, S, _ = scipy.linalg.svd(roots[:, None] * Phi, full_matrices=False)
-    return Decomposition(S[::-1] ** 2, U[:, ::-1], rounding_unit(features), roots)
+    with np.errstate(over="ignore"):
+        values = check_finite(np.square(S[::-1]))
+    return Decomposition(values, U[:, ::-1], rounding_unit(features), roots)
 
 
 def _roots(weights: Any, n: int) -> np.ndarray:

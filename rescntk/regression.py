@@ -122,9 +122,10 @@ def leave_one_out(
 def flow(K: np.ndarray, y: np.ndarray, time: Any) -> np.ndarray:
     r"""Return the coefficients of the function after gradient flow for a time t, from 0.
 
-    Gradient flow on :math:`\frac12 \|f - y\|^2` in the tangent-kernel regime has
-    :math:`f_t(x) = K(x, X) K^{-1} (I - e^{-K t}) y` (Jacot et al. 2018; eq. 3 of Tirer et al.
-    2022). Steps of gradient descent with a small rate η are at times η, 2η, …
+    Gradient flow on :math:`\frac12 \sum_i (f_i - y_i)^2` in the tangent-kernel regime is
+    :math:`f' = -K(f - y)` at the signals, and everywhere :math:`f_t(x) = K(x, X) K^{-1}
+    (I - e^{-K t}) y` (Jacot et al. 2018; eq. 3 of Tirer et al. 2022). Steps of gradient descent
+    with a small rate η are at times η, 2η, …; on the mean of n squares at η/n, 2η/n, …
 
     Parameters
     ----------
@@ -178,11 +179,11 @@ def posterior(
     >>> p.mean.round(12), p.variance.round(12)
     (array([0.6]), array([0.64]))
     """
-    eps = max(map(rounding_unit, (K, cross, prior)))
-    K = check_symmetric(K, "K")
+    given, K = (K, cross, prior), check_symmetric(K, "K")
     n, y, noise = len(K), check_targets(y, len(K)), check_constant(noise, "noise")
     cross = check_shape(cross, "cross", f"(m, {n})", lambda s: len(s) == 2 and s[1] == n)
     prior = check_shape(prior, "prior", (len(cross),))
+    eps = max(map(rounding_unit, given))
     factor = _cholesky(K, noise, eps)
     mean = cross @ scipy.linalg.cho_solve((factor, True), y)
     explained = (scipy.linalg.solve_triangular(factor, cross.T, lower=True) ** 2).sum(axis=0)
@@ -249,6 +250,8 @@ def pivoted_cholesky(kernel: Any, X: Any, rank: int, seed: int = 0, **options: A
     (20, 8)
     """
     check_kernel(kernel)
+    if not callable(getattr(kernel, "diag", None)):
+        raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel, or kernel.diag(X) too")
     X, rank = check_batch(X, "X"), check_depth(rank, "rank")
     if rank > (n := len(X)):
         raise ValueError(f"rank is {rank}, expected at most the number of signals, {n}")
@@ -366,7 +369,7 @@ def solve(
         F = getattr(preconditioner, "factor", preconditioner)
         F = check_shape(F, "preconditioner", f"({n}, rank)", lambda s: len(s) == 2 and s[0] == n)
         U, S, _ = scipy.linalg.svd(F, full_matrices=False)
-        explained = (S**2 / (S**2 + check_positive(ridge, "ridge")))[:, None]
+        explained = np.square(S / np.hypot(S, math.sqrt(check_positive(ridge, "ridge"))))[:, None]
         inverse = operator(lambda V: V - U @ (explained * (U.T @ V)))  # λ (F Fᵀ + λI)⁻¹ V
     options = {"rtol": 0.0, "atol": tolerance, "maxiter": max_iterations, "M": inverse}
     A = cg(system, columns.ravel(), **options)[0]

@@ -403,7 +403,7 @@ def check_memory(needed: int, max_memory: Any, what: str) -> None:
         )
 
 
-def check_free_memory(needed: int, what: str, remedy: str) -> None:
+def check_free_memory(needed: float, what: str, remedy: str) -> None:
     """Raise a MemoryError if `what` takes more than the free memory: `needed` bytes at least.
 
     `what` is the subject of the message, `remedy` its end: what to change.

@@ -63,7 +63,7 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
             style = {"markerfacecolor": "none", "transform": ax.get_xaxis_transform()}
             label = "infinite: singular up to rounding"
             ax.plot(depth[infinite], places, marker, color=colour, label=label, **style)
-        deep = (depth >= 10) & (law >= 1)
+        deep = np.isfinite(law)
         if deep.any():
             label = "asymptote: the leading term" if comparison.kind == "gpk" else "limit"
             ax.plot(depth[deep], law[deep], ":", color=colour, label=label)

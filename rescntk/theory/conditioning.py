@@ -7,6 +7,7 @@ matrix B: 1 on the diagonal, elsewhere the mean off-diagonal entry b.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +28,7 @@ from ..validation import (
     check_symmetric,
     is_sequence,
 )
-from .argument_checks import check_cases, check_energies, check_kind
+from .argument_checks import check_cases, check_energies, check_head, check_kind
 from .report_table import ReportTable
 
 
@@ -125,12 +126,13 @@ def _outside(first: float, second: float, beside: float) -> float:
 def asymptotic_complement(
     depth: int, alpha: float = 1.0, skip: bool = True, pixels: float = 1.0
 ) -> float:
-    r"""Return the asymptote of 1 − (normalized GPK) over depth on the multi-sphere.
+    r"""Return the asymptote of 1 − (normalized GPK) over depth, of ReLU networks without biases.
 
     :math:`\delta_L/d` with :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}`. s is 1 over
-    ``Network.branch_share``, :math:`(1+\alpha^2)/\alpha^2`, and d are the `pixels`. Not in the
-    paper; derived in docs/theory/depth_limits.md, section 4. All pixels must differ: a pixel that
-    two signals share, and no filter joins with others, has the complement 0.
+    ``Network.branch_share``, :math:`(1+\alpha^2)/\alpha^2`, and d are the `pixels`. NaN before the
+    onset, :math:`L < 3\pi s/\sqrt2`, where it exceeds 1, the complement of uncorrelated pixels;
+    closer signals follow it from greater depths on. Not in the paper; derived, with its conditions
+    on signals, in docs/theory/depth_limits.md, section 4.
 
     Parameters
     ----------
@@ -158,7 +160,8 @@ def asymptotic_complement(
             "without a residual branch depth changes nothing"
         )
     s = network.growth / network.branch_gain if network.skip else 1.0
-    return 4.5 * math.pi**2 * (s / layers) * (s / layers) / check_positive(pixels, "pixels")
+    delta = 4.5 * math.pi**2 * (s / layers) * (s / layers)
+    return (delta if delta <= 1.0 else math.nan) / check_positive(pixels, "pixels")
 
 
 def asymptotic_condition_number(
@@ -167,9 +170,10 @@ def asymptotic_condition_number(
 ) -> float:  # fmt: skip
     """Return the asymptote of the condition number of a deep kernel matrix (n, n).
 
-    Of the GPK with one length it is n over the `asymptotic_complement`: the leading term, below
-    the proven bound `Bounds.lower` (docs/theory/conditioning.md, section 4). Of the NTK with all
-    layers but the input trained it is the limit, (nd + 3)/3, with skip connections or without.
+    Of the GPK with one length it is n over the `asymptotic_complement`, and NaN like it: the
+    leading term, below the proven bound `Bounds.lower` wherever that was tried
+    (docs/theory/conditioning.md, section 4). Of the NTK with all layers but the input trained it is
+    the limit, (nd + 3)/3, with skip connections or without, whatever the depth.
 
     Parameters
     ----------
@@ -228,18 +232,21 @@ class ComparisonRow(NamedTuple):
     cnn_improved: float
     """The improved upper bound, `Bounds.upper_equal_rows`."""
     cnn_asymptote: float
-    """`asymptotic_condition_number`: of a GPK the leading term only, below the lower bound."""
+    """`asymptotic_condition_number`: of a GPK the leading term only, of an NTK the limit. NaN
+    before the onset, and where the laws do not hold for the signals."""
     resnet: float
     resnet_lower: float
     resnet_upper: float
     resnet_improved: float
     resnet_asymptote: float
     ratio: float
-    """Ratio of the condition numbers, without over with skip connections."""
+    """Ratio of the condition numbers, without over with skip connections; NaN where the second is
+    infinite."""
     ratio_lower: float
     """Ratio of the lower bounds."""
     ratio_limit: float
-    """Limit of both ratios at infinite depth: of GPKs ((1+α²)/α²)², of NTKs 1."""
+    """Limit of both ratios at infinite depth: of GPKs ((1+α²)/α²)², infinite beyond float64, of
+    NTKs 1. NaN where the laws do not hold for the signals."""
 
 
 @dataclass(frozen=True)
@@ -277,9 +284,15 @@ class Comparison(ReportTable):
             body.append("left out: upper bounds that are vacuous at every depth: ε ≥ 1 − b")
         if any(row[k] == math.inf for row in self.rows for k in {3, 4, 8, 9} - silent):
             body.append("upper bound inf: vacuous, ε ≥ 1 − b")
+        if math.isnan(self.rows[0].ratio_limit):
+            why = "positive multiples of each other, or filters of 1"
+            body.append(f"no asymptotes: they do not hold for these signals ({why})")
+        known = [row.depth for row in self.rows if not math.isnan(row.ratio)]
         better = [row.depth for row in self.rows if row.ratio > 1]
-        first = f", first at depth {better[0]}" if 0 < len(better) < len(self) else ""
-        text = f"{len(better)} of {len(self)} depths{first}"
+        first = f", first at depth {better[0]}" if 0 < len(better) < len(known) else ""
+        text = f"{len(better)} of {len(known)} depths{first}" if known else "unknown"
+        if unknown := len(self) - len(known):
+            text += f"; {unknown} of {len(self)} depths have infinite condition numbers"
         body.append(f"ratio above 1, so skip connections condition better: {text}")
         return "\n".join([top, head, "-" * len(head), *body])
 
@@ -293,7 +306,9 @@ def compare(
 
     Theorem 6.2 and figure 3 of Barzilai et al. 2022, which are about training of the readout, with
     `bounds` and asymptotes. With all layers trained (``kind="ntk"``) both condition numbers tend to
-    a limit, `asymptotic_condition_number`.
+    a limit, `asymptotic_condition_number`. Asymptotes are NaN where filters do not join all pixels
+    off the multi-sphere, where a signal is a positive multiple of another one (for the head "gap"
+    of a shift of another one, or of its own), and before their onset.
 
     Parameters
     ----------
@@ -315,24 +330,59 @@ def compare(
     >>> bool((table.column("ratio") > 1).all())
     True
     """
-    signals, depths = check_batches(X, None, head)[0], check_depths(depths)
+    signals, depths = check_batches(X, None, check_head(head))[0], check_depths(depths)
     network = Network(1, filter_size, alpha=alpha)
     check_cases(signals, 2, "the bounds are about pairs of signals")
     options: dict[str, Any] = {"head": head, "engine": engine, "progress": progress}
     options |= {"kinds": (check_kind(kind),), "depths": depths, "normalized": True}
     lengths = [math.prod(np.shape(signal)[1:]) for signal in signals] if head == "gap" else 1
-    sides = []
+    law, sides, hold = partial(asymptotic_condition_number, len(signals), kind=kind), [], True
     for skip in (False, True):
+        laws = [law(L, alpha, skip, lengths) for L in depths]
         matrices = gram(network.replace(skip=skip), signals, **options)[0]
         check_energies(matrices)
-        law = partial(asymptotic_condition_number, len(signals), pixels=lengths, kind=kind)
-        laws = [law(L, alpha, skip) for L in depths]
-        pairs = zip(matrices, laws, strict=True)
-        sides.append([(condition_number(A), *bounds(A)[2:], law) for A, law in pairs])
-    limit = (network.growth / network.branch_gain) ** 2 if kind == "gpk" else 1.0
-    rows = []
+        hold = hold and (skip or _laws_hold(network, signals, head))  # asked once
+        pairs = zip(matrices, laws if hold else [math.nan] * len(laws), strict=True)
+        sides.append([(condition_number(A), *bounds(A)[2:], value) for A, value in pairs])
+    s = network.growth / network.branch_gain if kind == "gpk" else 1.0
+    limit, rows = s * s if hold else math.nan, []
     for depth, cnn, resnet in zip(depths, *sides, strict=True):
         ratios = [cnn[k] / resnet[k] if math.isfinite(resnet[k]) else math.nan for k in (0, 1)]
         rows.append(ComparisonRow._make((depth, *cnn, *resnet, *ratios, limit)))
     shape = len(signals), *channels_and_length(signals)
     return Comparison(tuple(rows), *shape, network.filter_size, network.alpha, head, kind)
+
+
+def _laws_hold(network: Network, signals: Any, head: str) -> bool:
+    """Return whether the asymptotes hold for signals, whose kernels are not 0: see `compare`."""
+    if network.filter_size > 1:
+        by_shape = defaultdict[Any, list[np.ndarray]](list)
+        for signal in signals:
+            by_shape[signal.shape].append(signal)
+        return not any(_has_multiples(group, head == "gap") for group in by_shape.values())
+    pixels = [signal.reshape(len(signal), -1).T for signal in signals]  # (d, n_channels) each
+    if head == "equivariant":
+        pixels = [each[:1] for each in pixels]
+    sizes = [np.sqrt(np.square(each / np.abs(each).max()).sum(axis=1)) for each in pixels]
+    if any(np.ptp(size) > 1e-9 * size.max() for size in sizes):
+        return False
+    groups = [np.concatenate(pixels)] if head == "gap" else np.stack(pixels, axis=1)
+    return not any(_has_multiples(group, False) for group in groups)
+
+
+def _has_multiples(signals: Any, shifted: bool) -> bool:
+    """Return whether a signal is a positive multiple of another, or `shifted` of a shift of any.
+
+    Up to angles of 1e-6, whose laws set in at more than 1e6 layers.
+    """
+    X = np.array([signal / np.abs(signal).max() for signal in signals])
+    X /= np.sqrt((X * X).sum(axis=tuple(range(1, X.ndim)), keepdims=True))
+    X = X if shifted else X.reshape(len(X), -1, 1)
+    F = np.fft.fftn(X, axes=range(2, X.ndim))
+    for k, own in enumerate(F):
+        products = (F[k:].conj() * own).sum(axis=1)
+        cosines = np.fft.ifftn(products, axes=range(1, products.ndim)).real
+        cosines[(0,) * cosines.ndim] = 0.0  # the signal itself
+        if (cosines > 1.0 - 5e-13).any():
+            return True
+    return False

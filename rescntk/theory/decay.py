@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import betaln, gamma, gammaincc, gammaln
 
 from ..network import RELU_FIELDS, Filter, Network, check_network
-from ..validation import check_integer, is_sequence
-from .argument_checks import check_grid, check_kind, check_pixels
+from ..validation import check_constant, check_integer, is_sequence
+from .argument_checks import check_grid, check_kind, check_options, check_pixels
 from .complements import arc_cosines, check_nonzero, circular_mean
 from .report_table import ReportTable
 from .spectrum import eigenvalues
@@ -97,7 +97,7 @@ def exponents(
     if not sets:
         raise ValueError(f"pixels is {pixels!r}, expected sets of one or more integers")
     top = [K if pixel in frozenset().union(*sets) else 0 for pixel in range(d)]
-    computed = eigenvalues(network, C, d, top, kind, return_error=True, **options)
+    computed = eigenvalues(network, C, d, top, kind, **check_options(options, "return_error"))
     k, rows, columns = np.arange(1, K + 1), [], []
     for chosen in sets:
         at = tuple(k if pixel in chosen else 0 for pixel in range(d))
@@ -217,6 +217,10 @@ def constants(
     chosen = _pixels(pixels, d)
     check_nonzero(network, kind)
     s, nu, found = len(chosen), _NU[kind], []
+    if s * C > 160:
+        raise OverflowError(
+            f"constants of {s} pixels of {C} channels exceed float64, expected at most 160 in all"
+        )
     at_0, degrees = one_variable(network, np.zeros(d), np.eye(d)[0], "gpk"), np.arange(_DEGREE + 1)
     for shift in shifts(head, d):
         moved = {(p + shift) % d for p in chosen}
@@ -270,6 +274,7 @@ def taylor_coefficients(
     check_network(network, RELU_FIELDS, ": the recursion of Taylor coefficients is about κ0 and κ1")
     check_nonzero(network, check_kind(kind))
     d, degree = check_pixels(n_timepoints), check_integer(max_degree, "max_degree", 0)
+    check_constant(degree, "max_degree")  # within float64
     if (pairs := float(degree + 1) ** (2 * d)) > 2e9:  # 4 seconds of one core
         what = f"max_degree is {max_degree!r}: products of series have {pairs:.3g}"
         raise ValueError(f"{what} pairs of coefficients for {d} pixels, expected at most 2e9")

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..validation import check_depths, check_real
+from ..validation import check_constant, check_depths, check_real, check_rectangular
 from .argument_checks import check_dot_products
 from .complements import arc_cosines
 
@@ -48,15 +48,17 @@ def ffnet_rate(depth: ArrayLike) -> np.ndarray:
     >>> float(degeneracy.ffnet_rate(1000).round(6))
     0.00259
     """
-    layers = np.reshape(check_depths(np.atleast_1d(depth).tolist(), "depth"), np.shape(depth))
+    given = check_rectangular(depth, "depth", "integers")
+    ladder = check_depths(given.ravel().tolist(), "depth")
+    layers = np.reshape([check_constant(n, "depth") for n in ladder], given.shape)
     return np.asarray(0.375 * np.log(layers) / layers)
 
 
 def resnet_limit(t: ArrayLike) -> np.ndarray:
     r"""Return :math:`\bar\Omega_1 = \frac12(\kappa_1(t) + t \kappa_0(t))`, the ResNet's limit.
 
-    Theorem 7, for :math:`\alpha = L^{-\gamma}`, :math:`\gamma > \frac12`; ``flow.kernel`` is the
-    limit at :math:`\gamma = \frac12`.
+    Theorem 7 has :math:`\alpha = 1/L`; it is the limit for :math:`\alpha = L^{-\gamma}` with any
+    :math:`\gamma > \frac12` (depth_limits.md, section 2); ``flow.kernel`` is at :math:`\frac12`.
 
     Parameters
     ----------
@@ -75,6 +77,8 @@ def resnet_limit(t: ArrayLike) -> np.ndarray:
 
 def resnet_rate(t: ArrayLike) -> np.ndarray:
     r"""Return c(t) of :math:`\bar\Omega_L - \bar\Omega_1 = c(t) (L-1)\alpha^2 + O((L\alpha^2)^2)`.
+
+    For a fixed t above −1 and :math:`\gamma > \frac12`.
 
     Parameters
     ----------

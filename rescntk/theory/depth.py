@@ -160,7 +160,7 @@ def check(
     above = np.triu_indices(len(X), 1)
     limit = None if used.undefined else used.complements(len(X))[above]
     options: dict[str, Any] = {"head": head, "progress": progress}
-    if engine == "auto" and _keeps_digits(networks, X, head):
+    if isinstance(engine, str) and engine == "auto" and _keeps_digits(networks, X, head):
         K, absolute = multisphere.gram_complements(networks, X, kind=kind, **options), 0.0
         roundings = _ROUNDINGS + np.sqrt(ladder)
     else:
@@ -337,5 +337,7 @@ def _keeps_digits(networks: list[Network], X: np.ndarray, head: str) -> bool:
     """
     first, *others = {network.replace(depth=1, alpha=1.0) for network in networks}
     usual = first.is_relu and first.input_filter_size == 1 and not (first.bias or others)
+    if not (usual and multisphere.contains(X)):
+        return False
     least = float((X.mean(axis=2) ** 2).mean(axis=1).min())
-    return usual and multisphere.contains(X) and (head != "gap" or _ROUNDINGS * least >= 1.0)
+    return head != "gap" or _ROUNDINGS * least >= 1.0

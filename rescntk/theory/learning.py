@@ -21,14 +21,22 @@ from scipy.optimize import brentq
 from ..arrays import resolution
 from ..decomposition import check_finite, decompose, nonnegative
 from ..network import Network
-from ..validation import check_constant, check_depths, check_integer, check_shape, check_targets
+from ..validation import (
+    check_constant,
+    check_depths,
+    check_integer,
+    check_rectangular,
+    check_shape,
+    check_targets,
+    is_sequence,
+)
 from . import spectrum
-from .argument_checks import check_grid
+from .argument_checks import check_grid, check_options
 from .report_table import ReportTable
 
 __all__ = [
-    "Clock", "ClockRow", "CurveRow", "Learned", "LearningCurve", "alignment", "clock", "curve",
-    "from_gram", "learned", "sample_complexity",
+    "Clock", "ClockRow", "ComplexityRow", "CurveRow", "Learned", "LearningCurve",
+    "SampleComplexity", "alignment", "clock", "curve", "from_gram", "learned", "sample_complexity",
 ]  # fmt: skip
 
 
@@ -142,7 +150,9 @@ def from_gram(
     values = values * (values > resolution(values, found.eps))
     if max(ladder) >= N:
         raise ValueError(f"sizes has {max(ladder)}, expected numbers below {N}, the signals of K")
-    parts = found.eigenvectors.T @ check_targets(y, N).reshape(N, -1) / math.sqrt(N)
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts = found.eigenvectors.T @ check_targets(y, N).reshape(N, -1) / math.sqrt(N)
+        check_finite(np.square(parts).sum())
     # Rounding errors of orthogonal vectors are no part of the target.
     tiny = N * float(np.finfo(np.float64).eps) * np.linalg.norm(parts, axis=0)
     parts[np.abs(parts) <= tiny] = 0.0
@@ -216,12 +226,17 @@ class ComplexityRow(NamedTuple):
 
     frequencies: tuple[int, ...]
     eigenvalue: float
-    """In units of K(x, x) of the equivariant kernel."""
+    """In units of K(x, x) of the equivariant kernel; 0 where it does not exceed its error."""
     n: float
     """Number of signals, between `least` and `most`; infinite for eigenvalue 0."""
     least: float
     most: float
     """Bounds: they differ by what frequencies above `max_frequency` may add."""
+
+
+def _resolved(found: spectrum.Spectrum) -> np.ndarray:
+    """Return eigenvalues, 0 where they do not exceed their errors."""
+    return np.where(found.eigenvalues > found.errors, found.eigenvalues, 0.0)
 
 
 @dataclass(frozen=True)
@@ -245,7 +260,8 @@ def sample_complexity(
     Parameters
     ----------
     network, n_channels, n_timepoints, max_frequency, kind, head, **options
-        As for ``spectrum.eigenvalues``. A higher `max_frequency` narrows the bounds.
+        As for ``spectrum.eigenvalues``, but `normalized` and `return_error`. A higher
+        `max_frequency` narrows the bounds.
     frequencies : iterable of d integers each, optional
         From 0 to `max_frequency`. The default has 1, 2, … on pixel 0 only, 1 on pixels 0 and p for
         all p, and with the equivariant head 1 on each other pixel only.
@@ -268,13 +284,18 @@ def sample_complexity(
         raise ValueError(f"share is {share!r}, expected a number between 0 and 1")
     ridge, one, space = check_constant(ridge, "ridge"), np.eye(d, dtype=int), (n_channels, d, top)
     if frequencies is not None:
-        chosen = np.array([tuple(each) for each in frequencies] or [()])
+        text = f"expected sets of {d} integers from 0 to {top}"
+        given = list(frequencies) if is_sequence(frequencies) else []
+        if not given or not all(is_sequence(each) for each in given):
+            raise ValueError(f"frequencies is {frequencies!r}, {text}")
+        chosen = check_rectangular([tuple(each) for each in given], "frequencies", text[9:])
         whole = chosen.dtype.kind in "iu" and chosen.shape[1:] == (d,)
         if not whole or chosen.min() < 0 or chosen.max() > top:
-            text = f"expected sets of {d} integers from 0 to {top}"
             raise ValueError(f"frequencies is {frequencies!r}, {text}")
-    values = spectrum.eigenvalues(network, *space, kind, head, normalized=True, **options)
-    values = np.maximum(values, 0.0)  # below 0 by errors of the quadrature
+    options = check_options(options, "normalized", "return_error")
+    found = spectrum.eigenvalues(network, *space, kind, head, **options)
+    # All count among the others. Below 0 they are by errors of the quadrature.
+    resolved, values = _resolved(found), np.maximum(found.eigenvalues, 0.0)
     if frequencies is None:  # only now it is known that there is memory for them
         others = one[1 : d // 2 + 1]
         chosen = np.concatenate([np.arange(1, top + 1)[:, None] * one[0], one[0] + others])
@@ -292,10 +313,11 @@ def sample_complexity(
     outer[(slice(0, max(top - 1, 1)),) * d] = 0.0
     edge, rows = float(outer.max()), []
     for place in map(tuple, chosen.tolist()):
-        value, least, most = float(values[place]), math.inf, math.inf
+        value, least, most = float(resolved[place]), math.inf, math.inf
         kappa = value * (1.0 - share) / share
         if kappa > 0:
-            known = float((counts * _shares(values, kappa)[0]).sum()) + ridge / kappa
+            with np.errstate(invalid="ignore"):  # κ beyond float64, for the tiniest shares
+                known = float((counts * _shares(values, kappa)[0]).sum()) + ridge / kappa
             least, most = known + tail_least / (kappa + edge), known + tail_most / kappa
         rows.append(ComplexityRow(place, value, 0.5 * (least + most), least, most))
     return SampleComplexity(tuple(rows), tail)
@@ -330,13 +352,15 @@ def clock(
 ) -> Clock:  # fmt: skip
     r"""Return what gradient flow has learned of each eigenfunction on the multi-sphere over time.
 
-    The flow is :math:`f' = -K(f - y)`, the mean over signals uniform on the multi-sphere: times are
-    steps times the learning rate for the mean of :math:`\frac12(f - y)^2`.
+    The flow is :math:`f'(x) = -E_z[K(x, z) (f(z) - y(z))]`, z uniform on the multi-sphere: times
+    are steps times the learning rate for the mean of :math:`\frac12(f - y)^2`. On n signals, whose
+    squares are added, `learned` and ``regression.flow`` need the n-th part of a time.
 
     Parameters
     ----------
     network, n_channels, n_timepoints, max_frequency, kind, head
-        As for ``spectrum.eigenvalues``, which are not normalized.
+        As for ``spectrum.eigenvalues``, which are not normalized. Eigenvalues that do not exceed
+        their errors are 0.
     times : array_like, (n_times,)
         At least 0; infinity learns all of positive eigenvalues.
 
@@ -353,8 +377,7 @@ def clock(
     """
     moments = nonnegative(times, "times", finite=False)
     space = n_channels, n_timepoints, max_frequency
-    # Eigenvalues are below 0 by errors of the quadrature.
-    values = np.maximum(spectrum.eigenvalues(network, *space, kind, head), 0.0)
+    values = _resolved(spectrum.eigenvalues(network, *space, kind, head, return_error=True))
     counts = spectrum.multiplicities(*space, head)
     order = np.argsort(-values, axis=None, kind="stable")
     frequencies, falling = np.argwhere(values >= 0)[order], values.flat[order]
@@ -365,7 +388,7 @@ def clock(
 
 
 class Learned(NamedTuple):
-    """Falling ``eigenvalues`` λ of K/n and ``shares`` of ‖y‖² along their eigenvectors, (n,).
+    """Falling ``eigenvalues`` λ of K and ``shares`` of ‖y‖² along their eigenvectors, (n,).
 
     At each time, (n_times,): ``total`` Σ share · (1 − exp(−λt)), which is ⟨f, y⟩/‖y‖², and
     ``error`` Σ share · exp(−2λt), which is ‖f − y‖²/‖y‖².
@@ -378,7 +401,10 @@ class Learned(NamedTuple):
 
 
 def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
-    r"""Return what the gradient flow :math:`f' = -K(f - y)/n` has learned of targets over time.
+    r"""Return what the gradient flow :math:`f' = -K(f - y)` has learned of targets over time.
+
+    It is the flow of ``regression.flow``, on :math:`\frac12 \sum_i (f_i - y_i)^2`: times are steps
+    times the learning rate.
 
     Parameters
     ----------
@@ -393,11 +419,11 @@ def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
     --------
     >>> from rescntk.theory import learning
     >>> learning.learned([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0], times=(0.0, 2.0)).total.round(3)
-    array([0.   , 0.747])
+    array([0.   , 0.912])
     """
     found, moments, n = decompose(K), nonnegative(times, "times", finite=False), len(K)
     smallest = resolution(found.eigenvalues, found.eps)
-    values = np.where(found.eigenvalues > smallest, found.eigenvalues, 0.0)[::-1] / n
+    values = np.where(found.eigenvalues > smallest, found.eigenvalues, 0.0)[::-1]
     y = check_targets(y, n).reshape(n, -1)
     if not (largest := np.abs(y).max()):
         raise ValueError("y is 0 for all signals, expected targets that have a direction")

@@ -13,6 +13,7 @@ from ..network import BASIC_FIELDS, Network, check_one_dilation
 from ..validation import (
     check_constant,
     check_depth,
+    check_integer,
     check_positive,
     check_real,
     check_shape,
@@ -56,7 +57,7 @@ class Prediction:
     def __post_init__(self) -> None:
         for name in ("exponent", "correction", "onset"):
             check_positive(getattr(self, name), name)
-        if np.ndim(self.log_power) or self.log_power not in (0, 1):
+        if check_integer(self.log_power, "log_power", at_least=0) > 1:
             raise ValueError(f"log_power is {self.log_power!r}, expected 0 or 1")
         values = check_real(self.limit, "limit", "(n, n) or a number")
         if isinstance(self.limit, bool) or not (np.abs(values) <= 1.0 + 1e-8).all():
@@ -127,7 +128,8 @@ class Family:
         return name + slope + (", readout frozen" if network.parts.initial == 0 else "")
 
     def __call__(self, depth: int) -> Network:
-        alpha = self.network.alpha * check_depth(depth) ** -self.gamma
+        layers = check_constant(check_depth(depth), "depth")
+        alpha = self.network.alpha * layers**-self.gamma
         return self.network.replace(depth=depth, alpha=alpha)
 
     def predict(self, kind: str, X: np.ndarray, head: str = "trace") -> Prediction:

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network
 from ..validation import check_depths, check_shape
 from . import spectrum
-from .argument_checks import check_dot_products
+from .argument_checks import check_channels, check_dot_products
 from .complements import activate, add_branch
 from .locality import counts
 from .spectrum.grid import taps
@@ -45,18 +45,18 @@ class Ensemble(NamedTuple):
 
 
 def ensemble(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *,
-    depths: Iterable[int] | None = None, exponent: float | None = None,
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
+    kind: str = "gpk", *, depths: Iterable[int] | None = None, exponent: float | None = None,
 ) -> Ensemble:  # fmt: skip
-    r"""Fit the constants of theorem 5.2 to the spectrum of the equivariant GPK.
+    r"""Fit the constants of theorem 5.2 to the spectrum of an equivariant kernel.
 
     :math:`\sum_l c_l A^{\sum_i \min(p_i^{(l)}, k_i)} \prod_{k_i > 0} k_i^e`, where
     :math:`p_i^{(l)}` paths lead from pixel i through l layers (``locality.path_counts``).
 
     Parameters
     ----------
-    network, n_channels, n_timepoints, max_frequency
-        As for ``spectrum.eigenvalues``.
+    network, n_channels, n_timepoints, max_frequency, kind
+        As for ``spectrum.eigenvalues``. The theorem has the same form for both kinds.
     depths : iterable of int, optional
         Depths l of the sum, by default 1 … L with skip connections and L without.
     exponent : float, optional
@@ -76,12 +76,12 @@ def ensemble(
         raise ValueError(
             f"depths is {depths}, expected different ones of at most the network's, {network.depth}"
         )
-    e = -n_channels - 2.0
+    e = -check_channels(n_channels) - 2.0
     powers = 4 * e, 0.0
     if exponent is not None:
         e = float(check_shape(exponent, "exponent", "a number", lambda shape: shape == ()))
-        powers = e - 1e-9, e + 1e-9  # least_squares needs bounds that differ
-    grid = n_channels, n_timepoints, max_frequency
+        powers = np.nextafter(e, -np.inf), np.nextafter(e, np.inf)  # bounds must differ
+    grid = n_channels, n_timepoints, max_frequency, kind
     found = spectrum.eigenvalues(network, *grid, return_error=True)
     cnns = (network.replace(depth=depth, skip=False) for depth in depths)
     paths = np.array([counts(cnn, n_timepoints) for cnn in cnns])  # may exceed any float
@@ -163,7 +163,8 @@ def mixture(
         )
     dot, pixels = np.zeros_like(target), np.eye(target.ndim, dtype=int)
     for pixel, times in taps(network.input_filter, target.ndim).items():
-        dot[tuple(pixels[pixel])] = times / (network.input_filter_size * n_channels)
+        if target.shape[pixel] > 1:
+            dot[tuple(pixels[pixel])] = times / (network.input_filter_size * n_channels)
     depths = tuple(range(network.depth + 1))
     cnns = (network.replace(depth=depth, skip=False) for depth in depths[1:])
     parts = np.array([dot, *(spectrum.eigenvalues(cnn, *grid, normalized=True) for cnn in cnns)])

@@ -20,8 +20,10 @@ from ..regression import interpolate
 from ..validation import (
     ACTIVATIONS,
     check_choice,
+    check_constant,
     check_depth,
     check_free_memory,
+    check_kernel,
     check_match,
     check_positive,
     check_rectangular,
@@ -64,6 +66,7 @@ def grid(n_samples: int = SAMPLES) -> np.ndarray:
 def _check_samples(n_samples: int, numbers: int) -> int:
     """Return the number of samples, if memory holds `numbers` numbers for each."""
     n = check_depth(n_samples, "n_samples")
+    check_constant(n, "n_samples")  # within float64
     what = f"n_samples is {n}: {numbers} numbers for each sample"
     check_free_memory(8 * numbers * n, what, "give fewer samples")
     return n
@@ -259,6 +262,7 @@ def interpolation(
     >>> round(float(f[smoothness.SAMPLES // 2]), 6)  # at the angle 0
     2.0
     """
+    check_kernel(kernel)
     angles, targets = check_points(angles, targets)
     n = _check_samples(n_samples, 7 + len(angles))
     X, Z = circle(angles), circle(grid(n))
@@ -286,6 +290,7 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     90.0
     """
     check_network(network, BASIC_FIELDS)
+    sizes = (check_depth(width, "width"), "width"), (check_depth(n_inputs, "n_inputs"), "n_inputs")
     slope, alpha = _LARGEST_SLOPE[network.activation], network.alpha
     sigma_v, sigma_w = math.sqrt(network.c_v), math.sqrt(network.c_w)
     constants = {"activation": network.activation, "c_w": network.c_w, "readout_scale": network.c_w}
@@ -299,7 +304,7 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
             f"network is {network!r}, expected literature.tirer_resnet(...) or "
             f"literature.tirer_mlp(...): the bounds are about their weights"
         )
-    n, d = check_depth(width, "width"), check_depth(n_inputs, "n_inputs")
+    n, d = (check_constant(n, name) for n, name in sizes)
     with np.errstate(over="ignore"):
         return float(2.0 * scale * (1.0 + 2.0 * math.sqrt(n / d)) * np.float64(layer) ** layers)
 

@@ -164,9 +164,14 @@ def test_the_limit_of_tangent_kernels_with_gap(lengths, rng):
 
 def test_asymptotes_of_any_size():
     law = conditioning.asymptotic_condition_number
-    assert law(5, 5, pixels=2**63) == 2.0**63 * law(5, 5)  # 5 · 2**63 does not fit into 64 bits
+    assert law(5, 50, pixels=2**63) == 2.0**63 * law(5, 50)  # 5 · 2**63 does not fit into 64 bits
     assert law(1, 100) == law(1, 100, pixels=[5]) == 1.0  # of any matrix of one number
     assert law(5, 10**200) == np.inf and conditioning.asymptotic_complement(10**200) == 0
+    # From the onset on, L = 3πs/√2 = 6.66 s, the complement is at most 1.
+    complements = [conditioning.asymptotic_complement(n, skip=False) for n in (1, 6, 7, 20)]
+    assert np.isnan(complements[:2]).all() and 1 > complements[2] > complements[3]
+    assert np.isnan([law(3, 1), law(3, 13), law(3, 13, kind="gpk", pixels=5)]).all()
+    assert law(3, 14) > 3 and law(3, 1, kind="ntk") == 2
     with pytest.raises(ValueError, match="pixels has 3 lengths, expected 1 or n = 4"):
         law(4, 100, pixels=(2, 3, 4))
 
@@ -184,7 +189,7 @@ def test_comparison(kind, rng):
         expected = value, found.lower, found.upper, found.upper_equal_rows
         assert np.allclose(columns, expected, rtol=1e3 * EPS * value, atol=0)
         asymptote = conditioning.asymptotic_condition_number(20, row.depth, 1.0, skip, kind=kind)
-        assert getattr(row, name + "_asymptote") == asymptote
+        np.testing.assert_equal(getattr(row, name + "_asymptote"), asymptote)
         assert found.lower <= value <= found.upper_equal_rows <= found.upper
     if kind == "ntk":
         return
@@ -192,13 +197,65 @@ def test_comparison(kind, rng):
         assert (table.column(name) > 1).all() and (np.diff(table.column(name)) > 0).all()
     assert (table.column("ratio_limit") == 4).all()
     for name in ("cnn", "resnet"):  # the asymptote is the leading term, the bound is proven
-        assert (table.column(f"{name}_asymptote") < table.column(f"{name}_lower")).all()
+        assert not (table.column(f"{name}_asymptote") >= table.column(f"{name}_lower")).any()
+        assert table.column(f"{name}_asymptote")[-1] > 0
     # The order needs b > 0: of opposite signals K̄ is −½ with skips, and 0 without.
     row = conditioning.compare([X[0], -X[0]], (1,), filter_size=1, head="equivariant").rows[0]
     values = row.resnet, row.resnet_lower, row.cnn, row.cnn_lower
     assert np.abs(np.subtract(values, (3, 3, 1, 1))).max() <= tolerances.ROUTES
-    twice = conditioning.compare(X[[0, 1, 0]], (2,))
+    twice = conditioning.compare(X[[0, 1, 0]], (2, 300))
     assert twice.rows[0].cnn == np.inf and np.isnan(twice.rows[0].ratio) and "–" in str(twice)
+    assert "better: unknown; 2 of 2 depths have infinite condition numbers" in str(twice)
+    faint = conditioning.compare(X[:2], (1, 300), alpha=1e-100).rows[1]  # s² = 1e400
+    assert faint.ratio_limit == np.inf and np.isnan(faint.resnet_asymptote)
+    assert (
+        abs(
+            faint.resnet
+            / np.linalg.cond(
+                1 - multisphere.gram_complements([rk.Network(1, alpha=0.0)], X[:2], head="trace")[0]
+            )
+            - 1
+        )
+        <= tolerances.ROUTES
+    )
+
+
+SIGNAL = np.random.default_rng(0).standard_normal((2, 3, 6))
+PART = SIGNAL[1] + (np.arange(6) < 5) * (2 * SIGNAL[0] - SIGNAL[1])
+EACH = SIGNAL[0] * np.linspace(0.5, 2, 6)
+TWICE = np.concatenate([SIGNAL[0, :, :3]] * 2, axis=1)
+SPHERE = multisphere.sample(2, 3, 6, rng=0)
+
+
+@pytest.mark.parametrize(
+    ("X", "head", "filter_size", "holds"),
+    [
+        (SIGNAL, "trace", 3, True),
+        ([SIGNAL[0], PART], "trace", 3, True),  # five of six pixels are multiples
+        ([SIGNAL[0], EACH], "gap", 3, True),  # each pixel, by factors of its own
+        ([SIGNAL[0], 2 * SIGNAL[0]], "trace", 3, False),
+        ([SIGNAL[0], -2 * SIGNAL[0]], "trace", 3, True),
+        ([SIGNAL[0], 2 * np.roll(SIGNAL[0], 1, axis=1)], "equivariant", 3, True),
+        ([SIGNAL[0], 2 * np.roll(SIGNAL[0], 1, axis=1)], "gap", 3, False),
+        ([SIGNAL[1], TWICE], "trace", 3, True),
+        ([SIGNAL[1], TWICE], "gap", 3, False),
+        (SIGNAL, "trace", 1, False),  # pixels of different norms keep their weights
+        (SIGNAL, "equivariant", 1, True),
+        (SPHERE, "gap", 1, True),
+        ([SPHERE[0], np.roll(SPHERE[0], 1, axis=1)], "trace", 1, True),
+        ([SPHERE[0], np.roll(SPHERE[0], 1, axis=1)], "gap", 1, False),
+    ],
+)
+def test_asymptotes_hold_where_compare_says(X, head, filter_size, holds):
+    """The NTK's limit of two signals: (2d + 3)/3 with GAP and 5/3 with other heads."""
+    X, depths = np.array(X), (1000, 4000)
+    table = conditioning.compare(X, depths, filter_size, head=head, kind="ntk")
+    limit = 5.0 if head == "gap" else 5 / 3
+    away = np.abs(table.column("cnn") / limit - 1)
+    assert (away[1] < away[0] / 2 and away[1] <= 0.02) == holds
+    for name in ("cnn_asymptote", "resnet_asymptote", "ratio_limit"):
+        assert np.isfinite(table.column(name)).all() == holds
+    assert ("no asymptotes" in str(table)) != holds
 
 
 mp = mpmath.mp.clone()

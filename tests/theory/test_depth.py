@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 
 import rescntk as rk
 from rescntk.theory import depth, multisphere
@@ -42,6 +43,25 @@ def test_biases_at_infinite_depth(c_v, constant, ntk, wrong, monkeypatch):
     assert right.verdict == (depth.AGREES if c_v == 2.0 else depth.OPEN)
     assert abs(right.rows[-1].slope - (0.5 if c_v == 2.0 else 0.95)) <= 0.03
     assert check("ntk", wrong, 1.0).verdict == depth.CONTRADICTS
+
+
+@pytest.mark.parametrize("c_v", [2.0, 4.0])
+def test_biases_and_signals_of_different_energy(c_v):
+    """χ = 1: 1 − K̄ = Y/L² with k Y^(3/2) = Y + D²/8, and the NTK's limit 2/(2 + √(2Y)/π)."""
+    X, k = np.random.default_rng(1).standard_normal((2, 1, 5)), 2 * np.sqrt(2) / (3 * np.pi)
+    X[1] = 2 * X[0]
+    energy = (X**2).mean(axis=(1, 2))
+    D = np.diff(energy)[0] / (0.3**2 * (1 + c_v / 2))
+    Y = brentq(lambda Y: k * Y**1.5 - Y - D**2 / 8, 1 / k**2, 1e4)
+    network = rk.Network(1, skip=False, bias=0.3, c_v=c_v, c_w=2 / c_v)
+    depths = np.array([4000, 16000])
+    found = rk.gram(network, X, head="trace", depths=depths, normalized=True)
+    for kernel, limit in ((depths**2 * (1 - found.gpk[:, 0, 1]), Y), (
+        found.ntk[:, 0, 1], 2 / (2 + np.sqrt(2 * Y) / np.pi)
+    )):  # fmt: skip
+        near, far = np.abs(kernel / limit - 1)
+        assert far < 0.6 * near and far <= 0.01  # corrections fall like L^-1/2 at least
+    assert Y > 1.5 / k**2
 
 
 def test_reports_are_reproducible_and_complete(tmp_path, capfd):

@@ -10,6 +10,7 @@ from scipy.linalg import expm
 import rescntk as rk
 from rescntk import literature
 from rescntk.datasets import load_labelled
+from rescntk.regression import flow
 from rescntk.theory import learning, multisphere, spectrum
 from rescntk.theory.learning import clock, learned
 from rescntk.validation import HEADS, KINDS
@@ -221,19 +222,31 @@ def test_eigenfunctions_are_learned_as_the_clock_says(network):
     slow = spectrum.eigenvalues(network, 2, 2, 2, "ntk", "trace")[1, 2]
     times = np.array([0.0, 0.1, 0.7, 3.0]) / slow
     (row,) = (r for r in clock(network, 2, 2, 2, times, head="trace") if r.frequencies == (1, 2))
-    assert np.abs(np.array(row.shares) - learned(K, y, times).total).max() <= 5e-3
+    # The clock has the mean over signals, a data set's flow the sum.
+    assert np.abs(np.array(row.shares) - learned(K, y, times / len(K)).total).max() <= 5e-3
 
 
 def test_flows_of_data(rng):
-    """f' = −K(f − y)/n by the matrix exponential, two targets, and a kernel of lower rank."""
+    """f' = −K(f − y) by the matrix exponential, two targets, and a kernel of lower rank."""
     features, y = rng.standard_normal((8, 5)), rng.standard_normal((8, 2))
     K, times = features @ features.T, [0.0, 0.3, 2.0, np.inf]
     found = learned(K, y, times)
     assert (np.diff(found.eigenvalues) <= 0).all() and (found.eigenvalues[5:] == 0).all()
     assert abs(found.shares.sum() - 1) <= tolerances.ROUTES
     for t, total, error in zip(times, found.total, found.error, strict=True):
-        f = y - expm(-K * min(t, 1e3) / 8) @ y
+        f = y - expm(-K * min(t, 1e3)) @ y
+        if t < np.inf:  # the same unit of time
+            assert np.abs(K @ flow(K, y, t) - f).max() <= 1e-11
         assert abs(total - (f * y).sum() / (y**2).sum()) <= 1e-12
         assert abs(error - ((f - y) ** 2).sum() / (y**2).sum()) <= 1e-12
     rows = {row.frequencies: row for row in clock(rk.Network(1, 1), 3, 2, 1, np.inf)}
     assert rows[0, 1].shares == (0.0,) and rows[1, 0].shares == (1.0,)  # of single pixels
+
+
+@pytest.mark.parametrize("top", [3, 4, 5, 6])
+def test_an_eigenvalue_of_0_is_never_learned(top):
+    """One layer has no odd frequency above 1: rounding errors are no eigenvalue."""
+    (row,) = learning.sample_complexity(rk.Network(1), 2, 3, top, frequencies=[(3, 0, 0)])
+    assert row == ((3, 0, 0), 0.0, np.inf, np.inf, np.inf)
+    shares = {row.frequencies: row.shares for row in clock(rk.Network(1), 2, 1, top, np.inf)}
+    assert shares[2,] == (1.0,) and shares[3,] == (0.0,)

@@ -91,7 +91,7 @@ def test_gap_sees_its_own_pixels(pixels):
             distance = np.array([np.sqrt(np.mean((pairs(K) - limit) ** 2)) for K in deep])
             if share == 1.0:
                 constant, bar = distance[-1] * depths[-1] ** 2, 0.02
-                law = conditioning.asymptotic_complement(1, skip=False)
+                law = 4.5 * np.pi**2
             else:
                 constant, bar = np.diff(depths * distance)[0] / np.log(2), 0.05
                 law = 3 / 8

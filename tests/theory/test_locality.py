@@ -238,6 +238,9 @@ def test_paths_of_a_fit_are_exact():
     network = RESNET(2).replace(input_filter_size=3)
     fit = paths.ensemble(network, 2, 5, (3, 3, 0, 0, 3))
     assert fit.paths.tolist() == [[1, 1, 0, 0, 1], [3, 2, 1, 1, 2]]
+    # The NTK of one pixel falls like k^-2 and not like k^-4: with the theorem's form a fit tells.
+    exponents = [paths.ensemble(CNN(3), 2, 1, 40, kind).exponent for kind in ("gpk", "ntk")]
+    assert np.abs(np.subtract(exponents, (-4, -2))).max() <= tolerances.SLOPE
     deep = paths.ensemble(CNN(700), 2, 1, 10)
     assert deep.paths.tolist() == [[3**699]] and np.isfinite(deep.rms)
 

@@ -28,8 +28,8 @@ class Spectrum(NamedTuple):
     eigenvalues: np.ndarray
     """(max_frequency + 1, ..., max_frequency + 1), an axis for each pixel's frequency."""
     errors: np.ndarray
-    """The largest difference from a coarser grid, at this frequency and its neighbours, plus
-    rounding errors."""
+    """Estimates: the largest difference from two coarser grids, at this frequency and its
+    neighbours, plus rounding errors."""
     trace: float
     """K(x, x) of the equivariant kernel: the sum of its eigenvalues times `multiplicities`."""
 
@@ -71,11 +71,12 @@ def eigenvalues(
         rule of fewer nodes.
     nodes : int, optional
         Nodes a pixel: more than `max_frequency`; for "angles" more than π/4 times
-        (`max_frequency` + C0 − 2). The default has relative errors of at most 1e-4 by "angles",
-        for ReLU and α = 1. Small α and large variances of erf have errors of up to .1, which
-        `return_error` estimates within a factor of 3.
+        (`max_frequency` + C0 − 2). Errors need some more. ReLU at α = 1 has relative errors of at
+        most 1e-4 by the default of "angles", beside rounding errors of about 1e-16 K(x, x): these
+        are larger than the smallest eigenvalues of high frequencies, many pixels or small α. Large
+        variances of erf have larger errors.
     return_error : bool, default False
-        Return a `Spectrum`: eigenvalues and errors. Twice the work.
+        Return a `Spectrum`: eigenvalues and errors. Up to three times the work.
     max_memory, max_points : float, default 4e9 and 1e11
         Most bytes of arrays, and most points of the grid over all layers (`cost` tells both): a
         ValueError refuses more. 1e11 points take most of an hour on one core.
@@ -93,7 +94,7 @@ def eigenvalues(
     check_flag(return_error, "return_error")
     check_flag(normalized, "normalized")
     space = n_channels, n_timepoints, max_frequency, head
-    request = _Request(network, space, kind, method, nodes)
+    request = _Request(network, space, kind, method, nodes, return_error)
     n_points, n_bytes = request.cost(request.nodes)
     field = windows(network, request.d)[1][-1]
     grid = (
@@ -106,14 +107,16 @@ def eigenvalues(
             f"{grid} has {n_points:.3g} points, {n_points * 3e-8 / 3600:,.0f} "
             f"hours of one core, expected max_points, {max_points:.3g}, at most"
         )
-    points = n_points + return_error * request.cost(request.coarser)[0]
+    others = request.coarser if return_error else ()
+    points = n_points + sum(request.cost(each)[0] for each in others)
     with progress_bar(progress, points, "point") as tick:
         fine, trace = request.compute(request.nodes, normalized, tick)
         if not return_error:
             return fine
-        coarse, _ = request.compute(request.coarser, normalized, tick)
-    # A difference may cross zero: take the largest of its neighbours.
-    errors = scipy.ndimage.maximum_filter(np.abs(fine - coarse), 3, mode="nearest")
+        coarse = [request.compute(each, normalized, tick)[0] for each in others]
+    # A difference may cross zero: take the largest of two grids and of its neighbours.
+    apart = np.maximum(*(np.abs(fine - each) for each in coarse))
+    errors = scipy.ndimage.maximum_filter(apart, 3, mode="nearest")
     errors += request.rounding(fine, trace)
     return Spectrum(fine, errors, trace)
 
@@ -127,7 +130,7 @@ def cost(
     Parameters
     ----------
     network, n_channels, n_timepoints, max_frequency, kind, method, nodes
-        As for `eigenvalues`. With ``return_error`` a coarser grid of less cost follows.
+        As for `eigenvalues`. With ``return_error`` two coarser grids of less cost follow.
 
     Returns
     -------
@@ -139,7 +142,7 @@ def cost(
     >>> from rescntk import literature
     >>> from rescntk.theory import spectrum
     >>> spectrum.cost(literature.geifman_cnn(3), 2, 4, max_frequency=20)[0]
-    3833324
+    4191795
     """
     space = n_channels, n_timepoints, max_frequency, "equivariant"
     request = _Request(network, space, kind, method, nodes)
@@ -150,8 +153,9 @@ class _Request:
     """Checked arguments, and the way from a grid to eigenvalues."""
 
     def __init__(
-        self, network: Network, space: tuple[Any, ...], kind: str, method: str, nodes: int | None
-    ) -> None:
+        self, network: Network, space: tuple[Any, ...], kind: str, method: str, nodes: int | None,
+        return_error: bool = False,
+    ) -> None:  # fmt: skip
         check_network(network, BASIC_FIELDS)
         self.n_channels, self.d, self.max_frequency, self.head = check_grid(*space)
         self.network, self.kind = network, check_kind(kind)
@@ -161,18 +165,24 @@ class _Request:
         if method == "auto":
             self.method = min(METHODS, key=counts.__getitem__)
         n = counts[self.method] if nodes is None else check_depth(nodes, "nodes")
-        by_angles, least = self.method == "angles", self.highest + 1
+        check_constant(n, "nodes")  # within float64
+        by_angles, least = self.method == "angles", max(self.highest + 1, 2)
         if by_angles:
-            least = math.floor(math.pi / 4 * (self.highest + self.n_channels - 2)) + 1
-        if n < max(least, 2):
-            raise ValueError(
-                f"nodes is {nodes}, expected at least {max(least, 2)} for a max_frequency of "
-                f"{self.highest} by {self.method!r}"
-            )
+            least = max(math.floor(math.pi / 4 * (self.highest + self.n_channels - 2)) + 1, 2)
+
         # On the coarser grid an error like nodes^-6 is twice as large, the slowest of "angles".
-        # Errors of the other rule fall at least like nodes^-C0.
-        fewer = max(8, math.ceil(n / 8)) if by_angles or self.n_channels > 6 else n - n // 2
-        self.nodes, self.coarser = n, max(n - fewer, 2)
+        # Errors of the other rule fall at least like nodes^-C0. Errors change their sign from grid
+        # to grid: a second one has one node less.
+        slow = by_angles or self.n_channels > 6
+        coarser = n - max(8, math.ceil(n / 8)) if slow else n // 2
+        self.nodes, self.coarser = n, (coarser, coarser - 1)
+        what = f"a max_frequency of {self.highest} by {self.method!r}"
+        if return_error:  # the second grid has `least` nodes at least
+            least += 1
+            least = max(least + 8, math.ceil(least * 8 / 7)) if slow else 2 * least
+            what = f"errors of {what}"
+        if n < least:
+            raise ValueError(f"nodes is {nodes}, expected at least {least} for {what}")
         self._windows = windows(network, self.d)
         self._outer = taps(network.outer_filter(network.depth), self.d)
         # The highest frequency along each axis of the last layer's branch that is needed: pixel p

@@ -43,14 +43,14 @@ def rule(method: str, n_channels: int, highest: int, nodes: int) -> tuple[np.nda
     """
     angles: np.ndarray
     if method == "angles":
-        x, weights = _gauss_legendre(nodes)
+        x, weights = _gauss(nodes, 0.5)
         angles = np.pi / 2 * (x + 1.0)
         weights = weights * np.sin(angles) ** (n_channels - 2)
     elif n_channels == 2:
         angles = (np.arange(nodes) + 0.5) * (np.pi / nodes)
         weights = np.full(nodes, 1.0 / nodes)
     else:
-        t, weights = scipy.special.roots_gegenbauer(nodes, (n_channels - 2) / 2)
+        t, weights = _gauss(nodes, (n_channels - 2) / 2)
         angles, weights = np.arccos(t[::-1]), weights[::-1]
     # The density integrates to 1; a rule knows its norm to fewer digits than this sum has.
     weights = weights / weights.sum()
@@ -70,24 +70,27 @@ def integrate(matrix: np.ndarray, values: np.ndarray, highest: Mapping[int, int]
     return values
 
 
-def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes and weights on [-1, 1], to the last digits: SciPy's are off by 1e-12 for 64."""
-    x = scipy.special.roots_legendre(nodes)[0].astype(np.longdouble)
+def _gauss(nodes: int, index: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes on [-1, 1] of Gauss-Gegenbauer quadrature, and weights up to a factor.
+
+    Gauss-Legendre has the index ½. To the last digits: SciPy's nodes are off by 1e-12 for 64.
+    """
+    x = scipy.special.roots_gegenbauer(nodes, index)[0].astype(np.longdouble)
     for _ in range(2):  # Newton's steps
         below, p = np.ones_like(x), x
         for k in range(1, nodes):
-            below, p = p, ((2 * k + 1) * x * p - k * below) / (k + 1)
-        slope = nodes * (x * p - below) / (x * x - 1)
+            below, p = p, (2 * (k + index) * x * p - k * below) / (k + 2 * index)
+        slope = nodes * (below - x * p) / (1 - x * x)
         x = x - p / slope
-    weights = 2 / ((1 - x * x) * slope * slope)
-    return x.astype(np.float64), weights.astype(np.float64)
+    weights = 1 / ((1 - x * x) * slope * slope)
+    return x.astype(np.float64), (weights / weights.sum()).astype(np.float64)
 
 
 def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
     """Return the number of nodes that serves frequencies up to `max_frequency` (spectrum.md)."""
     if method == "angles":
         omega = math.pi / 2 * (max_frequency + n_channels - 2)
-        enough = math.ceil(omega / 2 + 5.5 * omega ** (1 / 3)) + 2
+        enough = math.ceil(omega / 2 + 5.5 * omega ** (1 / 3)) + 3
         return enough + max(8, math.ceil(enough / 7))
     factor = min(4.0, 0.5 + 0.5 * 10 ** (5 / n_channels))
     return math.ceil(factor * max_frequency) + 16

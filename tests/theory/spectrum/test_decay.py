@@ -47,6 +47,22 @@ def test_exponents(network, n_channels, d, top, expected, kind):
     assert (found.errors <= 1e-2 * found.eigenvalues)[found.eigenvalues > 1e-9].all()
 
 
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_the_law_inside_one_window(kind):
+    """min(s (C0 + 2), 3 + q (C0 − 1)) of one convolution a layer; covers beyond it, by hand."""
+    for depth, q, C in product((2, 3), (1, 3, 5), (2, 3, 5)):
+        for s in range(1, q + 1):
+            found = decay.law(CNN(depth, q), C, 31, np.arange(s) - (q - 1) // 2, kind)
+            assert -found == min(s * (C + 2), 3 + q * (C - 1)) - 2 * (kind == "ntk")
+    for network, d, expected in (
+        (CNN(2, 5), 5, [4, 8, 8, 8, 8]),
+        (CNN(3, 3), 5, [4, 6, 6, 8, 8]),
+        (literature.barzilai_cnn(3, 3), 9, [4, 8, 8, 8, 8, 12]),
+    ):
+        laws = [decay.law(network, 2, d, range(s)) for s in range(1, len(expected) + 1)]
+        assert (np.negative(laws) == expected).all()
+
+
 def test_the_law_where_no_window_covers_all_pixels():
     """Pixels 1, 2 and −1 of a five-pixel ring: a window of the third layer, or two smaller ones."""
     sets = [(0, 2), (1, 2, -1), (0, 1, 2, 3, 4)]

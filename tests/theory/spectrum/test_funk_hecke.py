@@ -59,6 +59,28 @@ def test_errors_hold_and_methods_agree(network, n_channels, d, top, kind):
     assert own.errors.min() > 0
 
 
+@pytest.mark.parametrize("method", quadrature.METHODS)
+@pytest.mark.parametrize("n_channels", [2, 3, 7])
+@pytest.mark.parametrize("network", [
+    TWO(3), CNN(1, 1), TWO(2, alpha=1e-4), rk.Network(2, activation="erf", input_scale=100.0),
+])  # fmt: skip
+def test_errors_hold_for_any_number_of_nodes(network, n_channels, method):
+    """Against 400 nodes; too few are refused."""
+    for top, kind in product((0, 1, 3, 9), ("gpk", "ntk")):
+        case = network, n_channels, 1, top, kind
+        exact = spectrum.eigenvalues(*case, nodes=400, method="angles")
+        refused = 0
+        for nodes in (*range(top + 2, 35), 64):
+            try:
+                found = spectrum.eigenvalues(*case, nodes=nodes, method=method, return_error=True)
+            except ValueError:
+                refused += 1
+                continue
+            bar = found.errors + 2 * EPS * found.trace  # the exact values have rounding errors
+            assert (np.abs(found.eigenvalues - exact) <= bar).all()
+        assert refused <= 21
+
+
 @given(networks(max_depth=4, dilated="freely"), st.integers(1, 3), st.integers(2, 5), kinds)
 def test_no_eigenvalue_is_negative(network, d, n_channels, kind):
     found = spectrum.eigenvalues(network, n_channels, d, 4, kind, return_error=True)
