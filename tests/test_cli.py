@@ -158,6 +158,8 @@ COMPARE = "compare X.npy --depths 1,30 --alpha 0.5 --overwrite"
 def test_outputs_of_any_encoding(encoding, signals, monkeypatch):
     """What an encoding lacks is written in ASCII, and is an error nowhere."""
     rows = str(rk.theory.conditioning.compare(signals, (1, 30), alpha=0.5)).splitlines()[:5]
+    if encoding == "ascii":  # no number is an en dash
+        rows = [row.replace("–", "-") for row in rows]
     for command, status, says in (
         (COMPARE, 0, "\n".join(rows)),
         (COMPARE, 0, "vacuous, " + ("ε ≥ 1 − b" if encoding == "utf-8" else "epsilon >= 1 - b")),
@@ -197,7 +199,7 @@ def test_data_sets_of_equal_length():
     assert {"JapaneseVowels", "BasicMotions", "GunPoint", "Tecator"} <= set(datasets.bundled())
     assert datasets.load("JapaneseVowels", "test").shape == (370, 12, 25)
     assert datasets.load_labelled("Covid3Month")[1].dtype == np.float64
-    for wrong, says in ((["Vowels"], "data is 'Vowels'"), (["GunPoint", "all"], "split is 'all'")):
+    for wrong, says in ((["Vowels"], "name is 'Vowels'"), (["GunPoint", "all"], "split is 'all'")):
         with pytest.raises(ValueError, match=f"{says}, expected one of"):
             datasets.load(*wrong)
 

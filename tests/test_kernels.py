@@ -130,7 +130,7 @@ def test_tables_are_made_once(normalized, monkeypatch):
     made = []
 
     def counted(*arguments, **options):
-        made.append(len(arguments[1]))
+        made.append(len(arguments[2]))
         return tables.signal_tables(*arguments, **options)
 
     monkeypatch.setattr("rescntk.engines.program.signal_tables", counted)
@@ -138,6 +138,12 @@ def test_tables_are_made_once(normalized, monkeypatch):
     prepared(X[:1]), prepared(X[:1]), prepared(Z)
     assert sorted(made) == [1, 1, len(Z)]
     assert len(prepared) == 24 and str(prepared.nbytes) in repr(prepared)
+
+
+@pytest.mark.parametrize("engine", CPU)
+def test_prepared_bytes_include_the_signals(engine):
+    prepared = rk.ResCNTK(1, 1).prepare(Z, engine=engine)
+    assert prepared.nbytes >= Z.nbytes + (engine == "cpu") * Z.nbytes
 
 
 def test_prepared_signals_are_copied():

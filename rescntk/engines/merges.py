@@ -106,7 +106,8 @@ def merges(window: Filter) -> Iterator[Merge]:
     for axis in reversed(range(window.n_axes)):
         step, size = window.step, window.size
         while size > 1:
-            taps = next(p for p in range(3, size + 1, 2) if size % p == 0)
+            primes = (p for p in range(3, math.isqrt(size) + 1, 2) if size % p == 0)
+            taps = next(primes, size)
             yield Merge(taps, step, axis)
             step, size = step * taps, size // taps
 

@@ -156,8 +156,8 @@ class Signals:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables that are held at a time."""
-        return int(min(self.bytes_of_each.sum(), self.most_bytes))
+        """Bytes of the signals, and of the tables that are held at a time."""
+        return int(self.batch.nbytes + min(self.bytes_of_each.sum(), self.most_bytes))
 
     @once
     def blocks(self) -> list[slice]:

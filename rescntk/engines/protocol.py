@@ -202,6 +202,13 @@ class Engine:
         """
         return _act(self.module, "prepared")(request, X)
 
+    def bytes_of_pair(self, request: Request, channels: int, d: int, e: int | None = None) -> int:
+        """Return the bytes that the least piece of work holds at a time, without results.
+
+        It is a pair of signals of `d` and `e` pixels, or without `e` a signal with itself.
+        """
+        return int(_act(self.module, "bytes_of_pair")(request, channels, d, e))
+
     def compute(
         self, request: Request, X: Any, Z: Any, tick: Tick, paired: bool = False
     ) -> ScaledKernel:

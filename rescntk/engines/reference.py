@@ -16,11 +16,14 @@ from ..arrays import Array, Batch, SignalList, channels_and_length, lengths_of, 
 from .merges import Steps
 from .protocol import Request, ScaledKernel, Tick, blocks, pool_of
 from .recursion import Covariances, Deficits, variance_tables
-from .tables import signal_tables
+from .tables import signal_tables, table_bytes
 
 _ENTRIES = 1 << 16
 """Pixel pairs of a batch: a few dozen arrays of this size fit in the cache. On a device batches are
 64 times as large, so that launches cost little."""
+
+_STATE = 12
+"""Arrays of all pixel pairs of a pair of signals that are held at a time, at least."""
 
 _TABLE_BYTES = 64 << 20
 """Bytes of the tables of one block of signals. More take more memory; with fewer, tables of right
@@ -30,6 +33,13 @@ signals are made more often."""
 def prepared(request: Request, X: Batch) -> Batch:
     """Return the signals themselves: their tables cost little beside this engine's pairs."""
     return X
+
+
+def bytes_of_pair(request: Request, channels: int, d: int, e: int | None) -> int:
+    """Return the bytes of both tables and of the state of a pair, as `Engine.bytes_of_pair`."""
+    tables = sum(table_bytes(request, channels, length) for length in (d, e) if length)
+    pixels = d * ((e or d) if request.all_pairs else 1)
+    return tables + _STATE * pixels * np.dtype(request.dtype).itemsize
 
 
 def compute(

@@ -199,7 +199,7 @@ def reach(steps: Steps, pixels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray
     energy[(0, *[0] * len(pixels))] = 1.0
     reached = energy[:1] > 0
     for step in chain(steps.input, *steps.layers):
-        if step.merge is not None and steps.network.has_branch:
+        if step.merge is not None and (step.layer == 0 or steps.network.has_branch):
             reached = reduce(operator.or_, taps_of(reached, step.merge, 1))
     reached &= steps.network.skip or steps.network.has_branch
     *_, last = _merged(steps, np, energy, np.array([0.0, 1.0]))

@@ -112,20 +112,26 @@ class KernelCall:
         if self._kept is not None:
             self._kept.check_call(self.request, self.dtype.name)
         self.progress = check_flag(progress, "progress")
-        # Engines hold at least two numbers for each pixel and layer of both signals of a pair, and
-        # a layer's constants.
-        layer = 2 * 2 * self.length * np.dtype(working).itemsize + 8
-        deepest = f"depth {ladder[-1]} for signals of {self.length} timepoints"
-        check_free_memory((ladder[-1] + 1) * layer, deepest, "give a smaller depth")
-        # And a number for each tap of the input filter; without it, they would take hours.
-        taps = network.input_filter_size ** (1 if width == 1 else 2)
-        window = f"input_filter_size {network.input_filter_size}: a window of layer 1"
-        needed = taps * np.dtype(working).itemsize
-        check_free_memory(needed, window, "give a smaller input_filter_size")
+        # Tables have a number for each tap; to find the factors of a larger window takes hours.
+        for layer, name in ((1, "input_filter_size"), (1, "outer_filter_size"), (2, "filter_size")):
+            size = getattr(network, name) if layer <= ladder[-1] else 1
+            taps = size ** (1 if width == 1 else 2)
+            window = f"{name} {size}: a window of layer {layer}"
+            check_free_memory(taps * np.dtype(working).itemsize, window, f"give a smaller {name}")
         signals = self.X
         if isinstance(self.X, SignalList) and self.Z is not None:
             signals = SignalList([*self.X, *self.Z])
         self.engine = engines.choose(engine, self.request, signals)
+        if library(self.X) is np:  # a device's memory is the engine's affair
+            lengths = [
+                channels_and_length(side)[1] for side in (self.X, self.Z) if side is not None
+            ]
+            q = max(network.filter_size, network.outer_filter_size)
+            check_free_memory(
+                self.engine.bytes_of_pair(self.request, channels_and_length(self.X)[0], *lengths),
+                f"depth {ladder[-1]} for signals of {self.length} timepoints and filters of {q}",
+                "give a smaller depth, shorter filters or signals",
+            )
         self.sides: list[Any] = [self.X, self.Z]
         if self._kept is not None:
             self._kept.check_engine(self.engine)

@@ -139,6 +139,16 @@ def zero_mean(*shape):
     return make
 
 
+def small_mean(size):
+    """Return a function that makes signals of two channels whose means are `size`."""
+
+    def make(rng):
+        X = rng.standard_normal((2, 2, 7))
+        return X - X.mean(axis=2, keepdims=True) + size
+
+    return make
+
+
 SMALL = {"depth": 2, "filter_size": 5, "bias": 1.0}
 CASES = {
     # GAP's linear part averages to 0 over pixel pairs, and leaves the branch's digits alone.
@@ -148,6 +158,11 @@ CASES = {
             {"alpha": 1e-9}, {"alpha": 1e3}, {"c_v": 1e-12}, {"c_w": 1e-12},
             {"alpha": 0.01, "trained": ("inner",), "filter_size": 5, "input_filter_size": 3},
         )
+    },
+    # The mean counts as much as the branch, and is a sum of terms 1/α times its size.
+    **{
+        f"mean of size alpha {alpha}": (Network(3, alpha=alpha), small_mean(alpha), ("gap",))
+        for alpha in (1e-2, 1e-4, 1e-6, 1e-9, 1e-13)
     },
     # With small α opposite pixels stay opposite, and κ0 needs the digits of 1 + ρ.
     **{
@@ -359,6 +374,40 @@ def test_neural_tangents(peer, index, engine):
         assert (np.abs(K - peer[f"{kind}{index}"]) / size).max() <= tolerances.PEER[kind]
 
 
+NETWORKS_OF_ONE_PIXEL = {
+    "all parts": Network(50, 1),
+    "input trained": Network(50, 1, skip=False, trained=("input",)),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", NETWORKS_OF_ONE_PIXEL)
+@pytest.mark.parametrize("q", [3, 5, 7, 9, 13, 31])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_filters_change_nothing_of_one_pixel(engine, q, name, dtype):
+    """Of nearly equal signals, beside filters of one pixel in float64."""
+    network, eps = NETWORKS_OF_ONE_PIXEL[name], tolerances.EPS[dtype]
+    for angle in eps * np.logspace(-0.5, 3, 15):
+        X = np.array([[[1.0], [0.0]], [[np.cos(angle)], [np.sin(angle)]]])
+        options = {"head": "trace", "kinds": ("ntk",), "normalized": True, "engine": engine}
+        expected = rk.gram(network, X, **options).ntk
+        found = rk.gram(network.replace(filter_size=q), X, dtype=dtype, **options).ntk
+        assert np.abs(found - expected).max() <= tolerances.PROMISED[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("head", "d"), [("gap", 1000), ("trace", 100_000)])
+def test_constant_signals_have_the_kernel_of_one_point(head, d, dtype, rng):
+    """Sums of equal terms are rounded alike."""
+    network, x = Network(1, alpha=0.7), rng.standard_normal((2, 2, 1))
+    long, short = (
+        rk.gram(network, np.repeat(x, n, axis=2), head=head, dtype=dtype) for n in (d, 1)
+    )
+    for K, expected in zip(long, short, strict=True):
+        size = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
+        assert (np.abs(K - expected) / size).max() <= tolerances.KERNEL[dtype]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES[1:])
 def test_very_long_filters(engine, rng):
@@ -383,3 +432,19 @@ def test_filters_and_dilations_fold_on_the_ring(engine, rng):
     far = Network(3, 3, dilation=(12 * 10**12 + 5, 1, 12 * 10**9 + 7))
     folded = rk.gram(far.replace(dilation=(5, 1, 7)), lists, engine=engine)
     assert np.array_equal(rk.gram(far, lists, engine=engine), folded)
+    far, lists = Network(4, 5, dilation=2**57 + 5), [rng.standard_normal((2, d)) for d in (5, 9, 4)]
+    folded = rk.gram(far.replace(dilation=(2**57 + 5) % 180), lists, engine=engine)
+    for K, expected in zip(rk.gram(far, lists, engine=engine), folded, strict=True):
+        assert np.abs(K - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
+
+
+@pytest.mark.parametrize("fields", [{}, {"filter_size": 9}, {"outer_filter_size": 1}], ids=str)
+@pytest.mark.parametrize("dilation", [29, 61, 700])
+def test_dilations_beyond_the_length_of_a_list(dilation, fields, rng):
+    """Compiled strips have rows only where windows read; arrays are rolled."""
+    lists = [rng.standard_normal((2, d)) for d in (29, 31, 7, 30)]
+    network = Network(3, dilation=dilation, **fields)
+    for K, expected in zip(
+        *(rk.gram(network, lists, engine=engine) for engine in CPU), strict=True
+    ):
+        assert np.abs(K - expected).max() <= 2 * tolerances.KERNEL["float64"] * expected.max()

@@ -11,7 +11,7 @@ from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
 from tests.difficult_signals import duplicates, opposites, steps, uneven
 from tests.engines.test_properties import assert_bits
-from tests.helpers import CPU, ENGINES, rarely
+from tests.helpers import CPU, ENGINES, needs_cpu, rarely
 
 NETWORKS = {
     "joined": rk.Network(4),
@@ -99,6 +99,26 @@ def test_results_do_not_depend_on_how_the_work_is_cut(engine, case, monkeypatch,
                 patch.setattr(module, name, value)
             for part, one in zip(everything(threads), whole, strict=True):
                 assert (part == one).all()
+
+
+@pytest.mark.parametrize("engine", CPU)
+def test_short_signals_of_lists_have_the_bits_of_arrays(engine, rng):
+    kernel, X = rk.ResCNTK(4), rng.standard_normal((2, 2, 5))
+    alone = kernel(X, engine=engine)
+    for more in (5, 9, 3):
+        with_another = kernel([*X, rng.standard_normal((2, more))], engine=engine)
+        assert (with_another[:2, :2] == alone).all()
+
+
+@needs_cpu
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_signals_of_equal_digests_have_an_order(dtype, monkeypatch, rng):
+    monkeypatch.setattr("zlib.crc32", lambda numbers: 7)
+    X, Z = rng.standard_normal((2, 6, 2, 21))
+    kernel = rk.ResCNTK(4)
+    assert (
+        kernel(X, Z, engine="cpu", dtype=dtype) == kernel(Z, X, engine="cpu", dtype=dtype).T
+    ).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,5 +1,6 @@
 """Extremes: great depth, numbers near overflow, pixels far apart, weak branches."""
 
+import warnings
 from functools import partial
 from itertools import product
 
@@ -11,6 +12,7 @@ from rescntk.theory import multisphere
 from rescntk.validation import DTYPES, HEADS
 from tests import tolerances
 from tests.helpers import ENGINES, rarely, takes
+from tests.oracles import quadruple
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 X = np.random.default_rng(0).standard_normal((3, 2, 6))
@@ -192,3 +194,75 @@ def test_signals_too_large_for_erf_are_refused(engine, normalized):
         for scale in (1e78, 1e200):
             with pytest.raises(OverflowError, match="signals are too large"):
                 kernel(X * scale, engine=engine, dtype=dtype)
+
+
+def far_away(distance, rng):
+    """Return two signals whose energy is so many pixels away from pixel 1."""
+    X = np.zeros((2, 2, 2 * distance + 3))
+    X[:, :, distance : distance + 3] = rng.standard_normal((2, 2, 3))
+    return X
+
+
+def beside_biases(size, rng):
+    X = rng.standard_normal((2, 2, 4))
+    X[1] *= size
+    return X
+
+
+FALLING = {"depth": 60, "skip": False, "c_v": 0.5}
+INPUT = {"depth": 3, "bias": 1.0, "trained": ("input",)}
+OUT_OF_RANGE = [
+    ({"depth": 20, "alpha": 1.0}, (far_away, 37), "equivariant", ("float64", "float32")),
+    ({"depth": 25, "alpha": 0.1}, (far_away, 47), "equivariant", ("float64",)),
+    ({"depth": 16, "alpha": 1e-3}, (far_away, 25), "equivariant", ("float64",)),
+    ({"depth": 8, "alpha": 1e-9}, (far_away, 9), "equivariant", ("float64",)),
+    ({"depth": 24, "alpha": 1e-9}, (far_away, 45), "equivariant", ()),
+    ({"depth": 8, "alpha": 1e-200}, (far_away, 9), "equivariant", ()),
+    (FALLING | {"bias": 1e-10}, (beside_biases, 1.0), "trace", ("float64", "float32")),
+    (FALLING | {"bias": 1e-25}, (beside_biases, 1.0), "trace", ("float64",)),
+    (FALLING | {"bias": 1e-150, "depth": 999}, (beside_biases, 1.0), "trace", ()),
+    (INPUT, (beside_biases, 1e-12), "gap", ("float64", "float32")),
+    (INPUT, (beside_biases, 1e-22), "gap", ("float64",)),
+    (INPUT, (beside_biases, 1e-160), "gap", ()),
+]
+"""Fields, signals, heads, and the precisions whose numbers have room for the kernels."""
+
+
+@pytest.mark.parametrize(("fields", "signals", "head", "precisions"), OUT_OF_RANGE)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_right_or_out_of_range(engine, fields, signals, head, precisions, dtype, rng):
+    """Against 128-bit arithmetic. What a precision has no numbers for is never 0 in silence."""
+    if isinstance(quadruple.library(), str):
+        pytest.skip(quadruple.library())
+    make, size = signals
+    X, network = make(size, rng), rk.Network(**fields)
+
+    def gram():
+        return rk.gram(network, X, head=head, normalized=True, engine=engine, dtype=dtype)
+
+    if dtype not in precisions:
+        with pytest.raises(OverflowError, match=f"a share of .* expected at least .* in {dtype}"):
+            gram()
+        return
+    exact = quadruple.Grams(network, X)
+    for kind, K in gram()._asdict().items():
+        if head != "gap" or exact.share_left(kind) > 0.2:
+            assert exact.error(K, kind, head) <= tolerances.KERNEL[dtype]
+
+
+def test_an_input_filter_reaches_pixel_1_without_branches(engine, rng):
+    """Its windows are there at any α."""
+    X = far_away(2, rng)
+    K = rk.Kernel(rk.Network(2, alpha=0, input_filter_size=5), "gpk", "equivariant")(
+        X, engine=engine
+    )
+    x, z = (s.reshape(2, -1)[:, 2] for s in X)
+    assert abs(K[0, 1] - x @ z / 10) <= 4 * tolerances.EPS["float64"] * np.abs(x * z).sum()
+
+
+def test_subnormal_signals_do_not_warn(engine, rng):
+    X = rng.standard_normal((4, 2, 12)) * 1e-310
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        K = rk.ResCNTK(2, normalized=True)(X, engine=engine)
+    assert np.isfinite(K).all()

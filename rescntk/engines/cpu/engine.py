@@ -24,6 +24,9 @@ _TABLE_BYTES = 96 << 20
 """Bytes of the tables of one block of signals. More take more memory; with fewer, tables of right
 signals are made more often."""
 
+_STRIP = 12 * 64
+"""Bytes of a pixel of a strip: vectors of 64 bytes (`lay_out` in loops.cpp)."""
+
 _TASK = 3e6
 """Pixel pairs times layers of a task: some 10 ms. Larger tasks leave threads idle at the end;
 smaller ones cost more calls."""
@@ -37,6 +40,13 @@ def prepared(request: Request, X: Batch) -> Signals:
         while lanes > 1 and (lanes // 2 >= len(X) or lanes > fit):
             lanes //= 2
     return Signals(request, X, lanes=lanes, most_bytes=_TABLE_BYTES)
+
+
+def bytes_of_pair(request: Request, channels: int, d: int, e: int | None) -> int:
+    """Return the bytes of both tables and of a strip, as `Engine.bytes_of_pair`."""
+    tables = sum(table_bytes(request, channels, length) for length in (d, e) if length)
+    doubled = 2 if request.all_pairs else 1
+    return doubled * tables + _STRIP * d
 
 
 def compute(request: Request, X: Any, Z: Any, tick: Tick, paired: bool = False) -> ScaledKernel:

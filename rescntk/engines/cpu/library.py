@@ -74,4 +74,6 @@ def run(job: np.ndarray, dtype: str) -> None:
     """Compute a job, or return early once its stop flag is set."""
     result = getattr(library(), f"rescntk_run_{dtype}")(pointer(job))
     if result > 1:
-        raise {2: MemoryError}.get(result, RuntimeError)(f"the compiled loops returned {result}")
+        if result == 2:
+            raise MemoryError("the memory is full: give shorter signals, or fewer threads")
+        raise RuntimeError(f"the compiled loops returned {result}")

@@ -21,6 +21,7 @@ from ..merges import Steps
 from ..program import BlockTables, Signals, moved
 from ..protocol import Request, ScaledKernel, Tick, blocks, silent
 from ..records import JOB, filled, record
+from ..tables import table_bytes
 from . import compiler, selfcheck
 from .launch_plan import TABLE_BYTES, TABLE_SHARE, LaunchPlan
 
@@ -43,6 +44,12 @@ def takes(request: Request, d: int) -> bool:
 def prepared(request: Request, X: Array) -> Array:
     """Return the signals themselves: this engine makes their tables block by block."""
     return X
+
+
+def bytes_of_pair(request: Request, channels: int, d: int, e: int | None) -> int:
+    """Return the bytes of both tables, as `Engine.bytes_of_pair`."""
+    tables = sum(table_bytes(request, channels, length) for length in (d, e) if length)
+    return 2 * tables if request.all_pairs else tables
 
 
 def compute(

@@ -22,6 +22,7 @@ ALL = {"trained": ("input", "inner", "outer", "readout"), "negative_slope": 0.1,
 networks = [
     rk.Network(3), rk.Network(2, 1, alpha=1e-3), rk.Network(3, 5, dilation=2, skip=False),
     rk.Network(2, 9, outer_filter_size=7, input_filter_size=3, **ALL), rk.Network(2, 31, alpha=0.1),
+    rk.Network(2, 9, dilation=10),
 ]
 found = []
 for dtype in ("float64", "float32"):
