@@ -47,6 +47,38 @@ def test_values(name, rng):
     assert_close(network, X, X[::5], head)
 
 
+@pytest.mark.parametrize("alpha", [1e-2, 1e-6, 1e-9])
+def test_means_of_size_alpha(alpha, rng):
+    """Relative to GAP's own kernel: means are added up in twice the precision."""
+    X = rng.standard_normal((2, 1, 8))
+    X += alpha - X.mean(axis=2, keepdims=True)
+    network = rk.Network(1, alpha=alpha)
+    K, exact = rj.gram(network, X).gpk, rk.gram(network, X, engine="reference").gpk
+    size = np.sqrt(np.outer(exact.diagonal(), exact.diagonal()))
+    assert (np.abs(np.asarray(K) - exact) <= tolerances.KERNEL["float64"] * size).all()
+
+
+@pytest.mark.parametrize("q", [13, 31])
+def test_filters_change_nothing_of_one_pixel(q):
+    angle = 3e-15
+    X = np.array(
+        [
+            [[1.0], [0.0]],
+            [
+                [
+                    np.cos(angle),
+                ],
+                [np.sin(angle)],
+            ],
+        ]
+    )
+    network = rk.Network(20, skip=False, trained=("input",))
+    options = {"head": "trace", "kinds": ("ntk",), "normalized": True}
+    expected = rk.gram(network.replace(filter_size=1), X, engine="reference", **options).ntk
+    found = rj.gram(network.replace(filter_size=q), X, **options).ntk
+    assert np.abs(np.asarray(found) - expected).max() <= tolerances.PROMISED["float64"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_values_of_tiny_images(dtype, rng):

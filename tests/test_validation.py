@@ -100,6 +100,7 @@ TOGETHER = [
     ({"trained": 3}, r"trained is 3, expected some of \("),
     ({"depth": 3, "dilation": (1, 2)}, r"dilation is \(1, 2\), expected .* 3 of them"),
     ({"depth": 3, "dilation": (1, 0, 2)}, "dilation is 0, expected an integer of at least 1"),
+    ({"dilation": 2**62 + 1}, r"dilation is 4611686018427387905, expected less than 2\^60 divided"),
     ({"negative_slope": 2}, "negative_slope is 2.0 with activation 'relu', expected a number"),
     ({"negative_slope": 0.1, "activation": "erf"}, "negative_slope is 0.1 with .* and 0 for"),
     ({"bias": 0.1, "activation": "erf"}, "bias is 0.1 with .*'erf', .* expected bias 0"),
@@ -207,6 +208,42 @@ def test_a_gram_larger_than_the_free_memory_is_refused_before_work(free, monkeyp
             call(**options)
 
 
+@pytest.mark.parametrize("fields", [{"bias": 0.1, "trained": "input"}, {}])
+def test_a_growth_beyond_float64_is_refused(fields):
+    network = rk.Network(3, skip=False, c_v=1e-200, c_w=1e-200, **fields)
+    for engine in CPU:
+        with pytest.raises(ValueError, match=r"^network multiplies variances by 0 at each layer"):
+            rk.gram(network, X, engine=engine)
+
+
+def test_a_pair_larger_than_the_free_memory_is_refused_before_work(free):
+    free(3e8)
+    says = (
+        "^depth 50 for signals of 20000 timepoints and filters of 31 takes at least .* GB of memory"
+    )
+    for engine in CPU:
+        with pytest.raises(MemoryError, match=says):
+            rk.ResCNTK(50, 31, head="trace")(np.ones((2, 1, 20_000)), engine=engine)
+
+
+@pytest.mark.parametrize("engine", CPU)
+def test_tables_take_the_memory_of_one_signal_at_a_time(engine):
+    """Two long signals with filters of many taps; 600 pairs of a short and a long one."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2, 1, 3000))
+    pairs = [[rng.standard_normal((2, d)) for _ in range(300)] for d in (4, 4000)]
+    for call, most in (
+        (partial(rk.ResCNTK(30, 31, head="trace"), X, engine=engine), 1.5e8),
+        (partial(rk.ResCNTK(3).paired, *pairs, engine=engine), 4e8),
+        (partial(rk.ResCNTK(3).paired, *pairs[::-1], engine=engine), 4e8),
+    ):
+        tracemalloc.start()
+        call()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak <= most
+
+
 HUGE, DEEP = 10**14, 99_999_999_999
 DEPTH = f"depth {DEEP} for signals of 8 timepoints takes"
 WINDOWS = (rk.Network(1, input_filter_size=size + 1) for size in (10**22, 10**9))
@@ -219,6 +256,10 @@ TOO_LARGE = [
     (lambda: smoothness.interpolation(KERNEL, *DATA, HUGE), f"n_samples is {HUGE}: 9 numbers"),
     (WINDOW, "input_filter_size 10000000000000000000001: a window of layer 1"),
     (WIDE, "input_filter_size 1000000001: a window of layer 1"),
+    (
+        lambda: rk.ResCNTK(2, 10**14 + 1)(MANY),
+        "outer_filter_size 100000000000001: a window of layer",
+    ),
 ]
 LAYERS = "000000000, expected at most 100000000 layers"
 TOO_LONG = [

@@ -145,12 +145,14 @@ import threading, time
 import numpy as np, rescntk as rk
 options = {{"engine": {engine!r}, "threads": {threads}}}
 network, X = rk.Network(50), np.random.default_rng(0).standard_normal((2, 2, 20_000))
-if {engine!r} == "reference":
+if {head!r} == "trace":
+    X = np.tile(X, (30, 1, 5))
+elif {engine!r} == "reference":
     X = np.tile(X[..., :400], (1000, 1, 1))
 first = rk.gram(rk.Network(3), X[:2, :, :100], **options)
 print("starts", flush=True)
 try:
-    rk.gram(network, X[:-1], X[-1:], **options)
+    rk.gram(network, X[:-1], X[-1:] if {head!r} == "gap" else X, head={head!r}, **options)
 except KeyboardInterrupt:
     print("ends", flush=True)
 before = time.process_time()
@@ -163,10 +165,13 @@ print(threading.active_count(), idle, np.array_equal(first, again))
 
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is another event there")
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "threads"), [*product(CPU, (1, 2))][1:])
-def test_a_long_call_is_interrupted(engine, threads):
+@pytest.mark.parametrize(
+    ("engine", "threads", "head"),
+    [*product(CPU, (1, 2), ("gap",))][1:] + [(CPU[-1], 2, "trace")],
+)
+def test_a_long_call_is_interrupted(engine, threads, head):
     """The call takes a minute and more."""
-    command = [sys.executable, "-c", CODE.format(engine=engine, threads=threads)]
+    command = [sys.executable, "-c", CODE.format(engine=engine, threads=threads, head=head)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "starts\n"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Batch, channels_and_length
+from ...validation import free_bytes
 from ..program import Signals
 from ..protocol import Request, ScaledKernel, Tick, blocks, pool_of, stop_flag
 from ..records import pointer
@@ -24,6 +25,13 @@ _TABLE_BYTES = 96 << 20
 """Bytes of the tables of one block of signals. More take more memory; with fewer, tables of right
 signals are made more often."""
 
+_FREE_SHARE = 1 / 16
+"""Share of the free memory for the tables of 16 long signals of the head "trace". A table takes the
+time of some 14 pairs: with fewer signals of a block, tables are most of the work."""
+
+_FEW = 4
+"""Right signals that are read one by one where tables side by side would take much memory."""
+
 _STRIP = 12 * 64
 """Bytes of a pixel of a strip: vectors of 64 bytes (`lay_out` in loops.cpp)."""
 
@@ -34,12 +42,16 @@ smaller ones cost more calls."""
 
 def prepared(request: Request, X: Batch) -> Signals:
     """Return signals with their tables, for many calls."""
-    lanes = LANES
+    lanes, most = LANES, _TABLE_BYTES
     if not request.all_pairs:  # no more right signals side by side than there are, and than fit
-        fit = _TABLE_BYTES // table_bytes(request, *channels_and_length(X))
-        while lanes > 1 and (lanes // 2 >= len(X) or lanes > fit):
+        each = table_bytes(request, *channels_and_length(X))
+        if lanes * each > most:
+            most = int(max(most, min(lanes * each, free_bytes() * _FREE_SHARE)))
+        while lanes > 1 and (lanes // 2 >= len(X) or lanes * each > most):
             lanes //= 2
-    return Signals(request, X, lanes=lanes, most_bytes=_TABLE_BYTES)
+        if len(X) <= _FEW and len(X) * each > _TABLE_BYTES // 3:
+            lanes = 1  # with their own tables, which take no more memory
+    return Signals(request, X, lanes=lanes, most_bytes=most)
 
 
 def bytes_of_pair(request: Request, channels: int, d: int, e: int | None) -> int:

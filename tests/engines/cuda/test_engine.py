@@ -8,6 +8,8 @@ import pytest
 
 import rescntk as rk
 from rescntk import engines
+from rescntk.engines.cuda import compiler, launch_plan
+from rescntk.engines.merges import Steps
 from rescntk.engines.protocol import Request
 from tests import tolerances
 from tests.engines.cuda import emulated
@@ -113,3 +115,10 @@ def test_results_larger_than_the_free_memory(device, monkeypatch, rng):
     assert (rk.ResCNTK(2)(X, engine="cuda") == expected).all()
     with pytest.raises(ValueError, match="results that need 12800 bytes, expected at most 7500"):
         rk.ResCNTK(2)(device.asarray(X))
+
+
+def test_tables_that_32_bits_do_not_number_are_refused():
+    limits = compiler.DeviceLimits(shared_bytes=200_000, multiprocessors=100, double_cost=2)
+    request = Request(rk.Network(5000, 31), "gap", ("ntk",), (5000,))
+    with pytest.raises(ValueError, match=r"tables have 2,.* numbers a signal, expected less than"):
+        launch_plan.LaunchPlan(request, 4096, Steps(request.network, 2, 1), limits)
