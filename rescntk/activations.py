@@ -29,9 +29,6 @@ class Pixels(NamedTuple):
     half_root: Array
     """√(q/2)."""
 
-    inverse: Array
-    """1/√q, 0 where q is 0."""
-
     extra: tuple[Array, ...]
     """The tables of the activation's `extra`."""
 

@@ -47,7 +47,7 @@ def dual_of_erf(left, right, w, v):
     activation = activations.BY_NAME["erf"]
     left, right, w, v = (np.atleast_1d(np.asarray(a, dtype=float)) for a in (left, right, w, v))
     pixels = [
-        activations.Pixels(root, np.array([]), activation.extra(np, 2 * root * root, 1.0))
+        activations.Pixels(root, activation.extra(np, 2 * root * root, 1.0))
         for root in (left, right)
     ]
     half_g = left * right

@@ -202,12 +202,12 @@ class Engine:
         """
         return _act(self.module, "prepared")(request, X)
 
-    def bytes_of_pair(self, request: Request, channels: int, d: int, e: int | None = None) -> int:
+    def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
         """Return the bytes that the least piece of work holds at a time, without results.
 
-        It is a pair of signals of `d` and `e` pixels, or without `e` a signal with itself.
+        It is a pair of signals of two lengths, or of one length a signal with itself.
         """
-        return int(_act(self.module, "bytes_of_pair")(request, channels, d, e))
+        return int(_act(self.module, "bytes_of_pair")(request, channels, *lengths))
 
     def compute(
         self, request: Request, X: Any, Z: Any, tick: Tick, paired: bool = False

@@ -272,7 +272,7 @@ class Covariances(Pairs):
         xp, net = self.xp, self.request.network
         activation = activation_of(net)
         left, right = (
-            Pixels(xp.sqrt(0.5 * q), q, activation.extra(xp, q, 1.0)) for q in self.sides(layer - 1)
+            Pixels(xp.sqrt(0.5 * q), activation.extra(xp, q, 1.0)) for q in self.sides(layer - 1)
         )
         half_g, z = left.half_root * right.half_root, (left.half_root - right.half_root) ** 2
         safe = xp.where(half_g > 0, 2.0 * half_g, 1.0)

@@ -35,11 +35,11 @@ def prepared(request: Request, X: Batch) -> Batch:
     return X
 
 
-def bytes_of_pair(request: Request, channels: int, d: int, e: int | None) -> int:
-    """Return the bytes of both tables and of the state of a pair, as `Engine.bytes_of_pair`."""
-    tables = sum(table_bytes(request, channels, length) for length in (d, e) if length)
-    pixels = d * ((e or d) if request.all_pairs else 1)
-    return tables + _STATE * pixels * np.dtype(request.dtype).itemsize
+def bytes_of_pair(request: Request, channels: int, *lengths: int) -> int:
+    """Return the bytes of the tables and of the state of a pair, as `Engine.bytes_of_pair`."""
+    pixels = lengths[0] * (lengths[-1] if request.all_pairs else 1)
+    state = _STATE * pixels * np.dtype(request.dtype).itemsize
+    return table_bytes(request, channels, *lengths) + state
 
 
 def compute(

@@ -90,14 +90,14 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
     return table
 
 
-def table_bytes(request: Request, channels: int, d: int) -> int:
-    """Return the bytes of the table of a signal of `d` pixels, at any depth at no cost."""
-    depth, axes = request.depths[-1], len(request.axes(d))
+def table_bytes(request: Request, channels: int, *lengths: int) -> int:
+    """Return the bytes of the tables of signals of these lengths, at any depth at no cost."""
+    depth, axes = request.depths[-1], len(request.axes(lengths[0]))
     few = min(depth, 3)  # all layers from the second one on have as many rows
     shallow = (Steps(request.network, k, channels, axes).n_rows for k in (few, max(few - 1, 1)))
     rows, rows_before = shallow
     rows += (depth - few) * (rows - rows_before)
-    return rows * d * np.dtype(request.dtype).itemsize
+    return rows * sum(lengths) * np.dtype(request.dtype).itemsize
 
 
 def check_share(share: Array, request: Request, what: str) -> None:

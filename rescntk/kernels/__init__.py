@@ -79,9 +79,10 @@ class Kernel:
         dtype : {"float64", "float32"}
             Precision of the computation and of the result.
         threads : int, optional
-            CPU threads, by default OMP_NUM_THREADS or all cores. Results do not depend on it.
+            CPU threads, by default OMP_NUM_THREADS, or the processors that the process may use.
+            Results do not depend on it.
         progress : bool, default False
-            Whether to report to stderr; if hours of work are left, a warning is always given.
+            Whether to report to stderr.
 
         Raises
         ------
@@ -89,7 +90,10 @@ class Kernel:
             If signals or options are not as described above.
         OverflowError
             If a value exceeds the dtype, or falls below its least normal number. Deep kernels
-            need ``normalized=True``.
+            need ``normalized=True``. Also if the kernel consists of a share of the signal's
+            variance below 1e-28 (float32) or 1e-280 (float64): energy so far from pixel 1 with the
+            head "equivariant", layers that fall so far before their biases count, or signals so
+            far below the biases where only the input is trained.
         MemoryError
             If the matrix takes more memory than this machine has free.
         """
@@ -330,7 +334,9 @@ def gram(
     Notes
     -----
     Besides the results, and a copy of signals that are not in float64, a call holds tables of some
-    signals: 0.3 GB, and 0.2 GB more for each thread, at most. A single signal may exceed this.
+    signals: 0.3 GB, and 0.2 GB more for each thread, at most. Long signals may exceed this. Then
+    tables of one signal, or with the heads "trace" and "equivariant" of 16 in an eighth of the free
+    memory, are held; a pair that does not fit is refused before the work.
 
     Examples
     --------

@@ -105,9 +105,9 @@ def check_length(n_timepoints: Any, most: int = 2**27, why: str = "an array of {
 
 
 def check_pixels(n_timepoints: Any) -> int:
-    """Return the pixels of a tensor grid, 1 to 32: NumPy 1's arrays have no more axes."""
-    why = "an array's axes (an output depends only on its receptive field: a ring just longer"
-    return check_length(n_timepoints, 32, f"{why} serves as well)")
+    """Return the pixels of a tensor grid, 1 to 32: at 3 nodes a pixel, 32 of them have 1e15."""
+    why = "a larger grid fits nowhere (an output depends only on its receptive field: a ring"
+    return check_length(n_timepoints, 32, f"{why} just longer serves as well)")
 
 
 def check_channels(n_channels: Any) -> int:

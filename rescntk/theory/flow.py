@@ -119,9 +119,7 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         tied = D - 0.5 * (np.sqrt(q1) - np.sqrt(q2)) ** 2 <= slack
 
     def pixels(q: np.ndarray) -> Pixels:
-        root = np.sqrt(q)
-        inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
-        return Pixels(root * np.sqrt(0.5), inverse, activation.extra(np, q, 1.0))
+        return Pixels(np.sqrt(0.5 * q), activation.extra(np, q, 1.0))
 
     def velocity(_: float, flat: np.ndarray) -> np.ndarray:
         state = flat.reshape(initial.shape)

@@ -167,7 +167,7 @@ print(threading.active_count(), idle, np.array_equal(first, again))
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "threads", "head"),
-    [*product(CPU, (1, 2), ("gap",))][1:] + [(CPU[-1], 2, "trace")],
+    [*[*product(CPU, (1, 2), ("gap",))][1:], (CPU[-1], 2, "trace")],
 )
 def test_a_long_call_is_interrupted(engine, threads, head):
     """The call takes a minute and more."""

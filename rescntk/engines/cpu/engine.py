@@ -54,11 +54,10 @@ def prepared(request: Request, X: Batch) -> Signals:
     return Signals(request, X, lanes=lanes, most_bytes=most)
 
 
-def bytes_of_pair(request: Request, channels: int, d: int, e: int | None) -> int:
-    """Return the bytes of both tables and of a strip, as `Engine.bytes_of_pair`."""
-    tables = sum(table_bytes(request, channels, length) for length in (d, e) if length)
+def bytes_of_pair(request: Request, channels: int, *lengths: int) -> int:
+    """Return the bytes of the tables and of a strip, as `Engine.bytes_of_pair`."""
     doubled = 2 if request.all_pairs else 1
-    return doubled * tables + _STRIP * d
+    return doubled * table_bytes(request, channels, *lengths) + _STRIP * lengths[0]
 
 
 def compute(request: Request, X: Any, Z: Any, tick: Tick, paired: bool = False) -> ScaledKernel:

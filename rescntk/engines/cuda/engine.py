@@ -46,10 +46,9 @@ def prepared(request: Request, X: Array) -> Array:
     return X
 
 
-def bytes_of_pair(request: Request, channels: int, d: int, e: int | None) -> int:
-    """Return the bytes of both tables, as `Engine.bytes_of_pair`."""
-    tables = sum(table_bytes(request, channels, length) for length in (d, e) if length)
-    return 2 * tables if request.all_pairs else tables
+def bytes_of_pair(request: Request, channels: int, *lengths: int) -> int:
+    """Return the bytes of the tables, as `Engine.bytes_of_pair`."""
+    return (2 if request.all_pairs else 1) * table_bytes(request, channels, *lengths)
 
 
 def compute(

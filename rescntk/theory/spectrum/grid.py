@@ -173,8 +173,7 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
     value, slope = (float(v) for v in activation.diagonal(np, np.array(c_w), q, 1.0))
     if value == 0.0:  # no variance: the branch is 0, with the correlations of a linear activation
         return lambda w, wanted: (w, np.zeros_like(w)), 1.0, 0.0, float(not network.skip)
-    roots = np.array(math.sqrt(c_w / 2)), np.array(1.0 / math.sqrt(c_w))
-    pixels = Pixels(*roots, activation.extra(np, np.array(c_w), q))
+    pixels = Pixels(np.array(math.sqrt(c_w / 2)), activation.extra(np, np.array(c_w), q))
     own_slope, gain = slope * c_w / value, network.alpha**2 * network.c_v * value / q
 
     def dual(w: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray | None]:
