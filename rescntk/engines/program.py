@@ -99,7 +99,7 @@ class Program:
         record["kept"] = steps.keep**number
         for side in ("inner", "outer"):
             root = steps.bias(number, side == "outer") if request.network.bias else 0.0
-            record[f"{side}_product"] = (root * request.network.bias) ** 2
+            record[f"{side}_product"] = root**2
         if number in request.depths:
             record["report"] = request.depths.index(number)
 

@@ -21,7 +21,7 @@ struct Layer {                       // -1: there is no such merge
     int64 joined;                    // the merge that leads to the next pre-activations at once
     int64 enters;                    // whether its windows before the activation change the features for good
     int64 report;                    // the place among the depths asked for
-    double inner_product, outer_product;  // of biases of two signals of size 1
+    double inner_product, outer_product;  // of biases 1 at two signals of size 1
     double keep, share;              // the weights of features and branch at a pixel, or at a tap of `joined`, rounded
     double kept;                     // of F0, the factor behind the layer
 };
@@ -31,7 +31,7 @@ struct Side {                        // the signals of one side
     const int64 *begin;              // (n,), the place of each signal's table, or of each block of lanes
     const int64 *length;             // (n,), pixels
     const int64 *key;                // (n,): of two signals of one length, the one of smaller key is left
-    const double *bias;              // (n,), of a network of bias 1
+    const double *bias;              // (n,), the standard deviation of biases, beside a signal of size 1
     const double *means;             // (n, channels), of the input's pixels
     const double *parts;             // (n, channels, longest), the input's pixels after the input filter
     int64 longest;

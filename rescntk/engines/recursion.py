@@ -179,7 +179,7 @@ class Deficits(Pairs):
 
     def bias(self, step: Step) -> Array:
         """Return the product of both sides' biases, (pairs, 1, …)."""
-        root = self.steps.bias(step.layer, step.is_branch) * self.request.network.bias
+        root = self.steps.bias(step.layer, step.is_branch)
         left, right = (root * each.input.bias for each in self.tables)
         return column((left * right).astype(self.T), self.sides(step.row)[0])
 

@@ -51,7 +51,7 @@ class Input:
     scale: Array
     """(n,), the number by which each signal was divided."""
     bias: Array
-    """(n,), 1 / scale, by which the standard deviation β of biases is multiplied; 0 without."""
+    """(n,), the standard deviation β of biases, divided by the scale; 0 without biases."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def read_input(steps: Steps, request: Request, X: Array) -> Input:
     # A mean of size α times the pixels counts as much as the branch, which is α times them.
     means = exact_means(X) if steps.is_weak else X.reshape(*X.shape[:2], -1).mean(axis=2)
     means = means * of_parts.reshape(-1, 1)
-    bias = inverse / scale if net.bias else xp.zeros(len(X))
+    bias = net.bias / scale * inverse if net.bias else xp.zeros(len(X))
     with np.errstate(over="ignore"):  # an infinite scale is reported with the results
         scale = scale * size
     return Input(unit, energy * column(inverse**2, energy), X * of_parts, means, scale, bias)
@@ -212,8 +212,7 @@ def mass_rows(steps: Steps, request: Request, xp: ModuleType, given: Input) -> I
     least = float(np.finfo(request.dtype).tiny) ** 0.45
     a = xp.sqrt(given.energy)
     yield a
-    variance = (steps.network.bias * given.bias) ** 2
-    for step, parts, weights, mass in _merged(steps, xp, given.energy, variance):
+    for step, parts, weights, mass in _merged(steps, xp, given.energy, given.bias**2):
         if step.kind == "activation":
             yield 1.0 / xp.maximum(a, least)
             continue

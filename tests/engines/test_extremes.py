@@ -260,6 +260,17 @@ def test_an_input_filter_reaches_pixel_1_without_branches(engine, rng):
     assert abs(K[0, 1] - x @ z / 10) <= 4 * tolerances.EPS["float64"] * np.abs(x * z).sum()
 
 
+@pytest.mark.parametrize("bias", [1e200, 1e-200])
+def test_biases_of_any_size(engine, bias, rng):
+    """Against 128-bit arithmetic."""
+    if isinstance(quadruple.library(), str):
+        pytest.skip(quadruple.library())
+    X, network = rng.standard_normal((2, 2, 5)), rk.Network(3, bias=bias)
+    exact = quadruple.Grams(network, X)
+    for kind, K in rk.gram(network, X, normalized=True, engine=engine)._asdict().items():
+        assert exact.error(K, kind, "gap") <= tolerances.KERNEL["float64"]
+
+
 def test_subnormal_signals_do_not_warn(engine, rng):
     X = rng.standard_normal((4, 2, 12)) * 1e-310
     with warnings.catch_warnings():

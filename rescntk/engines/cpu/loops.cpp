@@ -63,7 +63,7 @@ template <class R, bool OPPOSITE, bool NTK> struct Strips {
     int64_t owed;                      // numbers from a sum over all pixel pairs to what rounding owes it
     int64_t points, lanes, valid;      // valid: the lanes that count
     Table<R> x, z;
-    V biases;                          // the product of both sides' biases, of a network of bias 1
+    V biases;                          // the product of both sides' biases
     struct Strip {                     // what differs between strips that go through the layers together
         Table<R> x;
         State features;

@@ -52,7 +52,7 @@ template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool P
     int left_at[OWN], right_at[OWN];
     int valid;                         // lanes that count
     const R lambda, c, both;           // constants of the job
-    R biases[SUMS_OF];                 // the products of both sides' biases, of a network of bias 1
+    R biases[SUMS_OF];                 // the products of both sides' biases
     State state;
     struct { Numbers linear, F, A; } apart;      // F0, and both kernels without it: of heads of pixels
     double F[SUMS_OF], A[SUMS_OF], linear[SUMS_OF];  // the thread's sums of both kernels without F0, and of F0
