@@ -97,6 +97,8 @@ def table_bytes(request: Request, channels: int, *lengths: int) -> int:
     shallow = (Steps(request.network, k, channels, axes).n_rows for k in (few, max(few - 1, 1)))
     rows, rows_before = shallow
     rows += (depth - few) * (rows - rows_before)
+    if not request.network.homogeneous:
+        rows = depth  # variances alone
     return rows * sum(lengths) * np.dtype(request.dtype).itemsize
 
 

@@ -112,26 +112,12 @@ class KernelCall:
         if self._kept is not None:
             self._kept.check_call(self.request, self.dtype.name)
         self.progress = check_flag(progress, "progress")
-        # Tables have a number for each tap; to find the factors of a larger window takes hours.
-        for layer, name in ((1, "input_filter_size"), (1, "outer_filter_size"), (2, "filter_size")):
-            size = getattr(network, name) if layer <= ladder[-1] else 1
-            taps = size ** (1 if width == 1 else 2)
-            window = f"{name} {size}: a window of layer {layer}"
-            check_free_memory(taps * np.dtype(working).itemsize, window, f"give a smaller {name}")
+        self._check_windows()
         signals = self.X
         if isinstance(self.X, SignalList) and self.Z is not None:
             signals = SignalList([*self.X, *self.Z])
         self.engine = engines.choose(engine, self.request, signals)
-        if library(self.X) is np:  # a device's memory is the engine's affair
-            lengths = [
-                channels_and_length(side)[1] for side in (self.X, self.Z) if side is not None
-            ]
-            q = max(network.filter_size, network.outer_filter_size)
-            check_free_memory(
-                self.engine.bytes_of_pair(self.request, channels_and_length(self.X)[0], *lengths),
-                f"depth {ladder[-1]} for signals of {self.length} timepoints and filters of {q}",
-                "give a smaller depth, shorter filters or signals",
-            )
+        self._check_pair()
         self.sides: list[Any] = [self.X, self.Z]
         if self._kept is not None:
             self._kept.check_engine(self.engine)
@@ -170,6 +156,37 @@ class KernelCall:
                 f"at most {most}: each multiplies its tangent kernel by at most {net.growth:.3g}, "
                 f"and {self.dtype.name} does not resolve smaller ones"
             )
+
+    def _check_windows(self) -> None:
+        """Raise a MemoryError if a filter has more taps than there is memory for.
+
+        Tables have a number for each tap, and to find the factors of a larger number takes hours.
+        """
+        itemsize, n_axes = (
+            np.dtype(self.request.dtype).itemsize,
+            len(self.request.axes(self.length)),
+        )
+        for layer, name in ((1, "input_filter_size"), (1, "outer_filter_size"), (2, "filter_size")):
+            size = getattr(self.network, name) if layer <= self.request.depths[-1] else 1
+            window = f"{name} {size}: a window of layer {layer}"
+            check_free_memory(size**n_axes * itemsize, window, f"give a smaller {name}")
+
+    def _check_pair(self) -> None:
+        """Raise a MemoryError if the tables of a pair exceed the free memory of this machine."""
+        if library(self.X) is not np:  # a device's memory is the engine's affair
+            return
+        sides = [self.X] if self.Z is None else [self.X, self.Z]
+        channels, lengths = (
+            channels_and_length(self.X)[0],
+            [channels_and_length(s)[1] for s in sides],
+        )
+        size = max(self.network.filter_size, self.network.outer_filter_size)
+        check_free_memory(
+            self.engine.bytes_of_pair(self.request, channels, *lengths),
+            f"depth {self.request.depths[-1]} for signals of {self.length} timepoints and filters "
+            f"of {size}",
+            "give a smaller depth, shorter filters or signals",
+        )
 
     def check_memory(self) -> None:
         """Raise a MemoryError if the Gram matrix exceeds the free memory of this machine."""
