@@ -1,5 +1,5 @@
-// What a call of the compiled loops is told. The fields are in the order of records.py, 8 bytes each, so that no
-// compiler pads them. Tables are numbered as merges.Steps numbers their rows.
+// What a call of the compiled loops is told. Fields have 8 bytes each, so that no compiler pads them; records.py reads
+// their names and types from here. Tables are numbered as merges.Steps numbers their rows.
 #pragma once
 typedef long long int64;  // NVRTC has no <stdint.h>
 

@@ -1,39 +1,56 @@
-"""The records of records.h, which tell the compiled loops what to do, as NumPy's types."""
+"""The records of records.h, which tell the compiled loops what to do, as NumPy's types.
+
+They are read from the text that the loops are compiled from, which is their one home.
+"""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-HEADS = ("sums", "shares", "pixel 1", "pixels")
+_KINDS = {"int64": np.dtype(np.int64), "double": np.dtype(np.float64)}
+_ADDRESS = np.dtype(np.uint64)
+_STRUCT = re.compile(r"^struct (\w+) \{(.*?)\};", re.DOTALL | re.MULTILINE)
+_ENUM = re.compile(r"^enum (\w+) \{(.*?)\};", re.DOTALL | re.MULTILINE)
+
+
+def records(text: str, known: dict[str, np.dtype] | None = None) -> dict[str, np.dtype]:
+    """Return the structs of a C++ text by name; their fields are numbers, addresses and structs.
+
+    A declaration is a type and the names of its fields: ``const Window *windows;``. `known` are the
+    structs of other texts.
+    """
+    types = {**_KINDS, **(known or {})}
+    found = {}
+    for name, body in _STRUCT.findall(_without_comments(text)):
+        fields = []
+        for declaration in filter(None, map(str.strip, body.split(";"))):
+            kind, names = declaration.removeprefix("const ").split(maxsplit=1)
+            for field in names.split(","):
+                is_address = field.strip().startswith("*")
+                fields.append((field.strip(" *"), _ADDRESS if is_address else types[kind]))
+        found[name] = types[name] = np.dtype(fields, align=True)
+    return found
+
+
+def names_of(text: str, enum: str) -> tuple[str, ...]:
+    """Return the names of an enumeration in small letters, with blanks: PIXEL_1 is "pixel 1"."""
+    body = dict(_ENUM.findall(_without_comments(text)))[enum]
+    return tuple(name.strip().lower().replace("_", " ") for name in body.split(","))
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"//.*", "", text)
+
+
+_TEXT = Path(__file__).with_name("records.h").read_text("utf-8")
+RECORDS = records(_TEXT)
+WINDOW, LAYER, SIDE, JOB = (RECORDS[name] for name in ("Window", "Layer", "Side", "Job"))
+HEADS = names_of(_TEXT, "Head")
 """What loops return, in the order of `Head`."""
-
-
-def record(fields: str, **nested: np.dtype) -> np.dtype:
-    """Return a record of 8 bytes a field; * marks addresses, . floats, others are integers."""
-    kinds = {"*": np.dtype(np.uint64), ".": np.dtype(np.float64)}
-    pairs = [
-        (name.strip("*."), nested.get(name, kinds.get(name[-1], np.dtype(np.int64))))
-        for name in fields.split()
-    ]
-    return np.dtype(pairs, align=True)
-
-
-WINDOW = record("taps step axis is_triangle weight. rest.")
-LAYER = record(
-    "inner n_inner inner_bias root inverse outer n_outer outer_bias skip features joined enters "
-    "report inner_product. outer_product. keep. share. kept."
-)
-SIDE = record("rows* begin* length* key* bias* means* parts* longest")
-JOB = record(
-    "bytes left right first_left last_left first_right last_right cases columns extent head "
-    "all_pairs symmetric paired channels height width n_rows lanes depth n_input n_merges "
-    "n_windows has_opposite with_ntk windows* merges* layers* keep. share. linear_share. initial. "
-    "inner_minus_readout. outer_plus_readout. readout. gpk* ntk* stop*",
-    left=SIDE,
-    right=SIDE,
-)
 
 
 def pointer(array: Any) -> int:

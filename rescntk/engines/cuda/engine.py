@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,12 @@ from ...arrays import Array, array_module, channels_and_length
 from ..merges import Steps
 from ..program import BlockTables, Signals, moved
 from ..protocol import Request, ScaledKernel, Tick, blocks, silent
-from ..records import JOB, filled, record
+from ..records import RECORDS, filled, records
 from ..tables import table_bytes
 from . import compiler, selfcheck
 from .launch_plan import TABLE_BYTES, TABLE_SHARE, LaunchPlan
 
-LAUNCH = record(
-    "job first_row first_column threads teams units slots row_bytes",
-    job=JOB,
-)
+LAUNCH = records(Path(__file__).with_name("rows.cu").read_text("utf-8"), RECORDS)["Launch"]
 _WHOLE_SHARE = 0.75
 """Share of the free memory that CuPy's results may have: the rest is for tables and tiles."""
 
