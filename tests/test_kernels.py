@@ -140,6 +140,20 @@ def test_tables_are_made_once(normalized, monkeypatch):
     assert len(prepared) == 24 and str(prepared.nbytes) in repr(prepared)
 
 
+@pytest.mark.parametrize("call", [rk.ResCNTK(2), rk.ResCNTK(2).diag])
+def test_the_reference_engine_makes_a_table_once(call, monkeypatch):
+    """Of each length of a list, not again for each length of the other side."""
+    made = []
+
+    def counted(steps, request, signals):
+        made.append(signals.shape[2])
+        return tables.signal_tables(steps, request, signals)
+
+    monkeypatch.setattr("rescntk.engines.reference.signal_tables", counted)
+    call(LISTS, engine="reference")
+    assert sorted(made) == sorted({signal.shape[1] for signal in LISTS})
+
+
 @pytest.mark.parametrize("engine", CPU)
 def test_prepared_bytes_include_the_signals(engine):
     prepared = rk.ResCNTK(1, 1).prepare(Z, engine=engine)
