@@ -28,9 +28,13 @@ test: $(VENV)/test.stamp
 	$(MAKE) --no-print-directory lint
 	$(PYTEST) --complete
 
+# coefficients.h is written by tools/polynomials.py.
+CXX_SOURCES := $(filter-out %/coefficients.h,$(shell find rescntk tests -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.c'))
+
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/clang-format --dry-run --Werror $(CXX_SOURCES)
 	$(BIN)/mypy
 
 # The fast tests with the oldest packages that pyproject.toml admits, on the first of PYTHONS, and with the

@@ -1,58 +1,59 @@
-// What a call of the compiled loops is told. Fields have 8 bytes each, so that no compiler pads them; records.py reads
-// their names and types from here. Tables are numbered as merges.Steps numbers their rows.
+// What a call of the compiled loops is told. Fields have 8 bytes each, so that no compiler pads
+// them; records.py reads their names and types from here. Tables are numbered as merges.Steps
+// numbers their rows.
 #pragma once
 typedef long long int64;  // NVRTC has no <stdint.h>
 
 struct Window {
-    int64 taps, step, axis;          // axis 0 across lines, 1 along them
-    int64 is_triangle;               // five taps of weights 1 2 3 2 1
-    double weight, rest;             // of a tap of weight 1, and what it lacks in float64
+    int64 taps, step, axis;  // axis 0 across lines, 1 along them
+    int64 is_triangle;       // five taps of weights 1 2 3 2 1
+    double weight, rest;     // of a tap of weight 1, and what it lacks in float64
 };
 
 struct Merge {
-    int64 row, window;               // the first of its rows, the root
+    int64 row, window;  // the first of its rows, the root
 };
 
-struct Layer {                       // -1: there is no such merge
-    int64 inner, n_inner;            // the first merge of its windows before the activation, and their number
-    int64 inner_bias, root, inverse; // of the pre-activations
+struct Layer {             // -1: there is no such merge
+    int64 inner, n_inner;  // the first merge of its windows before the activation, and their number
+    int64 inner_bias, root, inverse;  // of the pre-activations
     int64 outer, n_outer, outer_bias, skip;
-    int64 features;                  // the root behind the layer
-    int64 joined;                    // the merge that leads to the next pre-activations at once
-    int64 enters;                    // whether its windows before the activation change the features for good
-    int64 report;                    // the place among the depths asked for
+    int64 features;  // the root behind the layer
+    int64 joined;    // the merge that leads to the next pre-activations at once
+    int64 enters;    // whether its windows before the activation change the features for good
+    int64 report;    // the place among the depths asked for
     double inner_product, outer_product;  // of biases 1 at two signals of size 1
-    double keep, share;              // the weights of features and branch at a pixel, or at a tap of `joined`, rounded
-    double kept;                     // of F0, the factor behind the layer
+    double keep, share;  // weights of features and branch, rounded; of a tap of `joined`
+    double kept;         // of F0, the factor behind the layer
 };
 
-struct Side {                        // the signals of one side
+struct Side {  // the signals of one side
     const void *rows;
-    const int64 *begin;              // (n,), the place of each signal's table, or of each block of lanes
-    const int64 *length;             // (n,), pixels
-    const int64 *key;                // (n,): of two signals of one length, the one of smaller key is left
-    const double *bias;              // (n,), the standard deviation of biases, beside a signal of size 1
-    const double *means;             // (n, channels), of the input's pixels
-    const double *parts;             // (n, channels, longest), the input's pixels after the input filter
+    const int64 *begin;   // (n,), the place of each signal's table, or of each block of lanes
+    const int64 *length;  // (n,), pixels
+    const int64 *key;     // (n,): of two signals of one length, the one of smaller key is left
+    const double *bias;   // (n,), the standard deviation of biases, beside a signal of size 1
+    const double *means;  // (n, channels), of the input's pixels
+    const double *parts;  // (n, channels, longest), the input's pixels after the input filter
     int64 longest;
 };
 
 enum Head { SUMS, SHARES, PIXEL_1, PIXELS };
 
 struct Job {
-    int64 bytes;                     // sizeof(Job): a library of another version refuses
+    int64 bytes;  // sizeof(Job): a library of another version refuses
     Side left, right;
     int64 first_left, last_left, first_right, last_right;  // the cases of this call
-    int64 cases, columns, extent;    // results are (depths, cases, columns), then `extent` numbers for each axis
+    int64 cases, columns, extent;  // results are (depths, cases, columns, extent for each axis)
     int64 head, all_pairs, symmetric, paired;
-    int64 channels, height, width;   // height 0 for signals, which are lines
-    int64 n_rows;                    // of a signal's table
-    int64 lanes;                     // right signals of a block, and numbers behind a doubled line
+    int64 channels, height, width;  // height 0 for signals, which are lines
+    int64 n_rows;                   // of a signal's table
+    int64 lanes;                    // right signals of a block, and numbers behind a doubled line
     int64 depth, n_input, n_merges, n_windows, has_opposite, with_ntk;
     const Window *windows;
-    const Merge *merges;             // the first n_input are of the input filter
-    const Layer *layers;             // 1 ... depth
+    const Merge *merges;  // the first n_input are of the input filter
+    const Layer *layers;  // 1 ... depth
     double keep, share, linear_share, initial, inner_minus_readout, outer_plus_readout, readout;
-    double *gpk, *ntk;               // results, or null
-    const int64 *stop;               // becomes 1 when the call is to end
+    double *gpk, *ntk;  // results, or null
+    const int64 *stop;  // becomes 1 when the call is to end
 };

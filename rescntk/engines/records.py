@@ -13,15 +13,15 @@ import numpy as np
 
 _KINDS = {"int64": np.dtype(np.int64), "double": np.dtype(np.float64)}
 _ADDRESS = np.dtype(np.uint64)
-_STRUCT = re.compile(r"^struct (\w+) \{(.*?)\};", re.DOTALL | re.MULTILINE)
+_STRUCT = re.compile(r"(?<!>\n)^struct (\w+) \{(.*?)\};", re.DOTALL | re.MULTILINE)
 _ENUM = re.compile(r"^enum (\w+) \{(.*?)\};", re.DOTALL | re.MULTILINE)
 
 
 def records(text: str, known: dict[str, np.dtype] | None = None) -> dict[str, np.dtype]:
     """Return the structs of a C++ text by name; their fields are numbers, addresses and structs.
 
-    A declaration is a type and the names of its fields: ``const Window *windows;``. `known` are the
-    structs of other texts.
+    A declaration is a type and the names of its fields: ``const Window *windows;``. Templates are
+    left out. `known` are the structs of other texts.
     """
     types = {**_KINDS, **(known or {})}
     found = {}
@@ -31,7 +31,7 @@ def records(text: str, known: dict[str, np.dtype] | None = None) -> dict[str, np
             kind, names = declaration.removeprefix("const ").split(maxsplit=1)
             for field in names.split(","):
                 is_address = field.strip().startswith("*")
-                fields.append((field.strip(" *"), _ADDRESS if is_address else types[kind]))
+                fields.append((field.strip(" *\n"), _ADDRESS if is_address else types[kind]))
         found[name] = types[name] = np.dtype(fields, align=True)
     return found
 

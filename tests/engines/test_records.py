@@ -14,6 +14,10 @@ struct Outer {                 // struct Other { is no struct
     const double *values;      // addresses have 8 bytes
     double *out, factor;
 };
+template <class R>
+struct Row {
+    enum { MANY = 2 };
+};
 enum Kind { SUMS, PIXEL_1 };
 """
 

@@ -1,15 +1,20 @@
-// Kernels of infinitely wide networks in 128-bit floating-point arithmetic, straight from the definition (definition.py).
+// Kernels of infinitely wide networks in 128-bit floating-point arithmetic, straight from the
+// definition (definition.py).
 #include <quadmath.h>
 #include <stdlib.h>
 typedef __float128 Q;
 
 typedef struct {
-    long depth, inner, outer, input, skip, erf, of_input, of_inner, of_outer, of_readout, channels, length;
+    long depth, inner, outer, input, skip, erf, of_input, of_inner, of_outer, of_readout, channels,
+        length;
     double alpha, c_v, c_w, readout, input_scale, slope, bias;
     const long *dilation;  // of each layer
 } Network;
 
-static long on_ring(long j, long d) { return ((j % d) + d) % d; }
+static long on_ring(long j, long d)
+{
+    return ((j % d) + d) % d;
+}
 
 // Means over the taps of a filter.
 static void box(const Q *in, Q *out, long d, long taps, long step)
@@ -33,7 +38,8 @@ static void relu(Q S, Q a, Q b, Q slope, Q *K, Q *D)
         *K = g * (sine + t * rho) / (2 * M_PIq);
         if (rho < -0.999Q) {  // sin t - t cos t, whose terms cancel
             Q sum = 0, power = t;
-            for (int k = 1; k < 14; k++) power *= -t * t / ((2 * k) * (2 * k + 1)), sum -= 2 * k * power;
+            for (int k = 1; k < 14; k++)
+                power *= -t * t / ((2 * k) * (2 * k + 1)), sum -= 2 * k * power;
             *K = g * sum / (2 * M_PIq);
         }
     }
@@ -45,16 +51,20 @@ static void erf_network(Q S, Q a, Q b, Q *K, Q *D)
     *K = 2 / M_PIq * asinq(2 * S / sqrtq(m)), *D = 4 / M_PIq / sqrtq(m - 4 * S * S);
 }
 
-// Sums of the pair (x, z) over the pixel pairs (j, j + offset): of pixel 1 alone, and of all, for both kinds. `of_x` and
-// `of_z` are variances (depth, d) before each activation; if there are none, they are written to `variances`.
-static void offset_of(const Network *net, const double *x, const double *z, long offset, const Q *of_x, const Q *of_z, Q *variances, Q first[2], Q all[2])
+// Sums of the pair (x, z) over the pixel pairs (j, j + offset): of pixel 1 alone, and of all, for
+// both kinds. `of_x` and `of_z` are variances (depth, d) before each activation; if there are none,
+// they are written to `variances`.
+static void offset_of(const Network *net, const double *x, const double *z, long offset,
+                      const Q *of_x, const Q *of_z, Q *variances, Q first[2], Q all[2])
 {
     const long d = net->length;
     const Q strength = net->skip ? (Q)net->alpha * net->alpha : 1, bias = (Q)net->bias * net->bias;
-    Q *F = malloc(6 * d * sizeof(Q)), *T = F + d, *S = F + 2 * d, *K = F + 3 * d, *M = F + 4 * d, *room = F + 5 * d;
+    Q *F = malloc(6 * d * sizeof(Q)), *T = F + d, *S = F + 2 * d, *K = F + 3 * d, *M = F + 4 * d,
+      *room = F + 5 * d;
     for (long j = 0; j < d; j++) {
         room[j] = 0;
-        for (long c = 0; c < net->channels; c++) room[j] += (Q)x[c * d + j] * z[c * d + on_ring(j + offset, d)];
+        for (long c = 0; c < net->channels; c++)
+            room[j] += (Q)x[c * d + j] * z[c * d + on_ring(j + offset, d)];
         room[j] *= net->input_scale < 0 ? 1 / (Q)net->channels : net->input_scale;
     }
     box(room, F, d, net->input, 1);
@@ -67,10 +77,14 @@ static void offset_of(const Network *net, const double *x, const double *z, long
             Q slope;
             S[j] = net->c_w * S[j] + bias;
             if (variances) variances[layer * d + j] = S[j];
-            const Q a = variances ? S[j] : of_x[layer * d + j], b = variances ? S[j] : of_z[layer * d + k];
-            if (net->erf) erf_network(S[j], a, b, &K[j], &slope);
-            else relu(S[j], a, b, net->slope, &K[j], &slope);
-            if (variances && !net->erf) slope = (1 + (Q)net->slope * net->slope) / 2, K[j] = slope * S[j];
+            const Q a = variances ? S[j] : of_x[layer * d + j],
+                    b = variances ? S[j] : of_z[layer * d + k];
+            if (net->erf)
+                erf_network(S[j], a, b, &K[j], &slope);
+            else
+                relu(S[j], a, b, net->slope, &K[j], &slope);
+            if (variances && !net->erf)
+                slope = (1 + (Q)net->slope * net->slope) / 2, K[j] = slope * S[j];
             M[j] = slope * (net->c_w * M[j] + net->of_inner * S[j]);
         }
         box(K, S, d, net->outer, step), box(M, K, d, net->outer, step);
@@ -90,33 +104,42 @@ static void offset_of(const Network *net, const double *x, const double *z, long
     free(F);
 }
 
-// Normalized Gram matrices of n signals, (2 kinds, 3 heads, n, n), each number as high + low, and the roots of the
-// diagonals as mantissa * 2^exponent, (2, 3, n). Heads are equivariant, trace and gap.
-void quadruple(const Network *net, const double *X, long n, double *high, double *low, double *mantissa, int *exponent)
+// Normalized Gram matrices of n signals, (2 kinds, 3 heads, n, n), each number as high + low, and
+// the roots of the diagonals as mantissa * 2^exponent, (2, 3, n). Heads are equivariant, trace and
+// gap.
+void quadruple(const Network *net, const double *X, long n, double *high, double *low,
+               double *mantissa, int *exponent)
 {
     const long d = net->length, C = net->channels, table = net->depth * d;
-    Q *variances = malloc((n * table + 6 * n * n) * sizeof(Q)), *gram = variances + n * table, first[2], all[2];
-    for (long i = 0; i < n; i++) offset_of(net, X + i * C * d, X + i * C * d, 0, 0, 0, variances + i * table, first, all);
-    for (long i = 0; i < n; i++) for (long k = i; k < n; k++) {
-        Q heads[2][3] = {{0}};
-        for (long offset = 0; offset < d; offset++) {
-            Q *itself = i == k && offset == 0 ? malloc(table * sizeof(Q)) : 0;
-            offset_of(net, X + i * C * d, X + k * C * d, offset, variances + i * table, variances + k * table, itself, first, all);
-            for (int kind = 0; kind < 2; kind++) {
-                if (!offset) heads[kind][0] = first[kind], heads[kind][1] = all[kind] / d;
-                heads[kind][2] += all[kind] / d / d;
+    Q *variances = malloc((n * table + 6 * n * n) * sizeof(Q)), *gram = variances + n * table,
+      first[2], all[2];
+    for (long i = 0; i < n; i++)
+        offset_of(net, X + i * C * d, X + i * C * d, 0, 0, 0, variances + i * table, first, all);
+    for (long i = 0; i < n; i++)
+        for (long k = i; k < n; k++) {
+            Q heads[2][3] = {{0}};
+            for (long offset = 0; offset < d; offset++) {
+                Q *itself = i == k && offset == 0 ? malloc(table * sizeof(Q)) : 0;
+                offset_of(net, X + i * C * d, X + k * C * d, offset, variances + i * table,
+                          variances + k * table, itself, first, all);
+                for (int kind = 0; kind < 2; kind++) {
+                    if (!offset) heads[kind][0] = first[kind], heads[kind][1] = all[kind] / d;
+                    heads[kind][2] += all[kind] / d / d;
+                }
+                free(itself);
             }
-            free(itself);
+            for (int h = 0; h < 6; h++)
+                gram[(h * n + i) * n + k] = gram[(h * n + k) * n + i] = heads[h / 3][h % 3];
         }
-        for (int h = 0; h < 6; h++) gram[(h * n + i) * n + k] = gram[(h * n + k) * n + i] = heads[h / 3][h % 3];
-    }
     for (int h = 0; h < 6; h++) {
         const Q *K = gram + h * n * n;
         for (long i = 0; i < n; i++) {
             const Q own = K[i * n + i];
             mantissa[h * n + i] = (double)frexpq(own > 0 ? sqrtq(own) : 0, &exponent[h * n + i]);
             for (long k = 0; k < n; k++) {
-                const Q other = K[k * n + k], value = own > 0 && other > 0 ? K[i * n + k] / (sqrtq(own) * sqrtq(other)) : 0;
+                const Q other = K[k * n + k],
+                        value =
+                            own > 0 && other > 0 ? K[i * n + k] / (sqrtq(own) * sqrtq(other)) : 0;
                 high[(h * n + i) * n + k] = (double)value;
                 low[(h * n + i) * n + k] = (double)(value - (Q)high[(h * n + i) * n + k]);
             }

@@ -1,8 +1,8 @@
 // Vectors of lanes, as wide as one register of the instruction set that this file is compiled for.
 //
-// +, - and * are GCC's and Clang's own; all else are intrinsics, because GCC makes scalar code of loops over lanes.
-// The build forbids contraction: a*b + c is rounded once where the text says `fused`, by all compilers alike. SSE has
-// no fused product.
+// +, - and * are GCC's and Clang's own; all else are intrinsics, because GCC makes scalar code of
+// loops over lanes. The build forbids contraction: a*b + c is rounded once where the text says
+// `fused`, by all compilers alike. SSE has no fused product.
 #pragma once
 #define FORMULA static inline __attribute__((always_inline))
 #define HERE  // what a member function needs: __device__ in CUDA
@@ -61,21 +61,73 @@ typedef double F64 __attribute__((vector_size(BYTES)));
 typedef float F32 __attribute__((vector_size(BYTES)));
 typedef double F64U __attribute__((vector_size(BYTES), aligned(8), may_alias));  // in arrays
 typedef float F32U __attribute__((vector_size(BYTES), aligned(4), may_alias));
-template <class V> struct RealOf;
-template <> struct RealOf<F64> { typedef double type; };
-template <> struct RealOf<F32> { typedef float type; };
-template <class R> struct Lanes;
-template <> struct Lanes<double> { typedef F64 V; typedef F64U U; enum { W = BYTES / 8 }; };
-template <> struct Lanes<float> { typedef F32 V; typedef F32U U; enum { W = BYTES / 4 }; };
-template <class V> FORMULA V every(typename RealOf<V>::type x) { return V{} + x; }
-FORMULA F64 root(F64 a) { return (F64)ROOT(pd, (D)a); }
-FORMULA F32 root(F32 a) { return (F32)ROOT(ps, (S)a); }
-FORMULA F64 fused(F64 a, F64 b, F64 c) { return (F64)FUSED(pd, (D)a, (D)b, (D)c); }
-FORMULA F32 fused(F32 a, F32 b, F32 c) { return (F32)FUSED(ps, (S)a, (S)b, (S)c); }
-FORMULA F64 smaller(F64 a, F64 b) { return (F64)SMALLER(pd, (D)a, (D)b); }
-FORMULA F32 smaller(F32 a, F32 b) { return (F32)SMALLER(ps, (S)a, (S)b); }
-FORMULA bool any_less(F64 a, F64 b) { return ANY_LESS(pd, (D)a, (D)b); }
-FORMULA bool any_less(F32 a, F32 b) { return ANY_LESS(ps, (S)a, (S)b); }
+template <class V>
+struct RealOf;
+template <>
+struct RealOf<F64> {
+    typedef double type;
+};
+template <>
+struct RealOf<F32> {
+    typedef float type;
+};
+template <class R>
+struct Lanes;
+template <>
+struct Lanes<double> {
+    typedef F64 V;
+    typedef F64U U;
+    enum { W = BYTES / 8 };
+};
+template <>
+struct Lanes<float> {
+    typedef F32 V;
+    typedef F32U U;
+    enum { W = BYTES / 4 };
+};
+template <class V>
+FORMULA V every(typename RealOf<V>::type x)
+{
+    return V{} + x;
+}
+FORMULA F64 root(F64 a)
+{
+    return (F64)ROOT(pd, (D)a);
+}
+FORMULA F32 root(F32 a)
+{
+    return (F32)ROOT(ps, (S)a);
+}
+FORMULA F64 fused(F64 a, F64 b, F64 c)
+{
+    return (F64)FUSED(pd, (D)a, (D)b, (D)c);
+}
+FORMULA F32 fused(F32 a, F32 b, F32 c)
+{
+    return (F32)FUSED(ps, (S)a, (S)b, (S)c);
+}
+FORMULA F64 smaller(F64 a, F64 b)
+{
+    return (F64)SMALLER(pd, (D)a, (D)b);
+}
+FORMULA F32 smaller(F32 a, F32 b)
+{
+    return (F32)SMALLER(ps, (S)a, (S)b);
+}
+FORMULA bool any_less(F64 a, F64 b)
+{
+    return ANY_LESS(pd, (D)a, (D)b);
+}
+FORMULA bool any_less(F32 a, F32 b)
+{
+    return ANY_LESS(ps, (S)a, (S)b);
+}
 // x where a < b, y elsewhere.
-FORMULA F64 pick(F64 a, F64 b, F64 x, F64 y) { return (F64)PICK(pd, (D)a, (D)b, (D)x, (D)y); }
-FORMULA F32 pick(F32 a, F32 b, F32 x, F32 y) { return (F32)PICK(ps, (S)a, (S)b, (S)x, (S)y); }
+FORMULA F64 pick(F64 a, F64 b, F64 x, F64 y)
+{
+    return (F64)PICK(pd, (D)a, (D)b, (D)x, (D)y);
+}
+FORMULA F32 pick(F32 a, F32 b, F32 x, F32 y)
+{
+    return (F32)PICK(ps, (S)a, (S)b, (S)x, (S)y);
+}

@@ -1,8 +1,8 @@
 // CUDA on the host: a kernel's threads as fibers, so that its very text runs without a GPU.
 //
 // A block's fibers take turns. One that comes to a barrier leaves its value and lets the next fiber
-// run. When it runs again, all others have come to the same barrier. Threads that have parted are an
-// error here, where a GPU would hang or return garbage.
+// run. When it runs again, all others have come to the same barrier. Threads that have parted are
+// an error here, where a GPU would hang or return garbage.
 
 // Few headers: reading them would take longer than compiling a kernel.
 #include <cmath>
@@ -38,43 +38,42 @@ struct alignas(16) double2 {
     double x, y;
 };
 
-namespace host {
+namespace host
+{
 struct Fiber {
     ucontext_t context;  // where it begins
     jmp_buf place;       // where it goes on: unlike a context, without asking the kernel
-    double left[2];  // what it left at the last two meetings
-    int meetings;    // how many it has come to
-    char kind;       // of the last one
+    double left[2];      // what it left at the last two meetings
+    int meetings;        // how many it has come to
+    char kind;           // of the last one
     bool begun, done;
 };
 
 static struct {
     unsigned x;
-} thread, block, dim;  // threadIdx, blockIdx, blockDim
+} thread, block, dim;       // threadIdx, blockIdx, blockDim
 static Fiber fibers[1024];  // of the block that runs
 static unsigned count;
 static unsigned step;  // from one that runs to the next: forwards, or around to the one before
 static unsigned running;
 static ucontext_t home;
 static bool parted;
-static int checked;       // meetings that all have come to
-static double *memory;    // shared by a block
+static int checked;     // meetings that all have come to
+static double *memory;  // shared by a block
 static void (*body)();
 
 static void go_to(unsigned number)
 {
     running = number;
     thread.x = number;
-    if (fibers[number].begun)
-        _longjmp(fibers[number].place, 1);
+    if (fibers[number].begun) _longjmp(fibers[number].place, 1);
     fibers[number].begun = true;
     setcontext(&fibers[number].context);
 }
 
 static void resume(unsigned number)
 {
-    if (number != running && !_setjmp(fibers[running].place))
-        go_to(number);
+    if (number != running && !_setjmp(fibers[running].place)) go_to(number);
 }
 
 static void finish()
@@ -83,8 +82,7 @@ static void finish()
     fibers[running].done = true;
     for (unsigned k = 1; k < count; ++k) {
         const unsigned number = (running + k * step) % count;
-        if (!fibers[number].done)
-            go_to(number);
+        if (!fibers[number].done) go_to(number);
     }
     setcontext(&home);
 }
@@ -106,13 +104,19 @@ static int meet(char kind, double value)
     return meeting;
 }
 
-static double from(int meeting, unsigned lane) { return fibers[lane].left[meeting % 2]; }
+static double from(int meeting, unsigned lane)
+{
+    return fibers[lane].left[meeting % 2];
+}
 
 // Fill memory with bytes that are NaN as numbers, so that reading it before writing shows.
-static void spoil(void *at, size_t size) { memset(at, 0xff, size); }
+static void spoil(void *at, size_t size)
+{
+    memset(at, 0xff, size);
+}
 
-// Run a grid. Every second block has its threads in reverse order: what they write too early or read
-// too late for one order is seen in the other.
+// Run a grid. Every second block has its threads in reverse order: what they write too early or
+// read too late for one order is seen in the other.
 static int run(long long wanted, int threads, size_t shared, void (*kernel)())
 {
     constexpr size_t stack = 1 << 18;
@@ -123,7 +127,7 @@ static int run(long long wanted, int threads, size_t shared, void (*kernel)())
     count = threads;
     memory = (double *)malloc(shared + sizeof(double));
     for (long long number = 0; number < wanted; ++number) {
-            spoil(memory, shared);
+        spoil(memory, shared);
         block.x = (unsigned)number;
         step = number % 2 ? count - 1 : 1;
         for (unsigned k = 0; k < count; ++k) {
@@ -152,7 +156,8 @@ static void call(void (*kernel)(A...), void **arguments, std::index_sequence<K..
 {
     kernel(*(std::remove_reference_t<A> *)arguments[K]...);
 }
-template <class... A> static void call(void (*kernel)(A...), void **arguments)
+template <class... A>
+static void call(void (*kernel)(A...), void **arguments)
 {
     call(kernel, arguments, std::index_sequence_for<A...>());
 }
@@ -162,7 +167,10 @@ template <class... A> static void call(void (*kernel)(A...), void **arguments)
 #define blockIdx host::block
 #define blockDim host::dim
 
-static void __syncthreads() { host::meet('b', 0); }
+static void __syncthreads()
+{
+    host::meet('b', 0);
+}
 static bool __syncthreads_or(bool value)
 {
     const int meeting = host::meet('o', value);
