@@ -296,7 +296,7 @@ REFUSALS = [
     (LADDER.ridge, (ONES, []), "^penalty .* of at least 0, one or a vector"),
     (FLOW, (E2, ONES, -1), "^time .* of at least 0, one or a vector"),
     (regression.decompose, (E2, np.arange(2)), "case_weights has 0, expected positive numbers"),
-    (POSTERIOR, (E2, [[0.5, 0], [2, 0]], [1, 1], ONES), "K: the posterior variance at point 1"),
+    (POSTERIOR, (E2, [[0.5, 0], [2, 0]], [1, 1], ONES), "belong to K: the variance at point 1"),
     (POSTERIOR, (E2, np.ones((1, 3)), [1], ONES), r"cross has shape \(1, 3\), expected \(m, 2\)"),
     (POSTERIOR, (E2, np.ones((1, 2)), [1, 1], ONES), r"prior has shape \(2,\), expected \(1,\)"),
     (SOLVE, (OnlyProducts(np.ones(3)), ONES), r"K is a OnlyProducts of shape \(3,\), expected"),
