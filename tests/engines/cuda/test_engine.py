@@ -113,3 +113,13 @@ def test_results_larger_than_the_free_memory(device, monkeypatch, rng):
     assert (rk.ResCNTK(2)(X, engine="cuda") == expected).all()
     with pytest.raises(ValueError, match="results that need 12800 bytes, expected at most 7500"):
         rk.ResCNTK(2)(device.asarray(X))
+
+
+def test_blocks_on_disk(device, work, tmp_path, rng):
+    """Each block goes to the device and back: chunks are NumPy's, with the bits of one call."""
+    stored = pytest.importorskip("rescntk.stored")
+    X, options = rng.standard_normal((5, 2, 6)), {"engine": "cuda", "dtype": "float32"}
+    K = stored.gram(tmp_path / "K", REQUEST.network, X, block=2, progress=False, **options)
+    assert K.complete and work["launches"] >= 6
+    for kind, values in rk.gram(REQUEST.network, X, **options)._asdict().items():
+        assert getattr(K, kind)[:].tobytes() == values.tobytes()
