@@ -24,6 +24,7 @@ from .decomposition import (
     check_finite,
     decompose,
     decompose_features,
+    nonnegative,
 )
 from .validation import (
     check_batch,
@@ -280,6 +281,7 @@ def ensemble(tangent: Any, gpk: Any, y: np.ndarray, time: Any = math.inf) -> Pos
     T_cross = check_shape(T_cross, "T_cross", K_cross.shape)
     if len(K) != n:
         raise ValueError(f"K has shape {K.shape}, expected {(n, n)} as T")
+    nonnegative(time, "time", finite=False)
     try:
         flows = decompose(T).flow(T_cross.T, time)
     except ValueError as error:
@@ -373,11 +375,12 @@ def _cholesky(K: np.ndarray, noise: Any, eps: float) -> tuple[np.ndarray, np.nda
     Refuse 1/condition of n·eps at most. Units of two to a power do not change a digit of a
     solution, and large and small signals, or noises, do not count as singular.
     """
-    shifted = check_finite(K + np.diag(np.broadcast_to(noise, len(K))))
-    units = _units(shifted.diagonal())[:, None]
-    scaled = shifted / units / units.T
-    factor, failed = scipy.linalg.lapack.dpotrf(scaled, lower=1)
-    norm = np.abs(scaled).sum(axis=0).max()
+    matrix = check_finite(K + np.diag(np.broadcast_to(noise, len(K))))
+    units = _units(matrix.diagonal())[:, None]
+    matrix /= units
+    matrix /= units.T
+    factor, failed = scipy.linalg.lapack.dpotrf(matrix, lower=1)
+    norm = np.abs(matrix).sum(axis=0).max()
     reciprocal = 0.0 if failed else scipy.linalg.lapack.dpocon(factor, norm, uplo="L")[0]
     check_condition(reciprocal, len(K), eps)
     return factor, units

@@ -437,7 +437,7 @@ REFUSALS = [
     (EVIDENCE, (E2, [1e200, 1], 0.0), "the results exceed float64"),
     (ENSEMBLE, (E2, (E2, E2, E2), ONES), r"tangent is a ndarray of length 2, expected a tuple \(T"),
     (ENSEMBLE, ((E2, E2), (E2, E2), ONES), r"gpk is a tuple of length 2, expected .* \(K, K_cross"),
-    (ENSEMBLE, ((E2, E2), (E2, E2, ONES), ONES, -1), "^T of tangent: time .* of at least 0"),
+    (ENSEMBLE, ((E2, E2), (E2, E2, ONES), ONES, -1), "^time is -1, .* of at least 0"),
     (ENSEMBLE, ((np.ones((2, 2)), E2), (E2, E2, E2), ONES), "^T of tangent: .* singular"),
     (ENSEMBLE, ((E2, E2), (np.eye(3), E2, E2), ONES), r"K has shape \(3, 3\), expected \(2, 2\)"),
     (ENSEMBLE, ((E2, E2[:1]), (E2, E2, E2), ONES), r"T_cross has shape \(1, 2\), expected \(2, 2"),
