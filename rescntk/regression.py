@@ -65,6 +65,7 @@ def interpolate(K: np.ndarray, y: np.ndarray) -> np.ndarray:
     return ridge(K, y, 0.0)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # refused by `check_finite`
 def ridge(K: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
     r"""Return β = (K + λI)⁻¹ y, the minimizer of ‖y − Kβ‖² + λ βᵀKβ.
 
@@ -91,7 +92,7 @@ def ridge(K: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
     matrix, eps = check_symmetric(K, "K"), rounding_unit(K)
     y, penalty = check_targets(y, len(matrix)), check_constant(penalty, "penalty")
     factor, units = _cholesky(matrix, penalty, eps)
-    columns = scipy.linalg.cho_solve((factor, True), y.reshape(len(y), -1) / units) / units
+    columns = scipy.linalg.cho_solve((factor, True), _in_units(y, units)) / units
     return check_finite(columns.reshape(y.shape))
 
 
@@ -163,6 +164,7 @@ class Posterior(NamedTuple):
     """(m, m), symmetric, positive semidefinite up to its own rounding; None if it was not asked"""
 
 
+@np.errstate(over="ignore", invalid="ignore")  # refused by `check_finite`
 def posterior(
     K: np.ndarray, cross: np.ndarray, prior: np.ndarray, y: np.ndarray, noise: Any = 0.0
 ) -> Posterior:
@@ -201,8 +203,8 @@ def posterior(
     eps, size = max(map(rounding_unit, given)), _diagonal(prior)
     factor, units = _cholesky(K, noise, eps)
     unit = _units(size)[:, None]
-    V = scipy.linalg.solve_triangular(factor, (cross / unit).T / units, lower=True)
-    white = scipy.linalg.solve_triangular(factor, y.reshape(len(y), -1) / units, lower=True)
+    V = scipy.linalg.solve_triangular(factor, _in_units((cross / unit).T, units), lower=True)
+    white = scipy.linalg.solve_triangular(factor, _in_units(y, units), lower=True)
     mean = (unit * (V.T @ white)).reshape(len(cross), *y.shape[1:])
     if prior.ndim == 1:
         explained = unit[:, 0] ** 2 * (V**2).sum(axis=0)
@@ -212,6 +214,7 @@ def posterior(
     return Posterior(check_finite(mean), *spread)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # refused by `check_finite`
 def evidence(K: np.ndarray, y: np.ndarray, noise: Any) -> Any:
     r"""Return the log marginal likelihood of observations of a Gaussian process, the evidence.
 
@@ -236,14 +239,14 @@ def evidence(K: np.ndarray, y: np.ndarray, noise: Any) -> Any:
     """
     given, (K, y, noise) = K, _observations(K, y, noise)
     factor, units = _cholesky(K, noise, rounding_unit(given))
-    white = scipy.linalg.solve_triangular(factor, y.reshape(len(y), -1) / units, lower=True)
-    with np.errstate(over="ignore"):  # refused by `check_finite`
-        squares = np.square(white).sum(axis=0)
+    white = scipy.linalg.solve_triangular(factor, _in_units(y, units), lower=True)
+    squares = np.square(white).sum(axis=0)
     log_root = np.log(factor.diagonal()).sum() + np.log(units).sum()
     found = check_finite(-0.5 * squares - log_root - 0.5 * len(y) * math.log(2 * math.pi))
     return found if y.ndim == 2 else float(found[0])
 
 
+@np.errstate(over="ignore", invalid="ignore")  # refused by `check_finite`
 def ensemble(tangent: Any, gpk: Any, y: np.ndarray, time: Any = math.inf) -> Posterior:
     r"""Return mean and covariance at m points of networks trained from random weights.
 
@@ -264,6 +267,11 @@ def ensemble(tangent: Any, gpk: Any, y: np.ndarray, time: Any = math.inf) -> Pos
         Values at X. Each target is an output of the network.
     time : float or array_like, (n_times,), default infinity
         As for `flow`. An array puts an axis (n_times,) in front of each result.
+
+    Raises
+    ------
+    ValueError
+        If a time trains an eigenvector of T that is a rounding error, or a variance is negative.
 
     Examples
     --------
@@ -288,15 +296,14 @@ def ensemble(tangent: Any, gpk: Any, y: np.ndarray, time: Any = math.inf) -> Pos
         raise ValueError(f"T of tangent: {error}") from None
     eps, results = max(map(rounding_unit, given)), []
     for M in flows.reshape(-1, n, len(T_cross)).swapaxes(1, 2):
-        with np.errstate(over="ignore", invalid="ignore"):  # refused
-            size = (np.sqrt(_diagonal(K_prior)) + np.abs(M) @ np.sqrt(K.diagonal())) ** 2
-            if K_prior.ndim == 1:
-                change = ((M @ K - 2.0 * K_cross) * M).sum(axis=1)
-            else:
-                half = (0.5 * (M @ K) - K_cross) @ M.T
-                change = half + half.T
-            spread = _spread(K_prior, change, size, eps, "tangent and gpk are not of one network")
-            results.append((check_finite(M @ y), *spread))
+        size = (np.sqrt(_diagonal(K_prior)) + np.abs(M) @ np.sqrt(K.diagonal())) ** 2
+        if K_prior.ndim == 1:
+            change = ((M @ K - 2.0 * K_cross) * M).sum(axis=1)
+        else:
+            half = (0.5 * (M @ K) - K_cross) @ M.T
+            change = half + half.T
+        spread = _spread(K_prior, change, size, eps, "tangent and gpk are not of one network")
+        results.append((check_finite(M @ y), *spread))
     parts = zip(*results, strict=True)
     return Posterior(*(np.stack(p) if np.ndim(time) and p[0] is not None else p[0] for p in parts))
 
@@ -340,6 +347,11 @@ def _units(variance: np.ndarray) -> np.ndarray:
     return np.ldexp(1.0, np.frexp(variance)[1] // 2)
 
 
+def _in_units(y: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Return columns (n, n_targets) divided by units."""
+    return np.asarray(check_finite(y.reshape(len(y), -1) / units))
+
+
 def _spread(
     prior: np.ndarray, change: np.ndarray, size: np.ndarray, eps: float, refusal: str
 ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -347,14 +359,14 @@ def _spread(
 
     What is negative by rounding becomes 0; it is at most √eps of `size`, the size of all terms.
     """
-    found = prior + change
+    found = check_finite(prior + change)
     wrong = ~(_diagonal(found) >= -np.sqrt(eps) * size)
     if wrong.any():
         raise ValueError(
             f"{refusal}: the variance at point {wrong.argmax()} would be negative, expected "
             f"matrices of one kernel"
         )
-    if check_finite(found).ndim == 1:
+    if found.ndim == 1:
         return np.maximum(found, 0.0), None
     found, units = 0.5 * found + 0.5 * found.T, _units(size)[:, None]
     values, U = scipy.linalg.eigh(found / units / units.T, driver="evd")
