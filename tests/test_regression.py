@@ -105,6 +105,24 @@ def test_where_singular_begins(rng, dtype, exponent, resolved):
     assert np.isfinite(regression.ridge(K, y, 1e-3)).all()
 
 
+def test_small_and_large_signals_are_no_singularity(rng):
+    """With signals times powers of two all bits of the solution stay, times these powers."""
+    (K, y), powers = problem(rng, 6), 2.0 ** np.array([[-300], [-40], [0], [7], [60], [300]])
+    scaled, noise = powers * K * powers.T, 0.1 * powers[:, 0] ** 2
+    for found, right in (
+        (regression.ridge(scaled, powers * y, 0.0) * powers, regression.ridge(K, y, 0.0)),
+        (
+            regression.posterior(scaled, scaled, scaled, powers * y, noise).mean,
+            regression.posterior(K, K, K, y, 0.1).mean * powers,
+        ),
+        (
+            regression.evidence(scaled, powers * y, noise) + np.log(powers).sum(),
+            regression.evidence(K, y, 0.1),
+        ),
+    ):
+        assert np.abs(found / right - 1).max() <= 100 * EPS
+
+
 def test_indefinite_matrices(rng):
     """A foreign kernel with the eigenvalue −9e-10: what the error names, a ridge or clip, helps."""
     values, y = np.array([-9e-10, 0.1, 1, 2, 3, 4]), rng.standard_normal(6)
