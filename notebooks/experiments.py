@@ -438,23 +438,12 @@ def trained_ensemble(width: int, n_networks: int, steps: list[int]) -> Result:
             found.append(run.test_outputs)
         for step in steps:
             here = np.array(found)[:, step // every]
-            mean, covariance = ensemble(theta, gpk, X, Z, y, rate * step)
+            gpks = gpk(X), gpk(Z, X), gpk.diag(Z)
+            limit = regression.ensemble((theta(X), theta(Z, X)), gpks, y, rate * step)
             row = {"kind": kind, "steps": step, "mean": here.mean(axis=0)}
-            row |= {"variance": here.var(axis=0, ddof=1), "expected_mean": mean}
-            rows.append(row | {"expected_variance": covariance.diagonal()})
+            row |= {"variance": here.var(axis=0, ddof=1), "expected_mean": limit.mean}
+            rows.append(row | {"expected_variance": limit.variance})
     return {"angles": angles, "targets": y, "fine": fine, "rows": rows}
-
-
-def ensemble(
-    theta: rk.Kernel, gpk: rk.Kernel, X: np.ndarray, Z: np.ndarray, y: np.ndarray, time: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and covariance at Z of networks after gradient flow from random functions.
-
-    f_t = f_0 + P (y − f_0(X)) with P = Θ(Z, X) Θ⁻¹ (I − e^(−Θt)); f_0 has the covariance K.
-    """
-    P = theta(Z, X) @ regression.flow(theta(X), np.eye(len(X)), time)
-    cross = P @ gpk(X, Z)
-    return P @ y, gpk(Z) + P @ gpk(X) @ P.T - cross - cross.T
 
 
 figure_1b, figure_1c = partial(kernel_regime, 6, 0.5), partial(kernel_regime, 10, 0.05)

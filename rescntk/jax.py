@@ -27,7 +27,7 @@ from .engines.polynomials import D32, D64, R32, R64
 from .engines.tables import compensated_sum, from_the_middle, past_skip, weighted_mean
 from .kernels import GRAMS, Kernel
 from .network import KERNEL_FIELDS, Network, check_network
-from .validation import HEADS, check_choice, check_flag, check_kinds
+from .validation import HEADS, check_choice, check_depth, check_flag, check_kinds
 
 if find_spec("jax") is None:
     raise ImportError("rescntk.jax needs jax: pip install 'rescntk[jax]'")
@@ -39,7 +39,7 @@ from jax import lax
 __all__ = ["gram", "kernel"]
 
 
-def kernel(kernel: Kernel) -> Callable[..., jax.Array]:
+def kernel(kernel: Kernel, *, block: int | None = None) -> Callable[..., jax.Array]:
     """Return a kernel as a pure function of JAX arrays, ``f(X, Z=None)``.
 
     Parameters
@@ -47,6 +47,8 @@ def kernel(kernel: Kernel) -> Callable[..., jax.Array]:
     kernel : Kernel
         Any kernel of a network of ReLU or leaky ReLU. The function returns (n_cases, m_cases); its
         arguments and errors are those of `gram`.
+    block : int, optional
+        As for `gram`.
 
     Examples
     --------
@@ -62,19 +64,22 @@ def kernel(kernel: Kernel) -> Callable[..., jax.Array]:
     _factor(net, normalized)  # refuses networks
 
     def of_signals(X: Any, Z: Any = None) -> jax.Array:
-        return gram(net, X, Z, head=head, kinds=kinds, normalized=normalized)[0]
+        options: Any = {"head": head, "normalized": normalized, "block": block}
+        return gram(net, X, Z, kinds=kinds, **options)[0]
 
     return of_signals
 
 
 def gram(
     network: Network, X: Any, Z: Any = None, *, head: str = "gap",
-    kinds: Iterable[str] = ("gpk", "ntk"), normalized: bool = False,
+    kinds: Iterable[str] = ("gpk", "ntk"), normalized: bool = False, block: int | None = None,
 ) -> tuple[jax.Array, ...]:  # fmt: skip
     """Return kernels of one network, as a pure function of the JAX arrays X and Z.
 
-    All pairs are computed at once: n·m·d² numbers for the head "gap", n·m·d for others. The first
-    call with signals of a shape compiles for seconds, its first gradient for up to half a minute.
+    All pairs of a block are computed at once, in some arrays of p·d² numbers for the head "gap",
+    p·d for others, with p = block² pairs, or all n·m. Gradients keep such arrays of each layer. The
+    first call with signals of a shape compiles for seconds, its first gradient for up to half a
+    minute.
 
     Parameters
     ----------
@@ -87,6 +92,9 @@ def gram(
         Signals or images of the same channels and pixels, by default X.
     head, kinds, normalized
         As for `rescntk.gram`.
+    block : int, optional
+        Rows and columns of a block, by default all. Blocks are computed one after the other, and
+        once more for a gradient, which keeps the arrays of one block.
 
     Returns
     -------
@@ -116,13 +124,15 @@ def gram(
             f"{X.dtype}: expected the same channels, pixels and dtype"
         )
     steps = Steps(network, network.depth, X.shape[1], X.ndim - 2)
-    return GRAMS[kinds](*_gram(steps, head, kinds, None if normalized else factor, X, Z))
+    size = None if block is None else check_depth(block, "block")
+    return GRAMS[kinds](*_gram(steps, head, kinds, None if normalized else factor, size, X, Z))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _gram(
-    steps: Steps, head: str, kinds: tuple[str, ...], factor: float | None, X: Any, Z: Any
-) -> list[Any]:
+    steps: Steps, head: str, kinds: tuple[str, ...], factor: float | None, block: int | None,
+    X: Any, Z: Any,
+) -> list[Any]:  # fmt: skip
     """Return kernels, times a factor or normalized. They are compiled once for each shape."""
     x = jax.vmap(partial(_read, steps))(X)
     z = x if Z is None else jax.vmap(partial(_read, steps))(Z)
@@ -130,15 +140,33 @@ def _gram(
     def pair(x: _Signal, z: _Signal) -> list[Any]:
         return _Pair(steps, head, x, z).kernels(kinds)
 
-    kernels = jax.vmap(jax.vmap(pair, (None, 0)), (0, None))(x, z)
+    pairs, same = jax.vmap(jax.vmap(pair, (None, 0)), (0, None)), jax.vmap(lambda s: pair(s, s))
+    if block is not None:  # gradients compute a block again, and keep no arrays of others
+        pairs, same = (jax.checkpoint(f, prevent_cse=False) for f in (pairs, same))
+
+    def rows(x: _Signal) -> list[Any]:
+        columns = _by_blocks(lambda z: [K.T for K in pairs(x, z)], block, z)
+        return [K.T for K in columns]
+
+    kernels = _by_blocks(rows, block, x)
     if factor is not None:
         mantissa, exponent = frexp(factor)
         exponents = x.exponent[:, None] + z.exponent + exponent
         return [_scaled(mantissa * K, exponents) for K in kernels]
     every = x if Z is None else jax.tree.map(lambda *sides: jnp.concatenate(sides), x, z)
-    roots = map(_root, jax.vmap(pair)(every, every))
+    roots = map(_root, _by_blocks(same, block, every))
     n, m = kernels[0].shape
     return [_divide(K, r[:n, None] * r[-m:]) for K, r in zip(kernels, roots, strict=True)]
+
+
+def _by_blocks(function: Callable[..., Any], block: int | None, batch: _Signal) -> Any:
+    """Return results of a batch, whose axis is their first, block by block."""
+    n = len(batch.exponent)
+    if block is None or block >= n:
+        return function(batch)
+    places = jnp.minimum(jnp.arange(-(-n // block) * block), n - 1).reshape(-1, block)
+    found = lax.map(lambda rows: function(jax.tree.map(lambda A: A[rows], batch)), places)
+    return [values.reshape(-1, *values.shape[2:])[:n] for values in found]
 
 
 def _factor(network: Network, normalized: bool) -> float:

@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,21 +43,23 @@ def gram(
     path: str | os.PathLike[str], network: Network, X: np.ndarray | Sequence[np.ndarray],
     Z: np.ndarray | Sequence[np.ndarray] | None = None, *, head: str = "gap",
     kinds: Iterable[str] = ("gpk", "ntk"), depths: Iterable[int] | None = None,
-    normalized: bool = False, dtype: str = "float32", block: int = 1024, client: Any = None,
-    progress: bool = True,
+    normalized: bool = False, engine: str = "auto", dtype: str = "float32", block: int = 1024,
+    client: Any = None, progress: bool = True,
 ) -> StoredGram:  # fmt: skip
     """Compute a Gram matrix into a folder block by block, or go on with the computation there.
 
-    The values are bit for bit the values of `rescntk.gram`. After an interruption the same call
-    computes the blocks that are missing. Several processes that make the same call share the work:
-    each takes the blocks in an order of its own. To begin anew, delete the folder.
+    The values are bit for bit those of `rescntk.gram` with the same engine. After an interruption
+    the same call computes the blocks that are missing. Several processes that make the same call
+    share the work: each takes the blocks in an order of its own. To begin anew, delete the folder.
 
     Parameters
     ----------
     path : path
         A local folder: new, empty, or of the same computation.
-    network, X, Z, head, kinds, depths, normalized, dtype
-        As for `rescntk.gram`; signals are NumPy arrays, or lists of them for the head "gap".
+    network, X, Z, head, kinds, depths, normalized, engine, dtype
+        As for `rescntk.gram`; signals are NumPy arrays, or lists of them for the head "gap". The
+        engine "cuda", experimental, takes each block to the device that a process sees first
+        (``CUDA_VISIBLE_DEVICES``), and back.
     block : int, default 1024
         Rows and columns of a block. A block is computed in memory, with all kinds and depths.
     client : dask.distributed.Client, optional
@@ -87,6 +90,7 @@ def gram(
     call["head"] = validation.check_choice(head, "head", validation.HEADS)
     call["depths"] = None if depths is None else validation.check_depths(depths)
     call["normalized"] = validation.check_flag(normalized, "normalized")
+    call["engine"] = engine
     call["dtype"] = validation.check_dtype(dtype)
     left, right = validation.check_batches(X, Z, head)
     if library(left) is not np:
@@ -94,8 +98,9 @@ def gram(
     block = validation.check_depth(block, "block")
     if client is not None and (getattr(client, "status", 0) != "running" or client.asynchronous):
         raise ValueError(f"client is {client!r}, expected a running dask.distributed.Client")
-    # One pair checks the network with these options, before a file is written.
-    kernels.gram(X=left[:1], Z=None if right is None else right[:1], **call)
+    # One pair checks the network and the engine, before a file is written, where blocks will be.
+    check = kernels.gram if client is None else partial(client.run, kernels.gram)
+    check(X=left[:1], Z=None if right is None else right[:1], **call)
     description = call | {"version": __version__, "network": asdict(network), "block": block}
     description |= {"X": _describe(left), "Z": None if right is None else _describe(right)}
     description = json.loads(json.dumps(description))  # tuples become lists

@@ -179,6 +179,28 @@ def test_gradients(name, rng):
     assert (errors <= tolerances.GRADIENT["float64"]).all()
 
 
+@pytest.mark.slow
+def test_blocks(rng):
+    """Values and slopes up to rounding, in a part of the memory; the last blocks are not full."""
+    X, Z = rng.standard_normal((13, 2, 6)), rng.standard_normal((9, 2, 6))
+
+    def of(block):
+        def loss(X, Z):
+            kernels = rj.gram(rk.Network(2), X, Z, normalized=True, block=block)
+            return sum((K**2).sum() for K in kernels), kernels
+
+        slopes = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True)).lower(X, Z).compile()
+        return slopes.memory_analysis().temp_size_in_bytes, slopes(X, Z)
+
+    (most, (expected, exact)), (part, (slopes, kernels)) = of(None), of(4)
+    assert part <= most / 4
+    for found, right in zip((*slopes, *kernels), (*expected, *exact), strict=True):
+        bar = tolerances.GRADIENT["float64"] * np.abs(right).max()
+        assert np.abs(found - right).max() <= bar
+    alone = rj.kernel(rk.ResCNTK(2, normalized=True), block=5)(X)
+    assert np.abs(alone - rk.ResCNTK(2, normalized=True)(X)).max() <= tolerances.KERNEL["float64"]
+
+
 X, NETWORK = np.ones((2, 3, 5)), rk.Network(3)
 TOO_DEEP = "leaves float64 at depth 2000.*normalized=True"
 REFUSALS = [
@@ -187,6 +209,7 @@ REFUSALS = [
     (lambda: rj.gram(NETWORK, X[0]), r"X has shape \(3, 5\), expected \(n_cases"),
     (lambda: rj.gram(NETWORK, X, X[:, :2]), "expected the same channels, pixels"),
     (lambda: rj.gram(NETWORK, X, np.float32(X)), "and dtype"),
+    (lambda: rj.gram(NETWORK, X, block=0), "block is 0, expected an integer of at least 1"),
     (lambda: rj.kernel(rk.ResCNTK(2000)), TOO_DEEP),
 ]
 

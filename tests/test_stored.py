@@ -246,6 +246,7 @@ ANOTHER = [
     ({"head": "trace", "normalized": True}, "head is 'gap' there, .*; normalized is False"),
     ({"kinds": "ntk"}, r"kinds is \['gpk', 'ntk'\] there, \['ntk'\] here$"),
     ({"block": 4}, "block is 8 there, 4 here$"),
+    ({"engine": "reference"}, "engine is 'auto' there, 'reference' here$"),
 ]
 
 
@@ -267,6 +268,7 @@ def test_another_computation_is_refused(path, monkeypatch):
 
 WRONG = [
     ({"block": 0}, "block is 0, expected an integer"),
+    ({"engine": "gpu"}, "engine is 'gpu', expected one of 'auto', 'reference', 'cpu', 'cuda'"),
     ({"client": "here"}, "client is 'here', expected a running dask.distributed.Client"),
     ({"X": lists(3), "head": "trace"}, "head is 'trace', which takes signals of one length"),
 ]
@@ -277,6 +279,20 @@ def test_wrong_arguments_are_refused_before_a_value_is_written(path):
         with pytest.raises(ValueError, match=message):
             stored.gram(path, **{"network": NET, "X": signals(3), **wrong})
     assert not list(path.rglob("c"))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("on_workers", [False, True])
+def test_an_engine_is_refused_where_it_does_not_work(path, monkeypatch, on_workers):
+    """On the workers, if there are some: this process may be without a GPU."""
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with (
+        distributed.Client(n_workers=1, dashboard_address=None, processes=False) as client,
+        pytest.raises(ValueError, match="engine='cuda' cannot compute this call: CuPy does"),
+    ):
+        compute(path, signals(3), engine="cuda", client=client if on_workers else None)
+    assert not path.exists()
 
 
 def test_a_full_disk_and_an_early_end(path, monkeypatch, computed):

@@ -122,3 +122,13 @@ def test_tables_that_32_bits_do_not_number_are_refused():
     request = Request(rk.Network(5000, 31), "gap", ("ntk",), (5000,))
     with pytest.raises(ValueError, match=r"tables have 2,.* numbers a signal, expected less than"):
         launch_plan.LaunchPlan(request, 4096, Steps(request.network, 2, 1), limits)
+
+
+def test_blocks_on_disk(device, work, tmp_path, rng):
+    """Each block goes to the device and back: chunks are NumPy's, with the bits of one call."""
+    stored = pytest.importorskip("rescntk.stored")
+    X, options = rng.standard_normal((5, 2, 6)), {"engine": "cuda", "dtype": "float32"}
+    K = stored.gram(tmp_path / "K", REQUEST.network, X, block=2, progress=False, **options)
+    assert K.complete and work["launches"] >= 6
+    for kind, values in rk.gram(REQUEST.network, X, **options)._asdict().items():
+        assert getattr(K, kind)[:].tobytes() == values.tobytes()
