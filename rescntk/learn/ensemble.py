@@ -386,7 +386,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         n = self._n_groups
         if coverage * (n + 1) > n:
             warnings.warn(
-                f"coverage is {coverage}, and {n} training signals, or groups, tell "
+                f"coverage is {coverage}, and {n} training signals or groups tell "
                 f"{n / (n + 1):.3g} at most",
                 stacklevel=3,
             )
