@@ -32,7 +32,7 @@ MOST = 600
 """Most training signals of a set. Raising it adds sets of thousands, which take hours."""
 
 FEW = 100
-"""Most training signals of sets that have nine resamples; others have one."""
+"""Most training signals of sets that have nine resamples; others of part "choose" have one."""
 
 SPLITS = 10
 """Splits of these sets: the official one and resamples. Accuracies of peers have 30."""
@@ -277,7 +277,7 @@ def sets_of_classes(rows: pd.DataFrame) -> list[Any]:
         f"`predict_set` with coverage {COVERAGE:g}: the share of test signals whose class is in "
         "its set, and the mean number of classes in a set, at least 1. Resamples mix training and "
         "test signals anew; official test signals may be of other sessions or devices. With "
-        "drift, levels of test signals moved by half a deviation.",
+        "drift, levels of test signals moved by half a deviation. Standard errors are of a split.",
         harness.table((*header, "below by more than two standard errors"), lines, (0, 6)),
     ]
 
@@ -297,10 +297,11 @@ def measure_all(asked: Namespace, path: Path) -> None:
     warnings.filterwarnings("ignore")
     sets = peers().query(f"splits == 'official' and n_train <= {MOST}")
     sets = sets[sets["part"].isin([asked.part] if asked.part else PARTS)]
+    splits = dict.fromkeys(PARTS, 1) | {"choose": 2}  # of larger sets
     keys = [
         {"set": p["set"], "seed": seed}
         for _, p in sets.iterrows()
-        for seed in range(SPLITS if p["n_train"] <= FEW else 2)
+        for seed in range(SPLITS if p["n_train"] <= FEW else splits[p["part"]])
     ]
     harness.gather(path, keys[: 1 if asked.quick else None], measure)
 

@@ -97,6 +97,7 @@ def tables(text):
     [
         ("README.md", "ucr"),
         ("docs/guide/choosing.md", "ucr"),
+        ("docs/guide/classification.md", "ucr"),
         ("docs/guide/choosing.md", "regression"),
         ("docs/guide/regression.md", "regression"),
         ("docs/guide/accuracy.md", "accuracy"),
