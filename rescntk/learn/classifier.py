@@ -120,8 +120,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         calibrated = _calibrate(decisions, labels, error_weights, self.class_weight is not None)
         self.inverse_temperature_, self.offsets_ = calibrated
         self.intercept_ = self._centre + self.offsets_
-        found = self._labels(cases.targets - residuals + self.offsets_)
-        self._score(found == labels, counted, cases, labels)
+        found = cases.targets - residuals + self.offsets_
+        chances = self._chances(found)[np.arange(len(labels)), labels]
+        self._keep_scores(-chances, by_class[labels] * cases.weights, cases.members)
+        self._score(self._labels(found) == labels, counted, cases, labels)
         return self
 
     def _score(
@@ -179,8 +181,20 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
         X and errors are as for `decision_function`.
         """
-        margins = _margins(self._decisions(X))  # refuses an estimator that is not fitted
-        return softmax(self.inverse_temperature_ * margins, axis=1)
+        return self._chances(self._decisions(X))
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> np.ndarray:
+        """Return the classes that may be right, (n_cases, n_classes) of bool, as `classes_`.
+
+        They are the most probable class, and all of at least some probability: the share `coverage`
+        of the training signals, each left out, give their class as much. With `class_weight` the
+        share is of signals drawn with these weights, with `groups` it is about new groups. It holds
+        under the conditions of `ResidualKernelRegressor.predict_interval`, and is larger where the
+        most probable class is right more often. X and errors are as for `decision_function`.
+        """
+        least = -self._score_within(coverage)
+        chances = self.predict_proba(X)
+        return chances >= np.minimum(least, chances.max(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
@@ -189,6 +203,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         """
         places = self._labels(self._decisions(X))
         return self.classes_[places]
+
+    def _chances(self, decisions: np.ndarray) -> np.ndarray:
+        """Return the probabilities of decisions, offsets included."""
+        return softmax(self.inverse_temperature_ * _margins(decisions), axis=1)
 
     def _decisions(self, X: Any) -> np.ndarray:
         decisions, _, weights = self._decide(self._read(X))

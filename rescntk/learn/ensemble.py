@@ -30,7 +30,7 @@ from ..kernels import gram, prepare
 from ..kernels.call import mean_again
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
-from ..validation import KINDS, check_dtype, check_integer, is_sequence
+from ..validation import KINDS, check_dtype, check_integer, check_positive, is_sequence
 from .inputs import (
     Cases,
     Settings,
@@ -370,6 +370,28 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         classes = self._labels(shares.sum(axis=2) + self._centre)  # a regressor has one
         medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
         return np.asarray(np.mean(medians, axis=0))
+
+    def _keep_scores(self, scores: np.ndarray, weights: np.ndarray, members: np.ndarray) -> None:
+        """Keep how far off cases left out are, (n_cases, …), with weights and numbers of groups."""
+        self._scores, self._score_weights, self._n_groups = scores, weights, members.max() + 1
+
+    def _score_within(self, coverage: float) -> Any:
+        """Return the score that the share `coverage` of new cases is not to exceed.
+
+        A new case, or group, is one of n + 1 with those left out.
+        """
+        check_is_fitted(self)
+        if not 0 < check_positive(coverage, "coverage") < 1:
+            raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1")
+        n = self._n_groups
+        if coverage * (n + 1) > n:
+            warnings.warn(
+                f"coverage is {coverage}, and {n} training signals or groups tell "
+                f"{n / (n + 1):.3g} at most",
+                stacklevel=3,
+            )
+        share, weights = min(1.0, coverage * (n + 1) / n - 1e-12), self._score_weights
+        return np.quantile(self._scores, share, axis=0, weights=weights, method="inverted_cdf")
 
     @staticmethod
     def _labels(decisions: np.ndarray) -> np.ndarray:

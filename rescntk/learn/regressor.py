@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array
 
-from ..validation import check_positive
 from .ensemble import REMEDY, ResidualKernelEstimator, average, squared_sum
 from .inputs import check_given, read_cases, texts_refused
 
@@ -80,7 +79,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         cases = read_cases(self, X, y, targets, sample_weight, groups)
         if len(cases.weights) < 2:
             raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
-        self._case_weights = weights = cases.weights
+        weights = cases.weights
         self.intercept_ = np.average(cases.targets, axis=0, weights=weights)
         deviations = cases.targets - self.intercept_
         roots = np.sqrt(weights / weights.sum())[:, None]
@@ -89,7 +88,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         cases = cases._replace(targets=deviations / self._unit)
         left_out, residuals = self._fit_views(cases, weights, _PENALTIES)
         deviations = self._mixture(*left_out)[1]
-        self._ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
+        ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
+        self._keep_scores(ratios, weights, cases.members)
         squares = (residuals**2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.best_score_ = 1.0 - error
@@ -119,22 +119,14 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         """Return the lower and the upper ends of intervals that cover new observations.
 
         An interval reaches a number of standard deviations from the mean: with this number, the
-        share `coverage` of the left-out training targets is inside. With n targets the coverage is
-        at most n/(n + 1); above it a warning is given. X and errors are as for `predict`.
+        share `coverage` of the left-out training targets is inside. These are jackknife intervals:
+        the share of new targets is near `coverage` for signals drawn like the training signals, if
+        leaving out a signal changes predictions little. No share is guaranteed without such a
+        condition (Barber et al. 2021). With n training signals, or groups, the coverage is at most
+        n/(n + 1); above it a warning is given. X and errors are as for `predict`.
         """
-        if not 0 < check_positive(coverage, "coverage") < 1:
-            raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1")
+        factors = self._score_within(coverage)
         mean, deviation = self.predict(X, return_std=True)
-        n = len(self._ratios)
-        if coverage * (n + 1) > n:
-            warnings.warn(
-                f"coverage is {coverage}, and {n} training targets tell {n / (n + 1):.3g} at most",
-                stacklevel=2,
-            )
-        share = min(1.0, coverage * (n + 1) / n)  # the new observation is one of n + 1
-        factors = np.quantile(
-            self._ratios, share, axis=0, weights=self._case_weights, method="inverted_cdf"
-        )
         half = deviation * factors.reshape(self._shape)
         return mean - half, mean + half
 

@@ -43,6 +43,46 @@ def test_results_give_their_page(name, monkeypatch):
     assert PAGES[name](harness.load(path)) == path.with_suffix(".md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("measure", ucr.MEASURES)
+def test_other_measures_are_of_the_sets_and_methods_of_accuracies(measure):
+    accuracy, other = ucr.peers(), ucr.peers(measure)
+    assert {*other.columns} == {*accuracy.columns} and not other.isna().any(axis=None)
+    for kind, splits in (("official", "official"), ("mean of 30", "mean of 10")):
+        sets = [
+            {*of["set"][of["splits"] == name]} for of, name in ((accuracy, kind), (other, splits))
+        ]
+        assert sets[0] == sets[1] and len(sets[0]) == 39
+
+
+@pytest.mark.parametrize(
+    ("part", "ours", "of_hc2", "won"), [("test", 0.369, 0.404, 9), ("choose", 0.468, 0.476, 8)]
+)
+def test_mean_log_losses_and_sets_won(part, ours, of_hc2, won):
+    """Means over sets of what was measured and published, without the script's functions."""
+    about = pd.read_csv(RESULTS.parent / "ucr_peers.csv").drop_duplicates("set").set_index("set")
+    peers = pd.read_csv(RESULTS.parent / "ucr_peers_log_loss.csv").query("splits == 'official'")
+    rows = pd.read_csv(RESULTS / "ucr.csv").query("method == 'rescntk' and seed == 0")
+    rows = rows[rows["set"].map(about["part"]) == part].set_index("set")["log_loss"]
+    peers = peers.set_index("set").drop(columns="splits").loc[rows.index]
+    assert round(rows.mean(), 3) == ours and round(peers["HC2"].mean(), 3) == of_hc2
+    assert sum(rows < peers["HC2"]) == won and (peers.mean() > ours).all()
+    page = (RESULTS / "ucr.md").read_text(encoding="utf-8")
+    (line,) = [x for x in page.splitlines() if x.startswith(f"| log loss, {part} (")]
+    assert f"| **{ours}** |" in line and f"| {of_hc2} |" in line and line.endswith("| 1 |")
+    assert f"| log loss, {part} | rescntk {ours} |" in page
+    assert f"| {won} to {len(rows) - won} |" in page
+
+
+def test_holms_steps():
+    """p-values of ten differences: a, e .002; b .004; c .027, above .05/3; d, f .43."""
+    sizes = np.arange(1.0, 11)
+    signs = [np.where(np.isin(sizes, few), -1, 1) for few in ([], [1], [1, 2, 3], [10, 9])]
+    scores = pd.DataFrame({name: -sizes * s for name, s in zip("abcd", signs, strict=True)})
+    scores = scores.assign(**{ucr.OURS: 0.0, "e": sizes, "f": sizes * signs[3]})
+    assert ucr.differing(scores) == (["a", "b"], ["e"])
+    assert ucr.differing(scores[[ucr.OURS, "d"]]) == ([], [])
+
+
 def test_the_table_of_ratios_has_the_cases_of_the_script():
     lines = (RESULTS / "ratios.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in lines if line.startswith("| ")][1:]

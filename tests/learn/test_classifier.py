@@ -31,6 +31,21 @@ def uneven(rng, rare=8, common=40):
     return X, y
 
 
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_sets_cover_signals_drawn_with_the_weights_of_classes(class_weight, rng):
+    """Three standard errors: of new signals, and of those left out."""
+    (X, y), (Z, truth) = uneven(rng, rare=40, common=160), uneven(rng, rare=200, common=800)
+    model = ResidualKernelClassifier(**ONE, class_weight=class_weight).fit(X, y)
+    for coverage in (0.8, 0.9, 0.95):
+        found = model.predict_set(Z, coverage)[np.arange(len(Z)), truth]
+        shares = [found[truth == k].mean() for k in (0, 1)]
+        inside = np.mean(shares if class_weight else found)
+        n, m = (40, 200) if class_weight else (200, 1000)
+        assert abs(inside - coverage) < 3 * np.sqrt(coverage * (1 - coverage) * (1 / n + 1 / m))
+    with pytest.raises(ValueError, match="coverage is 1.0, expected a number between 0 and 1"):
+        model.predict_set(Z, 1.0)
+
+
 def test_sets_that_ship():
     X, y = load_labelled("GunPoint")
     Z, truth = load_labelled("GunPoint", "test")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.special import softmax
 
 import rescntk as rk
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
@@ -58,6 +59,37 @@ def test_one_view_is_ridge_regression_with_refits(rng):
     spread = sizes.std(axis=0) + 0.1
     of_sizes = np.mean(((of_new - sizes.mean(axis=0)) / spread) ** 2, axis=1) / 4
     np.testing.assert_allclose(model.novelty(Z), np.maximum(novelty, of_sizes), rtol=1e-6)
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(30) // 3])
+def test_sets_and_intervals_reach_as_far_as_refits(groups, rng):
+    """The rank ⌈coverage · (n + 1)⌉ of n signals left out, or that share of groups."""
+    X, y = waves(rng, 30, 3)
+    X, Z = X + rng.standard_normal(X.shape), X + rng.standard_normal(X.shape)
+    penalty, members = 0.1, np.arange(30) if groups is None else groups
+    n, K = members.max() + 1, mean_kernel(X, X)
+    model = ResidualKernelClassifier(penalty=penalty, **ONE).fit(X, y, groups=groups)
+    Y = 2.0 * np.eye(3)[y] - 1.0
+    errors = refits(K, Y, np.full(30, penalty), members)
+    left_out = softmax(model.inverse_temperature_ * (Y - errors), axis=1)[np.arange(30), y]
+    targets = y + rng.standard_normal(30)
+    regressor = ResidualKernelRegressor(penalty=penalty, **ONE).fit(X, targets, groups=groups)
+    of_targets = refits(K, targets[:, None], np.full(30, penalty), members)[:, 0]
+    beta, b = bordered(K, targets[:, None], penalty)
+    G, variances = np.linalg.inv(K + penalty * np.eye(30)), np.empty(30)
+    for part in (members == member for member in range(n)):
+        variances[part] = np.linalg.inv(G[np.ix_(part, part)]).diagonal()
+    ratios = np.abs(of_targets) / np.sqrt(variances * np.mean(beta[:, 0] * (targets - b)))
+    chances, deviation = model.predict_proba(Z), regressor.predict(Z, return_std=True)[1]
+    for coverage in (0.5, 0.8, 0.9):
+        rank = int(np.ceil(30 * coverage * (n + 1) / n - 1e-9))
+        least = np.minimum(np.sort(left_out)[-rank], chances.max(axis=1, keepdims=True))
+        found = model.predict_set(Z, coverage)
+        assert found.dtype == bool and (found == (chances >= least)).all()
+        low, high = regressor.predict_interval(Z, coverage)
+        np.testing.assert_allclose((high - low) / 2 / deviation, np.sort(ratios)[rank - 1])
+    with pytest.warns(UserWarning, match=f"and {n} training signals or groups tell"):
+        model.predict_set(Z, 0.99)
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(20) // 3])

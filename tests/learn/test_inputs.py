@@ -1,11 +1,25 @@
 """Input as scikit-learn's users give it: what is right, and what is refused with a remedy."""
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
+import rescntk as rk
+from rescntk.learn import (
+    KernelMatrix,
+    LandmarkFeatures,
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    SignalKernel,
+    View,
+)
 from tests.learn.cases import ONE, waves
 
 FLAT = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
@@ -210,3 +224,66 @@ def test_polars(flat):
         CLASSIFIER.fit(frame.with_columns(name=pl.lit("x")), y)
     with pytest.raises(ValueError, match="X is a list of tables, expected arrays"):
         CLASSIFIER.fit([pl.DataFrame(x) for x in X], y)
+
+
+def test_the_page_tells_what_lists_can(rng, tmp_path):
+    """Each row of the table: what takes a list does, and what does not refuses it or is None."""
+    pytest.importorskip("zarr")
+    pytest.importorskip("jax")
+    from rescntk import jax, stored
+
+    X, y = waves(rng, 16, 2, channels=2)
+    X, kernel = [x[:, : 20 + k % 3] for k, x in enumerate(X)], rk.ResCNTK(2, normalized=True)
+    classifier = ResidualKernelClassifier(**ONE).fit(X, y)
+    regressor = ResidualKernelRegressor(**ONE).fit(X, 1.0 * y)
+    machine = make_pipeline(KernelMatrix(kernel), SVC(kernel="precomputed"))
+    process, path = GaussianProcessRegressor(SignalKernel(n_channels=2)), tmp_path / "gram"
+    other = View(head="trace"), View(head="equivariant"), View(standardize="point")
+    calls = [
+        [
+            lambda: kernel(X),
+            lambda: kernel.prepare(X)(X),
+            lambda: kernel.paired(X, X),
+            lambda: kernel.diag(X),
+        ],
+        [lambda h=h: kernel.replace(head=h)(X) for h in ("trace", "equivariant")],
+        [
+            lambda: rk.gram(kernel.network, X).ntk,
+            lambda: rk.pixel_shares(kernel.network, X, X),
+            lambda: stored.gram(path, kernel.network, X, progress=False).ntk[:],
+        ],
+        [lambda: rk.pixel_pairs(kernel.network, X), lambda: jax.gram(kernel.network, X)],
+        [lambda v=v: View(standardize=v).fit_transform(X) for v in ("signal", "channel")],
+        [lambda v=v: v.fit(X) for v in other],
+        [
+            lambda: classifier.predict(X),
+            lambda: classifier.predict_proba(X),
+            lambda: classifier.predict_set(X),
+            lambda: classifier.novelty(X),
+            lambda: regressor.predict(X, return_std=True)[1],
+            lambda: regressor.predict_interval(X, 0.8)[0],
+        ],
+        [lambda: classifier.contributions(X), lambda: regressor.contributions(X)],
+        [lambda: classifier.usual_contributions(), lambda: regressor.usual_contributions()],
+        [lambda k=k: k(kernel).fit_transform(X) for k in (KernelMatrix, LandmarkFeatures)],
+        [
+            lambda: machine.fit(X, y).predict(X),
+            lambda: cross_val_score(classifier, X, y, cv=2),
+            lambda: GridSearchCV(classifier, {"penalty": [0.1, 1]}, cv=2).fit(X, y).predict(X),
+        ],
+        [lambda: process.fit(X, 1.0 * y)],
+        [lambda: kernel([x[:, :, None] for x in X])],
+    ]
+    page = (Path(__file__).parents[2] / "docs/guide/signals.md").read_text("utf-8")
+    (table,) = re.findall(r"\| what \|.*\n\|.*\n((?:\|.*\n)+)", page)
+    answers = [line.split(" | ")[1].startswith("yes") for line in table.splitlines()]
+    for takes, row in zip(answers, calls, strict=True):
+        for call in row:
+            try:
+                found = call()
+            except ValueError:
+                found = None
+            assert (found is not None) == takes
+            assert not takes or all(np.isfinite(part).all() for part in found)
+    seen = classifier.set_params(views=[*other, View()]).fit(X, y).views_["note"]
+    assert all("different lengths" in note for note in seen[:3]) and not seen[3]

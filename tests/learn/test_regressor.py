@@ -32,7 +32,7 @@ def test_intervals_cover(rng):
         low, high = model.predict_interval(Z, coverage)
         inside = np.mean((low <= truth) & (truth <= high))
         assert abs(inside - coverage) < 0.12
-    with pytest.warns(UserWarning, match="80 training targets tell 0.988 at most"):
+    with pytest.warns(UserWarning, match="80 training signals or groups tell 0.988 at most"):
         model.predict_interval(Z, 0.999)
     for wrong in (0.0, 1.0, -1, "x"):
         with pytest.raises(ValueError, match="coverage is"):

@@ -97,7 +97,9 @@ def tables(text):
     [
         ("README.md", "ucr"),
         ("docs/guide/choosing.md", "ucr"),
+        ("docs/guide/classification.md", "ucr"),
         ("docs/guide/choosing.md", "regression"),
+        ("docs/guide/regression.md", "regression"),
         ("docs/guide/accuracy.md", "accuracy"),
         ("docs/guide/large_data.md", "scale"),
         ("docs/guide/speed.md", "ratios"),
