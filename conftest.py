@@ -40,6 +40,7 @@ OPTIONAL = (
 )
 
 collect_ignore = [path for path, package in NEEDED.items() if find_spec(package) is None]
+collect_ignore_glob = ["tests/data/*.py"]  # scripts that wrote golden files
 
 
 def pytest_report_header() -> str | None:
