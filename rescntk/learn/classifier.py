@@ -12,7 +12,8 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 
 from ..validation import check_constant
-from .ensemble import REMEDY, ResidualKernelEstimator, average, shares_of, squared_sum
+from .ensemble import REMEDY, ResidualKernelEstimator, average, squared_sum
+from .fitted_view import shares_of
 from .inputs import Cases, read_cases, read_labels
 
 

@@ -1,36 +1,27 @@
-r"""The ensemble of views: kernels, ridge regression, weights, novelty and contributions.
+r"""The ensemble of views: their weights, novelty and contributions.
 
-A view's kernel is the mean of the normalized Gaussian process kernel and tangent kernel of its
-network. All signals are landmarks, or some of them: the features :math:`\Phi = K(X, S)
-K(S, S)^{-1/2}` of signals X with landmarks S have the inner products K between landmarks. Ridge
-regression on these features has closed-form leave-one-out errors, which weigh the views. Classifier
-and regressor have one base, `ResidualKernelEstimator`.
+Leave-one-out errors weigh the views (fitted_view.py). Classifier and regressor have one base,
+`ResidualKernelEstimator`.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from joblib import effective_n_jobs
 from scipy.optimize import nnls
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
-from ..decomposition import Decomposition, decompose, nonnegative
-from ..engines.protocol import blocks
-from ..kernels import gram, prepare
-from ..kernels.call import mean_again
-from ..kernels.pixels import gram_shares
-from ..kernels.prepared import PreparedSignals
-from ..validation import KINDS, check_dtype, check_integer, check_positive, is_sequence
+from ..decomposition import nonnegative
+from ..validation import check_dtype, check_integer, check_positive, is_sequence
+from .fitted_view import fit_view, least_penalty, shares_of
 from .inputs import (
     Cases,
     Settings,
@@ -47,7 +38,6 @@ from .views import DEFAULT, FAST, MANY, View
 
 _LEFT_OUT = 0.02  # largest sum of weights of views that are left out
 _LEAST_SPREAD = 0.1  # least deviation of levels, in deviations inside of signals; of log2 of sizes
-_SHARES = 2**20  # numbers of kernels that are held at once; of one signal all are
 _BATCH = 2**22  # numbers of signals, or of their kernels, that a view computes at once
 
 _POWER = 4.0
@@ -85,63 +75,6 @@ REMEDY = (
 """What to do where views find nothing, for warnings."""
 
 
-@dataclass(eq=False)
-class FittedView:
-    """A view with ridge regression and a Gaussian process on its kernel."""
-
-    view: View  # as measured on the training signals
-    signals: Signals  # the landmarks, in the view
-    coefficients: np.ndarray  # (n_landmarks, n_outputs)
-    intercepts: np.ndarray  # (n_outputs,)
-    root: np.ndarray  # R, (n_landmarks, rank): the process has the variance 1 − ‖Rᵀk‖²
-    ratios: np.ndarray  # of squares of R for each penalty to those of R, (rank, n_penalties)
-    penalty: np.ndarray  # (n_penalties,): of each output, or one for all
-    usual_variance: np.ndarray  # mean variance of an observation at a training signal left out
-    scale: np.ndarray  # variance of the prior of each output, (n_outputs,), its unit
-    error: np.ndarray  # mean squared error of cases left out, (n_penalties,)
-    tables: tuple[Any, Any] | None = None  # of `matrix`: options, the landmarks prepared
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"tables": None}
-
-    def matrix(self, X: Signals, options: dict[str, Any]) -> np.ndarray:
-        """Return the kernel matrix of signals with the landmarks, in float64."""
-        tables = self.tables  # threads may share the view
-        if tables is None or tables[0] != options:
-            kept = prepare(self.view.network, self.signals, **_kernels(self.view), **options)
-            self.tables = tables = (dict(options), kept)
-        return kernel(self.view, self.view.see(X), tables[1], options)
-
-    def decide(self, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return decisions (n_cases, n_outputs) and novelties (n_cases, n_penalties) by `matrix`.
-
-        The novelty is the variance of an observation, divided by the usual variance.
-        """
-        squares = (K @ self.root) ** 2
-        several = len(self.penalty) > 1
-        explained = squares @ self.ratios if several else squares.sum(axis=1, keepdims=True)
-        variance = np.maximum(1.0 - explained, 0.0) + self.penalty
-        return K @ self.coefficients + self.intercepts, variance / self.usual_variance
-
-    def contributions(self, X: Signals, options: dict[str, Any]) -> list[np.ndarray]:
-        """Return the shares of time points in decisions less intercepts, (n_outputs, d_i) each."""
-        seen: Any = self.view.see(X)
-        most = longest(seen)
-        parts = np.zeros((len(X), self.coefficients.shape[1], most))
-        for some in blocks(0, len(X), max(1, _SHARES // (most * len(self.signals)))):
-            shares = gram_shares(
-                self.view.network, seen[some], self.signals, **_kernels(self.view), **options
-            )
-            mean = np.mean([share[0] for share in shares], axis=0, dtype=np.float64)
-            parts[some, :, : mean.shape[2]] = self.coefficients.T @ mean
-        # Rounding errors, which large coefficients magnify, are divided evenly.
-        sums = self.matrix(X, options) @ self.coefficients
-        counts = np.array([x.shape[1] for x in seen])
-        parts += ((sums - parts.sum(axis=2)) / counts[:, None])[..., None]
-        triples = zip(parts, counts, X, strict=True)
-        return [self.view.to_time(part[:, :count], x) for part, count, x in triples]
-
-
 class Usual:
     """Levels and sizes of training signals X with weights, (n_cases,).
 
@@ -175,96 +108,6 @@ def _levels_and_sizes(X: Signals) -> np.ndarray:
     values = np.reshape(pairs, (len(X), 2, -1))
     values[:, 1] = np.log2(np.maximum(values[:, 1], np.finfo(np.float64).tiny))
     return values
-
-
-def _kernels(view: View) -> dict[str, Any]:
-    return {"head": view.head, "kinds": KINDS, "depths": (view.depth,), "normalized": True}
-
-
-def kernel(view: View, X: Any, Z: Any, options: dict[str, Any]) -> np.ndarray:
-    """Return the mean kernel of signals in the view, (n, m), in float64; its diagonal is 1.
-
-    Z are signals in the view, `PreparedSignals`, or None: X itself.
-    """
-    if isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray):
-        return mean_again(X, Z)
-    matrices = gram(view.network, X, Z, **_kernels(view), **options)
-    return np.asarray(np.mean([K[0] for K in matrices], axis=0, dtype=np.float64))
-
-
-def least_penalty(weights: np.ndarray, dtype: str) -> float:
-    r"""Return the least penalty that rounding errors of kernels allow, in units of the diagonal.
-
-    :math:`10^{-6} + 4 \sqrt n\, \mathrm{eps}`: n × n independent errors of size eps have the norm
-    2 √n eps. Weights w, of mean 1, multiply row and column i by :math:`\sqrt{w_i}`.
-    """
-    return 1e-6 + 4.0 * float(np.sqrt(weights.max() * weights.sum()) * np.finfo(dtype).eps)
-
-
-def fit_view(
-    view: View, cases: Cases, landmarks: np.ndarray | None, penalties: Sequence[float],
-    error_weights: np.ndarray, options: dict[str, Any], n_penalties: int,
-) -> tuple[FittedView, np.ndarray, np.ndarray]:  # fmt: skip
-    r"""Return a resolved view fitted to cases; residuals and novelty of cases left out.
-
-    One penalty for all outputs, or one for each, has the least leave-one-out error. The prior's
-    scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal
-    likelihood.
-    """
-    seen = view.measure(cases.signals, cases.weights)
-    Y, weights, members = cases.targets, cases.weights, cases.members
-    groups = members if members.max() + 1 < len(Y) else None  # single cases take less time
-    if landmarks is None:
-        S, K, rest = seen, kernel(view, seen, None, options), np.zeros(len(Y))
-        spectrum = decompose(K, weights, clip=True)
-        root = spectrum.roots[:, None] * spectrum.eigenvectors
-    else:
-        S, others = take(seen, landmarks), np.setdiff1d(np.arange(len(Y)), landmarks)
-        K = np.empty((len(Y), len(landmarks)))
-        K[landmarks] = kernel(view, S, None, options)
-        K[others] = kernel(view, take(seen, others), S, options)
-        values, V = scipy.linalg.eigh(K[landmarks], driver="evd")
-        resolved = values > least_penalty(np.ones(len(S)), options["dtype"])
-        half = V[:, resolved] / np.sqrt(values[resolved])  # K(S, S)^(-1/2), but for a rotation
-        features, roots = K @ half, np.sqrt(weights)[:, None]
-        rest = np.maximum(1.0 - (features**2).sum(axis=1), 0.0)  # outside of the features
-        # Eigenvectors of products take less time than singular vectors. They have fewer digits
-        # where eigenvalues are far below the penalty, which are as good as 0.
-        values, V = scipy.linalg.eigh((roots * features).T @ (roots * features), driver="evd")
-        eps = float(np.finfo(np.float64).eps)
-        values, half, features = np.maximum(values, eps * values[-1]), half @ V, features @ V
-        spectrum = Decomposition(values, roots * features / np.sqrt(values), eps, roots[:, 0])
-        root = half * np.sqrt(values)
-    residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
-    parts, shares = np.split(residuals, n_penalties, axis=2), shares_of(error_weights)
-    errors = np.array([(part**2).mean(axis=2) @ shares for part in parts])
-    choices = errors.argmin(axis=1)
-    penalty, of_outputs = np.asarray(penalties)[choices], np.resize(choices, Y.shape[1])
-    beta, b = np.empty(Y.shape), np.empty(Y.shape[1])
-    variance = np.empty((len(Y), n_penalties))
-    for choice in np.unique(choices):
-        outputs: Any = of_outputs == choice
-        outputs = slice(None) if outputs.all() else outputs
-        beta[:, outputs], b[outputs] = spectrum.ridge(
-            Y[:, outputs], penalties[choice], intercept=True
-        )
-        left_out = spectrum.left_out_variance(penalties[choice], groups) + rest
-        variance[:, choices == choice] = left_out[:, None]
-    scale = np.mean(beta * (Y - b), axis=0)
-    usual = np.array([np.average(of_one, weights=weights) for of_one in variance.T])
-    if landmarks is not None:  # a function of all signals, as one of landmarks
-        beta = half @ (features.T @ beta)
-    sums = spectrum.eigenvalues[:, None] + penalty
-    root /= np.sqrt(sums[:, 0])
-    error = errors.min(axis=1)
-    fitted = FittedView(view, S, beta, b, root, sums[:, :1] / sums, penalty, usual, scale, error)
-    residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]
-    return fitted, residuals, variance / usual
-
-
-def shares_of(weights: np.ndarray) -> np.ndarray:
-    """Return weights divided by their sum; weights of only zeros stay zeros."""
-    return weights / (weights.sum() or 1.0)
 
 
 def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
