@@ -94,7 +94,7 @@ class _Run:
                 yield cases, lefts, lefts if self.Z is self.X else self.tables_of(self.Z, cases)
 
     def cut(self, places: np.ndarray, pixels: int) -> Iterator[np.ndarray]:
-        """Yield some of the places at a time, whose tables of so many pixels fit into memory."""
+        """Yield some places at a time, whose tables fit into memory; each has some pixels."""
         most = max(1, _TABLE_BYTES // (8 * self.steps.n_rows * pixels))
         for some in blocks(0, len(places), most):
             yield places[some]

@@ -151,7 +151,7 @@ def read_input(steps: Steps, request: Request, X: Array) -> Input:
     norm = xp.sqrt(squares)[:, None]
     unit = X / xp.where(norm > 0, norm, math.inf)
     of_parts = column(inverse * math.sqrt(input_scale), X)
-    # A mean of size α times the pixels counts as much as the branch, which is α times them.
+    # GAP adds products of means to α² times the branch: means of size α need all their digits.
     means = exact_means(X) if steps.is_weak else X.reshape(*X.shape[:2], -1).mean(axis=2)
     means = means * of_parts.reshape(-1, 1)
     bias = net.bias / scale * inverse if net.bias else xp.zeros(len(X))
@@ -194,8 +194,8 @@ def compensated_sum(values: Any, xp: ModuleType) -> Any:
 def reach(steps: Steps, pixels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the weight of each pixel's energy, and of a bias β = 1, in F at pixel 1.
 
-    Besides, which pixels reach pixel 1: their weights may be below the range of float64. Windows
-    are symmetric: the energy of pixel 1 reaches pixel j as that of pixel j reaches pixel 1.
+    Besides, return which pixels reach pixel 1, whose weights may be below the range of float64.
+    Windows are symmetric: pixel j reaches pixel 1 with the weight of pixel 1 in pixel j.
     """
     energy = np.zeros((2, *pixels))
     energy[(0, *[0] * len(pixels))] = 1.0
@@ -291,8 +291,8 @@ def from_the_middle(taps: Sequence[Any]) -> list[Any]:
 def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
     """Return the mean of parts; the weights add up to 1.
 
-    The mean of equal parts is exact. Sums would round alike in all layers where parts are nearly
-    equal, as those of a constant signal are.
+    The mean of equal parts is exact. Sums of the taps of a constant signal would round alike in all
+    layers.
     """
     first, T = parts[0], parts[0].dtype.type
     apart: dict[float, list[Array]] = {}

@@ -159,7 +159,7 @@ CASES = {
             {"alpha": 0.01, "trained": ("inner",), "filter_size": 5, "input_filter_size": 3},
         )
     },
-    # The mean counts as much as the branch, and is a sum of terms 1/α times its size.
+    # GAP adds products of means, which are sums of larger terms, to α² times the branch.
     **{
         f"mean of size alpha {alpha}": (Network(3, alpha=alpha), small_mean(alpha), ("gap",))
         for alpha in (1e-2, 1e-4, 1e-6, 1e-9, 1e-13)
