@@ -162,6 +162,24 @@ def test_the_limit_of_tangent_kernels_with_gap(lengths, rng):
         assert above[0] > above[1] > 0 and above[1] <= bar
 
 
+@pytest.mark.parametrize("head", ["trace", "equivariant"])
+@pytest.mark.parametrize("spread", [0.0, 0.3, 3.0])
+def test_where_the_leading_term_is_a_lower_bound(head, spread, rng):
+    """On the multi-sphere, even where single pixels differ; elsewhere and with GAP it is none."""
+    X = np.zeros((3, 2, 12))
+    X[:, 0] = 1
+    X[0, 0, 0] = X[1, 0, 4:] = -1
+    X = multisphere.project(X + spread * rng.standard_normal(X.shape))
+    table = conditioning.compare(X, (7, 14, 30, 300), head=head)
+    for name in ("cnn", "resnet"):
+        law, least = table.column(f"{name}_asymptote"), table.column(f"{name}_lower")
+        assert (law[-2:] < least[-2:]).all() and not (law >= least).any()  # NaN before the onset
+    far = np.zeros((2, 1, 40))
+    far[0, 0, 0] = far[1, 0, 20] = 1
+    row = conditioning.compare(far, (100,)).rows[0]
+    assert row.cnn_asymptote > 10 * row.cnn and row.resnet_asymptote > 10 * row.resnet
+
+
 def test_asymptotes_of_any_size():
     law = conditioning.asymptotic_condition_number
     assert law(5, 50, pixels=2**63) == 2.0**63 * law(5, 50)  # 5 · 2**63 does not fit into 64 bits
