@@ -114,6 +114,18 @@ def test_the_asymptotic_law(alpha, skip):
         )
 
 
+@pytest.mark.parametrize("skip", [True, False])
+def test_the_asymptotic_law_of_leaky_networks(skip):
+    """s/(1 − λ) for s, where the gain in s has the factor 1 + slope²."""
+    depth, alpha, slope = 4000, 0.5, 0.5
+    network = rk.Network(depth, 1, alpha=alpha, skip=skip, negative_slope=slope)
+    gain = alpha**2 * (1 + slope**2)
+    s = ((1 + gain) / gain if skip else 1.0) / (1 - 2 * slope / (1 + slope**2))
+    complement = 1 - rk.Kernel(network, "gpk", normalized=True)(np.eye(2)[:, :, None])[0, 1]
+    error = complement / (4.5 * np.pi**2 * (s / depth) ** 2) - 1
+    assert abs(error) <= tolerances.asymptote(depth, s, 1.0) < 0.12
+
+
 @pytest.mark.parametrize("lengths", [(5,), (4, 9, 5, 7)])
 def test_the_asymptotic_law_of_gap(lengths, rng):
     """Its diagonal averages equal pixels too: complements are δ_L (1/d + 1/d')/2."""
