@@ -20,7 +20,8 @@ from .multisphere import Places, over_pixel_pairs
 __all__ = ["kernel"]
 
 ERROR = 1e-11
-"""Largest error of an entry of `kernel`, measured by tests/theory/test_flow.py."""
+"""Largest error of an entry of `kernel`, but for GAP of signals of mean 0, measured by
+tests/theory/test_flow.py."""
 
 _LARGEST = 1e70
 """Largest amplitude of erf's signals; tiny ones are raised to its inverse. Raising it takes more.
@@ -35,7 +36,9 @@ def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "g
 
     The boundary between theorem 6.1 of Barzilai et al. 2022 (:math:`\gamma > \frac12`) and fixed
     :math:`\alpha`; also the limit at :math:`\gamma = \frac12` of Huang et al. 2020. Errors are
-    below 1e-11. Signals whose kernel with themselves is 0 have kernel 0.
+    below 1e-11; with the head "gap" and signals of mean 0, whose kernel is about a² of the mean
+    over equal pixels, rounding errors of some 1e-15/a² are added. Signals whose kernel with
+    themselves is 0 have kernel 0.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 
 import rescntk as rk
-from rescntk.theory import flow, multisphere
+from rescntk.theory import flow, limits, multisphere
 from tests import tolerances
 from tests.families import pairs
 from tests.oracles.papers import kappa1
@@ -55,6 +55,18 @@ def test_the_flow_of_one_pixel_in_closed_form():
         for start, end in zip(pairs(multisphere.dot_products(X)[..., 0]), rho, strict=True):
             time = quad(lambda u: 1 / (kappa1(u) - u), start, end, epsabs=0, epsrel=1e-11)[0]
             assert abs(time - network.branch_gain) <= flow.ERROR / (kappa1(end) - end)
+
+
+@pytest.mark.parametrize("a", [1e-2, 1e-4, 1e-5])
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_signals_of_mean_0_and_a_small_gain(a, kind, rng):
+    """The kernel of one layer is left, with the rounding errors of a mean that cancels."""
+    X, network = rng.standard_normal((3, 2, 6)), rk.Network(1, 3, alpha=a)
+    X -= X.mean(axis=2, keepdims=True)
+    K = limits.one_layer(network, X, kind, "gap")
+    K /= np.sqrt(np.multiply.outer(K.diagonal(), K.diagonal()))
+    found = flow.kernel(network, X, kind=kind, head="gap")
+    assert np.abs(found - K).max() <= flow.ERROR + a**2 + 1e-15 / a**2
 
 
 def test_signals_in_their_own_units(rng):
