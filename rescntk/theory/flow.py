@@ -126,7 +126,7 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
         return Pixels(root * np.sqrt(0.5), inverse, activation.extra(np, q, 1.0))
 
-    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
+    def velocity(root: float, flat: np.ndarray) -> np.ndarray:
         state = flat.reshape(initial.shape)
         q1, q2, D, *T = np.moveaxis(c_w * circular_mean(state, inner), 1, 0)
         S, root1, root2 = 0.5 * (q1 + q2) - D, np.sqrt(q1), np.sqrt(q2)
@@ -140,10 +140,12 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         if T:
             branches.append(parts.outer * dual.K + dual.times_slope(1.0) * (parts.inner * S + T[0]))
         boxed = circular_mean(np.stack(branches, axis=1), outer)
-        return np.ravel(network.alpha**2 * boxed - decay * state)
+        return np.ravel(2.0 * root * (network.alpha**2 * boxed - decay * state))
 
-    # The relative errors of some 100 steps are below `ERROR`.
-    errors = {"rtol": 1e-13, "atol": 1e-13 * max(float(np.abs(initial).max()), 1e-300)}
+    # Over the root of time, in which windows at a root are smooth (docs/theory/depth_limits.md, 6).
+    # The relative errors of some 100 steps are below `ERROR`; a part may be of the gain's order.
+    size = max(float(np.abs(initial).max()), 1e-300) * min(network.branch_gain, 1.0)
+    errors = {"rtol": 1e-13, "atol": 1e-13 * size}
     found = solve_ivp(velocity, (0.0, 1.0), initial.ravel(), "DOP853", t_eval=[1.0], **errors)
     q1, q2, D, *T = np.moveaxis(found.y[:, -1].reshape(initial.shape), 1, 0)
     F = 0.5 * (q1 + q2) - D

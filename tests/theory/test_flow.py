@@ -57,6 +57,30 @@ def test_the_flow_of_one_pixel_in_closed_form():
             assert abs(time - network.branch_gain) <= flow.ERROR / (kappa1(end) - end)
 
 
+@pytest.mark.parametrize("end", [1e-3, 0.1, 1.0, 2.0])
+@pytest.mark.parametrize("part", ["inner", "outer"])
+def test_opposite_vectors_at_any_gain(end, part):
+    """dτ/dρ = (source − (1 − κ0) τ)/(κ1 − ρ): τ = (κ1 − ρ) ∫ source/(κ1 − ρ)² dρ; ρ = −cos φ."""
+
+    def kappa(angle):
+        return (np.sin(angle) - angle * np.cos(angle)) / np.pi
+
+    def source(angle):
+        return kappa(angle) if part == "outer" else -np.cos(angle) * angle / np.pi
+
+    def integral(values, power):
+        def integrand(angle):
+            return values(angle) * np.sin(angle) / (kappa(angle) + np.cos(angle)) ** power
+
+        return quad(integrand, 0, end, epsabs=0, epsrel=1e-12)[0]
+
+    gain = integral(lambda angle: 1.0, 1)
+    expected = (kappa(end) + np.cos(end)) * integral(source, 2) / gain
+    network = rk.Network(1, 1, alpha=np.sqrt(gain), trained=part)
+    found = flow.kernel(network, np.array([[[1.0]], [[-3.0]]]), head="trace")[0, 1]
+    assert abs(found - expected) <= flow.ERROR
+
+
 @pytest.mark.parametrize("a", [1e-2, 1e-4, 1e-5])
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_signals_of_mean_0_and_a_small_gain(a, kind, rng):
