@@ -144,8 +144,8 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
 
     # Over the root of time, in which windows at a root are smooth (docs/theory/depth_limits.md, 6).
     # The relative errors of some 100 steps are below `ERROR`; a part may be of the gain's order.
-    size = max(float(np.abs(initial).max()), 1e-300) * min(network.branch_gain, 1.0)
-    errors = {"rtol": 1e-13, "atol": 1e-13 * size}
+    size = float(np.abs(initial).max()) * min(network.branch_gain, 1.0)
+    errors = {"rtol": 1e-13, "atol": 1e-13 * max(size, 1e-280)}
     found = solve_ivp(velocity, (0.0, 1.0), initial.ravel(), "DOP853", t_eval=[1.0], **errors)
     q1, q2, D, *T = np.moveaxis(found.y[:, -1].reshape(initial.shape), 1, 0)
     F = 0.5 * (q1 + q2) - D

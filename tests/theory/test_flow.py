@@ -81,6 +81,15 @@ def test_opposite_vectors_at_any_gain(end, part):
     assert abs(found - expected) <= flow.ERROR
 
 
+def test_no_gain_leaves_the_dot_product(rng):
+    X, none = rng.standard_normal((2, 2, 4)), np.zeros((2, 2, 4))
+    F0 = (X[0] * X[1]).sum() / np.sqrt((X[0] ** 2).sum() * (X[1] ** 2).sum())
+    for a in (0.0, 1e-150):
+        found = flow.kernel(rk.Network(1, alpha=a), X, head="trace")
+        assert abs(found[0, 1] - F0) <= flow.ERROR
+        assert not flow.kernel(rk.Network(1, alpha=a), none).any()
+
+
 @pytest.mark.parametrize("a", [1e-2, 1e-4, 1e-5])
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_signals_of_mean_0_and_a_small_gain(a, kind, rng):
