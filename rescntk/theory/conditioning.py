@@ -170,10 +170,12 @@ def asymptotic_condition_number(
 ) -> float:  # fmt: skip
     """Return the asymptote of the condition number of a deep kernel matrix (n, n).
 
-    Of the GPK with one length it is n over the `asymptotic_complement`, and NaN like it: the
-    leading term, below the proven bound `Bounds.lower` wherever that was tried
+    Of the GPK with one length it is n over the `asymptotic_complement`, and NaN like it: a leading
+    term. On the multi-sphere, for the heads "trace" and "equivariant", it is below `Bounds.lower`;
+    elsewhere it can exceed the condition number tenfold until layers have evened out the pixels
     (docs/theory/conditioning.md, section 4). Of the NTK with all layers but the input trained it is
-    the limit, (nd + 3)/3, with skip connections or without, whatever the depth.
+    the limit, (nd + 3)/3, with skip connections or without, whatever the depth. For ReLU networks
+    without biases.
 
     Parameters
     ----------
@@ -232,7 +234,7 @@ class ComparisonRow(NamedTuple):
     cnn_improved: float
     """The improved upper bound, `Bounds.upper_equal_rows`."""
     cnn_asymptote: float
-    """`asymptotic_condition_number`: of a GPK the leading term only, of an NTK the limit. NaN
+    """`asymptotic_condition_number`: of a GPK a leading term, no bound; of an NTK the limit. NaN
     before the onset, and where the laws do not hold for the signals."""
     resnet: float
     resnet_lower: float

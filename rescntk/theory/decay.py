@@ -313,8 +313,8 @@ def _series(
 def _compose(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the series of κ0(u) and κ1(u): D κ1 = κ0 D u, D κ0 = w D u / π, w = (1 − u²)^(−½).
 
-    D multiplies a coefficient by its total degree. n (1 − v_0) w_n = Σ_j (n − j/2) v_j w_(n−j) for
-    v = u². Coefficients of u are at least 0.
+    D multiplies a coefficient by its total degree. n (1 − v_0) w_n is the
+    sum over j ≠ 0 of (n − j/2) v_j w_(n−j) for v = u². Coefficients of u are at least 0.
     """
     degree, at_0 = np.asarray(sum(np.indices(u.shape[1:]))), (slice(None),) + (0,) * (u.ndim - 1)
     v, w, axes = _multiply(u, u), np.zeros(u.shape), tuple(range(1, u.ndim))

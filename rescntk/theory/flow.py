@@ -20,7 +20,8 @@ from .multisphere import Places, over_pixel_pairs
 __all__ = ["kernel"]
 
 ERROR = 1e-11
-"""Largest error of an entry of `kernel`, measured by tests/theory/test_flow.py."""
+"""Largest error of an entry of `kernel`, but for GAP of signals of mean 0, measured by
+tests/theory/test_flow.py."""
 
 _LARGEST = 1e70
 """Largest amplitude of erf's signals; tiny ones are raised to its inverse. Raising it takes more.
@@ -35,7 +36,9 @@ def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "g
 
     The boundary between theorem 6.1 of Barzilai et al. 2022 (:math:`\gamma > \frac12`) and fixed
     :math:`\alpha`; also the limit at :math:`\gamma = \frac12` of Huang et al. 2020. Errors are
-    below 1e-11. Signals whose kernel with themselves is 0 have kernel 0.
+    below 1e-11; with the head "gap" and signals of mean 0, whose kernel is about a² of the mean
+    over equal pixels, rounding errors of some 1e-15/a² are added. Signals whose kernel with
+    themselves is 0 have kernel 0.
 
     Parameters
     ----------
@@ -121,7 +124,7 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
     def pixels(q: np.ndarray) -> Pixels:
         return Pixels(np.sqrt(0.5 * q), activation.extra(np, q, 1.0))
 
-    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
+    def velocity(root: float, flat: np.ndarray) -> np.ndarray:
         state = flat.reshape(initial.shape)
         q1, q2, D, *T = np.moveaxis(c_w * circular_mean(state, inner), 1, 0)
         S, root1, root2 = 0.5 * (q1 + q2) - D, np.sqrt(q1), np.sqrt(q2)
@@ -135,10 +138,12 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         if T:
             branches.append(parts.outer * dual.K + dual.times_slope(1.0) * (parts.inner * S + T[0]))
         boxed = circular_mean(np.stack(branches, axis=1), outer)
-        return np.ravel(network.alpha**2 * boxed - decay * state)
+        return np.ravel(2.0 * root * (network.alpha**2 * boxed - decay * state))
 
-    # The relative errors of some 100 steps are below `ERROR`.
-    errors = {"rtol": 1e-13, "atol": 1e-13 * max(float(np.abs(initial).max()), 1e-300)}
+    # Over the root of time, in which windows at a root are smooth (docs/theory/depth_limits.md, 6).
+    # The relative errors of some 100 steps are below `ERROR`; a part may be of the gain's order.
+    size = float(np.abs(initial).max()) * min(network.branch_gain, 1.0)
+    errors = {"rtol": 1e-13, "atol": 1e-13 * max(size, 1e-280)}
     found = solve_ivp(velocity, (0.0, 1.0), initial.ravel(), "DOP853", t_eval=[1.0], **errors)
     q1, q2, D, *T = np.moveaxis(found.y[:, -1].reshape(initial.shape), 1, 0)
     F = 0.5 * (q1 + q2) - D

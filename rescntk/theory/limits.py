@@ -155,8 +155,8 @@ def one_layer(
 ) -> np.ndarray:
     """Return the kernel of one layer of `network` that sees windows of its inner filter, (n, n).
 
-    Not normalized. For α = L^-γ, γ > ½ and a frozen readout, the normalized tangent kernel tends to
-    the normalized kernel of one layer (Barzilai et al. 2022, appendix F).
+    Not normalized. For α = L^-γ, γ > ½, and frozen input and readout the normalized tangent kernel
+    tends to the normalized kernel of one layer (Barzilai et al. 2022, appendix F).
 
     Parameters
     ----------

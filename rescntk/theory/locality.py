@@ -27,10 +27,11 @@ def effective_receptive_field(
     r"""Return the weights of the pixels' energies in K(x, x), (n_timepoints,).
 
     :math:`K_{Eq}(x,x) = \sum_i w_i\, s\|x_i\|^2` with s the network's ``input_scale``: Barzilai et
-    al. 2022, figure 2 (the kernels' half). Each weight keeps its digits at any depth. Entry 0 is
-    the output pixel, entries i and d − i the pixels i pixels away. An image's weights, added up
-    along an axis, are the weights of the other axis. Without skip connections an image's
-    normalized weights are the outer product of its axes' weights (``docs/theory/locality.md``).
+    al. 2022, figure 2 (the kernels' half). Each weight above 1e-300 of the sum keeps its
+    digits at any depth; smaller ones may be 0. Entry 0 is the output pixel, entries i and d − i the
+    pixels i pixels away. An image's weights, added up along an axis, are the weights of the other
+    axis. Without skip connections an image's normalized weights are the outer product of its axes'
+    weights (``docs/theory/locality.md``).
 
     Parameters
     ----------

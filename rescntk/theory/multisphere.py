@@ -1,8 +1,8 @@
 r"""Signals on the multi-sphere, where every pixel has the norm :math:`\sqrt{C_0}`.
 
 There kernels of ReLU networks depend only on the dot products
-:math:`t_j = \langle x_j, z_j\rangle / C_0` (Barzilai et al. 2022, section 3.2 and theorem 4.1;
-``docs/theory/multisphere.md``).
+:math:`\langle x_j, z_{j+\delta}\rangle / C_0`, with :math:`\delta = 0` for the heads "trace" and
+"equivariant" (Barzilai et al. 2022, section 3.2 and theorem 4.1; ``docs/theory/multisphere.md``).
 """
 
 from __future__ import annotations

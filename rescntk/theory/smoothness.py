@@ -132,8 +132,9 @@ def gaussian_kernel(X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
 def curvature(values: ArrayLike) -> float | np.ndarray:
     r"""Return the curvature of functions on the circle, :math:`\|f''\|/\|f\|` in :math:`L^2`.
 
-    Smaller is smoother. Interpolants of tangent kernels have kinks: their curvature grows like the
-    root of the number of samples. Compare at equal numbers only.
+    Smaller is smoother. Interpolants of tangent kernels of ReLU networks, unless the readout alone
+    is trained, have kinks: their curvature grows like the root of the number of samples. Compare at
+    equal numbers only.
 
     Parameters
     ----------

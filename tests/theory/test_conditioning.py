@@ -114,6 +114,18 @@ def test_the_asymptotic_law(alpha, skip):
         )
 
 
+@pytest.mark.parametrize("skip", [True, False])
+def test_the_asymptotic_law_of_leaky_networks(skip):
+    """s/(1 − λ) for s, where the gain in s has the factor 1 + slope²."""
+    depth, alpha, slope = 4000, 0.5, 0.5
+    network = rk.Network(depth, 1, alpha=alpha, skip=skip, negative_slope=slope)
+    gain = alpha**2 * (1 + slope**2)
+    s = ((1 + gain) / gain if skip else 1.0) / (1 - 2 * slope / (1 + slope**2))
+    complement = 1 - rk.Kernel(network, "gpk", normalized=True)(np.eye(2)[:, :, None])[0, 1]
+    error = complement / (4.5 * np.pi**2 * (s / depth) ** 2) - 1
+    assert abs(error) <= tolerances.asymptote(depth, s, 1.0) < 0.12
+
+
 @pytest.mark.parametrize("lengths", [(5,), (4, 9, 5, 7)])
 def test_the_asymptotic_law_of_gap(lengths, rng):
     """Its diagonal averages equal pixels too: complements are δ_L (1/d + 1/d')/2."""
@@ -160,6 +172,24 @@ def test_the_limit_of_tangent_kernels_with_gap(lengths, rng):
         # An entry b = d/(d+3) that errs by e moves nb/(1−b), relatively, by e/(b(1−b)).
         bar = tolerances.deep_tangent_kernel(1000, 2.0) * (max(d) + 3) ** 2 / (3 * max(d))
         assert above[0] > above[1] > 0 and above[1] <= bar
+
+
+@pytest.mark.parametrize("head", ["trace", "equivariant"])
+@pytest.mark.parametrize("spread", [0.0, 0.3, 3.0])
+def test_where_the_leading_term_is_a_lower_bound(head, spread, rng):
+    """On the multi-sphere, even where single pixels differ; elsewhere and with GAP it is none."""
+    X = np.zeros((3, 2, 12))
+    X[:, 0] = 1
+    X[0, 0, 0] = X[1, 0, 4:] = -1
+    X = multisphere.project(X + spread * rng.standard_normal(X.shape))
+    table = conditioning.compare(X, (7, 14, 30, 300), head=head)
+    for name in ("cnn", "resnet"):
+        law, least = table.column(f"{name}_asymptote"), table.column(f"{name}_lower")
+        assert (law[-2:] < least[-2:]).all() and not (law >= least).any()  # NaN before the onset
+    far = np.zeros((2, 1, 40))
+    far[0, 0, 0] = far[1, 0, 20] = 1
+    row = conditioning.compare(far, (100,)).rows[0]
+    assert row.cnn_asymptote > 10 * row.cnn and row.resnet_asymptote > 10 * row.resnet
 
 
 def test_asymptotes_of_any_size():

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 
 import rescntk as rk
-from rescntk.theory import flow, multisphere
+from rescntk.theory import flow, limits, multisphere
 from tests import tolerances
 from tests.families import pairs
 from tests.oracles.papers import kappa1
@@ -55,6 +55,51 @@ def test_the_flow_of_one_pixel_in_closed_form():
         for start, end in zip(pairs(multisphere.dot_products(X)[..., 0]), rho, strict=True):
             time = quad(lambda u: 1 / (kappa1(u) - u), start, end, epsabs=0, epsrel=1e-11)[0]
             assert abs(time - network.branch_gain) <= flow.ERROR / (kappa1(end) - end)
+
+
+@pytest.mark.parametrize("end", [1e-3, 0.1, 1.0, 2.0])
+@pytest.mark.parametrize("part", ["inner", "outer"])
+def test_opposite_vectors_at_any_gain(end, part):
+    """dτ/dρ = (source − (1 − κ0) τ)/(κ1 − ρ): τ = (κ1 − ρ) ∫ source/(κ1 − ρ)² dρ; ρ = −cos φ."""
+
+    def kappa(angle):
+        return (np.sin(angle) - angle * np.cos(angle)) / np.pi
+
+    def source(angle):
+        return kappa(angle) if part == "outer" else -np.cos(angle) * angle / np.pi
+
+    def integral(values, power):
+        def integrand(angle):
+            return values(angle) * np.sin(angle) / (kappa(angle) + np.cos(angle)) ** power
+
+        return quad(integrand, 0, end, epsabs=0, epsrel=1e-12)[0]
+
+    gain = integral(lambda angle: 1.0, 1)
+    expected = (kappa(end) + np.cos(end)) * integral(source, 2) / gain
+    network = rk.Network(1, 1, alpha=np.sqrt(gain), trained=part)
+    found = flow.kernel(network, np.array([[[1.0]], [[-3.0]]]), head="trace")[0, 1]
+    assert abs(found - expected) <= flow.ERROR
+
+
+def test_no_gain_leaves_the_dot_product(rng):
+    X, none = rng.standard_normal((2, 2, 4)), np.zeros((2, 2, 4))
+    F0 = (X[0] * X[1]).sum() / np.sqrt((X[0] ** 2).sum() * (X[1] ** 2).sum())
+    for a in (0.0, 1e-150):
+        found = flow.kernel(rk.Network(1, alpha=a), X, head="trace")
+        assert abs(found[0, 1] - F0) <= flow.ERROR
+        assert not flow.kernel(rk.Network(1, alpha=a), none).any()
+
+
+@pytest.mark.parametrize("a", [1e-2, 1e-4, 1e-5])
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_signals_of_mean_0_and_a_small_gain(a, kind, rng):
+    """The kernel of one layer is left, with the rounding errors of a mean that cancels."""
+    X, network = rng.standard_normal((3, 2, 6)), rk.Network(1, 3, alpha=a)
+    X -= X.mean(axis=2, keepdims=True)
+    K = limits.one_layer(network, X, kind, "gap")
+    K /= np.sqrt(np.multiply.outer(K.diagonal(), K.diagonal()))
+    found = flow.kernel(network, X, kind=kind, head="gap")
+    assert np.abs(found - K).max() <= flow.ERROR + a**2 + 1e-15 / a**2
 
 
 def test_signals_in_their_own_units(rng):

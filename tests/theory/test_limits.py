@@ -73,6 +73,30 @@ def test_the_constant_of_theorem_6_1(kind, head, alpha):
     assert abs(deep * distance / constant - 1) <= 20 * alpha**2 / deep
 
 
+@pytest.mark.parametrize("trained", ["readout", ("input", "readout"), ("inner", "readout")])
+def test_a_signal_of_mean_0_beside_another(trained):
+    """√(Lα²) G_xz/√(G_xx A_zz) to leading order; A is 2F⁰ where both ends are trained."""
+    X, network, L = np.random.default_rng(0).standard_normal((2, 2, 6)), rk.Network(1), 10**4
+    X[0] -= X[0].mean(axis=1, keepdims=True)
+    network, ends = network.replace(trained=trained), 1 + ("input" in trained)
+    G = limits.one_layer(network, X, "ntk", "gap")
+    A = ends * (X[1].mean(axis=1) ** 2).sum() / 2
+    K = rk.Kernel(network.replace(depth=L, alpha=1 / L), "ntk", "gap", normalized=True)(X)
+    assert abs(K[0, 1] * math.sqrt(L * G[0, 0] * A) / G[0, 1] - 1) <= 20 / L
+
+
+@pytest.mark.parametrize("head", ["trace", "gap"])
+def test_large_biases_leave_a_trained_input_alone(head):
+    """Other kernels tend to 1 as σ_b grows; of a trained input F⁰ is left, as 1 − κ0 ~ 1/σ_b."""
+    X = np.random.default_rng(0).standard_normal((2, 2, 5))
+    F0 = normalized(rk.Kernel(rk.Network(1, alpha=0.0), "gpk", head)(X))[0, 1]
+    for trained, limit in (("input", F0), ("inner", 1), ("outer", 1), ("readout", 1)):
+        network = rk.Network(4, alpha=0.5, trained=trained)
+        K = [rk.Kernel(network.replace(bias=b), "ntk", head)(X) for b in (1e3, 1e4)]
+        apart = [abs(normalized(each)[0, 1] - limit) for each in K]
+        assert apart[1] <= 10 / 1e4 and apart[1] < 0.2 * apart[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("pixels", [1, 3])
 def test_gap_sees_its_own_pixels(pixels):

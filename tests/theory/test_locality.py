@@ -57,6 +57,26 @@ def test_energies_weighed_by_the_field_are_the_kernel(network, X, kind):
 
 
 @pytest.mark.parametrize("skip", [True, False])
+def test_fields_mix_the_cnns_of_all_subsets_of_the_layers(skip):
+    """Given the subset, an image's step on one axis does not depend on the other's."""
+    network = rk.Network(2, 3, alpha=0.8, skip=skip, readout_scale=4.0)
+    d, p, growth = 9, network.branch_share, network.growth
+    of_axis, of_image = np.zeros(d), np.zeros((d, d))
+    for taken in itertools.product((0, 1), repeat=2):
+        walk = np.eye(d)[0]
+        for _ in range(sum(taken) + taken[1]):  # the outer step of each, the inner of layer 2
+            walk = (np.roll(walk, -1) + walk + np.roll(walk, 1)) / 3
+        weight = 4.0 * growth**2 * p ** sum(taken) * (1 - p) ** (2 - sum(taken))
+        of_axis += weight * walk
+        of_image += weight * np.outer(walk, walk)
+    bar = tolerances.ROUTES * of_axis.sum()
+    assert np.abs(locality.effective_receptive_field(network, d, "gpk") - of_axis).max() <= bar
+    impulses = np.eye(d * d).reshape(d * d, 1, d, d)
+    found = rk.Kernel(network, "gpk", "equivariant").diag(impulses).reshape(d, d)
+    assert np.abs(found - of_image).max() <= bar
+
+
+@pytest.mark.parametrize("skip", [True, False])
 @pytest.mark.parametrize(("depth", "d"), [(1, 5), (40, 301), (3000, 1000), (10**6, 12)])
 def test_fourier_form(depth, d, skip):
     """ŵ = (1 + α²Ĥ)(1 + α²Ĥ²)^(L−1), the tangent kernel's its derivative by log α²."""

@@ -54,6 +54,9 @@ def test_the_law_inside_one_window(kind):
         for s in range(1, q + 1):
             found = decay.law(CNN(depth, q), C, 31, np.arange(s) - (q - 1) // 2, kind)
             assert -found == min(s * (C + 2), 3 + q * (C - 1)) - 2 * (kind == "ntk")
+            outer = CNN(depth, q).replace(trained=("outer",))
+            found = decay.law(outer, C, 31, np.arange(s) - (q - 1) // 2, "ntk")
+            assert -found == min(s * (C + 2), 1 + q * (C - 1))
     for network, d, expected in (
         (CNN(2, 5), 5, [4, 8, 8, 8, 8]),
         (CNN(3, 3), 5, [4, 6, 6, 8, 8]),
@@ -72,10 +75,12 @@ def test_the_law_where_no_window_covers_all_pixels():
     # Two windows of 1 pixel, 2 · 5, are cheaper than the window of 5 that has both, 3 + 5 · 2.
     (row,) = decay.exponents(CNN(2, 5), 3, 5, 20, pixels=[(0, 1)], nodes=30)
     assert row.law == -10 and abs(row.exponent + 10) <= tolerances.COMPETITION
-    # The exponent of one pixel is the GPK's, −4, where only the readout is trained.
-    readout = TWO(3).replace(trained=("readout",))
-    (row,) = decay.exponents(readout, 2, 1, 40, "ntk", pixels=[(0,)])
-    assert row.law == -4 and abs(row.exponent + 4) <= tolerances.SLOPE
+    # The exponent of one pixel is the GPK's, −4, where only the readout is trained, and where only
+    # outer weights are: a window of one pixel is of layer 1, with no trained part below it.
+    readout, outer = TWO(3).replace(trained="readout"), CNN(2).replace(trained="outer")
+    for network, d in ((readout, 1), (outer, 3)):
+        (row,) = decay.exponents(network, 2, d, 40, "ntk", pixels=[(0,)])
+        assert row.law == -4 and abs(row.exponent + 4) <= tolerances.SLOPE
 
 
 def test_the_law():
