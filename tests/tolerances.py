@@ -15,7 +15,7 @@ EPS = {dtype: float(np.finfo(dtype).eps) for dtype in ("float64", "float32")}
 KERNEL = {"float64": 1e-14, "float32": 1e-6}
 
 # The same for nearly equal signals, whose layers all round alike: half a unit of the NTK in each of
-# three steps of 50 layers, 50 · 3 · eps/2; searches reached two fifths. The guide promises this.
+# three steps of 50 layers, 50 · 3 · eps/2; searches reached a half. The guide promises this.
 PROMISED = {"float64": 2e-14, "float32": 5e-6}
 
 # The same at depth 5000, normalized: a layer may add a tenth of a unit.

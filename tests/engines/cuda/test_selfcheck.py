@@ -64,7 +64,7 @@ FAULTS = {
     "opposite": ("s.O[p][q] = g * more;", "s.O[p][q] = g;", "few pixels, small branches"),
     "bias": ("s.U[p][q] += N[q];", "", "biases and leaks"),
     "many pixels": ("if (t < half && t +", "if (t < half - 1 && t +", "more than 48 KB"),
-    "first pair": ("else if (pixel(p) == 0) write(", "else if (pixel(p) == 1) write(",
+    "first pair": ("else if (pixel(p) == 0)", "else if (pixel(p) == 1)",
                    "the first pair"),
     "every pair": ("(column + offset + q) % width", "(column + offset) % width", "every pair"),
 }  # fmt: skip
