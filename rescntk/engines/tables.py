@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, array_module
+from ..network import Network
 from .merges import Merge, Step, Steps
 from .protocol import Request
 
@@ -92,14 +93,19 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
 
 def table_bytes(request: Request, channels: int, *lengths: int) -> int:
     """Return the bytes of the tables of signals of these lengths, at any depth at no cost."""
-    depth, axes = request.depths[-1], len(request.axes(lengths[0]))
-    few = min(depth, 3)  # all layers from the second one on have as many rows
-    shallow = (Steps(request.network, k, channels, axes).n_rows for k in (few, max(few - 1, 1)))
-    rows, rows_before = shallow
-    rows += (depth - few) * (rows - rows_before)
-    if not request.network.homogeneous:
-        rows = depth  # variances alone
+    net, axes = request.network, len(request.axes(lengths[0]))
+    rows = rows_of_table(net, request.depths[-1], channels, axes)
     return rows * sum(lengths) * np.dtype(request.dtype).itemsize
+
+
+@lru_cache(maxsize=64)
+def rows_of_table(network: Network, depth: int, channels: int, n_axes: int) -> int:
+    """Return the number of rows of a table; layers from the second one on have equally many."""
+    if not network.homogeneous:
+        return depth  # variances alone
+    few = min(depth, 3)
+    rows, before = (Steps(network, k, channels, n_axes).n_rows for k in (few, max(few - 1, 1)))
+    return rows + (depth - few) * (rows - before)
 
 
 def check_share(share: Array, request: Request, what: str) -> None:
