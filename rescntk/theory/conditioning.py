@@ -172,7 +172,7 @@ def asymptotic_condition_number(
 
     Of the GPK with one length it is n over the `asymptotic_complement`, and NaN like it: a leading
     term. On the multi-sphere, for the heads "trace" and "equivariant", it is below `Bounds.lower`;
-    elsewhere it can exceed the condition number tenfold until layers have evened out the pixels
+    elsewhere it can exceed the condition number 50 times until layers have evened out the pixels
     (docs/theory/conditioning.md, section 4). Of the NTK with all layers but the input trained it is
     the limit, (nd + 3)/3, with skip connections or without, whatever the depth. For ReLU networks
     without biases.
