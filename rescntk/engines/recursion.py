@@ -208,7 +208,14 @@ def variance_tables(steps: Steps, X: Array) -> Tables:
         )
     request, empty = Request(net, "trace", ("gpk",), (steps.depth,)), Tables(parts[:, :0], given)
     pairs = Covariances(request, steps, empty, empty, False)
-    return Tables(xp.stack(list(pairs.variances()), axis=1), given)
+    rows = xp.stack(list(pairs.variances()), axis=1)
+    last, enters = (each.reshape(len(X), -1).max(axis=1) for each in (rows[:, -1], parts * parts))
+    if net.has_branch and not net.skip and bool(((enters > 0) & (last < 1.0 / _LARGEST)).any()):
+        raise OverflowError(
+            f"variances of layer {steps.depth} fall below {1.0 / _LARGEST:g}, expected a smaller "
+            f"depth or larger c_v and c_w: float64 does not resolve kernels that small"
+        )
+    return Tables(rows, given)
 
 
 class Covariances(Pairs):

@@ -271,6 +271,14 @@ def test_biases_of_any_size(engine, bias, rng):
         assert exact.error(K, kind, "gap") <= tolerances.KERNEL["float64"]
 
 
+def test_erf_networks_that_fall_below_float64_are_refused(engine, rng):
+    network = rk.Network(50, skip=False, activation="erf", c_v=1e-7)
+    if not takes(engine, network):
+        pytest.skip("ReLU alone")
+    with pytest.raises(OverflowError, match="variances of layer 50 fall below 1e-153, expected a"):
+        rk.gram(network, rng.standard_normal((2, 1, 4)), normalized=True, engine=engine)
+
+
 def test_subnormal_signals_do_not_warn(engine, rng):
     X = rng.standard_normal((4, 2, 12)) * 1e-310
     with warnings.catch_warnings():
