@@ -266,8 +266,10 @@ def _merged(
                     parts, weights = parts[::-1], weights[::-1]
             else:
                 merge = step.merge or Merge(5, 1, mass.ndim - 2)
-                weights = from_the_middle(steps.taps(step.layer))
-                weights = list(merge.weights) if step.merge else weights
+                if step.merge:
+                    weights = list(merge.weights)
+                else:
+                    weights = from_the_middle(steps.taps(step.layer))
                 parts = taps_of(mass, merge, 1)
                 mass = weighted_mean(parts, weights)
             yield step, parts, weights, mass

@@ -147,8 +147,7 @@ class KernelCall:
                 f"only {' and '.join(net.trained)}, expected a gain of at least {least:.2g}: "
                 f"{self.dtype.name} does not resolve this tangent kernel for smaller gains"
             )
-        check_growth(net)
-        falls = net.bias and net.growth < 1.0 and net.trained == ("input",)
+        falls = net.bias and check_growth(net) < 1.0 and net.trained == ("input",)
         if "ntk" in self.kinds and falls and deepest * math.log(net.growth) < math.log(least):
             most = int(math.log(least) / math.log(net.growth))
             raise ValueError(
