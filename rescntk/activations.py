@@ -260,7 +260,7 @@ def kappas(w: Array, v: Array, linear_share: float = 0.0) -> tuple[Array, Array,
     w - k_1`; otherwise :math:`\kappa_0 = \lambda + k_0` and :math:`1 - \kappa_1 = 1 - k_1`. No term
     cancels. A κ0 near 1 is not rounded: it would be rounded alike in all layers, because angles
     hardly change from layer to layer there. The compiled engines have polynomials in place of the
-    angle (engines/formulas.h).
+    angle (engines/compiled/formulas.h).
 
     Parameters
     ----------

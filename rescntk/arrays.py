@@ -18,7 +18,11 @@ ArrayT = TypeVar("ArrayT")
 
 
 def array_module(array: object) -> ModuleType:
-    """Return the module cupy for CuPy's arrays, else numpy; this never imports CuPy."""
+    """Return the module cupy for CuPy's arrays and lists of them, else numpy.
+
+    This never imports CuPy.
+    """
+    array = array[0] if isinstance(array, SignalList) else array
     name = type(array).__module__.partition(".")[0]
     return sys.modules[name] if name == "cupy" else np
 
@@ -77,11 +81,6 @@ class SignalList(Sequence[Any]):
         return SignalList([self._signals[int(k)] for k in np.arange(len(self))[index]])
 
     @property
-    def xp(self) -> Any:
-        """The module of the arrays, numpy or cupy."""
-        return array_module(self._signals[0])
-
-    @property
     def nbytes(self) -> int:
         """Bytes of all signals."""
         return sum(signal.nbytes for signal in self._signals)
@@ -115,8 +114,3 @@ def images_as_signals(X: Any) -> Any:
     """Return images as signals of their pixels, line by line; signals and None are unchanged."""
     images = X is not None and not isinstance(X, SignalList) and X.ndim == 4
     return X.reshape(*X.shape[:2], -1) if images else X
-
-
-def library(X: Batch) -> Any:
-    """Return the module of a batch's arrays, numpy or cupy."""
-    return X.xp if isinstance(X, SignalList) else array_module(X)

@@ -22,12 +22,13 @@ from math import frexp, ldexp, pi
 from operator import add, mul
 from typing import Any, NamedTuple
 
-from .engines.merges import Merge, Step, Steps
-from .engines.polynomials import D32, D64, R32, R64
+from .engines.compiled.polynomials import D32, D64, R32, R64
 from .engines.tables import compensated_sum, from_the_middle, past_skip, weighted_mean
-from .kernels import GRAMS, Kernel
+from .engines.windows import Operation, Operations, Window
+from .kernels import Kernel
+from .kernels.gram import GRAMS
 from .network import KERNEL_FIELDS, Network, check_network
-from .validation import HEADS, check_choice, check_depth, check_flag, check_kinds
+from .validation import HEADS, check_choice, check_flag, check_kinds, check_positive_integer
 
 if find_spec("jax") is None:
     raise ImportError("rescntk.jax needs jax: pip install 'rescntk[jax]'")
@@ -123,22 +124,22 @@ def gram(
             f"Z has shape {Z.shape} and dtype {Z.dtype}, and X has shape {X.shape} and dtype "
             f"{X.dtype}: expected the same channels, pixels and dtype"
         )
-    steps = Steps(network, network.depth, X.shape[1], X.ndim - 2)
-    size = None if block is None else check_depth(block, "block")
-    return GRAMS[kinds](*_gram(steps, head, kinds, None if normalized else factor, size, X, Z))
+    operations = Operations(network, network.depth, X.shape[1], X.ndim - 2)
+    size = None if block is None else check_positive_integer(block, "block")
+    return GRAMS[kinds](*_gram(operations, head, kinds, None if normalized else factor, size, X, Z))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _gram(
-    steps: Steps, head: str, kinds: tuple[str, ...], factor: float | None, block: int | None,
-    X: Any, Z: Any,
+    operations: Operations, head: str, kinds: tuple[str, ...], factor: float | None,
+    block: int | None, X: Any, Z: Any,
 ) -> list[Any]:  # fmt: skip
     """Return kernels, times a factor or normalized. They are compiled once for each shape."""
-    x = jax.vmap(partial(_read, steps))(X)
-    z = x if Z is None else jax.vmap(partial(_read, steps))(Z)
+    x = jax.vmap(partial(_read, operations))(X)
+    z = x if Z is None else jax.vmap(partial(_read, operations))(Z)
 
     def pair(x: _Signal, z: _Signal) -> list[Any]:
-        return _Pair(steps, head, x, z).kernels(kinds)
+        return _Pair(operations, head, x, z).kernels(kinds)
 
     pairs, same = jax.vmap(jax.vmap(pair, (None, 0)), (0, None)), jax.vmap(lambda s: pair(s, s))
     if block is not None:  # gradients compute a block again, and keep no arrays of others
@@ -174,7 +175,7 @@ def _factor(network: Network, normalized: bool) -> float:
     check_network(network, KERNEL_FIELDS - {"activation"})
     if normalized or not network.growth:
         return 1.0
-    mantissa, exponent = Steps(network, 1, 1).power(network.depth)
+    mantissa, exponent = Operations(network, 1, 1).power(network.depth)
     if not -1022 < exponent < 1023:
         raise OverflowError(
             f"the kernel leaves float64 at depth {network.depth}: each layer multiplies it by "
@@ -200,7 +201,7 @@ def _signals(X: Any, name: str) -> jax.Array:
 
 
 def _scaled(values: Any, exponent: Any) -> Any:
-    """Return values · 2^exponent, in two steps: the power alone may leave the range."""
+    """Return values · 2^exponent, in two operations: the power alone may leave the range."""
     limits, one = jnp.finfo(values.dtype), jnp.ones((), values.dtype)
     for part in (exponent // 2, exponent - exponent // 2):
         values = values * jnp.ldexp(one, jnp.clip(part, limits.minexp, limits.maxexp - 1))
@@ -280,8 +281,8 @@ class _Signal(NamedTuple):
     bias: Any  # the standard deviation of biases, divided by the power
 
 
-def _read(steps: Steps, x: Any) -> _Signal:
-    network = steps.network
+def _read(operations: Operations, x: Any) -> _Signal:
+    network = operations.network
     mantissa, of_bias = frexp(network.bias)
     values, exponents = _normal(lax.stop_gradient(x))
     none = -(2**14)
@@ -296,36 +297,38 @@ def _read(steps: Steps, x: Any) -> _Signal:
     factor = 1.0 / len(x) if network.input_scale is None else network.input_scale
     unit = _divide(x, _root(squares)[None])
     flat, root = x.reshape(len(x), -1), factor**0.5
-    sums = compensated_sum(flat, jnp) if steps.is_weak else flat.sum(axis=1)
+    sums = compensated_sum(flat, jnp) if operations.is_weak else flat.sum(axis=1)
     means = root * sums / flat.shape[1]
     return _Signal(unit, root * x, means, factor * squares, exponent, bias)
 
 
 class _Pair:
-    """The recursion of a pair of signals; rescntk/engines/recursion.py explains the names.
+    """The recursion of a pair; rescntk/engines/reference/recursion.py explains the names.
 
     Masses are variances of both signals' pixels, two arrays (*pixels). Arrays of pixel pairs have
     the axes (*pixels, *pixels') for the head "gap", and (*pixels) for others.
     """
 
-    def __init__(self, steps: Steps, head: str, x: _Signal, z: _Signal) -> None:
-        self.steps, self.head, self.x, self.z = steps, head, x, z
-        self.parts, self.n_axes = steps.network.parts, steps.n_axes
+    def __init__(self, operations: Operations, head: str, x: _Signal, z: _Signal) -> None:
+        self.operations, self.head, self.x, self.z = operations, head, x, z
+        self.parts, self.n_axes = operations.network.parts, operations.n_axes
 
     def kernels(self, kinds: tuple[str, ...]) -> list[Any]:
         """Return the kernels of each kind with their head, without scale and growth."""
-        steps = self.steps
+        operations = self.operations
         masses, deficits, self.linear = self.enter()
         state = masses, deficits, [jnp.zeros_like(self.linear)] * (1 + ("ntk" in kinds))
-        each = [(steps.keep**k, steps.bias(k + 1)) for k in range(steps.depth)]
+        each = [(operations.keep**k, operations.bias(k + 1)) for k in range(operations.depth)]
         constants = jnp.asarray(each, self.linear.dtype)
-        state, _ = self.layer(steps.layers[0], state, constants[0])
-        for _, of_layers in groupby(steps.layers[1:], lambda s: [(t.kind, t.merge) for t in s]):
+        state, _ = self.layer(operations.layers[0], state, constants[0])
+        for _, of_layers in groupby(
+            operations.layers[1:], lambda s: [(t.kind, t.window) for t in s]
+        ):
             alike = list(of_layers)
             layer = jax.checkpoint(partial(self.layer, alike[0]), prevent_cse=False)
             first = alike[0][0].layer - 1
             state, _ = lax.scan(layer, state, constants[first : first + len(alike)])
-        kept = steps.keep**steps.depth
+        kept = operations.keep**operations.depth
         powers = {"gpk": kept, "ntk": kept * self.parts.initial}
         of_kinds = dict(zip(powers, state[2], strict=False))
         return [self.with_head(of_kinds[kind], powers[kind]) for kind in kinds]
@@ -339,32 +342,36 @@ class _Pair:
             half = self.over_channels(lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit)
             # Where g is 0, deficits are 0, and ± F⁰ has their derivatives.
             deficits.append(g * half + jnp.where(g > 0, 0.0, sign * linear))
-        for step in self.steps.input:
-            masses, deficits = self.window(step.merge, masses, deficits)
-            linear = self.mean(linear, step.merge)
+        for operation in self.operations.input:
+            masses, deficits = self.window(operation.window, masses, deficits)
+            linear = self.mean(linear, operation.window)
         return masses, deficits, linear
 
-    def layer(self, of_layer: tuple[Step, ...], state: Any, constants: Any) -> tuple[Any, None]:
+    def layer(
+        self, of_layer: tuple[Operation, ...], state: Any, constants: Any
+    ) -> tuple[Any, None]:
         """Return masses, deficits, and F and A, behind a layer."""
-        steps, parts, (kept, bias) = self.steps, self.parts, constants
+        operations, parts, (kept, bias) = self.operations, self.parts, constants
         (old_masses, old_deficits, kernels), (masses, deficits, _) = state, state
         others = [A + parts.initial * kept * self.linear for A in kernels[1:]]
-        for step in of_layer:
-            if step.kind == "activation":
+        for operation in of_layer:
+            if operation.kind == "activation":
                 deficits, others = self.activate(masses, deficits, others)
-            elif step.kind == "window":
-                masses, deficits = self.window(step.merge, masses, deficits)
-                others = [self.mean(each, step.merge) for each in others]
-            elif step.kind == "bias":
-                root = bias * (steps.branch_bias if step.is_branch else 1.0)
+            elif operation.kind == "window":
+                masses, deficits = self.window(operation.window, masses, deficits)
+                others = [self.mean(each, operation.window) for each in others]
+            elif operation.kind == "bias":
+                root = bias * (operations.branch_bias if operation.is_branch else 1.0)
                 a, b = root * self.x.bias, root * self.z.bias
                 both = [[m, a_or_b**2] for m, a_or_b in zip(masses, (a, b), strict=True)]
                 deficits = [u + c * a * b for u, c in zip(deficits, (0.0, 2.0), strict=False)]
                 masses, deficits = self.merged(both, [1.0, 1.0], [m + q for m, q in both], deficits)
-                powers = (1.0, parts.outer_plus_readout) if step.is_branch else (parts.readout,)
+                powers = (
+                    (1.0, parts.outer_plus_readout) if operation.is_branch else (parts.readout,)
+                )
                 others = [each + c * a * b for each, c in zip(others, powers, strict=False)]
             else:
-                weights = steps.keep, steps.share
+                weights = operations.keep, operations.share
                 both = [[*pair] for pair in zip(old_masses, masses, strict=True)]
                 wholes, deficits = self.past(old_masses, masses), self.past(old_deficits, deficits)
                 masses, deficits = self.merged(both, weights, wholes, deficits)
@@ -372,7 +379,7 @@ class _Pair:
 
     def activate(self, masses: Any, deficits: Any, others: Any) -> tuple[list[Any], list[Any]]:
         """Return the branch's deficits, and K and M, of pre-activations with deficits and A."""
-        share, g = self.steps.linear_share, self.product(masses)
+        share, g = self.operations.linear_share, self.product(masses)
         w, *opposite = (jnp.where(g > 0, _divide(u, g), 1.0) for u in deficits)
         w = w - lax.stop_gradient(jnp.maximum(w - 2.0, 0.0))
         v = opposite[0] if opposite else 2.0 - w
@@ -389,7 +396,7 @@ class _Pair:
                 tangent += c * (g * jnp.where(near, 1.0 - w, v - 1.0) + sigma)
             M = tangent - (1.0 - share) * lost * tangent + self.parts.outer_plus_readout * K
             others = [M]
-        return branch[: 1 + self.steps.has_opposite], [K, *others]
+        return branch[: 1 + self.operations.has_opposite], [K, *others]
 
     def merged(
         self, masses: Any, weights: Sequence[float], wholes: list[Any], deficits: list[Any]
@@ -411,22 +418,22 @@ class _Pair:
     def past(self, features: list[Any], branches: list[Any]) -> list[Any]:
         """Return what is behind a skip connection."""
         pairs = zip(features, branches, strict=False)
-        return [past_skip(*pair, self.steps.keep, self.steps.share) for pair in pairs]
+        return [past_skip(*pair, self.operations.keep, self.operations.share) for pair in pairs]
 
-    def window(self, merge: Merge, masses: Any, deficits: Any) -> tuple[list[Any], list[Any]]:
+    def window(self, window: Window, masses: Any, deficits: Any) -> tuple[list[Any], list[Any]]:
         """Return the masses and deficits of the windows of a merge."""
-        parts, wholes = ([of(m, merge) for m in masses] for of in (self.taps, self.mean))
-        deficits = [self.mean(each, merge) for each in deficits]
-        return self.merged(parts, merge.weights, wholes, deficits)
+        parts, wholes = ([of(m, window) for m in masses] for of in (self.taps, self.mean))
+        deficits = [self.mean(each, window) for each in deficits]
+        return self.merged(parts, window.weights, wholes, deficits)
 
-    def taps(self, values: Any, merge: Merge) -> list[Any]:
-        """Return the values at the taps of a merge, the middle one first."""
-        axes = [merge.axis + self.n_axes * side for side in range(values.ndim // self.n_axes)]
-        return from_the_middle([jnp.roll(values, [-k] * len(axes), axes) for k in merge.shifts])
+    def taps(self, values: Any, window: Window) -> list[Any]:
+        """Return the values at the taps of a window, the middle one first."""
+        axes = [window.axis + self.n_axes * side for side in range(values.ndim // self.n_axes)]
+        return from_the_middle([jnp.roll(values, [-k] * len(axes), axes) for k in window.offsets])
 
-    def mean(self, values: Any, merge: Merge) -> Any:
+    def mean(self, values: Any, window: Window) -> Any:
         """Return the means over the taps of a merge."""
-        return weighted_mean(self.taps(values, merge), merge.weights)
+        return weighted_mean(self.taps(values, window), window.weights)
 
     def sides(self, p: Any, q: Any) -> tuple[Any, Any]:
         """Return arrays of both sides' pixels that broadcast to the pixel pairs."""

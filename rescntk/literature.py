@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from .network import Network
-from .validation import PARTS, check_constant, check_depth
+from .validation import PARTS, check_nonnegative, check_positive_integer
 
 
 def barzilai_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0) -> Network:
@@ -147,7 +147,7 @@ def huang_resnet(depth: int, gamma: float = 1.0) -> Network:
     >>> literature.huang_resnet(depth=4, gamma=0.5).alpha
     0.5
     """
-    depth, gamma = check_depth(depth), check_constant(gamma, "gamma")
+    depth, gamma = check_positive_integer(depth, "depth"), check_nonnegative(gamma, "gamma")
     return Network(depth, 1, alpha=depth**-gamma, input_scale=1.0, trained=("inner", "outer"))
 
 
@@ -171,7 +171,7 @@ def huang_ffnet(depth: int) -> Network:
 
 def _variance(deviation: float, name: str) -> float:
     """Return σ² of a standard deviation σ; σ and σ² have to be finite."""
-    number = check_constant(deviation, name)
+    number = check_nonnegative(deviation, name)
     if number * number == math.inf:
         raise ValueError(f"{name} is {deviation!r}, expected a number whose square is finite")
     return number * number

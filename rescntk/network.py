@@ -13,11 +13,11 @@ from .validation import (
     ACTIVATIONS,
     PARTS,
     check_choice,
-    check_constant,
-    check_depth,
     check_filter_size,
     check_flag,
     check_integer,
+    check_nonnegative,
+    check_positive_integer,
     is_sequence,
 )
 
@@ -58,13 +58,13 @@ class TrainedParts(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """A filter's taps: the pixels −step·h, …, −step, 0, step, …, step·h around its own pixel."""
+    """A filter's taps: the pixels −rh, …, −r, 0, r, …, rh around its own pixel, with dilation r."""
 
     size: int
     """q = 2h + 1, the number of taps, odd."""
 
-    step: int = 1
-    """Pixels from one tap to the next: the dilation."""
+    dilation: int = 1
+    """r, pixels from one tap to the next."""
 
     width: int = 1
     """Pixels of a line of images, whose filters have `size` taps on both axes; 1 for signals."""
@@ -81,18 +81,18 @@ class Filter(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """step·h, the pixels from the middle tap to either end."""
-        return self.step * (self.size // 2)
+        """rh, the pixels from the middle tap to either end."""
+        return self.dilation * (self.size // 2)
 
     @property
-    def taps(self) -> range:
+    def offsets(self) -> range:
         """The pixels of all taps, counted from the filter's own pixel."""
-        return range(-self.reach, self.reach + 1, self.step)
+        return range(-self.reach, self.reach + 1, self.dilation)
 
     @property
     def variance(self) -> float:
-        """step² (q² − 1)/12, the mean square of the taps, in pixels²."""
-        return self.step**2 * (self.size**2 - 1) / 12
+        """r² (q² − 1)/12, the mean square of the taps, in pixels²."""
+        return self.dilation**2 * (self.size**2 - 1) / 12
 
 
 def _check_dilation(value: Any, depth: int) -> int | tuple[int, ...]:
@@ -105,8 +105,8 @@ def _check_dilation(value: Any, depth: int) -> int | tuple[int, ...]:
             f"dilation is {value!r}, expected an integer of at least 1, or {depth} of them, one "
             f"for each layer"
         )
-    steps = tuple(check_integer(step, "dilation", at_least=1) for step in values)
-    return steps[0] if len(set(steps)) == 1 else steps
+    dilations = tuple(check_integer(each, "dilation", at_least=1) for each in values)
+    return dilations[0] if len(set(dilations)) == 1 else dilations
 
 
 def _check_trained(trained: Iterable[str], name: str) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def _check_trained(trained: Iterable[str], name: str) -> tuple[str, ...]:
 def _check_input_scale(value: Any, name: str) -> float | None:
     if value is None:
         return None
-    number, most = check_constant(value, name), _MOST_SCALE
+    number, most = check_nonnegative(value, name), _MOST_SCALE
     if number and not 1.0 / most <= number <= most:
         raise ValueError(f"{name} is {value!r}, expected 0 or from {1 / most:g} to {most:g}")
     return number
@@ -190,26 +190,26 @@ class Network:
     >>> network = Network(depth=5, filter_size=3, alpha=0.5)
     >>> network.replace(depth=7).depth
     7
-    >>> Network(depth=3, dilation=(1, 2, 4)).inner_filter(3).taps
+    >>> Network(depth=3, dilation=(1, 2, 4)).inner_filter(3).offsets
     range(-4, 5, 4)
     """
 
-    depth: int = _parameter(check_depth)
+    depth: int = _parameter(check_positive_integer)
     filter_size: int = _parameter(check_filter_size, 3)
     _: KW_ONLY
     outer_filter_size: int = _parameter(check_filter_size, None)
     input_filter_size: int = _parameter(check_filter_size, 1)
     skip: bool = _parameter(check_flag, True)
-    alpha: float = _parameter(check_constant, 1.0)
+    alpha: float = _parameter(check_nonnegative, 1.0)
     activation: str = _parameter(partial(check_choice, choices=ACTIVATIONS), "relu")
-    c_v: float = _parameter(check_constant, 2.0)
-    c_w: float = _parameter(check_constant, 1.0)
-    readout_scale: float = _parameter(check_constant, 1.0)
+    c_v: float = _parameter(check_nonnegative, 2.0)
+    c_w: float = _parameter(check_nonnegative, 1.0)
+    readout_scale: float = _parameter(check_nonnegative, 1.0)
     input_scale: float | None = _parameter(_check_input_scale, None)
     trained: Iterable[str] = _parameter(_check_trained, ("inner", "outer", "readout"))
-    dilation: int | Sequence[int] = _parameter(lambda steps, name: steps, 1)  # needs the depth
-    negative_slope: float = _parameter(check_constant, 0.0)
-    bias: float = _parameter(check_constant, 0.0)
+    dilation: int | Sequence[int] = _parameter(lambda given, name: given, 1)  # needs the depth
+    negative_slope: float = _parameter(check_nonnegative, 0.0)
+    bias: float = _parameter(check_nonnegative, 0.0)
 
     def __post_init__(self) -> None:
         if self.outer_filter_size is None:
@@ -303,11 +303,11 @@ class Network:
 
     def inner_filter(self, layer: int) -> Filter:
         """Return the filter before the activation of a layer 1, 2, …; of size 1 in layer 1."""
-        return Filter(1) if layer == 1 else Filter(self.filter_size, self._step(layer))
+        return Filter(1) if layer == 1 else Filter(self.filter_size, self._dilation_of(layer))
 
     def outer_filter(self, layer: int) -> Filter:
         """Return the filter after the activation of a layer 1, 2, …."""
-        return Filter(self.outer_filter_size, self._step(layer))
+        return Filter(self.outer_filter_size, self._dilation_of(layer))
 
     def filters(self) -> Iterator[Filter]:
         """Yield the inner and outer filters of layers 1 … depth, in the order of the network."""
@@ -322,7 +322,7 @@ class Network:
         inner, outer = self.inner_filter(2).reach, self.outer_filter(1).reach
         return self.depth * (inner + outer) - inner
 
-    def _step(self, layer: int) -> int:
+    def _dilation_of(self, layer: int) -> int:
         return self.dilation if isinstance(self.dilation, int) else self.dilation[layer - 1]
 
     def replace(self, **changes: Any) -> Network:
@@ -343,7 +343,9 @@ class Network:
         if "filter_size" in changes and self.outer_filter_size == self.filter_size:
             changes.setdefault("outer_filter_size", None)
         if "depth" in changes and not isinstance(self.dilation, int):
-            changes.setdefault("dilation", self.dilation[: check_depth(changes["depth"])])
+            changes.setdefault(
+                "dilation", self.dilation[: check_positive_integer(changes["depth"], "depth")]
+            )
         return replace(self, **changes)
 
 
@@ -376,12 +378,19 @@ def check_network(
     """
     if not isinstance(network, Network):
         raise ValueError(f"network is {network!r}, expected a rescntk.Network")
+    if unknown := unknown_field(network, known):
+        raise ValueError(unknown + reason)
+
+
+def unknown_field(network: Network, known: frozenset[str]) -> str | None:
+    """Return what is wrong with the fields that are not `known`, or None if all have defaults."""
     unknown = [kept.name for kept in fields(network) if kept.name not in known]
     usual = type(network)(network.depth) if unknown else network
     for name in unknown:
         value, expected = getattr(network, name), getattr(usual, name)
         if value != expected:
-            raise ValueError(f"network has {name} {value!r}, expected {expected!r}{reason}")
+            return f"network has {name} {value!r}, expected {expected!r}"
+    return None
 
 
 def check_one_dilation(network: Any, known: frozenset[str]) -> None:

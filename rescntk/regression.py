@@ -28,11 +28,11 @@ from .decomposition import (
 )
 from .validation import (
     check_batch,
-    check_constant,
-    check_depth,
     check_integer,
     check_kernel,
+    check_nonnegative,
     check_positive,
+    check_positive_integer,
     check_shape,
     check_symmetric,
     check_targets,
@@ -90,7 +90,7 @@ def ridge(K: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
     array([1., 2.])
     """
     matrix, eps = check_symmetric(K, "K"), rounding_unit(K)
-    y, penalty = check_targets(y, len(matrix)), check_constant(penalty, "penalty")
+    y, penalty = check_targets(y, len(matrix)), check_nonnegative(penalty, "penalty")
     factor, units = _cholesky(matrix, penalty, eps)
     columns = scipy.linalg.cho_solve((factor, True), _in_units(y, units)) / units
     return check_finite(columns.reshape(y.shape))
@@ -313,7 +313,7 @@ def _observations(K: Any, y: Any, noise: Any) -> tuple[np.ndarray, np.ndarray, n
     K = check_symmetric(K, "K")
     y = check_targets(y, len(K))
     if not is_sequence(noise):
-        return K, y, np.full(len(K), check_constant(noise, "noise"))
+        return K, y, np.full(len(K), check_nonnegative(noise, "noise"))
     noise = check_shape(noise, "noise", (len(K),))
     if (noise < 0).any():
         raise ValueError(f"noise has {noise.min():.3g}, expected numbers of at least 0")
@@ -444,7 +444,7 @@ def pivoted_cholesky(kernel: Any, X: Any, rank: int, seed: int = 0, **options: A
     check_kernel(kernel)
     if not callable(getattr(kernel, "diag", None)):
         raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel, or kernel.diag(X) too")
-    X, rank = check_batch(X, "X"), check_depth(rank, "rank")
+    X, rank = check_batch(X, "X"), check_positive_integer(rank, "rank")
     if rank > (n := len(X)):
         raise ValueError(f"rank is {rank}, expected at most the number of signals, {n}")
     rng = np.random.default_rng(check_integer(seed, "seed", at_least=0))
@@ -542,8 +542,8 @@ def solve(
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0 or not hasattr(K, "__matmul__"):
         raise ValueError(f"K is a {type(K).__name__} of shape {shape}, expected (n, n) with K @ v")
     n, Y = int(shape[0]), check_targets(Y, int(shape[0]))
-    ridge, tolerance = check_constant(ridge, "ridge"), check_positive(tolerance, "tolerance")
-    check_depth(max_iterations, "max_iterations")
+    ridge, tolerance = check_nonnegative(ridge, "ridge"), check_positive(tolerance, "tolerance")
+    check_positive_integer(max_iterations, "max_iterations")
     K = check_symmetric(K, "K") if isinstance(K, np.ndarray) else K
     columns = Y.reshape(n, -1)
     norms = np.array([scipy.linalg.norm(column) for column in columns.T])

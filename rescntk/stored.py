@@ -32,7 +32,7 @@ except ImportError:
 
 from . import kernels, validation
 from ._version import __version__
-from .arrays import Batch, SignalList, library
+from .arrays import Batch, SignalList, array_module
 from .kernels.progress import progress_bar
 from .network import Network
 
@@ -93,9 +93,9 @@ def gram(
     call["engine"] = engine
     call["dtype"] = validation.check_dtype(dtype)
     left, right = validation.check_batches(X, Z, head)
-    if library(left) is not np:
+    if array_module(left) is not np:
         raise ValueError("X and Z are CuPy arrays, expected NumPy arrays: cupy.asnumpy(X)")
-    block = validation.check_depth(block, "block")
+    block = validation.check_positive_integer(block, "block")
     if client is not None and (getattr(client, "status", 0) != "running" or client.asynchronous):
         raise ValueError(f"client is {client!r}, expected a running dask.distributed.Client")
     # One pair checks the network and the engine, before a file is written, where blocks will be.
@@ -308,7 +308,9 @@ def _checked(description: dict[str, Any]) -> dict[str, Any]:
     """Return a description that was read from a file, if it is one of `gram`."""
     for name in ("X", "Z"):
         if name == "X" or description[name] is not None:
-            n = validation.check_depth(description[name]["shape"][0], f"the length of {name}")
+            n = validation.check_positive_integer(
+                description[name]["shape"][0], f"the length of {name}"
+            )
             if n > 2**31:
                 raise ValueError(f"the length of {name} is {n}, expected at most 2^31")
     depths = description["depths"]
@@ -316,7 +318,7 @@ def _checked(description: dict[str, Any]) -> dict[str, Any]:
         "kinds": list(validation.check_kinds(description["kinds"])),
         "depths": None if depths is None else list(validation.check_depths(depths)),
         "dtype": validation.check_dtype(description["dtype"]),
-        "block": validation.check_depth(description["block"], "block"),
+        "block": validation.check_positive_integer(description["block"], "block"),
     }
 
 

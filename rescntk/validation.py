@@ -21,7 +21,6 @@ from .arrays import (
     SignalList,
     array_module,
     channels_and_length,
-    library,
     pixel_axes,
     rounding_unit,
 )
@@ -56,7 +55,7 @@ def check_integer(value: Any, name: str, at_least: int | None = None) -> int:
     return number
 
 
-def check_depth(value: Any, name: str = "depth") -> int:
+def check_positive_integer(value: Any, name: str) -> int:
     """Return `value`, an integer of at least 1, as an int."""
     return check_integer(value, name, at_least=1)
 
@@ -70,7 +69,7 @@ def check_depths(depths: Iterable[int], name: str = "depths") -> tuple[int, ...]
     """Return one or more depths, integers of at least 1, as a tuple of ints."""
     if not is_sequence(depths):
         raise ValueError(f"{name} is {depths!r}, expected a sequence of integers")
-    ladder = tuple(check_depth(depth, name) for depth in depths)
+    ladder = tuple(check_positive_integer(depth, name) for depth in depths)
     if not ladder:
         raise ValueError(f"{name} is empty, expected at least one integer")
     return ladder
@@ -84,7 +83,7 @@ def check_filter_size(value: Any, name: str) -> int:
     return number
 
 
-def check_constant(value: Any, name: str) -> float:
+def check_nonnegative(value: Any, name: str) -> float:
     """Return `value`, a finite number of at least 0, as a float."""
     # float() also reads texts, bytes, and arrays with one entry.
     refused = isinstance(value, str | bool | bytes | bytearray | memoryview)
@@ -100,7 +99,7 @@ def check_constant(value: Any, name: str) -> float:
 
 def check_positive(value: Any, name: str) -> float:
     """Return `value`, a finite number above 0, as a float."""
-    if number := check_constant(value, name):
+    if number := check_nonnegative(value, name):
         return number
     raise ValueError(f"{name} is {value!r}, expected a positive number")
 
@@ -280,7 +279,7 @@ def check_batch(X: Any, name: str, images: bool = True) -> Any:
         X = _check_list(X, name)
     elif not isinstance(X, SignalList):
         return check_signals(X, name, images)
-    return X if len(set(X.lengths)) > 1 else X.xp.stack(list(X))
+    return X if len(set(X.lengths)) > 1 else array_module(X).stack(list(X))
 
 
 def _check_list(X: Any, name: str) -> SignalList:
@@ -360,7 +359,7 @@ def check_match(X: Any, Z: Any, lists: bool = False, names: tuple[str, str] = ("
     `lists` is true if X or Z came as a list. Messages call the batches by `names`.
     """
     one, two = names
-    if library(X) is not library(Z):
+    if array_module(X) is not array_module(Z):
         raise ValueError(
             f"{one} and {two} are of different array libraries, expected both NumPy or both CuPy"
         )
@@ -396,7 +395,7 @@ _ALWAYS_FREE = 2**24
 
 def check_memory(needed: int, max_memory: Any, what: str) -> None:
     """Raise a ValueError if `what` takes more than the caller's `max_memory`, in bytes."""
-    limit = check_constant(max_memory, "max_memory")
+    limit = check_nonnegative(max_memory, "max_memory")
     if needed > limit:
         raise ValueError(
             f"{what} takes {_amount(needed)}, expected max_memory, {_amount(limit)}, at most"

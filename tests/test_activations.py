@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescntk import activations
-from rescntk.engines import polynomials
+from rescntk.engines.compiled import polynomials
 from rescntk.theory.complements import relu_dual
 from tests import tolerances
 

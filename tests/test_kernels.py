@@ -9,7 +9,7 @@ import pytest
 
 import rescntk as rk
 from rescntk.engines import tables
-from rescntk.kernels import prepare
+from rescntk.kernels.gram import prepare
 from tests.helpers import CPU, needs_cpu
 
 KERNEL = rk.ResCNTK(depth=3, filter_size=5)
@@ -133,7 +133,7 @@ def test_tables_are_made_once(normalized, monkeypatch):
         made.append(len(arguments[2]))
         return tables.signal_tables(*arguments, **options)
 
-    monkeypatch.setattr("rescntk.engines.program.signal_tables", counted)
+    monkeypatch.setattr("rescntk.engines.compiled.signals.signal_tables", counted)
     prepared = rk.ResCNTK(3, normalized=normalized).prepare(Z, engine="cpu")
     prepared(X[:1]), prepared(X[:1]), prepared(Z)
     assert sorted(made) == [1, 1, len(Z)]
@@ -149,7 +149,7 @@ def test_the_reference_engine_makes_a_table_once(call, monkeypatch):
         made.append(signals.shape[2])
         return tables.signal_tables(steps, request, signals)
 
-    monkeypatch.setattr("rescntk.engines.reference.signal_tables", counted)
+    monkeypatch.setattr("rescntk.engines.reference.engine.signal_tables", counted)
     call(LISTS, engine="reference")
     assert sorted(made) == sorted({signal.shape[1] for signal in LISTS})
 

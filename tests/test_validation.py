@@ -9,7 +9,7 @@ import pytest
 
 import rescntk as rk
 from rescntk import derivative, literature
-from rescntk.engines import reference
+from rescntk.engines.reference.engine import ReferenceEngine
 from rescntk.kernels.call import KernelCall
 from rescntk.theory import conditioning, depth, locality, multisphere, smoothness
 from rescntk.validation import KINDS
@@ -194,7 +194,7 @@ def test_a_gram_larger_than_the_free_memory_is_refused_before_work(free, monkeyp
     for amount in (np.inf, 300_000):  # unknown, enough
         free(amount)
         assert (KERNEL(MANY, **options) == expected).all()
-    monkeypatch.setattr(reference, "compute", lambda *arguments: pytest.fail("worked"))
+    monkeypatch.setattr(ReferenceEngine, "_compute", lambda *arguments: pytest.fail("worked"))
     free(70_000)
     says = r"takes at least [\d.]+ MB of memory, and [\d.]+ MB are free: give fewer signals"
     rectangle = partial(rk.gram, NETWORK, MANY, MANY[:50], normalized=True, depths=(1, 2))

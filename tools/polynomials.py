@@ -1,4 +1,4 @@
-"""Derive the polynomials of the compiled engines; write rescntk/engines/coefficients.h.
+"""Derive the polynomials of the compiled engines; write rescntk/engines/compiled/coefficients.h.
 
 With a = min(1 − ρ, 1 + ρ) in [0, 1] the arc-cosine kernels need two functions:
 
@@ -28,7 +28,7 @@ import numpy as np
 
 mp = mpmath.mp.clone()
 mp.dps = 60
-TARGET = Path(__file__).parent.parent / "rescntk" / "engines" / "coefficients.h"
+TARGET = Path(__file__).parent.parent / "rescntk" / "engines" / "compiled" / "coefficients.h"
 SCALES = 128
 """Numbers from 1 to 2 that P, R and D are multiplied by."""
 

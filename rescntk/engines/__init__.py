@@ -1,76 +1,26 @@
 """The engines, which compute kernels row by row, and the choice between them.
 
-One table holds all engines (`Engine`): what an engine computes and refuses, and why it
-may not work here.
+What an engine computes and refuses stands in its class (`Engine`), and all engines in one table.
 """
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from importlib.util import find_spec
-
 import numpy as np
 
-from ..arrays import Batch, SignalList, channels_and_length, library
+from ..arrays import Batch, array_module, channels_and_length
 from ..validation import check_choice
-from .protocol import Engine, Request
+from .cpu.engine import CpuEngine
+from .cuda.engine import CudaEngine
+from .engine import Engine
+from .reference.engine import ReferenceEngine
+from .request import Request
 
 __all__ = ["available"]
 
-
-def _cpu_is_missing() -> str | None:
-    """Return the reason why there are no compiled loops here, or None."""
-    return import_module(f"{__name__}.cpu.library").why_not()
-
-
-def _cpu_refuses(request: Request, X: Batch) -> str | None:
-    """Return the reason why "cpu" does not take this request, or None."""
-    if library(X) is not np:
-        return "it requires NumPy arrays, and got CuPy arrays"
-    return _activation_refused(request)
-
-
-def _activation_refused(request: Request) -> str | None:
-    """Return the reason why compiled loops do not take the activation, or None."""
-    if (activation := request.network.activation) == "relu":
-        return None
-    return f"it supports only activation='relu' (got {activation!r})"
-
-
-def _cuda_is_missing() -> str | None:
-    """Return the reason why CuPy or the GPU does not work on this machine, or None."""
-    if "cupy" not in sys.modules and find_spec("cupy") is None:
-        return (
-            "CuPy is not installed: pip install 'rescntk[cuda12]' or 'rescntk[cuda13]', "
-            "whichever the GPU's driver takes"
-        )
-    try:
-        return import_module(f"{__name__}.cuda.engine").why_not(import_module("cupy"))
-    except ImportError as error:  # a CuPy that does not fit this NumPy or this machine
-        return f"CuPy does not work here: {' '.join(str(error).split())}"
-
-
-def _cuda_refuses(request: Request, X: Batch) -> str | None:
-    """Return the reason why "cuda" does not take this request, or None."""
-    if refusal := _activation_refused(request):
-        return f"{refusal}; the reference engine takes CuPy arrays too"
-    if isinstance(X, SignalList):
-        return "it takes signals of one length, and these have different lengths"
-    return None
-
-
-ENGINES = {
-    engine.name: engine
-    for engine in (
-        Engine("reference", "reference"),
-        Engine("cpu", "cpu.engine", _cpu_is_missing, _cpu_refuses),
-        Engine("cuda", "cuda.engine", _cuda_is_missing, _cuda_refuses),
-    )
-}  # fmt: skip
+ENGINES: dict[str, Engine] = {
+    engine.name: engine for engine in (ReferenceEngine(), CpuEngine(), CudaEngine())
+}
 """All engines, by their names."""
-
-NAMES = tuple(ENGINES)
 
 
 def available() -> dict[str, bool | str]:
@@ -78,6 +28,10 @@ def available() -> dict[str, bool | str]:
 
     On a CUDA device, the first call in a process compares "cuda" with the reference engine on a few
     small Grams.
+
+    Returns
+    -------
+    dict of str to (True or str)
 
     Examples
     --------
@@ -104,6 +58,10 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     X : array or SignalList
         All signals: those of Z too, if they are lists.
 
+    Returns
+    -------
+    Engine
+
     Raises
     ------
     ValueError
@@ -117,28 +75,27 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     >>> engines.choose("reference", request, np.zeros((1, 1, 4))).name
     'reference'
     """
-    check_choice(name, "engine", ["auto", *NAMES])
-    name = _fastest(request, X) if name == "auto" else name
-    if refusal := _refusal(name, request, X):
-        serving = [repr(other) for other in NAMES if _refusal(other, request, X) is None]
+    check_choice(name, "engine", ["auto", *ENGINES])
+    if name == "auto":
+        return _fastest(request, X)
+    engine = ENGINES[name]
+    if refusal := _refusal(engine, request, X):
+        serving = [repr(n) for n, other in ENGINES.items() if not _refusal(other, request, X)]
         raise ValueError(
             f"engine={name!r} cannot compute this call: {refusal}; "
             f"engines that can: {', '.join(serving) or 'none'}"
         )
-    return ENGINES[name]
+    return engine
 
 
-def _refusal(name: str, request: Request, X: Batch) -> str | None:
+def _refusal(engine: Engine, request: Request, X: Batch) -> str | None:
     """Return the reason why an engine cannot serve, or None."""
-    return ENGINES[name].refuses(request, X) or ENGINES[name].why_not()
+    return engine.refuses(request, X) or engine.why_not()
 
 
-def _fastest(request: Request, X: Batch) -> str:
-    """Return the name of the fastest engine that can serve."""
-    name = "cpu" if library(X) is np else "cuda"
-    if _refusal(name, request, X):
-        return "reference"
-    if name == "cpu":
-        return name
-    takes = import_module(f"{__name__}.cuda.engine").takes(request, channels_and_length(X)[1])
-    return "cuda" if takes else "reference"
+def _fastest(request: Request, X: Batch) -> Engine:
+    """Return the fastest engine that can serve."""
+    fast = ENGINES["cpu" if array_module(X) is np else "cuda"]
+    if _refusal(fast, request, X) or not fast.is_fast(request, channels_and_length(X)[1]):
+        return ENGINES["reference"]
+    return fast

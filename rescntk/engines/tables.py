@@ -1,4 +1,4 @@
-"""Tables of single signals: unit vectors, root masses and the coordinates of each merge.
+"""Tables of single signals: unit vectors, root masses and the coordinates of each window.
 
 Masses are variances: the recursion at x = z, j = j', which is linear. They are computed in float64;
 their roots and coordinates are rounded once to the working precision. Proportional signals have
@@ -20,8 +20,8 @@ import numpy as np
 
 from ..arrays import Array, array_module
 from ..network import Network
-from .merges import Merge, Step, Steps
-from .protocol import Request
+from .request import Request
+from .windows import Operation, Operations, Window
 
 LEAST_SHARE = {"float32": 1e-28, "float64": 1e-280}
 """Least part of a signal's variance that a kernel may consist of, in each precision.
@@ -60,7 +60,7 @@ class Tables:
     """Tables of some signals of one length."""
 
     rows: Array
-    """(n, rows, *pixels), in the working precision; `Steps` numbers the rows."""
+    """(n, rows, *pixels), in the working precision; `Operations` numbers the rows."""
     input: Input
 
     def selected(self, cases: Any) -> Tables:
@@ -68,18 +68,18 @@ class Tables:
         return Tables(self.rows[cases], Input(*(each[cases] for each in vars(self.input).values())))
 
 
-def signal_tables(steps: Steps, request: Request, X: Array, pad: int = 0) -> Tables:
+def signal_tables(operations: Operations, request: Request, X: Array, pad: int = 0) -> Tables:
     """Return the tables of signals X, (n, channels, *pixels).
 
     For the head "equivariant", sizes are of the energy that reaches pixel 1. Rows have `pad` pixels
     more, which are 0.
     """
     xp, pixels = array_module(X), X.shape[2:]
-    given = read_input(steps, request, X)
-    rows = zeros((len(X), steps.n_rows, *pixels[:-1], pixels[-1] + pad), request.dtype, xp)
+    given = read_input(operations, request, X)
+    rows = zeros((len(X), operations.n_rows, *pixels[:-1], pixels[-1] + pad), request.dtype, xp)
     inside = rows[..., : pixels[-1]]
-    inside[:, : steps.n_channels] = given.unit
-    for number, row in enumerate(mass_rows(steps, request, xp, given), steps.n_channels):
+    inside[:, : operations.n_channels] = given.unit
+    for number, row in enumerate(mass_rows(operations, request, xp, given), operations.n_channels):
         inside[:, number] = row
     return Tables(rows, given)
 
@@ -104,7 +104,7 @@ def rows_of_table(network: Network, depth: int, channels: int, n_axes: int) -> i
     if not network.homogeneous:
         return depth  # variances alone
     few = min(depth, 3)
-    rows, before = (Steps(network, k, channels, n_axes).n_rows for k in (few, max(few - 1, 1)))
+    rows, before = (Operations(network, k, channels, n_axes).n_rows for k in (few, max(few - 1, 1)))
     return rows + (depth - few) * (rows - before)
 
 
@@ -119,13 +119,13 @@ def check_share(share: Array, request: Request, what: str) -> None:
         )
 
 
-def read_input(steps: Steps, request: Request, X: Array) -> Input:
+def read_input(operations: Operations, request: Request, X: Array) -> Input:
     """Return the input of signals, of size 1 in the mean over pixels, or at pixel 1."""
-    xp, net = array_module(X), steps.network
+    xp, net = array_module(X), operations.network
     X = xp.ascontiguousarray(X, np.float64)
     weights, of_bias = None, 0.0
     if request.head == "equivariant":
-        weights, reached, of_bias = reach(steps, X.shape[2:])
+        weights, reached, of_bias = reach(operations, X.shape[2:])
         weights, reached = xp.asarray(weights), xp.asarray(reached)
         X = xp.where(reached, X, 0.0)
     # Divided by a power of two, at most 2^1023, squares stay within float64.
@@ -141,7 +141,7 @@ def read_input(steps: Steps, request: Request, X: Array) -> Input:
     energy = input_scale * squares
     mean = own = energy.reshape(len(X), -1).mean(axis=1)
     if net.bias:  # without skips, biases bring H β² in the first layer: H = (1 + 2/gain) / c_w
-        mean = mean + (1.0 + steps.branch_bias**2) / net.c_w * (net.bias / scale) ** 2
+        mean = mean + (1.0 + operations.branch_bias**2) / net.c_w * (net.bias / scale) ** 2
     if weights is not None:
         own = (energy * weights).reshape(len(X), -1).sum(axis=1)
         at_pixel_1 = own + of_bias * (net.bias / scale) ** 2
@@ -158,7 +158,7 @@ def read_input(steps: Steps, request: Request, X: Array) -> Input:
     unit = X / xp.where(norm > 0, norm, math.inf)
     of_parts = column(inverse * math.sqrt(input_scale), X)
     # GAP adds products of means to α² times the branch: means of size α need all their digits.
-    means = exact_means(X) if steps.is_weak else X.reshape(*X.shape[:2], -1).mean(axis=2)
+    means = exact_means(X) if operations.is_weak else X.reshape(*X.shape[:2], -1).mean(axis=2)
     means = means * of_parts.reshape(-1, 1)
     bias = net.bias / scale * inverse if net.bias else xp.zeros(len(X))
     with np.errstate(over="ignore"):  # an infinite scale is reported with the results
@@ -197,7 +197,7 @@ def compensated_sum(values: Any, xp: ModuleType) -> Any:
 
 
 @lru_cache(maxsize=64)
-def reach(steps: Steps, pixels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, float]:
+def reach(operations: Operations, pixels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the weight of each pixel's energy, and of a bias β = 1, in F at pixel 1.
 
     Besides, return which pixels reach pixel 1, whose weights may be below the range of float64.
@@ -206,22 +206,24 @@ def reach(steps: Steps, pixels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray
     energy = np.zeros((2, *pixels))
     energy[(0, *[0] * len(pixels))] = 1.0
     reached = energy[:1] > 0
-    for step in chain(steps.input, *steps.layers):
-        if step.merge is not None and (step.layer == 0 or steps.network.has_branch):
-            reached = reduce(operator.or_, taps_of(reached, step.merge, 1))
-    reached &= steps.network.skip or steps.network.has_branch
-    *_, last = _merged(steps, np, energy, np.array([0.0, 1.0]))
+    for operation in chain(operations.input, *operations.layers):
+        if operation.window is not None and (operation.layer == 0 or operations.network.has_branch):
+            reached = reduce(operator.or_, taps_of(reached, operation.window, 1))
+    reached &= operations.network.skip or operations.network.has_branch
+    *_, last = _merged(operations, np, energy, np.array([0.0, 1.0]))
     return last[-1][0], reached[0], float(last[-1][1].flat[0])
 
 
-def mass_rows(steps: Steps, request: Request, xp: ModuleType, given: Input) -> Iterator[Array]:
+def mass_rows(
+    operations: Operations, request: Request, xp: ModuleType, given: Input
+) -> Iterator[Array]:
     """Yield the rows of a table behind the unit vectors, (n, *pixels) in float64."""
     # It keeps the product of both sides' 1/a finite.
     least = float(np.finfo(request.dtype).tiny) ** 0.45
     a = xp.sqrt(given.energy)
     yield a
-    for step, parts, weights, mass in _merged(steps, xp, given.energy, given.bias**2):
-        if step.kind == "activation":
+    for operation, parts, weights, mass in _merged(operations, xp, given.energy, given.bias**2):
+        if operation.kind == "activation":
             yield 1.0 / xp.maximum(a, least)
             continue
         # Of equal masses all ratios are 1, whatever the masses: coordinates are equal to the bit.
@@ -233,55 +235,57 @@ def mass_rows(steps: Steps, request: Request, xp: ModuleType, given: Input) -> I
         divisors = {weight: both * math.sqrt(2.0 / weight) for weight in {*weights[1:]} - {0.0}}
         for other, weight in zip(others, weights[1:], strict=True):
             yield other / divisors[weight] if weight else 0.0 * other
-    if steps.network.bias:  # else signals keep their size
+    if operations.network.bias:  # else signals keep their size
         check_share(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
 
 
 def _merged(
-    steps: Steps, xp: ModuleType, energy: Array, bias: Array
-) -> Iterator[tuple[Step, list[Array], list[float], Array]]:
-    """Yield each step with its parts, their weights, and the mass of the whole, (n, *pixels).
+    operations: Operations, xp: ModuleType, energy: Array, bias: Array
+) -> Iterator[tuple[Operation, list[Array], list[float], Array]]:
+    """Yield each operation with its parts, their weights, and the mass of the whole, (n, *pixels).
 
     The first part has the most weight, so that coordinates of the others are small. `energy` is of
     single pixels; `bias`, (n,), is the variance of biases.
     """
     features = mass = energy
     lost: Any = 0.0  # by rounding sums with biases: all layers add the same, and round alike
-    for steps_of_layer in (steps.input, *steps.layers):
-        for step in steps_of_layer:
-            if step.kind == "activation":
-                features = mass if steps.joined else features
-                yield step, [mass], [1.0], mass
+    for of_layer in (operations.input, *operations.layers):
+        for operation in of_layer:
+            if operation.kind == "activation":
+                features = mass if operations.joined else features
+                yield operation, [mass], [1.0], mass
                 continue
-            if step.kind == "bias":
-                variance = column(steps.bias(step.layer, step.is_branch) ** 2 * bias, mass)
+            if operation.kind == "bias":
+                variance = column(
+                    operations.bias(operation.layer, operation.is_branch) ** 2 * bias, mass
+                )
                 parts, weights = [mass, variance + xp.zeros_like(mass)], [1.0, 1.0]
                 more = parts[1] + lost
                 whole = mass + more
                 lost, mass = more - (whole - mass), whole
-            elif step.kind == "skip":
-                parts, weights = [features, mass], [steps.keep, steps.share]
+            elif operation.kind == "skip":
+                parts, weights = [features, mass], [operations.keep, operations.share]
                 mass = past_skip(features, mass, *weights)
-                if steps.keep < steps.share:
+                if operations.keep < operations.share:
                     parts, weights = parts[::-1], weights[::-1]
             else:
-                merge = step.merge or Merge(5, 1, mass.ndim - 2)
-                if step.merge:
-                    weights = list(merge.weights)
+                window = operation.window or Window(5, 1, mass.ndim - 2)
+                if operation.window:
+                    weights = list(window.weights)
                 else:
-                    weights = from_the_middle(steps.taps(step.layer))
-                parts = taps_of(mass, merge, 1)
+                    weights = from_the_middle(operations.joined_weights(operation.layer))
+                parts = taps_of(mass, window, 1)
                 mass = weighted_mean(parts, weights)
-            yield step, parts, weights, mass
+            yield operation, parts, weights, mass
         features = mass
 
 
-def taps_of(values: Array, merge: Merge, *first: int) -> list[Array]:
+def taps_of(values: Array, window: Window, *first: int) -> list[Array]:
     """Return the values at each tap, the middle one first; pixels' axes begin with each `first`."""
-    reach, places = merge.shifts[-1], [[slice(None)] * values.ndim for _ in merge.shifts]
-    for axis in (axis + merge.axis for axis in first):
+    reach, places = window.offsets[-1], [[slice(None)] * values.ndim for _ in window.offsets]
+    for axis in (axis + window.axis for axis in first):
         size, before = values.shape[axis], (slice(None),) * axis
-        rest, begins = reach % size, [(shift + reach) % size for shift in merge.shifts]
+        rest, begins = reach % size, [(shift + reach) % size for shift in window.offsets]
         more = slice(max(max(begins) - rest, 0))
         around = values[(*before, slice(size - rest, None))], values, values[(*before, more)]
         values = array_module(values).concatenate(around, axis=axis)
@@ -318,9 +322,9 @@ def past_skip(features: Array, branch: Array, keep: float, share: float) -> Arra
     return weighted_mean([features, branch], [keep, share])
 
 
-def window_mean(values: Array, merge: Merge, *first: int) -> Array:
-    """Return means over a merge's taps."""
-    return weighted_mean(taps_of(values, merge, *first), merge.weights)
+def window_mean(values: Array, window: Window, *first: int) -> Array:
+    """Return means over a window's taps."""
+    return weighted_mean(taps_of(values, window, *first), window.weights)
 
 
 def summed(parts: list[Array]) -> Array:

@@ -80,9 +80,11 @@ def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array
     """Return the features f^L, (n, d, width) or (n, h, w, width), of signals (…, n_channels)."""
     energy = 1.0 if network.input_scale is None else network.input_scale * x.shape[-1]
 
-    def convolve(layer: Layer, signal: jax.Array, variance: float, step: int = 1) -> jax.Array:
+    def convolve(layer: Layer, signal: jax.Array, variance: float, dilation: int = 1) -> jax.Array:
         fan_in = math.prod(layer.weights.shape[:-1])
-        result = math.sqrt(variance / fan_in) * circular_convolution(signal, layer.weights, step)
+        result = math.sqrt(variance / fan_in) * circular_convolution(
+            signal, layer.weights, dilation
+        )
         return result if layer.biases is None else result + network.bias * layer.biases
 
     f: Any = None if params.input is None else convolve(params.input, x, energy)
@@ -90,11 +92,11 @@ def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array
         if index == 0 and "input" not in network.trained:
             g = convolve(inner, x, network.c_w * energy)
         else:
-            g = convolve(inner, f, network.c_w, network.inner_filter(index + 1).step)
+            g = convolve(inner, f, network.c_w, network.inner_filter(index + 1).dilation)
         branch = _activate(network, g)
         if params.outer:
-            step = network.outer_filter(index + 1).step
-            branch = convolve(params.outer[index], branch, network.c_v, step)
+            dilation = network.outer_filter(index + 1).dilation
+            branch = convolve(params.outer[index], branch, network.c_v, dilation)
         else:
             branch = math.sqrt(network.c_v) * branch
         f = f + network.alpha * branch if network.skip else branch
@@ -107,15 +109,15 @@ def _activate(network: Network, g: jax.Array) -> jax.Array:
     return jax.nn.relu(g) if network.is_relu else jax.nn.leaky_relu(g, network.negative_slope)
 
 
-def circular_convolution(signal: jax.Array, weights: jax.Array, step: int) -> jax.Array:
-    """Return y_j = Σ_k W_k x_{j + step·k}, indices modulo the length: (n, d, outputs).
+def circular_convolution(signal: jax.Array, weights: jax.Array, dilation: int) -> jax.Array:
+    """Return y_j = Σ_k W_k x_{j + rk} with dilation r, indices modulo the length: (n, d, outputs).
 
     The signal is (n, d, inputs), the weights are (q, inputs, outputs); (n, h, w, inputs) and
     (q, q, inputs, outputs) of images. The filter may be longer than the signal.
     """
-    taps, windows = Filter(weights.shape[0], step).taps, signal
+    offsets, windows = Filter(weights.shape[0], dilation).offsets, signal
     for axis in range(1, signal.ndim - 1):
-        windows = jnp.stack([jnp.roll(windows, -k, axis) for k in taps], axis=-2)
+        windows = jnp.stack([jnp.roll(windows, -k, axis) for k in offsets], axis=-2)
     return jnp.tensordot(windows, weights, signal.ndim - 1, precision=jax.lax.Precision.HIGHEST)
 
 

@@ -10,7 +10,13 @@ import jax
 import numpy as np
 
 from ..network import KERNEL_FIELDS, Network, check_network
-from ..validation import check_depth, check_dtype, check_flag, check_free_memory, check_integer
+from ..validation import (
+    check_dtype,
+    check_flag,
+    check_free_memory,
+    check_integer,
+    check_positive_integer,
+)
 
 
 class Layer(NamedTuple):
@@ -104,8 +110,11 @@ def init(
     ((1, 4, 64), (3, 64, 64), (64,))
     """
     check_network(network, KERNEL_FIELDS)
-    n_channels, width = check_depth(n_channels, "n_channels"), check_depth(width, "width")
-    pixels = None if n_timepoints is None else check_depth(n_timepoints, "n_timepoints")
+    n_channels, width = (
+        check_positive_integer(n_channels, "n_channels"),
+        check_positive_integer(width, "width"),
+    )
+    pixels = None if n_timepoints is None else check_positive_integer(n_timepoints, "n_timepoints")
     dtype, axes = check_dtype(dtype), 1 + check_flag(images, "images")
     leaves, structure = jax.tree.flatten(shapes(network, n_channels, width, pixels, axes))
     number = sum(math.prod(leaf.shape) for leaf in leaves)

@@ -18,7 +18,13 @@ import numpy as np
 import optax
 
 from ..network import Network
-from ..validation import check_choice, check_depth, check_positive, check_shape, is_sequence
+from ..validation import (
+    check_choice,
+    check_positive,
+    check_positive_integer,
+    check_shape,
+    is_sequence,
+)
 from .forward import Signals, check_signals, outputs
 from .kernels import ntk, trained_parts
 from .parameters import Parameters, precision
@@ -90,10 +96,10 @@ def train(
     if Z is not None:
         sets["test_outputs"] = check_signals(network, params, Z, head, "Z")
     targets = check_shape(y, "y", (len(signals),)).astype(params.readout.dtype)
-    steps = check_depth(steps, "steps")
+    steps = check_positive_integer(steps, "steps")
     names = record if is_sequence(record) else (record,)
     chosen = {check_choice(name, "record", ("outputs", "kernel")) for name in names}
-    every = -(-steps // 50) if every is None else check_depth(every, "every")
+    every = -(-steps // 50) if every is None else check_positive_integer(every, "every")
     rule = _as_optimizer(optimizer)
     columns = defaultdict[str, list[Any]](list)
     initial: np.ndarray | None = None

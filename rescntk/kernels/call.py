@@ -24,20 +24,20 @@ from ..arrays import (
     array_module,
     channels_and_length,
     images_as_signals,
-    library,
     pixel_axes,
 )
-from ..engines.merges import check_growth
-from ..engines.protocol import Request, ScaledKernel, blocks
+from ..engines.request import Request, ScaledKernel
+from ..engines.windows import check_growth
+from ..engines.work import blocks
 from ..network import KERNEL_FIELDS, Network, check_network
 from ..validation import (
     check_batches,
-    check_depth,
     check_depths,
     check_dtype,
     check_flag,
     check_free_memory,
     check_kinds,
+    check_positive_integer,
 )
 from .prepared import PreparedKernel, PreparedSignals
 from .progress import progress_bar
@@ -95,7 +95,7 @@ class KernelCall:
         self.X, self.Z = map(images_as_signals, batches)
         if self.Z is None and shares:
             self.Z = self.X
-        threads = None if threads is None else check_depth(threads, "threads")
+        threads = None if threads is None else check_positive_integer(threads, "threads")
         ladder = tuple(sorted(set(self.depths)))
         self.order = [ladder.index(depth) for depth in self.depths]
         self.in_place = self.depths == ladder
@@ -172,7 +172,7 @@ class KernelCall:
 
     def _check_pair(self) -> None:
         """Raise a MemoryError if the tables of a pair exceed the free memory of this machine."""
-        if library(self.X) is not np:  # a device's memory is the engine's affair
+        if array_module(self.X) is not np:  # a device's memory is the engine's affair
             return
         sides = [self.X] if self.Z is None else [self.X, self.Z]
         channels, lengths = (
@@ -189,7 +189,7 @@ class KernelCall:
 
     def check_memory(self) -> None:
         """Raise a MemoryError if the Gram matrix exceeds the free memory of this machine."""
-        if library(self.X) is not np:  # a device's memory is the engine's affair
+        if array_module(self.X) is not np:  # a device's memory is the engine's affair
             return
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         axes = [n, m]

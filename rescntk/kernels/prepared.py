@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import ArrayT, Batch, SignalList
-from ..engines.protocol import Engine, Request, ScaledKernel
+from ..engines.engine import Engine
+from ..engines.request import Request, ScaledKernel
 
 
 @dataclass(frozen=True, eq=False, repr=False)

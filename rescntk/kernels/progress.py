@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ..engines.protocol import silent
+from ..engines.work import silent
 from ..validation import check_flag
 
 

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 
-from ..validation import check_constant
+from ..validation import check_nonnegative
 from .ensemble import REMEDY, ResidualKernelEstimator, average, squared_sum
 from .fitted_view import shares_of
 from .inputs import Cases, read_cases, read_labels
@@ -166,7 +166,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         if unknown and any(label not in given for label in labels):
             raise ValueError(f"class_weight has keys {unknown}, expected some of {labels}")
         pairs = ((given.get(label, 1.0), f"class_weight of {label!r}") for label in labels)
-        return np.array([check_constant(*pair) for pair in pairs])
+        return np.array([check_nonnegative(*pair) for pair in pairs])
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return decisions: the class with the greatest decision is predicted.

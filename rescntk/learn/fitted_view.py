@@ -16,9 +16,9 @@ import numpy as np
 import scipy.linalg
 
 from ..decomposition import Decomposition, decompose
-from ..engines.protocol import blocks
-from ..kernels import gram, prepare
+from ..engines.work import blocks
 from ..kernels.call import mean_again
+from ..kernels.gram import gram, prepare
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..validation import KINDS

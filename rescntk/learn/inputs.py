@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._version import __version__
 from ..validation import (
     check_batch,
-    check_depth,
     check_known,
     check_labels,
+    check_positive_integer,
     check_rectangular,
     check_shape,
     check_unmasked,
@@ -165,7 +165,7 @@ def _as_signals(X: Any, images: bool) -> Signals:
 def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.ndarray:
     """Return flat signals, one channel after the other, as (n_cases, n_channels, n_timepoints)."""
     n_channels = 1 if n_channels is None else n_channels
-    if flat.shape[1] % check_depth(n_channels, "n_channels"):
+    if flat.shape[1] % check_positive_integer(n_channels, "n_channels"):
         raise ValueError(
             f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = {n_channels}"
         )

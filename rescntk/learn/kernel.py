@@ -20,7 +20,7 @@ from ..derivative import alpha_derivative
 from ..kernels import Kernel
 from ..network import Network
 from ..regression import pivoted_cholesky
-from ..validation import check_depth, check_real
+from ..validation import check_positive_integer, check_real
 from .inputs import SignalEstimator, check_columns, read_signals, split_channels, take
 
 
@@ -275,7 +275,7 @@ class LandmarkFeatures(KernelMatrix):
 
     def _start(self, X: Any) -> Any:
         signals = super()._start(X)
-        count = min(check_depth(self.n_landmarks, "n_landmarks"), len(signals))
+        count = min(check_positive_integer(self.n_landmarks, "n_landmarks"), len(signals))
         seed = int(check_random_state(self.random_state).randint(2**31))
         with warnings.catch_warnings():  # fewer landmarks are exact, up to rounding errors
             warnings.filterwarnings("ignore", "pivoted_cholesky stopped")

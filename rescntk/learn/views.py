@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from ..kernels import Kernel
 from ..network import Network
-from ..validation import check_choice, check_constant, check_depth, check_flag
+from ..validation import check_choice, check_flag, check_nonnegative, check_positive_integer
 from .inputs import Signals, arrays, longest, read_signals, unit_exponent
 
 _LEAST_OF_POINT = 0.1
@@ -123,7 +123,8 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             spectra=_flag_or_word(self.spectra, "spectra", "whole"),
             statistics=check_flag(self.statistics, "statistics"),
             standardize=check_choice(self.standardize, "standardize", _STANDARDIZE),
-            time=check_constant(self.time, "time"), length=check_depth(self.length, "length"),
+            time=check_nonnegative(self.time, "time"),
+            length=check_positive_integer(self.length, "length"),
         )  # fmt: skip
         Kernel(view.network, "gpk", view.head)  # checks its own
         return view._cut(X)

@@ -11,9 +11,9 @@ from ..validation import (
     HEADS,
     KINDS,
     check_choice,
-    check_constant,
     check_flag,
     check_integer,
+    check_nonnegative,
     check_shape,
     is_sequence,
 )
@@ -99,7 +99,7 @@ def check_length(n_timepoints: Any, most: int = 2**27, why: str = "an array of {
     """Return the length of a receptive field, an integer from 1 to `most`, as an int."""
     d = check_integer(n_timepoints, "n_timepoints", at_least=1)
     if d > most:
-        reason = why.format(check_constant(d, "n_timepoints") / 2**27)
+        reason = why.format(check_nonnegative(d, "n_timepoints") / 2**27)
         raise ValueError(f"n_timepoints is {d}, expected at most {most}: {reason}")
     return d
 
@@ -115,7 +115,7 @@ def check_channels(n_channels: Any) -> int:
     if (number := check_integer(n_channels, "n_channels")) < 2:
         what = "on the multi-sphere a pixel of one channel is a sign"
         raise ValueError(f"n_channels is {n_channels!r}, expected at least 2: {what}")
-    check_constant(number, "n_channels")  # within float64
+    check_nonnegative(number, "n_channels")  # within float64
     return number
 
 
@@ -128,7 +128,7 @@ def check_grid(
     if len(given) != d:
         raise ValueError(f"max_frequency is {max_frequency!r}, expected one for each of {d} pixels")
     highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
-    check_constant(max(highest), "max_frequency")  # within float64
+    check_nonnegative(max(highest), "max_frequency")  # within float64
     return channels, d, highest, check_head(head)
 
 

@@ -28,7 +28,7 @@ Dual = Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]]
 
 def circular_sum(pixels: np.ndarray, window: Filter) -> np.ndarray:
     """Return the sum over a filter's window at each pixel."""
-    return reduce(add, (np.roll(pixels, -tap, axis=0) for tap in window.taps))
+    return reduce(add, (np.roll(pixels, -tap, axis=0) for tap in window.offsets))
 
 
 def circular_mean(pixels: np.ndarray, window: Filter) -> np.ndarray:

@@ -21,10 +21,10 @@ from ..kernels import gram
 from ..network import Network
 from ..validation import (
     check_batches,
-    check_constant,
-    check_depth,
     check_depths,
+    check_nonnegative,
     check_positive,
+    check_positive_integer,
     check_symmetric,
     is_sequence,
 )
@@ -153,7 +153,7 @@ def asymptotic_complement(
     0.995
     """
     network = Network(depth, alpha=alpha, skip=skip)
-    layers = check_constant(network.depth, "depth")
+    layers = check_nonnegative(network.depth, "depth")
     if network.branch_gain == 0:
         raise ValueError(
             f"alpha is {network.alpha!r}, expected a positive number, with a square above 0: "
@@ -196,10 +196,12 @@ def asymptotic_condition_number(
     >>> round(deep(50, 1000, kind="ntk"), 2)
     17.67
     """
-    n, kind = check_depth(n, "n"), check_kind(kind)
+    n, kind = check_positive_integer(n, "n"), check_kind(kind)
     given: Any = pixels if is_sequence(pixels) else (pixels,)
-    count = check_constant(n, "n")
-    lengths = np.array([check_positive(check_depth(d, "pixels"), "pixels") for d in given])
+    count = check_nonnegative(n, "n")
+    lengths = np.array(
+        [check_positive(check_positive_integer(d, "pixels"), "pixels") for d in given]
+    )
     if len(lengths) not in (1, n):
         raise ValueError(f"pixels has {len(lengths)} lengths, expected 1 or n = {n}")
     delta = asymptotic_complement(depth, alpha, skip)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import betaln, gamma, gammaincc, gammaln
 
 from ..network import RELU_FIELDS, Filter, Network, check_network
-from ..validation import check_constant, check_integer, is_sequence
+from ..validation import check_integer, check_nonnegative, is_sequence
 from .argument_checks import check_grid, check_kind, check_options, check_pixels
 from .complements import arc_cosines, check_nonzero, circular_mean
 from .report_table import ReportTable
@@ -274,7 +274,7 @@ def taylor_coefficients(
     check_network(network, RELU_FIELDS, ": the recursion of Taylor coefficients is about κ0 and κ1")
     check_nonzero(network, check_kind(kind))
     d, degree = check_pixels(n_timepoints), check_integer(max_degree, "max_degree", 0)
-    check_constant(degree, "max_degree")  # within float64
+    check_nonnegative(degree, "max_degree")  # within float64
     if (pairs := float(degree + 1) ** (2 * d)) > 2e9:  # 4 seconds of one core
         what = f"max_degree is {max_degree!r}: products of series have {pairs:.3g}"
         raise ValueError(f"{what} pairs of coefficients for {d} pixels, expected at most 2e9")

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..validation import check_constant, check_depths, check_real, check_rectangular
+from ..validation import check_depths, check_nonnegative, check_real, check_rectangular
 from .argument_checks import check_dot_products
 from .complements import arc_cosines
 
@@ -50,7 +50,7 @@ def ffnet_rate(depth: ArrayLike) -> np.ndarray:
     """
     given = check_rectangular(depth, "depth", "integers")
     ladder = check_depths(given.ravel().tolist(), "depth")
-    layers = np.reshape([check_constant(n, "depth") for n in ladder], given.shape)
+    layers = np.reshape([check_nonnegative(n, "depth") for n in ladder], given.shape)
     return np.asarray(0.375 * np.log(layers) / layers)
 
 

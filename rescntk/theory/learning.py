@@ -22,9 +22,9 @@ from ..arrays import resolution
 from ..decomposition import check_finite, decompose, nonnegative
 from ..network import Network
 from ..validation import (
-    check_constant,
     check_depths,
     check_integer,
+    check_nonnegative,
     check_rectangular,
     check_shape,
     check_targets,
@@ -102,7 +102,7 @@ def curve(
     for name, array in (("eigenvalues", values), ("multiplicities", counts)):
         if (array < 0).any():
             raise ValueError(f"{name} has {array.min():.3g}, expected numbers of at least 0")
-    ridge, noise = check_constant(ridge, "ridge"), check_constant(noise, "noise")
+    ridge, noise = check_nonnegative(ridge, "ridge"), check_nonnegative(noise, "noise")
     rows = []
     for n in check_depths(sizes, "sizes"):
         kappa = _solve_kappa(values, counts, n, ridge)
@@ -144,8 +144,8 @@ def from_gram(
     >>> table.column("test_error").round(3)
     array([0.424, 0.   ])
     """
-    ladder, ridge = check_depths(sizes, "sizes"), check_constant(ridge, "ridge")
-    found, noise = decompose(K), check_constant(noise, "noise")
+    ladder, ridge = check_depths(sizes, "sizes"), check_nonnegative(ridge, "ridge")
+    found, noise = decompose(K), check_nonnegative(noise, "noise")
     N, values = len(found.eigenvalues), found.eigenvalues
     values = values * (values > resolution(values, found.eps))
     if max(ladder) >= N:
@@ -280,9 +280,13 @@ def sample_complexity(
     """
     top = check_integer(max_frequency, "max_frequency", at_least=1)
     d = check_grid(n_channels, n_timepoints, top, head)[1]
-    if not 0 < check_constant(share, "share") < 1:
+    if not 0 < check_nonnegative(share, "share") < 1:
         raise ValueError(f"share is {share!r}, expected a number between 0 and 1")
-    ridge, one, space = check_constant(ridge, "ridge"), np.eye(d, dtype=int), (n_channels, d, top)
+    ridge, one, space = (
+        check_nonnegative(ridge, "ridge"),
+        np.eye(d, dtype=int),
+        (n_channels, d, top),
+    )
     if frequencies is not None:
         text = f"expected sets of {d} integers from 0 to {top}"
         given = list(frequencies) if is_sequence(frequencies) else []

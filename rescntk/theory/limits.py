@@ -11,10 +11,10 @@ from ..kernels import Kernel
 from ..kernels.call import correlation
 from ..network import BASIC_FIELDS, Network, check_one_dilation
 from ..validation import (
-    check_constant,
-    check_depth,
     check_integer,
+    check_nonnegative,
     check_positive,
+    check_positive_integer,
     check_real,
     check_shape,
     check_signals,
@@ -100,7 +100,7 @@ class Family:
     gamma: float = 0.0
 
     def __post_init__(self) -> None:
-        network, gamma = self.network, check_constant(self.gamma, "gamma")
+        network, gamma = self.network, check_nonnegative(self.gamma, "gamma")
         check_one_dilation(network, BASIC_FIELDS)
         if gamma and not network.skip:
             raise ValueError(
@@ -128,7 +128,7 @@ class Family:
         return name + slope + (", readout frozen" if network.parts.initial == 0 else "")
 
     def __call__(self, depth: int) -> Network:
-        layers = check_constant(check_depth(depth), "depth")
+        layers = check_nonnegative(check_positive_integer(depth, "depth"), "depth")
         alpha = self.network.alpha * layers**-self.gamma
         return self.network.replace(depth=depth, alpha=alpha)
 
@@ -179,7 +179,7 @@ def one_layer(
     X, window = check_signals(X, "X"), network.inner_filter(2)
     scale = None if network.input_scale is None else network.input_scale / window.size
     layer = network.replace(depth=1, skip=False, input_scale=scale, readout_scale=1.0)
-    windows = np.concatenate([np.roll(X, -tap, axis=2) for tap in window.taps], axis=1)
+    windows = np.concatenate([np.roll(X, -tap, axis=2) for tap in window.offsets], axis=1)
     return Kernel(layer, kind, head)(windows)
 
 

@@ -20,10 +20,10 @@ from ..kernels.progress import progress_bar
 from ..network import RELU_FIELDS, Network, check_network
 from ..validation import (
     check_batch,
-    check_constant,
     check_flag,
     check_free_memory,
     check_integer,
+    check_nonnegative,
     check_shape,
     check_signals,
     is_sequence,
@@ -108,7 +108,7 @@ def sample(
     """
     sizes = {"n_cases": n_cases, "n_channels": n_channels, "n_timepoints": n_timepoints}
     shape = [check_integer(size, name, at_least=1) for name, size in sizes.items()]
-    numbers = math.prod(check_constant(size, name) for name, size in sizes.items())
+    numbers = math.prod(check_nonnegative(size, name) for name, size in sizes.items())
     check_free_memory(16 * numbers, f"a sample of shape {tuple(shape)}", "a smaller one")
     return project(check_rng(rng).standard_normal(shape))
 

@@ -203,7 +203,7 @@ def path_pixels(network: Network) -> np.ndarray:
         raise ValueError(f"network has 10^{digits:.1f} paths, expected at most 2^27")
     pixels = np.zeros(1, dtype=np.intp)
     for window in (*windows[:1:-1], windows[0]):  # the first inner filter has one tap
-        pixels = np.add.outer(pixels, window.taps).ravel()
+        pixels = np.add.outer(pixels, window.offsets).ravel()
     return pixels
 
 

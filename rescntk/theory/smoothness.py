@@ -20,12 +20,12 @@ from ..regression import interpolate
 from ..validation import (
     ACTIVATIONS,
     check_choice,
-    check_constant,
-    check_depth,
     check_free_memory,
     check_kernel,
     check_match,
+    check_nonnegative,
     check_positive,
+    check_positive_integer,
     check_rectangular,
     check_shape,
     check_signals,
@@ -65,8 +65,8 @@ def grid(n_samples: int = SAMPLES) -> np.ndarray:
 
 def _check_samples(n_samples: int, numbers: int) -> int:
     """Return the number of samples, if memory holds `numbers` numbers for each."""
-    n = check_depth(n_samples, "n_samples")
-    check_constant(n, "n_samples")  # within float64
+    n = check_positive_integer(n_samples, "n_samples")
+    check_nonnegative(n, "n_samples")  # within float64
     what = f"n_samples is {n}: {numbers} numbers for each sample"
     check_free_memory(8 * numbers * n, what, "give fewer samples")
     return n
@@ -291,7 +291,10 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     90.0
     """
     check_network(network, BASIC_FIELDS)
-    sizes = (check_depth(width, "width"), "width"), (check_depth(n_inputs, "n_inputs"), "n_inputs")
+    sizes = (
+        (check_positive_integer(width, "width"), "width"),
+        (check_positive_integer(n_inputs, "n_inputs"), "n_inputs"),
+    )
     slope, alpha = _LARGEST_SLOPE[network.activation], network.alpha
     sigma_v, sigma_w = math.sqrt(network.c_v), math.sqrt(network.c_w)
     constants = {"activation": network.activation, "c_w": network.c_w, "readout_scale": network.c_w}
@@ -305,7 +308,7 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
             f"network is {network!r}, expected literature.tirer_resnet(...) or "
             f"literature.tirer_mlp(...): the bounds are about their weights"
         )
-    n, d = (check_constant(n, name) for n, name in sizes)
+    n, d = (check_nonnegative(n, name) for n, name in sizes)
     with np.errstate(over="ignore"):
         return float(2.0 * scale * (1.0 + 2.0 * math.sqrt(n / d)) * np.float64(layer) ** layers)
 
@@ -333,7 +336,7 @@ def alpha_threshold(
     """
     slope = _LARGEST_SLOPE[check_choice(activation, "activation", ACTIVATIONS)]
     v, w = check_positive(sigma_v, "sigma_v"), check_positive(sigma_w, "sigma_w")
-    return (3.0 ** (1 - 1 / check_depth(depth)) - 1.0 / slope / w) / 9.0 / v
+    return (3.0 ** (1 - 1 / check_positive_integer(depth, "depth")) - 1.0 / slope / w) / 9.0 / v
 
 
 def _gaussian_coefficients(last: int) -> np.ndarray:

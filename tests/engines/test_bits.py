@@ -63,7 +63,7 @@ CUTS = {
     # The bytes that a device says are free, which cut signals into blocks and pairs into tiles.
     "cuda": [{"free_bytes": lambda cupy: 3_000}, {"free_bytes": lambda cupy: 400_000}],
 }
-MODULES = {"reference": "reference", "cpu": "cpu.engine", "cuda": "cuda.compiler"}
+MODULES = {"reference": "reference.engine", "cpu": "cpu.engine", "cuda": "cuda.compiler"}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

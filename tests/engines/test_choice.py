@@ -16,8 +16,9 @@ import pytest
 import rescntk as rk
 from rescntk import engines
 from rescntk.arrays import SignalList
-from rescntk.engines.cpu import engine, library
-from rescntk.engines.protocol import Request
+from rescntk.engines import work
+from rescntk.engines.cpu import build, engine, library
+from rescntk.engines.request import Request
 from rescntk.validation import KINDS
 from tests import tolerances
 from tests.helpers import CPU, needs_cpu
@@ -76,7 +77,7 @@ def test_libraries_that_do_not_serve(tmp_path, monkeypatch):
         assert refused().startswith("the compiled loops do not load: ")
     if engines.available()["cpu"] is True:
         library.library.cache_clear()
-        monkeypatch.setattr(library.build, "digest", lambda: "other")
+        monkeypatch.setattr(build, "digest", lambda: "other")
         assert "the compiled loops are not of loops.cpp beside them" in refused()
 
 
@@ -95,7 +96,7 @@ LEVEL = "int rescntk_level() { return 2; } "
 def test_libraries_without_a_function(text, lacks, tmp_path, monkeypatch):
     """Of another program, or of another time."""
     (tmp_path / "other.c").write_text(text)
-    command = [*library.build.compiler(), "-xc", "-shared", "-fPIC", tmp_path / "other.c", "-o"]
+    command = [*build.compiler(), "-xc", "-shared", "-fPIC", tmp_path / "other.c", "-o"]
     subprocess.run([*command, tmp_path / "loops-2.so"], check=True)
     monkeypatch.setattr(library, "HERE", tmp_path)
     assert f"loops-2.so has no function {lacks}; to compile: python -m" in refused()
@@ -119,7 +120,7 @@ def test_threads_follow_the_processors_of_the_process(monkeypatch):
         for some in ({min(mine)}, mine):
             os.sched_setaffinity(0, some)
             for quota in (sys.maxsize, 1):
-                monkeypatch.setattr(library.build, "_quota", lambda quota=quota: quota)
+                monkeypatch.setattr(work, "_quota", lambda quota=quota: quota)
                 assert engine._threads() == min(len(some), quota)
     finally:
         os.sched_setaffinity(0, mine)
@@ -129,8 +130,8 @@ def test_threads_follow_the_processors_of_the_process(monkeypatch):
     ("text", "processors"), [("max 100000", sys.maxsize), ("150000 100000", 2), ("5 100000", 1)]
 )
 def test_limits_of_containers(text, processors, monkeypatch):
-    monkeypatch.setattr(library.build.Path, "read_text", lambda _: text)
-    assert library.build._quota.__wrapped__() == processors
+    monkeypatch.setattr(work.Path, "read_text", lambda _: text)
+    assert work._quota.__wrapped__() == processors
 
 
 @needs_cpu

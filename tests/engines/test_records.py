@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from rescntk.engines import records
+from rescntk.engines.compiled import records
 
 TEXT = """
 struct Inner { int64 a, b; };  // two numbers

@@ -10,7 +10,6 @@ environment: CXX is the compiler, by default the first of c++, g++ and clang++; 
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import platform
 import shlex
@@ -18,12 +17,13 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SOURCES = sorted([*HERE.parent.glob("*.h"), *HERE.glob("*.h"), *HERE.glob("*.cpp"), Path(__file__)])
+SOURCES = sorted(
+    [*HERE.parent.glob("compiled/*.h"), *HERE.glob("*.h"), *HERE.glob("*.cpp"), Path(__file__)]
+)
 
 _AVX2 = ("-mavx2", "-mfma", "-mbmi", "-mbmi2")
 LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -51,26 +51,6 @@ def machine() -> str:
     flags = os.environ.get("ARCHFLAGS", "").split()  # on macOS pip may name another machine's
     name = flags[1] if flags[:1] == ["-arch"] and len(flags) == 2 else platform.machine()
     return {"arm64": "aarch64", "amd64": "x86_64"}.get(name.lower(), name.lower())
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "process_cpu_count"):  # from Python 3.13 on
-        number = os.process_cpu_count()
-    elif hasattr(os, "sched_getaffinity"):
-        number = len(os.sched_getaffinity(0))
-    else:
-        number = os.cpu_count()
-    return min(number or 1, _quota())
-
-
-@cache
-def _quota() -> int:
-    """Return how many processors a container's limit of time is worth, or many without one."""
-    with suppress(OSError, ValueError):  # no file of cgroup 2, or the word "max"
-        time, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
-        return max(1, math.ceil(time / period))
-    return sys.maxsize
 
 
 @cache
@@ -103,7 +83,7 @@ def compiled(folder: Path, sanitized: bool = False) -> list[Path]:
     levels = LEVELS[machine()]
     if sanitized:
         levels = {"asan": (*SANITIZED, *_AVX2)}
-    with ThreadPoolExecutor(processors()) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda level: _one(folder, level, levels[level]), levels))
 
 

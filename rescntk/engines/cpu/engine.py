@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Batch, channels_and_length
+from ...network import KERNEL_FIELDS
 from ...validation import free_bytes
-from ..program import Signals
-from ..protocol import Request, ScaledKernel, Tick, blocks, pool_of, stop_flag
-from ..records import pointer
+from ..compiled.records import pointer
+from ..compiled.signals import Signals
+from ..engine import Engine
+from ..request import Request, ScaledKernel
 from ..tables import table_bytes
+from ..work import Tick, blocks, pool_of, processors, stop_flag
 from . import library
 from .library import LANES
 
@@ -40,51 +43,57 @@ _TASK = 3e6
 smaller ones cost more calls."""
 
 
-def prepared(request: Request, X: Batch) -> Signals:
-    """Return signals with their tables, for many calls."""
-    lanes, most = LANES, _TABLE_BYTES
-    if not request.all_pairs:  # no more right signals side by side than there are, and than fit
-        each = table_bytes(request, *channels_and_length(X))
-        if lanes * each > most:
-            most = int(max(most, min(lanes * each, free_bytes() * _FREE_SHARE)))
-        while lanes > 1 and (lanes // 2 >= len(X) or lanes * each > most):
-            lanes //= 2
-        if len(X) <= _FEW and len(X) * each > _TABLE_BYTES // 3:
-            lanes = 1  # with their own tables, which take no more memory
-    return Signals(request, X, lanes=lanes, most_bytes=most)
+class CpuEngine(Engine):
+    """The compiled loops, on threads, for NumPy arrays and ReLU networks."""
 
+    name = "cpu"
+    fields = KERNEL_FIELDS
+    activations = frozenset(("relu",))
+    arrays = frozenset(("numpy",))
+    lists = True
 
-def bytes_of_pair(request: Request, channels: int, *lengths: int) -> int:
-    """Return the bytes of the tables and of a strip, as `Engine.bytes_of_pair`."""
-    doubled = 2 if request.all_pairs else 1
-    return doubled * table_bytes(request, channels, *lengths) + _STRIP * lengths[0]
+    def why_not(self) -> str | None:
+        return library.why_not()
 
+    def prepared(self, request: Request, X: Batch) -> Signals:
+        """Return signals with their tables, for many calls."""
+        lanes, most = LANES, _TABLE_BYTES
+        if not request.all_pairs:  # no more right signals side by side than there are, and than fit
+            each = table_bytes(request, *channels_and_length(X))
+            if lanes * each > most:
+                most = int(max(most, min(lanes * each, free_bytes() * _FREE_SHARE)))
+            while lanes > 1 and (lanes // 2 >= len(X) or lanes * each > most):
+                lanes //= 2
+            if len(X) <= _FEW and len(X) * each > _TABLE_BYTES // 3:
+                lanes = 1  # with their own tables, which take no more memory
+        return Signals(request, X, lanes=lanes, most_bytes=most)
 
-def compute(request: Request, X: Any, Z: Any, tick: Tick, paired: bool = False) -> ScaledKernel:
-    """Return kernels, as `Engine.compute` describes them."""
-    left = X if isinstance(X, Signals) else prepared(request, X)
-    right = left if Z is None else Z if isinstance(Z, Signals) else prepared(request, Z)
-    longest = left.longest if request.shares else max(left.longest, right.longest)
-    shape = len(left), 1 if paired else len(right)
-    sizes = (len(request.depths), *shape, *request.pixel_axes(longest))
-    values = {kind: np.zeros(sizes) for kind in request.kinds}
-    job = left.program.job(values, *shape, longest, paired, Z is None and not paired)
-    job["lanes"] = right.lanes
-    per_pair = request.depths[-1] * left.longest * (right.longest if request.all_pairs else 1)
-    for rows in left.blocks_with(right) if paired else left.blocks:
-        tables = left.tables(rows)
-        for others in [rows] if paired else right.blocks:
-            if paired or Z is not None or others.stop > rows.start:
-                same = left is right and rows == others
-                of_right = tables if same else right.tables(others)
-                job["left"], job["right"] = (
-                    tables.side(False, rows.start),
-                    of_right.side(True, others.start),
-                )
-                _compute_blocks(request, job, rows, others, per_pair, tick)
-    if paired:
-        values = {kind: value[:, :, 0] for kind, value in values.items()}
-    return left.steps.scaled(request.depths, values, left.scale, right.scale)
+    def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
+        doubled = 2 if request.all_pairs else 1
+        return doubled * table_bytes(request, channels, *lengths) + _STRIP * lengths[0]
+
+    def _compute(self, request: Request, X: Any, Z: Any, tick: Tick, paired: bool) -> ScaledKernel:
+        left = X if isinstance(X, Signals) else self.prepared(request, X)
+        right = left if Z is None else Z if isinstance(Z, Signals) else self.prepared(request, Z)
+        longest = left.longest if request.shares else max(left.longest, right.longest)
+        shape = len(left), 1 if paired else len(right)
+        sizes = (len(request.depths), *shape, *request.pixel_axes(longest))
+        values = {kind: np.zeros(sizes) for kind in request.kinds}
+        job = left.program.job(values, *shape, longest, paired, Z is None and not paired)
+        job["lanes"] = right.lanes
+        per_pair = request.depths[-1] * left.longest * (right.longest if request.all_pairs else 1)
+        for rows in left.blocks_with(right) if paired else left.blocks:
+            tables = left.tables(rows)
+            for others in [rows] if paired else right.blocks:
+                if paired or Z is not None or others.stop > rows.start:
+                    same = left is right and rows == others
+                    of_right = tables if same else right.tables(others)
+                    job["left"] = tables.side(False, rows.start)
+                    job["right"] = of_right.side(True, others.start)
+                    _compute_blocks(request, job, rows, others, per_pair, tick)
+        if paired:
+            values = {kind: value[:, :, 0] for kind, value in values.items()}
+        return left.operations.scaled(request.depths, values, left.scale, right.scale)
 
 
 def _compute_blocks(
@@ -129,4 +138,4 @@ def _compute_blocks(
 def _threads() -> int:
     """Return OMP_NUM_THREADS, which joblib's workers have, or the number of usable processors."""
     given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdecimal() and int(given) else library.build.processors()
+    return int(given) if given.isdecimal() and int(given) else processors()

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..records import pointer
-from . import build
+from ..compiled.records import pointer
 
 HERE = Path(__file__).parent
 COMPILE = "python -m rescntk.engines.cpu.build"
@@ -42,6 +41,8 @@ def library() -> ctypes.CDLL:
     runs = "rescntk_run_float64", "rescntk_run_float32"
     found = _opened(forced or str(best), "rescntk_sources", *runs)
     found.rescntk_sources.restype = ctypes.c_char_p
+    from . import build  # which is also run as a program
+
     if found.rescntk_sources().decode().partition("-")[0] != build.digest():
         raise Missing(f"the compiled loops are not of loops.cpp beside them; to compile: {COMPILE}")
     for run in (getattr(found, name) for name in runs):

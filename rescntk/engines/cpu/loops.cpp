@@ -1,4 +1,4 @@
-// The recursion of ReLU networks (engines/merges.py) on strips of pixel pairs.
+// The recursion of ReLU networks (engines/windows.py) on strips of pixel pairs.
 //
 // A strip is the pixel pairs (j, j') of all left pixels j, one after the other, and of W right
 // pixels, its lanes. Where all pixel pairs are wanted, lanes are neighbouring pixels j' of one
@@ -12,8 +12,8 @@
 #include <initializer_list>
 #include <stdint.h>
 #include <stdlib.h>
-#include "../formulas.h"
-#include "../records.h"
+#include "../compiled/formulas.h"
+#include "../compiled/records.h"
 
 namespace
 {
@@ -192,8 +192,8 @@ struct Strips {
         const int64_t ring = d / a * e, own = job.head == PIXEL_1 ? 1 : d;
         unit = 0;
         for (int64_t m = 0; m < job.n_windows; m++) {
-            taps += job.windows[m].taps;
-            for (b = job.windows[m].step; b;) {
+            taps += job.windows[m].n_taps;
+            for (b = job.windows[m].dilation; b;) {
                 const int64_t c = unit % b;
                 unit = b;
                 b = c;
@@ -203,8 +203,8 @@ struct Strips {
             if (job.layers[l].joined >= 0) unit = 1;
         own_unit = unit > own ? own : unit;
         int64_t margin = 0;
-        for (int64_t m = 0; m < job.n_merges && margin < ring; m++)
-            margin += reach(job.windows[job.merges[m].window]);
+        for (int64_t m = 0; m < job.n_operations && margin < ring; m++)
+            margin += reach(job.windows[job.operations[m].window]);
         for (int64_t l = 0; l < job.depth; l++) margin += job.layers[l].joined >= 0 ? 2 : 0;
         closed = job.height || ring <= own + 2 * margin || (d == e && own == d);
         n = closed ? ring : own + 2 * margin, first = closed ? 0 : margin, last = first + own;
@@ -242,12 +242,12 @@ struct Strips {
         for (int64_t m = 0; m < job.n_windows; m++) {
             const Window &w = job.windows[m];
             near_of[m] = at;
-            for (int64_t t = -(w.taps / 2); t <= w.taps / 2; t++)
+            for (int64_t t = -(w.n_taps / 2); t <= w.n_taps / 2; t++)
                 for (int64_t j = 0; j < n; j++) *at++ = neighbour(j, t * rows_of(w), w.axis);
         }
         for (int64_t m = 0; m <= job.n_windows; m++, at += n) {
             run_of[m] = at;
-            const int64_t taps = m < job.n_windows ? job.windows[m].taps : 0;
+            const int64_t taps = m < job.n_windows ? job.windows[m].n_taps : 0;
             for (int64_t j = n - 1; j >= 0; j--) {
                 bool follows = j + 1 < n && left_place[j + 1] == left_place[j] + 1 &&
                                right_place[j + 1] == right_place[j] + step;
@@ -261,11 +261,11 @@ struct Strips {
     // Rows from one tap of a window to the next, and from the middle tap to the last.
     int64_t rows_of(const Window &w) const
     {
-        return closed || unit == own_unit ? w.step : w.step / unit * own_unit;
+        return closed || unit == own_unit ? w.dilation : w.dilation / unit * own_unit;
     }
     int64_t reach(const Window &w) const
     {
-        return (unit == own_unit ? w.step : w.step / unit * own_unit) * (w.taps / 2);
+        return (unit == own_unit ? w.dilation : w.dilation / unit * own_unit) * (w.n_taps / 2);
     }
     // The pixels from a strip's first own pixel to a row's.
     int64_t position(int64_t j) const
@@ -310,9 +310,9 @@ struct Strips {
     }
 
     template <bool WITH_OPPOSITE, int TAPS, bool TRIANGLE = false>
-    void window(const Merge &merge, const State &in, const State &out, int64_t begin, int64_t end)
+    void window(const Operation &merge, const State &in, const State &out, int64_t begin, int64_t end)
     {
-        const int64_t taps = TAPS ? TAPS : job.windows[merge.window].taps, n = this->n;
+        const int64_t taps = TAPS ? TAPS : job.windows[merge.window].n_taps, n = this->n;
         const int32_t *near = near_of[merge.window];
         const V weight = number(job.windows[merge.window].weight),
                 rest = rest_of(job.windows[merge.window]), two = number(2);
@@ -367,17 +367,17 @@ struct Strips {
     State windows(int64_t m, int64_t count, State in, int64_t &begin, int64_t &end)
     {
         for (; count > 0; count--, m++) {
-            const Window &w = job.windows[job.merges[m].window];
+            const Window &w = job.windows[job.operations[m].window];
             const State out = free_state(in);
             if (!closed) begin += reach(w), end -= reach(w);
-            if (w.taps == 3)
-                window<WITH_OPPOSITE, 3>(job.merges[m], in, out, begin, end);
+            if (w.n_taps == 3)
+                window<WITH_OPPOSITE, 3>(job.operations[m], in, out, begin, end);
             else if (w.is_triangle)
-                window<WITH_OPPOSITE, 5, true>(job.merges[m], in, out, begin, end);
-            else if (w.taps == 5)
-                window<WITH_OPPOSITE, 5>(job.merges[m], in, out, begin, end);
+                window<WITH_OPPOSITE, 5, true>(job.operations[m], in, out, begin, end);
+            else if (w.n_taps == 5)
+                window<WITH_OPPOSITE, 5>(job.operations[m], in, out, begin, end);
             else
-                window<WITH_OPPOSITE, 0>(job.merges[m], in, out, begin, end);
+                window<WITH_OPPOSITE, 0>(job.operations[m], in, out, begin, end);
             in = out;
         }
         return in;
@@ -385,7 +385,7 @@ struct Strips {
     // A state that neither the features nor `in` are in.
     State free_state(const State &in) const { return in.U == one.U ? other : one; }
 
-    // Merge a bias into the deficits of a state, and add its product, times a factor, to A.
+    // Operation a bias into the deficits of a state, and add its product, times a factor, to A.
     template <bool WITH_OPPOSITE>
     void bias(int64_t row, double product, double factor, const State &in, int64_t begin,
               int64_t end)
@@ -406,7 +406,7 @@ struct Strips {
     // U, U+ and A of the input's pixels.
     void enter(int64_t &begin, int64_t &end)
     {
-        const int64_t C = job.channels, root = job.n_input ? job.merges[job.n_input - 1].row : C;
+        const int64_t C = job.channels, root = job.n_input ? job.operations[job.n_input - 1].row : C;
         const V half = number(0.5), most = number(1.9), initial = number(job.initial);
         runs(job.n_windows, begin, end,
              [&](const Rows &at, int64_t j, int64_t to) __attribute__((always_inline)) {
@@ -509,7 +509,7 @@ struct Strips {
         V w, v;
     };  // 1 - rho and 1 + rho
 
-    // Merge a branch with the features that pass the layer: their mean, from the heavier one on, is
+    // Operation a branch with the features that pass the layer: their mean, from the heavier one on, is
     // exact where both are equal. Without a skip connection, the branch's share alone is left.
     void merge_features(const Layer &l, const State &in, int64_t begin, int64_t end)
     {
@@ -539,7 +539,7 @@ struct Strips {
         const V kept = number(l.kept * job.initial);
         auto none = [](V value) __attribute__((always_inline)) { return value; };
         const int64_t branch = l.outer_bias >= 0 ? l.outer_bias
-                               : l.n_outer       ? job.merges[l.outer + l.n_outer - 1].row
+                               : l.n_outer       ? job.operations[l.outer + l.n_outer - 1].row
                                                  : l.root;
         const bool apart_too = job.head >= PIXEL_1;
         runs(job.n_windows, begin, end,
@@ -572,7 +572,7 @@ struct Strips {
         State branch = free_state(in);
         const int64_t at_once = passes_on && !WITH_OPPOSITE && starts_with_triangle(l);
         if (at_once)
-            joined_layer<false, false>(number_of, job.merges[l.outer], branch, begin, end);
+            joined_layer<false, false>(number_of, job.operations[l.outer], branch, begin, end);
         else
             activate<WITH_OPPOSITE>(l, number_of, in, branch, begin, end);
         if (!passes_on) return;
@@ -586,8 +586,8 @@ struct Strips {
         if (!l.enters || OPPOSITE || job.linear_share != 0.0 || job.inner_minus_readout != 0.0 ||
             job.height)
             return false;
-        const Window &w = job.windows[job.merges[l.outer].window];
-        return w.is_triangle && w.step == 1;
+        const Window &w = job.windows[job.operations[l.outer].window];
+        return w.is_triangle && w.dilation == 1;
     }
     template <bool WITH_OPPOSITE>
     State copied(const State &in, int64_t begin, int64_t end)
@@ -608,7 +608,7 @@ struct Strips {
     // Without WITH_SKIP, only the first five taps of longer filters, to `out`: no bias, leak or U+,
     // and step 1.
     template <bool FIRST, bool WITH_SKIP>
-    void joined_layer(int64_t number_of, const Merge &merge, const State &out, int64_t &begin,
+    void joined_layer(int64_t number_of, const Operation &merge, const State &out, int64_t &begin,
                       int64_t &end)
     {
         const Layer &l = job.layers[number_of - 1];
@@ -744,7 +744,7 @@ struct Strips {
     {
         const bool passes_on = job.head >= PIXEL_1 || number_of < job.depth;
         if (job.layers[number_of - 1].joined >= 0) {
-            const Merge merge{job.layers[number_of - 1].joined, 0};
+            const Operation merge{job.layers[number_of - 1].joined, 0};
             if (number_of == 1)
                 joined_layer<true, true>(number_of, merge, features, begin, end);
             else
@@ -845,12 +845,12 @@ struct Strips {
     {
         double *room = (double *)one.U;
         for (int64_t m = l.outer; m < l.outer + l.n_outer; m++) {
-            const Window &w = job.windows[job.merges[m].window];
+            const Window &w = job.windows[job.operations[m].window];
             for (int64_t p = 0; p < points; p++) {
                 double sum = 0;
-                for (int64_t t = -(w.taps / 2); t <= w.taps / 2; t++)
-                    sum += numbers[lanes * ring(p, t * w.step, w.axis)];
-                room[p] = sum / double(w.taps);
+                for (int64_t t = -(w.n_taps / 2); t <= w.n_taps / 2; t++)
+                    sum += numbers[lanes * ring(p, t * w.dilation, w.axis)];
+                room[p] = sum / double(w.n_taps);
             }
             for (int64_t p = 0; p < points; p++) numbers[lanes * p] = room[p];
         }

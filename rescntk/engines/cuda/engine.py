@@ -12,17 +12,21 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...arrays import Array, array_module, channels_and_length
-from ..merges import Steps
-from ..program import BlockTables, Signals, moved
-from ..protocol import Request, ScaledKernel, Tick, blocks, silent
-from ..records import RECORDS, filled, records
+from ...network import KERNEL_FIELDS
+from ..compiled.records import RECORDS, filled, records
+from ..compiled.signals import BlockTables, Signals, moved
+from ..engine import Engine
+from ..request import Request, ScaledKernel
 from ..tables import table_bytes
+from ..windows import Operations
+from ..work import Tick, blocks, silent
 from . import compiler, selfcheck
 from .launch_plan import TABLE_BYTES, TABLE_SHARE, LaunchPlan
 
@@ -31,53 +35,65 @@ _WHOLE_SHARE = 0.75
 """Share of the free memory that CuPy's results may have: the rest is for tables and tiles."""
 
 
-def takes(request: Request, d: int) -> bool:
-    """Return whether signals of `d` pixels fit on the current device."""
-    with suppress(ValueError):
-        LaunchPlan(request, d, Steps(request.network, 1, 1), compiler.device_limits())
-        return True
-    return False
+class CudaEngine(Engine):
+    """Rows of pixel pairs on an NVIDIA GPU, for arrays of NumPy and CuPy and ReLU networks."""
 
+    name = "cuda"
+    fields = KERNEL_FIELDS
+    activations = frozenset(("relu",))
+    arrays = frozenset(("numpy", "cupy"))
+    lists = False
 
-def prepared(request: Request, X: Array) -> Array:
-    """Return the signals themselves: this engine makes their tables block by block."""
-    return X
+    def why_not(self) -> str | None:
+        if "cupy" not in sys.modules and find_spec("cupy") is None:
+            return (
+                "CuPy is not installed: pip install 'rescntk[cuda12]' or 'rescntk[cuda13]', "
+                "whichever the GPU's driver takes"
+            )
+        try:
+            return self._why_not(import_module("cupy"))
+        except ImportError as error:  # a CuPy that does not fit this NumPy or this machine
+            return f"CuPy does not work here: {' '.join(str(error).split())}"
 
+    def _why_not(self, cupy: Any) -> str | None:
+        """Return the reason why the engine cannot serve with this CuPy, or None."""
+        runtime = cupy.cuda.runtime
+        try:
+            count = runtime.getDeviceCount()
+        except runtime.CUDARuntimeError as error:
+            return f"no CUDA device: {' '.join(str(error).split())}"
+        if not count:
+            return "no CUDA device"
+        try:
+            cupy.cuda.nvrtc.getVersion()
+        except (RuntimeError, ImportError) as error:
+            return (
+                "no NVRTC to compile kernels with: pip install 'rescntk[cuda12]' or "
+                "'rescntk[cuda13]', or a CUDA toolkit "
+                f"({' '.join(str(error).split())})"
+            )
+        return selfcheck.failure(cupy, self)
 
-def bytes_of_pair(request: Request, channels: int, *lengths: int) -> int:
-    """Return the bytes of the tables, as `Engine.bytes_of_pair`."""
-    return (2 if request.all_pairs else 1) * table_bytes(request, channels, *lengths)
+    def is_fast(self, request: Request, n_pixels: int) -> bool:
+        """Return whether signals of `n_pixels` pixels fit on the current device."""
+        with suppress(ValueError):
+            operations = Operations(request.network, 1, 1)
+            LaunchPlan(request, n_pixels, operations, compiler.device_limits())
+            return True
+        return False
 
+    def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
+        return (2 if request.all_pairs else 1) * table_bytes(request, channels, *lengths)
 
-def compute(
-    request: Request, X: Array, Z: Array | None, tick: Tick, paired: bool = False
-) -> ScaledKernel:
-    """Return kernels, as `Engine.compute` describes them."""
-    try:
-        return _Run(request, X, Z, paired).scaled(tick)
-    except Exception as error:
-        if selfcheck.loses_device(error):
-            error.add_note(selfcheck.RESTART)
-        raise
-
-
-def why_not(cupy: Any) -> str | None:
-    """Return the reason why the engine cannot serve with this CuPy, or None."""
-    runtime = cupy.cuda.runtime
-    try:
-        count = runtime.getDeviceCount()
-    except runtime.CUDARuntimeError as error:
-        return f"no CUDA device: {' '.join(str(error).split())}"
-    if not count:
-        return "no CUDA device"
-    try:
-        cupy.cuda.nvrtc.getVersion()
-    except (RuntimeError, ImportError) as error:
-        return (
-            "no NVRTC to compile kernels with: pip install 'rescntk[cuda12]' or 'rescntk[cuda13]', "
-            f"or a CUDA toolkit ({' '.join(str(error).split())})"
-        )
-    return selfcheck.failure(cupy, sys.modules[__name__])
+    def _compute(
+        self, request: Request, X: Array, Z: Array | None, tick: Tick, paired: bool
+    ) -> ScaledKernel:
+        try:
+            return _Run(request, X, Z, paired).scaled(tick)
+        except Exception as error:
+            if selfcheck.loses_device(error):
+                error.add_note(selfcheck.RESTART)
+            raise
 
 
 class _Run:
@@ -88,8 +104,8 @@ class _Run:
         self.home = np if array_module(X) is np else self.xp  # where results belong
         self.symmetric = Z is None and not paired
         channels, d = channels_and_length(X)
-        steps = Steps(request.network, request.depths[-1], channels, len(request.axes(d)))
-        self.plan = LaunchPlan(request, d, steps, compiler.device_limits())
+        operations = Operations(request.network, request.depths[-1], channels, len(request.axes(d)))
+        self.plan = LaunchPlan(request, d, operations, compiler.device_limits())
         self.free = compiler.free_bytes(self.xp)
 
         def signals(batch: Array) -> Signals:
@@ -128,7 +144,7 @@ class _Run:
         values = self.values
         if self.paired:
             values = {kind: value[:, :, 0] for kind, value in values.items()}
-        return self.left.steps.scaled(self.request.depths, values, *scales)
+        return self.left.operations.scaled(self.request.depths, values, *scales)
 
     def _tiles(
         self, left: tuple[BlockTables, slice], right: tuple[BlockTables, slice], tick: Tick
@@ -182,11 +198,3 @@ class _Run:
                 sums += part[unit]
             sums = moved(sums, self.home)
             self.values[kind][:, i, k] = sums
-            if self.symmetric and not on_diagonal:
-                self.values[kind][:, k, i] = _turned(sums)
-
-
-def _turned(values: Array) -> Array:
-    """Return kernels with both sides exchanged; pixels (j, j') become (j', j)."""
-    turned = values.swapaxes(1, 2)
-    return turned.swapaxes(3, 4) if turned.ndim == 5 else turned

@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from ..merges import Steps
-from ..protocol import Request
+from ..request import Request
 from ..tables import table_bytes
+from ..windows import Operations
 from .compiler import DeviceLimits
 
 LONGEST = 4096
@@ -65,7 +65,9 @@ class LaunchPlan:
         If no launch can fit.
     """
 
-    def __init__(self, request: Request, d: int, steps: Steps, device: DeviceLimits) -> None:
+    def __init__(
+        self, request: Request, d: int, operations: Operations, device: DeviceLimits
+    ) -> None:
         if d > LONGEST:
             raise ValueError(
                 f"X has {d} timepoints, expected at most {LONGEST} for engine 'cuda'; "
@@ -87,7 +89,7 @@ class LaunchPlan:
                 self.units = min(MOST_UNITS, max(1, groups // (self.teams * TURNS)))
         # The kernel numbers a table's entries with 32 bits.
         per_row = 2 * d + d // width * self.lanes if self.all_pairs else d * self.lanes
-        numbers = table_bytes(request, steps.n_channels, d) // (d * itemsize) * per_row
+        numbers = table_bytes(request, operations.n_channels, d) // (d * itemsize) * per_row
         if numbers >= MOST_NUMBERS:
             raise ValueError(
                 f"X has {d} timepoints, and network depth {request.depths[-1]} and filters of "
@@ -106,7 +108,7 @@ class LaunchPlan:
                 "fewer kinds, dtype='float32' or engine='reference'"
             )
         self.teams = min(self.teams, device.shared_bytes // self.row_bytes)
-        words = real, self.lanes, self.pixels, self.all_pairs, steps.has_opposite, ntk, points
+        words = real, self.lanes, self.pixels, self.all_pairs, operations.has_opposite, ntk, points
         self.name = f"rows<{', '.join(str(word).lower() for word in words)}>"
         entries = d * (d if self.all_pairs else 1)
         cost = device.double_cost if request.dtype == "float64" else 1

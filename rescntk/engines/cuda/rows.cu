@@ -1,4 +1,4 @@
-// The recursion of ReLU networks (engines/merges.py) on rows of pixel pairs, on a GPU.
+// The recursion of ReLU networks (engines/windows.py) on rows of pixel pairs, on a GPU.
 //
 // A row is the pixel pairs (j, j') of all left pixels j and of LANES right pixels. Where all pixel
 // pairs are wanted (ALL), lanes are neighbouring pixels j' of one right signal; else they are the
@@ -8,8 +8,8 @@
 // A team of threads takes a row through all layers. A thread has OWN left pixels, whose state stays
 // in registers; windows read neighbouring pixels from shared memory. Results depend on the pair of
 // signals alone: the order of all sums is fixed.
-#include "../formulas.h"
-#include "../records.h"
+#include "../compiled/formulas.h"
+#include "../compiled/records.h"
 
 struct Launch {
     Job job;  // cases are counted from `first_row` and `first_column` on
@@ -220,8 +220,8 @@ struct Rows {
                       Taps &sum) const
     {
         const Ring ring_at = ring_of(pixel(p), w.axis);
-        const int size = ring_at.size, step = w.step < size ? int(w.step) : int(w.step % size);
-        int shift = (begin - int(w.taps) / 2) * step % size;
+        const int size = ring_at.size, step = w.dilation < size ? int(w.dilation) : int(w.dilation % size);
+        int shift = (begin - int(w.n_taps) / 2) * step % size;
         if (shift < 0) shift += size;
         const R *a = left(row + begin, p), *b = right(row + begin, p);
         UNROLL for (int q = 0; q < LANES; q++) sum.U[q] = sum.O[q] = sum.A[q] = sum.N[q] = 0;
@@ -237,7 +237,7 @@ struct Rows {
         }
     }
     template <bool WITH_OPPOSITE>
-    FORMULA void window(const Merge &merge, State &s) const
+    FORMULA void window(const Operation &merge, State &s) const
     {
         const Window w = job.windows[merge.window];
         const R weight = R(w.weight);
@@ -246,11 +246,11 @@ struct Rows {
         {
             if (!mine(p)) continue;
             Taps sum;
-            taps<WITH_OPPOSITE>(w, merge.row, s, p, 0, w.taps < TERMS ? int(w.taps) : TERMS, sum);
-            for (int begin = TERMS; begin < w.taps; begin += TERMS) {
+            taps<WITH_OPPOSITE>(w, merge.row, s, p, 0, w.n_taps < TERMS ? int(w.n_taps) : TERMS, sum);
+            for (int begin = TERMS; begin < w.n_taps; begin += TERMS) {
                 Taps more;
                 taps<WITH_OPPOSITE>(w, merge.row, s, p, begin,
-                                    begin + TERMS < w.taps ? begin + TERMS : int(w.taps), more);
+                                    begin + TERMS < w.n_taps ? begin + TERMS : int(w.n_taps), more);
                 UNROLL for (int q = 0; q < LANES; q++) sum.U[q] += more.U[q], sum.O[q] += more.O[q],
                     sum.A[q] += more.A[q], sum.N[q] += more.N[q];
             }
@@ -266,9 +266,9 @@ struct Rows {
     template <bool WITH_OPPOSITE>
     FORMULA void windows(int64 first, int64 count, State &s) const
     {
-        for (int64 m = first; m < first + count; m++) window<WITH_OPPOSITE>(job.merges[m], s);
+        for (int64 m = first; m < first + count; m++) window<WITH_OPPOSITE>(job.operations[m], s);
     }
-    // Merge a bias into the deficits of a state, and add its product, times a factor, to A.
+    // Operation a bias into the deficits of a state, and add its product, times a factor, to A.
     template <bool WITH_OPPOSITE>
     FORMULA void bias(int64 row, double of_layer, double factor, State &s) const
     {
@@ -305,7 +305,7 @@ struct Rows {
     // U, U+ and A of the input's pixels.
     FORMULA void enter()
     {
-        const int64 C = job.channels, root = job.n_input ? job.merges[job.n_input - 1].row : C;
+        const int64 C = job.channels, root = job.n_input ? job.operations[job.n_input - 1].row : C;
         OVER_PIXELS
         {
             R w[LANES], v[LANES];
@@ -380,7 +380,7 @@ struct Rows {
                 fma(job.share, double(M_sum[m]) + job.outer_plus_readout * more, job.keep * A[m]);
         }
     }
-    // Merge a branch with the features that pass the layer.
+    // Operation a branch with the features that pass the layer.
     FORMULA void merge_features(const Layer &l, const State &branch)
     {
         if (l.skip < 0) {
@@ -397,7 +397,7 @@ struct Rows {
             return fused(whole, heavy, fused(lighter, light - heavy, more));
         };
         const int64 root = l.outer_bias >= 0 ? l.outer_bias
-                           : l.n_outer       ? job.merges[l.outer + l.n_outer - 1].row
+                           : l.n_outer       ? job.operations[l.outer + l.n_outer - 1].row
                                              : l.root;
         OVER_PIXELS
         {

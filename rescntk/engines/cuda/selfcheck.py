@@ -21,8 +21,10 @@ import numpy as np
 
 from ...network import Network
 from ...validation import KINDS
-from .. import reference
-from ..protocol import Request, ScaledKernel, silent
+from ..engine import Engine
+from ..reference.engine import ReferenceEngine
+from ..request import Request, ScaledKernel
+from ..work import silent
 
 TOLERANCE = {"float64": 1e-14, "float32": 1e-6}
 """Largest |ΔK|/√(K_ii K_jj) of a check that passes: the test suite's bars against 40-digit
@@ -74,7 +76,7 @@ _reasons: dict[int, str | None] = {}
 _lock = threading.Lock()
 
 
-def failure(cupy: Any, engine: Any) -> str | None:
+def failure(cupy: Any, engine: Engine) -> str | None:
     """Return why the current device fails the check, or None; the check runs once a process.
 
     Threads wait for one check. After a failure that may pass, the next use checks again.
@@ -95,7 +97,7 @@ def failure(cupy: Any, engine: Any) -> str | None:
     return reason
 
 
-def check(engine: Any) -> tuple[str | None, bool]:
+def check(engine: Engine) -> tuple[str | None, bool]:
     """Return why the engine cannot serve, or None; and False for a failure that may pass.
 
     Any exception is a failure. Full memory, a full disk and a locked file may pass.
@@ -128,7 +130,7 @@ def loses_device(error: Exception) -> bool:
     return getattr(error, "status", None) in LOST
 
 
-def errors_of(name: str, dtype: str, engine: Any) -> dict[str, float]:
+def errors_of(name: str, dtype: str, engine: Engine) -> dict[str, float]:
     """Return the largest |ΔK|/√(K_ii K_jj) of each kind, at depth 1 and the network's.
 
     A symmetric Gram, a Gram of two batches and pairs are compared.
@@ -137,7 +139,7 @@ def errors_of(name: str, dtype: str, engine: Any) -> dict[str, float]:
     X, cases, every = signals(d)[:n], np.arange(n), slice(None)
     depths = tuple(sorted({1, network.depth}))
     request = Request(network, head, KINDS, depths, "float64", threads=1)
-    exact = whole(reference.compute(request, X, None, silent))
+    exact = whole(ReferenceEngine().compute(request, X, None, silent))
     request = replace(request, dtype=dtype)
     computed = (
         (every, every, whole(engine.compute(request, X, None, silent))),

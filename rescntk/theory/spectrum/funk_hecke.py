@@ -16,7 +16,13 @@ import scipy.ndimage
 
 from ...kernels.progress import progress_bar
 from ...network import BASIC_FIELDS, Network, check_network
-from ...validation import check_choice, check_constant, check_depth, check_flag, check_memory
+from ...validation import (
+    check_choice,
+    check_flag,
+    check_memory,
+    check_nonnegative,
+    check_positive_integer,
+)
 from ..argument_checks import check_grid, check_kind
 from .grid import Block, KernelOnGrid, Tick, grid_shape, leading, rotate, shifts, taps, windows
 from .quadrature import METHODS, default_nodes, harmonics, integrate, rule
@@ -102,7 +108,7 @@ def eigenvalues(
         f"{len(field)} of {request.d} pixels in the receptive field,"
     )
     check_memory(n_bytes, max_memory, grid)
-    if n_points > check_constant(max_points, "max_points"):
+    if n_points > check_nonnegative(max_points, "max_points"):
         raise ValueError(  # a point of a layer takes about 3e-8 seconds
             f"{grid} has {n_points:.3g} points, {n_points * 3e-8 / 3600:,.0f} "
             f"hours of one core, expected max_points, {max_points:.3g}, at most"
@@ -164,8 +170,8 @@ class _Request:
         counts = {name: default_nodes(name, self.n_channels, self.highest) for name in METHODS}
         if method == "auto":
             self.method = min(METHODS, key=counts.__getitem__)
-        n = counts[self.method] if nodes is None else check_depth(nodes, "nodes")
-        check_constant(n, "nodes")  # within float64
+        n = counts[self.method] if nodes is None else check_positive_integer(nodes, "nodes")
+        check_nonnegative(n, "nodes")  # within float64
         by_angles, least = self.method == "angles", max(self.highest + 1, 2)
         if by_angles:
             least = max(math.floor(math.pi / 4 * (self.highest + self.n_channels - 2)) + 1, 2)

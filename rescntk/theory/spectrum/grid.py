@@ -45,7 +45,7 @@ def leading(shape: tuple[int, ...]) -> int:
 
 def taps(window: Filter, d: int) -> Counter[int]:
     """Return the number of taps of a centred filter at each pixel that it reaches on a ring."""
-    return Counter(k % d for k in window.taps)
+    return Counter(k % d for k in window.offsets)
 
 
 def shifts(head: str, d: int) -> range:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rescntk.engines.compiled.records import JOB, LAYER, SIDE, WINDOW
 from rescntk.engines.cuda import compiler
 from rescntk.engines.cuda.engine import LAUNCH
-from rescntk.engines.records import JOB, LAYER, SIDE, WINDOW
 
 
 def find():

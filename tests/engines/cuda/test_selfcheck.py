@@ -11,8 +11,8 @@ import rescntk as rk
 from rescntk import __main__ as cli
 from rescntk import engines
 from rescntk.engines.cuda import compiler, selfcheck
-from rescntk.engines.cuda import engine as cuda
-from rescntk.engines.protocol import Request
+from rescntk.engines.cuda.engine import CudaEngine
+from rescntk.engines.request import Request
 from rescntk.validation import KINDS
 from tests import tolerances
 from tests.engines.cuda import emulated
@@ -53,7 +53,7 @@ def test_a_sound_device_passes_once(cupy, work):
     assert engines.available()["cuda"] is True
     assert work == before
     for dtype, bar in selfcheck.TOLERANCE.items():
-        errors = selfcheck.errors_of("joined layers", dtype, cuda)
+        errors = selfcheck.errors_of("joined layers", dtype, CudaEngine())
         assert max(errors.values()) <= 0.1 * bar
 
 
@@ -125,7 +125,7 @@ def test_each_device_is_checked_once(cupy, monkeypatch, capsys):
     for number in (0, 1, 0):
         monkeypatch.setattr(emulated.Device, "current", number)
         with ThreadPoolExecutor(3) as pool:
-            heard += pool.map(lambda _: selfcheck.failure(cupy, cuda), range(3))
+            heard += pool.map(lambda _: selfcheck.failure(cupy, CudaEngine()), range(3))
     assert begun == [0, 1] and heard == ["wrong"] * 9
     cli.main(["engines"])
     assert "cuda       wrong" in capsys.readouterr().out

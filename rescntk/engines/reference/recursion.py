@@ -2,7 +2,7 @@
 
 Each pixel pair (j, j') of two signals carries, with g = a b the product of both pixels' roots, ::
 
-    U = g (1 − ρ),  U⁺ = g (1 + ρ)      deficits, sums of positive terms (merges.py)
+    U = g (1 − ρ),  U⁺ = g (1 + ρ)      deficits, sums of positive terms (windows.py)
     F, A = T + r F                      the two kernels, without the part of the input F⁰
 
 One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
@@ -27,11 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from ..activations import DualInput, DualResult, Pixels, activation_of, kappas
-from ..arrays import Array, array_module
-from .merges import Merge, Step, Steps, rounded_weights
-from .protocol import Request, check_stop
-from .tables import Input, Tables, column, exact_means, past_skip, summed, window_mean
+from ...activations import DualInput, DualResult, Pixels, activation_of, kappas
+from ...arrays import Array, array_module
+from ..request import Request
+from ..tables import Input, Tables, column, exact_means, past_skip, summed, window_mean
+from ..windows import Operation, Operations, Window, rounded_weights
+from ..work import check_stop
 
 _LINEAR_BITS = 100
 """erf networks are linear on signals below 2^-100, where erf(u) is 2u/√π up to a relative error of
@@ -49,13 +50,13 @@ class Pairs:
     """
 
     def __init__(
-        self, request: Request, steps: Steps, left: Tables, right: Tables, all_pairs: bool
+        self, request: Request, operations: Operations, left: Tables, right: Tables, all_pairs: bool
     ) -> None:
-        self.request, self.steps, self.tables = request, steps, (left, right)
+        self.request, self.operations, self.tables = request, operations, (left, right)
         self.xp, self.all_pairs = array_module(left.rows), all_pairs
         self.n_axes, self.T = left.rows.ndim - 2, left.rows.dtype.type
         self.parts, self.with_ntk = request.network.parts, "ntk" in request.kinds
-        self.weights = rounded_weights(steps, self.T.__name__)
+        self.weights = rounded_weights(operations, self.T.__name__)
 
     def sides(self, row: int) -> tuple[Array, Array]:
         """Return a row of both sides' tables; they broadcast to the pixel pairs."""
@@ -65,10 +66,10 @@ class Pairs:
         ones = (None,) * self.n_axes
         return left[(..., *ones)], right[(slice(None), *ones)]
 
-    def mean(self, values: Array, merge: Merge) -> Array:
+    def mean(self, values: Array, window: Window) -> Array:
         """Return the means over the taps of a window, which moves both pixels."""
         check_stop()
-        return window_mean(values, merge, *(1, 1 + self.n_axes)[: 1 + self.all_pairs])
+        return window_mean(values, window, *(1, 1 + self.n_axes)[: 1 + self.all_pairs])
 
     def at_depth(self, F: Array, A: Array, kept: float, linear: Array) -> dict[str, Array]:
         """Return both kernels with their head; they lack F⁰, `linear`, which has passed `kept`."""
@@ -92,8 +93,8 @@ class Pairs:
             left = left[..., None]
             if request.shares:
                 left = self.tables[0].input.parts
-                for step in self.steps.input:
-                    left = window_mean(left, step.merge, 2)
+                for operation in self.operations.input:
+                    left = window_mean(left, operation.window, 2)
                 left = left.reshape(*left.shape[:2], -1)
             at_pixels = at_pixels if request.shares else at_pixels.mean(axis=1)[:, None]
             at_pixels = at_pixels + power * (left * means[..., None]).sum(axis=1)
@@ -106,32 +107,38 @@ class Deficits(Pairs):
 
     def at_depths(self) -> Iterator[dict[str, Array]]:
         """Yield the kernels with their head at each depth asked for."""
-        T, steps, parts = self.T, self.steps, self.parts
+        T, operations, parts = self.T, self.operations, self.parts
         features, linear = self.enter()
         F = A = self.xp.zeros_like(linear)
         kept, alone = 1.0, (0.0, 1.0)
-        for layer, of_layer in enumerate(steps.layers, start=1):
+        for layer, of_layer in enumerate(operations.layers, start=1):
             deficits, weights = features, alone
             others = [A + T(parts.initial * kept) * linear] * self.with_ntk
-            for step in of_layer:
-                if step.kind == "activation":
-                    deficits, others = self.activate(step, deficits, others)
-                elif step.kind == "window":
-                    merge = step.merge
-                    deficits = self.merged(step, [[self.mean(u, merge)] for u in deficits])
-                    others = [self.mean(each, merge) for each in others]
-                elif step.kind == "bias":
-                    product = self.bias(step)
+            for operation in of_layer:
+                if operation.kind == "activation":
+                    deficits, others = self.activate(operation, deficits, others)
+                elif operation.kind == "window":
+                    window = operation.window
+                    deficits = self.merged(operation, [[self.mean(u, window)] for u in deficits])
+                    others = [self.mean(each, window) for each in others]
+                elif operation.kind == "bias":
+                    product = self.bias(operation)
                     both = (0.0, 2.0 * product)  # U and U⁺ of equal biases
-                    deficits = self.merged(step, [*map(list, zip(deficits, both, strict=False))])
-                    powers = (1.0, parts.outer_plus_readout) if step.is_branch else (parts.readout,)
+                    deficits = self.merged(
+                        operation, [*map(list, zip(deficits, both, strict=False))]
+                    )
+                    powers = (
+                        (1.0, parts.outer_plus_readout) if operation.is_branch else (parts.readout,)
+                    )
                     others = [x + T(c) * product for x, c in zip(others, powers, strict=False)]
                 else:
-                    weights = self.weights[step.row]
+                    weights = self.weights[operation.row]
                     pairs = zip(features, deficits, strict=False)
-                    deficits = self.merged(step, [[past_skip(*pair, *weights)] for pair in pairs])
+                    deficits = self.merged(
+                        operation, [[past_skip(*pair, *weights)] for pair in pairs]
+                    )
             features = deficits
-            F, kept = past_skip(F, others[0], *weights), kept * steps.keep
+            F, kept = past_skip(F, others[0], *weights), kept * operations.keep
             if self.with_ntk:
                 A = past_skip(A, others[1], *weights)
             if layer in self.request.depths:
@@ -139,37 +146,39 @@ class Deficits(Pairs):
 
     def enter(self) -> tuple[list[Array], Array]:
         """Return the deficits of the input, U and U⁺, and F⁰."""
-        units = [self.sides(row) for row in range(self.steps.n_channels)]
-        a, b = self.sides(self.steps.n_channels)
+        units = [self.sides(row) for row in range(self.operations.n_channels)]
+        a, b = self.sides(self.operations.n_channels)
         deficits = [
             a * b * (self.T(0.5) * summed([(u + sign * v) ** 2 for u, v in units]))
             for sign in (-1, 1)
         ]
-        for step in self.steps.input:
-            deficits = self.merged(step, [[self.mean(u, step.merge)] for u in deficits])
-            a, b = self.sides(step.row)
+        for operation in self.operations.input:
+            deficits = self.merged(operation, [[self.mean(u, operation.window)] for u in deficits])
+            a, b = self.sides(operation.row)
         U, opposite = deficits
         return deficits, self.xp.where(U < opposite, a * b - U, opposite - a * b)
 
-    def merged(self, step: Step, parts_of_each: list[list[Any]]) -> list[Array]:
+    def merged(self, operation: Operation, parts_of_each: list[list[Any]]) -> list[Array]:
         """Return merged deficits, of the parts of each."""
-        coordinates = [self.sides(row) for row in range(step.row + 2, step.row + step.n_rows)]
-        c, d = self.sides(step.row + 1)
+        coordinates = [
+            self.sides(row) for row in range(operation.row + 2, operation.row + operation.n_rows)
+        ]
+        c, d = self.sides(operation.row + 1)
         N = c * d * summed([(u - v) ** 2 for u, v in coordinates])
         return [reduce(add, parts) + N for parts in parts_of_each]
 
     def activate(
-        self, step: Step, deficits: list[Array], others: list[Array]
+        self, operation: Operation, deficits: list[Array], others: list[Array]
     ) -> tuple[list[Array], list[Array]]:
         """Return the branch's deficits, and K and M, of pre-activations with deficits and A."""
-        xp, T, share = self.xp, self.T, self.steps.linear_share
-        (a, b), inverse = self.sides(step.root), self.sides(step.row)
+        xp, T, share = self.xp, self.T, self.operations.linear_share
+        (a, b), inverse = self.sides(operation.root), self.sides(operation.row)
         g = a * b
         w, *opposite = (xp.minimum(u * (inverse[0] * inverse[1]), T(2.0)) for u in deficits)
         v = opposite[0] if opposite else T(2.0) - w
         near, (k0, less, more) = w < v, kappas(w, v, share)
         lost = xp.where(near, k0, T(1.0 - share) - k0)  # 1 − κ₀
-        K, branch = g - g * less, [g * less, g * more][: 1 + self.steps.has_opposite]
+        K, branch = g - g * less, [g * less, g * more][: 1 + self.operations.has_opposite]
         if not others:
             return branch, [K]
         A_g = others[0]
@@ -177,22 +186,22 @@ class Deficits(Pairs):
             A_g = A_g + T(c) * (g * xp.where(near, T(1.0) - w, v - T(1.0)))
         return branch, [K, A_g - lost * A_g + T(self.parts.outer_plus_readout) * K]
 
-    def bias(self, step: Step) -> Array:
+    def bias(self, operation: Operation) -> Array:
         """Return the product of both sides' biases, (pairs, 1, …)."""
-        root = self.steps.bias(step.layer, step.is_branch)
+        root = self.operations.bias(operation.layer, operation.is_branch)
         left, right = (root * each.input.bias for each in self.tables)
-        return column((left * right).astype(self.T), self.sides(step.row)[0])
+        return column((left * right).astype(self.T), self.sides(operation.row)[0])
 
 
-def variance_tables(steps: Steps, X: Array) -> Tables:
+def variance_tables(operations: Operations, X: Array) -> Tables:
     """Return the tables of an erf network: the variances of the pre-activations of each layer.
 
     `X` are signals (n, channels, *pixels), which keep their sizes but for powers of two.
     """
-    xp, net = array_module(X), steps.network
+    xp, net = array_module(X), operations.network
     X = xp.ascontiguousarray(X, np.float64)
     peak = xp.frexp(xp.abs(X).reshape(len(X), -1).max(axis=1))[1]
-    growth = steps.depth * math.log2(1.0 + net.alpha**2 * net.c_v * net.c_w)
+    growth = operations.depth * math.log2(1.0 + net.alpha**2 * net.c_v * net.c_w)
     scale = xp.ldexp(xp.ones(len(X)), xp.minimum(peak + _LINEAR_BITS + math.ceil(growth), 0))
     input_scale = 1.0 / X.shape[1] if net.input_scale is None else net.input_scale
     X, root = X / column(scale, X), math.sqrt(input_scale)
@@ -200,20 +209,23 @@ def variance_tables(steps: Steps, X: Array) -> Tables:
     given = Input(parts, parts, parts, exact_means(X) * root, scale, 0.0 * scale)
     with np.errstate(over="ignore"):
         energy = float((parts * parts).sum(axis=1).max())
-    largest = net.c_w * (energy + steps.depth * net.alpha**2 * net.c_v)
+    largest = net.c_w * (energy + operations.depth * net.alpha**2 * net.c_v)
     if not largest < _LARGEST:
         raise OverflowError(
             f"the signals are too large for float64: a network whose activation is not homogeneous "
             f"squares their variances, and these reach {largest:.3g}, expected less than {_LARGEST}"
         )
-    request, empty = Request(net, "trace", ("gpk",), (steps.depth,)), Tables(parts[:, :0], given)
-    pairs = Covariances(request, steps, empty, empty, False)
+    request, empty = (
+        Request(net, "trace", ("gpk",), (operations.depth,)),
+        Tables(parts[:, :0], given),
+    )
+    pairs = Covariances(request, operations, empty, empty, False)
     rows = xp.stack(list(pairs.variances()), axis=1)
     last, enters = (each.reshape(len(X), -1).max(axis=1) for each in (rows[:, -1], parts * parts))
     if net.has_branch and not net.skip and bool(((enters > 0) & (last < 1.0 / _LARGEST)).any()):
         raise OverflowError(
-            f"variances of layer {steps.depth} fall below {1.0 / _LARGEST:g}, expected a smaller "
-            f"depth or larger c_v and c_w: float64 does not resolve kernels that small"
+            f"variances of layer {operations.depth} fall below {1.0 / _LARGEST:g}, expected a "
+            f"smaller depth or larger c_v and c_w: float64 does not resolve kernels that small"
         )
     return Tables(rows, given)
 
@@ -228,7 +240,7 @@ class Covariances(Pairs):
     def variances(self) -> Iterator[Array]:
         """Yield the variances of the pre-activations of layers 1 … L, (n, *pixels)."""
         net, (features, _, _) = self.request.network, self.enter()
-        for of_layer in self.steps.layers:
+        for of_layer in self.operations.layers:
             q = self.window(features, of_layer, False) * net.c_w
             yield q
             K, _ = activation_of(net).diagonal(self.xp, q, 1.0, net.alpha**2 * net.c_v)
@@ -239,7 +251,7 @@ class Covariances(Pairs):
         net, parts, (linear, *distances) = self.request.network, self.parts, self.enter()
         F, T = 0.0 * linear, parts.input * linear
         kept = 1.0
-        for layer, of_layer in enumerate(self.steps.layers, start=1):
+        for layer, of_layer in enumerate(self.operations.layers, start=1):
             before = [F + kept * linear, *distances]
             Sigma, *apart = (net.c_w * self.window(each, of_layer, False) for each in before)
             branch = self.dual(layer, Sigma, apart)
@@ -263,15 +275,15 @@ class Covariances(Pairs):
             left, right = left[(..., *ones)], right[(slice(None), slice(None), *ones)]
         terms = left * right, 0.5 * (left - right) ** 2, 0.5 * (left + right) ** 2
         sums = [each.sum(axis=1) for each in terms]
-        for step in self.steps.input:
-            sums = [self.mean(each, step.merge) for each in sums]
+        for operation in self.operations.input:
+            sums = [self.mean(each, operation.window) for each in sums]
         return tuple(sums)
 
-    def window(self, values: Array, of_layer: tuple[Step, ...], is_branch: bool) -> Array:
+    def window(self, values: Array, of_layer: tuple[Operation, ...], is_branch: bool) -> Array:
         """Return means over the inner, or the outer filter of a layer."""
-        for step in of_layer:
-            if step.merge is not None and step.is_branch == is_branch:
-                values = self.mean(values, step.merge)
+        for operation in of_layer:
+            if operation.window is not None and operation.is_branch == is_branch:
+                values = self.mean(values, operation.window)
         return values
 
     def dual(self, layer: int, Sigma: Array, distances: list[Array]) -> DualResult:

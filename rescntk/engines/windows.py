@@ -1,4 +1,4 @@
-"""The recursion of a network as steps: filters as merges, biases, activations, skip connections.
+"""A network as a list of operations: windows, biases, activations and skip connections.
 
 A *merge* joins parts p with root masses a_p and b_p of two pixels into a² = Σ a_p², b² = Σ b_p².
 Part 0 has the most weight. All others have *coordinates* u_p = a_p / (a + a_0) and
@@ -7,8 +7,8 @@ v_p = b_p / (b + b_0). The whole has the deficit ::
     U = a b (1 − ρ) = Σ_p U_p + ½ (a + a_0) (b + b_0) Σ_p>0 (u_p − v_p)²
 
 All terms are positive (docs/theory/recursion.md). Roots and coordinates belong to single signals:
-they are the rows of tables (tables.py), in the order of steps. Kernels are divided by the sizes of
-both signals and by the growth G of each layer: ::
+they are the rows of tables (tables.py), in the order of operations. Kernels are divided by the
+sizes of both signals and by the growth G of each layer: ::
 
     F ← keep F + share (box(K) + bias),     keep = [skip] / G,  share = β / G
 """
@@ -29,7 +29,7 @@ import numpy as np
 from ..arrays import Array
 from ..network import Filter, Network
 from .once import once
-from .protocol import ScaledKernel
+from .request import ScaledKernel
 
 MOST_BITS = 500
 """Most bits by which a layer may multiply or divide variances; others are refused. More bits leave
@@ -47,11 +47,11 @@ def check_growth(network: Network) -> float:
     return growth
 
 
-class Merge(NamedTuple):
-    """Taps `step` pixels apart along an axis, around their own pixel."""
+class Window(NamedTuple):
+    """Taps `dilation` pixels apart along an axis, around their own pixel."""
 
-    taps: int
-    step: int
+    n_taps: int
+    dilation: int
     axis: int
     """0 of signals; of images 0 across lines, 1 along them."""
     is_triangle: bool = False
@@ -60,27 +60,27 @@ class Merge(NamedTuple):
     @property
     def weights(self) -> tuple[float, ...]:
         """The weights of the taps, the middle one first; they add up to 1."""
-        whole = (3, 1, 2, 2, 1) if self.is_triangle else (1,) * self.taps
+        whole = (3, 1, 2, 2, 1) if self.is_triangle else (1,) * self.n_taps
         return tuple(weight / self.total for weight in whole)
 
     @property
     def total(self) -> int:
         """The sum of the weights in units of the smallest."""
-        return 9 if self.is_triangle else self.taps
+        return 9 if self.is_triangle else self.n_taps
 
     @property
-    def shifts(self) -> range:
+    def offsets(self) -> range:
         """The pixels of the taps, counted from the merge's own pixel."""
-        reach = self.step * (self.taps // 2)
-        return range(-reach, reach + 1, self.step)
+        reach = self.dilation * (self.n_taps // 2)
+        return range(-reach, reach + 1, self.dilation)
 
 
-class Step(NamedTuple):
-    """One step of the recursion. An "activation" has one table row, 1/a of the window before it.
+class Operation(NamedTuple):
+    """One operation. An "activation" has one table row, 1/a of the window before it.
 
     A merge has, from `row` on, the root a of the whole, (a + a_0) / √2, and the coordinates of all
-    other parts. The parts are the taps of a "window"; the state and the bias of a "bias";
-    features and branch of a "skip"; and five taps of a "joined" step: two filters of 3 and the skip
+    other parts. The parts are the taps of a "window"; the state and the bias of a "bias"; features
+    and branch of a "skip"; and five taps of a "joined" operation: two filters of 3 and the skip
     connection at once, from the pre-activations of a layer to those of the next one.
     """
 
@@ -88,33 +88,33 @@ class Step(NamedTuple):
     layer: int
     row: int
     root: int
-    """The row of the roots before the step."""
-    merge: Any = None
-    """The `Merge` of a window."""
+    """The row of the roots before the operation."""
+    window: Any = None
+    """The `Window` of a "window"."""
     is_branch: bool = False
-    """Whether the step is after the activation of its layer."""
+    """Whether the operation is after the activation of its layer."""
 
     @property
     def n_rows(self) -> int:
-        if self.merge is not None:
-            return 1 + self.merge.taps
+        if self.window is not None:
+            return 1 + self.window.n_taps
         return {"activation": 1, "joined": 6}.get(self.kind, 3)
 
 
-def merges(window: Filter) -> Iterator[Merge]:
-    """Yield merges that make a filter's window; each has a prime number of taps."""
-    for axis in reversed(range(window.n_axes)):
-        step, size = window.step, window.size
+def windows_of(given: Filter) -> Iterator[Window]:
+    """Yield the windows that make a filter; each has a prime number of taps."""
+    for axis in reversed(range(given.n_axes)):
+        dilation, size = given.dilation, given.size
         while size > 1:
             primes = (p for p in range(3, math.isqrt(size) + 1, 2) if size % p == 0)
-            taps = next(primes, size)
-            yield Merge(taps, step, axis)
-            step, size = step * taps, size // taps
+            n_taps = next(primes, size)
+            yield Window(n_taps, dilation, axis)
+            dilation, size = dilation * n_taps, size // n_taps
 
 
 @dataclass(frozen=True)
-class Steps:
-    """The steps of a ReLU network on signals (`n_axes` 1) or images (2), and their constants.
+class Operations:
+    """The operations of a ReLU network on signals (`n_axes` 1) or images (2), and their constants.
 
     Tables begin with `n_channels` rows of unit vectors and the root of each pixel's energy.
     """
@@ -132,13 +132,13 @@ class Steps:
     """Whether such a layer is one merge, with the skip connection in the middle tap."""
 
     @once
-    def input(self) -> tuple[Step, ...]:
+    def input(self) -> tuple[Operation, ...]:
         """The windows of the input filter."""
         return self._numbered[0]
 
     @once
-    def layers(self) -> tuple[tuple[Step, ...], ...]:
-        """The steps of layers 1 … L."""
+    def layers(self) -> tuple[tuple[Operation, ...], ...]:
+        """The operations of layers 1 … L."""
         return self._numbered[1:]
 
     @property
@@ -148,26 +148,26 @@ class Steps:
         return last.row + last.n_rows
 
     @once
-    def _numbered(self) -> tuple[tuple[Step, ...], ...]:
+    def _numbered(self) -> tuple[tuple[Operation, ...], ...]:
         row, root, layers = self.n_channels + 1, self.n_channels, []
         for layer in range(self.depth + 1):
-            steps = []
-            for kind, merge, is_branch in self._of_layer(layer):
-                steps.append(Step(kind, layer, row, root, merge, is_branch))
+            operations = []
+            for kind, window, is_branch in self._of_layer(layer):
+                operations.append(Operation(kind, layer, row, root, window, is_branch))
                 root = root if kind == "activation" else row
-                row += steps[-1].n_rows
-            layers.append(tuple(steps))
+                row += operations[-1].n_rows
+            layers.append(tuple(operations))
         return tuple(layers)
 
-    def _of_layer(self, layer: int) -> Iterator[tuple[str, Merge | None, bool]]:
+    def _of_layer(self, layer: int) -> Iterator[tuple[str, Window | None, bool]]:
         net, width = self.network, self.n_axes  # `Filter.width` above 1 stands for images
         if layer == 0:
-            for merge in merges(net.input_filter._replace(width=width)):
-                yield "window", merge, False
+            for window in windows_of(net.input_filter._replace(width=width)):
+                yield "window", window, False
             return
         if not self.joined or (layer == 2 and not self.fused):
-            for merge in merges(net.inner_filter(layer)._replace(width=width)):
-                yield "window", merge, False
+            for window in windows_of(net.inner_filter(layer)._replace(width=width)):
+                yield "window", window, False
         if net.bias:
             yield "bias", None, False
         yield "activation", None, True
@@ -177,10 +177,10 @@ class Steps:
             yield "joined", None, True
             return
         triangles = self.joined and layer > 1
-        for merge in merges(net.outer_filter(layer)._replace(width=width)):
+        for window in windows_of(net.outer_filter(layer)._replace(width=width)):
             if triangles:
-                merge = merge._replace(taps=5, is_triangle=True)
-            yield "window", merge, True
+                window = window._replace(n_taps=5, is_triangle=True)
+            yield "window", window, True
         if net.bias:
             yield "bias", None, True
         if net.skip or self.share != 1.0:
@@ -205,7 +205,7 @@ class Steps:
         plain = net.filter_size == 3 and net.is_relu and self.n_axes == 1
         return plain and not net.parts.inner_minus_readout and not self.has_opposite
 
-    def taps(self, layer: int) -> tuple[float, ...]:
+    def joined_weights(self, layer: int) -> tuple[float, ...]:
         """Return the weights of the taps of a joined merge: share (1 2 3 2 1)/9, and `keep`.
 
         `keep` is in the middle; in layer 1, whose pre-activations have no window, in the middle
@@ -294,7 +294,7 @@ class Steps:
 
 
 @lru_cache(maxsize=64)
-def rounded_weights(steps: Steps, dtype: str) -> dict[int, tuple[float, float]]:
+def rounded_weights(operations: Operations, dtype: str) -> dict[int, tuple[float, float]]:
     """Return the weights of features and branch in a precision, by the row of their merge.
 
     A weight that were rounded alike in all layers would multiply kernels by (1 + eps)^L. It is
@@ -306,14 +306,14 @@ def rounded_weights(steps: Steps, dtype: str) -> dict[int, tuple[float, float]]:
         keep, share = (next(known.setdefault(w, _roundings(w, dtype))) for w in weights)
         return keep, share
 
-    share = Fraction(steps.share)
-    keep = 1 - share if steps.network.skip else Fraction(0)
+    share = Fraction(operations.share)
+    keep = 1 - share if operations.network.skip else Fraction(0)
     weights = {}
-    for step in chain(steps.input, *steps.layers):
-        if step.kind == "skip":
-            weights[step.row] = rounded(keep, share)
-        elif step.kind == "joined":  # three taps of layer 1 have a third of the features each
-            weights[step.row] = rounded(keep / 3 if step.layer == 1 else keep, share / 9)
+    for operation in chain(operations.input, *operations.layers):
+        if operation.kind == "skip":
+            weights[operation.row] = rounded(keep, share)
+        elif operation.kind == "joined":  # three taps of layer 1 have a third of the features each
+            weights[operation.row] = rounded(keep / 3 if operation.layer == 1 else keep, share / 9)
     return weights
 
 

@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Batch, SignalList, channels_and_length, lengths_of, library
-from .merges import Steps
-from .protocol import Request, ScaledKernel, Tick, blocks, pool_of
+from ...arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
+from ...network import KERNEL_FIELDS
+from ..engine import Engine
+from ..request import Request, ScaledKernel
+from ..tables import signal_tables, table_bytes
+from ..windows import Operations
+from ..work import Tick, blocks, pool_of
 from .recursion import Covariances, Deficits, variance_tables
-from .tables import signal_tables, table_bytes
 
 _ENTRIES = 1 << 16
 """Pixel pairs of a batch: a few dozen arrays of this size fit in the cache. On a device batches are
@@ -30,38 +33,36 @@ _TABLE_BYTES = 64 << 20
 signals are made more often."""
 
 
-def prepared(request: Request, X: Batch) -> Batch:
-    """Return the signals themselves: their tables cost little beside this engine's pairs."""
-    return X
+class ReferenceEngine(Engine):
+    """The recursion as array code, for NumPy and CuPy arrays and all activations."""
 
+    name = "reference"
+    fields = KERNEL_FIELDS
+    activations = None
+    arrays = frozenset(("numpy", "cupy"))
+    lists = True
 
-def bytes_of_pair(request: Request, channels: int, *lengths: int) -> int:
-    """Return the bytes of the tables and of the state of a pair, as `Engine.bytes_of_pair`."""
-    pixels = lengths[0] * (lengths[-1] if request.all_pairs else 1)
-    state = _STATE * pixels * np.dtype(request.dtype).itemsize
-    return table_bytes(request, channels, *lengths) + state
+    def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
+        pixels = lengths[0] * (lengths[-1] if request.all_pairs else 1)
+        state = _STATE * pixels * np.dtype(request.dtype).itemsize
+        return table_bytes(request, channels, *lengths) + state
 
-
-def compute(
-    request: Request, X: Batch, Z: Batch | None, tick: Tick, paired: bool = False
-) -> ScaledKernel:
-    """Return kernels, as `Engine.compute` describes them."""
-    run = _Run(request, X, X if Z is None else Z, paired)
-    if paired:
-        for cases, lefts, rights in run.paired_blocks():
-            run.fill(cases, cases, cases, cases, lefts, rights, tick)
+    def _compute(
+        self, request: Request, X: Batch, Z: Batch | None, tick: Tick, paired: bool
+    ) -> ScaledKernel:
+        run = _Run(request, X, X if Z is None else Z, paired)
+        if paired:
+            for cases, lefts, rights in run.paired_blocks():
+                run.fill(cases, cases, cases, cases, lefts, rights, tick)
+            return run.scaled()
+        kept = list(run.blocks(run.Z)) if run.bytes_of(run.Z) <= _TABLE_BYTES else None
+        for left, lefts in kept if kept and Z is None else run.blocks(run.X):
+            for right, rights in kept or run.blocks(run.Z):
+                i, k = (each.ravel() for each in np.meshgrid(left, right, indexing="ij"))
+                if Z is None:
+                    i, k = i[i <= k], k[i <= k]
+                run.fill(i, k, left, right, lefts, rights, tick)
         return run.scaled()
-    kept = list(run.blocks(run.Z)) if run.bytes_of(run.Z) <= _TABLE_BYTES else None
-    for left, lefts in kept if kept and Z is None else run.blocks(run.X):
-        for right, rights in kept or run.blocks(run.Z):
-            i, k = (each.ravel() for each in np.meshgrid(left, right, indexing="ij"))
-            if Z is None:
-                i, k = i[i <= k], k[i <= k]
-            run.fill(i, k, left, right, lefts, rights, tick)
-    if Z is None:
-        for value in run.values.values():
-            run.mirror(value)
-    return run.scaled()
 
 
 class _Run:
@@ -69,10 +70,10 @@ class _Run:
 
     def __init__(self, request: Request, X: Batch, Z: Batch, paired: bool) -> None:
         self.request, self.X, self.Z, self.paired = request, X, Z, paired
-        self.xp, self.all_pairs = library(X), request.all_pairs
+        self.xp, self.all_pairs = array_module(X), request.all_pairs
         channels, longest = channels_and_length(X)
         self.axes = request.axes(longest)
-        self.steps = Steps(request.network, request.depths[-1], channels, len(self.axes))
+        self.operations = Operations(request.network, request.depths[-1], channels, len(self.axes))
         cases = (len(X),) if paired else (len(X), len(Z))
         shape = (len(request.depths), *cases, *request.pixel_axes(longest))
         self.values = {kind: self.xp.zeros(shape) for kind in request.kinds}
@@ -95,13 +96,13 @@ class _Run:
 
     def cut(self, places: np.ndarray, pixels: int) -> Iterator[np.ndarray]:
         """Yield some places at a time, whose tables fit into memory; each has some pixels."""
-        most = max(1, _TABLE_BYTES // (8 * self.steps.n_rows * pixels))
+        most = max(1, _TABLE_BYTES // (8 * self.operations.n_rows * pixels))
         for some in blocks(0, len(places), most):
             yield places[some]
 
     def bytes_of(self, batch: Batch) -> int:
         """Return the bytes of the tables of all signals of a batch."""
-        return 8 * self.steps.n_rows * int(lengths_of(batch).sum())
+        return 8 * self.operations.n_rows * int(lengths_of(batch).sum())
 
     def tables_of(self, batch: Batch, cases: np.ndarray) -> Any:
         """Return the tables of some signals of one length."""
@@ -117,8 +118,8 @@ class _Run:
     def tables(self, signals: Array) -> Any:
         request = self.request
         if not request.network.homogeneous:
-            return variance_tables(self.steps, signals)
-        return signal_tables(self.steps, request, signals)
+            return variance_tables(self.operations, signals)
+        return signal_tables(self.operations, request, signals)
 
     def fill(
         self, i: np.ndarray, k: np.ndarray, left: np.ndarray, right: np.ndarray, lefts: Any,
@@ -128,13 +129,13 @@ class _Run:
         a, b = np.searchsorted(left, i), np.searchsorted(right, k)
         shapes = lefts.rows.shape[2:], rights.rows.shape[2:] if self.all_pairs else ()
         entries = _ENTRIES * (1 if self.xp is np else 64)
-        step = max(1, entries // math.prod(shapes[0] + shapes[1]))
+        size = max(1, entries // math.prod(shapes[0] + shapes[1]))
         recursion = Deficits if self.request.network.homogeneous else Covariances
 
         def compute(some: slice) -> int:
             of_left = lefts.selected(self.xp.asarray(a[some]))
             of_right = rights.selected(self.xp.asarray(b[some]))
-            pairs = recursion(self.request, self.steps, of_left, of_right, self.all_pairs)
+            pairs = recursion(self.request, self.operations, of_left, of_right, self.all_pairs)
             for t, kernels in enumerate(pairs.at_depths()):
                 for kind, value in kernels.items():
                     self.write(self.values[kind][t], i[some], k[some], value)
@@ -142,7 +143,7 @@ class _Run:
 
         threads = (self.request.threads or 1) if self.xp is np else 1
         with pool_of(threads if threads > 1 else 0) as pool:
-            for done in pool.map(compute, blocks(0, len(i), step)):
+            for done in pool.map(compute, blocks(0, len(i), size)):
                 tick(done)
 
     def write(self, out: Array, i: np.ndarray, k: np.ndarray, value: Array) -> None:
@@ -151,12 +152,6 @@ class _Run:
         inside = tuple(slice(n) for n in value.shape[1:])
         out[(rows, *inside) if self.paired else (rows, columns, *inside)] = value
 
-    def mirror(self, value: Array) -> None:
-        """Write the kernels above the diagonal below it; pixels (j, j') become (j', j)."""
-        for case in range(1, value.shape[1]):
-            column = value[:, :case, case]
-            value[:, case, :case] = column.swapaxes(-1, -2) if value.ndim == 5 else column
-
     def scaled(self) -> ScaledKernel:
         left, right = (self.scales[id(side)] for side in (self.X, self.Z))
-        return self.steps.scaled(self.request.depths, self.values, left, right)
+        return self.operations.scaled(self.request.depths, self.values, left, right)

@@ -65,7 +65,7 @@ FORMULA V pick(V a, V b, V x, V y)
     return a < b ? x : y;
 }
 #else
-#include "cpu/lanes.h"
+#include "../cpu/lanes.h"
 template <class V>
 FORMULA V root_over(V a, V d)
 {

@@ -1,16 +1,16 @@
 // What a call of the compiled loops is told. Fields have 8 bytes each, so that no compiler pads
-// them; records.py reads their names and types from here. Tables are numbered as merges.Steps
+// them; records.py reads their names and types from here. Tables are numbered as windows.Operations
 // numbers their rows.
 #pragma once
 typedef long long int64;  // NVRTC has no <stdint.h>
 
 struct Window {
-    int64 taps, step, axis;  // axis 0 across lines, 1 along them
+    int64 n_taps, dilation, axis;  // axis 0 across lines, 1 along them
     int64 is_triangle;       // five taps of weights 1 2 3 2 1
     double weight, rest;     // of a tap of weight 1, and what it lacks in float64
 };
 
-struct Merge {
+struct Operation {
     int64 row, window;  // the first of its rows, the root
 };
 
@@ -49,9 +49,9 @@ struct Job {
     int64 channels, height, width;  // height 0 for signals, which are lines
     int64 n_rows;                   // of a signal's table
     int64 lanes;                    // right signals of a block, and numbers behind a doubled line
-    int64 depth, n_input, n_merges, n_windows, has_opposite, with_ntk;
+    int64 depth, n_input, n_operations, n_windows, has_opposite, with_ntk;
     const Window *windows;
-    const Merge *merges;  // the first n_input are of the input filter
+    const Operation *operations;  // the first n_input are of the input filter
     const Layer *layers;  // 1 ... depth
     double keep, share, linear_share, initial, inner_minus_readout, outer_plus_readout, readout;
     double *gpk, *ntk;  // results, or null

@@ -1,0 +1,1 @@
+"""What the engines "cpu" and "cuda" share: formulas, records, and tables as loops read them."""

@@ -1,0 +1,114 @@
+"""What an engine is asked for (`Request`), and what it returns (`ScaledKernel`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import Array, array_module
+from ..network import Network
+from .work import blocks
+
+_MIRRORED = 128
+"""Rows that are mirrored at a time: few launches on a device, few numbers besides the results."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The kernels that an engine is to compute.
+
+    Attributes
+    ----------
+    network : Network
+        The infinitely wide network. Its depth is ignored.
+    head : str
+        One of `HEADS`, or "pixels": the kernel at every pixel pair.
+    kinds : tuple of str
+        Some of `KINDS`.
+    depths : tuple of int
+        Strictly increasing. The recursion passes all of them on its way to the last.
+    dtype : str
+        The working precision, one of `DTYPES`.
+    threads : int or None
+        Number of CPU threads; None is the engine's own choice.
+    copied_bytes : int
+        Memory per result of one kind, at all depths, that the caller will need for copies in
+        another dtype or order. 0 if the caller changes the results in place.
+    shares : bool
+        Whether to return kernels, of the heads "trace" and "gap", as shares of the pixels of the
+        left signals: results have an axis (d,) more, over which they add up to the kernels. The
+        right signals are given, also where they are the left ones.
+    width : int
+        Pixels of a line of images, whose pixels are those of the signals, line by line. Signals
+        have lines of one pixel. Filters of images have as many taps across as along lines.
+    """
+
+    network: Network
+    head: str
+    kinds: tuple[str, ...]
+    depths: tuple[int, ...]
+    dtype: str = "float64"
+    threads: int | None = None
+    copied_bytes: int = 0
+    shares: bool = False
+    width: int = 1
+
+    @property
+    def all_pairs(self) -> bool:
+        """True if all pixel pairs (j, j') are needed, not the pairs (j, j) alone."""
+        return self.head in ("gap", "pixels")
+
+    def axes(self, d: int) -> tuple[int, ...]:
+        """Return the axes of `d` pixels: one of signals, lines and their pixels of images."""
+        return (d,) if self.width == 1 else (d // self.width, self.width)
+
+    def pixel_axes(self, d: int) -> tuple[int, ...]:
+        """Return the axes of results that pixels have, of signals of `d` pixels."""
+        return (d,) * (2 if self.head == "pixels" else int(self.shares))
+
+    def result_bytes(self, pairs: int) -> int:
+        """Return the bytes of the results of `pairs` pairs, when most of them are held.
+
+        The engine returns the values of all kinds in float64. One kind after another is then
+        copied, and a kind's values are dropped when its copy is made.
+        """
+        values, copied = 8 * len(self.depths) * pairs, self.copied_bytes * pairs
+        return max(len(self.kinds) * values + copied, values + len(self.kinds) * copied)
+
+
+@dataclass(frozen=True)
+class ScaledKernel:
+    """Kernel values apart from their scale, which may exceed any floating-point number.
+
+    The kernel of cases i and k at the t-th depth is
+    ``values[kind][t, i, k] * left[i] * right[k] * 2**exponents[t]``, times the readout
+    scale. Paired kernels (`Engine.compute`) have no axis k. Pixel pairs have two more axes
+    (j, j'), shares have (j,).
+    """
+
+    values: dict[str, Array]
+    left: Array
+    right: Array
+    exponents: tuple[int, ...]
+
+    def mirrored(self) -> ScaledKernel:
+        """Write the kernels of the cases i < k also to (k, i), in place, and return this object.
+
+        Of pixel pairs, (j, j') becomes (j', j).
+        """
+        for value in self.values.values():
+            xp, ones = array_module(value), (1,) * (value.ndim - 3)
+            for rows in blocks(0, value.shape[1], _MIRRORED):
+                if rows.start:
+                    value[:, rows, : rows.start] = _turned(value[:, : rows.start, rows])
+                square = value[:, rows, rows]
+                below = np.tri(square.shape[1], k=-1, dtype=bool).reshape(*square.shape[1:3], *ones)
+                value[:, rows, rows] = xp.where(xp.asarray(below), _turned(square), square)
+        return self
+
+
+def _turned(values: Array) -> Array:
+    """Return kernels with both cases exchanged, and both pixels of a pair."""
+    turned = values.swapaxes(1, 2)
+    return turned.swapaxes(3, 4) if turned.ndim == 5 else turned

@@ -1,0 +1,295 @@
+"""`Kernel` and its four named kinds: the kernels as functions of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..arrays import ArrayT
+from ..network import KERNEL_FIELDS, Network, check_network
+from ..validation import HEADS, KINDS, check_choice, check_flag
+from .call import KernelCall, default_errors
+from .gram import gram, prepare
+from .prepared import PreparedKernel
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The exact kernel of an infinitely wide network: Gaussian process or neural tangent.
+
+    Parameters
+    ----------
+    network : Network
+        The infinitely wide network.
+    kind : {"gpk", "ntk"}
+        The Gaussian process kernel (covariance of the output at initialization; training of
+        only the last layer), or the neural tangent kernel (training of the parts that
+        ``network.trained`` names).
+    head : {"equivariant", "trace", "gap"}, default "gap"
+        The last layer. "equivariant" is a fully convolutional network seen at pixel 1,
+        "trace" a linear layer over all pixels, "gap" global average pooling.
+    normalized : bool, default False
+        Whether to return K(x,z)/√(K(x,x) K(z,z)), which works at any depth (of erf, as far as
+        K(x,x) is below 1e300). It is 0 where K(x,x) or K(z,z) is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
+    >>> rk.Kernel(rk.Network(depth=3), kind="ntk", head="trace")(X, X[:2]).shape
+    (5, 2)
+    >>> rk.ResCNTK(depth=3)([X[0], X[1, :, :9]]).shape  # "gap" takes different lengths
+    (2, 2)
+    """
+
+    network: Network
+    kind: str
+    head: str = "gap"
+    normalized: bool = False
+
+    def __post_init__(self) -> None:
+        check_network(self.network, KERNEL_FIELDS)
+        check_choice(self.kind, "kind", KINDS)
+        check_choice(self.head, "head", HEADS)
+        check_flag(self.normalized, "normalized")
+
+    def __call__(
+        self, X: ArrayT | Sequence[ArrayT],
+        Z: ArrayT | Sequence[ArrayT] | PreparedKernel | None = None, *, engine: str = "auto",
+        dtype: str = "float64", threads: int | None = None, progress: bool = False,
+    ) -> ArrayT:  # fmt: skip
+        """Return the kernel matrix of `X` with `Z`, (n_cases, m_cases), or of `X` with itself.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints)
+            Signals, NumPy or CuPy. The result is of the same library. Images have the shape
+            (n_cases, n_channels, height, width), and filters q × q taps. For the head "gap" also a
+            list or tuple of arrays (n_channels, n_timepoints_i) of different lengths.
+        Z : array, (m_cases, n_channels, n_timepoints), optional
+            Signals, images, or a list; or the result of `prepare`. Without Z, or with `X` itself,
+            the result is exactly symmetric.
+        engine : str, default "auto"
+            One of ``rescntk.engines.available()``.
+        dtype : {"float64", "float32"}
+            Precision of the computation and of the result.
+        threads : int, optional
+            CPU threads, by default OMP_NUM_THREADS, or the processors that the process may use.
+            Results do not depend on it.
+        progress : bool, default False
+            Whether to report to stderr.
+
+        Raises
+        ------
+        ValueError
+            If signals or options are not as described above.
+        OverflowError
+            If a value exceeds the dtype, or falls below its least normal number. Deep kernels
+            need ``normalized=True``. Also if the kernel consists of a share of the signal's
+            variance below 1e-28 (float32) or 1e-280 (float64): energy so far from pixel 1 with the
+            head "equivariant", layers that fall so far before their biases count, or signals so
+            far below the biases where only the input is trained.
+        MemoryError
+            If the matrix takes more memory than this machine has free.
+        """
+        kernels: Any = {"head": self.head, "kinds": (self.kind,), "normalized": self.normalized}
+        call: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
+        return gram(self.network, X, Z, **kernels, **call)[0]
+
+    def prepare(
+        self, Z: ArrayT | Sequence[ArrayT], *, engine: str = "auto", dtype: str = "float64",
+        threads: int | None = None,
+    ) -> PreparedKernel:  # fmt: skip
+        """Return the kernel with Z kept: ``kernel.prepare(Z)(X)`` is ``kernel(X, Z)``.
+
+        The bits are the same, and so are errors. The compiled engine keeps the tables of Z, the
+        others keep Z alone; a normalized kernel also keeps K(z, z). This pays where few signals at
+        a time meet the same Z, again and again.
+
+        Parameters
+        ----------
+        Z : array, (m_cases, n_channels, n_timepoints)
+            Signals, images, or a list, as for calling the kernel. They are copied.
+        engine, dtype, threads
+            As for calling the kernel. The call takes the same engine and dtype, and any `threads`.
+
+        Raises
+        ------
+        ValueError, OverflowError, MemoryError
+            As for calling the kernel. A call with the result in the place of Z refuses another
+            network, head, kind, dtype or engine.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import rescntk as rk
+        >>> X, Z = np.random.default_rng(0).standard_normal((2, 50, 3, 16))
+        >>> kernel = rk.ResCNTK(depth=3, normalized=True)
+        >>> prepared = kernel.prepare(Z, dtype="float32")
+        >>> rows = [prepared(X[i : i + 1])[0] for i in range(50)]
+        >>> bool((np.array(rows) == kernel(X, Z, dtype="float32")).all())
+        True
+        """
+        options: Any = {"engine": engine, "dtype": dtype}
+        kernels: Any = {"head": self.head, "kinds": (self.kind,), "normalized": self.normalized}
+        signals = prepare(self.network, Z, **kernels, **options, threads=threads)
+        return PreparedKernel(self, signals, options)
+
+    def diag(
+        self, X: ArrayT | Sequence[ArrayT], *, engine: str = "auto", dtype: str = "float64",
+        threads: int | None = None, progress: bool = False,
+    ) -> ArrayT:  # fmt: skip
+        """Return K(x, x) for each signal x of `X`, (n_cases,): bitwise the matrix's diagonal.
+
+        The options are the same as for calling the kernel.
+        """
+        return self.paired(X, X, engine=engine, dtype=dtype, threads=threads, progress=progress)
+
+    @default_errors()
+    def paired(
+        self, X: ArrayT | Sequence[ArrayT], Z: ArrayT | Sequence[ArrayT], *, engine: str = "auto",
+        dtype: str = "float64", threads: int | None = None, progress: bool = False,
+    ) -> ArrayT:  # fmt: skip
+        """Return K(x_i, z_i) for the signals of `X` and `Z`, pair by pair, (n_cases,).
+
+        The result is the diagonal of ``kernel(X, Z)``, to the last bit, without the work for the
+        matrix. A normalized kernel computes K(x_i, x_i) and K(z_i, z_i) too.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints)
+            Signals, images, or a list, as for calling the kernel.
+        Z : array, (n_cases, n_channels, n_timepoints)
+            As many signals, images, or a list. ``kernel.paired(X, X)`` is ``kernel.diag(X)``.
+        engine, dtype, threads, progress
+            As for calling the kernel.
+
+        Raises
+        ------
+        ValueError, OverflowError
+            If `X` and `Z` differ in their number of signals, or as for calling the kernel.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import rescntk as rk
+        >>> X, Z = np.random.default_rng(0).standard_normal((2, 5, 3, 16))
+        >>> kernel = rk.ResCNTK(depth=3, normalized=True)
+        >>> k = kernel.paired(X, Z)
+        >>> k.shape, bool((k == kernel(X, Z).diagonal()).all())
+        ((5,), True)
+        """
+        kind, kinds = self.kind, (self.kind,)
+        call = KernelCall(
+            self.network, X, Z, head=self.head, kinds=kinds, depths=None, engine=engine,
+            dtype=dtype, threads=threads, progress=progress, paired=True,
+        )  # fmt: skip
+        diagonals = []
+        if call.Z is not None and self.normalized:
+            diagonals = call.diagonals()
+        scaled = call.paired(call.X, call.Z, call.progress)
+        if not self.normalized:
+            return call.unscale(scaled, kind)[0]
+        left, right = (each.values[kind] for each in diagonals or [scaled, scaled])
+        return call.normalize(scaled, kind, left, right)[0]
+
+    def replace(self, **changes: Any) -> Kernel:
+        """Return the same kernel with some parameters of the kernel or its network changed.
+
+        Examples
+        --------
+        >>> import rescntk as rk
+        >>> rk.ResCNTK(depth=5).replace(depth=7, head="trace").network.depth
+        7
+        """
+        names = [field.name for field in fields(self)]
+        parameters = {name: changes.pop(name, getattr(self, name)) for name in names}
+        if changes:
+            parameters["network"] = parameters["network"].replace(**changes)
+        return Kernel(**parameters)
+
+
+def ResCGPK(
+    depth: int, filter_size: int = 3, head: str = "gap", alpha: float = 1.0,
+    normalized: bool = False, **network: Any,
+) -> Kernel:  # fmt: skip
+    """Return the Gaussian process kernel of a convolutional ResNet (Barzilai et al. 2022).
+
+    Parameters
+    ----------
+    depth, filter_size, head, alpha, normalized, **network
+        As for `Network` and `Kernel`.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> rk.ResCGPK(depth=5).kind
+    'gpk'
+    """
+    return Kernel(Network(depth, filter_size, alpha=alpha, **network), "gpk", head, normalized)
+
+
+def ResCNTK(
+    depth: int, filter_size: int = 3, head: str = "gap", alpha: float = 1.0,
+    normalized: bool = False, **network: Any,
+) -> Kernel:  # fmt: skip
+    """Return the neural tangent kernel of a convolutional ResNet (Barzilai et al. 2022).
+
+    Parameters
+    ----------
+    depth, filter_size, head, alpha, normalized, **network
+        As for `Network` and `Kernel`.
+
+    See Also
+    --------
+    ResCGPK : The Gaussian process kernel of the same network.
+    CNTK : The same without skip connections.
+    gram : Both kinds and several depths in one call.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> rk.ResCNTK(depth=5, head="trace").kind
+    'ntk'
+    """
+    return Kernel(Network(depth, filter_size, alpha=alpha, **network), "ntk", head, normalized)
+
+
+def CGPK(
+    depth: int, filter_size: int = 3, head: str = "gap", normalized: bool = False, **network: Any
+) -> Kernel:
+    """Return the Gaussian process kernel of the network of `ResCGPK` without skip connections.
+
+    Parameters
+    ----------
+    depth, filter_size, head, normalized, **network
+        As for `Network` and `Kernel`.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> rk.CGPK(depth=5).network.skip
+    False
+    """
+    return Kernel(Network(depth, filter_size, skip=False, **network), "gpk", head, normalized)
+
+
+def CNTK(
+    depth: int, filter_size: int = 3, head: str = "gap", normalized: bool = False, **network: Any
+) -> Kernel:
+    """Return the neural tangent kernel of the network of `ResCNTK` without skip connections.
+
+    Parameters
+    ----------
+    depth, filter_size, head, normalized, **network
+        As for `Network` and `Kernel`.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> rk.CNTK(depth=5).kind
+    'ntk'
+    """
+    return Kernel(Network(depth, filter_size, skip=False, **network), "ntk", head, normalized)
