@@ -1,80 +1,112 @@
-r"""Dual activations: expectations of an activation under correlated Gaussians.
+r"""Activations: the nonlinearity of the hidden units, and all that kernels and theory ask of it.
 
-For :math:`(u, v) \sim N(0, [[q_1, S], [S, q_2]])` the half squared distance is :math:`D =
-(q_1 + q_2)/2 - S = z + gw`, with :math:`g = \sqrt{q_1 q_2}`, :math:`w = 1 - \rho = 1 - S/g` and
-:math:`z = (\sqrt{q_1} - \sqrt{q_2})^2/2`. Functions take w and z in place of S, and return
-distances besides covariances: near correlation 1 a covariance has lost the digits that decide.
+For Gaussians :math:`(u, v) \sim N(0, [[q_1, S], [S, q_2]])` a layer needs the *dual activation*
+:math:`E[\sigma(u)\sigma(v)]` and its slope :math:`E[\sigma'(u)\sigma'(v)]`.
+With :math:`g = \sqrt{q_1 q_2}` and :math:`\rho = S/g` functions take :math:`w = 1 - \rho` and
+:math:`v = 1 + \rho` in place of S, and return deficits besides covariances: near correlations
+:math:`\pm 1` a covariance has lost the digits that decide.
 """
 
 from __future__ import annotations
 
 import math
-import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from .arrays import Array, array_module
 
 
-class Pixels(NamedTuple):
-    """Tables of single pixels at one layer, from which pixel pairs take their variances.
-
-    Arrays of one shape. The unit of q is the caller's, and an argument of `dual`.
-    """
-
-    half_root: Array
-    """√(q/2)."""
-
-    extra: tuple[Array, ...]
-    """The tables of the activation's `extra`."""
-
-
-class DualInput(NamedTuple):
-    """Correlated Gaussians (u, v) at the pixel pairs of a tile; g, z and S in the unit of q."""
+class Gaussians(NamedTuple):
+    """Correlated Gaussians (u, v) at pixel pairs, arrays that broadcast against each other."""
 
     w: Array
-    """w = 1 − ρ."""
+    """w = 1 − ρ, from 0 to 2."""
 
     v: Array
     """v = 1 + ρ, given besides w because 2 − w has lost its digits where w is near 2."""
 
-    half_g: Array
-    """g/2 = √(q1 q2)/2."""
+    g: Array
+    """g = √(q1 q2)."""
 
-    z: Any
-    """z = (√q1 − √q2)²/2."""
-
-    covariance: Any = None
-    """S, which erf needs."""
+    variances: tuple[Array, Array]
+    """q1 and q2."""
 
 
-class DualResult(NamedTuple):
-    """Dual activations at the pixel pairs of a tile, all three times the factor asked for."""
+class Dual(NamedTuple):
+    """Dual activations at pixel pairs, divided by the activation's `gain`."""
 
     K: Array
     """E[σ(u)σ(v)]."""
 
-    branch_distance: Array
-    """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 − E[σ(u)σ(v)]."""
+    deficits: tuple[Array, Array]
+    """√(E[σ(u)²] E[σ(v)²]) − E[σ(u)σ(v)], and the same with +."""
 
     times_slope: Callable[[Any], Any]
-    """Multiplies numbers by E[σ'(u)σ'(v)] times the unit of q."""
-
-    opposite_distance: Any = None
-    """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)] to −σ(v), of erf."""
+    """Multiplies numbers by E[σ'(u)σ'(v)]."""
 
 
-class Relu:
+class Activation(ABC):
+    """A nonlinearity σ of the hidden units, as an object that has all formulas about it."""
+
+    name: ClassVar[str]
+    """As users give it to `Network`."""
+
+    homogeneous: ClassVar[bool] = False
+    """Whether σ(cu) = c σ(u) for c > 0. What follows for networks are properties of `Network`."""
+
+    has_negative_slope: ClassVar[bool] = False
+    """Whether ``Network.negative_slope`` is a parameter of this activation."""
+
+    gain: float = 1.0
+    """What `dual` and `variance` are divided by: E[σ(u)²]/q if σ is homogeneous, else 1."""
+
+    linear_below: ClassVar[float] = 0.0
+    """Signals of smaller values see a linear network: a relative error of at most 2^-100."""
+
+    largest_variance: ClassVar[float] = math.inf
+    """Variances below this number stay within float64 on the way through `dual`."""
+
+    @property
+    @abstractmethod
+    def largest_slope(self) -> float:
+        """The largest size of σ'. With σ(0) = 0 that of σ(u) is at most this multiple of u's."""
+
+    @abstractmethod
+    def function(self, xp: ModuleType, special: ModuleType, u: Any) -> Any:
+        """Return σ(u) of arrays of the module `xp`, whose special functions are in `special`.
+
+        These are numpy and scipy.special, or jax.numpy and jax.scipy.special.
+        """
+
+    @abstractmethod
+    def variance(self, q: Array) -> Array:
+        """Return E[σ(u)²]/gain for u of variance `q`."""
+
+    @abstractmethod
+    def dual(self, pairs: Gaussians) -> Dual:
+        """Return the dual activations of pixel pairs; where a variance is 0, those of ρ = 0 or so.
+
+        Errors of deficits are some rounding units of √(E[σ(u)²] E[σ(v)²]). Where the slope has a
+        root at ρ = ±1, or nearly, they are some units of the smaller deficit itself.
+        """
+
+    def correlation_map(self, w: Array, v: Array, q1: Array, q2: Array) -> Dual:
+        """Return `dual` of Gaussians with variances `q1` and `q2`, 1 − ρ = `w` and 1 + ρ = `v`."""
+        xp = array_module(w)
+        return self.dual(Gaussians(w, v, xp.sqrt(q1) * xp.sqrt(q2), (q1, q2)))
+
+
+class Relu(Activation):
     r"""ReLU: the arc-cosine kernels (Cho and Saul 2009).
 
     :math:`E[\sigma\sigma] = g\kappa_1(\rho)/2` and :math:`E[\sigma'\sigma'] =
-    \kappa_0(\rho)/2`, hence :math:`D = (z + g(1-\kappa_1))/2`. A leaky ReLU, max(u, s u), has
-    1 + s² times these with the share :math:`\lambda = 2s/(1+s^2)` of the linear network:
-    :math:`(1-\lambda)\kappa_1 + \lambda\rho` and :math:`(1-\lambda)\kappa_0 + \lambda`.
+    \kappa_0(\rho)/2`. A leaky ReLU, max(u, s u), has 1 + s² times these with the share
+    :math:`\lambda = 2s/(1+s^2)` of the linear network: :math:`(1-\lambda)\kappa_1 + \lambda\rho`
+    and :math:`(1-\lambda)\kappa_0 + \lambda`.
 
     Parameters
     ----------
@@ -82,105 +114,157 @@ class Relu:
         The slope s below 0.
     """
 
+    name = "relu"
     homogeneous = True
-    """Whether σ(cu) = cσ(u) for c > 0. What follows for networks are properties of `Network`."""
+    has_negative_slope = True
+    largest_slope = 1.0
 
     def __init__(self, negative_slope: float = 0.0) -> None:
-        self.gain = 1.0 + negative_slope**2
-        self.linear_share = 2.0 * negative_slope / self.gain
+        self.negative_slope = negative_slope
+        self.gain = 0.5 * (1.0 + negative_slope**2)
+        self.linear_share = negative_slope / self.gain
 
-    def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
-        """Return E[σ(u)²] and E[σ'(u)²] for u of variance `q`, scaled as in `dual`."""
-        half = 0.5 * (factor * unit * self.gain)
-        return half * q, xp.asarray(half, dtype=q.dtype)
+    def function(self, xp: ModuleType, special: ModuleType, u: Any) -> Any:
+        return xp.where(u > 0, u, self.negative_slope * u)
 
-    def extra(self, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
-        """Return the tables of single pixels that `dual` needs besides √q."""
-        return ()
+    def variance(self, q: Array) -> Array:
+        return q
 
-    def dual(
-        self, left: Pixels, right: Pixels, pair: DualInput, *, unit: float, factor: float
-    ) -> DualResult:
-        """Return the dual activations of pixels `left` and `right`, all times `factor`.
-
-        Variances are `unit` times the numbers in the tables and in `pair`.
-        """
-        xp, factor = array_module(pair.w), factor * unit * self.gain
-        share = self.linear_share
-        k0, less, _ = kappas(pair.w, pair.v, share)
-        g = factor * pair.half_g
+    def dual(self, pairs: Gaussians) -> Dual:
+        w, v, g, _ = pairs
+        xp, most = array_module(w), w.dtype.type(1.0 - self.linear_share)
+        near, (k0, less, more) = w < v, kappas(w, v, self.linear_share)
+        lost = xp.where(near, k0, most - k0)  # 1 − κ₀
         deficit = g * less
-
-        def times_slope(tangent: Any) -> Any:
-            whole = 0.5 * factor * tangent
-            part = k0 * whole
-            return xp.where(pair.w < pair.v, whole - part, part + share * whole)
-
-        return DualResult(g - deficit, 0.5 * factor * pair.z + deficit, times_slope)
+        return Dual(g - deficit, (deficit, g * more), lambda A: A - lost * A)
 
 
-class Erf:
+class Erf(Activation):
     r"""The error function (Williams 1997; used by Tirer et al. 2022).
 
     With :math:`\Delta = (1+2q_1)(1+2q_2) - 4S^2`, :math:`E[\sigma\sigma] = \frac2\pi
-    \arctan(2S/\sqrt\Delta)` and :math:`E[\sigma'\sigma'] = \frac4\pi/\sqrt\Delta`. Distances
-    are angles of positive terms, which keep their relative accuracy.
+    \arctan(2S/\sqrt\Delta)` and :math:`E[\sigma'\sigma'] = \frac4\pi/\sqrt\Delta`. Half squared
+    distances are angles of positive terms, which keep their relative accuracy.
     """
 
-    homogeneous = False
+    name = "erf"
+    largest_slope = 2.0 / math.sqrt(math.pi)
+    linear_below = 2.0**-100
+    largest_variance = 1e153  # it is squared
 
-    def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
-        root = xp.sqrt(1.0 + 4.0 * unit * q)
-        K = (2.0 / math.pi * factor) * xp.arctan(2.0 * unit * q / root)
-        return K, (4.0 / math.pi * factor * unit) / root
+    def function(self, xp: ModuleType, special: ModuleType, u: Any) -> Any:
+        return special.erf(u)
 
-    def extra(self, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
-        """Return 1/2 + 2q and t − 1, with t = √(1 + 4q)."""
-        four_q = 4.0 * unit * q
-        return 0.5 + 0.5 * four_q, four_q / (1.0 + xp.sqrt(1.0 + four_q))
+    def variance(self, q: Array) -> Array:
+        xp = array_module(q)
+        return (2.0 / math.pi) * xp.arctan(2.0 * q / xp.sqrt(1.0 + 4.0 * q))
 
-    def dual(
-        self, left: Pixels, right: Pixels, pair: DualInput, *, unit: float, factor: float
-    ) -> DualResult:
-        covariance = pair.covariance
-        xp = array_module(covariance)
-        ahead = covariance >= 0  # else −v is the nearer one, and w and v change places
-        two_g, two_z = (4.0 * unit) * pair.half_g, (2.0 * unit) * pair.z
-        two_S = (2.0 * unit) * covariance
-        two_gw, size = two_g * xp.where(ahead, pair.w, pair.v), xp.abs(two_S)
-        m = left.extra[0] + right.extra[0]  # 1 + 2 q1 + 2 q2
-        root = xp.sqrt((two_g + size) * two_gw + m)  # √Δ
+    def dual(self, pairs: Gaussians) -> Dual:
+        w, v, g, (q1, q2) = pairs
+        xp = array_module(w)
+        near = w < v  # else −v is the nearer one, and w and v change places
+        smaller = xp.where(near, w, v)
+        two_g, two_gw = 2.0 * g, 2.0 * g * smaller
+        two_S = two_g - two_gw  # |2 S|
+        two_z = (xp.sqrt(q1) - xp.sqrt(q2)) ** 2
+        m = (0.5 + 2.0 * q1) + (0.5 + 2.0 * q2)  # 1 + 2 q1 + 2 q2
+        root = xp.sqrt((two_g + two_S) * two_gw + m)  # √Δ
         m = two_g * two_g + m  # (1 + 2 q1)(1 + 2 q2)
 
+        # The half squared distance D is 2/π times an angle, with
         # tan = X (p + 4|S|) m / ((p √Δ + 2|S| s)(s √Δ + 2|S| p));
         # t = √(1 + 4q), s = t1 + t2, p = t1 t2 − 1;
         # X = p − 4|S| = 64 z (z + 2g) / (s² (p + 4g)) + 4gw.
         tiny = float(np.finfo(two_g.dtype).tiny)  # where both pixels are 0, the angle is 0
-        s = left.extra[1] + right.extra[1]
-        p = left.extra[1] * right.extra[1] + s
+        t1, t2 = (4.0 * q / (1.0 + xp.sqrt(1.0 + 4.0 * q)) for q in (q1, q2))  # t − 1
+        s = t1 + t2
+        p = t1 * t2 + s
         s = s + 2.0
         # Divided first: products of tiny variances would leave the range.
         X = (2.0 * two_g + two_z) / (2.0 * two_g + p + tiny)
         X = X * two_z / s / s * 16.0 + 2.0 * two_gw
-        X = X / (p * root + size * s + tiny)
-        X = X * (m / (s * root + size * p))
-        X = X * (p + 2.0 * size)
-        distance = (2.0 / math.pi * factor) * xp.arctan(X)
-        K = (2.0 / math.pi * factor) * xp.arctan(two_S / root)
-        far = 2.0 * xp.abs(K) + distance
-        return DualResult(
-            K,
-            xp.where(ahead, distance, far),
-            partial(operator.mul, (4.0 / math.pi * factor * unit) / root),
-            xp.where(ahead, far, distance),
+        X = X / (p * root + two_S * s + tiny)
+        X = X * (m / (s * root + two_S * p))
+        X = X * (p + 2.0 * two_S)
+        distance = (2.0 / math.pi) * xp.arctan(X)
+        K = (2.0 / math.pi) * xp.arctan(two_S / root)
+        root1, root2 = xp.sqrt(self.variance(q1)), xp.sqrt(self.variance(q2))
+        own, z = root1 * root2, 0.5 * (root1 - root2) ** 2
+        # Where sizes differ, distances are hardly more than z, and hold no digits of deficits.
+        less, more = xp.where(z > own, own - K, xp.maximum(distance - z, 0.0)), own + K
+        slope = (4.0 / math.pi) / root
+        return Dual(
+            xp.where(near, K, -K),
+            (xp.where(near, less, more), xp.where(near, more, less)),
+            lambda A: slope * A,
         )
 
 
-Activation: TypeAlias = Relu | Erf
-"""A nonlinearity σ of the hidden units; the methods of `Relu` and `Erf` mean the same."""
+class Gelu(Activation):
+    r"""The Gaussian error linear unit, u Φ(u) (Hendrycks and Gimpel 2016).
 
-BY_NAME: dict[str, Activation] = {"relu": Relu(), "erf": Erf()}
-"""The activations by the names of `validation.ACTIVATIONS`."""
+    By Stein's lemma (also Tsuchida et al. 2021), with :math:`P = (1+q_1)(1+q_2)`,
+    :math:`D = P - S^2` and :math:`\theta = \arccos(S/\sqrt P)`,
+
+    .. math::
+        E[\sigma\sigma] = \frac S2 + \frac H2, \qquad
+        H = \frac1\pi \Bigl(\frac{\sqrt D\, g^2}{P} + \frac{S^2}{P\sqrt D} - S\theta\Bigr)
+
+    and :math:`E[\sigma'\sigma'] = \frac12 - \frac\theta{2\pi} + \frac{S}{2\pi\sqrt D}
+    \bigl(\frac{2+q_1+q_2}P + \frac1D\bigr)`. H(−S) = H(S) + S. For large q it falls like
+    :math:`q^{-1/2}` at ρ = 1: the rest is a ReLU's. docs/theory/network.md has the derivation.
+    """
+
+    name = "gelu"
+    largest_slope = 0.5 * (1.0 + math.erf(1.0)) + math.exp(-1.0) / math.sqrt(math.pi)  # at u = √2
+    linear_below = 2.0**-100
+    largest_variance = 1e300
+
+    def function(self, xp: ModuleType, special: ModuleType, u: Any) -> Any:
+        return u * special.ndtr(u)
+
+    def variance(self, q: Array) -> Array:
+        h, _ = self._of_correlation(q, q, 0.0 * q, 0.0 * q)
+        return q * (0.5 + 0.5 * h)
+
+    def dual(self, pairs: Gaussians) -> Dual:
+        w, v, g, (q1, q2) = pairs
+        xp = array_module(w)
+        near = w < v  # else H and the slope are of |S|
+        rho = 1.0 - xp.where(near, w, v)
+        h, slope = self._of_correlation(q1, q2, 1.0 - rho, w * v)
+        h1, h2 = (self._of_correlation(q, q, 0.0 * q, 0.0 * q)[0] for q in (q1, q2))
+        own = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
+        K = xp.where(near, 0.5 * rho, 0.0) + 0.5 * h
+        # The product of own + K and own − K, for S > 0, in which 1 − ρ² does not cancel.
+        product = 0.25 * (w * v + (h1 + h2 - 2.0 * rho * h) + (h1 * h2 - h * h))
+        whole = xp.where(near, own + K, 1.0)
+        less = xp.where(near, xp.maximum(product, 0.0) / whole, own - K)
+        slope = xp.where(near, slope, 0.5 - slope)
+        deficits = g * less, g * xp.maximum(own + K, 0.0)
+        return Dual(g * K, deficits, lambda A: slope * A)
+
+    def _of_correlation(self, q1: Array, q2: Array, w: Array, wv: Array) -> tuple[Array, Array]:
+        """Return H/g and the slope at the correlation 1 − `w` ≥ 0; `wv` is 1 − ρ²."""
+        xp = array_module(q1)
+        e1, e2 = 1.0 / (1.0 + q1), 1.0 / (1.0 + q2)
+        gamma = xp.sqrt(q1 * e1) * xp.sqrt(q2 * e2)  # g / √P
+        cosine = gamma * (1.0 - w)
+        sine2 = e1 + e2 * (q1 * e1) + gamma * gamma * wv  # D / P, without a difference
+        sine = xp.sqrt(sine2)
+        angle, k1 = angle_and_kappa1_excess(xp, sine2 / (1.0 + cosine), 1.0 + cosine)
+        e12 = e1 * (e2 / sine)  # 1 / (P sin θ)
+        # H/g has terms of ReLU's k1 for large q, and of S for small q.
+        known = xp.where(gamma > 0.5, gamma, 1.0)
+        large = (k1 + (e12 - (e1 + e2) * sine) / math.pi) / known
+        small = (gamma * (sine + (1.0 - w) ** 2 * e12) - (1.0 - w) * angle) / math.pi
+        slope = 0.5 - angle / (2.0 * math.pi)
+        slope = slope + cosine / (2.0 * math.pi * sine) * (e1 + e2 + e12 / sine)
+        return xp.where(gamma > 0.5, large, small), slope
+
+
+ACTIVATIONS: dict[str, type[Activation]] = {each.name: each for each in (Relu, Erf, Gelu)}
+"""All activations by their names."""
 
 
 def activation_of(network: Any) -> Activation:
@@ -190,14 +274,19 @@ def activation_of(network: Any) -> Activation:
     ----------
     network : Network
 
+    Returns
+    -------
+    Activation
+
     Examples
     --------
     >>> from rescntk import Network, activations
     >>> activations.activation_of(Network(3, activation="erf")).homogeneous
     False
     """
-    slope = network.negative_slope
-    return Relu(slope) if slope > 0.0 else BY_NAME[network.activation]
+    kind: Any = ACTIVATIONS[network.activation]
+    made: Activation = kind(network.negative_slope) if kind.has_negative_slope else kind()
+    return made
 
 
 _SERIES_END = 1.0 / 64.0

@@ -65,7 +65,7 @@ def alpha_derivative(
     """
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
-    check_network(kernel.network, KERNEL_FIELDS)
+    check_network(kernel.network, KERNEL_FIELDS, activations=None)
     net, step = kernel.network, STEPS[check_dtype(dtype)]
     grows = not kernel.normalized and net.homogeneous
     layers = net.depth if grows else 0  # that multiply the kernel by 1 + β

@@ -8,9 +8,8 @@ from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from .activations import activation_of
+from .activations import ACTIVATIONS, Relu, activation_of
 from .validation import (
-    ACTIVATIONS,
     PARTS,
     check_choice,
     check_filter_size,
@@ -162,8 +161,8 @@ class Network:
         Whether the network has the identity path.
     alpha : float, default 1.0
         Weight of the residual branch. Without skip connections it is ignored and stored as 1.0.
-    activation : {"relu", "erf"}, default "relu"
-        The nonlinearity.
+    activation : {"relu", "erf", "gelu"}, default "relu"
+        The nonlinearity (`rescntk.activations`). ReLU alone has compiled engines.
     negative_slope : float, default 0.0
         Slope s of a ReLU below 0, from 0 to 1: σ(u) = max(u, s u), the leaky ReLU (Maas et al.
         2013). ``c_v = 2 / (1 + s**2)`` keeps variances; near s = 1 the head "gap" loses digits
@@ -201,7 +200,7 @@ class Network:
     input_filter_size: int = _parameter(check_filter_size, 1)
     skip: bool = _parameter(check_flag, True)
     alpha: float = _parameter(check_nonnegative, 1.0)
-    activation: str = _parameter(partial(check_choice, choices=ACTIVATIONS), "relu")
+    activation: str = _parameter(partial(check_choice, choices=tuple(ACTIVATIONS)), "relu")
     c_v: float = _parameter(check_nonnegative, 2.0)
     c_w: float = _parameter(check_nonnegative, 1.0)
     readout_scale: float = _parameter(check_nonnegative, 1.0)
@@ -226,7 +225,7 @@ class Network:
             )
         if not self.skip:
             object.__setattr__(self, "alpha", 1.0)
-        if self.negative_slope > (self.activation == "relu"):
+        if self.negative_slope > ACTIVATIONS[self.activation].has_negative_slope:
             raise ValueError(
                 f"negative_slope is {self.negative_slope!r} with activation {self.activation!r}, "
                 f"expected a number from 0 to 1 for 'relu', and 0 for other activations"
@@ -237,17 +236,16 @@ class Network:
                 f"alpha**2 * c_v * c_w is expected to be finite"
             )
         constants = [self.c_v, self.c_w, 1.0 if self.input_scale is None else self.input_scale]
-        if self.bias and (self.activation != "relu" or not all(constants)):
+        if self.bias and not all(constants):
             raise ValueError(
-                f"bias is {self.bias!r} with activation {self.activation!r}, c_v {self.c_v!r}, "
-                f"c_w {self.c_w!r} and input_scale {self.input_scale!r}, expected bias 0, or "
-                f"activation 'relu' with positive c_v, c_w and input_scale"
+                f"bias is {self.bias!r} with c_v {self.c_v!r}, c_w {self.c_w!r} and input_scale "
+                f"{self.input_scale!r}, expected bias 0, or positive c_v, c_w and input_scale"
             )
 
     @property
     def is_relu(self) -> bool:
         """True for ReLU, False if it leaks."""
-        return self.activation == "relu" and self.negative_slope == 0.0
+        return isinstance(activation_of(self), Relu) and self.negative_slope == 0.0
 
     @property
     def homogeneous(self) -> bool:
@@ -274,7 +272,7 @@ class Network:
 
         Biases add their variance besides.
         """
-        check_network(self, KERNEL_FIELDS)
+        check_network(self, KERNEL_FIELDS, activations=None)
         return self.alpha**2 * self.c_v * self.c_w * self.activation_gain / 2.0
 
     @property
@@ -285,7 +283,7 @@ class Network:
     @property
     def branch_share(self) -> float:
         """β / (1 + β), or 1 without skips: the branch's part of the variance of a ReLU layer."""
-        check_network(self, KERNEL_FIELDS)
+        check_network(self, KERNEL_FIELDS, activations=None)
         if not self.skip:
             return 1.0
         root = self.alpha * math.sqrt(self.c_v * self.c_w * self.activation_gain / 2.0)
@@ -367,19 +365,34 @@ RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
 """`BASIC_FIELDS` of functions about ReLU."""
 
 
+BASIC_ACTIVATIONS = frozenset(("relu", "erf"))
+"""The activations that every function with the field "activation" knows.
+
+A new activation stays out of this set. Functions that ask the activation's object for all formulas
+take any: ``check_network(network, known, activations=None)``. All others refuse it by name.
+"""
+
+
 def check_network(
-    network: Any, known: frozenset[str], reason: str = ": other values are not supported here"
-) -> None:
+    network: Any, known: frozenset[str], reason: str = ": other values are not supported here",
+    *, activations: frozenset[str] | None = BASIC_ACTIVATIONS,
+) -> None:  # fmt: skip
     """Raise a ValueError if `network` is not a `Network`, or has fields that are not `known`.
 
     Each function that takes a network declares the fields that it knows. Its result depends on
     these fields, or by its definition it does not. All other fields must have their defaults. The
-    `reason` ends the message.
+    `reason` ends the message. `activations` are the names that the function knows, or None if it asks
+    the activation's object.
     """
     if not isinstance(network, Network):
         raise ValueError(f"network is {network!r}, expected a rescntk.Network")
     if unknown := unknown_field(network, known):
         raise ValueError(unknown + reason)
+    if activations is not None and "activation" in known and network.activation not in activations:
+        expected = ", ".join(map(repr, sorted(activations)))
+        raise ValueError(
+            f"network has activation {network.activation!r}, expected one of {expected}{reason}"
+        )
 
 
 def unknown_field(network: Network, known: frozenset[str]) -> str | None:
@@ -393,9 +406,11 @@ def unknown_field(network: Network, known: frozenset[str]) -> str | None:
     return None
 
 
-def check_one_dilation(network: Any, known: frozenset[str]) -> None:
+def check_one_dilation(
+    network: Any, known: frozenset[str], activations: frozenset[str] | None = BASIC_ACTIVATIONS
+) -> None:
     """Check the `known` fields, and raise a ValueError if layers have dilations of their own."""
-    check_network(network, known)
+    check_network(network, known, activations=activations)
     if not isinstance(network.dilation, int):
         raise ValueError(
             f"network has the dilations {network.dilation!r}, expected one for all layers: this "

@@ -34,7 +34,6 @@ HEADS = ("equivariant", "trace", "gap")
 DTYPES = ("float64", "float32")
 """Working precisions of the engines."""
 
-ACTIVATIONS = ("relu", "erf")
 """Activations whose expectations under correlated Gaussians are known in closed form."""
 
 PARTS = ("input", "inner", "outer", "readout")

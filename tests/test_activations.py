@@ -42,32 +42,26 @@ def test_kappa1_and_the_angle_keep_relative_accuracy(w):
     assert abs(relu_dual(np.array([w]), False)[0][0] - expected) <= 16 * EPS * expected
 
 
-def dual_of_erf(left, right, w, v):
-    """Return the duals of Gaussians with √(q/2) = left and right, 1 − ρ = w and 1 + ρ = v."""
-    activation = activations.BY_NAME["erf"]
-    left, right, w, v = (np.atleast_1d(np.asarray(a, dtype=float)) for a in (left, right, w, v))
-    pixels = [
-        activations.Pixels(root, activation.extra(np, 2 * root * root, 1.0))
-        for root in (left, right)
-    ]
-    half_g = left * right
-    pair = activations.DualInput(w, v, half_g, (left - right) ** 2, half_g * (v - w))
-    return activation.dual(*pixels, pair, unit=1.0, factor=1.0)
+def dual_of(activation, root, other, w, v):
+    """Return the duals of Gaussians with √q = root and other, 1 − ρ = w and 1 + ρ = v."""
+    root, other, w, v = (np.array([number], dtype=float) for number in (root, other, w, v))
+    pairs = activations.Gaussians(w, v, root * other, (root * root, other * other))
+    return activation.dual(pairs)
 
 
 @given(log_uniform(-138, 8), log_uniform(-138, 8) | st.none(), log_uniform(-30, 0), st.booleans())
-def test_distances_of_erf_keep_relative_accuracy(root, other, w, flip):
-    """Nearly equal or opposite, of all sizes: the smaller distance is right in its own digits."""
+def test_deficits_of_erf_keep_relative_accuracy(root, other, w, flip):
+    """Nearly equal or opposite, of all sizes: in the digits of half the squared distance."""
     other = root if other is None else other
-    one, two = wide.mpf(root), wide.mpf(other)  # √(q/2)
-    result = dual_of_erf(root, other, *((2 - w, w) if flip else (w, 2 - w)))
-    a, b, s = 2 * one**2, 2 * two**2, 2 * one * two * (1 - wide.mpf(w))
-    own = [wide.asin(2 * q / (1 + 2 * q)) for q in (a, b)]
-    K = wide.asin(2 * s / wide.sqrt((1 + 2 * a) * (1 + 2 * b)))
-    distances = result.branch_distance, result.opposite_distance
-    for distance, sign in zip(reversed(distances) if flip else distances, (-1, 1), strict=True):
-        expected = (sum(own) / 2 + sign * K) * 2 / wide.pi
-        assert abs(wide.mpf(float(distance[0])) - expected) <= 12 * EPS * expected
+    result = dual_of(activations.Erf(), root, other, *((2 - w, w) if flip else (w, 2 - w)))
+    one, two = wide.mpf(root), wide.mpf(other)
+    a, b, s = one**2, two**2, one * two * (1 - wide.mpf(w))
+    of_u, of_v = (wide.asin(2 * q / (1 + 2 * q)) * 2 / wide.pi for q in (a, b))
+    K = wide.asin(2 * s / wide.sqrt((1 + 2 * a) * (1 + 2 * b))) * 2 / wide.pi
+    own, distance = wide.sqrt(of_u * of_v), (of_u + of_v) / 2 - K
+    less, more = reversed(result.deficits) if flip else result.deficits
+    assert abs(float(less[0]) - (own - K)) <= 12 * EPS * min(distance, own)
+    assert abs(float(more[0]) - (own + K)) <= 12 * EPS * own
 
 
 def test_polynomials_are_what_the_script_derives():

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..activations import activation_of
 from ..arrays import Array, array_module
 from ..network import Network
 from .request import Request
@@ -32,6 +33,9 @@ largest one: such calls are refused. Of 1e-28 numbers of float32 keep ten digits
 
 _TAIL = 16
 """Numbers behind tables: vectors of this many lanes may begin at the last number."""
+
+_LEAST_VARIANCE = 1e-153
+"""Least variance of a last layer without skip connections, whose kernels are to keep digits."""
 
 _TINY = 1e-300
 """Divides the parts of merges without mass, which are 0."""
@@ -71,11 +75,12 @@ class Tables:
 def signal_tables(operations: Operations, request: Request, X: Array, pad: int = 0) -> Tables:
     """Return the tables of signals X, (n, channels, *pixels).
 
-    For the head "equivariant", sizes are of the energy that reaches pixel 1. Rows have `pad` pixels
-    more, which are 0.
+    Signals are divided by their sizes if the activation is homogeneous; for the head "equivariant"
+    by the size of the energy that reaches pixel 1. Rows have `pad` pixels more, which are 0.
     """
     xp, pixels = array_module(X), X.shape[2:]
-    given = read_input(operations, request, X)
+    read = read_input if operations.network.homogeneous else read_input_as_given
+    given = read(operations, request, X)
     rows = zeros((len(X), operations.n_rows, *pixels[:-1], pixels[-1] + pad), request.dtype, xp)
     inside = rows[..., : pixels[-1]]
     inside[:, : operations.n_channels] = given.unit
@@ -101,8 +106,6 @@ def table_bytes(request: Request, channels: int, *lengths: int) -> int:
 @lru_cache(maxsize=64)
 def rows_of_table(network: Network, depth: int, channels: int, n_axes: int) -> int:
     """Return the number of rows of a table; layers from the second one on have equally many."""
-    if not network.homogeneous:
-        return depth  # variances alone
     few = min(depth, 3)
     rows, before = (Operations(network, k, channels, n_axes).n_rows for k in (few, max(few - 1, 1)))
     return rows + (depth - few) * (rows - before)
@@ -166,6 +169,29 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     return Input(unit, energy * column(inverse**2, energy), X * of_parts, means, scale, bias)
 
 
+def read_input_as_given(operations: Operations, request: Request, X: Array) -> Input:
+    """Return the input of signals that keep their sizes, but for powers of two of tiny signals.
+
+    A network is linear on these (`Activation.linear_below`), unless it has biases.
+    """
+    xp, net = array_module(X), operations.network
+    X = xp.ascontiguousarray(X, np.float64)
+    scale = xp.ones(len(X))
+    if not net.bias:
+        peak = xp.frexp(xp.abs(X).reshape(len(X), -1).max(axis=1))[1]
+        growth = operations.depth * math.log2(1.0 + net.alpha**2 * net.c_v * net.c_w)
+        least = math.log2(activation_of(net).linear_below) - math.ceil(growth)
+        scale = xp.ldexp(scale, xp.minimum(peak - int(least), 0))
+    X = X / column(scale, X)
+    with np.errstate(over="ignore"):  # infinite variances are reported by `check_variances`
+        squares = (X * X).sum(axis=1)
+    input_scale = 1.0 / X.shape[1] if net.input_scale is None else net.input_scale
+    norm = xp.sqrt(squares)[:, None]
+    unit, root = X / xp.where(norm > 0, norm, math.inf), math.sqrt(input_scale)
+    bias = net.bias * xp.ones(len(X))
+    return Input(unit, input_scale * squares, X * root, exact_means(X) * root, scale, bias)
+
+
 def exact_means(X: Array) -> Array:
     """Return the mean of each channel of signals (n, channels, *pixels), rounded once.
 
@@ -225,6 +251,9 @@ def mass_rows(
     for operation, parts, weights, mass in _merged(operations, xp, given.energy, given.bias**2):
         if operation.kind == "activation":
             yield 1.0 / xp.maximum(a, least)
+            if operation.has_root:
+                a = xp.sqrt(mass)
+                yield a
             continue
         # Of equal masses all ratios are 1, whatever the masses: coordinates are equal to the bit.
         a, known = xp.sqrt(mass), xp.maximum(mass, _TINY)
@@ -235,8 +264,32 @@ def mass_rows(
         divisors = {weight: both * math.sqrt(2.0 / weight) for weight in {*weights[1:]} - {0.0}}
         for other, weight in zip(others, weights[1:], strict=True):
             yield other / divisors[weight] if weight else 0.0 * other
-    if operations.network.bias:  # else signals keep their size
+    if operations.network.bias and operations.network.homogeneous:  # else signals keep their size
         check_share(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
+
+
+def check_variances(operations: Operations, layer: int, mass: Array, energy: Array) -> None:
+    """Raise an OverflowError if pre-activations leave the range in which `Activation.dual` works.
+
+    `mass` is of the pre-activations of a layer, and `energy` of the input, (n, *pixels).
+    """
+    net = operations.network
+    most = activation_of(net).largest_variance
+    with np.errstate(over="ignore"):
+        largest = float(net.c_w * mass.max())
+    if not largest < most:
+        raise OverflowError(
+            f"the signals are too large for float64 and activation {net.activation!r}: variances "
+            f"of layer {layer} reach {largest:.3g}, expected less than {most:g}"
+        )
+    if layer < operations.depth or net.skip or not net.has_branch:
+        return
+    last, enters = (each.reshape(len(mass), -1).max(axis=1) for each in (mass, energy))
+    if bool(((enters > 0) & (net.c_w * last < _LEAST_VARIANCE)).any()):
+        raise OverflowError(
+            f"variances of layer {layer} fall below {_LEAST_VARIANCE:g}, expected a "
+            f"smaller depth or larger c_v and c_w: float64 does not resolve kernels that small"
+        )
 
 
 def _merged(
@@ -248,12 +301,17 @@ def _merged(
     single pixels; `bias`, (n,), is the variance of biases.
     """
     features = mass = energy
+    activation = activation_of(operations.network)
     lost: Any = 0.0  # by rounding sums with biases: all layers add the same, and round alike
     for of_layer in (operations.input, *operations.layers):
         for operation in of_layer:
             if operation.kind == "activation":
-                features = mass if operations.joined else features
-                yield operation, [mass], [1.0], mass
+                features, parts = mass if operations.joined else features, [mass]
+                if operation.has_root:
+                    check_variances(operations, operation.layer, mass, energy)
+                    variance = activation.variance(operations.network.c_w * mass)
+                    mass = operations.branch_scale * variance
+                yield operation, parts, [1.0], mass
                 continue
             if operation.kind == "bias":
                 variance = column(
@@ -314,12 +372,22 @@ def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
 
 
 def past_skip(features: Array, branch: Array, keep: float, share: float) -> Array:
-    """Return keep · features + share · branch: a mean, if there is a skip connection."""
+    """Return keep · features + share · branch: a mean, or the sum, where there is a skip."""
     if not keep:
         return branch * branch.dtype.type(share)
+    if keep == share == 1.0:
+        return features + branch
     if keep < share:
         return weighted_mean([branch, features], [share, keep])
     return weighted_mean([features, branch], [keep, share])
+
+
+def filtered_parts(operations: Operations, given: Input) -> Array:
+    """Return the parts of the input behind the input filter, (n, channels, pixels of all axes)."""
+    parts = given.parts
+    for operation in operations.input:
+        parts = window_mean(parts, operation.window, 2)
+    return parts.reshape(*parts.shape[:2], -1)
 
 
 def window_mean(values: Array, window: Window, *first: int) -> Array:

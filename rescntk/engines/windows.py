@@ -76,7 +76,7 @@ class Window(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One operation. An "activation" has one table row, 1/a of the window before it.
+    """One operation. An "activation" has the table row 1/a, of the root a before it.
 
     A merge has, from `row` on, the root a of the whole, (a + a_0) / √2, and the coordinates of all
     other parts. The parts are the taps of a "window"; the state and the bias of a "bias"; features
@@ -93,12 +93,15 @@ class Operation(NamedTuple):
     """The `Window` of a "window"."""
     is_branch: bool = False
     """Whether the operation is after the activation of its layer."""
+    has_root: bool = False
+    """Whether an activation has one more row, the root of its branch: not of homogeneous ones,
+    whose branch has the roots of the pre-activations."""
 
     @property
     def n_rows(self) -> int:
         if self.window is not None:
             return 1 + self.window.n_taps
-        return {"activation": 1, "joined": 6}.get(self.kind, 3)
+        return {"activation": 1 + self.has_root, "joined": 6}.get(self.kind, 3)
 
 
 def windows_of(given: Filter) -> Iterator[Window]:
@@ -114,7 +117,7 @@ def windows_of(given: Filter) -> Iterator[Window]:
 
 @dataclass(frozen=True)
 class Operations:
-    """The operations of a ReLU network on signals (`n_axes` 1) or images (2), and their constants.
+    """The operations of a network on signals (`n_axes` 1) or images (2), and their constants.
 
     Tables begin with `n_channels` rows of unit vectors and the root of each pixel's energy.
     """
@@ -153,8 +156,12 @@ class Operations:
         for layer in range(self.depth + 1):
             operations = []
             for kind, window, is_branch in self._of_layer(layer):
-                operations.append(Operation(kind, layer, row, root, window, is_branch))
-                root = root if kind == "activation" else row
+                has_root = kind == "activation" and not self.network.homogeneous
+                operations.append(Operation(kind, layer, row, root, window, is_branch, has_root))
+                if kind != "activation":
+                    root = row
+                elif has_root:
+                    root = row + 1
                 row += operations[-1].n_rows
             layers.append(tuple(operations))
         return tuple(layers)
@@ -219,20 +226,34 @@ class Operations:
 
     @once
     def growth(self) -> float:
-        """G, by which layers are divided: `Network.growth`, at least 1 with biases."""
+        """G, by which layers are divided: `Network.growth`, at least 1 with biases.
+
+        It is 1 of activations that are not homogeneous: their layers depend on sizes.
+        """
+        if not self.network.homogeneous:
+            return 1.0
         growth = check_growth(self.network)
         return max(growth, 1.0) if self.network.bias or not growth else growth
 
     @once
     def share(self) -> float:
-        """β / G, the factor on a layer's branch."""
+        """β / G, the factor on a layer's branch; 1 where activations are not homogeneous."""
         net = self.network
+        if not net.homogeneous:
+            return 1.0
         return net.branch_share if self.growth == net.growth else net.branch_gain / self.growth
 
     @once
     def keep(self) -> float:
         """[skip] / G, the factor on the features that pass a layer."""
+        if not self.network.homogeneous:
+            return float(self.network.skip)
         return 1.0 - self.share if self.network.skip else 0.0
+
+    @once
+    def branch_scale(self) -> float:
+        """What `Activation.dual` is multiplied by: α² c_v, or 1 if β / G does so afterwards."""
+        return 1.0 if self.network.homogeneous else self.network.alpha**2 * self.network.c_v
 
     @once
     def linear_share(self) -> float:
@@ -241,16 +262,18 @@ class Operations:
 
     @property
     def is_weak(self) -> bool:
-        """True if layers add little to the features: what cancels in these decides kernels."""
-        return self.share < 2.0**-4
+        """True if layers may add little to the features: what cancels in these decides kernels."""
+        return self.share < 2.0**-4 or not self.network.homogeneous
 
     @once
     def has_opposite(self) -> bool:
         """Whether U⁺ = a b (1 + ρ) is carried too, since 2 − w has too few digits of v = 1 + ρ.
 
         A layer leaves v ≥ (1 − λ) share / 2 at most pixel pairs: above 2^-5 rounding errors of
-        2 − w cost κ0 less than two units.
+        2 − w cost κ0 less than two units. Other activations may keep pixels opposite.
         """
+        if not self.network.homogeneous:
+            return True
         least = (1.0 - self.linear_share) * self.share
         return (self.network.skip and least < 2.0**-4) or self.linear_share > 0.9
 
@@ -258,6 +281,8 @@ class Operations:
     def branch_bias(self) -> float:
         """The ratio of biases' roots after and before the activation, in the units of a layer."""
         net = self.network
+        if not net.homogeneous:
+            return net.alpha * math.sqrt(net.c_w)
         return 1.0 / math.sqrt(net.c_v * net.activation_gain / 2.0) if net.bias else 0.0
 
     def bias(self, layer: int, is_branch: bool = False) -> float:
@@ -307,7 +332,9 @@ def rounded_weights(operations: Operations, dtype: str) -> dict[int, tuple[float
         return keep, share
 
     share = Fraction(operations.share)
-    keep = 1 - share if operations.network.skip else Fraction(0)
+    keep = Fraction(operations.network.skip)
+    if operations.network.homogeneous:
+        keep *= 1 - share
     weights = {}
     for operation in chain(operations.input, *operations.layers):
         if operation.kind == "skip":

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..activations import activation_of
 from ..network import KERNEL_FIELDS, Filter, Network, check_network
 from ..validation import HEADS, check_batch, check_choice, check_unmasked
 from .parameters import Layer, Parameters, precision, shapes
@@ -79,6 +80,7 @@ def features(network: Network, head: str, params: Parameters, X: Signals) -> jax
 def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array:
     """Return the features f^L, (n, d, width) or (n, h, w, width), of signals (…, n_channels)."""
     energy = 1.0 if network.input_scale is None else network.input_scale * x.shape[-1]
+    activation = activation_of(network)
 
     def convolve(layer: Layer, signal: jax.Array, variance: float, dilation: int = 1) -> jax.Array:
         fan_in = math.prod(layer.weights.shape[:-1])
@@ -93,7 +95,7 @@ def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array
             g = convolve(inner, x, network.c_w * energy)
         else:
             g = convolve(inner, f, network.c_w, network.inner_filter(index + 1).dilation)
-        branch = _activate(network, g)
+        branch = activation.function(jnp, jax.scipy.special, g)
         if params.outer:
             dilation = network.outer_filter(index + 1).dilation
             branch = convolve(params.outer[index], branch, network.c_v, dilation)
@@ -101,12 +103,6 @@ def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array
             branch = math.sqrt(network.c_v) * branch
         f = f + network.alpha * branch if network.skip else branch
     return f
-
-
-def _activate(network: Network, g: jax.Array) -> jax.Array:
-    if network.activation != "relu":
-        return jax.scipy.special.erf(g)
-    return jax.nn.relu(g) if network.is_relu else jax.nn.leaky_relu(g, network.negative_slope)
 
 
 def circular_convolution(signal: jax.Array, weights: jax.Array, dilation: int) -> jax.Array:
@@ -128,7 +124,7 @@ def check_signals(
 
     Values that JAX traces are not checked.
     """
-    check_network(network, KERNEL_FIELDS)
+    check_network(network, KERNEL_FIELDS, activations=None)
     check_choice(head, "head", HEADS)
     if not isinstance(params, Parameters):
         raise ValueError(f"params is {type(params).__name__}, expected Parameters of finite.init")

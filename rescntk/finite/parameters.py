@@ -109,7 +109,7 @@ def init(
     >>> params.input.weights.shape, params.inner[1].weights.shape, params.readout.shape
     ((1, 4, 64), (3, 64, 64), (64,))
     """
-    check_network(network, KERNEL_FIELDS)
+    check_network(network, KERNEL_FIELDS, activations=None)
     n_channels, width = (
         check_positive_integer(n_channels, "n_channels"),
         check_positive_integer(width, "width"),

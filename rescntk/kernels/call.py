@@ -80,7 +80,7 @@ class KernelCall:
         progress: bool = False, shares: bool = False, paired: bool = False,
         names: tuple[str, str] = ("X", "Z"),
     ) -> None:  # fmt: skip
-        check_network(network, KERNEL_FIELDS)
+        check_network(network, KERNEL_FIELDS, activations=None)
         self.network = network
         self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)
@@ -101,7 +101,7 @@ class KernelCall:
         self.in_place = self.depths == ladder
         as_float64 = self.in_place and self.dtype == np.float64
         copied = 0 if as_float64 else self.dtype.itemsize * len(self.order)
-        # Covariances of erf are float64 always (docs/theory/recursion.md).
+        # Activations that are not homogeneous have float64 always (docs/theory/recursion.md).
         working = self.dtype.name if network.homogeneous else "float64"
         # An image of one line, or of one column, is a signal.
         width = self.axes[1] if len(self.axes) == 2 and min(self.axes) > 1 else 1

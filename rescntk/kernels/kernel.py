@@ -50,7 +50,7 @@ class Kernel:
     normalized: bool = False
 
     def __post_init__(self) -> None:
-        check_network(self.network, KERNEL_FIELDS)
+        check_network(self.network, KERNEL_FIELDS, activations=None)
         check_choice(self.kind, "kind", KINDS)
         check_choice(self.head, "head", HEADS)
         check_flag(self.normalized, "normalized")

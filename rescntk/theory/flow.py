@@ -6,10 +6,12 @@ and the tangent kernel T of the features are in docs/theory/depth_limits.md, sec
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from ..activations import DualInput, Pixels, activation_of
+from ..activations import activation_of
 from ..kernels.call import correlation
 from ..network import BASIC_FIELDS, Network, check_one_dilation
 from ..validation import check_signals
@@ -23,9 +25,9 @@ ERROR = 1e-11
 """Largest error of an entry of `kernel`, but for GAP of signals of mean 0, measured by
 tests/theory/test_flow.py."""
 
-_LARGEST = 1e70
-"""Largest amplitude of erf's signals; tiny ones are raised to its inverse. Raising it takes more.
-Chosen: fourth powers, of products of variances, stay within float64."""
+_LEAST = 1e-70
+"""Least amplitude of signals, unless the activation is homogeneous: smaller ones are raised to it.
+The network is linear there. Chosen: fourth powers, of products of variances, stay in float64."""
 
 MOST_GAIN = 1e4
 """Largest branch gain whose flow is integrated: the steps grow with it, to a minute or so."""
@@ -58,7 +60,8 @@ def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "g
     >>> [round(float(K[0, 1]), 3) for K in (flow.kernel(rk.Network(1), X), deep)]
     [0.315, 0.315]
     """
-    check_one_dilation(network, BASIC_FIELDS - {"skip"})  # without it a layer is not a step
+    known = BASIC_FIELDS - {"skip"}  # without it a layer is not a step
+    check_one_dilation(network, known, activations=None)
     check_kind(kind)
     check_head(head)
     if network.branch_gain > MOST_GAIN:
@@ -84,18 +87,19 @@ def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "g
 
 
 def of_unit_energy(network: Network, X: np.ndarray) -> np.ndarray:
-    """Return signals times factors that normalized kernels do not see: for erf, of tiny signals.
+    """Return signals times factors that normalized kernels do not see.
 
-    A network with the activation erf is linear on tiny signals.
+    Networks that are not homogeneous are linear on tiny signals, and have factors of these alone.
     """
     if not network.homogeneous:
         peak = np.abs(X).max(axis=(1, 2), keepdims=True)
-        if peak.max() > _LARGEST:
+        largest = 1e-6 * math.sqrt(activation_of(network).largest_variance)
+        if peak.max() > largest:
             raise OverflowError(
-                f"X has values up to {peak.max():.3g}, expected at most {_LARGEST:g}: the network "
-                f"{network.activation} squares variances"
+                f"X has values up to {peak.max():.3g}, expected at most {largest:.3g} with "
+                f"activation {network.activation!r}"
             )
-        return X * np.where(peak * _LARGEST < 1.0, 1.0 / _LARGEST / _or_one(peak), 1.0)
+        return X * np.where(peak < _LEAST, _LEAST / _or_one(peak), 1.0)
     X = X / _or_one(np.abs(X).max(axis=(1, 2), keepdims=True))
     return X / _or_one(np.sqrt((X**2).mean(axis=(1, 2), keepdims=True)))
 
@@ -121,9 +125,6 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         slack = 64 * np.finfo(np.float64).eps * (q1 + q2)
         tied = D - 0.5 * (np.sqrt(q1) - np.sqrt(q2)) ** 2 <= slack
 
-    def pixels(q: np.ndarray) -> Pixels:
-        return Pixels(np.sqrt(0.5 * q), activation.extra(np, q, 1.0))
-
     def velocity(root: float, flat: np.ndarray) -> np.ndarray:
         state = flat.reshape(initial.shape)
         q1, q2, D, *T = np.moveaxis(c_w * circular_mean(state, inner), 1, 0)
@@ -131,13 +132,14 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         g, z = root1 * root2, 0.5 * (root1 - root2) ** 2
         w = np.divide(D - z, g, out=np.ones_like(D), where=g > 0)
         w = np.where(tied & (g > 0), 0.0, np.clip(w, 0.0, 2.0))
-        pair = DualInput(w, 2.0 - w, 0.5 * g, z, S)
-        dual = activation.dual(pixels(q1), pixels(q2), pair, unit=1.0, factor=network.c_v)
-        branches = [activation.diagonal(np, q, 1.0, network.c_v)[0] for q in (q1, q2)]
-        branches.append(dual.branch_distance)
+        dual = activation.correlation_map(w, 2.0 - w, q1, q2)
+        K1, K2 = activation.variance(q1), activation.variance(q2)
+        distance = dual.deficits[0] + 0.5 * (np.sqrt(K1) - np.sqrt(K2)) ** 2
+        branches = [K1, K2, distance]
         if T:
-            branches.append(parts.outer * dual.K + dual.times_slope(1.0) * (parts.inner * S + T[0]))
-        boxed = circular_mean(np.stack(branches, axis=1), outer)
+            branches.append(parts.outer * dual.K + dual.times_slope(parts.inner * S + T[0]))
+        scale = network.c_v * activation.gain
+        boxed = scale * circular_mean(np.stack(branches, axis=1), outer)
         return np.ravel(2.0 * root * (network.alpha**2 * boxed - decay * state))
 
     # Over the root of time, in which windows at a root are smooth (docs/theory/depth_limits.md, 6).

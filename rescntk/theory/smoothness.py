@@ -15,10 +15,10 @@ import scipy.special
 from numpy.typing import ArrayLike
 
 from .. import literature
+from ..activations import ACTIVATIONS, activation_of
 from ..network import BASIC_FIELDS, Network, check_network
 from ..regression import interpolate
 from ..validation import (
-    ACTIVATIONS,
     check_choice,
     check_free_memory,
     check_kernel,
@@ -38,9 +38,6 @@ SAMPLES = 4096
 CUTOFF = 14
 """Default cut-off: the last frequency at which the Gaussian's coefficient is above eps times the
 first."""
-
-_LARGEST_SLOPE = {"relu": 1.0, "erf": 2.0 / math.sqrt(math.pi)}
-"""C_φ, the largest slope |φ'| of an activation. Then also |φ(z)| ≤ C_φ |z|."""
 
 _LAST = 140
 """Highest cut-off. The Gaussian's coefficients e⁻¹ I_k(1) are 2e-284 there, and soon underflow."""
@@ -280,7 +277,7 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     Parameters
     ----------
     network : Network
-        ``literature.tirer_resnet(...)`` or ``literature.tirer_mlp(...)``, with either activation.
+        ``literature.tirer_resnet(...)`` or ``literature.tirer_mlp(...)``, with any activation.
     width, n_inputs : int
         n, the number of units in each hidden layer, and d, the number of channels of the input.
 
@@ -290,12 +287,12 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     >>> rk.theory.smoothness.jacobian_bound(rk.literature.tirer_mlp(depth=3), width=8, n_inputs=2)
     90.0
     """
-    check_network(network, BASIC_FIELDS)
+    check_network(network, BASIC_FIELDS, activations=None)
     sizes = (
         (check_positive_integer(width, "width"), "width"),
         (check_positive_integer(n_inputs, "n_inputs"), "n_inputs"),
     )
-    slope, alpha = _LARGEST_SLOPE[network.activation], network.alpha
+    slope, alpha = activation_of(network).largest_slope, network.alpha
     sigma_v, sigma_w = math.sqrt(network.c_v), math.sqrt(network.c_w)
     constants = {"activation": network.activation, "c_w": network.c_w, "readout_scale": network.c_w}
     resnet = literature.tirer_resnet(network.depth, alpha).replace(c_v=network.c_v, **constants)
@@ -326,7 +323,7 @@ def alpha_threshold(
     depth : int
     sigma_v, sigma_w : float, default 1.0
         Standard deviations of the weights, positive. σ_w is common to both networks.
-    activation : {"relu", "erf"}, default "relu"
+    activation : {"relu", "erf", "gelu"}, default "relu"
 
     Examples
     --------
@@ -334,7 +331,8 @@ def alpha_threshold(
     >>> round(smoothness.alpha_threshold(5), 6)
     0.156469
     """
-    slope = _LARGEST_SLOPE[check_choice(activation, "activation", ACTIVATIONS)]
+    name = check_choice(activation, "activation", tuple(ACTIVATIONS))
+    slope = activation_of(Network(1, activation=name)).largest_slope
     v, w = check_positive(sigma_v, "sigma_v"), check_positive(sigma_w, "sigma_w")
     return (3.0 ** (1 - 1 / check_positive_integer(depth, "depth")) - 1.0 / slope / w) / 9.0 / v
 

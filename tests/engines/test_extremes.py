@@ -85,15 +85,20 @@ def test_signals_of_any_size(engine, head):
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("skip", [True, False])
-def test_tiny_signals_of_erf_networks(engine, head, skip, rng):
-    """erf is linear there: K(2^-840 x, z) = 2^-840 K(x, z), to the last bit."""
-    network = rk.Network(3, activation="erf", skip=skip, trained=("input", "inner", "readout"))
+@pytest.mark.parametrize("activation", ["erf", "gelu"])
+def test_tiny_signals_see_a_linear_network(engine, head, skip, activation, rng):
+    """K(2^-840 x, z) = 2^-840 K(x, z), to the last bit; to a rounding where both are tiny."""
+    parts = ("input", "inner", "readout")
+    network = rk.Network(3, activation=activation, skip=skip, trained=parts)
     if not takes(engine, network):
         pytest.skip("ReLU alone")
     gram = partial(rk.gram, network, head=head, engine=engine)
     X, Z = 2.0**-60 * (rng.standard_normal((3, 2, 6)) + 0.5), rng.standard_normal((2, 2, 6)) + 0.3
-    for small, tiny in ((gram(X, Z), gram(2.0**-840 * X, Z)), (gram(X), gram(2.0**-420 * X))):
-        assert np.all(small) and np.array_equal(np.ldexp(tiny, 840), small)
+    small, tiny = gram(X, Z), gram(2.0**-840 * X, Z)
+    assert np.all(small) and np.array_equal(np.ldexp(tiny, 840), small)
+    for of_small, of_tiny in zip(gram(X), gram(2.0**-420 * X), strict=True):
+        own = np.sqrt(np.outer(of_small.diagonal(), of_small.diagonal()))
+        assert (np.abs(np.ldexp(of_tiny, 840) - of_small) <= tolerances.ROUTES * own).all()
     # Normalized kernels have the size of a product's root, which no float64 product has.
     kernel = rk.Kernel(network, "ntk", head, normalized=True)
     K = kernel(X * 1e-90, engine=engine)

@@ -72,9 +72,20 @@ def _erf(s, a, b):
     return 2 / mp.pi * mp.asin(2 * s / mp.sqrt(m)), 4 / mp.pi / mp.sqrt(m - 4 * s**2)
 
 
+def _gelu(s, a, b):
+    """By Stein's lemma, in its first form; tests/test_activations.py integrates it."""
+    p, q = 1 + a, 1 + b
+    joint = mp.mpf(1) / 4 + mp.asin(s / mp.sqrt(p * q)) / (2 * mp.pi)  # E[Φ(u)Φ(v)]
+    d = p * q - s**2
+    density = 1 / (2 * mp.pi * mp.sqrt(d))  # E[φ(u)φ(v)]
+    K = s * joint + density * (a * (p * b - s**2) / p + s**2 / q)
+    return K, joint + density * s * (1 / p + 1 / q + 1 / d)
+
+
 def dual_of(network):
     """Return E[σσ] and E[σ'σ'] of covariance and variances; leaky: s u + (1 − s) relu(u)."""
-    dual, slope = {"relu": _relu, "erf": _erf}[network.activation], mp.mpf(network.negative_slope)
+    dual = {"relu": _relu, "erf": _erf, "gelu": _gelu}[network.activation]
+    slope = mp.mpf(network.negative_slope)
 
     def leaky(s, a, b):
         K, K_dot = dual(s, a, b)

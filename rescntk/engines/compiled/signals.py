@@ -15,7 +15,7 @@ import numpy as np
 from ...arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
 from ..once import once
 from ..request import Request
-from ..tables import Tables, signal_tables, window_mean, zeros
+from ..tables import Tables, filtered_parts, signal_tables, zeros
 from ..work import blocks, cut
 from .program import program
 from .records import SIDE, filled, pointer
@@ -130,10 +130,7 @@ class BlockTables:
                 key[at] = [zlib.crc32(x) for x in given.parts]
             means[inside] = given.means
             if request.shares:
-                filtered = given.parts
-                for operation in signals.operations.input:
-                    filtered = window_mean(filtered, operation.window, 2)
-                filtered = filtered.reshape(len(at), C, -1)
+                filtered = filtered_parts(signals.operations, given)
                 parts[inside, :, : filtered.shape[2]] = filtered
         self.rows = tables[0] if len(tables) == 1 else xp.concatenate(tables)
         self.begin, self.scale, self.xp = begin, scale, signals.xp

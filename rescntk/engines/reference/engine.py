@@ -19,7 +19,7 @@ from ..request import Request, ScaledKernel
 from ..tables import signal_tables, table_bytes
 from ..windows import Operations
 from ..work import Tick, blocks, pool_of
-from .recursion import Covariances, Deficits, variance_tables
+from .recursion import Pairs
 
 _ENTRIES = 1 << 16
 """Pixel pairs of a batch: a few dozen arrays of this size fit in the cache. On a device batches are
@@ -111,15 +111,9 @@ class _Run:
         else:
             signals = batch[self.xp.asarray(cases)]
             signals = signals.reshape(*signals.shape[:2], *self.axes)
-        tables = self.tables(signals)
+        tables = signal_tables(self.operations, self.request, signals)
         self.scales[id(batch)][self.xp.asarray(cases)] = tables.input.scale
         return tables
-
-    def tables(self, signals: Array) -> Any:
-        request = self.request
-        if not request.network.homogeneous:
-            return variance_tables(self.operations, signals)
-        return signal_tables(self.operations, request, signals)
 
     def fill(
         self, i: np.ndarray, k: np.ndarray, left: np.ndarray, right: np.ndarray, lefts: Any,
@@ -130,12 +124,11 @@ class _Run:
         shapes = lefts.rows.shape[2:], rights.rows.shape[2:] if self.all_pairs else ()
         entries = _ENTRIES * (1 if self.xp is np else 64)
         size = max(1, entries // math.prod(shapes[0] + shapes[1]))
-        recursion = Deficits if self.request.network.homogeneous else Covariances
 
         def compute(some: slice) -> int:
             of_left = lefts.selected(self.xp.asarray(a[some]))
             of_right = rights.selected(self.xp.asarray(b[some]))
-            pairs = recursion(self.request, self.operations, of_left, of_right, self.all_pairs)
+            pairs = Pairs(self.request, self.operations, of_left, of_right, self.all_pairs)
             for t, kernels in enumerate(pairs.at_depths()):
                 for kind, value in kernels.items():
                     self.write(self.values[kind][t], i[some], k[some], value)

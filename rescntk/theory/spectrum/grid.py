@@ -15,7 +15,7 @@ from itertools import product
 
 import numpy as np
 
-from ...activations import DualInput, Pixels, activation_of
+from ...activations import activation_of
 from ...network import Filter, Network
 from ..complements import Dual, activate, add_branch, input_state, relu_dual
 
@@ -169,18 +169,17 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
     """Return the dual activation at features of variance q, μ0, α² K(x, x)/q and the share s."""
     if network.is_relu:
         return relu_dual, 1.0, network.branch_gain, network.branch_share
-    activation, c_w = activation_of(network), network.c_w
-    value, slope = (float(v) for v in activation.diagonal(np, np.array(c_w), q, 1.0))
+    activation, q_g = activation_of(network), np.array(network.c_w * q)
+    value = float(activation.variance(q_g))
     if value == 0.0:  # no variance: the branch is 0, with the correlations of a linear activation
         return lambda w, wanted: (w, np.zeros_like(w)), 1.0, 0.0, float(not network.skip)
-    pixels = Pixels(np.array(math.sqrt(c_w / 2)), activation.extra(np, np.array(c_w), q))
-    own_slope, gain = slope * c_w / value, network.alpha**2 * network.c_v * value / q
+    ratio, gain = q_g / value, network.alpha**2 * network.c_v * activation.gain * value / q
+    none = np.zeros(1)
+    own_slope = float(activation.correlation_map(none, 2.0 - none, q_g, q_g).times_slope(ratio)[0])
 
     def dual(w: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray | None]:
-        half, zero = np.full_like(w, c_w / 2), np.zeros_like(w)
-        given = DualInput(w.copy(), 2.0 - w, half, zero, c_w * (1.0 - w))
-        result = activation.dual(pixels, pixels, given, unit=q, factor=1.0 / value)
-        complement = np.maximum(np.asarray(result.branch_distance), 0.0)  # a difference, rounded
-        return complement, own_slope - c_w * np.asarray(result.times_slope(1.0)) if wanted else None
+        found = activation.correlation_map(w, 2.0 - w, q_g, q_g)
+        complement = found.deficits[0] / value
+        return complement, own_slope - found.times_slope(ratio) if wanted else None
 
     return dual, own_slope, gain, gain / (network.skip + gain)
