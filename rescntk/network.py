@@ -381,8 +381,8 @@ def check_network(
 
     Each function that takes a network declares the fields that it knows. Its result depends on
     these fields, or by its definition it does not. All other fields must have their defaults. The
-    `reason` ends the message. `activations` are the names that the function knows, or None if it asks
-    the activation's object.
+    `reason` ends the message. `activations` are the names that the function knows, or None if it
+    asks the activation's object.
     """
     if not isinstance(network, Network):
         raise ValueError(f"network is {network!r}, expected a rescntk.Network")

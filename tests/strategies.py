@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import rescntk as rk
+from rescntk.activations import ACTIVATIONS
 from rescntk.network import BASIC_FIELDS
 from rescntk.validation import PARTS
 
@@ -19,7 +20,9 @@ values = st.one_of(
 
 
 @st.composite
-def networks(draw, known=BASIC_FIELDS, max_depth=6, activations=("relu", "erf"), dilated="never"):
+def networks(
+    draw, known=BASIC_FIELDS, max_depth=6, activations=tuple(ACTIVATIONS), dilated="never"
+):
     """Return networks that vary the `known` fields; `dilated` is "never", "evenly" or "freely"."""
     depth = draw(st.integers(1, max_depth))
     steps = st.integers(1, 4)
@@ -45,8 +48,8 @@ def networks(draw, known=BASIC_FIELDS, max_depth=6, activations=("relu", "erf"),
     }
     assert strategies.keys() == ALL_FIELDS, "each field is drawn"
     drawn = {name: draw(values) for name, values in strategies.items() if name in known}
-    if drawn.get("activation", "relu") != "relu":  # these fields are about ReLU
-        drawn |= dict.fromkeys(("negative_slope", "bias"), 0.0)
+    if not ACTIVATIONS[drawn.get("activation", "relu")].has_negative_slope:
+        drawn |= {"negative_slope": 0.0}
     return rk.Network(**drawn)
 
 

@@ -8,13 +8,17 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
+import scipy.special
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rescntk as rk
 from rescntk import activations
 from rescntk.engines.compiled import polynomials
 from rescntk.theory.complements import relu_dual
 from tests import tolerances
+from tests.oracles import definition
 
 mp = mpmath.mp.clone()
 mp.dps = 50
@@ -62,6 +66,80 @@ def test_deficits_of_erf_keep_relative_accuracy(root, other, w, flip):
     less, more = reversed(result.deficits) if flip else result.deficits
     assert abs(float(less[0]) - (own - K)) <= 12 * EPS * min(distance, own)
     assert abs(float(more[0]) - (own + K)) <= 12 * EPS * own
+
+
+def gelu(a, b, s):
+    """Return E[σσ] and E[σ'σ'] at variances a and b and covariance s: by Stein's lemma."""
+    p, q = 1 + a, 1 + b
+    joint = wide.mpf(1) / 4 + wide.asin(s / wide.sqrt(p * q)) / (2 * wide.pi)  # E[Φ(u)Φ(v)]
+    d = p * q - s**2
+    density = 1 / (2 * wide.pi * wide.sqrt(d))  # E[φ(u)φ(v)]
+    K = s * joint + density * (a * (p * b - s**2) / p + s**2 / q)
+    return K, joint + density * s * (1 / p + 1 / q + 1 / d)
+
+
+roots = log_uniform(-90, 90) | log_uniform(-2, 4)
+
+
+@given(roots, log_uniform(-16, 5) | st.none(), log_uniform(-40, 0) | st.just(0.0), st.booleans())
+def test_gelu_keeps_its_digits(root, ratio, w, flip):
+    """Of all sizes, nearly equal, proportional and opposite: K, the slope, and both deficits."""
+    other = root if ratio is None else root * (1.0 + ratio)
+    result = dual_of(activations.Gelu(), root, other, *((2 - w, w) if flip else (w, 2 - w)))
+    with wide.workdps(800):  # P − S² loses all digits of q
+        a, b = wide.mpf(root) ** 2, wide.mpf(other) ** 2
+        g = wide.sqrt(a * b)
+        K, slope = gelu(a, b, (-g if flip else g) * (1 - wide.mpf(w)))
+        excesses = sum(abs(2 * gelu(q, q, q)[0] / q - 1) for q in (a, b))
+        own = wide.sqrt(gelu(a, a, a)[0] * gelu(b, b, b)[0])
+        assert abs(result.K[0] - K) <= 8 * EPS * own
+        assert abs(result.times_slope(1.0)[0] - slope) <= 2 * EPS
+        less, more = (wide.mpf(float(deficit[0])) for deficit in result.deficits)
+        # Past a ReLU's deficit is what the excess of 1/√q adds, in its own digits.
+        resolved = own if flip else own - K + g * (excesses + wide.mpf("1e-290"))
+        assert abs(less - (own - K)) <= 32 * EPS * resolved
+        assert abs(more - (own + K)) <= 16 * EPS * own
+
+
+SPECIAL = {"relu": activations.Relu(0.2), "erf": activations.Erf(), "gelu": activations.Gelu()}
+U, WEIGHTS = np.polynomial.hermite_e.hermegauss(200)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+
+@pytest.mark.parametrize("name", activations.ACTIVATIONS)
+def test_the_oracles_know_each_activation(name):
+    """Whoever adds one writes its integrals here, and in tests/oracles/definition.py."""
+    definition.dual_of(rk.Network(1, activation=name))
+    assert name in SPECIAL
+
+
+@pytest.mark.parametrize("rho", [-1.0, -0.3, 0.0, 0.7, 1.0])
+@pytest.mark.parametrize("variances", [(1.0, 1.0), (0.3, 1.7)])
+def test_gelu_is_the_integral(rho, variances):
+    """Against Gauss and Hermite's formula with 200 nodes on each axis, also for the slope."""
+    a, b = np.sqrt(variances)
+    u, v = a * U[:, None], b * (rho * U[:, None] + np.sqrt(1 - rho**2) * U)
+    weights = WEIGHTS[:, None] * WEIGHTS
+    cdf = scipy.special.ndtr
+    density = scipy.stats.norm.pdf
+    result = dual_of(activations.Gelu(), a, b, 1 - rho, 1 + rho)
+    K = (weights * u * cdf(u) * v * cdf(v)).sum()
+    slope = (weights * (cdf(u) + u * density(u)) * (cdf(v) + v * density(v))).sum()
+    assert abs(result.K[0] - K) <= 1e-9
+    assert abs(result.times_slope(1.0)[0] - slope) <= 1e-9
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_functions_have_the_variances_and_slopes_that_are_told(name):
+    activation, u = SPECIAL[name], np.linspace(-5, 5, 100_001)
+    values = activation.function(np, scipy.special, u)
+    slopes = np.diff(values) / np.diff(u)
+    assert 1 - 1e-6 <= slopes.max() / activation.largest_slope <= 1 + 1e-9
+    q = np.array([0.3, 1.7])
+    squares = activation.function(np, scipy.special, np.sqrt(q)[:, None] * U) ** 2
+    # The kink of ReLU lies between two nodes.
+    bar = 1e-3 if activation.homogeneous else 1e-9
+    assert np.abs(squares @ WEIGHTS - activation.gain * activation.variance(q)).max() <= bar
 
 
 def test_polynomials_are_what_the_script_derives():

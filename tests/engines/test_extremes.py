@@ -157,7 +157,12 @@ def test_settings_for_floating_point_errors_change_nothing(engine, factor, dtype
     signals = X * factor
     signals[0, :, 2] = 0
     signals[1] *= 1e-100
-    networks = [rk.Network(2), rk.Network(60), rk.Network(2, activation="erf")]
+    networks = [
+        rk.Network(2),
+        rk.Network(60),
+        rk.Network(2, activation="erf"),
+        rk.Network(2, activation="gelu"),
+    ]
     calls = [partial(rk.pixel_pairs, networks[0])]
     for network, head in product(networks, HEADS):
         kernel = rk.Kernel(network, "ntk", head, normalized=network.depth == 60)
@@ -274,6 +279,22 @@ def test_biases_of_any_size(engine, bias, rng):
     exact = quadruple.Grams(network, X)
     for kind, K in rk.gram(network, X, normalized=True, engine=engine)._asdict().items():
         assert exact.error(K, kind, "gap") <= tolerances.KERNEL["float64"]
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("skip", [True, False])
+def test_gelu_of_huge_signals_is_relu(engine, head, skip, rng):
+    """To relative errors of the inverse of a pre-activation: parallel, opposite and zero pixels."""
+    network = rk.Network(4, 3, activation="gelu", skip=skip)
+    if not takes(engine, network):
+        pytest.skip("ReLU alone")
+    x = 1e100 * rng.standard_normal((2, 6))
+    x[:, 3:5] = 0.0
+    X = np.stack([x, -x, 3.0 * x, x * (1 + 1e-9), 1e100 * rng.standard_normal((2, 6))])
+    relu = rk.gram(network.replace(activation="relu"), X, head=head, engine=engine)
+    for K, expected in zip(rk.gram(network, X, head=head, engine=engine), relu, strict=True):
+        own = np.sqrt(expected.diagonal())
+        assert (np.abs(K - expected) / own / own[:, None]).max() <= tolerances.ROUTES
 
 
 def test_erf_networks_that_fall_below_float64_are_refused(engine, rng):

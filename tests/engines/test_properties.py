@@ -50,7 +50,7 @@ def assert_bits(engine, kernel, dtype, X, Z):
     K, turned = kernel(X, Z, **options), kernel(Z, X, **options).T
     network, head, n = kernel.network, kernel.head, len(X)
     if engine == "reference":  # a mean over left pixels of means over right ones
-        if network.activation == "relu":  # an odd function's terms may cancel in GAP
+        if network.homogeneous:  # an odd function's terms may cancel in GAP
             bar = max(tolerances.ROUTES, 2 * tolerances.KERNEL[dtype])
             assert relative(turned, K, kernel.diag(X), kernel.diag(Z)) <= bar
     else:  # the signals themselves say which one is left
@@ -106,7 +106,7 @@ def test_symmetries(engine, network, batches, head, kind, seed, factor):
     axes = tuple(range(1, X[0].ndim))
     mixer = np.linalg.qr(rng.standard_normal((len(X[0]),) * 2))[0]
     common = rng.integers(-9, 9, len(axes))
-    homogeneous = network.activation == "relu" and not network.bias
+    homogeneous = network.homogeneous and not network.bias
     factors = (factor, rng.choice([1e-100, 0.01, 3.0])) if homogeneous else (1.0, 1.0)
 
     def changed(x, factor):
@@ -119,7 +119,7 @@ def test_symmetries(engine, network, batches, head, kind, seed, factor):
         moved.append(new if isinstance(batch, list) else np.array(new))
     # Mixing rounds the signals themselves, which moves κ0 by about eps, also at parallel pixels.
     size = kernel
-    if network.activation == "erf":  # an odd function's terms may cancel in GAP
+    if not network.homogeneous:  # an odd function's terms may cancel in GAP
         assume(not isinstance(X, list))
         size = kernel.replace(head="trace")
     own, other = size.diag(X), size.diag(Z)
@@ -171,7 +171,7 @@ def test_heads_and_shares_are_means_of_pixel_pairs(engine, network, batches, kin
         moved = np.roll(X, shift, 2), Z if head == "gap" else np.roll(Z, shift, 2)
         error = np.abs(rk.pixel_shares(network, *moved, **options) - np.roll(S, shift, 2))
         assert relative(error.max(axis=axes), 0.0, *own) <= tolerances.ROUTES
-        if network.activation == "relu":  # others need not have a resolved K(x, x)
+        if network.homogeneous:  # others need not have a resolved K(x, x)
             S = rk.pixel_shares(network, X, Z, normalized=True, **options)
             K = kernel.replace(normalized=True)(X, Z, engine=engine)
             np.testing.assert_allclose(S.sum(axis=axes), K, rtol=0, atol=tolerances.ROUTES)
@@ -182,7 +182,7 @@ def test_grams_are_semidefinite_and_normalized(engine, network, batches, head, k
     X = batches[0]
     kernel = rk.Kernel(network, kind, served(engine, network, X, head))
     raw, own = kernel(X, engine=engine), kernel.diag(X, engine=engine)
-    if not (isinstance(X, list) and network.activation == "erf"):
+    if not (isinstance(X, list) and not network.homogeneous):
         assert_semidefinite(raw)
     normalized = kernel.replace(normalized=True)
     K = normalized(X, engine=engine)

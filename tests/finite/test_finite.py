@@ -21,6 +21,7 @@ CASES = [
     (rk.Network(3, 3, alpha=0.7), "gap", (4,)),
     (rk.Network(3, skip=False, outer_filter_size=5, dilation=(2, 1, 4)), "gap", (4,)),
     (rk.Network(2, 3, activation="erf", c_w=1.5), "gap", (4,)),
+    (rk.Network(2, 3, activation="gelu", bias=0.4), "gap", (4,)),
     (rk.Network(2, 13, outer_filter_size=5), "gap", (4,)),  # longer than the signal
     (rk.Network(2, 3, input_filter_size=3, trained=PARTS), "gap", (4,)),
     (rk.Network(2, 3, trained=("inner", "readout"), readout_scale=0.5), "gap", (4,)),
@@ -72,7 +73,8 @@ def output(network, params, x, head):
 def features(network, params, x):
     """Return f^L, (width, d), or (width, h, w) of an image."""
     leaky = lambda g: np.where(g > 0, g, network.negative_slope * g)  # noqa: E731
-    activation = {"relu": leaky, "erf": scipy.special.erf}[network.activation]
+    gelu = lambda g: g * scipy.special.ndtr(g)  # noqa: E731
+    activation = {"relu": leaky, "erf": scipy.special.erf, "gelu": gelu}[network.activation]
     steps = np.broadcast_to(network.dilation, network.depth)
 
     def layer(part, signal, variance, step=1):
@@ -158,6 +160,7 @@ EXACT = {
     "ResCGPK, of several lengths": (rk.Network(2, 5, readout_scale=0.5), "gpk", "gap", [4, 2, 4]),
     "CNTK, one convolution": (literature.geifman_cnn(2), "ntk", "equivariant", (4,)),
     "erf, window": (rk.Network(2, activation="erf", input_filter_size=3), "ntk", "gap", (4,)),
+    "gelu, biases": (rk.Network(2, activation="gelu", bias=0.5), "ntk", "trace", (4,)),
     "all parts, vectors": (literature.tirer_resnet(2, 0.5), "ntk", "gap", (1,)),
     "biases": (rk.Network(2, 3, bias=0.8, alpha=0.7), "ntk", "gap", (4,)),
     "images": (rk.Network(2, 3, outer_filter_size=1, input_filter_size=3), "ntk", "gap", (2, 3)),

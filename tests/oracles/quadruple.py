@@ -52,7 +52,7 @@ class Grams:
         scale = -1.0 if network.input_scale is None else network.input_scale
         record = Network(
             depth, network.filter_size, network.outer_filter_size, network.input_filter_size,
-            network.skip, network.activation == "erf", *trained, channels, length,
+            network.skip, {"relu": 0, "erf": 1}[network.activation], *trained, channels, length,
             network.alpha, network.c_v, network.c_w, network.readout_scale, scale,
             network.negative_slope, network.bias, dilation.ctypes.data,
         )  # fmt: skip

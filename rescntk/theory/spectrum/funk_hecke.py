@@ -162,7 +162,7 @@ class _Request:
         self, network: Network, space: tuple[Any, ...], kind: str, method: str, nodes: int | None,
         return_error: bool = False,
     ) -> None:  # fmt: skip
-        check_network(network, BASIC_FIELDS)
+        check_network(network, BASIC_FIELDS, activations=None)
         self.n_channels, self.d, self.max_frequency, self.head = check_grid(*space)
         self.network, self.kind = network, check_kind(kind)
         self.highest = max(self.max_frequency)

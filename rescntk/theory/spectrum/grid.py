@@ -169,11 +169,14 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
     """Return the dual activation at features of variance q, μ0, α² K(x, x)/q and the share s."""
     if network.is_relu:
         return relu_dual, 1.0, network.branch_gain, network.branch_share
-    activation, q_g = activation_of(network), np.array(network.c_w * q)
-    value = float(activation.variance(q_g))
+    activation, q_g = activation_of(network), np.full(1, network.c_w * q)
+    value = float(activation.variance(q_g)[0])
     if value == 0.0:  # no variance: the branch is 0, with the correlations of a linear activation
         return lambda w, wanted: (w, np.zeros_like(w)), 1.0, 0.0, float(not network.skip)
-    ratio, gain = q_g / value, network.alpha**2 * network.c_v * activation.gain * value / q
+    ratio, gain = (
+        network.c_w * q / value,
+        network.alpha**2 * network.c_v * activation.gain * value / q,
+    )
     none = np.zeros(1)
     own_slope = float(activation.correlation_map(none, 2.0 - none, q_g, q_g).times_slope(ratio)[0])
 
