@@ -224,33 +224,35 @@ class Gelu(Activation):
         return u * special.ndtr(u)
 
     def variance(self, q: Array) -> Array:
-        h, _ = self._of_correlation(q, q, 0.0 * q, 0.0 * q)
+        h, _ = self._of_correlation(q, q, 0.0 * q)
         return q * (0.5 + 0.5 * h)
 
     def dual(self, pairs: Gaussians) -> Dual:
         w, v, g, (q1, q2) = pairs
         xp = array_module(w)
         near = w < v  # else H and the slope are of |S|
-        rho = 1.0 - xp.where(near, w, v)
-        h, slope = self._of_correlation(q1, q2, 1.0 - rho, w * v)
-        h1, h2 = (self._of_correlation(q, q, 0.0 * q, 0.0 * q)[0] for q in (q1, q2))
+        smaller = xp.where(near, w, v)
+        rho = 1.0 - smaller
+        h, slope = self._of_correlation(q1, q2, smaller)
+        h1, h2 = (self._of_correlation(q, q, 0.0 * q)[0] for q in (q1, q2))
         own = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
         K = xp.where(near, 0.5 * rho, 0.0) + 0.5 * h
         # The product of own + K and own − K, for S > 0, in which 1 − ρ² does not cancel.
-        product = 0.25 * (w * v + (h1 + h2 - 2.0 * rho * h) + (h1 * h2 - h * h))
+        sine2 = smaller * (1.0 + rho)
+        product = 0.25 * (sine2 + (h1 + h2 - 2.0 * rho * h) + (h1 * h2 - h * h))
         whole = xp.where(near, own + K, 1.0)
         less = xp.where(near, xp.maximum(product, 0.0) / whole, own - K)
         slope = xp.where(near, slope, 0.5 - slope)
         deficits = g * less, g * xp.maximum(own + K, 0.0)
         return Dual(g * K, deficits, lambda A: slope * A)
 
-    def _of_correlation(self, q1: Array, q2: Array, w: Array, wv: Array) -> tuple[Array, Array]:
-        """Return H/g and the slope at the correlation 1 − `w` ≥ 0; `wv` is 1 − ρ²."""
+    def _of_correlation(self, q1: Array, q2: Array, w: Array) -> tuple[Array, Array]:
+        """Return H/g and the slope at the correlation 1 − `w` ≥ 0."""
         xp = array_module(q1)
         e1, e2 = 1.0 / (1.0 + q1), 1.0 / (1.0 + q2)
         gamma = xp.sqrt(q1 * e1) * xp.sqrt(q2 * e2)  # g / √P
         cosine = gamma * (1.0 - w)
-        sine2 = e1 + e2 * (q1 * e1) + gamma * gamma * wv  # D / P, without a difference
+        sine2 = e1 + e2 * (q1 * e1) + gamma * gamma * (w * (2.0 - w))  # D / P, without a difference
         sine = xp.sqrt(sine2)
         angle, k1 = angle_and_kappa1_excess(xp, sine2 / (1.0 + cosine), 1.0 + cosine)
         e12 = e1 * (e2 / sine)  # 1 / (P sin θ)

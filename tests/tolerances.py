@@ -80,14 +80,6 @@ FOURIER = 100 * EPS["float64"]
 FLOW = 1e-11
 
 
-def erf_spread(variance):
-    """Return by how much erf's bars are wider at pre-activations of this variance g.
-
-    E[σ'σ'] = (4/π)/√Δ, Δ ≥ 1 + 4g. At opposites an error of eps·g moves Δ by 8 g² eps.
-    """
-    return max(1.0, variance)
-
-
 def complement(depth):
     """Return the relative error of a multi-sphere complement: twenty roundings, one a layer."""
     return (20 + depth) * EPS["float64"]

@@ -310,7 +310,7 @@ def _merged(
                 if operation.has_root:
                     check_variances(operations, operation.layer, mass, energy)
                     variance = activation.variance(operations.network.c_w * mass)
-                    mass = operations.branch_scale * variance
+                    mass, lost = operations.branch_scale * variance, 0.0
                 yield operation, parts, [1.0], mass
                 continue
             if operation.kind == "bias":

@@ -240,6 +240,13 @@ class KernelCall:
         diagonal = self.paired(tables, None) if with_diagonal else None
         return PreparedSignals(batch, given, tables, diagonal, call=self)
 
+    def again(self, X: Array, Z: PreparedSignals) -> KernelCall:
+        """Return the same call on an array X and prepared signals; nothing is checked again."""
+        call = copy(self)
+        call.X, call.Z, call._kept = images_as_signals(X), self.X, Z
+        call.sides = [call.X, Z.tables]
+        return call
+
     def results(self, normalized: bool) -> dict[str, Array]:
         """Return the kernels by kind, (depths, n, m)."""
         self.check_memory()
@@ -344,9 +351,7 @@ def mean_again(X: Array, Z: PreparedSignals) -> Array:
 
     X is a finite float64 array with the channels and pixels of the array of Z: nothing is checked.
     """
-    call = copy(Z.call)
-    call.X, call.Z, call._kept = images_as_signals(X), call.X, Z
-    call.sides = [call.X, Z.tables]
+    call = Z.call.again(X, Z)
     call.check_memory()
     (of_X, of_Z), values = call.diagonals(), call.gram().values
     kernels = [correlation(K, of_X.values[kind], of_Z.values[kind]) for kind, K in values.items()]

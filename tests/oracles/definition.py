@@ -74,11 +74,12 @@ def _erf(s, a, b):
 
 def _gelu(s, a, b):
     """By Stein's lemma, in its first form; tests/test_activations.py integrates it."""
-    p, q = 1 + a, 1 + b
+    p, q, g = 1 + a, 1 + b, mp.sqrt(a * b)
     joint = mp.mpf(1) / 4 + mp.asin(s / mp.sqrt(p * q)) / (2 * mp.pi)  # E[Φ(u)Φ(v)]
-    d = p * q - s**2
+    rest = (g - s) * (g + s)  # a b − s²
+    d = 1 + a + b + rest  # p q − s²
     density = 1 / (2 * mp.pi * mp.sqrt(d))  # E[φ(u)φ(v)]
-    K = s * joint + density * (a * (p * b - s**2) / p + s**2 / q)
+    K = s * joint + density * (a * (b + rest) / p + s**2 / q)
     return K, joint + density * s * (1 / p + 1 / q + 1 / d)
 
 

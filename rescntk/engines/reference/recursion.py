@@ -48,6 +48,8 @@ class Pairs:
         self.xp, self.all_pairs = array_module(left.rows), all_pairs
         self.n_axes, self.T = left.rows.ndim - 2, left.rows.dtype.type
         self.parts, self.with_ntk = request.network.parts, "ntk" in request.kinds
+        if not request.network.homogeneous:  # layers may multiply rounding errors of A − r F
+            self.parts = self.parts._replace(readout=0.0)
         self.weights = rounded_weights(operations, self.T.__name__)
         self.activation = activation_of(request.network)
 
@@ -66,7 +68,9 @@ class Pairs:
 
     def at_depth(self, F: Array, A: Array, kept: float, linear: Array) -> dict[str, Array]:
         """Return both kernels with their head; they lack F⁰, `linear`, which has passed `kept`."""
-        of_kinds = {"gpk": (F, kept), "ntk": (A, kept * self.parts.initial)}
+        parts = self.request.network.parts
+        A = A + self.T(parts.readout - self.parts.readout) * F
+        of_kinds = {"gpk": (F, kept), "ntk": (A, kept * parts.initial)}
         return {kind: self.head(*of_kinds[kind], linear) for kind in self.request.kinds}
 
     def head(self, kernel: Array, power: float, linear: Array) -> Array:
