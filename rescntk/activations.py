@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
@@ -286,8 +287,13 @@ def activation_of(network: Any) -> Activation:
     >>> activations.activation_of(Network(3, activation="erf")).homogeneous
     False
     """
-    kind: Any = ACTIVATIONS[network.activation]
-    made: Activation = kind(network.negative_slope) if kind.has_negative_slope else kind()
+    return _made(network.activation, network.negative_slope)
+
+
+@cache
+def _made(name: str, negative_slope: float) -> Activation:
+    kind: Any = ACTIVATIONS[name]
+    made: Activation = kind(negative_slope) if kind.has_negative_slope else kind()
     return made
 
 

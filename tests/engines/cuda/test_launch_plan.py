@@ -1,0 +1,82 @@
+"""The shape of launches, against cases that were worked out by hand; no device is asked."""
+
+import pytest
+
+from rescntk import Network
+from rescntk.engines.cuda.compiler import DeviceLimits
+from rescntk.engines.cuda.launch_plan import LaunchPlan
+from rescntk.engines.request import Request
+from rescntk.engines.windows import Operations
+
+DEVICE = DeviceLimits(shared_bytes=48 << 10, multiprocessors=10, double_cost=2)
+
+
+NETWORK = Network(3, 3)
+
+
+def plan(d, head="gap", dtype="float32", network=NETWORK, kinds=("gpk", "ntk"), **options):
+    request = Request(network, head, kinds, (network.depth,), dtype, **options)
+    return LaunchPlan(request, d, Operations(network, network.depth, 2), DEVICE)
+
+
+def test_rows_of_all_pixel_pairs():
+    """100 pixels: four lanes, a thread a pixel, two teams of 256 threads; 25 rows are few."""
+    found = plan(100)
+    assert (found.lanes, found.pixels, found.threads, found.teams) == (4, 1, 100, 2)
+    assert found.units == found.parts == 1
+    assert found.row_bytes == 3 * (100 + 4) * 4 * 4  # U, U⁺ and A, with a halo of two pixels
+    assert found.name == "rows<float, 4, 1, true, false, true, false>"
+
+
+def test_long_rows_have_several_pixels_a_thread_and_blocks():
+    """2000 float64 pixels: one lane, four pixels a thread; eight turns of one team are a block."""
+    found = plan(2000, dtype="float64", kinds=("gpk",))
+    assert (found.lanes, found.pixels, found.threads, found.teams) == (1, 4, 500, 1)
+    assert found.units == 64  # of 2000 / 8 = 250
+    assert found.row_bytes == 2 * 2004 * 8
+
+
+def test_rows_of_the_diagonal_take_right_signals_as_lanes():
+    found = plan(100, "trace")
+    assert (found.lanes, found.threads, found.teams, found.units) == (4, 100, 2, 1)
+    assert found.row_bytes == 2 * 8 * 100 * 4  # sums of four signals in float64
+    assert found.name.startswith("rows<float, 4, 1, false")
+
+
+@pytest.mark.parametrize(
+    ("head", "rows", "columns", "paired", "expected"),
+    [
+        ("gap", slice(0, 10), slice(0, 7), False, 70),
+        ("gap", slice(0, 10), slice(0, 10), True, 10),
+        ("trace", slice(0, 10), slice(0, 7), False, 10),  # 10 · ⌈7/4⌉ rows, two a block
+        ("trace", slice(0, 10), slice(3, 7), False, 10),  # signals 3 to 6 lie in two blocks
+    ],
+)
+def test_blocks_of_a_launch(head, rows, columns, paired, expected):
+    assert plan(100, head).blocks(rows, columns, paired) == expected
+
+
+def test_tiles_fit_into_memory():
+    found = plan(100)
+    assert found.pair_bytes == 8 * 2  # two kinds
+    # A quarter of 6,400 bytes has results of 100 pairs.
+    assert found.tile(1000, 1000, 6400) == (10, 10)
+    assert found.tile(3, 1000, 6400) == (3, 33)
+
+
+def test_tiles_of_the_diagonal_have_whole_blocks_of_right_signals():
+    rows, columns = plan(100, "trace").tile(1000, 1000, 6400)
+    assert columns % 4 == 0 and rows * columns <= 100
+
+
+@pytest.mark.parametrize(
+    ("d", "options", "says"),
+    [
+        (4097, {}, "X has 4097 timepoints, expected at most 4096 for engine 'cuda'"),
+        (4000, {"dtype": "float64"}, "which need .* bytes of shared memory in float64"),
+        (4000, {"network": Network(10**5, 9)}, "tables have .* numbers a signal, expected less"),
+    ],
+)
+def test_launches_that_cannot_fit_are_refused(d, options, says):
+    with pytest.raises(ValueError, match=says):
+        plan(d, **options)

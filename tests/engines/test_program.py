@@ -1,0 +1,94 @@
+"""Operations as records of the compiled loops, against cases that were worked out by hand."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from rescntk import Network
+from rescntk.engines.compiled.program import Program
+from rescntk.engines.compiled.records import HEADS, LAYER, WINDOW
+from rescntk.engines.request import Request
+
+
+def program(network, head="equivariant", dtype="float64", depths=None, **options):
+    request = Request(network, head, ("ntk",), depths or (network.depth,), dtype, **options)
+    return Program(request, 2, 1, np)
+
+
+def layers(found):
+    return found.arrays["layers"].view(LAYER)
+
+
+def test_windows_are_kept_once():
+    found = program(Network(3, 9))
+    windows = found.arrays["windows"].view(WINDOW)
+    assert windows["n_taps"].tolist() == [3, 3] and windows["dilation"].tolist() == [1, 3]
+    assert windows["axis"].tolist() == [1, 1]  # signals are lines
+    third = Fraction(windows["weight"][0]) + Fraction(windows["rest"][0])
+    assert abs(third - Fraction(1, 3)) < Fraction(1, 2**105)
+
+
+def test_layers_name_their_rows():
+    """Rows 0 to 2 are the input's; windows have four, skip connections three."""
+    first, second = layers(program(Network(2, 3)))
+    assert (first["n_inner"], first["root"], first["inverse"]) == (0, 2, 3)
+    assert (first["outer"], first["n_outer"], first["skip"], first["features"]) == (0, 1, 8, 8)
+    assert (second["inner"], second["n_inner"], second["root"], second["inverse"]) == (1, 1, 11, 15)
+    assert (first["report"], second["report"]) == (-1, 0)
+    operations = program(Network(2, 3)).arrays["operations"]
+    assert operations.tolist() == [[4, 0], [11, 0], [16, 0]]
+
+
+def test_weights_of_features_and_branch():
+    (layer,) = layers(program(Network(1, 3, alpha=0.5)))
+    assert (layer["keep"], layer["share"]) == pytest.approx((0.8, 0.2))
+    assert layer["kept"] == pytest.approx(0.8)
+
+
+def test_products_of_biases():
+    """Before the activation β²/c_w, after it this times 2/c_v, in units of a layer."""
+    (layer,) = layers(program(Network(1, 1, c_v=4.0, c_w=2.0, bias=0.3)))
+    assert layer["inner_product"] == pytest.approx(1 / 2)
+    assert layer["outer_product"] == pytest.approx(1 / 4)
+    assert layer["inner_bias"] == 3 and layer["outer_bias"] >= 0
+
+
+def test_networks_without_biases_name_none():
+    assert {(n["inner_bias"], n["outer_bias"]) for n in layers(program(Network(3)))} == {(-1, -1)}
+
+
+@pytest.mark.parametrize(
+    ("head", "options", "expected"),
+    [
+        ("gap", {}, "sums"),
+        ("trace", {"shares": True}, "shares"),
+        ("equivariant", {}, "pixel 1"),
+        ("pixels", {}, "pixels"),
+    ],
+)
+def test_heads_of_the_loops(head, options, expected):
+    job = program(Network(2), head, **options).job({}, 1, 1, 5, False, False)
+    assert HEADS[job["head"][0]] == expected
+
+
+def test_depths_are_reported_in_their_order():
+    found = program(Network(5), depths=(2, 5))
+    assert [record["report"] for record in layers(found)] == [-1, 0, -1, -1, 1]
+
+
+@pytest.mark.parametrize(
+    ("network", "joined"),
+    [(Network(1000), True), (Network(1001), False), (Network(3, 5), False), (Network(3, 9), True)],
+)
+def test_sums_join_layers_of_filters_that_are_powers_of_three(network, joined):
+    assert program(network, "gap").operations.joined == joined
+
+
+def test_jobs_have_the_places_of_results():
+    values = {"ntk": np.zeros((1, 3, 4))}
+    job = program(Network(1), "gap").job(values, 3, 4, 7, paired=False, symmetric=False)
+    assert job["ntk"][0] == values["ntk"].__array_interface__["data"][0] and job["gpk"][0] == 0
+    assert [job[name][0] for name in ("cases", "columns", "extent", "height", "width")] == [
+        3, 4, 7, 0, 7
+    ]  # fmt: skip

@@ -1,0 +1,116 @@
+"""Networks as lists of operations, against cases that were worked out by hand."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from rescntk import Network
+from rescntk.engines.windows import Operations, Window, check_growth, rounded_weights, windows_of
+from rescntk.network import Filter
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (Filter(1), []),
+        (Filter(7), [Window(7, 1, 0)]),
+        (Filter(9), [Window(3, 1, 0), Window(3, 3, 0)]),
+        (Filter(15, dilation=2), [Window(3, 2, 0), Window(5, 6, 0)]),
+        (Filter(3, width=2), [Window(3, 1, 1), Window(3, 1, 0)]),  # of an image: along lines first
+    ],
+)
+def test_a_filter_is_windows_of_prime_size(given, expected):
+    assert list(windows_of(given)) == expected
+
+
+def test_windows_of_windows_are_the_filter():
+    """The offsets of all windows add up to those of the filter, each once."""
+    given = Filter(45, dilation=3)
+    offsets = [0]
+    for window in windows_of(given):
+        offsets = [a + b for a in offsets for b in window.offsets]
+    assert sorted(offsets) == list(given.offsets)
+
+
+def test_weights_begin_with_the_middle_tap():
+    assert Window(3, 1, 0).weights == (1 / 3,) * 3
+    assert Window(5, 1, 0, is_triangle=True).weights == (3 / 9, 1 / 9, 2 / 9, 2 / 9, 1 / 9)
+    assert list(Window(5, 4, 0).offsets) == [-8, -4, 0, 4, 8]
+
+
+def test_operations_and_their_rows():
+    """Two channels and the root are rows 0 to 2. A window of three has four rows, a skip three."""
+    operations = Operations(Network(2, 3), depth=2, n_channels=2)
+    assert operations.input == ()
+    found = [[(o.kind, o.row, o.root) for o in layer] for layer in operations.layers]
+    assert found == [
+        [("activation", 3, 2), ("window", 4, 2), ("skip", 8, 4)],
+        [("window", 11, 8), ("activation", 15, 11), ("window", 16, 11), ("skip", 20, 16)],
+    ]
+    assert operations.n_rows == 23
+
+
+def test_branches_have_roots_where_activations_are_not_homogeneous():
+    operations = Operations(Network(1, 1, activation="erf"), depth=1, n_channels=1)
+    activation, skip = operations.layers[0]
+    assert (activation.row, activation.root, activation.n_rows) == (2, 1, 2)
+    assert (skip.row, skip.root) == (4, 3)
+
+
+def test_sums_over_pixels_end_with_the_last_activation():
+    operations = Operations(Network(2, 3), depth=2, n_channels=1, ends_early=True)
+    assert [o.kind for o in operations.layers[-1]] == ["window", "activation"]
+
+
+def test_joined_layers_have_one_merge():
+    plain = Operations(Network(2, 3), depth=2, n_channels=1, ends_early=True)
+    assert plain.may_join and plain.may_fuse
+    fused = Operations(Network(2, 3), 2, 1, ends_early=True, joined=True, fused=True)
+    assert [[o.kind for o in layer] for layer in fused.layers] == [
+        ["activation", "joined"],
+        ["activation"],
+    ]
+    # Features and branch have equal weights: three taps of the first layer have a third of both.
+    np.testing.assert_allclose(fused.joined_weights(1), np.array([1, 5, 6, 5, 1]) / 18)
+    np.testing.assert_allclose(fused.joined_weights(2), np.array([1, 2, 12, 2, 1]) / 18)
+
+
+@pytest.mark.parametrize(
+    ("network", "growth", "share", "keep"),
+    [
+        (Network(1), 2.0, 0.5, 0.5),
+        (Network(1, alpha=0.5), 1.25, 0.2, 0.8),
+        (Network(1, skip=False, c_v=3.0), 1.5, 1.0, 0.0),
+        (Network(1, skip=False, c_v=0.5, bias=1.0), 1.0, 0.25, 0.0),  # biases keep variances
+        (Network(1, activation="erf", alpha=3.0), 1.0, 1.0, 1.0),
+        (Network(1, activation="gelu", skip=False), 1.0, 1.0, 0.0),
+    ],
+)
+def test_constants_of_a_layer(network, growth, share, keep):
+    operations = Operations(network, 1, 1)
+    assert (operations.growth, operations.share) == pytest.approx((growth, share))
+    assert operations.keep == pytest.approx(keep)
+
+
+def test_powers_of_the_growth():
+    assert Operations(Network(1), 1, 1).power(7) == (1.0, 7)
+    mantissa, exponent = Operations(Network(1, alpha=2.0), 1, 1).power(1000)  # 5^1000
+    assert mantissa * 2.0 ** (exponent - 2300) == pytest.approx(5**1000 / 2**2300, rel=1e-15)
+
+
+def test_growths_beyond_float64_are_refused():
+    assert check_growth(Network(1)) == 2.0
+    with pytest.raises(ValueError, match="^network multiplies variances by 1e-200 at each layer"):
+        check_growth(Network(1, skip=False, c_v=2e-100, c_w=1e-100))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rounded_weights_keep_products_over_layers(dtype):
+    operations = Operations(Network(1, alpha=0.3), 999, 1)
+    weights = np.array(list(rounded_weights(operations, dtype).values()))
+    assert (weights == weights.astype(dtype)).all()
+    share = Fraction(operations.share)
+    for rounded, exact in zip(weights.T, (1 - share, share), strict=True):
+        logarithm = sum(Fraction(weight) / exact - 1 for weight in rounded)
+        assert abs(logarithm) <= np.finfo(dtype).eps
