@@ -19,6 +19,7 @@ from rescntk.engines.compiled import polynomials
 from rescntk.theory.complements import relu_dual
 from tests import tolerances
 from tests.oracles import definition
+from tests.strategies import ALL_FIELDS
 
 mp = mpmath.mp.clone()
 mp.dps = 50
@@ -111,6 +112,10 @@ def test_the_oracles_know_each_activation(name):
     """Whoever adds one writes its integrals here, and in tests/oracles/definition.py."""
     definition.dual_of(rk.Network(1, activation=name))
     assert name in SPECIAL
+
+
+def test_the_definition_knows_each_field():
+    assert definition.FIELDS == ALL_FIELDS
 
 
 @pytest.mark.parametrize("rho", [-1.0, -0.3, 0.0, 0.7, 1.0])

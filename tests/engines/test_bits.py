@@ -10,7 +10,7 @@ import rescntk as rk
 from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
 from tests.difficult_signals import duplicates, opposites, steps, uneven
-from tests.engines.test_properties import assert_bits
+from tests.engines.test_properties import CLAIMS, assert_holds
 from tests.helpers import CPU, ENGINES, needs_cpu, rarely
 
 NETWORKS = {
@@ -37,7 +37,8 @@ def cut(X, rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["joined", *rarely(*list(NETWORKS)[1:])])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_pair_has_its_bits_in_any_batch(engine, name, dtype, rng):
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.__name__)
+def test_a_pair_has_its_bits_in_any_batch(claim, engine, name, dtype, rng):
     """Of the properties' calls; and of blocks of 16 right signals, of which the last is short."""
     network, X = NETWORKS[name], batch(rng)
     if engine == "reference":  # which is slow
@@ -53,7 +54,8 @@ def test_a_pair_has_its_bits_in_any_batch(engine, name, dtype, rng):
         (long[2:], X[:2], "gap", "gpk", False),
     )[:: 3 if engine == "reference" else 1]:
         if engine != "cuda" or not (isinstance(left, list) or isinstance(right, list)):
-            assert_bits(engine, rk.Kernel(network, kind, head, normalized), dtype, left, right)
+            kernel = rk.Kernel(network, kind, head, normalized)
+            assert_holds(claim, engine, kernel, dtype, left, right)
 
 
 # Module constants of each engine that cut the work up, and values that cut it otherwise.

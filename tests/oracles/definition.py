@@ -131,8 +131,18 @@ def pixel_pairs(X, network):
     return {depth: tuple(map(whole, kinds)) for depth, kinds in of_depths.items()}
 
 
+FIELDS = frozenset(
+    ("depth", "filter_size", "outer_filter_size", "input_filter_size", "skip", "alpha", "c_v")
+    + ("c_w", "activation", "negative_slope", "readout_scale", "input_scale", "trained")
+    + ("dilation", "bias")
+)
+"""The fields of a network that stand in the formulas below."""
+
+
 def of_pairs(X, network, left, right):
     """Return the same of pairs (X[left], X[right]), which have each signal with itself."""
+    if unknown := vars(network).keys() - FIELDS:
+        raise KeyError(f"the definition does not know {unknown}")
     box = partial(_box, sides=X.shape[2:])
     X = X.reshape(*X.shape[:2], -1)
     itself = np.flatnonzero(left == right)

@@ -48,7 +48,9 @@ def test_properties(device, case, head, kind, normalized, dtype):
     """Drawn kernels have the reference engine's values, whose symmetries are tested natively."""
     network, batches = case
     assert_agrees(network, *batches, head, dtype)
-    properties.assert_bits("cuda", rk.Kernel(network, kind, head, normalized), dtype, *batches)
+    kernel = rk.Kernel(network, kind, head, normalized)
+    for claim in properties.CLAIMS:
+        properties.assert_holds(claim, "cuda", kernel, dtype, *batches)
 
 
 @pytest.mark.parametrize(
