@@ -132,9 +132,8 @@ def pixel_pairs(X, network):
 
 
 FIELDS = frozenset(
-    ("depth", "filter_size", "outer_filter_size", "input_filter_size", "skip", "alpha", "c_v")
-    + ("c_w", "activation", "negative_slope", "readout_scale", "input_scale", "trained")
-    + ("dilation", "bias")
+    "depth filter_size outer_filter_size input_filter_size skip alpha activation negative_slope c_v "
+    "c_w readout_scale input_scale trained dilation bias".split()
 )
 """The fields of a network that stand in the formulas below."""
 
