@@ -19,6 +19,7 @@ struct Row {
     enum { MANY = 2 };
 };
 enum Kind { SUMS, PIXEL_1 };
+constexpr int MANY = 12;  // constexpr int MANY = 13;
 """
 
 
@@ -38,6 +39,10 @@ def test_structs_of_other_texts_are_known():
 
 def test_names_of_an_enumeration():
     assert records.names_of(TEXT, "Kind") == ("sums", "pixel 1")
+
+
+def test_constants_are_read_from_the_text():
+    assert records.constant(TEXT, "MANY") == 12
 
 
 def test_a_type_that_is_not_known_is_an_error():

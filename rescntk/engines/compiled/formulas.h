@@ -1,6 +1,21 @@
-// Formulas of one pixel pair: one text for C++, where V is a vector of lanes (cpu/lanes.h), and for
+// A layer for one pixel pair: one text for C++, where V is a vector of lanes (cpu/lanes.h), and for
 // CUDA, where V is a number. No standard header is included: NVRTC has none. V needs +, -, * and
 // the functions every, root, fused, smaller, pick and V's real type, RealOf<V>::type.
+//
+//   a, b      the roots of both pixels' masses (variances)
+//   g         a b
+//   rho       the correlation of both pixels
+//   U, U+     g (1 - rho) and g (1 + rho), the deficits; U+ is named O, of the opposite pixel
+//   w, v      1 - rho and 1 + rho of the pre-activations
+//   F, F0     the covariance g - U of features, and of the input
+//   A         T + r F: the tangent kernel, with the readout's part
+//   K         the covariance behind the activation
+//   M         kappa_0 A_g + (o + r) K: what the branch adds to A
+//   N         what a merge adds to deficits: the squared distance of the parts' coordinates
+//   lambda    the share of the linear network in a leaky ReLU
+//   i, o, r   1 or 0: whether inner, outer and readout weights are trained
+//
+// docs/theory/recursion.md has the same symbols, and the derivations.
 #pragma once
 #if defined(__CUDACC_RTC__)
 #define FORMULA __device__ __forceinline__
@@ -93,8 +108,9 @@ template <class V, class R, int n>
 FORMULA V polynomial(V t, V square, const R (&c)[n])
 {
     V sum = fused(every<V>(c[n - 1]), t, every<V>(c[n - 2]));
-    UNROLL for (int k = n - 4; k >= 0; k -= 2) sum =
-        fused(sum, square, fused(every<V>(c[k + 1]), t, every<V>(c[k])));
+    UNROLL
+    for (int k = n - 4; k >= 0; k -= 2)
+        sum = fused(sum, square, fused(every<V>(c[k + 1]), t, every<V>(c[k])));
     return sum;
 }
 
@@ -127,13 +143,128 @@ FORMULA V times_slope(V k0, V w, V v, V A)
     return pick(w, v, A - part, part);
 }
 
-// rho of the pre-activations.
+// ---------------------------------------------------------------------- the steps of a layer
+
+// A number of the job, in the working precision.
 template <class V>
-FORMULA V correlation(V w, V v)
+FORMULA V number(double value)
 {
-    typedef typename RealOf<V>::type R;
-    const V one = every<V>(R(1));
-    return pick(w, v, one - w, v - one);
+    return every<V>(typename RealOf<V>::type(value));
+}
+
+// What the steps carry of a pixel pair.
+template <class V>
+struct Numbers {
+    V U, O, A;
+};
+
+// F, from the smaller of both deficits.
+template <class V>
+FORMULA V covariance(V g, V U, V O)
+{
+    return pick(U, O, g - U, O - g);
+}
+
+// A window of equal taps. `apart` has sums over the taps of their numbers' distances to the middle
+// tap's: means of equal numbers are exact, while sums would round alike in all layers.
+template <bool OPPOSITE, bool NTK, class V>
+FORMULA Numbers<V> mean(const Numbers<V> &middle, const Numbers<V> &apart, V weight, V N)
+{
+    Numbers<V> whole{fused(weight, apart.U, middle.U + N), V{}, V{}};
+    if (OPPOSITE) whole.O = fused(weight, apart.O, middle.O + N);
+    if (NTK) whole.A = fused(weight, apart.A, middle.A);
+    return whole;
+}
+
+// A bias, a part with the deficit 0: `twice` its product of both sides, and what it adds to A.
+template <bool OPPOSITE, bool NTK, class V>
+FORMULA Numbers<V> with_bias(Numbers<V> of, V twice, V more, V N)
+{
+    of.U = of.U + N;
+    if (OPPOSITE) of.O = of.O + (twice + N);
+    if (NTK) of.A = of.A + more;
+    return of;
+}
+
+template <class V>
+struct Angle {
+    V w, v;
+};
+
+// `inverse` is 1 / g.
+template <bool OPPOSITE, class V>
+FORMULA Angle<V> angle(V U, V O, V inverse)
+{
+    const V two = number<V>(2.0), w = smaller(U * inverse, two);
+    return {w, OPPOSITE ? smaller(O * inverse, two) : two - w};
+}
+
+// The constants of a network's activation.
+template <class V>
+struct Activation {
+    V lambda;     // used if the ReLU leaks
+    V i_minus_r;  // used if A gains it
+    V o_plus_r;
+    bool leaks, gains;
+};
+
+template <class V>
+struct Activated {
+    Numbers<V> branch;  // its A is M
+    V K;
+};
+
+template <bool OPPOSITE, bool NTK, class V>
+FORMULA Activated<V> activated(const Activation<V> &of, const Angle<V> &at, V g, V A)
+{
+    const V w = at.w, v = at.v;
+    const Dual<V> relu = dual(w, v);
+    V less = relu.less, more = number<V>(2.0) - less;
+    if (of.leaks) {
+        less = fused(of.lambda, w - less, less);
+        more = fused(of.lambda, v - more, more);
+    }
+    const V U = g * less, K = g - U;
+    Activated<V> result{{U, V{}, V{}}, K};
+    if (OPPOSITE) result.branch.O = g * more;
+    if (NTK) {
+        const V rho = pick(w, v, number<V>(1.0) - w, v - number<V>(1.0));
+        if (of.gains) A = fused(of.i_minus_r, g * rho, A);
+        V M = times_slope(relu.k0, w, v, A);
+        if (of.leaks) M = fused(of.lambda, A - M, M);
+        result.branch.A = fused(of.o_plus_r, K, M);
+    }
+    return result;
+}
+
+// The features that pass a layer and its branch: their mean, from the heavier one on, is exact
+// where both are equal. Without a skip connection, the branch's share alone. `weight` is of the
+// lighter one, or of the branch alone. N is left out for numbers that are no deficits.
+enum class Heavier { FEATURES, BRANCH, BRANCH_ALONE };
+
+FORMULA Heavier heavier_of(double keep, double share)
+{
+    if (keep == 0.0) return Heavier::BRANCH_ALONE;
+    return keep < share ? Heavier::BRANCH : Heavier::FEATURES;
+}
+
+template <class V, class... Deficit>
+FORMULA V merged(Heavier heavier, V weight, V features, V branch, Deficit... N)
+{
+    if (heavier == Heavier::BRANCH_ALONE) return ((weight * branch) + ... + N);
+    const bool turned = heavier == Heavier::BRANCH;
+    const V heavy = turned ? branch : features, light = turned ? features : branch;
+    return fused(weight, light - heavy, (heavy + ... + N));
+}
+
+// From pre-activations to the next layer's: `kept` passes the layer, `sum` is the branch's over
+// both filters' taps.
+template <bool NTK, class V>
+FORMULA Numbers<V> joined(V keep, V share, const Numbers<V> &kept, const Numbers<V> &sum, V N)
+{
+    Numbers<V> next{fused(share, sum.U, fused(keep, kept.U, N)), V{}, V{}};
+    if (NTK) next.A = fused(share, sum.A, keep * kept.A);
+    return next;
 }
 
 // Whether signal z is left of signal x, of one length: bits do not depend on which of them is given

@@ -6,8 +6,8 @@ typedef long long int64;  // NVRTC has no <stdint.h>
 
 struct Window {
     int64 n_taps, dilation, axis;  // axis 0 across lines, 1 along them
-    int64 is_triangle;       // five taps of weights 1 2 3 2 1
-    double weight, rest;     // of a tap of weight 1, and what it lacks in float64
+    int64 is_triangle;             // five taps of weights 1 2 3 2 1
+    double weight, rest;           // of a tap of weight 1, and what it lacks in float64
 };
 
 struct Operation {
@@ -52,7 +52,7 @@ struct Job {
     int64 depth, n_input, n_operations, n_windows, has_opposite, with_ntk;
     const Window *windows;
     const Operation *operations;  // the first n_input are of the input filter
-    const Layer *layers;  // 1 ... depth
+    const Layer *layers;          // 1 ... depth
     double keep, share, linear_share, initial, inner_minus_readout, outer_plus_readout, readout;
     double *gpk, *ntk;  // results, or null
     const int64 *stop;  // becomes 1 when the call is to end

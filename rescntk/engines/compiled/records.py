@@ -42,6 +42,12 @@ def names_of(text: str, enum: str) -> tuple[str, ...]:
     return tuple(name.strip().lower().replace("_", " ") for name in body.split(","))
 
 
+def constant(text: str, name: str) -> int:
+    """Return a whole number of a C++ text: ``constexpr int LANES = 16;``."""
+    (value,) = re.findall(rf"^constexpr int {name} = (\d+);", text, re.MULTILINE)
+    return int(value)
+
+
 def _without_comments(text: str) -> str:
     return re.sub(r"//.*", "", text)
 

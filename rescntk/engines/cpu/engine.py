@@ -36,7 +36,7 @@ _FEW = 4
 """Right signals that are read one by one where tables side by side would take much memory."""
 
 _STRIP = 12 * 64
-"""Bytes of a pixel of a strip: vectors of 64 bytes (`lay_out` in loops.cpp)."""
+"""Bytes of a pixel of a strip: vectors of 64 bytes (`Strips` in strip.h)."""
 
 _TASK = 3e6
 """Pixel pairs times layers of a task: some 10 ms. Larger tasks leave threads idle at the end;

@@ -16,8 +16,8 @@
 #define SMALLER(of, a, b) OF(maskz_min, of)(-1, a, b)
 #define PICK(of, a, b, x, y) OF(mask_blend, of)(_mm512_cmp_##of##_mask(a, b, _CMP_LT_OQ), y, x)
 #define ANY_LESS(of, a, b) _mm512_cmp_##of##_mask(a, b, _CMP_LT_OQ) != 0
-typedef __m512d D;
-typedef __m512 S;
+using D = __m512d;
+using S = __m512;
 #elif defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
 #define BYTES 32
@@ -27,8 +27,8 @@ typedef __m512 S;
 #define SMALLER(of, a, b) OF(min, of)(a, b)
 #define PICK(of, a, b, x, y) OF(blendv, of)(y, x, OF(cmp, of)(a, b, _CMP_LT_OQ))
 #define ANY_LESS(of, a, b) OF(movemask, of)(OF(cmp, of)(a, b, _CMP_LT_OQ)) != 0
-typedef __m256d D;
-typedef __m256 S;
+using D = __m256d;
+using S = __m256;
 #elif defined(__SSE4_1__)
 #include <smmintrin.h>
 #define BYTES 16
@@ -38,8 +38,8 @@ typedef __m256 S;
 #define SMALLER(of, a, b) OF(min, of)(a, b)
 #define PICK(of, a, b, x, y) OF(blendv, of)(y, x, OF(cmplt, of)(a, b))
 #define ANY_LESS(of, a, b) OF(movemask, of)(OF(cmplt, of)(a, b)) != 0
-typedef __m128d D;
-typedef __m128 S;
+using D = __m128d;
+using S = __m128;
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #define BYTES 16
@@ -52,39 +52,45 @@ typedef __m128 S;
 #define SMALLER(of, a, b) OF(vminq, of)(a, b)
 #define PICK(of, a, b, x, y) OF(vbslq, of)(OF(vcltq, of)(a, b), x, y)
 #define ANY_LESS(of, a, b) vmaxvq_u32((uint32x4_t)OF(vcltq, of)(a, b)) != 0
-typedef float64x2_t D;
-typedef float32x4_t S;
+using D = float64x2_t;
+using S = float32x4_t;
 #else
 #error "no vectors are known for this target"
 #endif
-typedef double F64 __attribute__((vector_size(BYTES)));
-typedef float F32 __attribute__((vector_size(BYTES)));
-typedef double F64U __attribute__((vector_size(BYTES), aligned(8), may_alias));  // in arrays
-typedef float F32U __attribute__((vector_size(BYTES), aligned(4), may_alias));
+using F64 = double __attribute__((vector_size(BYTES)));
+using F32 = float __attribute__((vector_size(BYTES)));
+using UnalignedF64 = double __attribute__((vector_size(BYTES), aligned(8), may_alias));
+using UnalignedF32 = float __attribute__((vector_size(BYTES), aligned(4), may_alias));
+
+// Right signals of a block, and numbers behind a doubled line of a table (library.py).
+constexpr int LANES = 16;
+
 template <class V>
 struct RealOf;
 template <>
 struct RealOf<F64> {
-    typedef double type;
+    using type = double;
 };
 template <>
 struct RealOf<F32> {
-    typedef float type;
+    using type = float;
 };
 template <class R>
 struct Lanes;
 template <>
 struct Lanes<double> {
-    typedef F64 V;
-    typedef F64U U;
-    enum { W = BYTES / 8 };
+    using V = F64;
+    using Unaligned = UnalignedF64;  // V in arrays of numbers
+    static constexpr int W = BYTES / 8;
 };
 template <>
 struct Lanes<float> {
-    typedef F32 V;
-    typedef F32U U;
-    enum { W = BYTES / 4 };
+    using V = F32;
+    using Unaligned = UnalignedF32;
+    static constexpr int W = BYTES / 4;
 };
+static_assert(Lanes<float>::W <= LANES, "vectors read beyond the ends of tables");
+
 template <class V>
 FORMULA V every(typename RealOf<V>::type x)
 {

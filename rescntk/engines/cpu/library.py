@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..compiled.records import pointer
+from ..compiled.records import constant, pointer
 
 HERE = Path(__file__).parent
 COMPILE = "python -m rescntk.engines.cpu.build"
 
-LANES = 16
+LANES = constant((HERE / "lanes.h").read_text("utf-8"), "LANES")
 """Right signals of a block, and numbers behind a doubled line of pixels."""
 
 
@@ -77,4 +77,4 @@ def run(job: np.ndarray, dtype: str) -> None:
     if result > 1:
         if result == 2:
             raise MemoryError("the memory is full: give shorter signals, or fewer threads")
-        raise RuntimeError(f"the compiled loops returned {result}")
+        raise RuntimeError(f"the compiled loops refuse this job's layout; to compile: {COMPILE}")

@@ -2,7 +2,8 @@
 
 engine.py: one request: tables, tiles, launches.
 launch_plan.py: the shape of a launch, a pure function of shapes, with all constants of size.
-rows.cu: the kernel. It includes formulas.h and records.h, as the engine "cpu" does.
+rows.cu, row.h, row_layers.h, launch.h: the kernel. formulas.h and records.h serve the engine "cpu"
+too.
 compiler.py: the kernel's text, compiled on demand, and the device.
 selfcheck.py: the comparison with the reference engine before the first use.
 """

@@ -13,14 +13,13 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...arrays import Array, array_module, channels_and_length
 from ...network import KERNEL_FIELDS
-from ..compiled.records import RECORDS, filled, records
+from ..compiled.records import filled
 from ..compiled.signals import BlockTables, Signals, moved
 from ..engine import Engine
 from ..request import Request, ScaledKernel
@@ -28,9 +27,8 @@ from ..tables import table_bytes
 from ..windows import Operations
 from ..work import Tick, blocks, silent
 from . import compiler, selfcheck
-from .launch_plan import TABLE_BYTES, TABLE_SHARE, LaunchPlan
+from .launch_plan import LAUNCH, TABLE_BYTES, TABLE_SHARE, LaunchPlan
 
-LAUNCH = records(Path(__file__).with_name("rows.cu").read_text("utf-8"), RECORDS)["Launch"]
 _WHOLE_SHARE = 0.75
 """Share of the free memory that CuPy's results may have: the rest is for tables and tiles."""
 

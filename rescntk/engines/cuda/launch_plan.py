@@ -7,13 +7,22 @@ signals, so that neither does the order of any sum.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 
+from ..compiled.records import RECORDS, constant, records
 from ..request import Request
 from ..tables import table_bytes
 from ..windows import Operations
 from .compiler import DeviceLimits
+
+_TEXT = Path(__file__).with_name("launch.h").read_text("utf-8")
+LAUNCH = records(_TEXT, RECORDS)["Launch"]
+"""What a launch of the kernel is told."""
+
+HALO = constant(_TEXT, "HALO")
+"""Pixels on both sides of a row in shared memory that stand twice."""
 
 LONGEST = 4096
 """Longest signals, in pixels. Longer ones were never tried on a device."""
@@ -39,9 +48,6 @@ LAYER_SLOTS, LAUNCH_SLOTS = 100, 1.0e11
 """Issue slots of a pixel pair and layer, rounded up, and of a launch for each multiprocessor: half
 a second of 128 float32 units at 1.5 GHz. A device that also has a screen ends kernels of about two
 seconds."""
-
-HALO = 2
-"""Pixels on both sides of a row in shared memory that stand twice (rows.cu)."""
 
 MOST_NUMBERS = 2**31
 """Least numbers of a signal's table that 32 bits cannot count."""

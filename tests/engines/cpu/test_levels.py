@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rescntk.engines.cpu import build, library
+import rescntk as rk
+from rescntk.engines.cpu import build, engine, library
 from tests import tolerances
 from tests.helpers import needs_cpu
 
@@ -67,6 +68,15 @@ def test_levels_agree(tmp_path):
             size = np.abs(theirs).max()
             assert np.abs(ours - theirs).max() <= 2 * tolerances.KERNEL[ours.dtype.name] * size
             assert level == "2" or level == max(found) or (ours == theirs).all()
+
+
+@needs_cpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_tables_too_short_for_vectors_are_refused(monkeypatch, dtype, rng):
+    """They would be read beyond the ends of their lines."""
+    monkeypatch.setattr(engine, "LANES", 1)
+    with pytest.raises(RuntimeError, match="the compiled loops refuse this job's layout"):
+        rk.gram(rk.Network(2), rng.standard_normal((2, 1, 8)), engine="cpu", dtype=dtype)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from rescntk.engines.compiled.records import JOB, LAYER, SIDE, WINDOW
 from rescntk.engines.cuda import compiler
-from rescntk.engines.cuda.engine import LAUNCH
+from rescntk.engines.cuda.launch_plan import LAUNCH
 
 
 def find():

@@ -1,0 +1,330 @@
+// A strip through a layer: windows, biases, the activation, and the skip connection.
+//
+// Templates have three switches. OPPOSITE: U+ is carried from layer to layer. WITH_OPPOSITE: an
+// operation has it, as all have before the activation of layer 1. NTK: A is carried.
+#pragma once
+#include "joined.h"
+
+namespace
+{
+// The taps of a window, in rows that follow one another. TAPS is 0 or their number.
+template <class V, int TAPS>
+struct Taps {
+    const int *near;
+    int64 n, n_taps;
+    int64 shift[TAPS ? TAPS : 1] = {};
+
+    INLINE Taps(const Layout &layout, int64 window, int64 from)
+        : near(layout.near_of[window]), n(layout.n),
+          n_taps(TAPS ? TAPS : layout.job.windows[window].n_taps)
+    {
+        UNROLL
+        for (int t = 0; t < TAPS; t++) shift[t] = near[t * n + from] - from;
+    }
+    INLINE V tap(const V *values, int64 j, int64 t) const
+    {
+        return values[TAPS ? j + shift[t] : near[t * n + j]];
+    }
+    // The sum of two taps on both sides of the middle.
+    INLINE V pair(const V *values, int64 j, int64 t) const
+    {
+        return tap(values, j, t) + tap(values, j, n_taps - 1 - t);
+    }
+    // The sum of the taps' distances to the middle one.
+    INLINE V apart(const V *values, int64 j) const
+    {
+        const V middle = values[j];
+        auto add = [&](int64 t, V sum)
+                       INLINED { return sum + fused(number<V>(-2.0), middle, pair(values, j, t)); };
+        if (!TAPS) return in_parts<V>(n_taps / 2, add);
+        V sum{};
+        UNROLL
+        for (int64 t = 0; t < TAPS / 2; t++) sum = add(t, sum);
+        return sum;
+    }
+    // The sum of five taps, of weights 1 2 3 2 1.
+    INLINE V triangle(const V *values, int64 j) const
+    {
+        const V two = number<V>(2.0);
+        return fused(number<V>(3.0), values[j], fused(two, pair(values, j, 1), pair(values, j, 0)));
+    }
+};
+
+template <class R, bool OPPOSITE, bool NTK>
+struct Layers {
+    using V = typename Lanes<R>::V;
+    static constexpr int W = Lanes<R>::W;
+    const Job &job;
+    bool of_pixels;  // the head
+
+    explicit Layers(const Job &job) : job(job), of_pixels(job.head >= PIXEL_1) {}
+
+    // U, U+ and A of the input's pixels; layer 0 of the sums.
+    void enter(Strip<R> &strip) const
+    {
+        strip.begin = 0;
+        strip.end = strip.layout->n;
+        strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
+            for (; j < to; j++) put<true, NTK>(strip.features, j, of_input(at, j));
+        });
+        if (job.n_input) strip.take(windows<true>(strip, 0, job.n_input, strip.features));
+        add_linear(strip);
+    }
+
+    // A layer, whose number is at least 1.
+    void pass(Strip<R> &strip, int64 number_of) const
+    {
+        const bool passes_on = of_pixels || number_of < job.depth;
+        const int64 joined = job.layers[number_of - 1].joined;
+        if (joined < 0 && number_of == 1)
+            layer<true>(strip, number_of, passes_on);
+        else if (joined < 0)
+            layer<OPPOSITE>(strip, number_of, passes_on);
+        else if (number_of == 1)
+            join<R, NTK, true, true>(strip, number_of, {joined, 0}, strip.features);
+        else
+            join<R, NTK, false, true>(strip, number_of, {joined, 0}, strip.features);
+    }
+
+private:
+    // One layer from features to features, or without `passes_on` its sums alone.
+    template <bool WITH_OPPOSITE>
+    void layer(Strip<R> &strip, int64 number_of, bool passes_on) const
+    {
+        const Layer &l = job.layers[number_of - 1];
+        State<V> in = windows<WITH_OPPOSITE>(strip, l.inner, l.n_inner, strip.features);
+        if (l.enters && in.U != strip.features.U) {
+            strip.take(in);
+            in = strip.features;
+        }
+        if (l.inner_bias >= 0 && in.U == strip.features.U) in = copied<WITH_OPPOSITE>(strip, in);
+        bias<WITH_OPPOSITE>(strip, l.inner_bias, l.inner_product, job.readout, in);
+        State<V> branch = strip.spare->beside(in);
+        const int64 at_once = passes_on && !WITH_OPPOSITE && starts_with_triangle(l);
+        if (at_once)
+            join<R, NTK, false, false>(strip, number_of, job.operations[l.outer], branch);
+        else
+            activate<WITH_OPPOSITE>(strip, number_of, in, branch);
+        if (!passes_on) return;
+        branch = windows<OPPOSITE>(strip, l.outer + at_once, l.n_outer - at_once, branch);
+        bias<OPPOSITE>(strip, l.outer_bias, l.outer_product, job.outer_plus_readout, branch);
+        merge_features(strip, l, branch);
+    }
+
+    INLINE Numbers<V> of_input(const Rows<R> &at, int64 j) const
+    {
+        const int64 C = job.channels;
+        const V half = number<V>(0.5), most = number<V>(1.9);
+        const V squares = in_parts<V>(C, [&](int64 c, V sum) INLINED {
+            const V e = at.left(c, j) - at.right(c, j);
+            return fused(e, e, sum);
+        });
+        const V g = at.product(C, j), w = half * squares;
+        V v = number<V>(2.0) - w;
+        if (any_less(most, w)) {  // 2 - w has lost its digits
+            const V opposite = in_parts<V>(C, [&](int64 c, V sum) INLINED {
+                const V e = at.left(c, j) + at.right(c, j);
+                return fused(e, e, sum);
+            });
+            v = pick(most, w, half * opposite, v);
+        }
+        return {g * w, g * v, V{}};
+    }
+    // F0: the start of A, and a sum.
+    void add_linear(Strip<R> &strip) const
+    {
+        const int64 root = job.n_input ? job.operations[job.n_input - 1].row : job.channels;
+        const V initial = number<V>(job.initial);
+        const State<V> features = strip.features;
+        Sum<R> sum;
+        strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
+            for (; j < to; j++) {
+                const V F = covariance(at.product(root, j), features.U[j], features.O[j]);
+                if (NTK) features.A[j] = initial * F;
+                if (of_pixels) {
+                    strip.apart.linear[j] = F;
+                    strip.apart.F[j] = strip.apart.A[j] = V{};
+                }
+                if (!strip.is_own(j) || job.all_pairs) continue;
+                if (job.head == SHARES)
+                    strip.sums.template add<W>(0, j - strip.layout->first, strip.valid, F, F);
+                else
+                    sum += F;
+            }
+            if (sum.terms >= LONG) strip.sums.settle(0, strip.valid, sum, sum);
+        });
+        if (!job.all_pairs && job.head == SUMS) strip.sums.settle(0, strip.valid, sum, sum);
+    }
+
+    template <bool WITH_OPPOSITE, class T>
+    static INLINE Numbers<V> equal(const T &taps, const State<V> &in, int64 j, const Weight<V> &w,
+                                   V N)
+    {
+        Numbers<V> apart{taps.apart(in.U, j), V{}, V{}};
+        if (WITH_OPPOSITE) apart.O = taps.apart(in.O, j);
+        if (NTK) apart.A = taps.apart(in.A, j);
+        return mean<WITH_OPPOSITE, NTK>(in.at(j), apart, w.weight, N);
+    }
+    template <bool WITH_OPPOSITE, class T>
+    static INLINE Numbers<V> triangle(const T &taps, const State<V> &in, int64 j,
+                                      const Weight<V> &w, V N)
+    {
+        Numbers<V> whole{w.times(taps.triangle(in.U, j), N), V{}, V{}};
+        if (WITH_OPPOSITE) whole.O = w.times(taps.triangle(in.O, j), N);
+        if (NTK) whole.A = w.times(taps.triangle(in.A, j));
+        return whole;
+    }
+    template <bool WITH_OPPOSITE, int TAPS, bool TRIANGLE = false>
+    void window(const Strip<R> &strip, const Operation &merge, const State<V> in,
+                const State<V> out) const
+    {
+        const Weight<V> w(job.windows[merge.window]);
+        strip.runs(merge.window, [&](const Rows<R> &at, int64 from, int64 to) INLINED {
+            const Taps<V, TAPS> taps(*strip.layout, merge.window, from);
+            for (int64 j = from; j < to; j++) {
+                const V N = distance<TAPS>(at, merge.row, taps.n_taps, j);
+                if (TRIANGLE)
+                    put<WITH_OPPOSITE, NTK>(out, j, triangle<WITH_OPPOSITE>(taps, in, j, w, N));
+                else
+                    put<WITH_OPPOSITE, NTK>(out, j, equal<WITH_OPPOSITE>(taps, in, j, w, N));
+            }
+        });
+    }
+    // Return the state behind the windows of some operations: `in` itself if there is none.
+    template <bool WITH_OPPOSITE>
+    State<V> windows(Strip<R> &strip, int64 first, int64 count, State<V> in) const
+    {
+        for (int64 m = first; m < first + count; m++) {
+            const Operation &merge = job.operations[m];
+            const Window &w = job.windows[merge.window];
+            const State<V> out = strip.spare->beside(in);
+            if (!strip.layout->closed) {
+                strip.begin += strip.layout->reach(w);
+                strip.end -= strip.layout->reach(w);
+            }
+            if (w.n_taps == 3)
+                window<WITH_OPPOSITE, 3>(strip, merge, in, out);
+            else if (w.is_triangle)
+                window<WITH_OPPOSITE, 5, true>(strip, merge, in, out);
+            else if (w.n_taps == 5)
+                window<WITH_OPPOSITE, 5>(strip, merge, in, out);
+            else
+                window<WITH_OPPOSITE, 0>(strip, merge, in, out);
+            in = out;
+        }
+        return in;
+    }
+
+    // Add a bias to a state: its product of both sides, and that times a factor to A.
+    template <bool WITH_OPPOSITE>
+    void bias(const Strip<R> &strip, int64 row, double product, double factor,
+              const State<V> in) const
+    {
+        if (row < 0) return;
+        const V twice = number<V>(2.0 * product) * strip.biases,
+                more = number<V>(factor * product) * strip.biases;
+        strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
+            for (; j < to; j++)
+                put<WITH_OPPOSITE, NTK>(in, j,
+                                        with_bias<WITH_OPPOSITE, NTK>(in.at(j), twice, more,
+                                                                      distance<2>(at, row, 2, j)));
+        });
+    }
+    template <bool WITH_OPPOSITE>
+    State<V> copied(const Strip<R> &strip, const State<V> in) const
+    {
+        const State<V> out = strip.spare->beside(in);
+        for (int64 j = strip.begin; j < strip.end; j++) put<WITH_OPPOSITE, NTK>(out, j, in.at(j));
+        return out;
+    }
+
+    // From pre-activations `in` to the branch; K and M enter the sums of a layer.
+    template <bool WITH_OPPOSITE>
+    ALONE void activate(Strip<R> &strip, int64 number_of, const State<V> in,
+                        const State<V> branch) const
+    {
+        const Layer &l = job.layers[number_of - 1];
+        const Activation<V> relu{number<V>(job.linear_share), number<V>(job.inner_minus_readout),
+                                 number<V>(job.outer_plus_readout), job.linear_share != 0.0,
+                                 job.inner_minus_readout != 0.0};
+        const bool shares = job.head == SHARES;
+        const int64 first = strip.layout->first, last = strip.layout->last;
+        Sum<R> K_sum, M_sum;
+        strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
+            auto look = [&](int64 j) INLINED {
+                return angle<WITH_OPPOSITE>(in.U[j], in.O[j], at.product(l.inverse, j));
+            };
+            Angle<V> next = look(j);  // ahead of the polynomials: it need not wait for them
+            for (; j < to; j++) {
+                const Angle<V> now = next;
+                if (j + 1 < to) next = look(j + 1);
+                const Activated<V> made =
+                    activated<OPPOSITE, NTK>(relu, now, at.product(l.root, j), in.A[j]);
+                put<OPPOSITE, NTK>(branch, j, made.branch);
+                if (j < first || j >= last) continue;
+                if (shares) {
+                    strip.sums.template add<W>(number_of, j - first, strip.valid, made.K,
+                                               made.branch.A);
+                    continue;
+                }
+                K_sum += made.K;
+                M_sum += made.branch.A;
+            }
+            if (K_sum.terms >= LONG) strip.sums.settle(number_of, strip.valid, K_sum, M_sum);
+        });
+        if (!shares) strip.sums.settle(number_of, strip.valid, K_sum, M_sum);
+    }
+    // Whether a layer's activation and the first five taps behind it go through the strip at once.
+    bool starts_with_triangle(const Layer &l) const
+    {
+        if (!l.enters || OPPOSITE || job.linear_share != 0.0 || job.inner_minus_readout != 0.0 ||
+            job.height)
+            return false;
+        const Window &w = job.windows[job.operations[l.outer].window];
+        return w.is_triangle && w.dilation == 1;
+    }
+
+    // Merge a branch with the features that pass the layer.
+    void merge_features(Strip<R> &strip, const Layer &l, const State<V> branch) const
+    {
+        if (l.skip < 0) {
+            strip.take(branch);
+            return;
+        }
+        switch (heavier_of(l.keep, l.share)) {
+        case Heavier::FEATURES:
+            return merge<Heavier::FEATURES>(strip, l, l.share, branch);
+        case Heavier::BRANCH:
+            return merge<Heavier::BRANCH>(strip, l, l.keep, branch);
+        case Heavier::BRANCH_ALONE:
+            return merge<Heavier::BRANCH_ALONE>(strip, l, l.share, branch);
+        }
+    }
+    template <Heavier HEAVIER>
+    void merge(Strip<R> &strip, const Layer &l, double lighter, const State<V> branch) const
+    {
+        const V weight = number<V>(lighter), kept = number<V>(l.kept * job.initial);
+        const int64 root = l.outer_bias >= 0 ? l.outer_bias
+                           : l.n_outer       ? job.operations[l.outer + l.n_outer - 1].row
+                                             : l.root;
+        const State<V> features = strip.features;
+        const auto apart = strip.apart;
+        const bool apart_too = of_pixels;
+        strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
+            auto pass = [&](V &passing, V of_branch, auto... N) INLINED {
+                passing = merged(HEAVIER, weight, passing, of_branch, N...);
+            };
+            for (; j < to; j++) {
+                const V N = distance<2>(at, l.skip, 2, j);
+                pass(features.U[j], branch.U[j], N);
+                if (OPPOSITE) pass(features.O[j], branch.O[j], N);
+                if (apart_too) pass(apart.F[j], at.product(root, j) - branch.U[j]);
+                if (!NTK) continue;
+                V &A = apart_too ? apart.A[j] : features.A[j];
+                pass(A, branch.A[j]);
+                if (apart_too) features.A[j] = fused(kept, apart.linear[j], A);
+            }
+        });
+    }
+};
+}  // namespace

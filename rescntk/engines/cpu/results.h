@@ -1,0 +1,100 @@
+// From sums and states to results.
+#pragma once
+#include "strip.h"
+
+namespace
+{
+template <class R, bool NTK>
+struct Results {
+    using V = typename Lanes<R>::V;
+    const Job &job;
+
+    explicit Results(const Job &job) : job(job) {}
+
+    // Heads of pixels: the kernels behind a layer, at place_of(pixel, lane) unless that is -1.
+    template <class Place>
+    void write_pixels(const Strip<R> &strip, const Layer &l, Place place_of) const
+    {
+        const int64 numbers =
+            job.cases * job.columns * (job.head == PIXELS ? job.extent * job.extent : 1);
+        for (int64 j = strip.layout->first; j < strip.layout->last; j++) {
+            const V F = l.skip < 0
+                            ? strip.rows_from(j).product(l.features, j) - strip.features.U[j]
+                            : fused(number<V>(l.kept), strip.apart.linear[j], strip.apart.F[j]);
+            for (int64 q = 0; q < strip.valid; q++) {
+                const int64 at = place_of(j - strip.layout->first, q);
+                if (at < 0) continue;
+                if (job.gpk) job.gpk[l.report * numbers + at] = double(F[q]);
+                if (NTK && job.ntk)
+                    job.ntk[l.report * numbers + at] = double(strip.features.A[j][q]);
+            }
+        }
+    }
+
+    // The sums of F0 over all pixel pairs: products of means, which may be 0 where the terms are
+    // not.
+    void sum_linear(const Strip<R> &strip, const Side &a, int64 s, const Side &b, int64 t) const
+    {
+        const int64 C = job.channels;
+        const bool shares = job.head == SHARES;
+        for (int64 p = 0; p < strip.sums.points; p++) {
+            double sum = 0;
+            for (int64 c = 0; c < C; c++)
+                sum += (shares ? a.parts[(s * C + c) * a.longest + p] : a.means[s * C + c]) *
+                       b.means[t * C + c];
+            *strip.sums.at(0, 0, p) =
+                sum * double(b.length[t]) * (shares ? 1.0 : double(a.length[s]));
+        }
+    }
+
+    // Heads of sums: the kernels at the depths asked for, from a lane's sums, to `at`. `count` is
+    // the number of pixel pairs, `of_biases` their sum of products.
+    void write_sums(const Strip<R> &strip, int64 lane, double count, double of_biases,
+                    int64 at) const
+    {
+        const Sums &sums = strip.sums;
+        const int64 numbers = job.cases * job.columns * (job.head == SHARES ? job.extent : 1);
+        if (job.head == SHARES)
+            for (int64 layer = 1; layer <= job.depth; layer++)
+                for (int kind = 0; kind < 2; kind++)
+                    average(strip, sums.at(kind, layer, 0) + lane, job.layers[layer - 1]);
+        for (int64 p = 0; p < sums.points; p++) {
+            const double linear = sums.at(0, 0, p)[lane];
+            double F = 0, A = 0, kept = 1;
+            for (int64 layer = 1; layer <= job.depth; layer++) {
+                const Layer &l = job.layers[layer - 1];
+                const double product = of_biases * l.outer_product, K = sums.at(0, layer, p)[lane],
+                             M = sums.at(1, layer, p)[lane];
+                F = job.keep * F + job.share * (K + product);
+                A = job.keep * A + job.share * (M + job.outer_plus_readout * product);
+                kept *= job.keep;
+                if (l.report < 0) continue;
+                const int64 place = l.report * numbers + at + p;
+                if (job.gpk) job.gpk[place] = (F + kept * linear) / count;
+                if (job.ntk) job.ntk[place] = (A + kept * job.initial * linear) / count;
+            }
+        }
+    }
+
+private:
+    // The means over the outer filter's windows of numbers at the left pixels, in place.
+    void average(const Strip<R> &strip, double *numbers, const Layer &l) const
+    {
+        const int64 points = strip.sums.points, lanes = strip.sums.lanes;
+        double *const room = (double *)strip.spare->one.U;
+        for (int64 m = l.outer; m < l.outer + l.n_outer; m++) {
+            const Window &w = job.windows[job.operations[m].window];
+            for (int64 p = 0; p < points; p++) {
+                double sum = 0;
+                for (int64 t = -(w.n_taps / 2); t <= w.n_taps / 2; t++) {
+                    const int64 by = t * w.dilation;
+                    sum += numbers[lanes * (job.height ? strip.layout->shifted(p, by, w.axis)
+                                                       : modulo(p + by, points))];
+                }
+                room[p] = sum / double(w.n_taps);
+            }
+            for (int64 p = 0; p < points; p++) numbers[lanes * p] = room[p];
+        }
+    }
+};
+}  // namespace

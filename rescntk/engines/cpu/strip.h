@@ -1,0 +1,275 @@
+// A strip: the tables, the state and the sums of pixel pairs on their way through the layers.
+#pragma once
+#include "../compiled/formulas.h"
+#include "layout.h"
+
+#define INLINED __attribute__((always_inline))
+#define INLINE inline INLINED
+// Loops that take registers of their own: within a larger function they have been 7 % slower.
+#define ALONE __attribute__((noinline))
+
+namespace
+{
+constexpr int64 FLUSH = 32;  // terms of a sum in the working precision, before float64 has them
+constexpr int64 LONG =
+    1024;  // terms of a sum, before rounding errors of further ones are added too
+constexpr int64 TOGETHER = 8;  // left signals that go through a layer with a block of right ones,
+                               // whose tables of the layer then stay in the cache
+constexpr int64 MOST_ROWS = 1 << 16;  // of strips that go through the layers together: more take
+                                      // 64 MB of memory
+
+// Return a sum of any number of terms, in parts: errors grow with the number of parts. add(t, sum)
+// adds term t.
+template <class V, class Add>
+INLINE V in_parts(int64 count, Add add)
+{
+    V total{};
+    for (int64 t = 0; t < count;) {
+        V part{};
+        for (const int64 stop = t + FLUSH < count ? t + FLUSH : count; t < stop; t++)
+            part = add(t, part);
+        total = total + part;
+    }
+    return total;
+}
+
+// ---------------------------------------------------------------------- tables
+
+template <class R>
+struct Table {
+    const R *rows;
+    int64 stride;
+};
+
+// The tables of both sides at rows of a strip that follow one another.
+template <class R>
+struct Rows {
+    using V = typename Lanes<R>::V;
+    const R *x, *z;
+    int64 x_stride, z_stride, stride;
+    INLINE R left(int64 row, int64 j) const { return x[row * x_stride + j]; }
+    INLINE V right(int64 row, int64 j) const
+    {
+        return *(const typename Lanes<R>::Unaligned *)(z + row * z_stride + j * stride);
+    }
+    INLINE V product(int64 row, int64 j) const { return left(row, j) * right(row, j); }
+};
+
+// N, which a merge of some parts adds to deficits: the squared distance of coordinates, times a
+// factor of both sides. PARTS is 0 or the number of parts.
+template <int PARTS, class R>
+INLINE typename Lanes<R>::V distance(const Rows<R> &at, int64 row, int64 parts, int64 j)
+{
+    using V = typename Lanes<R>::V;
+    auto add = [&](int64 t, V sum) INLINED {
+        const V e = at.left(row + 2 + t, j) - at.right(row + 2 + t, j);
+        return fused(e, e, sum);
+    };
+    V sum{};
+    if (PARTS) UNROLL
+    for (int64 t = 0; t < PARTS - 1; t++) sum = add(t, sum);
+    else sum = in_parts<V>(parts - 1, add);
+    return at.product(row + 1, j) * sum;
+}
+
+// ---------------------------------------------------------------------- state
+
+// U, U+ and A at each row.
+template <class V>
+struct State {
+    V *U, *O, *A;
+    INLINE Numbers<V> at(int64 j) const { return {U[j], O[j], A[j]}; }
+};
+template <bool OPPOSITE, bool NTK, class V>
+INLINE void put(const State<V> &state, int64 j, const Numbers<V> &numbers)
+{
+    state.U[j] = numbers.U;
+    if (OPPOSITE) state.O[j] = numbers.O;
+    if (NTK) state.A[j] = numbers.A;
+}
+
+// Two states that strips have in common. One may hold what the next operation reads.
+template <class V>
+struct Spare {
+    State<V> one, other;
+    State<V> &beside(const State<V> &in) { return in.U == one.U ? other : one; }
+};
+
+// A sum of vectors: some terms in the working precision, all in float64.
+template <class R>
+struct Sum {
+    using V = typename Lanes<R>::V;
+    V part{};
+    double total[Lanes<R>::W] = {};
+    int64 terms = 0;
+    INLINE void operator+=(V term)
+    {
+        part = part + term;
+        if (++terms % FLUSH == 0) flush();
+    }
+    INLINE void flush()
+    {
+        for (int q = 0; q < Lanes<R>::W; q++) total[q] += double(part[q]);
+        part = V{};
+    }
+};
+
+// Sums over the rows of a strip, for heads that need them: of F0, then of each layer's K and M.
+struct Sums {
+    double *numbers;      // (2 kinds, depth + 1, points, lanes)
+    double *owed;         // of the same shape: what rounding owes to sums of many terms
+    int64 points, lanes;  // 1 lane where all lanes are one pair of signals
+    int64 size;           // numbers of a kind
+    bool has_many;        // terms
+
+    double *at(int64 kind, int64 layer, int64 point) const
+    {
+        return numbers + kind * size + (layer * points + point) * lanes;
+    }
+    void clear()
+    {
+        for (int64 k = 0; k < 2 * size; k++) numbers[k] = owed[k] = 0.0;
+    }
+    // Add `valid` lanes of K and M, which are vectors or arrays.
+    template <int W, class T>
+    INLINE void add(int64 layer, int64 point, int64 valid, const T &K, const T &M)
+    {
+        constexpr int AT_ONCE = W < 4 ? W : 4;  // with wider vectors sums have the same bits
+        double *const k = at(0, layer, point), *const m = at(1, layer, point);
+        if (lanes > 1) {
+            for (int q = 0; q < W; q++) {
+                add_to(k[q], double(K[q]));
+                add_to(m[q], double(M[q]));
+            }
+            return;
+        }
+        for (int64 q = 0; q < valid; q += AT_ONCE) {
+            double of_K = 0, of_M = 0;
+            for (int64 p = q; p < q + AT_ONCE && p < valid; p++) {
+                of_K += double(K[p]);
+                of_M += double(M[p]);
+            }
+            add_to(*k, of_K);
+            add_to(*m, of_M);
+        }
+    }
+    // Add sums of a layer, and begin new ones.
+    template <class R>
+    INLINE void settle(int64 layer, int64 valid, Sum<R> &K, Sum<R> &M)
+    {
+        K.flush();
+        if (&M != &K) M.flush();
+        add<Lanes<R>::W>(layer, 0, valid, K.total, M.total);
+        K = M = Sum<R>();
+    }
+
+private:
+    // Add a term to a total, and what rounding owes the total to the next term (Kahan): equal terms
+    // round alike.
+    INLINE void add_to(double &total, double term)
+    {
+        if (!has_many) {
+            total += term;
+            return;
+        }
+        double &rest = owed[&total - numbers];
+        const double more = term - rest, whole = total + more;
+        rest = (whole - total) - more;
+        total = whole;
+    }
+};
+
+// ---------------------------------------------------------------------- strips
+
+template <class R>
+struct Strip {
+    using V = typename Lanes<R>::V;
+    const Layout *layout;
+    Spare<V> *spare;
+    Table<R> x, z;      // of both sides
+    V biases;           // the product of both sides' biases
+    int64 valid;        // the lanes that count
+    int64 begin, end;   // the rows that are known
+    State<V> features;  // or the pre-activations, where these are carried
+    struct {
+        V *linear, *F, *A;
+    } apart;  // F0, and both kernels without it: for the heads of pixels, with skips
+    Sums sums;
+
+    bool is_own(int64 j) const { return j >= layout->first && j < layout->last; }
+    INLINE Rows<R> rows_from(int64 j) const
+    {
+        const int64 stride = layout->stride;
+        return {x.rows + layout->left_place[j] - j, z.rows + layout->right_place[j] - j * stride,
+                x.stride, z.stride, stride};
+    }
+    // Call body(rows, j, end) for each run of a window's rows.
+    template <class Body>
+    INLINE void runs(int64 window, Body body) const
+    {
+        for (int64 j = begin, stop; j < end; j = stop) {
+            stop = layout->run_of[window][j] < end ? layout->run_of[window][j] : end;
+            if (stop - j > LONG) stop = j + LONG;
+            body(rows_from(j), j, stop);
+        }
+    }
+    // Call body(rows, j, end) for each run of places.
+    template <class Body>
+    INLINE void runs(Body body) const
+    {
+        runs(layout->job.n_windows, body);
+    }
+    // Let a state take the place of the features.
+    void take(const State<V> &in)
+    {
+        State<V> &free = in.U == spare->one.U ? spare->one : spare->other;
+        const State<V> kept = features;
+        features = in;
+        free = kept;
+    }
+};
+
+// The strips that go through the layers together.
+template <class R>
+struct Strips {
+    using V = typename Lanes<R>::V;
+    Strip<R> of[TOGETHER];
+    int64 together;
+
+    // Take memory for strips of a layout; return whether there is enough.
+    bool lay_out(const Job &job, const Layout &layout)
+    {
+        const int64 points = job.head == SHARES ? layout.left_length : 1,
+                    lanes = job.all_pairs ? 1 : Lanes<R>::W,
+                    size = (job.depth + 1) * points * lanes;
+        together = job.all_pairs ? 1 : job.last_left - job.first_left;
+        if (together > TOGETHER) together = TOGETHER;
+        while (together > 1 && together * layout.n > MOST_ROWS) together--;
+        // At powers of 2, arrays would take each other's place in the cache.
+        const int64 apart_by = layout.n + 5;
+        V *at = (V *)memory.take(int64(sizeof(V)) * (6 + 6 * together) * apart_by +
+                                 int64(sizeof(double)) * together * 4 * size);
+        if (!at) return false;
+        auto array = [&] {
+            at += apart_by;
+            return at - apart_by;
+        };
+        spare = {{array(), array(), array()}, {array(), array(), array()}};
+        for (int64 s = 0; s < together; s++) {
+            of[s].layout = &layout;
+            of[s].spare = &spare;
+            of[s].features = {array(), array(), array()};
+            of[s].apart = {array(), array(), array()};
+        }
+        double *numbers = (double *)at;
+        for (int64 s = 0; s < together; s++, numbers += 4 * size)
+            of[s].sums = {numbers, numbers + 2 * size,        points, lanes,
+                          size,    layout.right_length > LONG};
+        return true;
+    }
+
+private:
+    Spare<V> spare;
+    Memory memory;
+};
+}  // namespace

@@ -1,0 +1,16 @@
+// What a launch of the kernel is told. engine.py and launch_plan.py read the record and HALO from
+// here.
+#pragma once
+#include "../compiled/records.h"
+
+struct Launch {
+    Job job;  // cases are counted from `first_row` and `first_column` on
+    int64 first_row, first_column;
+    int64 threads, teams;  // threads of a team, teams of a block
+    int64 units;           // blocks of a pair of signals that share its offsets
+    int64 slots;           // depths asked for; the sums of each unit are kept apart
+    int64 row_bytes;       // of shared memory for a team
+};
+
+// Pixels on both sides of a row in shared memory that stand twice, for windows of five taps.
+constexpr int HALO = 2;

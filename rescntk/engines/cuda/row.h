@@ -1,0 +1,198 @@
+// A row of pixel pairs, and the thread's part of it: its pixels, tables, and the shared memory
+// through which the threads of a team read each other's pixels.
+#pragma once
+#include "../compiled/formulas.h"
+#include "launch.h"
+
+// A few pixels are unrolled, into registers; the state of more is in local memory, so that code
+// stays short.
+#define OVER_PIXELS(p) _Pragma("unroll (OWN <= 2 ? OWN : 1)") for (int p = 0; p < OWN; p++)
+#define OVER_LANES(q)                                                                              \
+    UNROLL                                                                                         \
+    for (int q = 0; q < LANES; q++)
+
+// N numbers that one instruction loads.
+template <class R, int N>
+struct Vector;
+template <>
+struct Vector<float, 1> {
+    using type = float;
+};
+template <>
+struct Vector<float, 2> {
+    using type = float2;
+};
+template <>
+struct Vector<float, 4> {
+    using type = float4;
+};
+template <>
+struct Vector<double, 1> {
+    using type = double;
+};
+template <>
+struct Vector<double, 2> {
+    using type = double2;
+};
+
+template <class R, int LANES, int OWN, bool ALL>
+struct Row {
+    using Own = R[OWN][LANES];  // a number of each pixel pair of the thread
+    using Together = typename Vector<R, LANES>::type;
+    struct Pack {
+        R of[LANES];
+        FORMULA R operator[](int q) const { return of[q]; }
+    };
+    struct State {
+        Own U, O, A;  // O is U+
+        FORMULA Numbers<R> at(int p, int q) const { return {U[p][q], O[p][q], A[p][q]}; }
+        template <bool OPPOSITE, bool NTK>
+        FORMULA void put(int p, int q, const Numbers<R> &numbers)
+        {
+            U[p][q] = numbers.U;
+            if (OPPOSITE) O[p][q] = numbers.O;
+            if (NTK) A[p][q] = numbers.A;
+        }
+    };
+
+    const Launch &launch;
+    const Job &job;
+    const int t, threads, team, n, lines, width;
+    char *const memory;  // of the team
+    const R *x, *z;      // tables of both sides, and numbers of a row
+    int x_stride, z_stride;
+    int left_at[OWN], right_at[OWN];
+    int valid;  // lanes that count
+
+    __device__ Row(const Launch &launch, char *shared)
+        : launch(launch), job(launch.job), t(int(threadIdx.x % launch.threads)),
+          threads(int(launch.threads)), team(int(threadIdx.x / launch.threads)),
+          n(int(launch.job.extent)), lines(launch.job.height ? int(launch.job.height) : 1),
+          width(n / lines), memory(shared + team * launch.row_bytes)
+    {
+    }
+
+    // ------------------------------------------------------------------ pixels and tables
+
+    FORMULA int pixel(int p) const { return t + p * threads; }
+    FORMULA bool mine(int p) const { return OWN == 1 || pixel(p) < n; }
+    FORMULA const R *left(int64 row, int p) const { return x + (int(row) * x_stride + left_at[p]); }
+    FORMULA const R *right(int64 row, int p) const
+    {
+        return z + (int(row) * z_stride + right_at[p]);
+    }
+    FORMULA static Pack together(const R *at)
+    {
+        const Together vector = *(const Together *)at;
+        Pack pack;
+        OVER_LANES (q) pack.of[q] = ((const R *)&vector)[q];
+        return pack;
+    }
+    // A number of each lane. Of all pixel pairs, the first lane may be any pixel, so that nothing
+    // is aligned.
+    FORMULA static Pack lanes_of(const R *at)
+    {
+        if (!ALL) return together(at);
+        Pack pack;
+        OVER_LANES (q) pack.of[q] = at[q];
+        return pack;
+    }
+    FORMULA R product(int64 row, int p, int q) const { return *left(row, p) * right(row, p)[q]; }
+
+    // The places of the row's pixels in the tables, `shift` lines and `offset` pixels apart.
+    FORMULA void place(int shift, int offset)
+    {
+        OVER_PIXELS (p) {
+            const int j = mine(p) ? pixel(p) : 0, y = j / width, column = j % width;
+            if (ALL) {
+                const int line = 2 * width + LANES;
+                left_at[p] = y * line + column;
+                right_at[p] = (y + shift) % lines * line + column + offset;
+            } else {
+                left_at[p] = j;
+                right_at[p] = j * LANES;
+            }
+        }
+    }
+    // A pixel on a ring of pixels `stride` apart: along lines, or across them.
+    struct Ring {
+        int size, stride, place, pixel;
+        FORMULA int wrapped(int at) const
+        {
+            return pixel + ((at < size ? at : at - size) - place) * stride;
+        }
+    };
+    FORMULA Ring ring_of(int j, bool along) const
+    {
+        if (lines == 1) return {width, 1, j, j};
+        return along ? Ring{width, 1, j % width, j} : Ring{lines, width, j / width, j};
+    }
+    // Add the squared differences of one part to sums.
+    FORMULA static void differ(R a, const R *b, R (&sum)[LANES], R sign = -1)
+    {
+        const Pack other = lanes_of(b);
+        OVER_LANES (q) {
+            const R e = fused(sign, other[q], a);
+            sum[q] = fused(e, e, sum[q]);
+        }
+    }
+    // N, which a merge of some parts adds to deficits: the squared distance of coordinates, times
+    // a factor of both sides.
+    FORMULA void distance(int64 row, int parts, int p, R (&N)[LANES]) const
+    {
+        const R *a = left(row + 1, p), *b = right(row + 1, p);
+        const Pack factor = lanes_of(b);
+        R g[LANES];
+        OVER_LANES (q) {
+            g[q] = *a * factor[q];
+            N[q] = 0;
+        }
+        UNROLL
+        for (int part = 1; part < parts; part++) {
+            a += x_stride;
+            b += z_stride;
+            differ(*a, b, N);
+        }
+        OVER_LANES (q) N[q] *= g[q];
+    }
+
+    // ------------------------------------------------------------------ shared memory
+
+    // Numbers of kind 0 (U), 1 (A) or 2 (U+) of the pixels of the ring; with HALO more pixels on
+    // both sides.
+    FORMULA R *ring(int kind) const { return (R *)memory + (kind * (n + 2 * HALO) + HALO) * LANES; }
+    FORMULA void put(int kind, const Own &numbers, bool halo) const
+    {
+        OVER_PIXELS (p) {
+            if (!mine(p)) continue;
+            Together vector;
+            OVER_LANES (q) ((R *)&vector)[q] = numbers[p][q];
+            Together *const at = (Together *)ring(kind) + pixel(p);
+            *at = vector;
+            if (halo && pixel(p) < HALO) at[n] = vector;
+            if (halo && pixel(p) >= n - HALO) at[-n] = vector;
+        }
+    }
+    // Leave a state for the team to read, between two barriers.
+    template <bool OPPOSITE, bool NTK>
+    FORMULA void show(const State &s, bool halo = false) const
+    {
+        __syncthreads();
+        put(0, s.U, halo);
+        if (NTK) put(1, s.A, halo);
+        if (OPPOSITE) put(1 + NTK, s.O, halo);
+        __syncthreads();
+    }
+    FORMULA void add(int kind, int pixel, R weight, R (&sum)[LANES]) const
+    {
+        const Pack pack = together(ring(kind) + pixel * LANES);
+        OVER_LANES (q) sum[q] = fused(weight, pack[q], sum[q]);
+    }
+    // Add the distance to the number in the middle of a window.
+    FORMULA void add_apart(int kind, int pixel, R weight, const R (&middle)[LANES],
+                           R (&sum)[LANES]) const
+    {
+        const Pack pack = together(ring(kind) + pixel * LANES);
+        OVER_LANES (q) sum[q] = fused(weight, pack[q] - middle[q], sum[q]);
+    }
+};

@@ -1,0 +1,302 @@
+// A row through the layers. A thread has OWN left pixels, whose state stays in registers; windows
+// read neighbouring pixels from shared memory.
+#pragma once
+#include "row.h"
+
+constexpr int TERMS = 32;  // of a sum, before it is added to the sum of sums
+
+template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool POINTS>
+struct Layers {
+    using ThisRow = Row<R, LANES, OWN, ALL>;
+    using State = typename ThisRow::State;
+    using Own = typename ThisRow::Own;
+    static constexpr int PAIRS = ALL ? 1 : LANES;  // pairs of signals of a row
+
+    ThisRow row;
+    const Job &job;
+    const Activation<R> relu;
+    R biases[PAIRS];  // the products of both sides' biases
+    State state;
+    struct {
+        Own linear, F, A;
+    } apart;  // F0, and both kernels without it: of heads of pixels
+    // The thread's sums of both kernels without F0, and of F0.
+    double F[PAIRS], A[PAIRS], linear[PAIRS];
+
+    __device__ Layers(const Launch &launch, char *shared)
+        : row(launch, shared), job(launch.job),
+          relu{R(job.linear_share), R(job.inner_minus_readout), R(job.outer_plus_readout),
+               job.linear_share != 0, job.inner_minus_readout != 0}
+    {
+    }
+    FORMULA static int pair_of(int lane) { return ALL ? 0 : lane; }
+
+    // Take the row through all layers. Call report(layer) at the depths asked for.
+    template <class Report>
+    FORMULA void run(Report report)
+    {
+        enter();
+        for (int number = 1; number <= job.depth; number++) {
+            const Layer &l = job.layers[number - 1];
+            const bool passes_on = POINTS || number < job.depth;
+            if (number == 1)
+                layer<true>(l, true, passes_on);
+            else
+                layer<OPPOSITE>(l, false, passes_on);
+            if (l.report >= 0) report(l);
+        }
+    }
+
+    // Half the squared distance of the input's unit vectors, or of their opposites.
+    FORMULA void half_squares(int p, R sign, R (&sum)[LANES]) const
+    {
+        OVER_LANES (q) sum[q] = 0;
+        for (int begin = 0; begin < job.channels; begin += TERMS) {
+            R part[LANES];
+            OVER_LANES (q) part[q] = 0;
+            for (int c = begin; c < job.channels && c < begin + TERMS; c++)
+                row.differ(*row.left(c, p), row.right(c, p), part, sign);
+            OVER_LANES (q) sum[q] += part[q];
+        }
+        OVER_LANES (q) sum[q] *= R(0.5);
+    }
+    // U, U+ and A of the input's pixels, and sums of F0.
+    FORMULA void enter()
+    {
+        const int64 C = job.channels, root = job.n_input ? job.operations[job.n_input - 1].row : C;
+        OVER_PIXELS (p) {
+            R w[LANES], v[LANES];
+            half_squares(p, R(-1), w);
+            bool opposed = false;
+            OVER_LANES (q) opposed = opposed || w[q] > R(1.9);  // 2 - w has lost its digits
+            if (opposed) half_squares(p, R(1), v);
+            OVER_LANES (q) {
+                const R g = row.product(C, p, q);
+                state.U[p][q] = g * w[q];
+                state.O[p][q] = g * (w[q] > R(1.9) ? v[q] : R(2) - w[q]);
+                state.A[p][q] = 0;
+            }
+        }
+        windows<true>(0, job.n_input, state);
+        UNROLL
+        for (int m = 0; m < PAIRS; m++) F[m] = A[m] = linear[m] = 0;
+        OVER_PIXELS (p)
+            OVER_LANES (q) {
+                const R F0 = covariance(row.product(root, p, q), state.U[p][q], state.O[p][q]);
+                state.A[p][q] = R(job.initial) * F0;
+                if (POINTS) {
+                    apart.linear[p][q] = F0;
+                    apart.F[p][q] = apart.A[p][q] = 0;
+                }
+                if (!ALL && row.mine(p)) linear[pair_of(q)] += double(F0);
+            }
+    }
+
+    template <bool WITH_OPPOSITE>
+    FORMULA void layer(const Layer &l, bool first, bool passes_on)
+    {
+        State branch = state;
+        windows<WITH_OPPOSITE>(l.inner, l.n_inner, branch);
+        if (l.enters) state = branch;
+        bias<WITH_OPPOSITE>(l.inner_bias, l.inner_product, job.readout, branch);
+        activate<WITH_OPPOSITE>(l, branch);
+        if (l.joined >= 0) {
+            join(l, branch, first);
+            return;
+        }
+        if (!passes_on) return;
+        windows<OPPOSITE>(l.outer, l.n_outer, branch);
+        bias<OPPOSITE>(l.outer_bias, l.outer_product, job.outer_plus_readout, branch);
+        merge_features(l, branch);
+    }
+
+    // ------------------------------------------------------------------ windows and biases
+
+    // Some taps of a window, from tap `begin` on: sums of the state's distances to the middle, and
+    // of squared differences of coordinates.
+    struct Taps {
+        R U[LANES], O[LANES], A[LANES], N[LANES];
+        FORMULA Numbers<R> at(int q) const { return {U[q], O[q], A[q]}; }
+    };
+    template <bool WITH_OPPOSITE>
+    FORMULA void taps(const Window &w, int64 first, const State &s, int p, int begin, int end,
+                      Taps &sum) const
+    {
+        const auto ring = row.ring_of(row.pixel(p), w.axis);
+        const int size = ring.size,
+                  step = w.dilation < size ? int(w.dilation) : int(w.dilation % size);
+        int shift = (begin - int(w.n_taps) / 2) * step % size;
+        if (shift < 0) shift += size;
+        const R *a = row.left(first + begin, p), *b = row.right(first + begin, p);
+        OVER_LANES (q) sum.U[q] = sum.O[q] = sum.A[q] = sum.N[q] = 0;
+        for (int tap = begin; tap < end; tap++) {
+            a += row.x_stride;
+            b += row.z_stride;
+            const int at = ring.wrapped(ring.place + shift);
+            shift = shift + step < size ? shift + step : shift + step - size;
+            if (tap > 0) row.differ(*a, b, sum.N);
+            const R weight = R(w.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
+            row.add_apart(0, at, weight, s.U[p], sum.U);
+            if (NTK) row.add_apart(1, at, weight, s.A[p], sum.A);
+            if (WITH_OPPOSITE) row.add_apart(1 + NTK, at, weight, s.O[p], sum.O);
+        }
+    }
+    template <bool WITH_OPPOSITE>
+    FORMULA void window(const Operation &merge, State &s) const
+    {
+        const Window w = job.windows[merge.window];
+        const R weight = R(w.weight);
+        row.template show<WITH_OPPOSITE, NTK>(s);
+        OVER_PIXELS (p) {
+            if (!row.mine(p)) continue;
+            Taps sum;
+            const int n_taps = int(w.n_taps);
+            taps<WITH_OPPOSITE>(w, merge.row, s, p, 0, n_taps < TERMS ? n_taps : TERMS, sum);
+            for (int begin = TERMS; begin < n_taps; begin += TERMS) {
+                Taps more;
+                const int end = begin + TERMS < n_taps ? begin + TERMS : n_taps;
+                taps<WITH_OPPOSITE>(w, merge.row, s, p, begin, end, more);
+                OVER_LANES (q) {
+                    sum.U[q] += more.U[q];
+                    sum.O[q] += more.O[q];
+                    sum.A[q] += more.A[q];
+                    sum.N[q] += more.N[q];
+                }
+            }
+            OVER_LANES (q) {
+                const R N = row.product(merge.row + 1, p, q) * sum.N[q];
+                s.template put<WITH_OPPOSITE, NTK>(
+                    p, q, mean<WITH_OPPOSITE, NTK>(s.at(p, q), sum.at(q), weight, N));
+            }
+        }
+    }
+    template <bool WITH_OPPOSITE>
+    FORMULA void windows(int64 first, int64 count, State &s) const
+    {
+        for (int64 m = first; m < first + count; m++) window<WITH_OPPOSITE>(job.operations[m], s);
+    }
+    // Add a bias to a state: its product of both sides, and that times a factor to A.
+    template <bool WITH_OPPOSITE>
+    FORMULA void bias(int64 first, double product, double factor, State &s) const
+    {
+        if (first < 0) return;
+        OVER_PIXELS (p) {
+            R N[LANES];
+            row.distance(first, 2, p, N);
+            OVER_LANES (q) {
+                const R of_pair = biases[pair_of(q)];
+                s.template put<WITH_OPPOSITE, NTK>(
+                    p, q,
+                    with_bias<WITH_OPPOSITE, NTK>(s.at(p, q), R(2.0 * product) * of_pair,
+                                                  R(factor * product) * of_pair, N[q]));
+            }
+        }
+    }
+
+    // ------------------------------------------------------------------ activation and merges
+
+    // From pre-activations to the branch, which takes their place; K and M enter the sums.
+    template <bool WITH_OPPOSITE>
+    FORMULA void activate(const Layer &l, State &s)
+    {
+        R K_sum[PAIRS], M_sum[PAIRS];
+        int count = 0;
+        UNROLL
+        for (int m = 0; m < PAIRS; m++) K_sum[m] = M_sum[m] = 0;
+        OVER_PIXELS (p) {
+            if (!row.mine(p)) continue;
+            count++;
+            const R a = *row.left(l.root, p), over_a = *row.left(l.inverse, p);
+            const auto b = row.lanes_of(row.right(l.root, p)),
+                       over_b = row.lanes_of(row.right(l.inverse, p));
+            OVER_LANES (q) {
+                const Angle<R> at = angle<WITH_OPPOSITE>(s.U[p][q], s.O[p][q], over_a * over_b[q]);
+                const Activated<R> made = activated<OPPOSITE, NTK>(relu, at, a * b[q], s.A[p][q]);
+                s.template put<OPPOSITE, NTK>(p, q, made.branch);
+                if (POINTS || q >= row.valid) continue;
+                K_sum[pair_of(q)] += made.K;
+                M_sum[pair_of(q)] += made.branch.A;
+            }
+        }
+        if (POINTS) return;
+        if (ALL) count *= row.valid;
+        UNROLL
+        for (int m = 0; m < PAIRS; m++) {
+            const double product =
+                l.inner_bias >= 0 ? count * l.outer_product * double(biases[m]) : 0.0;
+            const double K = double(K_sum[m]) + product,
+                         M = double(M_sum[m]) + job.outer_plus_readout * product;
+            F[m] = fma(job.share, K, job.keep * F[m]);
+            A[m] = fma(job.share, M, job.keep * A[m]);
+        }
+    }
+    // Merge a branch with the features that pass the layer.
+    FORMULA void merge_features(const Layer &l, const State &branch)
+    {
+        if (l.skip < 0) {
+            state = branch;
+            return;
+        }
+        const Heavier heavier = heavier_of(l.keep, l.share);
+        const R weight = R(heavier == Heavier::BRANCH ? l.keep : l.share),
+                kept = R(l.kept * job.initial);
+        const int64 root = l.outer_bias >= 0 ? l.outer_bias
+                           : l.n_outer       ? job.operations[l.outer + l.n_outer - 1].row
+                                             : l.root;
+        OVER_PIXELS (p) {
+            R N[LANES];
+            row.distance(l.skip, 2, p, N);
+            OVER_LANES (q) {
+                R &U = state.U[p][q], &O = state.O[p][q];
+                U = merged(heavier, weight, U, branch.U[p][q], N[q]);
+                if (OPPOSITE) O = merged(heavier, weight, O, branch.O[p][q], N[q]);
+                if (POINTS)
+                    apart.F[p][q] = merged(heavier, weight, apart.F[p][q],
+                                           row.product(root, p, q) - branch.U[p][q]);
+                if (!NTK) continue;
+                R &passing = POINTS ? apart.A[p][q] : state.A[p][q];
+                passing = merged(heavier, weight, passing, branch.A[p][q]);
+                if (POINTS) state.A[p][q] = fused(kept, apart.linear[p][q], passing);
+            }
+        }
+    }
+    // From pre-activations to the next layer's: through two filters of 3 and the skip connection,
+    // one merge of five taps with weights 1 2 3 2 1. The pre-activations of layer 1, the input,
+    // pass the filter of layer 2 too.
+    FORMULA void join(const Layer &l, const State &branch, bool first)
+    {
+        const R share = R(l.share), keep = R(l.keep);
+        State kept = state;
+        if (first) {
+            row.template show<false, NTK>(state, true);
+            OVER_PIXELS (p) {
+                if (!row.mine(p)) continue;
+                UNROLL
+                for (int side = -1; side <= 1; side += 2) {
+                    row.add(0, row.pixel(p) + side, 1, kept.U[p]);
+                    if (NTK) row.add(1, row.pixel(p) + side, 1, kept.A[p]);
+                }
+            }
+        }
+        row.template show<false, NTK>(branch, true);
+        OVER_PIXELS (p) {
+            if (!row.mine(p)) continue;
+            R N[LANES], U[LANES], M[LANES];
+            OVER_LANES (q) {
+                U[q] = 3 * branch.U[p][q];
+                M[q] = NTK ? 3 * branch.A[p][q] : 0;
+            }
+            UNROLL
+            for (int tap = -2; tap <= 2; tap++) {
+                if (tap == 0) continue;
+                const R weight = R(tap < 0 ? 3 + tap : 3 - tap);
+                row.add(0, row.pixel(p) + tap, weight, U);
+                if (NTK) row.add(1, row.pixel(p) + tap, weight, M);
+            }
+            row.distance(l.joined, 5, p, N);
+            OVER_LANES (q)
+                state.template put<false, NTK>(
+                    p, q, joined<NTK>(keep, share, kept.at(p, q), {U[q], 0, M[q]}, N[q]));
+        }
+    }
+};
