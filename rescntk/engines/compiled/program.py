@@ -13,7 +13,7 @@ import numpy as np
 from ...arrays import Array
 from ..request import Request
 from ..windows import Operation, Operations, Window, rounded_weights
-from .records import HEADS, JOB, LAYER, WINDOW, filled, pointer
+from .records import HEADS, JOB, LAYER, WINDOW, copied, filled, pointer
 
 _JOINED_DEPTH = 1000
 """Deepest networks whose layers are joined (`Operations.joined`). Sums of five taps round alike in
@@ -107,7 +107,7 @@ class Program:
     ) -> np.ndarray:  # fmt: skip
         """Return a job that writes to `values`, (depths, cases, columns, …)."""
         *height, width = self.request.axes(extent)  # signals have no height
-        job = self._job.copy()
+        job = copied(self._job)
         fields: dict[str, Any] = {"cases": cases, "columns": columns, "extent": extent}
         fields |= {"symmetric": symmetric, "paired": paired, "height": sum(height), "width": width}
         for name, value in (fields | {kind: pointer(K) for kind, K in values.items()}).items():

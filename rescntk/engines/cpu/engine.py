@@ -15,7 +15,7 @@ import numpy as np
 from ...arrays import Batch, channels_and_length
 from ...network import KERNEL_FIELDS
 from ...validation import free_bytes
-from ..compiled.records import pointer
+from ..compiled.records import copied, pointer
 from ..compiled.signals import Signals
 from ..engine import Engine
 from ..request import Request, ScaledKernel
@@ -119,7 +119,7 @@ def _compute_blocks(
 
     def compute(task: tuple[slice, slice, int]) -> int:
         some, cases, pairs = task
-        job = whole.copy()
+        job = copied(whole)
         job["first_left"], job["last_left"] = some.start, some.stop
         job["first_right"], job["last_right"] = cases.start, cases.stop
         job["stop"] = pointer(stop_flag())
