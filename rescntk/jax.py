@@ -20,9 +20,10 @@ from importlib.util import find_spec
 from itertools import groupby
 from math import frexp, ldexp, pi
 from operator import add, mul
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from .engines.compiled.polynomials import D32, D64, R32, R64
+from .engines.recursion import Recursion
 from .engines.tables import compensated_sum, from_the_middle, past_skip, weighted_mean
 from .engines.windows import Operation, Operations, Window
 from .kernels import Kernel
@@ -302,8 +303,12 @@ def _read(operations: Operations, x: Any) -> _Signal:
     return _Signal(unit, root * x, means, factor * squares, exponent, bias)
 
 
-class _Pair:
-    """The recursion of a pair; rescntk/engines/reference/recursion.py explains the names.
+_State: TypeAlias = tuple[list[Any], list[Any]]
+"""Masses, which are differentiated too, and deficits."""
+
+
+class _Pair(Recursion[_State]):
+    """The recursion of a pair of signals (rescntk/engines/recursion.py).
 
     Masses are variances of both signals' pixels, two arrays (*pixels). Arrays of pixel pairs have
     the axes (*pixels, *pixels') for the head "gap", and (*pixels) for others.
@@ -316,24 +321,24 @@ class _Pair:
     def kernels(self, kinds: tuple[str, ...]) -> list[Any]:
         """Return the kernels of each kind with their head, without scale and growth."""
         operations = self.operations
-        masses, deficits, self.linear = self.enter()
-        state = masses, deficits, [jnp.zeros_like(self.linear)] * (1 + ("ntk" in kinds))
+        state, self.linear = self.enter()
+        carried = state, [jnp.zeros_like(self.linear)] * (1 + ("ntk" in kinds))
         each = [(operations.keep**k, operations.bias(k + 1)) for k in range(operations.depth)]
         constants = jnp.asarray(each, self.linear.dtype)
-        state, _ = self.layer(operations.layers[0], state, constants[0])
+        carried, _ = self.scanned(operations.layers[0], carried, constants[0])
         for _, of_layers in groupby(
             operations.layers[1:], lambda s: [(t.kind, t.window) for t in s]
         ):
             alike = list(of_layers)
-            layer = jax.checkpoint(partial(self.layer, alike[0]), prevent_cse=False)
+            layer = jax.checkpoint(partial(self.scanned, alike[0]), prevent_cse=False)
             first = alike[0][0].layer - 1
-            state, _ = lax.scan(layer, state, constants[first : first + len(alike)])
+            carried, _ = lax.scan(layer, carried, constants[first : first + len(alike)])
         kept = operations.keep**operations.depth
         powers = {"gpk": kept, "ntk": kept * self.parts.initial}
-        of_kinds = dict(zip(powers, state[2], strict=False))
+        of_kinds = dict(zip(powers, carried[1], strict=False))
         return [self.with_head(of_kinds[kind], powers[kind]) for kind in kinds]
 
-    def enter(self) -> tuple[list[Any], list[Any], Any]:
+    def enter(self) -> tuple[_State, Any]:
         """Return the masses and the deficits, U and U⁺, of the input, and F⁰."""
         x, z = self.x, self.z
         masses, linear = [x.energy, z.energy], self.over_channels(mul, x.parts, z.parts)
@@ -343,42 +348,21 @@ class _Pair:
             # Where g is 0, deficits are 0, and ± F⁰ has their derivatives.
             deficits.append(g * half + jnp.where(g > 0, 0.0, sign * linear))
         for operation in self.operations.input:
-            masses, deficits = self.window(operation.window, masses, deficits)
+            masses, deficits = self.window(operation, (masses, deficits))
             linear = self.mean(linear, operation.window)
-        return masses, deficits, linear
+        return (masses, deficits), linear
 
-    def layer(
-        self, of_layer: tuple[Operation, ...], state: Any, constants: Any
+    def scanned(
+        self, of_layer: tuple[Operation, ...], carried: Any, constants: Any
     ) -> tuple[Any, None]:
-        """Return masses, deficits, and F and A, behind a layer."""
-        operations, parts, (kept, bias) = self.operations, self.parts, constants
-        (old_masses, old_deficits, kernels), (masses, deficits, _) = state, state
-        others = [A + parts.initial * kept * self.linear for A in kernels[1:]]
-        for operation in of_layer:
-            if operation.kind == "activation":
-                deficits, others = self.activate(masses, deficits, others)
-            elif operation.kind == "window":
-                masses, deficits = self.window(operation.window, masses, deficits)
-                others = [self.mean(each, operation.window) for each in others]
-            elif operation.kind == "bias":
-                root = bias * (operations.branch_bias if operation.is_branch else 1.0)
-                a, b = root * self.x.bias, root * self.z.bias
-                both = [[m, a_or_b**2] for m, a_or_b in zip(masses, (a, b), strict=True)]
-                deficits = [u + c * a * b for u, c in zip(deficits, (0.0, 2.0), strict=False)]
-                masses, deficits = self.merged(both, [1.0, 1.0], [m + q for m, q in both], deficits)
-                powers = (
-                    (1.0, parts.outer_plus_readout) if operation.is_branch else (parts.readout,)
-                )
-                others = [each + c * a * b for each, c in zip(others, powers, strict=False)]
-            else:
-                weights = operations.keep, operations.share
-                both = [[*pair] for pair in zip(old_masses, masses, strict=True)]
-                wholes, deficits = self.past(old_masses, masses), self.past(old_deficits, deficits)
-                masses, deficits = self.merged(both, weights, wholes, deficits)
-        return (masses, deficits, self.past(kernels, others)), None
+        """Return masses and deficits, and F and A, behind a layer."""
+        (state, kernels), (kept, self.bias_root) = carried, constants
+        return self.layer(of_layer, state, kernels, kept), None
 
-    def activate(self, masses: Any, deficits: Any, others: Any) -> tuple[list[Any], list[Any]]:
-        """Return the branch's deficits, and K and M, of pre-activations with deficits and A."""
+    def activate(
+        self, operation: Operation, state: _State, others: list[Any]
+    ) -> tuple[_State, list[Any]]:
+        masses, deficits = state
         share, g = self.operations.linear_share, self.product(masses)
         w, *opposite = (jnp.where(g > 0, _divide(u, g), 1.0) for u in deficits)
         w = w - lax.stop_gradient(jnp.maximum(w - 2.0, 0.0))
@@ -396,11 +380,11 @@ class _Pair:
                 tangent += c * (g * jnp.where(near, 1.0 - w, v - 1.0) + sigma)
             M = tangent - (1.0 - share) * lost * tangent + self.parts.outer_plus_readout * K
             others = [M]
-        return branch[: 1 + self.operations.has_opposite], [K, *others]
+        return (masses, branch[: 1 + self.operations.has_opposite]), [K, *others]
 
     def merged(
         self, masses: Any, weights: Sequence[float], wholes: list[Any], deficits: list[Any]
-    ) -> tuple[list[Any], list[Any]]:
+    ) -> _State:
         """Return merged masses and deficits: `wholes`, and `deficits` with what a merge adds.
 
         `masses` are the parts of both sides, which have the weights.
@@ -415,16 +399,29 @@ class _Pair:
         N = 0.5 * mul(*self.sides(*sums)) * reduce(add, [(u - v) ** 2 for u, v in pairs])
         return wholes, [deficit + N for deficit in deficits]
 
-    def past(self, features: list[Any], branches: list[Any]) -> list[Any]:
-        """Return what is behind a skip connection."""
-        pairs = zip(features, branches, strict=False)
-        return [past_skip(*pair, self.operations.keep, self.operations.share) for pair in pairs]
-
-    def window(self, window: Window, masses: Any, deficits: Any) -> tuple[list[Any], list[Any]]:
-        """Return the masses and deficits of the windows of a merge."""
+    def window(self, operation: Operation, state: _State) -> _State:
+        (masses, deficits), window = state, operation.window
         parts, wholes = ([of(m, window) for m in masses] for of in (self.taps, self.mean))
-        deficits = [self.mean(each, window) for each in deficits]
-        return self.merged(parts, window.weights, wholes, deficits)
+        return self.merged(parts, window.weights, wholes, [self.mean(u, window) for u in deficits])
+
+    def bias(self, operation: Operation, state: _State) -> tuple[_State, Any]:
+        masses, deficits = state
+        root = self.bias_root * (self.operations.branch_bias if operation.is_branch else 1.0)
+        a, b = root * self.x.bias, root * self.z.bias
+        both = [[m, a_or_b**2] for m, a_or_b in zip(masses, (a, b), strict=True)]
+        deficits = [u + c * a * b for u, c in zip(deficits, (0.0, 2.0), strict=False)]
+        return self.merged(both, [1.0, 1.0], [m + q for m, q in both], deficits), a * b
+
+    def skip(
+        self, operation: Operation, features: _State, branch: _State
+    ) -> tuple[_State, tuple[float, float]]:
+        weights = self.operations.keep, self.operations.share
+        masses, deficits = (
+            [past_skip(*pair, *weights) for pair in zip(*sides, strict=False)]
+            for sides in zip(features, branch, strict=True)
+        )
+        both = [[*pair] for pair in zip(features[0], branch[0], strict=True)]
+        return self.merged(both, weights, masses, deficits), weights
 
     def taps(self, values: Any, window: Window) -> list[Any]:
         """Return the values at the taps of a window, the middle one first."""

@@ -55,6 +55,10 @@ class TrainedParts(NamedTuple):
         """o + r: the multiple of K that joins the tangent kernel after the activation."""
         return self.outer + self.readout
 
+    def of_bias(self, is_branch: bool) -> tuple[float, ...]:
+        """Multiples of a bias's product that join K and A, or before the activation A alone."""
+        return (1.0, self.outer_plus_readout) if is_branch else (self.readout,)
+
 
 class Filter(NamedTuple):
     """A filter's taps: the pixels −rh, …, −r, 0, r, …, rh around its own pixel, with dilation r."""

@@ -1,20 +1,7 @@
-"""The recursion on arrays of pixel pairs.
+"""The recursion on arrays of pixel pairs, of NumPy and CuPy, from tables of single signals.
 
-Each pixel pair (j, j') of two signals carries, with g = a b the product of both pixels' roots, ::
-
-    U = g (1 − ρ),  U⁺ = g (1 + ρ)      deficits, sums of positive terms (windows.py)
-    F, A = T + r F                      the two kernels, without the part of the input F⁰
-
-One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
-
-    U, U⁺, A ← windows of the inner filter                                  "window", "bias"
-    A_g = A + (i − r) Σ,  K = g κ₁,  M = κ₀ A_g + (o + r) K                 "activation"
-    U, U⁺ = g (1 − κ₁), g (1 + κ₁)                                          of ReLU
-    U, U⁺, K, M ← windows of the outer filter                               "window", "bias"
-    U, U⁺ ← merged with those of the features; F, A ← keep F + share K, …   "skip"
-
-docs/theory/recursion.md derives it. A window moves both pixels of a pair together: on arrays
-(pairs, *pixels, *pixels') it rolls both axes; on the pairs (j, j) alone, (pairs, *pixels), one.
+A window moves both pixels of a pair together: on arrays (pairs, *pixels, *pixels) it rolls both
+axes; on the pairs (j, j) alone, (pairs, *pixels), one.
 """
 
 from __future__ import annotations
@@ -29,13 +16,14 @@ import numpy as np
 
 from ...activations import Gaussians, activation_of
 from ...arrays import Array, array_module
+from ..recursion import Recursion
 from ..request import Request
 from ..tables import Tables, column, filtered_parts, past_skip, summed, window_mean
 from ..windows import Operation, Operations, Window, rounded_weights
 from ..work import check_stop
 
 
-class Pairs:
+class Pairs(Recursion[list[Array]]):
     """Pairs of signals of one network, from their tables, (pairs, rows, *pixels).
 
     `all_pairs` says whether all pixel pairs (j, j') are computed, or the pairs (j, j) alone.
@@ -66,18 +54,20 @@ class Pairs:
         check_stop()
         return window_mean(values, window, *(1, 1 + self.n_axes)[: 1 + self.all_pairs])
 
-    def at_depth(self, F: Array, A: Array, kept: float, linear: Array) -> dict[str, Array]:
-        """Return both kernels with their head; they lack F⁰, `linear`, which has passed `kept`."""
-        parts = self.request.network.parts
-        A = A + self.T(parts.readout - self.parts.readout) * F
-        of_kinds = {"gpk": (F, kept), "ntk": (A, kept * parts.initial)}
-        return {kind: self.head(*of_kinds[kind], linear) for kind in self.request.kinds}
+    def at_depth(self, kernels: list[Array], kept: float) -> dict[str, Array]:
+        """Return the kernels with their head; they lack F⁰, which has passed `kept`."""
+        parts, (F, *others) = self.request.network.parts, kernels
+        of_kinds = {"gpk": (F, kept)}
+        for A in others:
+            A = A + (parts.readout - self.parts.readout) * F
+            of_kinds["ntk"] = A, kept * parts.initial
+        return {kind: self.head(*of_kinds[kind]) for kind in self.request.kinds}
 
-    def head(self, kernel: Array, power: float, linear: Array) -> Array:
+    def head(self, kernel: Array, power: float) -> Array:
         """Return a kernel with its head, (pairs, …), to which `power` times F⁰ is added."""
         request, n = self.request, len(kernel)
         if request.head != "gap":
-            kernel = kernel + self.T(power) * linear
+            kernel = kernel + power * self.linear
         d = math.prod(kernel.shape[1 : 1 + self.n_axes])
         kernel = kernel.reshape(n, d, -1)
         if request.head == "pixels":
@@ -97,42 +87,13 @@ class Pairs:
 
     def at_depths(self) -> Iterator[dict[str, Array]]:
         """Yield the kernels with their head at each depth asked for."""
-        T, operations, parts = self.T, self.operations, self.parts
-        features, linear = self.enter()
-        F = A = self.xp.zeros_like(linear)
-        kept, alone = 1.0, (0.0, 1.0)
-        for layer, of_layer in enumerate(operations.layers, start=1):
-            deficits, weights = features, alone
-            others = [A + T(parts.initial * kept) * linear] * self.with_ntk
-            for operation in of_layer:
-                if operation.kind == "activation":
-                    deficits, others = self.activate(operation, deficits, others)
-                elif operation.kind == "window":
-                    window = operation.window
-                    deficits = self.merged(operation, [[self.mean(u, window)] for u in deficits])
-                    others = [self.mean(each, window) for each in others]
-                elif operation.kind == "bias":
-                    product = self.bias(operation)
-                    both = (0.0, 2.0 * product)  # U and U⁺ of equal biases
-                    deficits = self.merged(
-                        operation, [*map(list, zip(deficits, both, strict=False))]
-                    )
-                    powers = (
-                        (1.0, parts.outer_plus_readout) if operation.is_branch else (parts.readout,)
-                    )
-                    others = [x + T(c) * product for x, c in zip(others, powers, strict=False)]
-                else:
-                    weights = self.weights[operation.row]
-                    pairs = zip(features, deficits, strict=False)
-                    deficits = self.merged(
-                        operation, [[past_skip(*pair, *weights)] for pair in pairs]
-                    )
-            features = deficits
-            F, kept = past_skip(F, others[0], *weights), kept * operations.keep
-            if self.with_ntk:
-                A = past_skip(A, others[1], *weights)
+        state, self.linear = self.enter()
+        kernels, kept = [self.xp.zeros_like(self.linear)] * (1 + self.with_ntk), 1.0
+        for layer, of_layer in enumerate(self.operations.layers, start=1):
+            state, kernels = self.layer(of_layer, state, kernels, kept)
+            kept *= self.operations.keep
             if layer in self.request.depths:
-                yield self.at_depth(F, A, kept, linear)
+                yield self.at_depth(kernels, kept)
 
     def enter(self) -> tuple[list[Array], Array]:
         """Return the deficits of the input, U and U⁺, and F⁰."""
@@ -183,8 +144,21 @@ class Pairs:
             M = (c_w * scale) * M
         return deficits, [K, M + T(self.parts.outer_plus_readout) * K]
 
-    def bias(self, operation: Operation) -> Array:
-        """Return the product of both sides' biases, (pairs, 1, …)."""
+    def window(self, operation: Operation, state: list[Array]) -> list[Array]:
+        return self.merged(operation, [[self.mean(u, operation.window)] for u in state])
+
+    def bias(self, operation: Operation, state: list[Array]) -> tuple[list[Array], Array]:
+        """Return merged deficits, and the product of both sides' biases, (pairs, 1, …)."""
         root = self.operations.bias(operation.layer, operation.is_branch)
         left, right = (root * each.input.bias for each in self.tables)
-        return column((left * right).astype(self.T), self.sides(operation.row)[0])
+        product = column((left * right).astype(self.T), self.sides(operation.row)[0])
+        both = (0.0, 2.0 * product)  # U and U⁺ of equal biases
+        parts = [[u, of_bias] for u, of_bias in zip(state, both, strict=False)]
+        return self.merged(operation, parts), product
+
+    def skip(
+        self, operation: Operation, features: list[Array], branch: list[Array]
+    ) -> tuple[list[Array], tuple[float, float]]:
+        weights = self.weights[operation.row]
+        pairs = zip(features, branch, strict=False)
+        return self.merged(operation, [[past_skip(*pair, *weights)] for pair in pairs]), weights

@@ -1,0 +1,87 @@
+"""`Recursion`: the operations of a layer in their order, for arrays of any module.
+
+Each pixel pair (j, j') of two signals carries, with g = a b the product of both pixels' roots, ::
+
+    U = g (1 − ρ),  U⁺ = g (1 + ρ)      deficits, sums of positive terms (windows.py)
+    F, A = T + r F                      the two kernels, without the part of the input F⁰
+
+One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
+
+    U, U⁺, A ← windows of the inner filter                                  "window", "bias"
+    A_g = A + (i − r) Σ,  K = g κ₁,  M = κ₀ A_g + (o + r) K                 "activation"
+    U, U⁺ = g (1 − κ₁), g (1 + κ₁)                                          of ReLU
+    U, U⁺, K, M ← windows of the outer filter                               "window", "bias"
+    U, U⁺ ← merged with those of the features; F, A ← keep F + share K, …   "skip"
+
+docs/theory/recursion.md derives it. What merges make of deficits is told by subclasses: of NumPy's
+and CuPy's arrays (reference/recursion.py) from tables of single signals, of JAX's (rescntk/jax.py)
+from variances that are differentiated too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+from ..network import TrainedParts
+from .tables import past_skip
+from .windows import Operation, Window
+
+State = TypeVar("State")
+"""What goes through merges beside the kernels: deficits, and variances if there are no tables."""
+
+
+class Recursion(ABC, Generic[State]):
+    """The recursion over the layers of a pair of signals, or of several pairs."""
+
+    parts: TrainedParts
+    linear: Any
+    """F⁰, (…, *pixels) or (…, *pixels, *pixels)."""
+
+    def layer(
+        self, of_layer: tuple[Operation, ...], state: State, kernels: list[Any], kept: Any
+    ) -> tuple[State, list[Any]]:
+        """Return the state, and F and A, behind a layer; A is left out if it is not asked for.
+
+        F and A lack F⁰, of which the features hold the multiple `kept` before the layer.
+        """
+        before, weights = state, (0.0, 1.0)
+        others = [A + self.parts.initial * kept * self.linear for A in kernels[1:]]
+        for operation in of_layer:
+            if operation.kind == "activation":
+                state, others = self.activate(operation, state, others)
+            elif operation.kind == "window":
+                state = self.window(operation, state)
+                others = [self.mean(each, operation.window) for each in others]
+            elif operation.kind == "bias":
+                state, product = self.bias(operation, state)
+                powers = self.parts.of_bias(operation.is_branch)
+                others = [each + c * product for each, c in zip(others, powers, strict=False)]
+            else:
+                state, weights = self.skip(operation, before, state)
+        pairs = zip(kernels, others, strict=True)
+        return state, [past_skip(*pair, *weights) for pair in pairs]
+
+    @abstractmethod
+    def activate(
+        self, operation: Operation, state: State, others: list[Any]
+    ) -> tuple[State, list[Any]]:
+        """Return the branch's state, and K and M, of pre-activations with A in `others`."""
+
+    @abstractmethod
+    def window(self, operation: Operation, state: State) -> State:
+        """Return the state behind a window."""
+
+    @abstractmethod
+    def mean(self, values: Any, window: Window) -> Any:
+        """Return the means of kernels over the taps of a window, which moves both pixels."""
+
+    @abstractmethod
+    def bias(self, operation: Operation, state: State) -> tuple[State, Any]:
+        """Return the state with a bias, and the product of both sides' biases."""
+
+    @abstractmethod
+    def skip(
+        self, operation: Operation, features: State, branch: State
+    ) -> tuple[State, tuple[float, float]]:
+        """Return the state behind a skip connection, and the weights of features and branch."""
