@@ -111,8 +111,8 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
     Examples
     --------
     >>> from rescntk import literature, plots
-    >>> from rescntk.theory import depth, limits
-    >>> family = limits.Family(literature.huang_resnet(1), gamma=1.0)
+    >>> from rescntk.theory import depth
+    >>> family = depth.Family(literature.huang_resnet(1), gamma=1.0)
     >>> ax = plots.limit_distances(depth.check(family, kind="ntk"))
     """
     if not reports:

@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 __all__ = [
-    "conditioning", "decay", "degeneracy", "depth", "flow", "learning", "limits", "locality",
-    "multisphere", "paths", "smoothness", "spectrum",
+    "conditioning", "depth", "learning", "locality", "multisphere", "paths", "smoothness",
+    "spectrum",
 ]  # fmt: skip
 
 

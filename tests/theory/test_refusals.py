@@ -6,8 +6,6 @@ import pytest
 import rescntk as rk
 from rescntk import literature
 from rescntk.theory import (
-    decay,
-    degeneracy,
     depth,
     learning,
     locality,
@@ -16,7 +14,7 @@ from rescntk.theory import (
     smoothness,
     spectrum,
 )
-from rescntk.theory.limits import Family, Prediction
+from rescntk.theory.depth import Family, Prediction
 from tests import families
 from tests.families import powers
 
@@ -50,7 +48,7 @@ def eigenvalues(n_channels=2, n_timepoints=3, max_frequency=4, **options):
 
 
 def exponents(network=CNN, d=3, top=9, **options):
-    decay.exponents(network, 2, d, top, **options)
+    spectrum.decay_exponents(network, 2, d, top, **options)
 
 
 def ensemble(network=CNN, d=3, top=4, **options):
@@ -73,8 +71,8 @@ REFUSALS = [
     (lambda: Prediction(0.5, exponent=0), "exponent is 0, expected a positive number"),
     (lambda: Prediction(0.5, log_power=2), "log_power is 2"),
     (lambda: Prediction(2.0), "limit is 2.0, expected correlations from -1 to 1"),
-    (lambda: degeneracy.resnet_rate([-1.0]), "t has the value -1"),
-    (lambda: degeneracy.resnet_limit([1.1]), "t has values from 1.1 .*expected dot products"),
+    (lambda: depth.resnet_rate([-1.0]), "t has the value -1"),
+    (lambda: depth.resnet_limit([1.1]), "t has values from 1.1 .*expected dot products"),
     (lambda: complements(ERF), "only on dot products for activation 'relu'"),
     (lambda: complements(WINDOW), "input_filter_size 1"),
     (lambda: complements(NET, rk.Network(2, dilation=(1, 3))), "networks that differ in depth"),
@@ -115,17 +113,23 @@ REFUSALS = [
     (lambda: smoothness.jacobian_bound(MLP.replace(c_v=2.0), 10, 2), "network is "),
     (lambda: smoothness.jacobian_bound(MLP, 0, 2), "width is 0"),
     (lambda: smoothness.interpolation(3, [0.0], [1.0]), "kernel is 3, expected a rescntk.Kernel"),
-    (lambda: degeneracy.ffnet_rate([[1], [1, 2]]), "depth is not a rectangular array"),
+    (lambda: depth.ffnet_rate([[1], [1, 2]]), "depth is not a rectangular array"),
     (lambda: check(engine=np.ones(2)), r"engine is array\(\[1., 1.\]\), expected"),
     (lambda: exponents(ERF), "theorem 5.1 is about ReLU"),
     (lambda: exponents(WINDOW), "input_filter_size 3"),
     (lambda: exponents(top=7), "is 7, expected an integer of at least 8"),
     (lambda: exponents(d=6, pixels=[(0, 3)]), r"pixels has \[0, 3\], .* \[0, 1, 5\]"),
     (lambda: exponents(pixels=[0]), "pixels has 0, expected one or more integers"),
-    (lambda: decay.taylor_coefficients(ERF, 3, 4), "'erf', expected 'relu': the recursion of Tay"),
-    (lambda: decay.taylor_coefficients(NET, 5, 30), r"max_degree is 30: .* pairs of coefficients"),
-    (lambda: decay.constants(UNTRAINED, 2, 3, [0], "ntk"), "ntk is 0 for every signal"),
-    (lambda: decay.constants(WINDOW, 2, 3, [0]), "size 3, expected 1: theorem"),
+    (
+        lambda: spectrum.taylor_coefficients(ERF, 3, 4),
+        "'erf', expected 'relu': the recursion of Tay",
+    ),
+    (
+        lambda: spectrum.taylor_coefficients(NET, 5, 30),
+        r"max_degree is 30: .* pairs of coefficients",
+    ),
+    (lambda: spectrum.decay_constants(UNTRAINED, 2, 3, [0], "ntk"), "ntk is 0 for every signal"),
+    (lambda: spectrum.decay_constants(WINDOW, 2, 3, [0]), "size 3, expected 1: theorem"),
     (lambda: spectrum.multiplicities(3, 12, 20), r"117,693,240\.2 GB, expected max_memory"),
     (lambda: spectrum.harmonics(3, -1), "frequency is -1, expected an integer of at least 0"),
     (lambda: eigenvalues(1), "n_channels is 1, expected at least 2: on the multi-sphere"),

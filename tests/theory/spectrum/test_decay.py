@@ -10,8 +10,8 @@ import pytest
 
 import rescntk as rk
 from rescntk import literature
-from rescntk.theory import decay, spectrum
-from rescntk.theory.decay import moments
+from rescntk.theory import spectrum
+from rescntk.theory.spectrum.constants import moments
 from rescntk.theory.spectrum.grid import windows
 from tests import tolerances
 from tests.oracles import papers
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
 TWO, TWO_CNN = literature.barzilai_resnet, literature.barzilai_cnn
-SERIES, BOUNDS = decay.taylor_coefficients, decay.constants
+SERIES, BOUNDS = spectrum.taylor_coefficients, spectrum.decay_constants
 EPS = tolerances.EPS["float64"]
 
 
@@ -36,7 +36,7 @@ EPS = tolerances.EPS["float64"]
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_exponents(network, n_channels, d, top, expected, kind):
     """Theorem 5.1's bounds, and the law of the singularities, approached with frequency."""
-    found = decay.exponents(network, n_channels, d, top, kind)
+    found = spectrum.decay_exponents(network, n_channels, d, top, kind)
     assert found.column("law").tolist() == expected[kind]
     for row in found:
         p, nu_b = len(row.pixels), 1 + {"gpk": 3, "ntk": 1}[kind] / (2 * d)
@@ -52,39 +52,39 @@ def test_the_law_inside_one_window(kind):
     """min(s (C0 + 2), 3 + q (C0 − 1)) of one convolution a layer; covers beyond it, by hand."""
     for depth, q, C in product((2, 3), (1, 3, 5), (2, 3, 5)):
         for s in range(1, q + 1):
-            found = decay.law(CNN(depth, q), C, 31, np.arange(s) - (q - 1) // 2, kind)
+            found = spectrum.decay_law(CNN(depth, q), C, 31, np.arange(s) - (q - 1) // 2, kind)
             assert -found == min(s * (C + 2), 3 + q * (C - 1)) - 2 * (kind == "ntk")
             outer = CNN(depth, q).replace(trained=("outer",))
-            found = decay.law(outer, C, 31, np.arange(s) - (q - 1) // 2, "ntk")
+            found = spectrum.decay_law(outer, C, 31, np.arange(s) - (q - 1) // 2, "ntk")
             assert -found == min(s * (C + 2), 1 + q * (C - 1))
     for network, d, expected in (
         (CNN(2, 5), 5, [4, 8, 8, 8, 8]),
         (CNN(3, 3), 5, [4, 6, 6, 8, 8]),
         (literature.barzilai_cnn(3, 3), 9, [4, 8, 8, 8, 8, 12]),
     ):
-        laws = [decay.law(network, 2, d, range(s)) for s in range(1, len(expected) + 1)]
+        laws = [spectrum.decay_law(network, 2, d, range(s)) for s in range(1, len(expected) + 1)]
         assert (np.negative(laws) == expected).all()
 
 
 def test_the_law_where_no_window_covers_all_pixels():
     """Pixels 1, 2 and −1 of a five-pixel ring: a window of the third layer, or two smaller ones."""
     sets = [(0, 2), (1, 2, -1), (0, 1, 2, 3, 4)]
-    found = decay.exponents(CNN(3), 2, 5, 14, pixels=sets, nodes=28)
+    found = spectrum.decay_exponents(CNN(3), 2, 5, 14, pixels=sets, nodes=28)
     assert found.column("law").tolist() == [-6, -8, -8]
     assert np.abs(found.column("exponent") - found.column("law")).max() <= tolerances.SLOPE
     # Two windows of 1 pixel, 2 · 5, are cheaper than the window of 5 that has both, 3 + 5 · 2.
-    (row,) = decay.exponents(CNN(2, 5), 3, 5, 20, pixels=[(0, 1)], nodes=30)
+    (row,) = spectrum.decay_exponents(CNN(2, 5), 3, 5, 20, pixels=[(0, 1)], nodes=30)
     assert row.law == -10 and abs(row.exponent + 10) <= tolerances.COMPETITION
     # The exponent of one pixel is the GPK's, −4, where only the readout is trained, and where only
     # outer weights are: a window of one pixel is of layer 1, with no trained part below it.
     readout, outer = TWO(3).replace(trained="readout"), CNN(2).replace(trained="outer")
     for network, d in ((readout, 1), (outer, 3)):
-        (row,) = decay.exponents(network, 2, d, 40, "ntk", pixels=[(0,)])
+        (row,) = spectrum.decay_exponents(network, 2, d, 40, "ntk", pixels=[(0,)])
         assert row.law == -4 and abs(row.exponent + 4) <= tolerances.SLOPE
 
 
 def test_the_law():
-    law = decay.law
+    law = spectrum.decay_law
     assert law(CNN(2, 5), 3, 5, (0, 1), "ntk") == -8
     # Seven pixels, two of them far apart: windows of 1 cost 4 each, one of 7 costs 10.
     assert law(CNN(4), 2, 9, (-3, 3)) == -8
@@ -128,7 +128,7 @@ def test_where_eigenvalues_are_0(network, head):
     top = [2 if head == "trace" or pixel in field else 0 for pixel in range(d)]
     found = spectrum.eigenvalues(network, 2, d, top, "ntk", head)
     for pixels in (p for n in (1, 2, 3) for p in itertools.combinations(range(d), n)):
-        law = decay.law(network, 2, d, pixels, "ntk", head)
+        law = spectrum.decay_law(network, 2, d, pixels, "ntk", head)
         k = tuple(2 * (pixel in pixels) for pixel in range(d))
         value = found[k] if all(np.less_equal(k, top)) else 0.0
         assert (value == 0) == (law == -np.inf), pixels
@@ -137,7 +137,7 @@ def test_where_eigenvalues_are_0(network, head):
 def test_eigenvalues_of_0_have_no_slope():
     """Pixels 3 and −3 are in the receptive field, but in none of the last layer's windows of 5."""
     sets = [(3, -3), (3,), (1, 3)]
-    none, _, two = found = decay.exponents(TWO_CNN(2), 2, 8, 12, pixels=sets, nodes=28)
+    none, _, two = found = spectrum.decay_exponents(TWO_CNN(2), 2, 8, 12, pixels=sets, nodes=28)
     assert (found.eigenvalues[0] == 0).all() and (found.eigenvalues[1] > 0).all()
     assert found.column("law").tolist() == [-np.inf, -4, -8]
     assert np.isnan(none.exponent) and abs(two.exponent + 8) <= two.uncertainty

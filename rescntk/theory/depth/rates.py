@@ -12,11 +12,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..validation import check_depths, check_nonnegative, check_real, check_rectangular
-from .argument_checks import check_dot_products
-from .complements import arc_cosines
-
-__all__ = ["ffnet_limit", "ffnet_rate", "resnet_limit", "resnet_rate"]
+from ...validation import check_depths, check_nonnegative, check_real, check_rectangular
+from ..argument_checks import check_dot_products
+from ..complements import arc_cosines
 
 
 def ffnet_limit(t: ArrayLike) -> np.ndarray:
@@ -28,8 +26,8 @@ def ffnet_limit(t: ArrayLike) -> np.ndarray:
 
     Examples
     --------
-    >>> from rescntk.theory import degeneracy
-    >>> degeneracy.ffnet_limit([-0.5, 1.0])
+    >>> from rescntk.theory import depth
+    >>> depth.ffnet_limit([-0.5, 1.0])
     array([0.25, 1.  ])
     """
     return np.where(_correlations(t) == 1.0, 1.0, 0.25)
@@ -44,8 +42,8 @@ def ffnet_rate(depth: ArrayLike) -> np.ndarray:
 
     Examples
     --------
-    >>> from rescntk.theory import degeneracy
-    >>> float(degeneracy.ffnet_rate(1000).round(6))
+    >>> from rescntk.theory import depth
+    >>> float(depth.ffnet_rate(1000).round(6))
     0.00259
     """
     given = check_rectangular(depth, "depth", "integers")
@@ -58,7 +56,7 @@ def resnet_limit(t: ArrayLike) -> np.ndarray:
     r"""Return :math:`\bar\Omega_1 = \frac12(\kappa_1(t) + t \kappa_0(t))`, the ResNet's limit.
 
     Theorem 7 has :math:`\alpha = 1/L`; it is the limit for :math:`\alpha = L^{-\gamma}` with any
-    :math:`\gamma > \frac12` (depth_limits.md, section 2); ``flow.kernel`` is at :math:`\frac12`.
+    :math:`\gamma > \frac12` (depth_limits.md, section 2); `half_power_limit` is at :math:`\frac12`.
 
     Parameters
     ----------
@@ -66,8 +64,8 @@ def resnet_limit(t: ArrayLike) -> np.ndarray:
 
     Examples
     --------
-    >>> from rescntk.theory import degeneracy
-    >>> degeneracy.resnet_limit([-1.0, 0.0, 1.0]).round(4)
+    >>> from rescntk.theory import depth
+    >>> depth.resnet_limit([-1.0, 0.0, 1.0]).round(4)
     array([0.    , 0.1592, 1.    ])
     """
     t = _correlations(t)
@@ -87,8 +85,8 @@ def resnet_rate(t: ArrayLike) -> np.ndarray:
 
     Examples
     --------
-    >>> from rescntk.theory import degeneracy
-    >>> degeneracy.resnet_rate([0.0, 1.0]).round(4)
+    >>> from rescntk.theory import depth
+    >>> depth.resnet_rate([0.0, 1.0]).round(4)
     array([0.0398, 0.    ])
     """
     t = _correlations(t)

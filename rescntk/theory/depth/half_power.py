@@ -9,29 +9,29 @@ from __future__ import annotations
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from ..activations import DualInput, Pixels, activation_of
-from ..kernels.call import correlation
-from ..network import BASIC_FIELDS, Network, check_one_dilation
-from ..validation import check_signals
-from .argument_checks import check_head, check_kind
-from .complements import circular_mean
-from .multisphere import Places, over_pixel_pairs
-
-__all__ = ["kernel"]
+from ...activations import DualInput, Pixels, activation_of
+from ...kernels.call import correlation
+from ...network import BASIC_FIELDS, Network, check_one_dilation
+from ...validation import check_signals
+from ..argument_checks import check_head, check_kind
+from ..complements import circular_mean
+from ..multisphere import Places, over_pixel_pairs
 
 ERROR = 1e-11
-"""Largest error of an entry of `kernel`, but for GAP of signals of mean 0, measured by
-tests/theory/test_flow.py."""
+"""Largest error of an entry of `half_power_limit`, but for GAP of signals of mean 0, measured by
+tests/theory/depth/test_half_power.py."""
 
 _LARGEST = 1e70
 """Largest amplitude of erf's signals; tiny ones are raised to its inverse. Raising it takes more.
 Chosen: fourth powers, of products of variances, stay within float64."""
 
-MOST_GAIN = 1e4
+MAX_GAIN = 1e4
 """Largest branch gain whose flow is integrated: the steps grow with it, to a minute or so."""
 
 
-def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "gap") -> np.ndarray:
+def half_power_limit(
+    network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "gap"
+) -> np.ndarray:
     r"""Return the normalized kernel of infinite depth for :math:`\alpha = a L^{-1/2}`, (n, n).
 
     The boundary between theorem 6.1 of Barzilai et al. 2022 (:math:`\gamma > \frac12`) and fixed
@@ -52,18 +52,18 @@ def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "g
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import flow
+    >>> from rescntk.theory import depth
     >>> X = rk.theory.multisphere.sample(2, 3, 4, rng=0)
     >>> deep = rk.ResCNTK(4000, alpha=4000**-0.5, normalized=True)(X)
-    >>> [round(float(K[0, 1]), 3) for K in (flow.kernel(rk.Network(1), X), deep)]
+    >>> [round(float(K[0, 1]), 3) for K in (depth.half_power_limit(rk.Network(1), X), deep)]
     [0.315, 0.315]
     """
     check_one_dilation(network, BASIC_FIELDS - {"skip"})  # without it a layer is not a step
     check_kind(kind)
     check_head(head)
-    if network.branch_gain > MOST_GAIN:
+    if network.branch_gain > MAX_GAIN:
         raise ValueError(
-            f"network has branch_gain {network.branch_gain:.3g}, expected at most {MOST_GAIN:g}: "
+            f"network has branch_gain {network.branch_gain:.3g}, expected at most {MAX_GAIN:g}: "
             f"the integration's steps grow with it"
         )
     signals = of_unit_energy(network, check_signals(X, "X").astype(np.float64)).transpose(1, 2, 0)

@@ -1,7 +1,7 @@
 """The depth checker: do kernels converge over depth to a predicted limit, at the predicted rate?
 
 Barzilai et al. 2022, theorem 6.1 and appendix F; Huang et al. 2020, theorems 6 and 7. Predictions
-are in theory/limits.py. The method, Richardson's extrapolation, is in docs/theory/depth_limits.md.
+are in laws.py. The method, Richardson's extrapolation, is in docs/theory/depth_limits.md.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from ..kernels import gram
-from ..network import BASIC_FIELDS, Network, check_one_dilation
-from ..validation import check_depths, check_signals
-from . import multisphere
-from .argument_checks import check_cases, check_energies, check_layers, check_rng
-from .limits import Family, Prediction
-from .report_table import ReportTable
-
-__all__ = ["DEFAULT_DEPTHS", "VERDICTS", "Estimate", "Report", "Row", "check"]
+from ...kernels import gram
+from ...network import BASIC_FIELDS, Network, check_one_dilation
+from ...validation import check_depths, check_signals
+from .. import multisphere
+from ..argument_checks import check_cases, check_energies, check_layers, check_rng
+from ..report_table import ReportTable
+from .laws import Family, Prediction
 
 AGREES, CONTRADICTS, OPEN, UNDEFINED = "agrees", "contradicts", "open", "undefined"
 VERDICTS = {
@@ -138,7 +136,7 @@ def check(
     Examples
     --------
     >>> import rescntk as rk
-    >>> family = rk.theory.limits.Family(rk.Network(1), gamma=1.0)
+    >>> family = rk.theory.depth.Family(rk.Network(1), gamma=1.0)
     >>> rk.theory.depth.check(family, depths=[2**k for k in range(3, 11)]).verdict
     'agrees'
     """

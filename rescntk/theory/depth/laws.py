@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..kernels import Kernel
-from ..kernels.call import correlation
-from ..network import BASIC_FIELDS, Network, check_one_dilation
-from ..validation import (
+from ...kernels import Kernel
+from ...kernels.call import correlation
+from ...network import BASIC_FIELDS, Network, check_one_dilation
+from ...validation import (
     check_integer,
     check_nonnegative,
     check_positive,
@@ -20,11 +20,10 @@ from ..validation import (
     check_signals,
     check_symmetric,
 )
-from . import flow, multisphere
-from .argument_checks import check_head, check_kind
-from .complements import circular_mean, circular_sum
-
-__all__ = ["Family", "Prediction", "one_layer"]
+from .. import multisphere
+from ..argument_checks import check_head, check_kind
+from ..complements import circular_mean, circular_sum
+from .half_power import ERROR, MAX_GAIN, half_power_limit, of_unit_energy
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -91,7 +90,7 @@ class Family:
     Examples
     --------
     >>> import rescntk as rk
-    >>> family = rk.theory.limits.Family(rk.Network(1, alpha=2.0), gamma=1.0)
+    >>> family = rk.theory.depth.Family(rk.Network(1, alpha=2.0), gamma=1.0)
     >>> family.name, family(4).alpha
     ('ResNet, α = 2 L^-1', 0.5)
     """
@@ -142,9 +141,9 @@ class Family:
         check_head(head)
         if self.gamma < 0.5:
             return _degenerate(self.network, self.gamma, kind, X, head)
-        X = flow.of_unit_energy(self.network, X)
+        X = of_unit_energy(self.network, X)
         if self.gamma == 0.5:
-            return _flow(self.network, kind, X, head)
+            return _half_power(self.network, kind, X, head)
         frozen = kind == "ntk" and self.network.parts.initial == 0
         predict = _one_layer if frozen else _dot_product
         return predict(self.network, self.gamma, kind, X, head)
@@ -171,7 +170,7 @@ def one_layer(
     >>> import rescntk as rk
     >>> X = rk.theory.multisphere.sample(2, 1, 1, rng=1)
     >>> frozen = rk.Network(1, 1, trained=("inner", "outer"))
-    >>> rk.theory.limits.one_layer(frozen, X).round(6)  # two parallel vectors
+    >>> rk.theory.depth.one_layer(frozen, X).round(6)  # two parallel vectors
     array([[2., 2.],
            [2., 2.]])
     """
@@ -192,12 +191,12 @@ def _depth_of(value: float, power: float) -> float:
     return math.exp(min(math.log(max(value, 1.0)) / power, 600.0))
 
 
-def _flow(network: Network, kind: str, X: np.ndarray, head: str) -> Prediction:
+def _half_power(network: Network, kind: str, X: np.ndarray, head: str) -> Prediction:
     """Return the prediction for γ = ½: layers are steps of Euler's method."""
-    if (gain := network.branch_gain) > flow.MOST_GAIN:
-        return Prediction(undefined=f"the flow's gain is {gain:.3g}, above {flow.MOST_GAIN:g}")
-    limit = np.clip(flow.kernel(network, X, kind=kind, head=head), -1.0, 1.0)
-    error = flow.ERROR
+    if (gain := network.branch_gain) > MAX_GAIN:
+        return Prediction(undefined=f"the gain of the branch is {gain:.3g}, above {MAX_GAIN:g}")
+    limit = np.clip(half_power_limit(network, X, kind=kind, head=head), -1.0, 1.0)
+    error = ERROR
     if head == "gap":  # a mean over pixel pairs has the rounding errors of its terms
         layer = network.replace(depth=1, readout_scale=1.0)
         pooled, terms = (Kernel(layer, "gpk", each).diag(X) for each in (head, "trace"))

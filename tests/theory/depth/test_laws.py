@@ -9,8 +9,8 @@ import pytest
 
 import rescntk as rk
 from rescntk import literature
-from rescntk.theory import conditioning, degeneracy, limits, multisphere, smoothness
-from rescntk.theory.limits import Family
+from rescntk.theory import conditioning, depth, multisphere, smoothness
+from rescntk.theory.depth import Family
 from rescntk.validation import HEADS, KINDS
 from tests import tolerances
 from tests.families import pairs
@@ -37,7 +37,7 @@ def test_the_limit_of_one_layer_in_closed_form(inner, outer, head):
         shown = [_row_box((kappa1(u) + u * kappa0(u)) / 2, outer) for u in windows]
         heads = shown[0][0], np.mean(shown[0]), np.mean(shown)
         K[i, k] = heads[HEADS.index(head)]
-    limit = normalized(limits.one_layer(network, X, head=head))
+    limit = normalized(depth.one_layer(network, X, head=head))
     # κ0 at the pixels that a signal shares with itself: √(2 eps)/π, of which the mean is taken.
     assert np.abs(limit - normalized(K)).max() <= 2 * np.sqrt(2 * 16 * EPS) / np.pi
 
@@ -48,7 +48,7 @@ def test_the_limit_of_one_layer_is_for_any_signals_and_activation(rng):
         rk.Network(1, 3, activation="erf", c_v=1.3, c_w=0.7, trained=("inner",)),
         rk.Network(1, 3, dilation=2, input_filter_size=3, input_scale=1.7, trained=("outer",)),
     ):
-        limit = normalized(limits.one_layer(network, X, head="gap"))
+        limit = normalized(depth.one_layer(network, X, head="gap"))
         deep = [network.replace(depth=n, alpha=1 / n) for n in (100, 200)]
         kernels = [rk.Kernel(net, "ntk", "gap", normalized=True)(X) for net in deep]
         far, near = (np.abs(K - limit).max() for K in kernels)
@@ -62,7 +62,7 @@ def test_the_constant_of_theorem_6_1(kind, head, alpha):
     family, deep = Family(rk.Network(1, alpha=alpha, outer_filter_size=1), 1.0), 1000
     X = np.random.default_rng(1).standard_normal((4, 2, 5))
     A = rk.Kernel(family.network.replace(alpha=0.0), "gpk", head)(X)
-    G = limits.one_layer(family.network, X, kind, head)
+    G = depth.one_layer(family.network, X, kind, head)
     growth = G.diagonal() / A.diagonal()
     change = G - 0.5 * A * np.add.outer(growth, growth)
     root = np.sqrt(np.multiply.outer(A.diagonal(), A.diagonal()))
@@ -79,7 +79,7 @@ def test_a_signal_of_mean_0_beside_another(trained):
     X, network, L = np.random.default_rng(0).standard_normal((2, 2, 6)), rk.Network(1), 10**4
     X[0] -= X[0].mean(axis=1, keepdims=True)
     network, ends = network.replace(trained=trained), 1 + ("input" in trained)
-    G = limits.one_layer(network, X, "ntk", "gap")
+    G = depth.one_layer(network, X, "ntk", "gap")
     A = ends * (X[1].mean(axis=1) ** 2).sum() / 2
     K = rk.Kernel(network.replace(depth=L, alpha=1 / L), "ntk", "gap", normalized=True)(X)
     assert abs(K[0, 1] * math.sqrt(L * G[0, 0] * A) / G[0, 1] - 1) <= 20 / L
@@ -191,15 +191,15 @@ def test_the_ffnet_tends_to_a_quarter_with_the_rate_three_eighths_log_l_over_l()
     """Theorem 6; L(Ω̄ − ¼) − (3/8) log L tends to a constant for each pair."""
     depths = (500, 2000)
     ffnet, _ = huang(depths)
-    distance = ffnet - degeneracy.ffnet_limit(T)
+    distance = ffnet - depth.ffnet_limit(T)
     assert (np.abs(distance[1]) < np.abs(distance[0]) / 3).all()
-    rest = [L * (d - degeneracy.ffnet_rate(L)) for L, d in zip(depths, distance, strict=True)]
+    rest = [L * (d - depth.ffnet_rate(L)) for L, d in zip(depths, distance, strict=True)]
     bar = tolerances.next_of_the_ffnet(depths[0])
     assert np.abs(rest[1] - rest[0]).max() <= bar
     # Without the logarithm it would drift by (3/8) log 4 = 0.52 …
     drift = depths[1] * distance[1] - depths[0] * distance[0]
     assert np.abs(drift - 0.375 * np.log(4)).max() <= bar
-    assert (degeneracy.ffnet_limit([1.0, 0.999999, -1.0]) == [1, 0.25, 0.25]).all()
+    assert (depth.ffnet_limit([1.0, 0.999999, -1.0]) == [1, 0.25, 0.25]).all()
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.75])
@@ -207,11 +207,11 @@ def test_the_resnet_tends_to_one_layer_with_the_predicted_rate(gamma):
     """Theorem 7: distance c(t) Lα², with c(t) to within a multiple of Lα²; 1 is depth 1 itself."""
     depths = (1, 50, 200, 800)
     _, resnet = huang(depths, gamma)
-    assert np.abs(resnet[0] - degeneracy.resnet_limit(T)).max() <= tolerances.ROUTES
+    assert np.abs(resnet[0] - depth.resnet_limit(T)).max() <= tolerances.ROUTES
     relative = []
     for L, values in zip(depths[1:], resnet[1:], strict=True):
         small = L ** (1 - 2 * gamma)
-        error = (values - degeneracy.resnet_limit(T)) / small - degeneracy.resnet_rate(T)
+        error = (values - depth.resnet_limit(T)) / small - depth.resnet_rate(T)
         assert (np.abs(error) <= tolerances.next_of_the_resnet(T, small)).all()
         relative.append(np.abs(error).max() / small)
     assert relative[1] < 2 * relative[0] and relative[2] < 2 * relative[1]  # it falls like Lα²
@@ -223,4 +223,4 @@ def test_opposite_vectors_converge_like_a_square_root():
     found = huang(depths.tolist(), angles=[np.pi])[1][:, 0]
     scaled = found * np.sqrt(depths) / (-np.sqrt(2) / (3 * np.pi))
     assert (np.abs(scaled - 1) <= tolerances.next_of_opposites(depths)).all()
-    assert degeneracy.resnet_rate(1.0) == 0
+    assert depth.resnet_rate(1.0) == 0
