@@ -29,10 +29,11 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
 
     Examples
     --------
-    >>> from rescntk import plots
+    >>> from rescntk import Network, plots
     >>> from rescntk.theory import conditioning, multisphere
-    >>> X = multisphere.sample(20, 4, 8, rng=0)
-    >>> ax = plots.condition_numbers(conditioning.compare(X, (1, 3, 10, 30)))
+    >>> X, options = multisphere.sample(20, 4, 8, rng=0), {"kind": "gpk", "head": "trace"}
+    >>> table = conditioning.compare(Network(1), X, (1, 3, 10, 30), **options)
+    >>> ax = plots.condition_numbers(table)
     """
     check_drawn(comparison, "comparison", "a result of conditioning.compare", "column", "n_cases")
     ax = axes(ax)
@@ -74,7 +75,7 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
         c = comparison
         title = (
             f"{c.n_cases} signals, {c.n_channels} channels × {c.n_timepoints} pixels; "
-            f"{c.head} head, filter size {c.filter_size}, α = {c.alpha:g}"
+            f"{c.head} head, filter size {c.network.filter_size}, α = {c.network.alpha:g}"
         )
     finish(ax, 2, title, _entries(ax.get_lines()[before:], bool(ax.collections)))
     return ax
@@ -113,7 +114,8 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
     >>> from rescntk import literature, plots
     >>> from rescntk.theory import depth
     >>> family = depth.Family(literature.huang_resnet(1), gamma=1.0)
-    >>> ax = plots.limit_distances(depth.check(family, kind="ntk"))
+    >>> report = depth.check(family, kind="ntk", head="trace")
+    >>> ax = plots.limit_distances(report)
     """
     if not reports:
         raise ValueError("reports is empty, expected at least one")

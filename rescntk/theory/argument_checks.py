@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..network import Network
 from ..validation import (
     HEADS,
     KINDS,
@@ -29,6 +30,16 @@ def check_layers(depth: int, says: str) -> None:
     """
     if depth > 10**8:
         raise ValueError(f"{says} {depth}, expected at most 100000000 layers, hours of work")
+
+
+def check_branch(network: Network) -> None:
+    """Refuse a network whose layers change nothing: α, c_v or c_w is 0, or has no square."""
+    if network.branch_gain == 0:
+        raise ValueError(
+            f"network has alpha {network.alpha!r}, c_v {network.c_v!r} and c_w {network.c_w!r}, "
+            f"expected positive numbers, alpha with a square above 0: without a residual branch "
+            f"depth changes nothing"
+        )
 
 
 def check_kind(kind: Any) -> str:

@@ -2,7 +2,7 @@ r"""Learning curves, numbers of signals and times to learn, from the spectrum.
 
 Bordelon, Canatar and Pehlevan 2020; Canatar, Bordelon and Pehlevan 2021; Simon et al. 2021
 (``docs/theory/learning_curves.md``). A kernel has eigenvalues λ_i and the target the coefficients
-v_i. With n signals and ridge δ, κ solves :math:`\sum_i \lambda_i/(\lambda_i+\kappa) +
+v_i. With n signals and the penalty δ, κ solves :math:`\sum_i \lambda_i/(\lambda_i+\kappa) +
 \delta/\kappa = n`, and the *learnability* of mode i is :math:`L_i = \lambda_i/(\lambda_i+\kappa)`.
 Gradient flow from 0 learns the share :math:`1 - e^{-\lambda t}` of it (Barzilai et al. 2022, 5.1).
 """
@@ -61,8 +61,8 @@ class LearningCurve(ReportTable):
 
 
 def curve(
-    eigenvalues: np.ndarray, coefficients: np.ndarray, sizes: Iterable[int], ridge: float = 0.0, *,
-    noise: float = 0.0, multiplicities: np.ndarray | None = None,
+    eigenvalues: np.ndarray, coefficients: np.ndarray, sizes: Iterable[int], penalty: float = 0.0,
+    *, noise: float = 0.0, multiplicities: np.ndarray | None = None,
 ) -> LearningCurve:  # fmt: skip
     r"""Return the learning curve of a kernel with given eigenvalues and of a given target.
 
@@ -77,16 +77,29 @@ def curve(
         v_i of the target in orthonormal eigenfunctions. Errors are means over targets.
     sizes : iterable of int
         Numbers n of training signals.
-    ridge, noise : float, default 0.0
-        δ, added to the diagonal of the kernel matrix (n, n). The variance σ² of independent errors
-        in the labels, of training and of test signals.
+    penalty : float, default 0.0
+        δ, added to the diagonal of the kernel matrix (n, n).
+    noise : float, default 0.0
+        Variance σ² of independent errors in the labels, of training and of test signals.
     multiplicities : ndarray, (n_modes,), optional
         How often each eigenvalue occurs; a squared coefficient is the sum over its modes.
+
+    Returns
+    -------
+    LearningCurve
+        A `CurveRow` for each size.
+
+    Raises
+    ------
+    ValueError
+        If an argument is negative, or of another shape.
+    OverflowError
+        If κ or the squared coefficients leave float64.
 
     Examples
     --------
     >>> from rescntk.theory import learning
-    >>> print(learning.curve([1.0, 0.1], [1.0, 1.0], (1, 2), ridge=0.1, multiplicities=[1, 10]))
+    >>> print(learning.curve([1.0, 0.1], [1.0, 1.0], (1, 2), penalty=0.1, multiplicities=[1, 10]))
     n  test_error  train_error  effective_dimension   kappa  overfitting
     --------------------------------------------------------------------
     1       1.548     0.005559               0.9401   1.669        1.208
@@ -102,28 +115,28 @@ def curve(
     for name, array in (("eigenvalues", values), ("multiplicities", counts)):
         if (array < 0).any():
             raise ValueError(f"{name} has {array.min():.3g}, expected numbers of at least 0")
-    ridge, noise = check_nonnegative(ridge, "ridge"), check_nonnegative(noise, "noise")
+    penalty, noise = check_nonnegative(penalty, "penalty"), check_nonnegative(noise, "noise")
     rows = []
     for n in check_depths(sizes, "sizes"):
-        kappa = _solve_kappa(values, counts, n, ridge)
-        learned, unlearned = _shares(values, kappa)
-        # δ/κ: without a ridge, n signals beyond the rank leave n − rank directions untrained.
-        remaining = ridge / kappa if kappa > 0 else n - counts[values > 0].sum()
-        spread = counts @ (learned * unlearned) + remaining  # n − Σ L²: all terms are positive
+        kappa = _solve_kappa(values, counts, n, penalty)
+        share, rest = _shares(values, kappa)
+        # δ/κ: without a penalty, n signals beyond the rank leave n − rank directions untrained.
+        remaining = penalty / kappa if kappa > 0 else n - counts[values > 0].sum()
+        spread = counts @ (share * rest) + remaining  # n − Σ L²: all terms are positive
         overfitting = float(n / spread) if spread > 0 else math.inf
-        bias = float(squares @ unlearned**2 + noise)
+        bias = float(squares @ rest**2 + noise)
         test = overfitting * bias if bias > 0 else 0.0
         train = float(remaining / n) ** 2 * test if remaining > 0 else 0.0
-        rows.append(CurveRow(n, test, train, float(counts @ learned), kappa, overfitting))
+        rows.append(CurveRow(n, test, train, float(counts @ share), kappa, overfitting))
     return LearningCurve(tuple(rows))
 
 
 def from_gram(
-    K: np.ndarray, y: np.ndarray, sizes: Iterable[int], ridge: float = 0.0, *, noise: float = 0.0
+    K: np.ndarray, y: np.ndarray, sizes: Iterable[int], penalty: float = 0.0, *, noise: float = 0.0
 ) -> LearningCurve:
     r"""Return the learning curve of training sets drawn from a pool, tested on its other signals.
 
-    Of K + δI, with eigenvalues Λ + δ, τ solves κ's equation without a ridge. Then κ is (δ + τ)/N,
+    Of K + δI, with eigenvalues Λ + δ, τ solves κ's equation without a penalty. Then κ is (δ + τ)/N,
     and τ/(Λ+δ+τ) is left of a direction (docs/theory/learning_curves.md, section 2).
 
     Parameters
@@ -132,19 +145,35 @@ def from_gram(
         Kernel matrix of the pool. Eigenvalues below N·eps·λ_max, eps of its dtype, count as 0.
     y : ndarray, (N,) or (N, n_targets)
         Targets of the pool. Centre them where the regression has an intercept.
-    sizes, ridge, noise
-        As for `curve`; sizes are below N.
+    sizes : iterable of int
+        Numbers n of training signals, below N.
+    penalty : float, default 0.0
+        δ, added to the diagonal of the kernel matrix (n, n).
+    noise : float, default 0.0
+        Variance σ² of independent errors in the labels, beside those that y has.
+
+    Returns
+    -------
+    LearningCurve
+        A `CurveRow` for each size.
+
+    Raises
+    ------
+    ValueError
+        If K is not symmetric and positive semidefinite, or a size is not below N.
+    OverflowError
+        If κ or the squared targets leave float64.
 
     Examples
     --------
     >>> import numpy as np
     >>> from rescntk.theory import learning
     >>> x = np.random.default_rng(0).standard_normal((60, 5))
-    >>> table = learning.from_gram(x @ x.T, x[:, 0], (3, 10), ridge=1e-6)
+    >>> table = learning.from_gram(x @ x.T, x[:, 0], (3, 10), penalty=1e-6)
     >>> table.column("test_error").round(3)
     array([0.424, 0.   ])
     """
-    ladder, ridge = check_depths(sizes, "sizes"), check_nonnegative(ridge, "ridge")
+    ladder, penalty = check_depths(sizes, "sizes"), check_nonnegative(penalty, "penalty")
     found, noise = decompose(K), check_nonnegative(noise, "noise")
     N, values = len(found.eigenvalues), found.eigenvalues
     values = values * (values > resolution(values, found.eps))
@@ -159,20 +188,20 @@ def from_gram(
     # The root of the mean over targets. Noise has the same share in every direction.
     parts = np.hypot.reduce(parts, axis=1) / math.sqrt(parts.shape[1])
     parts, rank, rows = np.hypot(parts, math.sqrt(noise / N)), int(np.count_nonzero(values)), []
-    for n, test, _, _, tau, overfitting in curve(values + ridge, parts, ladder):
-        # Without a ridge, eigenvalues 0 share what n signals beyond the rank leave.
-        odds = ridge / tau if ridge else max(n - rank, 0) / (N - n)
+    for n, test, _, _, tau, overfitting in curve(values + penalty, parts, ladder):
+        # Without a penalty, eigenvalues 0 share what n signals beyond the rank leave.
+        odds = penalty / tau if penalty else max(n - rank, 0) / (N - n)
         left = 1.0 / (1.0 + odds)
-        grown = N / (N - n) * (1.0 if ridge else left)
+        grown = N / (N - n) * (1.0 if penalty else left)
         train = (odds * (N - n) / n) ** 2 * test * grown if odds else 0.0
-        overfitting *= grown * (left**2 if ridge else 1.0)
-        learned, kappa = float(_shares(values, ridge + tau)[0].sum()), (ridge + tau) / N
-        rows.append(CurveRow(n, test * grown, train, learned, kappa, overfitting))
+        overfitting *= grown * (left**2 if penalty else 1.0)
+        dimension, kappa = float(_shares(values, penalty + tau)[0].sum()), (penalty + tau) / N
+        rows.append(CurveRow(n, test * grown, train, dimension, kappa, overfitting))
     return LearningCurve(tuple(rows))
 
 
 def alignment(K: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the share of y in the k leading eigenvectors of a kernel matrix, k = 1 … n, (n,).
+    """Return the share of y in the k leading eigenvectors of a kernel matrix, for each k.
 
     It rises to 1: the earlier, the fewer signals are needed (Canatar et al. 2021). Within equal
     eigenvalues the order is arbitrary.
@@ -180,8 +209,19 @@ def alignment(K: np.ndarray, y: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     K : ndarray, (n, n)
+        Kernel matrix.
     y : ndarray, (n,) or (n, n_targets)
         Not 0. Several targets have one share, of all their squares.
+
+    Returns
+    -------
+    ndarray, (n,)
+        For k = 1 … n.
+
+    Raises
+    ------
+    ValueError
+        If K is not symmetric and positive semidefinite, or y is 0.
 
     Examples
     --------
@@ -199,24 +239,24 @@ def _shares(values: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray]:
     return values / total, np.where(values > 0, kappa / total, 1.0)
 
 
-def _solve_kappa(values: np.ndarray, counts: np.ndarray, n: float, ridge: float) -> float:
-    """Return κ with Σ λ/(λ+κ) + δ/κ = n, to rounding errors; 0 without a ridge from the rank on."""
+def _solve_kappa(values: np.ndarray, counts: np.ndarray, n: float, penalty: float) -> float:
+    """Return κ with Σ λ/(λ+κ) + δ/κ = n, to rounding errors; 0 for δ = 0 from the rank on."""
     present = (values > 0) & (counts > 0)
     values, counts, rank = values[present], counts[present], counts[present].sum()
-    if ridge == 0 and n >= rank:
+    if penalty == 0 and n >= rank:
         return 0.0
     with np.errstate(over="ignore"):  # κ ≤ (Σ λ + δ)/n; κ ≥ δ/n, and κ ≥ λ_min (rank − n)/n
-        high = (values @ counts + ridge) / n
-        low = max(ridge / n, values.min(initial=np.inf) * (rank - n) / n)
+        high = (values @ counts + penalty) / n
+        low = max(penalty / n, values.min(initial=np.inf) * (rank - n) / n)
     if not 1e-307 < low <= high < 1e307:
         raise OverflowError("κ leaves the range of float64, expected moderate eigenvalues")
 
     def excess(kappa: float) -> float:
         """Return Σ L + δ/κ − n. From κ on L is 1 − (1 − L): the sum of the 1 less n is exact."""
-        learned, unlearned = _shares(values, kappa)
+        share, rest = _shares(values, kappa)
         above = values >= kappa
-        rest = counts @ np.where(above, -unlearned, learned) + ridge / kappa
-        return float((counts[above].sum() - n) + rest)
+        others = counts @ np.where(above, -rest, share) + penalty / kappa
+        return float((counts[above].sum() - n) + others)
 
     return float(brentq(excess, 0.999 * low, 1.001 * high, xtol=1e-320, rtol=1e-15, maxiter=3000))
 
@@ -248,64 +288,74 @@ class SampleComplexity(ReportTable):
 
 
 def sample_complexity(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int, kind: str = "gpk",
-    head: str = "equivariant", *, frequencies: Iterable[Iterable[int]] | None = None,
-    share: float = 0.5, ridge: float = 0.0, **options: Any,
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int, *, kind: str,
+    head: str, frequencies: Iterable[Iterable[int]] | None = None, share: float = 0.5,
+    penalty: float = 0.0, **options: Any,
 ) -> SampleComplexity:  # fmt: skip
     r"""Return at how many signals, drawn from the multi-sphere, each frequency is half learned.
 
-    Frequencies above `max_frequency` act like a ridge. The largest eigenvalue of the last two
+    Frequencies above `max_frequency` act like a penalty. The largest eigenvalue of the last two
     frequencies is taken to bound theirs: this bounds n (``docs/theory/learning_curves.md``).
 
     Parameters
     ----------
-    network, n_channels, n_timepoints, max_frequency, kind, head, **options
-        As for ``spectrum.eigenvalues``, but `normalized` and `return_error`. A higher
-        `max_frequency` narrows the bounds.
+    network : Network
+        Without biases.
+    n_channels : int
+        C0, at least 2.
+    n_timepoints : int
+        Number d of pixels, at most 32.
+    max_frequency : int
+        Highest frequency of each pixel, at least 1. A higher one narrows the bounds.
+    kind : {"gpk", "ntk"}
+    head : {"equivariant", "trace", "gap"}
     frequencies : iterable of d integers each, optional
         From 0 to `max_frequency`. The default has 1, 2, … on pixel 0 only, 1 on pixels 0 and p for
         all p, and with the equivariant head 1 on each other pixel only.
     share : float, default 0.5
         Learnability L that counts as learned, above 0 and below 1.
-    ridge : float, default 0.0
+    penalty : float, default 0.0
         δ, in units of K(x, x) of the equivariant kernel.
+    **options
+        Options of ``spectrum.eigenvalues``, but ``normalized`` and ``errors``.
+
+    Returns
+    -------
+    SampleComplexity
+        A `ComplexityRow` for each set of frequencies.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the work exceeds what the options allow.
 
     Examples
     --------
     >>> from rescntk import literature
     >>> from rescntk.theory import learning
-    >>> network, places = literature.barzilai_resnet(3), [(1, 0, 0)]
-    >>> learning.sample_complexity(network, 2, 3, 6, frequencies=places).column("n").round(1)
+    >>> resnet, options = literature.barzilai_resnet(3), {"kind": "gpk", "head": "equivariant"}
+    >>> found = learning.sample_complexity(resnet, 2, 3, 6, frequencies=[(1, 0, 0)], **options)
+    >>> found.column("n").round(1)
     array([4.])
     """
     top = check_integer(max_frequency, "max_frequency", at_least=1)
     d = check_grid(n_channels, n_timepoints, top, head)[1]
     if not 0 < check_nonnegative(share, "share") < 1:
         raise ValueError(f"share is {share!r}, expected a number between 0 and 1")
-    ridge, one, space = (
-        check_nonnegative(ridge, "ridge"),
-        np.eye(d, dtype=int),
-        (n_channels, d, top),
-    )
-    if frequencies is not None:
-        text = f"expected sets of {d} integers from 0 to {top}"
-        given = list(frequencies) if is_sequence(frequencies) else []
-        if not given or not all(is_sequence(each) for each in given):
-            raise ValueError(f"frequencies is {frequencies!r}, {text}")
-        chosen = check_rectangular([tuple(each) for each in given], "frequencies", text[9:])
-        whole = chosen.dtype.kind in "iu" and chosen.shape[1:] == (d,)
-        if not whole or chosen.min() < 0 or chosen.max() > top:
-            raise ValueError(f"frequencies is {frequencies!r}, {text}")
-    options = check_options(options, "normalized", "return_error")
-    found = spectrum.eigenvalues(network, *space, kind, head, **options)
+    penalty, space = check_nonnegative(penalty, "penalty"), (n_channels, d, top)
+    chosen = None if frequencies is None else _check_frequencies(frequencies, d, top)
+    options = check_options(options, "normalized", "errors")
+    found = spectrum.eigenvalues(network, *space, kind=kind, head=head, **options)
     # All count among the others. Below 0 they are by errors of the quadrature.
     resolved, values = _resolved(found), np.maximum(found.eigenvalues, 0.0)
-    if frequencies is None:  # only now it is known that there is memory for them
+    if chosen is None:  # only now it is known that there is memory for them
+        one = np.eye(d, dtype=int)
         others = one[1 : d // 2 + 1]
         chosen = np.concatenate([np.arange(1, top + 1)[:, None] * one[0], one[0] + others])
         chosen = np.insert(chosen, top, others, axis=0) if head == "equivariant" else chosen
-    counts = spectrum.multiplicities(*space, head)
-    tail = max(1.0 - float((spectrum.multiplicities(*space) * values).sum()), 0.0)
+    counts = spectrum.multiplicities(*space, head=head)
+    of_trace = spectrum.multiplicities(*space, head="equivariant")
+    tail = max(1.0 - float((of_trace * values).sum()), 0.0)
     tail_least = tail_most = tail
     if head == "gap":
         # Each mode of the equivariant head is 1/d of a mode of GAP. It is more where a shift keeps
@@ -321,10 +371,23 @@ def sample_complexity(
         kappa = value * (1.0 - share) / share
         if kappa > 0:
             with np.errstate(invalid="ignore"):  # κ beyond float64, for the tiniest shares
-                known = float((counts * _shares(values, kappa)[0]).sum()) + ridge / kappa
+                known = float((counts * _shares(values, kappa)[0]).sum()) + penalty / kappa
             least, most = known + tail_least / (kappa + edge), known + tail_most / kappa
         rows.append(ComplexityRow(place, value, 0.5 * (least + most), least, most))
     return SampleComplexity(tuple(rows), tail)
+
+
+def _check_frequencies(given: Any, d: int, top: int) -> np.ndarray:
+    """Return sets of a frequency for each of d pixels, from 0 to `top`, (n_sets, d)."""
+    text = f"expected sets of {d} integers from 0 to {top}"
+    sets = list(given) if is_sequence(given) else []
+    if not sets or not all(is_sequence(each) for each in sets):
+        raise ValueError(f"frequencies is {given!r}, {text}")
+    chosen = check_rectangular([tuple(each) for each in sets], "frequencies", text[9:])
+    whole = chosen.dtype.kind in "iu" and chosen.shape[1:] == (d,)
+    if not whole or chosen.min() < 0 or chosen.max() > top:
+        raise ValueError(f"frequencies is {given!r}, {text}")
+    return np.asarray(chosen)
 
 
 class ClockRow(NamedTuple):
@@ -351,8 +414,8 @@ class Clock(ReportTable):
 
 
 def clock(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: Any, times: ArrayLike, *,
-    kind: str = "ntk", head: str = "equivariant",
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
+    times: ArrayLike, *, kind: str, head: str,
 ) -> Clock:  # fmt: skip
     r"""Return what gradient flow has learned of each eigenfunction on the multi-sphere over time.
 
@@ -362,16 +425,36 @@ def clock(
 
     Parameters
     ----------
-    network, n_channels, n_timepoints, max_frequency, kind, head
-        As for ``spectrum.eigenvalues``, which are not normalized. Eigenvalues that do not exceed
-        their errors are 0.
+    network : Network
+        Without biases.
+    n_channels : int
+        C0, at least 2.
+    n_timepoints : int
+        Number d of pixels, at most 32.
+    max_frequency : int or d ints
+        Highest frequency, of all pixels or of each.
     times : array_like, (n_times,)
         At least 0; infinity learns all of positive eigenvalues.
+    kind : {"gpk", "ntk"}
+    head : {"equivariant", "trace", "gap"}
+
+    Returns
+    -------
+    Clock
+        A `ClockRow` for each combination of frequencies, the fastest first. Eigenvalues that do not
+        exceed their errors are 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the work exceeds the limits of ``spectrum.eigenvalues``.
 
     Examples
     --------
-    >>> from rescntk import literature, theory
-    >>> print(theory.learning.clock(literature.barzilai_resnet(2), 2, 2, 1, times=(1, 10)))
+    >>> from rescntk import literature
+    >>> from rescntk.theory import learning
+    >>> resnet, options = literature.barzilai_resnet(2), {"kind": "ntk", "head": "equivariant"}
+    >>> print(learning.clock(resnet, 2, 2, 1, (1, 10), **options))
     frequencies  eigenvalue  multiplicity   t = 1  t = 10
     -----------------------------------------------------
             0 0       3.571             1  0.9719       1
@@ -381,8 +464,8 @@ def clock(
     """
     moments = nonnegative(times, "times", finite=False)
     space = n_channels, n_timepoints, max_frequency
-    values = _resolved(spectrum.eigenvalues(network, *space, kind, head, return_error=True))
-    counts = spectrum.multiplicities(*space, head)
+    values = _resolved(spectrum.eigenvalues(network, *space, kind=kind, head=head, errors=True))
+    counts = spectrum.multiplicities(*space, head=head)
     order = np.argsort(-values, axis=None, kind="stable")
     frequencies, falling = np.argwhere(values >= 0)[order], values.flat[order]
     columns = frequencies, falling, counts.flat[order], _grown(falling, moments).T
@@ -418,6 +501,15 @@ def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
         Not 0. Several targets have one share, of all their squares.
     times : array_like, (n_times,)
         At least 0; infinity is the end of the flow.
+
+    Returns
+    -------
+    Learned
+
+    Raises
+    ------
+    ValueError
+        If K is not symmetric and positive semidefinite, or y is 0.
 
     Examples
     --------

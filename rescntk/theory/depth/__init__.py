@@ -8,9 +8,10 @@ forms. ``checker`` compares predictions with kernels (``docs/theory/depth_limits
 from .checker import DEFAULT_DEPTHS, VERDICTS, Estimate, Report, Row, check
 from .half_power import half_power_limit
 from .laws import Family, Prediction, one_layer
-from .rates import ffnet_limit, ffnet_rate, resnet_limit, resnet_rate
+from .rates import asymptotic_complement, ffnet_limit, ffnet_rate, resnet_limit, resnet_rate
 
 __all__ = [
-    "DEFAULT_DEPTHS", "VERDICTS", "Estimate", "Family", "Prediction", "Report", "Row", "check",
-    "ffnet_limit", "ffnet_rate", "half_power_limit", "one_layer", "resnet_limit", "resnet_rate",
+    "DEFAULT_DEPTHS", "VERDICTS", "Estimate", "Family", "Prediction", "Report", "Row",
+    "asymptotic_complement", "check", "ffnet_limit", "ffnet_rate", "half_power_limit", "one_layer",
+    "resnet_limit", "resnet_rate",
 ]  # fmt: skip

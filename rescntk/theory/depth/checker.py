@@ -105,10 +105,9 @@ class Report(ReportTable):
 
 
 def check(
-    family: Callable[[int], Network], X: np.ndarray | None = None, *,
-    depths: Iterable[int] = DEFAULT_DEPTHS, kind: str = "ntk", head: str = "trace",
-    prediction: Prediction | None = None, rng: np.random.Generator | int = 0,
-    engine: str = "auto", progress: bool = False,
+    family: Callable[[int], Network], X: np.ndarray | None = None, *, kind: str, head: str,
+    depths: Iterable[int] = DEFAULT_DEPTHS, prediction: Prediction | None = None,
+    rng: np.random.Generator | int = 0, engine: str = "auto", progress: bool = False,
 ) -> Report:  # fmt: skip
     """Check whether kernels converge over depth to the predicted limit, at the predicted rate.
 
@@ -123,21 +122,38 @@ def check(
     X : ndarray, (n_cases, n_channels, n_timepoints), optional
         At least 2 different signals. The default is 6 drawn from the multi-sphere, 4 channels × 5
         pixels (1 pixel where no filter is larger).
+    kind : {"gpk", "ntk"}
+    head : {"equivariant", "trace", "gap"}
     depths : iterable of int, default 8, 16, …, 16384
         At least 6, each at least 1.25 times the previous depth.
-    kind, head, engine, progress
-        As for `Kernel`. With "auto", ReLU networks without biases on the multi-sphere go through
-        `multisphere.gram_complements`, all others through `gram`.
     prediction : Prediction, optional
-        Instead of the family's own, ``family.predict(kind, X, head)``.
+        Instead of the family's own, ``family.predict(X, kind=kind, head=head)``.
     rng : Generator or int, default 0
         For drawing signals.
+    engine : str, default "auto"
+        As for `Kernel`. With "auto", ReLU networks without biases on the multi-sphere go through
+        ``multisphere.gram_complements``, all others through `gram`.
+    progress : bool, default False
+        Whether to show a progress bar (needs tqdm).
+
+    Returns
+    -------
+    Report
+        A `Row` for each depth, the exponent with its error bar, and the verdict with its reason.
+
+    Raises
+    ------
+    ValueError
+        If there are too few depths, the family returns other depths, or a signal's kernel with
+        itself is 0.
+    OverflowError
+        If kernels exceed float64 at one of the depths.
 
     Examples
     --------
     >>> import rescntk as rk
-    >>> family = rk.theory.depth.Family(rk.Network(1), gamma=1.0)
-    >>> rk.theory.depth.check(family, depths=[2**k for k in range(3, 11)]).verdict
+    >>> family, depths = rk.theory.depth.Family(rk.Network(1), 1.0), [2**k for k in range(3, 11)]
+    >>> rk.theory.depth.check(family, kind="ntk", head="trace", depths=depths).verdict
     'agrees'
     """
     ladder = check_depths(depths)
@@ -154,7 +170,7 @@ def check(
     X = _signals(X, networks[0], check_rng(rng))
     used = Prediction(undefined="nothing is predicted") if prediction is None else prediction
     if prediction is None and isinstance(family, Family):
-        used = family.predict(kind, X, head)
+        used = family.predict(X, kind=kind, head=head)
     above = np.triu_indices(len(X), 1)
     limit = None if used.undefined else used.complements(len(X))[above]
     options: dict[str, Any] = {"head": head, "progress": progress}

@@ -1,8 +1,10 @@
-r"""Tangent kernels of infinitely deep feedforward networks and ResNets, fully connected.
+r"""Rates and limits of deep kernels in closed form.
 
-Huang, Wang, Tao, Zhao 2020: ``literature.huang_ffnet`` and ``literature.huang_resnet``, of which
-only the hidden layers are trained. Kernels :math:`\bar\Omega_L` are normalized; t is the
-correlation of a pair of inputs. ``docs/theory/depth_limits.md``, section 3, derives all formulas.
+`asymptotic_complement` is the law of deep Gaussian process kernels. The other functions are about
+the fully connected networks of Huang, Wang, Tao, Zhao 2020, ``literature.huang_ffnet`` and
+``literature.huang_resnet``, of which only the hidden layers are trained. Their kernels
+:math:`\bar\Omega_L` are normalized; t is the correlation of a pair of inputs.
+``docs/theory/depth_limits.md``, sections 3 and 4, derives all formulas.
 """
 
 from __future__ import annotations
@@ -12,9 +14,61 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...validation import check_depths, check_nonnegative, check_real, check_rectangular
-from ..argument_checks import check_dot_products
+from ...network import RELU_FIELDS, Network, check_network
+from ...validation import (
+    check_depths,
+    check_nonnegative,
+    check_positive,
+    check_real,
+    check_rectangular,
+)
+from ..argument_checks import check_branch, check_dot_products
 from ..complements import arc_cosines
+
+
+def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
+    r"""Return the asymptote of 1 − (normalized GPK) at great depth.
+
+    :math:`\delta_L/d` with :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}` at depth L, for ReLU
+    without biases. s is 1 over ``Network.branch_share``: :math:`(1+\alpha^2)/\alpha^2` for
+    :math:`c_v = 2` and :math:`c_w = 1`, and 1 without skip connections. d are the `pixels`. Closer
+    signals follow the law from greater depths on. Not in the papers; docs/theory/depth_limits.md,
+    section 4, derives it, with its conditions on signals.
+
+    Parameters
+    ----------
+    network : Network
+        Of ReLU without biases. With skip connections `alpha` is positive.
+    pixels : float, default 1.0
+        Number of pixels d that the head "gap" averages, the signals' length. Of two lengths it is
+        the harmonic mean, 2/(1/d + 1/d'). 1 for the other heads.
+
+    Returns
+    -------
+    float
+        NaN before the onset, :math:`L < 3\pi s/\sqrt2`, where :math:`\delta_L` exceeds 1, the
+        complement of uncorrelated pixels.
+
+    Raises
+    ------
+    ValueError
+        If the network has another activation, biases, or no branch.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> from rescntk.theory import depth, multisphere
+    >>> network = rk.Network(10_000)
+    >>> deep = multisphere.normalized_gpk(network, [1.0], complement=True)[0]
+    >>> print(f"{deep / depth.asymptotic_complement(network):.3f}")
+    0.995
+    """
+    check_network(network, RELU_FIELDS, ": the law is about ReLU")
+    layers = check_nonnegative(network.depth, "depth")
+    check_branch(network)
+    s = network.growth / network.branch_gain if network.skip else 1.0
+    delta = 4.5 * math.pi**2 * (s / layers) * (s / layers)
+    return (delta if delta <= 1.0 else math.nan) / check_positive(pixels, "pixels")
 
 
 def ffnet_limit(t: ArrayLike) -> np.ndarray:
@@ -22,7 +76,17 @@ def ffnet_limit(t: ArrayLike) -> np.ndarray:
 
     Parameters
     ----------
-    t : array_like, in [-1, 1]
+    t : array_like
+        Correlations, in [-1, 1].
+
+    Returns
+    -------
+    ndarray, in the shape of t
+
+    Raises
+    ------
+    ValueError
+        If a correlation is out of range.
 
     Examples
     --------
@@ -38,7 +102,17 @@ def ffnet_rate(depth: ArrayLike) -> np.ndarray:
 
     Parameters
     ----------
-    depth : int or array_like of int, (n_depths,)
+    depth : int or array_like of int
+        L, at least 1.
+
+    Returns
+    -------
+    ndarray, in the shape of depth
+
+    Raises
+    ------
+    ValueError
+        If a depth is not a positive integer.
 
     Examples
     --------
@@ -60,7 +134,17 @@ def resnet_limit(t: ArrayLike) -> np.ndarray:
 
     Parameters
     ----------
-    t : array_like, in [-1, 1]
+    t : array_like
+        Correlations, in [-1, 1].
+
+    Returns
+    -------
+    ndarray, in the shape of t
+
+    Raises
+    ------
+    ValueError
+        If a correlation is out of range.
 
     Examples
     --------
@@ -80,8 +164,17 @@ def resnet_rate(t: ArrayLike) -> np.ndarray:
 
     Parameters
     ----------
-    t : array_like, in (-1, 1]
-        Towards −1, c has no bound.
+    t : array_like
+        Correlations, in (-1, 1]. Towards −1, c has no bound.
+
+    Returns
+    -------
+    ndarray, in the shape of t
+
+    Raises
+    ------
+    ValueError
+        If a correlation is out of range.
 
     Examples
     --------

@@ -43,24 +43,45 @@ class DecayConstants(NamedTuple):
 
 
 def decay_constants(
-    network: Network, n_channels: int, n_timepoints: int, pixels: Iterable[int],
-    kind: str = "gpk", head: str = "equivariant",
+    network: Network, n_channels: int, n_timepoints: int, pixels: Iterable[int], *, kind: str,
+    head: str,
 ) -> DecayConstants:  # fmt: skip
     """Return theorem 5.1's constants for a normalized kernel, computed and not fitted.
 
-    They bound ``spectrum.eigenvalues(..., normalized=True)`` at positive frequencies on a set of
-    pixels, and 0 on all others (Barzilai et al. 2022, lemmas C.1 to C.7).
+    They bound the eigenvalues of the normalized kernel at positive frequencies on a set of pixels,
+    and 0 on all others (Barzilai et al. 2022, lemmas C.1 to C.7).
 
     Parameters
     ----------
-    network, n_channels, n_timepoints, pixels, kind, head
-        As for `decay_law`, with ``input_filter_size`` 1. A kernel that is 0 for every signal is
-        refused.
+    network : Network
+        Of ReLU without biases, with ``input_filter_size`` 1.
+    n_channels : int
+        C0, at least 2.
+    n_timepoints : int
+        Number d of pixels, at most 32.
+    pixels : iterable of int
+        Pixels that have a frequency, at least one.
+    kind : {"gpk", "ntk"}
+    head : {"equivariant", "trace", "gap"}
+
+    Returns
+    -------
+    DecayConstants
+
+    Raises
+    ------
+    ValueError
+        If the network is another one, its kernel is 0 for every signal, or an argument is out of
+        range.
+    OverflowError
+        If the pixels have more than 160 channels together.
 
     Examples
     --------
-    >>> from rescntk import literature, theory
-    >>> found = theory.spectrum.decay_constants(literature.barzilai_cnn(2), 2, 1, pixels=[0])
+    >>> from rescntk import literature
+    >>> from rescntk.theory.spectrum import decay_constants
+    >>> cnn, options = literature.barzilai_cnn(2), {"kind": "gpk", "head": "equivariant"}
+    >>> found = decay_constants(cnn, 2, 1, pixels=[0], **options)
     >>> [round(float(bound), 5) for bound in found.bounds([4])]  # the eigenvalue is 0.00221
     [0.0004, 0.04377]
     """

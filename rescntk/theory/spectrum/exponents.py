@@ -49,7 +49,7 @@ class DecayTable(ReportTable):
 
 
 def decay_exponents(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int, kind: str = "gpk", *,
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int, *, kind: str,
     pixels: Iterable[Iterable[int]] | None = None, **options: Any,
 ) -> DecayTable:  # fmt: skip
     """Return exponents of eigenvalues over a frequency that is spread over one, two, three pixels.
@@ -59,17 +59,35 @@ def decay_exponents(
 
     Parameters
     ----------
-    network, n_channels, n_timepoints, kind, **options
-        As for ``spectrum.eigenvalues``, with ReLU and ``input_filter_size`` 1, as in the theorem.
+    network : Network
+        Of ReLU without biases, with ``input_filter_size`` 1, as in the theorem.
+    n_channels : int
+        C0, at least 2.
+    n_timepoints : int
+        Number d of pixels, at most 32.
     max_frequency : int
         K, at least 8. Slopes are fitted to the frequencies from its half on.
+    kind : {"gpk", "ntk"}
     pixels : iterable of sets of pixels, optional
         By default 0; 0 and 1; −1, 0 and 1, as far as the receptive field has them.
+    **options
+        Options of `eigenvalues`, but ``errors``.
+
+    Returns
+    -------
+    DecayTable
+        A `DecayRow` for each set of pixels.
+
+    Raises
+    ------
+    ValueError
+        If the network is another one, or a set has pixels outside the receptive field.
 
     Examples
     --------
     >>> from rescntk import literature, theory
-    >>> print(theory.spectrum.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=24))
+    >>> network = literature.geifman_cnn(2)
+    >>> print(theory.spectrum.decay_exponents(network, 2, 3, max_frequency=24, kind="gpk"))
     pixels  exponent  uncertainty  law  lowest  highest
     ---------------------------------------------------
          0    -4.063       0.3507   -4      -4       -2
@@ -85,7 +103,8 @@ def decay_exponents(
     if not sets:
         raise ValueError(f"pixels is {pixels!r}, expected sets of one or more integers")
     top = [K if pixel in frozenset().union(*sets) else 0 for pixel in range(d)]
-    computed = eigenvalues(network, C, d, top, kind, **check_options(options, "return_error"))
+    options = check_options(options, "errors")
+    computed = eigenvalues(network, C, d, top, kind=kind, head="equivariant", **options)
     k, rows, columns = np.arange(1, K + 1), [], []
     for chosen in sets:
         at = tuple(k if pixel in chosen else 0 for pixel in range(d))
@@ -95,31 +114,48 @@ def decay_exponents(
         upper, lower = (_slope(k[half], known[half], C) for half in halves)
         bounds = len(chosen) * np.array([-C - 2, 1 - C - 2 * (NU[kind] - 1) / len(field)])
         near = tuple(sorted(p if 2 * p <= d else p - d for p in chosen))
-        error, expected = 2 * abs(upper - lower) + 1 / K, decay_law(network, C, d, chosen, kind)
+        error = 2 * abs(upper - lower) + 1 / K
+        expected = decay_law(network, C, d, chosen, kind=kind, head="equivariant")
         rows.append(DecayRow(near, upper, error, expected, *bounds.tolist()))
     return DecayTable(tuple(rows), k, *np.array(columns).swapaxes(0, 1))
 
 
 def decay_law(
-    network: Network, n_channels: int, n_timepoints: int, pixels: Iterable[int],
-    kind: str = "gpk", head: str = "equivariant",
+    network: Network, n_channels: int, n_timepoints: int, pixels: Iterable[int], *, kind: str,
+    head: str,
 ) -> float:  # fmt: skip
     """Return the exponent with which eigenvalues fall, from the kernel's singularities.
 
-    A conjecture about large frequencies. −inf if eigenvalues are 0: no window of the last layer
-    has all pixels.
+    A conjecture about large frequencies.
 
     Parameters
     ----------
-    network, n_channels, n_timepoints, kind, head
-        As for ``spectrum.eigenvalues``, with ReLU.
+    network : Network
+        Of ReLU without biases.
+    n_channels : int
+        C0, at least 2.
+    n_timepoints : int
+        Number d of pixels, at most 32.
     pixels : iterable of int
         Pixels that have the frequency, at least one. All others have frequency 0.
+    kind : {"gpk", "ntk"}
+    head : {"equivariant", "trace", "gap"}
+
+    Returns
+    -------
+    float
+        −inf if eigenvalues are 0: no window of the last layer has all pixels.
+
+    Raises
+    ------
+    ValueError
+        If the network is another one, or an argument is out of range.
 
     Examples
     --------
-    >>> from rescntk import literature, theory
-    >>> theory.spectrum.decay_law(literature.geifman_cnn(3), 2, 5, (-1, 1, 2))
+    >>> from rescntk import literature
+    >>> from rescntk.theory.spectrum import decay_law
+    >>> decay_law(literature.geifman_cnn(3), 2, 5, (-1, 1, 2), kind="gpk", head="equivariant")
     -8.0
     """
     C, d = check_ring(network, n_channels, n_timepoints, kind, head)

@@ -22,24 +22,37 @@ DEGREE = 256
 
 
 def taylor_coefficients(
-    network: Network, n_timepoints: int, max_degree: int, kind: str = "gpk"
+    network: Network, n_timepoints: int, max_degree: int, *, kind: str
 ) -> np.ndarray:
     """Return the Taylor coefficients of a normalized equivariant kernel (lemmas C.1, C.2, C.7).
 
-    The array has an axis of max_degree + 1 for each pixel. Entry n multiplies the product of the
-    powers n_i of the dot products t_i. All coefficients sum to 1.
+    Entry n multiplies the product of the powers n_i of the pixels' dot products t_i.
 
     Parameters
     ----------
-    network, n_timepoints, kind
-        As for ``spectrum.eigenvalues``, with ReLU, and a kernel that is not 0 for every signal.
+    network : Network
+        Of ReLU without biases, with a kernel that is not 0 for every signal.
+    n_timepoints : int
+        Number d of pixels, at most 32.
     max_degree : int
         Highest power of each dot product; a product of two series has at most 2e9 pairs of terms.
+    kind : {"gpk", "ntk"}
+
+    Returns
+    -------
+    ndarray, (max_degree + 1, ..., max_degree + 1)
+        An axis for each pixel. The coefficients of all degrees sum to 1.
+
+    Raises
+    ------
+    ValueError
+        If the network is another one, or the products of series have more pairs of terms.
 
     Examples
     --------
-    >>> from rescntk import literature, theory
-    >>> theory.spectrum.taylor_coefficients(literature.geifman_cnn(2), 3, 1)[:, :, 0].round(4)
+    >>> from rescntk import literature
+    >>> from rescntk.theory.spectrum import taylor_coefficients
+    >>> taylor_coefficients(literature.geifman_cnn(2), 3, 1, kind="gpk")[:, :, 0].round(4)
     array([[0.4937, 0.1005],
            [0.1005, 0.0093]])
     """
