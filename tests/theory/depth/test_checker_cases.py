@@ -100,7 +100,7 @@ def test_no_verdict_is_false():
     right, wrong = Counter(), Counter()
     for number in range(N_CASES):
         name, X, family, kind, head = case(number)
-        with mock.patch.object(depth, "judge", wraps=checker.judge) as judge:
+        with mock.patch.object(checker, "judge", wraps=checker.judge) as judge:
             report = depth.check(family, X, kind=kind, head=head, depths=LADDER)
         (ladder, values, noise, used, limit), settings = judge.call_args
         laws = wrong_laws(used, limit, np.random.default_rng(number)) if not used.undefined else []

@@ -76,11 +76,13 @@ def test_verdicts_are_monotone_and_never_wrong(monkeypatch):
 def test_slow_laws():
     """At depth 16384, L^-0.2 is still a seventh; with a = 4 and 10 laws set in at 10⁶ and 10⁴."""
     X = multisphere.sample(3, 4, 1, rng=0)
-    six = depth.check(families.resnet(0.6, 1), X, kind="gpk")
+    six = depth.check(families.resnet(0.6, 1), X, kind="gpk", head="trace")
     assert six.verdict == checker.AGREES
     assert abs(six.exponent.value - 0.2) <= six.exponent.bar <= 0.02
     for a, gamma in ((4.0, 0.6), (10.0, 0.25)):
-        report = depth.check(Family(rk.Network(1, alpha=a), gamma), X, depths=SHORT)
+        report = depth.check(
+            Family(rk.Network(1, alpha=a), gamma), X, kind="ntk", head="trace", depths=SHORT
+        )
         assert report.verdict == checker.OPEN
 
 
@@ -88,7 +90,7 @@ def test_where_the_dot_product_is_0_one_layer_is_the_limit(rng):
     """GAP and signals of mean 0: F⁰ = 0. For some of the signals alone nothing is predicted."""
     family, X = families.resnet(1.0), rng.standard_normal((4, 2, 5))
     X -= X.mean(axis=2, keepdims=True)
-    check = partial(depth.check, head="gap", depths=powers(9))
+    check = partial(depth.check, kind="ntk", head="gap", depths=powers(9))
     report = check(family, X + np.array([1.0, 2.0, 0.0, 0.0])[:, None, None])
     assert report.verdict == checker.UNDEFINED
     assert "F⁰(x, x) is 0 for 2 of the signals, X[2] first, and not for all" in report.reason
@@ -167,6 +169,6 @@ ZEROS = np.where(np.arange(4) < 1, 1.0, np.arange(9)[:, None] < 4).T[:, None]
 def test_exponents_off_the_multisphere(family, shape, change, head, exponent, last, verdict):
     """Half the power where κ0 or K has a square root: docs/theory/depth_limits.md, section 6."""
     X = change(np.random.default_rng(3).standard_normal(shape))
-    report = depth.check(family, X, head=head, depths=powers(last))
+    report = depth.check(family, X, kind="ntk", head=head, depths=powers(last))
     assert (report.prediction.exponent, report.verdict) == (exponent, verdict), str(report)
     assert abs(report.rows[-1].slope - exponent - 0.5 * (verdict == checker.OPEN)) <= 0.06

@@ -78,7 +78,9 @@ def test_opposite_vectors_at_any_gain(end, part):
     gain = integral(lambda angle: 1.0, 1)
     expected = (kappa(end) + np.cos(end)) * integral(source, 2) / gain
     network = rk.Network(1, 1, alpha=np.sqrt(gain), trained=part)
-    found = depth.half_power_limit(network, np.array([[[1.0]], [[-3.0]]]), head="trace")[0, 1]
+    found = depth.half_power_limit(
+        network, np.array([[[1.0]], [[-3.0]]]), kind="ntk", head="trace"
+    )[0, 1]
     assert abs(found - expected) <= ERROR
 
 
@@ -86,9 +88,11 @@ def test_no_gain_leaves_the_dot_product(rng):
     X, none = rng.standard_normal((2, 2, 4)), np.zeros((2, 2, 4))
     F0 = (X[0] * X[1]).sum() / np.sqrt((X[0] ** 2).sum() * (X[1] ** 2).sum())
     for a in (0.0, 1e-150):
-        found = depth.half_power_limit(rk.Network(1, alpha=a), X, head="trace")
+        found = depth.half_power_limit(rk.Network(1, alpha=a), X, kind="ntk", head="trace")
         assert abs(found[0, 1] - F0) <= ERROR
-        assert not depth.half_power_limit(rk.Network(1, alpha=a), none).any()
+        assert not depth.half_power_limit(
+            rk.Network(1, alpha=a), none, kind="ntk", head="gap"
+        ).any()
 
 
 @pytest.mark.parametrize("a", [1e-2, 1e-4, 1e-5])
@@ -97,7 +101,7 @@ def test_signals_of_mean_0_and_a_small_gain(a, kind, rng):
     """The kernel of one layer is left, with the rounding errors of a mean that cancels."""
     X, network = rng.standard_normal((3, 2, 6)), rk.Network(1, 3, alpha=a)
     X -= X.mean(axis=2, keepdims=True)
-    K = depth.one_layer(network, X, kind, "gap")
+    K = depth.one_layer(network, X, kind=kind, head="gap")
     K /= np.sqrt(np.multiply.outer(K.diagonal(), K.diagonal()))
     found = depth.half_power_limit(network, X, kind=kind, head="gap")
     assert np.abs(found - K).max() <= ERROR + a**2 + 1e-15 / a**2
@@ -107,13 +111,14 @@ def test_signals_in_their_own_units(rng):
     """ReLU: a factor on a signal is seen by no normalized kernel; equal signals have kernel 1."""
     X = rng.standard_normal((4, 2, 5))
     X[3] = 3 * X[0]
-    found = 1 - depth.half_power_limit(rk.Network(1, 3), X, head="trace")
+    found = 1 - depth.half_power_limit(rk.Network(1, 3), X, kind="ntk", head="trace")
     factors = np.array([1e-9, 1, 7, 1e9])[:, None, None]
-    scaled = 1 - depth.half_power_limit(rk.Network(1, 3), factors * X, head="trace")
+    scaled = 1 - depth.half_power_limit(rk.Network(1, 3), factors * X, kind="ntk", head="trace")
     assert np.abs(found - scaled).max() <= ERROR
     assert abs(found[0, 3]) <= ERROR and (found.diagonal() == 0).all()
     assert (
-        depth.half_power_limit(rk.Network(1), X[:2] * [[[1]], [[0]]]) == np.diag([1.0, 0.0])
+        depth.half_power_limit(rk.Network(1), X[:2] * [[[1]], [[0]]], kind="ntk", head="gap")
+        == np.diag([1.0, 0.0])
     ).all()
     with pytest.raises(ValueError, match=r"network has branch_gain 2\.5e\+05, expected at most 1"):
-        depth.half_power_limit(rk.Network(1, alpha=500.0), X)
+        depth.half_power_limit(rk.Network(1, alpha=500.0), X, kind="ntk", head="gap")

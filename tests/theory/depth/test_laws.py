@@ -1,15 +1,13 @@
 """Predicted limits and constants against closed forms and deep kernels."""
 
 import math
-from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import literature
-from rescntk.theory import conditioning, depth, multisphere, smoothness
+from rescntk.theory import depth, multisphere
 from rescntk.theory.depth import Family
 from rescntk.validation import HEADS, KINDS
 from tests import tolerances
@@ -37,7 +35,7 @@ def test_the_limit_of_one_layer_in_closed_form(inner, outer, head):
         shown = [_row_box((kappa1(u) + u * kappa0(u)) / 2, outer) for u in windows]
         heads = shown[0][0], np.mean(shown[0]), np.mean(shown)
         K[i, k] = heads[HEADS.index(head)]
-    limit = normalized(depth.one_layer(network, X, head=head))
+    limit = normalized(depth.one_layer(network, X, kind="ntk", head=head))
     # κ0 at the pixels that a signal shares with itself: √(2 eps)/π, of which the mean is taken.
     assert np.abs(limit - normalized(K)).max() <= 2 * np.sqrt(2 * 16 * EPS) / np.pi
 
@@ -48,7 +46,7 @@ def test_the_limit_of_one_layer_is_for_any_signals_and_activation(rng):
         rk.Network(1, 3, activation="erf", c_v=1.3, c_w=0.7, trained=("inner",)),
         rk.Network(1, 3, dilation=2, input_filter_size=3, input_scale=1.7, trained=("outer",)),
     ):
-        limit = normalized(depth.one_layer(network, X, head="gap"))
+        limit = normalized(depth.one_layer(network, X, kind="ntk", head="gap"))
         deep = [network.replace(depth=n, alpha=1 / n) for n in (100, 200)]
         kernels = [rk.Kernel(net, "ntk", "gap", normalized=True)(X) for net in deep]
         far, near = (np.abs(K - limit).max() for K in kernels)
@@ -62,13 +60,13 @@ def test_the_constant_of_theorem_6_1(kind, head, alpha):
     family, deep = Family(rk.Network(1, alpha=alpha, outer_filter_size=1), 1.0), 1000
     X = np.random.default_rng(1).standard_normal((4, 2, 5))
     A = rk.Kernel(family.network.replace(alpha=0.0), "gpk", head)(X)
-    G = depth.one_layer(family.network, X, kind, head)
+    G = depth.one_layer(family.network, X, kind=kind, head=head)
     growth = G.diagonal() / A.diagonal()
     change = G - 0.5 * A * np.add.outer(growth, growth)
     root = np.sqrt(np.multiply.outer(A.diagonal(), A.diagonal()))
     constant = alpha**2 * math.sqrt(np.mean(pairs(change / root) ** 2))
     K = rk.Kernel(family(deep), kind, head, normalized=True)(X)
-    distance = math.sqrt(np.mean(pairs(family.predict(kind, X, head).limit - K) ** 2))
+    distance = math.sqrt(np.mean(pairs(family.predict(X, kind=kind, head=head).limit - K) ** 2))
     # The next order is Lα² = α²/L, times a factor of the same kind as the first.
     assert abs(deep * distance / constant - 1) <= 20 * alpha**2 / deep
 
@@ -79,7 +77,7 @@ def test_a_signal_of_mean_0_beside_another(trained):
     X, network, L = np.random.default_rng(0).standard_normal((2, 2, 6)), rk.Network(1), 10**4
     X[0] -= X[0].mean(axis=1, keepdims=True)
     network, ends = network.replace(trained=trained), 1 + ("input" in trained)
-    G = depth.one_layer(network, X, "ntk", "gap")
+    G = depth.one_layer(network, X, kind="ntk", head="gap")
     A = ends * (X[1].mean(axis=1) ** 2).sum() / 2
     K = rk.Kernel(network.replace(depth=L, alpha=1 / L), "ntk", "gap", normalized=True)(X)
     assert abs(K[0, 1] * math.sqrt(L * G[0, 0] * A) / G[0, 1] - 1) <= 20 / L
@@ -107,7 +105,7 @@ def test_gap_sees_its_own_pixels(pixels):
         # The derivative of x/((1 + (d − 1)x)/d) is 16 d/(d + 3)² at ¼, and 1/d at 1.
         slope = pixels / (1 + (pixels - 1) * share) ** 2
         for head, factor in (("trace", 1.0), ("gap", slope)):
-            limit = 1 - pairs(Family(network).predict("ntk", X, head).limit)
+            limit = 1 - pairs(Family(network).predict(X, kind="ntk", head=head).limit)
             pooled = share * (pixels / (1 + (pixels - 1) * share) if head == "gap" else 1)
             assert np.abs(limit - (1 - pooled)).max() <= 8 * EPS
             networks = [network.replace(depth=int(n)) for n in depths]
@@ -127,7 +125,7 @@ def test_pixels_that_agree_stay_so_without_filters():
     X = multisphere.sample(2, 3, 3, rng=0)
     X[1, :, :2] = X[0, :, :2]
     for size, agreeing in ((1, 2 / 3), (3, 0.0)):
-        limit = 1 - Family(rk.Network(1, size)).predict("ntk", X).limit
+        limit = 1 - Family(rk.Network(1, size)).predict(X, kind="ntk", head="trace").limit
         assert abs(limit[0, 1] - 0.75 * (1 - agreeing)) <= 8 * EPS
         deep = multisphere.gram_complements([rk.Network(4000, size)], X, kind="ntk", head="trace")
         assert np.abs(deep - limit).max() <= 1e-3 * 30 / 4
@@ -135,21 +133,21 @@ def test_pixels_that_agree_stay_so_without_filters():
     x, z = multisphere.sample(2, 3, 6, rng=5)
     z[:, ::2] = x[:, ::2]
     for head, different in (("trace", 3 / 6), ("gap", 3 / 36)):  # pairs of pixels
-        law = conditioning.asymptotic_complement(4000) * different
+        law = depth.asymptotic_complement(rk.Network(4000)) * different
         deep = [rk.Network(4000, dilation=2)]
-        found = multisphere.gram_complements(deep, np.stack([x, z]), head=head)[0, 0, 1]
+        found = multisphere.gram_complements(deep, np.stack([x, z]), kind="gpk", head=head)[0, 0, 1]
         assert found == pytest.approx(law, rel=0.03)  # log(L)/L; one ring more would double it
 
 
 def test_erf_networks_are_linear_on_tiny_signals():
     X, erf = multisphere.sample(2, 2, 3, rng=0), rk.Network(1, activation="erf")
     for gamma, kind in product((0.5, 1.0), KINDS):
-        expected = Family(erf, gamma).predict(kind, 1e-12 * X).limit
+        expected = Family(erf, gamma).predict(1e-12 * X, kind=kind, head="trace").limit
         for power in (-60, -310):
-            found = Family(erf, gamma).predict(kind, 10.0**power * X).limit
+            found = Family(erf, gamma).predict(10.0**power * X, kind=kind, head="trace").limit
             np.testing.assert_allclose(found, expected, rtol=0, atol=tolerances.FLOW)
     with pytest.raises(OverflowError, match="X has values up to 1.41e.100, expected at most 1e.70"):
-        Family(erf, 0.5).predict("gpk", 1e100 * X)
+        Family(erf, 0.5).predict(1e100 * X, kind="gpk", head="trace")
 
 
 @pytest.mark.parametrize(
@@ -173,54 +171,3 @@ def test_the_table_of_ntk_limits(trained, pixels, skip):
         options = {"kinds": ("ntk",), "depths": [depth], "normalized": True}
         K = rk.gram(network, X, head=head, **options).ntk[0]
         assert np.abs(pairs(K) - limit).max() <= bar
-
-
-ANGLES = np.array([0.3, 1.0, 2.0, 2.8])
-T = np.cos(ANGLES)
-
-
-def huang(depths, gamma=1.0, angles=ANGLES):
-    """Return both kernels of pairs with these angles, (n_depths, n_angles)."""
-    X, Z = smoothness.circle(angles), smoothness.circle([0.0])
-    ntk = partial(rk.gram, X=X, Z=Z, head="trace", kinds=("ntk",), normalized=True)
-    ffnet = ntk(literature.huang_ffnet(1), depths=depths)[0][..., 0]
-    return ffnet, np.stack([ntk(literature.huang_resnet(L, gamma))[0][:, 0] for L in depths])
-
-
-def test_the_ffnet_tends_to_a_quarter_with_the_rate_three_eighths_log_l_over_l():
-    """Theorem 6; L(Ω̄ − ¼) − (3/8) log L tends to a constant for each pair."""
-    depths = (500, 2000)
-    ffnet, _ = huang(depths)
-    distance = ffnet - depth.ffnet_limit(T)
-    assert (np.abs(distance[1]) < np.abs(distance[0]) / 3).all()
-    rest = [L * (d - depth.ffnet_rate(L)) for L, d in zip(depths, distance, strict=True)]
-    bar = tolerances.next_of_the_ffnet(depths[0])
-    assert np.abs(rest[1] - rest[0]).max() <= bar
-    # Without the logarithm it would drift by (3/8) log 4 = 0.52 …
-    drift = depths[1] * distance[1] - depths[0] * distance[0]
-    assert np.abs(drift - 0.375 * np.log(4)).max() <= bar
-    assert (depth.ffnet_limit([1.0, 0.999999, -1.0]) == [1, 0.25, 0.25]).all()
-
-
-@pytest.mark.parametrize("gamma", [1.0, 0.75])
-def test_the_resnet_tends_to_one_layer_with_the_predicted_rate(gamma):
-    """Theorem 7: distance c(t) Lα², with c(t) to within a multiple of Lα²; 1 is depth 1 itself."""
-    depths = (1, 50, 200, 800)
-    _, resnet = huang(depths, gamma)
-    assert np.abs(resnet[0] - depth.resnet_limit(T)).max() <= tolerances.ROUTES
-    relative = []
-    for L, values in zip(depths[1:], resnet[1:], strict=True):
-        small = L ** (1 - 2 * gamma)
-        error = (values - depth.resnet_limit(T)) / small - depth.resnet_rate(T)
-        assert (np.abs(error) <= tolerances.next_of_the_resnet(T, small)).all()
-        relative.append(np.abs(error).max() / small)
-    assert relative[1] < 2 * relative[0] and relative[2] < 2 * relative[1]  # it falls like Lα²
-
-
-def test_opposite_vectors_converge_like_a_square_root():
-    """Theorem 7 claims O(1/L) for |1 − t| ≥ δ; at t = −1 it is −√2/(3π) L^(−1/2)."""
-    depths = np.array([50, 200, 800])
-    found = huang(depths.tolist(), angles=[np.pi])[1][:, 0]
-    scaled = found * np.sqrt(depths) / (-np.sqrt(2) / (3 * np.pi))
-    assert (np.abs(scaled - 1) <= tolerances.next_of_opposites(depths)).all()
-    assert depth.resnet_rate(1.0) == 0
