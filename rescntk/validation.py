@@ -11,6 +11,7 @@ import operator
 import reprlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,18 @@ def check_kernel(kernel: Any) -> None:
         raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or another callable")
 
 
+def check_rng(rng: Any) -> np.random.Generator:
+    """Return a source of randomness, given as a Generator, a seed or None."""
+    try:
+        if not (rng is None or isinstance(rng, np.random.Generator)):
+            rng = check_integer(rng, "rng", at_least=0)  # NumPy crashes at some arrays
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"rng is {rng!r}, expected a NumPy Generator, an integer of at least 0, or None"
+        ) from None
+
+
 # ---------------------------------------------------------------- arrays
 
 
@@ -246,6 +259,30 @@ def check_labels(values: Any, n: int, name: str) -> np.ndarray:
     if labels.shape != (n,):
         raise ValueError(f"{name} has shape {labels.shape}, expected ({n},): a label for each case")
     return np.asarray(labels)
+
+
+def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different labels in order, and the place of each label among them.
+
+    NumPy sorts labels of one kind. Members of an Enum are sorted by name.
+    """
+    keys = labels
+    if labels.dtype == object and all(isinstance(label, Enum) for label in labels):
+        keys = np.array([f"{type(label).__name__}.{label.name}" for label in labels])
+    try:
+        _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    except TypeError:
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
+        raise ValueError(f"{name} has labels of kinds {kinds}, expected one kind") from None
+    return labels[first], places
+
+
+def check_groups(groups: Any, n: int, used: Any = slice(None)) -> np.ndarray:
+    """Return the number of the group of each case that is `used`, from n labels of two groups."""
+    numbers = distinct(check_labels(groups, n, "groups")[used], "groups")[1]
+    if not numbers.any():
+        raise ValueError("groups has one label, expected two: each group is left out in turn")
+    return numbers
 
 
 # ---------------------------------------------------------------- signals

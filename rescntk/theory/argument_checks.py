@@ -52,18 +52,6 @@ def check_head(head: Any) -> str:
     return check_choice(head, "head", HEADS)
 
 
-def check_rng(rng: Any) -> np.random.Generator:
-    """Return a source of randomness, given as a Generator, a seed or None."""
-    try:
-        if not (rng is None or isinstance(rng, np.random.Generator)):
-            rng = check_integer(rng, "rng", at_least=0)  # NumPy crashes at some arrays
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"rng is {rng!r}, expected a NumPy Generator, an integer of at least 0, or None"
-        ) from None
-
-
 def check_cases(X: np.ndarray, least: int, reason: str) -> None:
     """Refuse fewer than `least` signals."""
     if len(X) < least:

@@ -25,6 +25,7 @@ from ..validation import (
     check_free_memory,
     check_integer,
     check_nonnegative,
+    check_rng,
     check_shape,
     check_signals,
     is_sequence,
@@ -35,7 +36,6 @@ from .argument_checks import (
     check_head,
     check_kind,
     check_layers,
-    check_rng,
 )
 from .complements import (
     activate,

@@ -17,9 +17,9 @@ from scipy.optimize import brentq
 
 from ...kernels import gram
 from ...network import BASIC_FIELDS, Network, check_one_dilation
-from ...validation import check_depths, check_signals
+from ...validation import check_depths, check_rng, check_signals
 from .. import multisphere
-from ..argument_checks import check_cases, check_energies, check_layers, check_rng
+from ..argument_checks import check_cases, check_energies, check_layers
 from ..report_table import ReportTable
 from .laws import Family, Prediction
 
