@@ -61,7 +61,7 @@ def check_positive_integer(value: Any, name: str) -> int:
     return check_integer(value, name, at_least=1)
 
 
-def is_sequence(values: Any) -> bool:
+def is_sequence(values: object) -> bool:
     """Return whether `values` can hold several values: not a text, bytes, an array of no axes."""
     return np.iterable(values) and not isinstance(values, str | bytes | bytearray)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -207,19 +208,23 @@ def ensemble(
     return Posterior(*(np.stack(p) if np.ndim(time) and p[0] is not None else p[0] for p in parts))
 
 
-def _observations(K: Any, y: Any, noise: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _observations(
+    K: np.ndarray, y: np.ndarray, noise: ArrayLike
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return K, y and the noise of each observation, (n,), checked."""
     K = check_symmetric(K, "K")
     y = check_targets(y, len(K))
     if not is_sequence(noise):
         return K, y, np.full(len(K), check_nonnegative(noise, "noise"))
-    noise = check_shape(noise, "noise", (len(K),))
-    if (noise < 0).any():
-        raise ValueError(f"noise has {noise.min():.3g}, expected numbers of at least 0")
-    return K, y, noise
+    variances = np.asarray(check_shape(noise, "noise", (len(K),)))
+    if (variances < 0).any():
+        raise ValueError(f"noise has {variances.min():.3g}, expected numbers of at least 0")
+    return K, y, variances
 
 
-def _new_points(cross: Any, prior: Any, n: int, names: tuple[str, str]) -> tuple[Any, Any]:
+def _new_points(
+    cross: np.ndarray, prior: np.ndarray, n: int, names: tuple[str, str]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return kernels between m points and n signals, (m, n), and of the points, checked."""
     cross = check_shape(cross, names[0], f"(m, {n})", lambda s: len(s) == 2 and s[1] == n)
     m = len(cross)
@@ -227,7 +232,9 @@ def _new_points(cross: Any, prior: Any, n: int, names: tuple[str, str]) -> tuple
     return cross, checked if checked.ndim == 1 else check_symmetric(prior, names[1])
 
 
-def _matrices(given: Any, name: str, names: tuple[str, ...]) -> Any:
+def _matrices(
+    given: Sequence[np.ndarray], name: str, names: tuple[str, ...]
+) -> Sequence[np.ndarray]:
     """Return several matrices that came in a tuple or list."""
     if isinstance(given, (tuple, list)) and len(given) == len(names):
         return given

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import scipy.linalg
@@ -29,7 +29,7 @@ from ..validation import (
 )
 from .argument_checks import check_branch, check_cases, check_energies, check_head, check_kind
 from .depth.rates import asymptotic_complement
-from .report_table import ReportTable
+from .report_table import ReportTable, texts
 
 
 class Bounds(NamedTuple):
@@ -170,7 +170,7 @@ def asymptotic_condition_number(
     17.67
     """
     n, kind = check_positive_integer(n, "n"), check_kind(kind)
-    given: Any = pixels if is_sequence(pixels) else (pixels,)
+    given = tuple(cast(Iterable[int], pixels)) if is_sequence(pixels) else (pixels,)
     count = check_nonnegative(n, "n")
     lengths = np.array(
         [check_positive(check_positive_integer(d, "pixels"), "pixels") for d in given]
@@ -237,7 +237,7 @@ class ComparisonRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison(ReportTable):
+class Comparison(ReportTable[ComparisonRow]):
     """Condition numbers without and with skip connections, a `ComparisonRow` for each depth."""
 
     network: Network
@@ -262,7 +262,7 @@ class Comparison(ReportTable):
         spans = range(1), range(1, 6), range(6, 11), range(11, 14)
         groups = [[k for k in span if k not in silent] for span in spans]
         lines = []
-        for cells in self._cells(header):
+        for cells in texts(header, self.rows):
             lines.append(" | ".join("  ".join(cells[k] for k in group) for group in groups))
         head, *body = lines
         names = "", *self.names, " / ".join(self.names)
@@ -373,7 +373,7 @@ def _conditions(A: np.ndarray) -> list[float]:
     return [condition_number(A), *bounds(A)[2:]]
 
 
-def _laws_hold(network: Network, signals: Any, kind: str, head: str) -> bool:
+def _laws_hold(network: Network, signals: Sequence[np.ndarray], kind: str, head: str) -> bool:
     """Return whether the asymptotes hold for signals, whose kernels are not 0: see `compare`."""
     parts = network.parts
     if unknown_field(network, RELU_FIELDS) or (kind == "ntk" and not (parts.inner or parts.outer)):
@@ -397,7 +397,7 @@ def _laws_hold(network: Network, signals: Any, kind: str, head: str) -> bool:
     return not any(_has_multiples(group, False) for group in groups)
 
 
-def _has_multiples(signals: Any, shifted: bool) -> bool:
+def _has_multiples(signals: Iterable[np.ndarray], shifted: bool) -> bool:
     """Return whether a signal is a positive multiple of another, or `shifted` of a shift of any.
 
     Up to angles of 1e-6, whose laws set in at more than 1e6 layers.

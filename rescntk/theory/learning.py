@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,7 +32,7 @@ from ..validation import (
 )
 from . import spectrum
 from .argument_checks import check_grid, check_options
-from .report_table import ReportTable
+from .report_table import ReportTable, texts
 
 __all__ = [
     "Clock", "ClockRow", "ComplexityRow", "CurveRow", "Learned", "LearningCurve",
@@ -56,7 +56,7 @@ class CurveRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LearningCurve(ReportTable):
+class LearningCurve(ReportTable[CurveRow]):
     """A learning curve; iterating gives a `CurveRow` for each number of signals."""
 
 
@@ -280,7 +280,7 @@ def _resolved(found: spectrum.Spectrum) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class SampleComplexity(ReportTable):
+class SampleComplexity(ReportTable[ComplexityRow]):
     """Numbers of signals; iterating gives a `ComplexityRow` for each set of frequencies."""
 
     tail: float
@@ -290,7 +290,7 @@ class SampleComplexity(ReportTable):
 def sample_complexity(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int, *, kind: str,
     head: str, frequencies: Iterable[Iterable[int]] | None = None, share: float = 0.5,
-    penalty: float = 0.0, **options: Any,
+    penalty: float = 0.0, **options: Unpack[spectrum.Quadrature],
 ) -> SampleComplexity:  # fmt: skip
     r"""Return at how many signals, drawn from the multi-sphere, each frequency is half learned.
 
@@ -344,8 +344,9 @@ def sample_complexity(
         raise ValueError(f"share is {share!r}, expected a number between 0 and 1")
     penalty, space = check_nonnegative(penalty, "penalty"), (n_channels, d, top)
     chosen = None if frequencies is None else _check_frequencies(frequencies, d, top)
-    options = check_options(options, "normalized", "errors")
-    found = spectrum.eigenvalues(network, *space, kind=kind, head=head, **options)
+    check_options(options, "normalized", "errors")
+    options["normalized"] = True
+    found = spectrum.eigenvalues(network, *space, kind=kind, head=head, errors=True, **options)
     # All count among the others. Below 0 they are by errors of the quadrature.
     resolved, values = _resolved(found), np.maximum(found.eigenvalues, 0.0)
     if chosen is None:  # only now it is known that there is memory for them
@@ -377,7 +378,7 @@ def sample_complexity(
     return SampleComplexity(tuple(rows), tail)
 
 
-def _check_frequencies(given: Any, d: int, top: int) -> np.ndarray:
+def _check_frequencies(given: Iterable[Iterable[int]], d: int, top: int) -> np.ndarray:
     """Return sets of a frequency for each of d pixels, from 0 to `top`, (n_sets, d)."""
     text = f"expected sets of {d} integers from 0 to {top}"
     sets = list(given) if is_sequence(given) else []
@@ -400,7 +401,7 @@ class ClockRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Clock(ReportTable):
+class Clock(ReportTable[ClockRow]):
     """Shares over time; iterating gives a `ClockRow` for all frequencies, the fastest first."""
 
     times: tuple[float, ...]
@@ -408,8 +409,7 @@ class Clock(ReportTable):
     def __str__(self) -> str:
         """Return the table as text, a column for each time."""
         header = (*ClockRow._fields[:3], *(f"t = {t:.4g}" for t in self.times))
-        cells = ReportTable(tuple((*row[:3], *row.shares) for row in self))._cells(header)
-        head, *body = map("  ".join, cells)
+        head, *body = map("  ".join, texts(header, ((*row[:3], *row.shares) for row in self)))
         return "\n".join([head, "-" * len(head), *body])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,7 +62,15 @@ _BLOCK = 2**14
 """Pixel pairs that pass all layers together: more take memory, fewer add calls of Python."""
 
 
-def project(X: np.ndarray | list[np.ndarray]) -> Any:
+@overload
+def project(X: np.ndarray) -> np.ndarray: ...
+
+
+@overload
+def project(X: list[np.ndarray]) -> list[np.ndarray]: ...
+
+
+def project(X: np.ndarray | list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
     """Return the signals with each pixel scaled to norm √n_channels, in float64.
 
     Parameters
@@ -197,7 +205,7 @@ def _error(X: np.ndarray) -> float:
         return float(np.abs((X * X).mean(axis=1) - 1.0).max())
 
 
-def _check_on_sphere(X: Any, name: str) -> np.ndarray:
+def _check_on_sphere(X: np.ndarray, name: str) -> np.ndarray:
     X = check_signals(X, name)
     worst = _error(X)
     if worst > _SLACK:

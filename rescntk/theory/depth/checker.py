@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -77,8 +77,17 @@ class Row(NamedTuple):
     """Minus the slope of log distance over log depth since the previous depth."""
 
 
+class Settings(NamedTuple):
+    """What a `Report` is about."""
+
+    family: str
+    kind: str
+    head: str
+    shape: tuple[int, ...]
+
+
 @dataclass(frozen=True)
-class Report(ReportTable):
+class Report(ReportTable[Row]):
     """The result of `check`: a verdict with its reason; iterating gives a `Row` for each depth."""
 
     prediction: Prediction
@@ -173,28 +182,34 @@ def check(
         used = family.predict(X, kind=kind, head=head)
     above = np.triu_indices(len(X), 1)
     limit = None if used.undefined else used.complements(len(X))[above]
-    options: dict[str, Any] = {"head": head, "progress": progress}
     if isinstance(engine, str) and engine == "auto" and _keeps_digits(networks, X, head):
-        K, absolute = multisphere.gram_complements(networks, X, kind=kind, **options), 0.0
+        K = multisphere.gram_complements(networks, X, kind=kind, head=head, progress=progress)
+        absolute = 0.0
         roundings = _ROUNDINGS + np.sqrt(ladder)
     else:
         alike = len({network.replace(depth=1) for network in networks}) == 1  # in one pass
         passes = [(networks[-1], ladder)] if alike else [(n, (n.depth,)) for n in networks]
-        options |= {"kinds": (kind,), "normalized": True, "engine": engine}
-        K = np.concatenate([gram(n, X, depths=depths, **options)[0] for n, depths in passes])
+        found = [
+            gram(
+                n, X, head=head, kinds=(kind,), depths=depths, normalized=True, engine=engine,
+                progress=progress,
+            )[0]
+            for n, depths in passes
+        ]  # fmt: skip
+        K = np.concatenate(found)
         check_energies(K)
         K, absolute = 1.0 - K, 8 * _EPS
         roundings = _ROUNDINGS + np.array(ladder, dtype=np.float64)
     values = K[:, above[0], above[1]]
     noise = roundings * _EPS * np.sqrt((values * values).mean(axis=1)) + absolute
     name = getattr(family, "name", None) or getattr(family, "__name__", repr(family))
-    settings = {"family": str(name), "kind": kind, "head": head, "shape": X.shape}
-    return judge(ladder, values, noise, used, limit, **settings)
+    settings = Settings(str(name), kind, head, X.shape)
+    return judge(ladder, values, noise, used, limit, settings)
 
 
 def judge(
     depths: tuple[int, ...], values: np.ndarray, noise: np.ndarray, used: Prediction,
-    limit: np.ndarray | None, **settings: Any,
+    limit: np.ndarray | None, settings: Settings,
 ) -> Report:  # fmt: skip
     """Judge whether kernels over a ladder of depths converge as predicted.
 
@@ -210,7 +225,7 @@ def judge(
     table = tuple(map(Row, depths, *(column.tolist() for column in columns)))
     if limit is None:
         unknown = Estimate(math.nan, math.inf)
-        return Report(table, used, unknown, UNDEFINED, used.undefined, **settings)
+        return Report(table, used, unknown, UNDEFINED, used.undefined, *settings)
     q, k = used.correction, used.log_power
     noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
     # x is the relative size of the first correction; removals leave `left`.
@@ -226,7 +241,7 @@ def judge(
     reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}{why}"
     if math.isinf(left):
         reason = f"the law sets in deeper than this ladder, at depth {used.onset:.1e} or more"
-    return Report(table, used, exponent, verdict, reason, **settings)
+    return Report(table, used, exponent, verdict, reason, *settings)
 
 
 def _verdict(fit: Estimate, used: Prediction, deepest: float, wrong: float) -> tuple[str, str]:

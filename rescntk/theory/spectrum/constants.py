@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betaln, gamma, gammaincc, gammaln
@@ -169,7 +169,7 @@ def moments(n_channels: int, k: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 
 def check_ring(
-    network: Any, n_channels: Any, d: Any, kind: Any, head: Any, without: Any = ()
+    network: Network, n_channels: int, d: int, kind: str, head: str, without: Iterable[str] = ()
 ) -> tuple[int, int]:
     """Return the channels and the ring's pixels of checked arguments."""
     known = RELU_FIELDS.difference(without)
@@ -178,7 +178,9 @@ def check_ring(
     return check_grid(n_channels, d, 0, head)[:2]
 
 
-def check_pixel_set(pixels: Any, d: int, field: Any = None) -> frozenset[int]:
+def check_pixel_set(
+    pixels: Iterable[int], d: int, field: frozenset[int] | None = None
+) -> frozenset[int]:
     """Return a set of pixels of a ring of `d`, in the receptive field if that is given."""
     given = pixels if is_sequence(pixels) else ()
     if not (found := frozenset(check_integer(p, "pixels") % d for p in given)):

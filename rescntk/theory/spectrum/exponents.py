@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ...validation import check_integer, is_sequence
 from ..argument_checks import check_options
 from ..report_table import ReportTable
 from .constants import NU, check_pixel_set, check_ring
-from .funk_hecke import eigenvalues
+from .funk_hecke import Quadrature, eigenvalues
 from .grid import shifts, taps, widen, windows
 
 
@@ -40,7 +40,7 @@ class DecayRow(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class DecayTable(ReportTable):
+class DecayTable(ReportTable[DecayRow]):
     """A `DecayRow` for each set; k = 1 … K, and eigenvalues and their errors, (n_sets, K)."""
 
     frequencies: np.ndarray
@@ -50,7 +50,7 @@ class DecayTable(ReportTable):
 
 def decay_exponents(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int, *, kind: str,
-    pixels: Iterable[Iterable[int]] | None = None, **options: Any,
+    pixels: Iterable[Iterable[int]] | None = None, **options: Unpack[Quadrature],
 ) -> DecayTable:  # fmt: skip
     """Return exponents of eigenvalues over a frequency that is spread over one, two, three pixels.
 
@@ -103,8 +103,10 @@ def decay_exponents(
     if not sets:
         raise ValueError(f"pixels is {pixels!r}, expected sets of one or more integers")
     top = [K if pixel in frozenset().union(*sets) else 0 for pixel in range(d)]
-    options = check_options(options, "errors")
-    computed = eigenvalues(network, C, d, top, kind=kind, head="equivariant", **options)
+    check_options(options, "errors")
+    computed = eigenvalues(
+        network, C, d, top, kind=kind, head="equivariant", errors=True, **options
+    )
     k, rows, columns = np.arange(1, K + 1), [], []
     for chosen in sets:
         at = tuple(k if pixel in chosen else 0 for pixel in range(d))

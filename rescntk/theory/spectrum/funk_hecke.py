@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from functools import reduce
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import scipy.ndimage
@@ -26,6 +26,17 @@ from ...validation import (
 from ..argument_checks import check_grid, check_kind
 from .grid import Block, KernelOnGrid, Tick, grid_shape, leading, rotate, shifts, taps, windows
 from .quadrature import METHODS, default_nodes, harmonics, integrate, rule
+
+
+class Quadrature(TypedDict, total=False):
+    """Options of `eigenvalues` that other functions hand on."""
+
+    normalized: bool
+    method: str
+    nodes: int | None
+    max_memory: float
+    max_points: float
+    progress: bool
 
 
 class Spectrum(NamedTuple):
@@ -182,8 +193,8 @@ class _Request:
     """Checked arguments, and the way from a grid to eigenvalues."""
 
     def __init__(
-        self, network: Network, space: tuple[Any, ...], kind: str, method: str, nodes: int | None,
-        errors: bool = False,
+        self, network: Network, space: tuple[int, int, int | Iterable[int], str], kind: str,
+        method: str, nodes: int | None, errors: bool = False,
     ) -> None:  # fmt: skip
         check_network(network, BASIC_FIELDS)
         self.n_channels, self.d, self.max_frequency, self.head = check_grid(*space)
