@@ -252,15 +252,6 @@ def check_known(values: Any, name: str) -> None:
             )
 
 
-def check_labels(values: Any, n: int, name: str) -> np.ndarray:
-    """Return labels of n cases, none missing, as an array (n,)."""
-    check_known(values, name)
-    labels = check_rectangular(values, name, f"({n},) labels")
-    if labels.shape != (n,):
-        raise ValueError(f"{name} has shape {labels.shape}, expected ({n},): a label for each case")
-    return np.asarray(labels)
-
-
 def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the different labels in order, and the place of each label among them.
 
@@ -279,7 +270,11 @@ def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def check_groups(groups: Any, n: int, used: Any = slice(None)) -> np.ndarray:
     """Return the number of the group of each case that is `used`, from n labels of two groups."""
-    numbers = distinct(check_labels(groups, n, "groups")[used], "groups")[1]
+    check_known(groups, "groups")
+    labels = check_rectangular(groups, "groups", f"({n},) labels")
+    if labels.shape != (n,):
+        raise ValueError(f"groups has shape {labels.shape}, expected ({n},): a label for each case")
+    numbers = distinct(np.asarray(labels)[used], "groups")[1]
     if not numbers.any():
         raise ValueError("groups has one label, expected two: each group is left out in turn")
     return numbers
@@ -377,17 +372,6 @@ def check_batches(
     if arrays and channels_and_length(left) == channels_and_length(right):
         return left, right
     return SignalList.of(left), SignalList.of(right)
-
-
-def check_array(X: Any, name: str, reason: str) -> np.ndarray:
-    """Return an array of signals unchanged, or refuse a list of signals of different lengths."""
-    if isinstance(X, np.ndarray):
-        return X
-    lengths = [signal.shape[1] for signal in X]
-    raise ValueError(
-        f"{name} has signals of {min(lengths)} to {max(lengths)} timepoints, expected signals "
-        f"of one length: {reason}"
-    )
 
 
 def check_match(X: Any, Z: Any, lists: bool = False, names: tuple[str, str] = ("X", "Z")) -> None:

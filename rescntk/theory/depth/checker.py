@@ -77,7 +77,7 @@ class Row(NamedTuple):
     """Minus the slope of log distance over log depth since the previous depth."""
 
 
-class Settings(NamedTuple):
+class Subject(NamedTuple):
     """What a `Report` is about."""
 
     family: str
@@ -203,13 +203,13 @@ def check(
     values = K[:, above[0], above[1]]
     noise = roundings * _EPS * np.sqrt((values * values).mean(axis=1)) + absolute
     name = getattr(family, "name", None) or getattr(family, "__name__", repr(family))
-    settings = Settings(str(name), kind, head, X.shape)
+    settings = Subject(str(name), kind, head, X.shape)
     return judge(ladder, values, noise, used, limit, settings)
 
 
 def judge(
     depths: tuple[int, ...], values: np.ndarray, noise: np.ndarray, used: Prediction,
-    limit: np.ndarray | None, settings: Settings,
+    limit: np.ndarray | None, settings: Subject,
 ) -> Report:  # fmt: skip
     """Judge whether kernels over a ladder of depths converge as predicted.
 

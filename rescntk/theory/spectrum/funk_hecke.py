@@ -53,9 +53,17 @@ class Spectrum(NamedTuple):
     @property
     def resolved(self) -> np.ndarray:
         """True where an eigenvalue exceeds ten times its error, and may enter a fit."""
+        return self.eigenvalues > 10.0 * self._known_errors()
+
+    @property
+    def significant(self) -> np.ndarray:
+        """The eigenvalues, 0 where they do not exceed their errors."""
+        return np.where(self.eigenvalues > self._known_errors(), self.eigenvalues, 0.0)
+
+    def _known_errors(self) -> np.ndarray:
         if np.isnan(self.errors).any():
             raise ValueError("the errors of these eigenvalues were not asked for: errors=True")
-        return self.eigenvalues > 10.0 * self.errors
+        return self.errors
 
 
 def eigenvalues(

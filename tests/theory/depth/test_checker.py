@@ -155,7 +155,7 @@ def judged(function, last=16, limit=LIMIT, **prediction):
     """Judge ten pairs, given by a function of depth and of a pattern over pairs."""
     ladder = powers(last)
     values = np.array([function(float(n), PATTERN) for n in ladder])
-    settings = checker.Settings("", "gpk", "gap", (5, 1, 1))
+    settings = checker.Subject("", "gpk", "gap", (5, 1, 1))
     law = Prediction(0.5, **prediction)
     return checker.judge(ladder, values, np.full(len(ladder), 1e-15), law, limit, settings)
 
