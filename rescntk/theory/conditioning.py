@@ -52,12 +52,20 @@ class Bounds(NamedTuple):
 def condition_number(A: np.ndarray) -> float:
     """Return the condition number of a positive semidefinite matrix, λ_max/λ_min.
 
-    Infinity where λ_min is at most its rounding error, n·eps·λ_max, eps of A's dtype.
-
     Parameters
     ----------
     A : ndarray, (n, n)
         Symmetric.
+
+    Returns
+    -------
+    float
+        Infinity where λ_min is at most its rounding error, n·eps·λ_max, eps of A's dtype.
+
+    Raises
+    ------
+    ValueError
+        If A is not symmetric.
 
     Examples
     --------
@@ -79,6 +87,15 @@ def bounds(A: np.ndarray) -> Bounds:
     ----------
     A : ndarray, (n, n)
         Symmetric, 1 on the diagonal, n at least 2.
+
+    Returns
+    -------
+    Bounds
+
+    Raises
+    ------
+    ValueError
+        If A is not symmetric, or has another diagonal.
 
     Examples
     --------
