@@ -123,9 +123,9 @@ def pivoted_cholesky(
 
 
 def _accept(
-    residual: np.ndarray, order: np.ndarray, bounds: np.ndarray, most: int
+    residual: np.ndarray, order: np.ndarray, bounds: np.ndarray, at_most: int
 ) -> tuple[list[int], np.ndarray]:
-    """Return which pivots are accepted, at most so many, and their Cholesky factor.
+    """Return which pivots are accepted, `at_most` many, and their Cholesky factor.
 
     `residual` is K − F Fᵀ between the pivots. `order` has the pivots as proposed, some more than
     once. A residual must exceed its bound.
@@ -133,7 +133,7 @@ def _accept(
     chosen: list[int] = []
     columns: list[np.ndarray] = []
     for k, bound in zip(order, bounds, strict=True):
-        if k not in chosen and residual[k, k] > bound and len(chosen) < most:
+        if k not in chosen and residual[k, k] > bound and len(chosen) < at_most:
             columns.append(residual[:, k] / np.sqrt(residual[k, k]))
             residual -= np.outer(columns[-1], columns[-1])
             chosen.append(int(k))

@@ -95,12 +95,14 @@ def check_points(angles: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.
     return angles, check_shape(targets, "targets", angles.shape)
 
 
-def check_length(n_timepoints: int, most: int = 2**27, why: str = "an array of {:.3g} GiB") -> int:
-    """Return the length of a receptive field, an integer from 1 to `most`, as an int."""
+def check_length(
+    n_timepoints: int, at_most: int = 2**27, why: str = "an array of {:.3g} GiB"
+) -> int:
+    """Return the length of a receptive field, an integer from 1 to `at_most`, as an int."""
     d = check_integer(n_timepoints, "n_timepoints", at_least=1)
-    if d > most:
+    if d > at_most:
         reason = why.format(check_nonnegative(d, "n_timepoints") / 2**27)
-        raise ValueError(f"n_timepoints is {d}, expected at most {most}: {reason}")
+        raise ValueError(f"n_timepoints is {d}, expected at most {at_most}: {reason}")
     return d
 
 

@@ -19,6 +19,7 @@ from ...validation import (
 from .. import spectrum
 from ..argument_checks import check_grid, check_options
 from ..report_table import ReportTable
+from ..spectrum.funk_hecke import Quadrature
 from .curves import learnabilities
 
 
@@ -46,7 +47,7 @@ class SampleComplexity(ReportTable[ComplexityRow]):
 def sample_complexity(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int, *, kind: str,
     head: str, frequencies: Iterable[Iterable[int]] | None = None, share: float = 0.5,
-    penalty: float = 0.0, **options: Unpack[spectrum.Quadrature],
+    penalty: float = 0.0, **options: Unpack[Quadrature],
 ) -> SampleComplexity:  # fmt: skip
     r"""Return at how many signals, drawn from the multi-sphere, each frequency is half learned.
 

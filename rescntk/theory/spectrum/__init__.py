@@ -8,12 +8,12 @@ eigenvalues with frequency.
 
 from .constants import DecayConstants, decay_constants
 from .exponents import DecayRow, DecayTable, decay_exponents, decay_law
-from .funk_hecke import Quadrature, Spectrum, cost, eigenvalues
+from .funk_hecke import Spectrum, cost, eigenvalues
 from .quadrature import harmonics, multiplicities
 from .taylor import taylor_coefficients
 
 __all__ = [
-    "DecayConstants", "DecayRow", "DecayTable", "Quadrature", "Spectrum", "cost",
-    "decay_constants", "decay_exponents", "decay_law", "eigenvalues", "harmonics",
-    "multiplicities", "taylor_coefficients",
+    "DecayConstants", "DecayRow", "DecayTable", "Spectrum", "cost", "decay_constants",
+    "decay_exponents", "decay_law", "eigenvalues", "harmonics", "multiplicities",
+    "taylor_coefficients",
 ]  # fmt: skip
