@@ -95,7 +95,8 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
 
     Returns
     -------
-    float or ndarray, (..., *cutoff.shape)
+    float or ndarray
+        With the axes ``(..., *cutoff.shape)``.
 
     Raises
     ------
@@ -167,7 +168,8 @@ def gaussian_rkhs_ratio(
 
     Returns
     -------
-    float or ndarray, (..., *cutoff.shape)
+    float or ndarray
+        With the axes ``(..., *cutoff.shape)``.
 
     Raises
     ------
