@@ -280,7 +280,7 @@ def decompose(
 
     Returns
     -------
-    Decomposition
+    `Decomposition`
 
     Raises
     ------
@@ -321,7 +321,7 @@ def decompose_features(
 
     Returns
     -------
-    Decomposition
+    `Decomposition`
 
     Raises
     ------

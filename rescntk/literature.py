@@ -26,7 +26,7 @@ def barzilai_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0) -> Net
 
     Returns
     -------
-    Network
+    `Network`
 
     Raises
     ------
@@ -54,7 +54,7 @@ def barzilai_cnn(depth: int, filter_size: int = 3) -> Network:
 
     Returns
     -------
-    Network
+    `Network`
 
     Raises
     ------
@@ -84,7 +84,7 @@ def geifman_cnn(depth: int, filter_size: int = 3) -> Network:
 
     Returns
     -------
-    Network
+    `Network`
 
     Raises
     ------
@@ -116,7 +116,7 @@ def one_convolution_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0)
 
     Returns
     -------
-    Network
+    `Network`
 
     Raises
     ------
@@ -152,7 +152,7 @@ def tirer_resnet(depth: int, alpha: float, sigma_v: float = 1.0, sigma_w: float 
 
     Returns
     -------
-    Network
+    `Network`
 
     Raises
     ------
@@ -183,7 +183,7 @@ def tirer_mlp(depth: int, sigma_w: float = 1.0) -> Network:
 
     Returns
     -------
-    Network
+    `Network`
 
     Raises
     ------
@@ -215,7 +215,7 @@ def huang_resnet(depth: int, gamma: float = 1.0) -> Network:
 
     Returns
     -------
-    Network
+    `Network`
 
     Raises
     ------
@@ -244,7 +244,7 @@ def huang_ffnet(depth: int) -> Network:
 
     Returns
     -------
-    Network
+    `Network`
 
     Raises
     ------

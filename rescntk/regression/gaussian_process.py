@@ -59,7 +59,7 @@ def posterior(
 
     Returns
     -------
-    Posterior
+    `Posterior`
         With covariances if `prior` has them.
 
     Raises
@@ -163,7 +163,7 @@ def ensemble(
 
     Returns
     -------
-    Posterior
+    `Posterior`
         With covariances if `gpk` has them. Several times put an axis (n_times,) in front of each.
 
     Raises

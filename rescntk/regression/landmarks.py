@@ -57,7 +57,7 @@ def pivoted_cholesky(
 
     Returns
     -------
-    LowRank
+    `LowRank`
 
     Raises
     ------

@@ -90,7 +90,7 @@ def bounds(A: np.ndarray) -> Bounds:
 
     Returns
     -------
-    Bounds
+    `Bounds`
 
     Raises
     ------
@@ -330,7 +330,7 @@ def compare(
 
     Returns
     -------
-    Comparison
+    `Comparison`
         A row for each depth. Asymptotes are NaN before their onset. They are NaN at all depths for
         activations other than ReLU, for biases, and for a tangent kernel without trained inner and
         outer weights. So they are where filters do not join all pixels off the multi-sphere, and

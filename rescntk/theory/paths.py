@@ -124,7 +124,7 @@ def ensemble(
 
     Returns
     -------
-    Ensemble
+    `Ensemble`
 
     Raises
     ------
@@ -224,7 +224,7 @@ def mixture(
 
     Returns
     -------
-    Mixture
+    `Mixture`
 
     Raises
     ------

@@ -147,7 +147,7 @@ def check(
 
     Returns
     -------
-    Report
+    `Report`
         A `Row` for each depth, the exponent with its error bar, and the verdict with its reason.
 
     Raises

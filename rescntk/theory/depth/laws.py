@@ -148,7 +148,7 @@ class Family:
 
         Returns
         -------
-        Prediction
+        `Prediction`
             Where no prediction holds for the signals, ``undefined`` says why.
 
         Raises

@@ -78,7 +78,7 @@ def sample_complexity(
 
     Returns
     -------
-    SampleComplexity
+    `SampleComplexity`
         A `ComplexityRow` for each set of frequencies.
 
     Raises

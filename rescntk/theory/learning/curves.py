@@ -65,7 +65,7 @@ def curve(
 
     Returns
     -------
-    LearningCurve
+    `LearningCurve`
         A `CurveRow` for each size.
 
     Raises
@@ -133,7 +133,7 @@ def from_gram(
 
     Returns
     -------
-    LearningCurve
+    `LearningCurve`
         A `CurveRow` for each size.
 
     Raises

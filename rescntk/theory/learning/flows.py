@@ -69,7 +69,7 @@ def clock(
 
     Returns
     -------
-    Clock
+    `Clock`
         A `ClockRow` for each combination of frequencies, the fastest first. Eigenvalues that do not
         exceed their errors are 0.
 
@@ -134,7 +134,7 @@ def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
 
     Returns
     -------
-    Learned
+    `Learned`
 
     Raises
     ------

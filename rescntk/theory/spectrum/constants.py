@@ -66,7 +66,7 @@ def decay_constants(
 
     Returns
     -------
-    DecayConstants
+    `DecayConstants`
 
     Raises
     ------

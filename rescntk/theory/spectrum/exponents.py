@@ -75,7 +75,7 @@ def decay_exponents(
 
     Returns
     -------
-    DecayTable
+    `DecayTable`
         A `DecayRow` for each set of pixels.
 
     Raises

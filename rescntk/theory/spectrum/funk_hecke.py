@@ -113,7 +113,7 @@ def eigenvalues(
 
     Returns
     -------
-    Spectrum
+    `Spectrum`
 
     Raises
     ------
