@@ -181,8 +181,8 @@ def contributions(
     label = lines(label + ("" if centre is None else ", less the usual"), width)
     if names is not None and single:
         label += "\n" + lines(f"blue: class {names[0]}, orange: class {names[1]}", width)
-    beside = [*panels.ravel()]
-    drawing.colorbar(segments, ax=beside, label=label, fraction=0.04, aspect=10 * height)
+    bar = {"fraction": 0.04, "aspect": 10 * height}
+    drawing.colorbar(segments, ax=list(panels.ravel()), label=label, **bar)
     drawing.align_ylabels(panels.ravel())
     return panels[:, 0] if n_channels == 1 else panels
 
