@@ -242,7 +242,6 @@ def test_refusals(call, message):
         lambda: asymptote(network=BIASED),
         lambda: depth.asymptotic_complement(BIASED),
         lambda: depth.half_power_limit(BIASED, G, **GPK),
-        lambda: depth.one_layer(BIASED, G, **GPK),
         lambda: Family(BIASED),
         lambda: learning.sample_complexity(BIASED, 2, 3, 4, **GPK),
         lambda: learning.clock(BIASED, 2, 2, 2, [1.0], **GPK),

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...kernels import Kernel
 from ...kernels.call import correlation
-from ...network import BASIC_FIELDS, Network, check_one_dilation
+from ...network import BASIC_FIELDS, KERNEL_FIELDS, Network, check_one_dilation
 from ...validation import (
     check_integer,
     check_nonnegative,
@@ -178,7 +178,7 @@ def one_layer(network: Network, X: np.ndarray, *, kind: str, head: str) -> np.nd
     Parameters
     ----------
     network : Network
-        With one dilation for all layers and no biases. Its depth and α do not matter.
+        With one dilation for all layers. Its depth and α do not matter.
     X : ndarray, (n_cases, n_channels, n_timepoints)
     kind : {"gpk", "ntk"}
     head : {"equivariant", "trace", "gap"}
@@ -202,7 +202,7 @@ def one_layer(network: Network, X: np.ndarray, *, kind: str, head: str) -> np.nd
     array([[2., 2.],
            [2., 2.]])
     """
-    check_one_dilation(network, BASIC_FIELDS)
+    check_one_dilation(network, KERNEL_FIELDS)
     X, window = check_signals(X, "X"), network.inner_filter(2)
     scale = None if network.input_scale is None else network.input_scale / window.size
     layer = network.replace(depth=1, skip=False, input_scale=scale, readout_scale=1.0)

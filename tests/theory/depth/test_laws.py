@@ -40,18 +40,30 @@ def test_the_limit_of_one_layer_in_closed_form(inner, outer, head):
     assert np.abs(limit - normalized(K)).max() <= 2 * np.sqrt(2 * 16 * EPS) / np.pi
 
 
-def test_the_limit_of_one_layer_is_for_any_signals_and_activation(rng):
-    X = rng.standard_normal((4, 2, 5))
-    for network in (
+@pytest.mark.parametrize(
+    "network",
+    [
         rk.Network(1, 3, activation="erf", c_v=1.3, c_w=0.7, trained=("inner",)),
         rk.Network(1, 3, dilation=2, input_filter_size=3, input_scale=1.7, trained=("outer",)),
-    ):
-        limit = normalized(depth.one_layer(network, X, kind="ntk", head="gap"))
-        deep = [network.replace(depth=n, alpha=1 / n) for n in (100, 200)]
-        kernels = [rk.Kernel(net, "ntk", "gap", normalized=True)(X) for net in deep]
-        far, near = (np.abs(K - limit).max() for K in kernels)
-        assert far <= 0.05
-        assert 1.8 <= far / near <= 2.2
+        rk.Network(1, 3, bias=0.3, trained=("inner", "outer")),
+    ],
+)
+def test_the_limit_of_one_layer_is_for_any_signals_and_activation(network, rng):
+    X = rng.standard_normal((4, 2, 5))
+    limit = normalized(depth.one_layer(network, X, kind="ntk", head="gap"))
+    deep = [network.replace(depth=n, alpha=1 / n) for n in (100, 200)]
+    kernels = [rk.Kernel(net, "ntk", "gap", normalized=True)(X) for net in deep]
+    far, near = (np.abs(K - limit).max() for K in kernels)
+    assert far <= 0.05
+    assert 1.8 <= far / near <= 2.2
+
+
+def test_the_limit_of_one_layer_with_biases():
+    """The number of docs/theory/biases.md, of two vectors of correlation −½."""
+    X = np.array([[1.0, 0.0], [-0.5, np.sqrt(0.75)]])[:, :, None] * np.sqrt(2)
+    network = rk.Network(1, 1, bias=0.3, trained=("inner", "outer"))
+    limit = normalized(depth.one_layer(network, X, kind="ntk", head="trace"))
+    assert abs(limit[0, 1] - 0.045) <= 5e-4
 
 
 @pytest.mark.parametrize(("head", "kind", "alpha"), pairs_meet(HEADS, KINDS, [1.0, 2.0]))
