@@ -43,14 +43,20 @@ def test_pivots_follow_the_residual():
     assert (np.abs(found / draws - expected) <= error).all()
 
 
-def test_duplicates_lists_and_images(rng):
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_equal_signals_are_one_landmark(dtype, rng):
     X, kernel = np.tile(rng.standard_normal((7, 2, 8)), (5, 1, 1)), rk.ResCNTK(2)
-    for dtype in ("float64", "float32"):
-        with pytest.warns(UserWarning, match="rank 7 of 20"):
-            low = regression.pivoted_cholesky(kernel, X, 20, dtype=dtype)
-        assert low.factor.shape == (35, 7)
-        assert np.allclose(low.factor @ low.factor.T, kernel(X), rtol=1e6 * tolerances.EPS[dtype])
-    lists = [rng.standard_normal((2, d)) for d in (5, 3, 7, 5, 4, 6)]
-    for signals in (lists, rng.standard_normal((6, 2, 3, 4))):  # images
-        low, K = regression.pivoted_cholesky(rk.ResCGPK(3), signals, 4), rk.ResCGPK(3)(signals)
-        assert np.trace(K - low.factor @ low.factor.T) == pytest.approx(low.residual)
+    with pytest.warns(UserWarning, match="rank 7 of 20"):
+        low = regression.pivoted_cholesky(kernel, X, 20, dtype=dtype)
+    assert low.factor.shape == (35, 7)
+    assert np.allclose(low.factor @ low.factor.T, kernel(X), rtol=1e6 * tolerances.EPS[dtype])
+
+
+@pytest.mark.parametrize(
+    "shapes", [[(2, d) for d in (5, 3, 7, 5, 4, 6)], [(2, 3, 4)] * 6], ids=["lists", "images"]
+)
+def test_landmarks_of_lists_and_images(shapes, rng):
+    signals = [rng.standard_normal(shape) for shape in shapes]
+    signals = signals if len(shapes[0]) == 2 else np.stack(signals)
+    low, K = regression.pivoted_cholesky(rk.ResCGPK(3), signals, 4), rk.ResCGPK(3)(signals)
+    assert np.trace(K - low.factor @ low.factor.T) == pytest.approx(low.residual)

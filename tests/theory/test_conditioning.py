@@ -31,18 +31,20 @@ def test_double_constant_matrices(n, share):
     assert abs(found.off_diagonal - b) <= 8 * EPS and found.epsilon <= 8 * n * EPS
 
 
-def test_kernels_tend_to_double_constant_matrices():
+@pytest.mark.parametrize(
+    ("skip", "expected"), [(True, (0.10, 9.2e-4, 1.4e-6)), (False, (0.025, 1.1e-4, 1.5e-7))]
+)
+def test_kernels_tend_to_double_constant_matrices(skip, expected):
     """Theorem 6.2, part 1, with the page's digits; ε/(1 − b) → 0 too, so that bounds meet."""
     X = multisphere.sample(8, 4, 10, rng=0)
-    for skip, expected in ((True, (0.10, 9.2e-4, 1.4e-6)), (False, (0.025, 1.1e-4, 1.5e-7))):
-        networks = [rk.Network(depth, skip=skip) for depth in (10, 100, 1000)]
-        gaps = multisphere.gram_complements(networks, X, kind="gpk", head="trace")
-        found = [conditioning.bounds(1 - gap) for gap in gaps]
-        constant = [b.off_diagonal + (1 - b.off_diagonal) * np.eye(8) for b in found]
-        norms = np.linalg.norm(1 - gaps - constant, 2, axis=(1, 2))
-        assert np.allclose(norms, expected, rtol=0.05)
-        shares = [b.epsilon / (1 - b.off_diagonal) for b in found]
-        assert shares[0] > shares[1] > shares[2] and shares[2] <= 0.0145
+    networks = [rk.Network(depth, skip=skip) for depth in (10, 100, 1000)]
+    gaps = multisphere.gram_complements(networks, X, kind="gpk", head="trace")
+    found = [conditioning.bounds(1 - gap) for gap in gaps]
+    constant = [b.off_diagonal + (1 - b.off_diagonal) * np.eye(8) for b in found]
+    norms = np.linalg.norm(1 - gaps - constant, 2, axis=(1, 2))
+    assert np.allclose(norms, expected, rtol=0.05)
+    shares = [b.epsilon / (1 - b.off_diagonal) for b in found]
+    assert shares[0] > shares[1] > shares[2] and shares[2] <= 0.0145
 
 
 def test_rows_of_equal_sum_do_not_make_the_constant_vector_the_top_one():
@@ -88,10 +90,15 @@ def test_bounds_hold_for_any_matrix(n, b, spread, circulant, seed):
         assert abs(found.upper_equal_rows / paper - 1) <= 1e4 * EPS
 
 
-def test_condition_numbers():
-    for A, expected in ((np.eye(3), 1), (np.ones((3, 3)), np.inf), ([[2.0]], 1)):
-        assert conditioning.condition_number(A) == expected
-    near = 1 - 6e-8 * (1 - np.eye(2))  # the number before 1 in float32: a rounding error
+@pytest.mark.parametrize(
+    ("A", "expected"), [(np.eye(3), 1), (np.ones((3, 3)), np.inf), ([[2.0]], 1)]
+)
+def test_condition_numbers(A, expected):
+    assert conditioning.condition_number(A) == expected
+
+
+def test_a_rounding_error_of_float32_makes_a_singular_matrix():
+    near = 1 - 6e-8 * (1 - np.eye(2))  # the number before 1 in float32
     assert conditioning.condition_number(near) < 4e7
     assert conditioning.condition_number(near.astype(np.float32)) == np.inf
 
@@ -176,12 +183,14 @@ def test_asymptotes_of_any_size():
     assert law(3, 14) > 3 and law(3, 1, kind="ntk") == 2
 
 
+COMPARED = {"depths": (1, 3, 10, 100), "head": "trace"}
+
+
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
-def test_comparison(kind, rng):
-    """Columns by the functions they are of, and theorem 6.2, part 3, on uniform signals."""
-    X, depths = multisphere.sample(20, 6, 8, rng), (1, 3, 10, 100)
-    table = conditioning.compare(rk.Network(1), X, depths, kind=kind, head="trace")
-    assert [row.depth for row in table] == list(depths)
+def test_columns_of_a_comparison_are_by_the_functions_that_they_are_of(kind, rng):
+    X = multisphere.sample(20, 6, 8, rng)
+    table = conditioning.compare(rk.Network(1), X, kind=kind, **COMPARED)
+    assert [row.depth for row in table] == [1, 3, 10, 100]
     for row, (name, skip) in product(table, (("cnn", False), ("resnet", True))):
         A = rk.Kernel(rk.Network(row.depth, skip=skip), kind, "trace", normalized=True)(X)
         value, found = conditioning.condition_number(A), conditioning.bounds(A)
@@ -192,28 +201,42 @@ def test_comparison(kind, rng):
         asymptote = conditioning.asymptotic_condition_number(network, 20, kind=kind)
         np.testing.assert_equal(getattr(row, name + "_asymptote"), asymptote)
         assert found.lower <= value <= found.upper_equal_rows <= found.upper
-    if kind == "ntk":
-        return
+
+
+def test_theorem_6_2_part_3_on_uniform_signals(rng):
+    X = multisphere.sample(20, 6, 8, rng)
+    table = conditioning.compare(rk.Network(1), X, kind="gpk", **COMPARED)
     for name in ("ratio", "ratio_lower"):
         assert (table.column(name) > 1).all() and (np.diff(table.column(name)) > 0).all()
     assert (table.column("ratio_limit") == 4).all()
     for name in ("cnn", "resnet"):  # the asymptote is the leading term, the bound is proven
         assert not (table.column(f"{name}_asymptote") >= table.column(f"{name}_lower")).any()
         assert table.column(f"{name}_asymptote")[-1] > 0
-    # The order needs b > 0: of opposite signals K̄ is −½ with skips, and 0 without.
-    row = conditioning.compare(
-        rk.Network(1, 1), [X[0], -X[0]], (1,), kind="gpk", head="equivariant"
-    ).rows[0]
+
+
+def test_the_order_of_theorem_6_2_needs_a_positive_mean(rng):
+    """Of opposite signals K̄ is −½ with skips, and 0 without."""
+    (x,) = multisphere.sample(1, 6, 8, rng)
+    pair, options = [x, -x], {"kind": "gpk", "head": "equivariant"}
+    (row,) = conditioning.compare(rk.Network(1, 1), pair, (1,), **options)
     values = row.resnet, row.resnet_lower, row.cnn, row.cnn_lower
     assert np.abs(np.subtract(values, (3, 3, 1, 1))).max() <= tolerances.ROUTES
+
+
+def test_infinite_condition_numbers_have_no_ratio(rng):
+    X = multisphere.sample(2, 6, 8, rng)
     twice = conditioning.compare(rk.Network(1), X[[0, 1, 0]], (2, 300), kind="gpk", head="trace")
     assert twice.rows[0].cnn == np.inf and np.isnan(twice.rows[0].ratio) and "–" in str(twice)
     assert "better: unknown; 2 of 2 depths have infinite condition numbers" in str(twice)
-    tiny = rk.Network(1, alpha=1e-100)  # s² = 1e400
-    faint = conditioning.compare(tiny, X[:2], (1, 300), kind="gpk", head="trace").rows[1]
+
+
+def test_a_tiny_branch_leaves_the_dot_product(rng):
+    """s² = 1e400 is beyond float64."""
+    X, tiny = multisphere.sample(2, 6, 8, rng), rk.Network(1, alpha=1e-100)
+    faint = conditioning.compare(tiny, X, (1, 300), kind="gpk", head="trace").rows[1]
     assert faint.ratio_limit == np.inf and np.isnan(faint.resnet_asymptote)
     dot = [rk.Network(1, alpha=0.0)]
-    A = 1 - multisphere.gram_complements(dot, X[:2], kind="gpk", head="trace")[0]
+    A = 1 - multisphere.gram_complements(dot, X, kind="gpk", head="trace")[0]
     assert abs(faint.resnet / np.linalg.cond(A) - 1) <= tolerances.ROUTES
 
 

@@ -39,7 +39,7 @@ def test_path_counts_by_walking_all_paths(depth, q, outer, first, dilated):
     network = rk.Network(depth, q, **sizes)
     ends = [sum(path) for path in itertools.product(*taps_of(network))]
     for d in (1, 4, 20):
-        found = paths.path_counts(rk.Network(depth, q, **sizes), d)
+        found = paths.path_counts(network, d)
         assert found.tolist() == np.bincount(np.mod(ends, d), minlength=d).tolist()
     pixels = paths.path_pixels(network)
     assert pixels.tolist() == ends
@@ -131,7 +131,6 @@ STRIDES = [
 
 @pytest.mark.parametrize("network", STRIDES, ids=repr)
 def test_stride_kernels_as_the_appendix_defines_them(network, rng):
-    """And if paths share their pixels, they make the ordinary kernel."""
     tuples = list(itertools.product(*taps_of(network)))
     t = rng.uniform(-0.95, 0.95, (2, len(tuples)))
     found = paths.stride_kernel(network, t)
@@ -141,8 +140,12 @@ def test_stride_kernels_as_the_appendix_defines_them(network, rng):
         assert abs(value - expected) <= tolerances.TRANSCRIPTION
     complement = paths.stride_kernel(network, 1 - t, complement=True)
     assert np.abs(complement - (1 - found)).max() <= tolerances.ROUTES
-    for d in (1, 3, 6):
-        X, Z = multisphere.sample(3, 3, d, 1), multisphere.sample(2, 3, d, 2)
-        shared = multisphere.dot_products(X, Z)[..., paths.path_pixels(network) % d]
-        expected = rk.Kernel(network, "gpk", "equivariant", normalized=True)(X, Z)
-        assert np.abs(paths.stride_kernel(network, shared) - expected).max() <= tolerances.ROUTES
+
+
+@pytest.mark.parametrize("network", STRIDES, ids=repr)
+@pytest.mark.parametrize("d", [1, 3, 6])
+def test_paths_that_share_their_pixels_make_the_ordinary_kernel(network, d):
+    X, Z = multisphere.sample(3, 3, d, 1), multisphere.sample(2, 3, d, 2)
+    shared = multisphere.dot_products(X, Z)[..., paths.path_pixels(network) % d]
+    expected = rk.Kernel(network, "gpk", "equivariant", normalized=True)(X, Z)
+    assert np.abs(paths.stride_kernel(network, shared) - expected).max() <= tolerances.ROUTES

@@ -160,25 +160,36 @@ def judged(function, last=16, limit=LIMIT, **prediction):
     return checker.judge(ladder, values, np.full(len(ladder), 1e-15), law, limit, settings)
 
 
-def test_verdicts_on_sequences():
-    right = judged(lambda n, u: LIMIT + u / n)
-    assert right.verdict == checker.AGREES and right.exponent.bar <= 1e-8
-    for wrong in ({"exponent": 1.01}, {"limit": LIMIT + 1e-4}, {"limit": LIMIT - 1e-4}):
-        assert judged(lambda n, u: LIMIT + u / n, **wrong).verdict == checker.CONTRADICTS
-    # For some signals the constant of a law is 0, and the next order leads.
-    second = judged(lambda n, u: LIMIT + u / n, exponent=0.5)
-    assert second.verdict == checker.OPEN and "of a higher order" in second.reason
-    # Before the law sets in, nothing is known.
-    for onset, verdict in ((2.0**16, checker.OPEN), (8.0, checker.AGREES)):
-        assert judged(lambda n, u: LIMIT + u / n, onset=onset).verdict == verdict
-    # What does not converge, or more slowly than any power, has no exponent.
-    for wild in (lambda n, u: u / np.log(n), lambda n, u: u * np.sin(np.log(n))):
-        for exponent in (0.05, 0.2, 1.0):
-            report = judged(lambda n, u, wild=wild: LIMIT + 0.1 * wild(n, u), exponent=exponent)
-            assert report.verdict != checker.AGREES
-    # Windows near a square root: up to half the power contradicts nothing.
-    for settled, verdict in ((2.0**17, checker.OPEN), (1.0, checker.CONTRADICTS)):
-        assert judged(lambda n, u: LIMIT + u / n, exponent=1.3, settled=settled).verdict == verdict
+@pytest.mark.parametrize(
+    ("prediction", "verdict"),
+    [
+        ({}, checker.AGREES),
+        ({"exponent": 1.01}, checker.CONTRADICTS),
+        ({"limit": LIMIT + 1e-4}, checker.CONTRADICTS),
+        ({"limit": LIMIT - 1e-4}, checker.CONTRADICTS),
+        ({"exponent": 0.5}, checker.OPEN),  # the constant of a law may be 0 for some signals
+        ({"onset": 2.0**16}, checker.OPEN),  # before the law sets in, nothing is known
+        ({"onset": 8.0}, checker.AGREES),
+        # Windows near a square root: up to half the power contradicts nothing.
+        ({"exponent": 1.3, "settled": 2.0**17}, checker.OPEN),
+        ({"exponent": 1.3, "settled": 1.0}, checker.CONTRADICTS),
+    ],
+)
+def test_verdicts_on_a_power(prediction, verdict):
+    report = judged(lambda n, u: LIMIT + u / n, **prediction)
+    assert report.verdict == verdict
+    assert ("of a higher order" in report.reason) == (prediction == {"exponent": 0.5})
+
+
+def test_the_exponent_of_a_power_has_eight_digits():
+    assert judged(lambda n, u: LIMIT + u / n).exponent.bar <= 1e-8
+
+
+@pytest.mark.parametrize("exponent", [0.05, 0.2, 1.0])
+@pytest.mark.parametrize("wild", [lambda n, u: u / np.log(n), lambda n, u: u * np.sin(np.log(n))])
+def test_what_converges_more_slowly_than_any_power_has_no_exponent(wild, exponent):
+    report = judged(lambda n, u: LIMIT + 0.1 * wild(n, u), exponent=exponent)
+    assert report.verdict != checker.AGREES
 
 
 @given(

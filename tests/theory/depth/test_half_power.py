@@ -48,14 +48,16 @@ def test_deep_networks_tend_to_the_flow(index, rng):
             assert np.abs(found - expected).max() <= tolerances.FLOW
 
 
-def test_the_flow_of_one_pixel_in_closed_form():
+@pytest.mark.parametrize(
+    "network", [rk.Network(1, alpha=0.7, c_v=1.5), rk.Network(1, alpha=20.0)], ids=repr
+)
+def test_the_limit_of_one_pixel_in_closed_form(network):
     """dρ/dt = β (κ1(ρ) − ρ): the time from t to ρ is an integral."""
     X = multisphere.sample(3, 3, 1, rng=4)
-    for network in (rk.Network(1, alpha=0.7, c_v=1.5), rk.Network(1, alpha=20.0)):
-        rho = pairs(depth.half_power_limit(network, X, kind="gpk", head="trace"))
-        for start, end in zip(pairs(multisphere.dot_products(X)[..., 0]), rho, strict=True):
-            time = quad(lambda u: 1 / (kappa1(u) - u), start, end, epsabs=0, epsrel=1e-11)[0]
-            assert abs(time - network.branch_gain) <= ERROR / (kappa1(end) - end)
+    rho = pairs(depth.half_power_limit(network, X, kind="gpk", head="trace"))
+    for start, end in zip(pairs(multisphere.dot_products(X)[..., 0]), rho, strict=True):
+        time = quad(lambda u: 1 / (kappa1(u) - u), start, end, epsabs=0, epsrel=1e-11)[0]
+        assert abs(time - network.branch_gain) <= ERROR / (kappa1(end) - end)
 
 
 @pytest.mark.parametrize("end", [1e-3, 0.1, 1.0, 2.0])
@@ -84,15 +86,13 @@ def test_opposite_vectors_at_any_gain(end, part):
     assert abs(found - expected) <= ERROR
 
 
-def test_no_gain_leaves_the_dot_product(rng):
-    X, none = rng.standard_normal((2, 2, 4)), np.zeros((2, 2, 4))
+@pytest.mark.parametrize("a", [0.0, 1e-150])
+def test_no_gain_leaves_the_dot_product(a, rng):
+    X, network = rng.standard_normal((2, 2, 4)), rk.Network(1, alpha=a)
     F0 = (X[0] * X[1]).sum() / np.sqrt((X[0] ** 2).sum() * (X[1] ** 2).sum())
-    for a in (0.0, 1e-150):
-        found = depth.half_power_limit(rk.Network(1, alpha=a), X, kind="ntk", head="trace")
-        assert abs(found[0, 1] - F0) <= ERROR
-        assert not depth.half_power_limit(
-            rk.Network(1, alpha=a), none, kind="ntk", head="gap"
-        ).any()
+    found = depth.half_power_limit(network, X, kind="ntk", head="trace")
+    assert abs(found[0, 1] - F0) <= ERROR
+    assert not depth.half_power_limit(network, 0 * X, kind="ntk", head="gap").any()
 
 
 @pytest.mark.parametrize("a", [1e-2, 1e-4, 1e-5])

@@ -96,59 +96,60 @@ def test_a_signal_of_mean_0_beside_another(trained):
 
 
 @pytest.mark.parametrize("head", ["trace", "gap"])
-def test_large_biases_leave_a_trained_input_alone(head):
+@pytest.mark.parametrize("trained", ["input", "inner", "outer", "readout"])
+def test_large_biases_leave_a_trained_input_alone(trained, head):
     """Other kernels tend to 1 as σ_b grows; of a trained input F⁰ is left, as 1 − κ0 ~ 1/σ_b."""
     X = np.random.default_rng(0).standard_normal((2, 2, 5))
     F0 = normalized(rk.Kernel(rk.Network(1, alpha=0.0), "gpk", head)(X))[0, 1]
-    for trained, limit in (("input", F0), ("inner", 1), ("outer", 1), ("readout", 1)):
-        network = rk.Network(4, alpha=0.5, trained=trained)
-        K = [rk.Kernel(network.replace(bias=b), "ntk", head)(X) for b in (1e3, 1e4)]
-        apart = [abs(normalized(each)[0, 1] - limit) for each in K]
-        assert apart[1] <= 10 / 1e4 and apart[1] < 0.2 * apart[0]
+    network, limit = rk.Network(4, alpha=0.5, trained=trained), F0 if trained == "input" else 1.0
+    K = [rk.Kernel(network.replace(bias=b), "ntk", head)(X) for b in (1e3, 1e4)]
+    apart = [abs(normalized(each)[0, 1] - limit) for each in K]
+    assert apart[1] <= 10 / 1e4 and apart[1] < 0.2 * apart[0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pixels", [1, 3])
-def test_gap_sees_its_own_pixels(pixels):
+@pytest.mark.parametrize(("trained", "share"), [("inner", 1 / 4), ("readout", 1.0)])
+@pytest.mark.parametrize("head", ["trace", "gap"])
+def test_gap_sees_its_own_pixels(trained, share, head, pixels):
     """¼ becomes d/(d + 3), and 1 − K̄ becomes (1/d) of the law."""
     X, depths = multisphere.sample(4, 3, pixels, rng=0), np.array([1024, 2048])
-    for trained, share in (("inner", 1 / 4), ("readout", 1.0)):
-        network = rk.Network(1, skip=False, trained=trained)
-        # The derivative of x/((1 + (d − 1)x)/d) is 16 d/(d + 3)² at ¼, and 1/d at 1.
-        slope = pixels / (1 + (pixels - 1) * share) ** 2
-        for head, factor in (("trace", 1.0), ("gap", slope)):
-            limit = 1 - pairs(Family(network).predict(X, kind="ntk", head=head).limit)
-            pooled = share * (pixels / (1 + (pixels - 1) * share) if head == "gap" else 1)
-            assert np.abs(limit - (1 - pooled)).max() <= 8 * EPS
-            networks = [network.replace(depth=int(n)) for n in depths]
-            deep = multisphere.gram_complements(networks, X, kind="ntk", head=head)
-            distance = np.array([np.sqrt(np.mean((pairs(K) - limit) ** 2)) for K in deep])
-            if share == 1.0:
-                constant, bar = distance[-1] * depths[-1] ** 2, 0.02
-                law = 4.5 * np.pi**2
-            else:
-                constant, bar = np.diff(depths * distance)[0] / np.log(2), 0.05
-                law = 3 / 8
-            assert abs(constant / (law * factor) - 1) <= bar
+    network = rk.Network(1, skip=False, trained=trained)
+    # The derivative of x/((1 + (d − 1)x)/d) is 16 d/(d + 3)² at ¼, and 1/d at 1.
+    factor = pixels / (1 + (pixels - 1) * share) ** 2 if head == "gap" else 1.0
+    limit = 1 - pairs(Family(network).predict(X, kind="ntk", head=head).limit)
+    pooled = share * (pixels / (1 + (pixels - 1) * share) if head == "gap" else 1)
+    assert np.abs(limit - (1 - pooled)).max() <= 8 * EPS
+    networks = [network.replace(depth=int(n)) for n in depths]
+    deep = multisphere.gram_complements(networks, X, kind="ntk", head=head)
+    distance = np.array([np.sqrt(np.mean((pairs(K) - limit) ** 2)) for K in deep])
+    if share == 1.0:
+        constant, law, bar = distance[-1] * depths[-1] ** 2, 4.5 * np.pi**2, 0.02
+    else:
+        constant, law, bar = np.diff(depths * distance)[0] / np.log(2), 3 / 8, 0.05
+    assert abs(constant / (law * factor) - 1) <= bar
 
 
-def test_pixels_that_agree_stay_so_without_filters():
+@pytest.mark.parametrize(("size", "agreeing"), [(1, 2 / 3), (3, 0.0)])
+def test_pixels_that_agree_stay_so_without_filters(size, agreeing):
     """Two of three pixels the same: a filter mixes them in, size 1 does not."""
     X = multisphere.sample(2, 3, 3, rng=0)
     X[1, :, :2] = X[0, :, :2]
-    for size, agreeing in ((1, 2 / 3), (3, 0.0)):
-        limit = 1 - Family(rk.Network(1, size)).predict(X, kind="ntk", head="trace").limit
-        assert abs(limit[0, 1] - 0.75 * (1 - agreeing)) <= 8 * EPS
-        deep = multisphere.gram_complements([rk.Network(4000, size)], X, kind="ntk", head="trace")
-        assert np.abs(deep - limit).max() <= 1e-3 * 30 / 4
-    # A row of 6 pixels is two rings for dilation 2, of which one has equal pixels alone.
+    limit = 1 - Family(rk.Network(1, size)).predict(X, kind="ntk", head="trace").limit
+    assert abs(limit[0, 1] - 0.75 * (1 - agreeing)) <= 8 * EPS
+    deep = multisphere.gram_complements([rk.Network(4000, size)], X, kind="ntk", head="trace")
+    assert np.abs(deep - limit).max() <= 1e-3 * 30 / 4
+
+
+@pytest.mark.parametrize(("head", "different"), [("trace", 3 / 6), ("gap", 3 / 36)])
+def test_a_dilation_leaves_rings_apart(head, different):
+    """A row of 6 pixels is two rings for dilation 2, of which one has equal pixels alone."""
     x, z = multisphere.sample(2, 3, 6, rng=5)
     z[:, ::2] = x[:, ::2]
-    for head, different in (("trace", 3 / 6), ("gap", 3 / 36)):  # pairs of pixels
-        law = depth.asymptotic_complement(rk.Network(4000)) * different
-        deep = [rk.Network(4000, dilation=2)]
-        found = multisphere.gram_complements(deep, np.stack([x, z]), kind="gpk", head=head)[0, 0, 1]
-        assert found == pytest.approx(law, rel=0.03)  # log(L)/L; one ring more would double it
+    law = depth.asymptotic_complement(rk.Network(4000)) * different  # a share of pixel pairs
+    deep = [rk.Network(4000, dilation=2)]
+    found = multisphere.gram_complements(deep, np.stack([x, z]), kind="gpk", head=head)[0, 0, 1]
+    assert found == pytest.approx(law, rel=0.03)  # log(L)/L; one ring more would double it
 
 
 def test_erf_networks_are_linear_on_tiny_signals():

@@ -44,7 +44,7 @@ def test_exponents(network, n_channels, d, top, expected, kind):
 
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_the_law_inside_one_window(kind):
-    """min(s (C0 + 2), 3 + q (C0 − 1)) of one convolution a layer; covers beyond it, by hand."""
+    """min(s (C0 + 2), 3 + q (C0 − 1)) of one convolution a layer."""
     for depth, q, C in product((2, 3), (1, 3, 5), (2, 3, 5)):
         for s in range(1, q + 1):
             found = spectrum.decay_law(
@@ -56,16 +56,23 @@ def test_the_law_inside_one_window(kind):
                 outer, C, 31, np.arange(s) - (q - 1) // 2, kind="ntk", head="equivariant"
             )
             assert -found == min(s * (C + 2), 1 + q * (C - 1))
-    for network, d, expected in (
+
+
+@pytest.mark.parametrize(
+    ("network", "d", "expected"),
+    [
         (CNN(2, 5), 5, [4, 8, 8, 8, 8]),
         (CNN(3, 3), 5, [4, 6, 6, 8, 8]),
-        (literature.barzilai_cnn(3, 3), 9, [4, 8, 8, 8, 8, 12]),
-    ):
-        laws = [
-            spectrum.decay_law(network, 2, d, range(s), kind="gpk", head="equivariant")
-            for s in range(1, len(expected) + 1)
-        ]
-        assert (np.negative(laws) == expected).all()
+        (TWO_CNN(3, 3), 9, [4, 8, 8, 8, 8, 12]),
+    ],
+)
+def test_the_law_of_covers_by_several_windows(network, d, expected):
+    """By hand, for 1, 2, 3, … neighbouring pixels."""
+    laws = [
+        spectrum.decay_law(network, 2, d, range(s), kind="gpk", head="equivariant")
+        for s in range(1, len(expected) + 1)
+    ]
+    assert (np.negative(laws) == expected).all()
 
 
 def test_the_law_where_no_window_covers_all_pixels():
@@ -77,12 +84,15 @@ def test_the_law_where_no_window_covers_all_pixels():
     # Two windows of 1 pixel, 2 · 5, are cheaper than the window of 5 that has both, 3 + 5 · 2.
     (row,) = spectrum.decay_exponents(CNN(2, 5), 3, 5, 20, kind="gpk", pixels=[(0, 1)], nodes=30)
     assert row.law == -10 and abs(row.exponent + 10) <= tolerances.COMPETITION
-    # The exponent of one pixel is the GPK's, −4, where only the readout is trained, and where only
-    # outer weights are: a window of one pixel is of layer 1, with no trained part below it.
-    readout, outer = TWO(3).replace(trained="readout"), CNN(2).replace(trained="outer")
-    for network, d in ((readout, 1), (outer, 3)):
-        (row,) = spectrum.decay_exponents(network, 2, d, 40, kind="ntk", pixels=[(0,)])
-        assert row.law == -4 and abs(row.exponent + 4) <= tolerances.SLOPE
+
+
+@pytest.mark.parametrize(
+    ("network", "d"), [(TWO(3).replace(trained="readout"), 1), (CNN(2).replace(trained="outer"), 3)]
+)
+def test_tangent_kernels_with_the_exponent_of_the_gpk(network, d):
+    """One pixel: its window is of layer 1, and no trained part is below it."""
+    (row,) = spectrum.decay_exponents(network, 2, d, 40, kind="ntk", pixels=[(0,)])
+    assert row.law == -4 and abs(row.exponent + 4) <= tolerances.SLOPE
 
 
 OUTER = CNN(2).replace(trained=("outer",))

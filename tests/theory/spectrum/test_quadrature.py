@@ -32,11 +32,15 @@ def test_rules_are_orthogonal(method, n_channels):
     assert np.abs(ends.T - [np.ones(9), (-1.0) ** np.arange(9)]).max() <= 100 * EPS
 
 
-def test_multiplicities():
-    # Polynomials of degree k on the sphere: harmonics of degrees k, k − 2, …
-    for n_channels, k in product((2, 3, 5), range(6)):
-        dimension = sum(spectrum.harmonics(n_channels, j) for j in range(k, -1, -2))
-        assert dimension == math.comb(k + n_channels - 1, n_channels - 1)
+@pytest.mark.parametrize("n_channels", [2, 3, 5])
+@pytest.mark.parametrize("k", range(6))
+def test_polynomials_are_sums_of_harmonics(n_channels, k):
+    """Of degree k: harmonics of degrees k, k − 2, …"""
+    dimension = sum(spectrum.harmonics(n_channels, j) for j in range(k, -1, -2))
+    assert dimension == math.comb(k + n_channels - 1, n_channels - 1)
+
+
+def test_multiplicities_are_products_of_numbers_of_harmonics():
     assert (spectrum.multiplicities(3, 2, (2, 1), head="trace") == [[1, 3], [3, 9], [5, 15]]).all()
 
 
