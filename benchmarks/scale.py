@@ -54,11 +54,11 @@ def plan(quick: bool) -> list[Row]:
         if n <= FULL:
             specs.append({"part": "full", **sizes})
     if quick:
-        specs.append(equations | {"n": 40, "rank": 10, "every": 2, "ridge": 1e-2, "block": 16})
+        specs.append(equations | {"n": 40, "rank": 10, "every": 2, "penalty": 1e-2, "block": 16})
         specs.append({"part": "overhead", "n": 12, "d": 16, "depth": 1, "workers": 1, "block": 8})
         return specs
     for n in (2000, 10_000):
-        sizes = {"rank": LANDMARKS, "every": 4, "ridge": 1e-3, "block": 1024}
+        sizes = {"rank": LANDMARKS, "every": 4, "penalty": 1e-3, "block": 1024}
         specs.append(equations | {"n": n, **sizes})
     sizes = {"d": 100, "depth": 1, "workers": 2, "block": 512}
     specs.append({"part": "overhead", "n": 1000, **sizes})
@@ -159,7 +159,7 @@ class Counted:
 
 
 def conjugate_gradients(
-    kernel: list[Any], n: int, rank: int, every: int, ridge: float, block: int, most: int
+    kernel: list[Any], n: int, rank: int, every: int, penalty: float, block: int, most: int
 ) -> Row:
     """Products to a residual of 1e-6, one time point of `every` kept, with landmarks or not."""
     from rescntk import stored
@@ -169,7 +169,7 @@ def conjugate_gradients(
     k = kernel_of(*kernel)
     k(X[:2], X[:2], **DTYPE)
     described = {"kinds": (k.kind,), "normalized": True, "block": block, "progress": False}
-    options = {"ridge": ridge, "max_iterations": most}
+    options = {"penalty": penalty, "max_iterations": most}
     with tempfile.TemporaryDirectory() as folder:
         K, of_gram = timed(lambda: stored.gram(f"{folder}/K.zarr", k.network, X, **described))
         low, of_landmarks = timed(lambda: regression.pivoted_cholesky(k, X, rank, **DTYPE))
@@ -177,7 +177,7 @@ def conjugate_gradients(
         solve = partial(regression.solve, fast, Y, preconditioner=low, **options)
         A, of_products = timed(solve)
         regression.solve(slow, Y, **options)
-        residual = np.linalg.norm(Y - K @ A - ridge * A, axis=0) / np.linalg.norm(Y, axis=0)
+        residual = np.linalg.norm(Y - K @ A - penalty * A, axis=0) / np.linalg.norm(Y, axis=0)
     return {
         "seconds_of_the_gram": of_gram,
         "seconds_of_landmarks": of_landmarks,
@@ -276,7 +276,7 @@ def sentences(report: Row) -> Iterator[str]:
         count, most = row["products_without"], row["most"]
         without = count if count <= most else f"more than {most}"
         yield (
-            f"* {row['n']} equations, {row['rank']} landmarks, λ = {row['ridge']:g}: "
+            f"* {row['n']} equations, {row['rank']} landmarks, λ = {row['penalty']:g}: "
             f"{row['products']} products in {row['seconds_of_products']:.3g} s, "
             f"{without} without landmarks; the Gram took "
             f"{row['seconds_of_the_gram']:.3g} s, the landmarks "

@@ -66,7 +66,7 @@ def trained_fields(width: int, n_networks: int, steps: int) -> Result:
             trained = _train_from_start(own, params, X, y, kernel, steps, "equivariant")
             measured.append(_gradient_energy(own, params, trained, Z))
             predicted.append(_interpolant_energy(kernel, X, y, Z))
-        field = _fold(locality.effective_receptive_field(own, d, kind, normalized=True))
+        field = _fold(locality.effective_receptive_field(own, d, kind=kind, normalized=True))
         row = {"system": name, "kind": kind, "field": field}
         rows.append(row | _shares(measured, predicted))
     return {"rows": rows}
@@ -135,7 +135,7 @@ def half_times(widths: Any, n_networks: int, steps: int, systems: Any = tuple(SY
     rows = []
     for name, width in product(systems, widths):
         network, rng = SYSTEMS[name](2), np.random.default_rng(0)
-        values = spectrum.eigenvalues(network, 2, d, 3, "ntk")
+        values = spectrum.eigenvalues(network, 2, d, 3, kind="ntk", head="equivariant").eigenvalues
         counts = [1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8, 9, *[12] * (steps // 12)]
         ladder = [(0.1 / values.max(), 3)] * 10 + [(1.4 / values.max(), each) for each in counts]
         every = []

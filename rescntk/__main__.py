@@ -20,6 +20,7 @@ from ._version import __version__
 from .arrays import images_as_signals
 from .engines import available
 from .kernels.progress import is_open
+from .network import Network
 from .plots.style import shown_name
 from .theory import conditioning, multisphere
 from .validation import HEADS, check_signals
@@ -83,8 +84,9 @@ def compare(options: Namespace) -> None:
     n, channels, *size = map(str, X.shape)
     header = f"{name}: {n} {signals}, {channels} channels, {' × '.join(size)} {points}"
     table = conditioning.compare(
-        X if options.raw else _projected(X, name), options.depths, options.filter_size,
-        options.alpha, options.head, kind=options.kind,
+        Network(1, options.filter_size, alpha=options.alpha),
+        X if options.raw else _projected(X, name), options.depths,
+        kind=options.kind, head=options.head,
         progress=is_open(sys.stderr) and sys.stderr.isatty() and find_spec("tqdm") is not None,
     )  # fmt: skip
     ax = plots.condition_numbers(table, picture.subplots())

@@ -6,16 +6,18 @@ r"""Eigendecompositions of kernel matrices, which serve all penalties and times 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, overload
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from .arrays import resolution, rounding_unit
 from .validation import (
     check_flag,
-    check_labels,
+    check_groups,
     check_positive,
     check_real,
     check_shape,
@@ -44,11 +46,43 @@ class Decomposition:
     roots: np.ndarray
     """√w, (n,); ones without weights"""
 
-    def ridge(self, y: np.ndarray, penalty: Any, *, intercept: bool = False) -> Any:
+    @overload
+    def ridge(
+        self, y: np.ndarray, penalty: ArrayLike, *, intercept: Literal[False] = False
+    ) -> np.ndarray: ...
+
+    @overload
+    def ridge(
+        self, y: np.ndarray, penalty: ArrayLike, *, intercept: Literal[True]
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def ridge(
+        self, y: np.ndarray, penalty: ArrayLike, *, intercept: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Return β = (K + λI)⁻¹ y for each penalty λ; with `intercept` also the constants b.
 
-        β minimizes Σ w (y − Kβ − b)² + λ βᵀKβ. It has the shape of y, after an axis
-        (n_penalties,) if `penalty` is an array.
+        β minimizes Σ w (y − Kβ − b)² + λ βᵀKβ.
+
+        Parameters
+        ----------
+        y : ndarray, (n,) or (n, n_targets)
+        penalty : float or array_like, (n_penalties,)
+            λ, at least 0.
+        intercept : bool, default False
+            Whether to fit a constant without penalty.
+
+        Returns
+        -------
+        beta : ndarray, in the shape of y, after an axis (n_penalties,) for several penalties
+        b : ndarray
+            In the shape of ``beta`` without its axis (n,); only with `intercept`.
+
+        Raises
+        ------
+        ValueError
+            If K + λI is numerically singular.
+        OverflowError
+            If coefficients exceed float64.
         """
         y, intercept = check_targets(y, len(self.roots)), check_flag(intercept, "intercept")
         found = [self._fit(y, inverse, intercept)[:2] for inverse in self._inverses(penalty)]
@@ -56,13 +90,36 @@ class Decomposition:
         return (beta, b) if intercept else beta
 
     def leave_one_out(
-        self, y: np.ndarray, penalty: Any, *, intercept: bool = False, groups: Any = None
-    ) -> np.ndarray:
-        """Return errors of cases or groups that are left out: see `regression.leave_one_out`."""
+        self, y: np.ndarray, penalty: ArrayLike, *, intercept: bool = False,
+        groups: ArrayLike | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """Return errors of cases or groups that are left out: see `regression.leave_one_out`.
+
+        Parameters
+        ----------
+        y : ndarray, (n,) or (n, n_targets)
+        penalty : float or array_like, (n_penalties,)
+            λ, at least 0.
+        intercept : bool, default False
+            Whether each regression has a constant without penalty.
+        groups : array_like, (n,), optional
+            A label for each case, of two groups at least.
+
+        Returns
+        -------
+        ndarray, in the shape of y, after an axis (n_penalties,) for several penalties
+
+        Raises
+        ------
+        ValueError
+            If K + λI is numerically singular, or labels name one group alone.
+        OverflowError
+            If errors exceed float64.
+        """
         y, members = check_targets(y, len(self.roots)), self._members(groups)
         intercept = check_flag(intercept, "intercept")
-        if intercept and members[0].shape[-1] == len(y):
-            raise ValueError("y has one case or group, expected two: the other gives the intercept")
+        if intercept and len(y) == 1:
+            raise ValueError("y has one case, expected two: the other gives the intercept")
         errors = []
         for inverse in self._inverses(penalty):
             beta, _, ones = self._fit(y, inverse, intercept)
@@ -77,11 +134,27 @@ class Decomposition:
                 errors[-1][cases] = left.reshape(beta[cases].shape)
         return _stack(errors, penalty)
 
-    def left_out_variance(self, penalty: float, groups: Any = None) -> np.ndarray:
-        r"""Return the variance of an observation at each left-out case, (n,), noise included.
+    def left_out_variance(self, penalty: float, groups: ArrayLike | None = None) -> np.ndarray:
+        r"""Return the variance of an observation at each left-out case, noise included.
 
         The diagonal of :math:`(G_{gg})^{-1}` for :math:`G = (K + \lambda I)^{-1}`, where K is the
-        covariance of a Gaussian process and λ, above 0, the noise.
+        covariance of a Gaussian process and λ the noise.
+
+        Parameters
+        ----------
+        penalty : float
+            λ, positive.
+        groups : array_like, (n,), optional
+            A label for each case, of two groups at least.
+
+        Returns
+        -------
+        ndarray, (n,)
+
+        Raises
+        ------
+        ValueError
+            If K + λI is numerically singular, or labels name one group alone.
         """
         (inverse,) = self._inverses(check_positive(penalty, "penalty"))
         variance = np.empty(len(self.roots))
@@ -90,8 +163,26 @@ class Decomposition:
             variance[cases] = blocks.diagonal(axis1=-2, axis2=-1)
         return _stack([variance], penalty)
 
-    def flow(self, y: np.ndarray, time: Any) -> np.ndarray:
-        """Return coefficients after gradient flow for one time or many: see `regression.flow`."""
+    def flow(self, y: np.ndarray, time: ArrayLike) -> np.ndarray:
+        """Return coefficients after gradient flow for one time or many: see `regression.flow`.
+
+        Parameters
+        ----------
+        y : ndarray, (n,) or (n, n_targets)
+        time : float or array_like, (n_times,)
+            Each at least 0; infinity interpolates.
+
+        Returns
+        -------
+        ndarray, in the shape of y, after an axis (n_times,) for several times
+
+        Raises
+        ------
+        ValueError
+            If a time trains an eigenvector of K that is a rounding error.
+        OverflowError
+            If coefficients exceed float64.
+        """
         y, times = check_targets(y, len(self.roots)), nonnegative(time, "time", finite=False)
         # An eigenvector is trained once λt > 1; an eigenvector of rounding errors must not be.
         smallest = resolution(self.eigenvalues, self.eps)
@@ -107,8 +198,14 @@ class Decomposition:
         return _stack(found, time)
 
     def learning_rate_bound(self) -> float:
-        """Return 2/(λ_min + λ_max): rates up to it train wide networks with this tangent kernel to
-        zero error (theorem 5 of Tirer et al. 2022).
+        """Return 2/(λ_min + λ_max), the largest learning rate of theorem 5 of Tirer et al. 2022.
+
+        Rates up to it train wide networks with this tangent kernel to zero error.
+
+        Raises
+        ------
+        ValueError
+            If K is numerically singular.
         """
         self._check(0.0)
         return float(2.0 / (self.eigenvalues[0] + self.eigenvalues[-1]))
@@ -124,7 +221,7 @@ class Decomposition:
         largest = max(self.eigenvalues[-1] + penalty, 1e-300)
         check_condition(least / largest, len(self.roots), self.eps)
 
-    def _inverses(self, penalty: Any) -> list[Spectral]:
+    def _inverses(self, penalty: ArrayLike) -> list[Spectral]:
         """Return (K + λI)⁻¹ for each penalty, as a function of the eigenvalues."""
         penalties = nonnegative(penalty, "penalty")
         self._check(float(penalties.min()))
@@ -157,31 +254,38 @@ class Decomposition:
         b = np.asarray(ones @ y / (ones.sum() or 1.0))
         return self._apply(inverse, y) - np.multiply.outer(ones, b), b, ones
 
-    def _members(self, groups: Any) -> list[np.ndarray]:
+    def _members(self, groups: ArrayLike | None) -> list[np.ndarray]:
         """Return the places of each group's cases, (k,), from n labels; without labels (n, 1)."""
         n = len(self.roots)
         if groups is None:
             return [np.arange(n)[:, None]]
-        labels = check_labels(groups, n, "groups")
-        try:
-            numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)[1:]
-        except TypeError:
-            raise ValueError("groups has labels of several kinds, expected one kind") from None
-        return np.split(numbers.argsort(kind="stable"), sizes.cumsum()[:-1])
+        numbers = check_groups(groups, n)
+        return np.split(numbers.argsort(kind="stable"), np.bincount(numbers).cumsum()[:-1])
 
 
-def decompose(K: np.ndarray, case_weights: Any = None, *, clip: bool = False) -> Decomposition:
+def decompose(
+    K: np.ndarray, case_weights: ArrayLike | None = None, *, clip: bool = False
+) -> Decomposition:
     """Return the eigendecomposition of a kernel matrix, which serves all penalties and times.
 
     Parameters
     ----------
     K : ndarray, (n, n)
-        As for `ridge`.
+        Symmetric, positive semidefinite: ``kernel(X)``.
     case_weights : array_like, (n,), optional
         Positive weights of squared errors. A case of weight 2 counts as two equal cases, which
         leave-one-out errors leave out together.
     clip : bool, default False
         Whether to take eigenvalues below 0 as 0. By default those far below 0 are refused.
+
+    Returns
+    -------
+    `Decomposition`
+
+    Raises
+    ------
+    ValueError
+        If K is not symmetric, or has eigenvalues far below 0.
 
     Examples
     --------
@@ -203,15 +307,26 @@ def decompose(K: np.ndarray, case_weights: Any = None, *, clip: bool = False) ->
     return Decomposition(np.maximum(values, 0.0) if clip else values, U, eps, roots)
 
 
-def decompose_features(features: np.ndarray, case_weights: Any = None) -> Decomposition:
+def decompose_features(
+    features: np.ndarray, case_weights: ArrayLike | None = None
+) -> Decomposition:
     r"""Return the decomposition of the kernel matrix :math:`\Phi \Phi^\top` of features Φ.
 
     Parameters
     ----------
     features : ndarray, (n, n_features)
         Φ; ``features.T @ coefficients`` are the weights of the features.
-    case_weights
-        As for `decompose`.
+    case_weights : array_like, (n,), optional
+        Positive weights of squared errors.
+
+    Returns
+    -------
+    `Decomposition`
+
+    Raises
+    ------
+    OverflowError
+        If squared features exceed float64.
 
     Examples
     --------
@@ -230,14 +345,14 @@ def decompose_features(features: np.ndarray, case_weights: Any = None) -> Decomp
     return Decomposition(values, U[:, ::-1], rounding_unit(features), roots)
 
 
-def _roots(weights: Any, n: int) -> np.ndarray:
+def _roots(weights: ArrayLike | None, n: int) -> np.ndarray:
     array = np.ones(n) if weights is None else check_shape(weights, "case_weights", (n,))
     if (array <= 0).any():
         raise ValueError(f"case_weights has {array.min():.3g}, expected positive numbers")
     return np.sqrt(array)
 
 
-def nonnegative(values: Any, name: str, finite: bool = True) -> np.ndarray:
+def nonnegative(values: ArrayLike, name: str, finite: bool = True) -> np.ndarray:
     """Return one number or a vector, each at least 0, as a vector."""
     expected = "of at least 0, one or a vector"
     array = check_real(values, name, expected, finite)
@@ -246,12 +361,12 @@ def nonnegative(values: Any, name: str, finite: bool = True) -> np.ndarray:
     return np.atleast_1d(array)
 
 
-def _stack(parts: Any, given: Any) -> np.ndarray:
+def _stack(parts: Sequence[np.ndarray], given: ArrayLike) -> np.ndarray:
     """Return results for one number, or stacked for a vector."""
     return np.asarray(check_finite(np.stack(parts) if np.ndim(given) else parts[0]))
 
 
-def check_finite(result: Any) -> Any:
+def check_finite(result: np.ndarray) -> np.ndarray:
     """Return a result unchanged, or raise an OverflowError if it exceeds float64."""
     if np.isfinite(result).all():
         return result

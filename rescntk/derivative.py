@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from .arrays import Array
 from .kernels import Kernel
@@ -37,7 +36,7 @@ STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
 def alpha_derivative(
     kernel: Kernel, X: Array | Sequence[Array], Z: Array | Sequence[Array] | None = None, *,
     engine: str = "auto", dtype: str = "float64", threads: int | None = None,
-) -> tuple[Any, Any]:  # fmt: skip
+) -> tuple[Array, Array]:  # fmt: skip
     r"""Return the kernel matrix K and its derivative ∂K/∂α, in the time of five matrices.
 
     K equals ``kernel(X, Z)`` bit for bit. ∂K/∂α is 0 for α = 0 (α enters by its square) and for a
@@ -47,12 +46,26 @@ def alpha_derivative(
     ----------
     kernel : Kernel
         Any kernel of this library: both kinds, all heads and activations, normalized or not.
-    X, Z, engine, dtype, threads
-        As for calling the kernel. Without Z both results are exactly symmetric.
+    X : array, (n_cases, n_channels, n_timepoints)
+        Signals, images or a list of signals, as the kernel takes them.
+    Z : array, (m_cases, n_channels, n_timepoints), optional
+        The default is X: then both results are exactly symmetric.
+    engine, dtype, threads
+        As for calling the kernel.
 
     Returns
     -------
-    K, derivative : array, (n_cases, m_cases)
+    K : array, (n_cases, m_cases)
+        The kernel matrix.
+    derivative : array, (n_cases, m_cases)
+        ∂K/∂α.
+
+    Raises
+    ------
+    ValueError
+        If `kernel` is no `Kernel`, or refuses its signals.
+    OverflowError
+        If K exceeds float64.
 
     Examples
     --------
@@ -70,7 +83,7 @@ def alpha_derivative(
     grows = not kernel.normalized and net.homogeneous
     layers = net.depth if grows else 0  # that multiply the kernel by 1 + β
 
-    def matrix(alpha: float) -> Any:
+    def matrix(alpha: float) -> Array:
         at_alpha = kernel.replace(alpha=alpha)
         return at_alpha(X, Z, engine=engine, dtype=dtype, threads=threads)
 
@@ -80,7 +93,7 @@ def alpha_derivative(
         more = ((alpha - net.alpha) / net.alpha) * ((alpha + net.alpha) / net.alpha)
         return math.exp(layers * math.log1p(net.branch_share * more))
 
-    def difference(relative_step: float) -> Any:
+    def difference(relative_step: float) -> Array:
         """Return D(s) at s = relative_step · α."""
         low, high = net.alpha * (1.0 - relative_step), net.alpha * (1.0 + relative_step)
         above, below = matrix(high), matrix(low)

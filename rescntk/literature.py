@@ -17,8 +17,21 @@ def barzilai_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0) -> Net
 
     Parameters
     ----------
-    depth, filter_size, alpha
-        As for `Network`.
+    depth : int
+        Number of layers L.
+    filter_size : int, default 3
+        q, odd.
+    alpha : float, default 1.0
+        Weight α of the residual branches, at least 0.
+
+    Returns
+    -------
+    `Network`
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -34,8 +47,19 @@ def barzilai_cnn(depth: int, filter_size: int = 3) -> Network:
 
     Parameters
     ----------
-    depth, filter_size
-        As for `Network`.
+    depth : int
+        Number of layers L.
+    filter_size : int, default 3
+        q, odd.
+
+    Returns
+    -------
+    `Network`
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -53,8 +77,19 @@ def geifman_cnn(depth: int, filter_size: int = 3) -> Network:
 
     Parameters
     ----------
-    depth, filter_size
-        As for `Network`.
+    depth : int
+        Number of layers L.
+    filter_size : int, default 3
+        q, odd.
+
+    Returns
+    -------
+    `Network`
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -72,8 +107,21 @@ def one_convolution_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0)
 
     Parameters
     ----------
-    depth, filter_size, alpha
-        As for `Network`.
+    depth : int
+        Number of layers L.
+    filter_size : int, default 3
+        q, odd.
+    alpha : float, default 1.0
+        Weight α of the residual branches, at least 0.
+
+    Returns
+    -------
+    `Network`
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -93,10 +141,23 @@ def tirer_resnet(depth: int, alpha: float, sigma_v: float = 1.0, sigma_w: float 
 
     Parameters
     ----------
-    depth, alpha
-        As for `Network`.
-    sigma_v, sigma_w : float, default 1.0
-        Standard deviations: of the outer weights, of the inner weights and the readout.
+    depth : int
+        Number of layers L.
+    alpha : float
+        Weight α of the residual branches, at least 0.
+    sigma_v : float, default 1.0
+        Standard deviation σ_v of the outer weights.
+    sigma_w : float, default 1.0
+        Standard deviation σ_w of the inner weights and the readout.
+
+    Returns
+    -------
+    `Network`
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -116,8 +177,18 @@ def tirer_mlp(depth: int, sigma_w: float = 1.0) -> Network:
     Parameters
     ----------
     depth : int
+        Number of layers L.
     sigma_w : float, default 1.0
         Standard deviation σ_w of the inner weights and the readout.
+
+    Returns
+    -------
+    `Network`
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -138,8 +209,18 @@ def huang_resnet(depth: int, gamma: float = 1.0) -> Network:
     Parameters
     ----------
     depth : int
+        Number of layers L.
     gamma : float, default 1.0
         Exponent γ of the weight of the residual branches, depth^-γ.
+
+    Returns
+    -------
+    `Network`
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -159,6 +240,16 @@ def huang_ffnet(depth: int) -> Network:
     Parameters
     ----------
     depth : int
+        Number of layers L.
+
+    Returns
+    -------
+    `Network`
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------

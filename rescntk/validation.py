@@ -11,6 +11,7 @@ import operator
 import reprlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def check_positive_integer(value: Any, name: str) -> int:
     return check_integer(value, name, at_least=1)
 
 
-def is_sequence(values: Any) -> bool:
+def is_sequence(values: object) -> bool:
     """Return whether `values` can hold several values: not a text, bytes, an array of no axes."""
     return np.iterable(values) and not isinstance(values, str | bytes | bytearray)
 
@@ -140,6 +141,18 @@ def check_kernel(kernel: Any) -> None:
     """Raise a ValueError if `kernel` cannot be called, as a `Network` cannot."""
     if not callable(kernel):
         raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or another callable")
+
+
+def check_rng(rng: Any) -> np.random.Generator:
+    """Return a source of randomness, given as a Generator, a seed or None."""
+    try:
+        if not (rng is None or isinstance(rng, np.random.Generator)):
+            rng = check_integer(rng, "rng", at_least=0)  # NumPy crashes at some arrays
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"rng is {rng!r}, expected a NumPy Generator, an integer of at least 0, or None"
+        ) from None
 
 
 # ---------------------------------------------------------------- arrays
@@ -238,13 +251,32 @@ def check_known(values: Any, name: str) -> None:
             )
 
 
-def check_labels(values: Any, n: int, name: str) -> np.ndarray:
-    """Return labels of n cases, none missing, as an array (n,)."""
-    check_known(values, name)
-    labels = check_rectangular(values, name, f"({n},) labels")
+def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different labels in order, and the place of each label among them.
+
+    NumPy sorts labels of one kind. Members of an Enum are sorted by name.
+    """
+    keys = labels
+    if labels.dtype == object and all(isinstance(label, Enum) for label in labels):
+        keys = np.array([f"{type(label).__name__}.{label.name}" for label in labels])
+    try:
+        _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    except TypeError:
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
+        raise ValueError(f"{name} has labels of kinds {kinds}, expected one kind") from None
+    return labels[first], places
+
+
+def check_groups(groups: Any, n: int, used: Any = slice(None)) -> np.ndarray:
+    """Return the number of the group of each case that is `used`, from n labels of two groups."""
+    check_known(groups, "groups")
+    labels = check_rectangular(groups, "groups", f"({n},) labels")
     if labels.shape != (n,):
-        raise ValueError(f"{name} has shape {labels.shape}, expected ({n},): a label for each case")
-    return np.asarray(labels)
+        raise ValueError(f"groups has shape {labels.shape}, expected ({n},): a label for each case")
+    numbers = distinct(np.asarray(labels)[used], "groups")[1]
+    if not numbers.any():
+        raise ValueError("groups has one label, expected two: each group is left out in turn")
+    return numbers
 
 
 # ---------------------------------------------------------------- signals
@@ -339,17 +371,6 @@ def check_batches(
     if arrays and channels_and_length(left) == channels_and_length(right):
         return left, right
     return SignalList.of(left), SignalList.of(right)
-
-
-def check_array(X: Any, name: str, reason: str) -> np.ndarray:
-    """Return an array of signals unchanged, or refuse a list of signals of different lengths."""
-    if isinstance(X, np.ndarray):
-        return X
-    lengths = [signal.shape[1] for signal in X]
-    raise ValueError(
-        f"{name} has signals of {min(lengths)} to {max(lengths)} timepoints, expected signals "
-        f"of one length: {reason}"
-    )
 
 
 def check_match(X: Any, Z: Any, lists: bool = False, names: tuple[str, str] = ("X", "Z")) -> None:

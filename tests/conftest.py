@@ -76,7 +76,7 @@ class Passed:
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(items):
     """Run the longest tests first, then other slow tests; of a GPU's, which may go, the fast."""
-    longest = ["test_depth_cases.py", "test_site.py", "test_notebooks.py"]
+    longest = ["test_checker_cases.py", "test_site.py", "test_notebooks.py"]
     for item in items:  # a doctest has no place for a marker
         if item.nodeid.startswith(("rescntk/finite/", "rescntk/jax.py")):
             item.add_marker("slow")

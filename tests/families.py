@@ -3,7 +3,7 @@
 import numpy as np
 
 from rescntk import literature
-from rescntk.theory.limits import Family
+from rescntk.theory.depth import Family
 
 
 def powers(last):

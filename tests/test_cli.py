@@ -16,7 +16,7 @@ import pytest
 import rescntk as rk
 from rescntk import __main__ as cli
 from rescntk import datasets
-from rescntk.theory import multisphere
+from rescntk.theory import conditioning, multisphere
 
 
 @pytest.fixture
@@ -60,7 +60,8 @@ def test_the_main_job(tmp_path, capsys):
 
 def test_compare_options(signals, capsys):
     options = "--depths 1,4 --filter-size 5 --alpha 0.5 --head gap"
-    table = rk.theory.conditioning.compare(signals, (1, 4), 5, 0.5, "gap")
+    network = rk.Network(1, 5, alpha=0.5)
+    table = conditioning.compare(network, signals, (1, 4), kind="gpk", head="gap")
     # Without projection the same signals, doubled at one pixel, give another table.
     signals[:, :, 0] *= 2
     np.save("X.npy", signals)
@@ -79,10 +80,11 @@ def test_images_and_identical_signals(signals, capsys):
     printed = capsys.readouterr().out
     assert "images.npy: 9 images, 2 channels, 3 × 4 pixels" in printed
     lines = multisphere.project(X.reshape(9, 2, 12))  # filters of one tap see no neighbours
-    assert str(rk.theory.conditioning.compare(lines, (1, 4), 1)) in printed
-    for row in rk.theory.conditioning.compare(X, (1, 4)):
+    options = {"kind": "gpk", "head": "trace"}
+    assert str(conditioning.compare(rk.Network(1, 1), lines, (1, 4), **options)) in printed
+    for row in conditioning.compare(rk.Network(1), X, (1, 4), **options):
         K = rk.ResCGPK(row.depth, head="trace", normalized=True)(X)
-        assert row.resnet == rk.theory.conditioning.condition_number(K)
+        assert row.resnet == conditioning.condition_number(K)
     np.save("two.npy", signals[[0, 0, 1, 2]])
     assert run("compare two.npy --depths 1,2,20 --out two") == 0
     assert " inf " in capsys.readouterr().out and is_picture("two/compare.png")
@@ -157,7 +159,9 @@ COMPARE = "compare X.npy --depths 1,30 --alpha 0.5 --overwrite"
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_outputs_of_any_encoding(encoding, signals, monkeypatch):
     """What an encoding lacks is written in ASCII, and is an error nowhere."""
-    rows = str(rk.theory.conditioning.compare(signals, (1, 30), alpha=0.5)).splitlines()[:5]
+    network = rk.Network(1, alpha=0.5)
+    table = conditioning.compare(network, signals, (1, 30), kind="gpk", head="trace")
+    rows = str(table).splitlines()[:5]
     if encoding == "ascii":  # no number is an en dash
         rows = [row.replace("–", "-") for row in rows]
     for command, status, says in (

@@ -123,7 +123,7 @@ def fields() -> Any:
     axes = figure.subplots(2, 2, sharey=True)
     for ax, (title, networks) in zip(axes.flat, panels.items(), strict=True):
         for (name, network), colour, line in zip(networks.items(), COLOURS, LINES, strict=False):
-            field = locality.effective_receptive_field(network, 61, normalized=True)
+            field = locality.effective_receptive_field(network, 61, kind="ntk", normalized=True)
             field = np.fft.fftshift(field)  # the output pixel in the middle
             ax.plot(np.arange(61) - 30, field, linestyle=line, color=colour, label=name)
         ax.set_title(title, fontsize="medium")
@@ -224,7 +224,7 @@ def biases() -> Any:
 
     for bias, colour, marker in zip((0.0, 0.1, 0.3, 1.0), COLOURS, MARKERS, strict=False):
         for family, line in ((with_skips, "--"), (without, "-")):
-            found = depth.check(partial(family, bias), X, depths=ladder, kind="gpk")
+            found = depth.check(partial(family, bias), X, kind="gpk", head="trace", depths=ladder)
             label = f"$σ_b$ = {bias:g}" if family is without else None
             style = {"color": colour, "marker": marker, "markersize": 4, "label": label}
             layers.plot(found.column("depth"), found.column("complement"), line, **style)
@@ -239,7 +239,9 @@ def biases() -> Any:
     for kind, colour, marker in zip(KINDS, COLOURS, MARKERS, strict=False):
         values = []
         for bias in steps:
-            found = depth.check(partial(with_skips, bias), X, depths=ladder, kind=kind)
+            found = depth.check(
+                partial(with_skips, bias), X, kind=kind, head="trace", depths=ladder
+            )
             K = found.column("off_diagonal")[-3:]
             # Layers are steps of Euler's method: its errors of L^-1 and L^-2 are taken away.
             values.append((8 * K[2] - 6 * K[1] + K[0]) / 3)

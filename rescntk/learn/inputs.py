@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
-from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,12 +19,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._version import __version__
 from ..validation import (
     check_batch,
+    check_groups,
     check_known,
-    check_labels,
     check_positive_integer,
     check_rectangular,
     check_shape,
     check_unmasked,
+    distinct,
 )
 
 Signals: TypeAlias = np.ndarray | list[np.ndarray]
@@ -284,22 +284,6 @@ def read_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return distinct(labels, "y")
 
 
-def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different labels in order, and the place of each label among them.
-
-    NumPy sorts labels of one kind. Members of an Enum are sorted by name.
-    """
-    keys = labels
-    if labels.dtype == object and all(isinstance(label, Enum) for label in labels):
-        keys = np.array([f"{type(label).__name__}.{label.name}" for label in labels])
-    try:
-        _, first, places = np.unique(keys, return_index=True, return_inverse=True)
-    except TypeError:
-        kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
-        raise ValueError(f"{name} has labels of kinds {kinds}, expected one kind") from None
-    return labels[first], places
-
-
 class Cases(NamedTuple):
     """Signals with targets, weights and groups, each different case once, in a fixed order."""
 
@@ -330,10 +314,7 @@ def read_cases(
         raise ValueError("sample_weight or class_weight is zero for all, expected some above")
     members = np.zeros(n, dtype=np.intp)
     if groups is not None:
-        labels = check_labels(groups, n, "groups")
-        members[kept] = distinct(labels[kept], "groups")[1]
-        if not members.any():
-            raise ValueError("groups has one label, expected two: each group is left out in turn")
+        members[kept] = check_groups(groups, n, kept)
     contents = (((signals[k] + 0.0).tobytes(), *targets[k], members[k]) for k in kept)  # no -0.0
     rows = np.fromiter(contents, dtype=object, count=len(kept))
     _, first, places = np.unique(rows, return_index=True, return_inverse=True)

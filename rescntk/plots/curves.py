@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .style import axes, check_drawn, finish, looks, shown_name
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from ..theory.learning import LearningCurve
 
 
 def learning_curve(
-    predicted: LearningCurve | Mapping[str, LearningCurve], ax: Any = None,
+    predicted: LearningCurve | Mapping[str, LearningCurve], ax: Axes | None = None,
     title: str | None = None,
-) -> Any:  # fmt: skip
+) -> Axes:  # fmt: skip
     """Draw learning curves: lines are predicted test errors.
 
     Errors of 0 and of infinity are left out.
@@ -25,8 +27,18 @@ def learning_curve(
     ----------
     predicted : LearningCurve, or mapping of str to LearningCurve
         From ``learning.curve`` or ``learning.from_gram``, by name.
-    ax : matplotlib Axes, by default those of a new figure; returned
+    ax : matplotlib Axes, optional
+        The default is axes of a new figure.
     title : str, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If `predicted` has no learning curve.
 
     Examples
     --------

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .style import BLUE, VERMILION, axes, check_drawn, finish, looks, name_ends, tidy
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
     from ..theory.conditioning import Comparison
     from ..theory.depth import Report
 
 
-def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None = None) -> Any:
+def condition_numbers(
+    comparison: Comparison, ax: Axes | None = None, title: str | None = None
+) -> Axes:
     """Draw condition numbers over depth, with and without skip connections, bounds and asymptotes.
 
     Figure 3 of Barzilai et al. 2022. Open markers at the upper edge are infinite condition numbers.
@@ -23,16 +30,27 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
     ----------
     comparison : Comparison
         From ``conditioning.compare``.
-    ax : matplotlib Axes, by default those of a new figure; returned
+    ax : matplotlib Axes, optional
+        The default is axes of a new figure.
     title : str, optional
         The default is a summary of the comparison's settings.
 
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If `comparison` or `ax` is something else.
+
     Examples
     --------
-    >>> from rescntk import plots
+    >>> from rescntk import Network, plots
     >>> from rescntk.theory import conditioning, multisphere
-    >>> X = multisphere.sample(20, 4, 8, rng=0)
-    >>> ax = plots.condition_numbers(conditioning.compare(X, (1, 3, 10, 30)))
+    >>> X, options = multisphere.sample(20, 4, 8, rng=0), {"kind": "gpk", "head": "trace"}
+    >>> table = conditioning.compare(Network(1), X, (1, 3, 10, 30), **options)
+    >>> ax = plots.condition_numbers(table)
     """
     check_drawn(comparison, "comparison", "a result of conditioning.compare", "column", "n_cases")
     ax = axes(ax)
@@ -60,9 +78,11 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
             ax.plot([], [], " ", color=colour, label="upper bound vacuous: ε ≥ 1 − b")
         if infinite.any():  # open markers at the upper edge, the ResNet's below the CNN's
             places = np.full(infinite.sum(), edge)
-            style = {"markerfacecolor": "none", "transform": ax.get_xaxis_transform()}
             label = "infinite: singular up to rounding"
-            ax.plot(depth[infinite], places, marker, color=colour, label=label, **style)
+            ax.plot(
+                depth[infinite], places, marker, color=colour, label=label, markerfacecolor="none",
+                transform=ax.get_xaxis_transform(),
+            )  # fmt: skip
         deep = np.isfinite(law)
         if deep.any():
             label = "asymptote: the leading term" if comparison.kind == "gpk" else "limit"
@@ -74,30 +94,32 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
         c = comparison
         title = (
             f"{c.n_cases} signals, {c.n_channels} channels × {c.n_timepoints} pixels; "
-            f"{c.head} head, filter size {c.filter_size}, α = {c.alpha:g}"
+            f"{c.head} head, filter size {c.network.filter_size}, α = {c.network.alpha:g}"
         )
     finish(ax, 2, title, _entries(ax.get_lines()[before:], bool(ax.collections)))
     return ax
 
 
-def _entries(lines: Any, has_band: bool) -> list[Any]:
+def _entries(lines: Iterable[Line2D], has_band: bool) -> list[Artist]:
     """Return entries of a legend: coloured markers of kernels, and each kind of line once, grey."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    kernels, others = [], dict[str, Any]()
+    kernels: list[Artist] = []
+    others: dict[str, Artist] = {}
     for line in lines:
-        name, marker, style = line.get_label(), line.get_marker(), line.get_linestyle()
+        name, marker, style = str(line.get_label()), line.get_marker(), line.get_linestyle()
         if "CGPK" in name or "CNTK" in name:
             kernels.append(line)
         else:
-            grey: dict[str, Any] = {"color": "0.4", "markerfacecolor": "none", "label": name}
-            others[name] = Line2D([], [], linestyle=style, marker=marker, **grey)
+            grey = Line2D([], [], linestyle=style, marker=marker, color="0.4", label=name)
+            grey.set_markerfacecolor("none")
+            others[name] = grey
     band = [Patch(color="0.4", alpha=0.22, label="lower to upper bound")] if has_band else []
     return [*kernels, *others.values(), *band]
 
 
-def limit_distances(*reports: Report, ax: Any = None) -> Any:
+def limit_distances(*reports: Report, ax: Axes | None = None) -> Axes:
     """Draw distances from predicted limits over depth, and the predicted rates.
 
     A rate is a line through the last marker.
@@ -106,14 +128,25 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
     ----------
     *reports : Report
         From ``depth.check``. Without a prediction, one minus the mean kernel is drawn.
-    ax : matplotlib Axes, by default those of a new figure; returned
+    ax : matplotlib Axes, optional
+        The default is axes of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If there is no report, or one is something else.
 
     Examples
     --------
     >>> from rescntk import literature, plots
-    >>> from rescntk.theory import depth, limits
-    >>> family = limits.Family(literature.huang_resnet(1), gamma=1.0)
-    >>> ax = plots.limit_distances(depth.check(family, kind="ntk"))
+    >>> from rescntk.theory import depth
+    >>> family = depth.Family(literature.huang_resnet(1), gamma=1.0)
+    >>> report = depth.check(family, kind="ntk", head="trace")
+    >>> ax = plots.limit_distances(report)
     """
     if not reports:
         raise ValueError("reports is empty, expected at least one")

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from .colours import BLUE, COLOURS, GREEN, PURPLE, VERMILION
 
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
 __all__ = [
     "BLUE", "COLOURS", "GREEN", "LINES", "MARKERS", "PURPLE", "SIZE", "VERMILION", "axes",
     "check_drawn", "figure", "finish", "looks", "name_ends", "shown_name", "tidy",
 ]  # fmt: skip
+
+T = TypeVar("T")
+
+LineStyle: TypeAlias = str | tuple[int, tuple[int, ...]]
 
 SIZE = (6.4, 5.0)
 """Width and height of a picture, in inches."""
@@ -24,15 +32,17 @@ _NAME_ENDS = 18, 9
 memory grows with the square of the longest label of an axis. Chosen by looking at reports."""
 
 MARKERS = "osD^vP"  # in grey, markers and lines differ
-LINES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)), (0, (1, 1)))
+LINES: tuple[LineStyle, ...] = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)), (0, (1, 1)))
 
 
-def looks(items: Iterable[Any]) -> Iterator[tuple[Any, str, str, Any]]:
+def looks(items: Iterable[T]) -> Iterator[tuple[T, str, str, LineStyle]]:
     """Yield each item with a colour, a marker and a line style."""
     yield from zip(items, cycle(COLOURS), cycle(MARKERS), cycle(LINES))
 
 
-def finish(ax: Any, columns: int, title: str | None = None, entries: Any = None) -> None:
+def finish(
+    ax: Axes, columns: int, title: str | None = None, entries: Sequence[Artist] | None = None
+) -> None:
     """Draw a title, a light grid, no frame, and the legend in `columns` columns below the axes.
 
     `entries` are artists of the legend, by default all with a label.
@@ -45,20 +55,24 @@ def finish(ax: Any, columns: int, title: str | None = None, entries: Any = None)
     ax.legend(handles=entries, fontsize="small", frameon=False, ncols=columns, **place)
 
 
-def tidy(ax: Any) -> None:
+def tidy(ax: Axes) -> None:
     """Draw a light grid, and no frame above and to the right."""
     ax.grid(True, linewidth=0.4, alpha=0.6)
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def name_ends(ax: Any, names: Iterable[tuple[Any, Any, str, str]], gap: float) -> None:
+def name_ends(
+    ax: Axes, names: Iterable[tuple[np.ndarray, np.ndarray, str, str]], gap: float
+) -> None:
     """Write names at the right of the axes, each with a line to the end (x, y) of its curve.
 
     `names` have x, y, text and colour; x and y are empty where a curve has no point. Texts are a
     share `gap` of the axes' height apart.
     """
     to_axes = ax.transData + ax.transAxes.inverted()
-    ends = [(to_axes.transform(np.c_[x, y])[:, 1], x, y, *look) for x, y, *look in names]
+    ends = [
+        (to_axes.transform(np.c_[x, y])[:, 1], x, y, text, colour) for x, y, text, colour in names
+    ]
     ends.sort(key=lambda end: -end[0].sum())
     places = np.array([end[0].sum() for end in ends])
     for k in range(1, len(places)):
@@ -66,18 +80,21 @@ def name_ends(ax: Any, names: Iterable[tuple[Any, Any, str, str]], gap: float) -
     for k in range(len(places) - 1, -1, -1):
         places[k] = max(places[k], places[k + 1] + gap if k + 1 < len(places) else 0.04)
     for (_, x, y, text, colour), place in zip(ends, places, strict=True):
-        style = {"color": colour, "fontsize": "small", "va": "center", "linespacing": 1.2}
-        ax.text(1.06, place, text, transform=ax.transAxes, **style)
+        ax.text(
+            1.06, place, text, transform=ax.transAxes, color=colour, fontsize="small", va="center",
+            linespacing=1.2,
+        )  # fmt: skip
         for end in zip(x, y, strict=True):
             line = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "alpha": 0.7}
             ax.annotate("", (1.05, place), end, "axes fraction", "data", arrowprops=line)
 
 
 TITLE = 92
-"""Most characters of a line above a panel of 7 inches. Raising it cuts titles at the edges."""
+"""Maximum number of characters of a line above a panel of 7 inches. Raising it cuts titles at the
+edges."""
 
 
-def shown_name(name: Any) -> str:
+def shown_name(name: object) -> str:
     r"""Return the name of a class or a file for a picture: one short line, and no formula.
 
     Names may have any characters. `$` becomes `\$`, which matplotlib draws as `$`.
@@ -94,14 +111,14 @@ def lines(words: str, width: int) -> str:
     return textwrap.fill(words, width, break_on_hyphens=False)
 
 
-def axes(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:
+def axes(ax: Axes | None = None, size: tuple[float, float] = SIZE) -> Axes:
     """Return the axes `ax`, or the axes of a new figure of a size in inches."""
     if ax is None:
         return figure(size).subplots()
     return check_drawn(ax, "ax", "matplotlib Axes, or None for a new figure", "transAxes")
 
 
-def check_drawn(value: Any, name: str, expected: str, *attributes: str) -> Any:
+def check_drawn(value: T, name: str, expected: str, *attributes: str) -> T:
     """Return an argument that has the expected `attributes`."""
     if not all(hasattr(value, attribute) for attribute in attributes):
         raise ValueError(f"{name} is {value!r}, expected {expected}")
@@ -117,6 +134,15 @@ def figure(size: tuple[float, float]) -> Any:
     ----------
     size : tuple of float
         Width and height in inches.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
 
     Examples
     --------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ..network import Network
 from ..validation import (
     HEADS,
     KINDS,
@@ -31,26 +33,24 @@ def check_layers(depth: int, says: str) -> None:
         raise ValueError(f"{says} {depth}, expected at most 100000000 layers, hours of work")
 
 
-def check_kind(kind: Any) -> str:
+def check_branch(network: Network) -> None:
+    """Refuse a network whose layers change nothing: α, c_v or c_w is 0, or has no square."""
+    if network.branch_gain == 0:
+        raise ValueError(
+            f"network has alpha {network.alpha!r}, c_v {network.c_v!r} and c_w {network.c_w!r}, "
+            f"expected positive numbers, alpha with a square above 0: without a residual branch "
+            f"depth changes nothing"
+        )
+
+
+def check_kind(kind: str) -> str:
     """Return a kind of kernel."""
     return check_choice(kind, "kind", KINDS)
 
 
-def check_head(head: Any) -> str:
+def check_head(head: str) -> str:
     """Return the name of a head."""
     return check_choice(head, "head", HEADS)
-
-
-def check_rng(rng: Any) -> np.random.Generator:
-    """Return a source of randomness, given as a Generator, a seed or None."""
-    try:
-        if not (rng is None or isinstance(rng, np.random.Generator)):
-            rng = check_integer(rng, "rng", at_least=0)  # NumPy crashes at some arrays
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"rng is {rng!r}, expected a NumPy Generator, an integer of at least 0, or None"
-        ) from None
 
 
 def check_cases(X: np.ndarray, least: int, reason: str) -> None:
@@ -70,9 +70,9 @@ def check_energies(matrices: np.ndarray) -> None:
         )
 
 
-def check_vector(values: Any, name: str) -> np.ndarray:
+def check_vector(values: ArrayLike, name: str) -> np.ndarray:
     """Return `values` as a vector of real numbers."""
-    return check_shape(values, name, "(n,)", lambda shape: len(shape) == 1)
+    return np.asarray(check_shape(values, name, "(n,)", lambda shape: len(shape) == 1))
 
 
 def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:
@@ -89,28 +89,30 @@ def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:
     return t if complement else 1.0 - t
 
 
-def check_points(angles: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
+def check_points(angles: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return the angles of points on the circle and the values there, two vectors of one length."""
     angles = check_vector(angles, "angles")
     return angles, check_shape(targets, "targets", angles.shape)
 
 
-def check_length(n_timepoints: Any, most: int = 2**27, why: str = "an array of {:.3g} GiB") -> int:
-    """Return the length of a receptive field, an integer from 1 to `most`, as an int."""
+def check_length(
+    n_timepoints: int, at_most: int = 2**27, why: str = "an array of {:.3g} GiB"
+) -> int:
+    """Return the length of a receptive field, an integer from 1 to `at_most`, as an int."""
     d = check_integer(n_timepoints, "n_timepoints", at_least=1)
-    if d > most:
+    if d > at_most:
         reason = why.format(check_nonnegative(d, "n_timepoints") / 2**27)
-        raise ValueError(f"n_timepoints is {d}, expected at most {most}: {reason}")
+        raise ValueError(f"n_timepoints is {d}, expected at most {at_most}: {reason}")
     return d
 
 
-def check_pixels(n_timepoints: Any) -> int:
+def check_pixels(n_timepoints: int) -> int:
     """Return the pixels of a tensor grid, 1 to 32: at 3 nodes a pixel, 32 of them have 1e15."""
     why = "a larger grid fits nowhere (an output depends only on its receptive field: a ring"
     return check_length(n_timepoints, 32, f"{why} just longer serves as well)")
 
 
-def check_channels(n_channels: Any) -> int:
+def check_channels(n_channels: int) -> int:
     """Return the number of channels on the multi-sphere, an integer of at least 2, as an int."""
     if (number := check_integer(n_channels, "n_channels")) < 2:
         what = "on the multi-sphere a pixel of one channel is a sign"
@@ -120,11 +122,12 @@ def check_channels(n_channels: Any) -> int:
 
 
 def check_grid(
-    n_channels: Any, n_timepoints: Any, max_frequency: Any, head: Any
+    n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], head: str
 ) -> tuple[int, int, tuple[int, ...], str]:
     """Return the channels, the pixels, the highest frequency of each pixel, and the head."""
     channels, d = check_channels(n_channels), check_pixels(n_timepoints)
-    given = tuple(max_frequency) if is_sequence(max_frequency) else (max_frequency,) * d
+    several = is_sequence(max_frequency)
+    given = tuple(cast(Iterable[int], max_frequency)) if several else (max_frequency,) * d
     if len(given) != d:
         raise ValueError(f"max_frequency is {max_frequency!r}, expected one for each of {d} pixels")
     highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
@@ -132,9 +135,8 @@ def check_grid(
     return channels, d, highest, check_head(head)
 
 
-def check_options(options: dict[str, Any], *flags: str) -> dict[str, Any]:
-    """Return options of a call with flags set that the caller may not give."""
+def check_options(options: Mapping[str, object], *flags: str) -> None:
+    """Refuse flags among the options of a call that are always set."""
     for name in flags:
         if name in options:
             raise ValueError(f"{name} is given, expected other options: it is always True here")
-    return options | dict.fromkeys(flags, True)

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import scipy.linalg
 
 from ..arrays import channels_and_length, resolution, rounding_unit
 from ..kernels import gram
-from ..network import Network
+from ..network import KERNEL_FIELDS, RELU_FIELDS, Network, check_one_dilation, unknown_field
 from ..validation import (
     check_batches,
     check_depths,
@@ -28,8 +27,9 @@ from ..validation import (
     check_symmetric,
     is_sequence,
 )
-from .argument_checks import check_cases, check_energies, check_head, check_kind
-from .report_table import ReportTable
+from .argument_checks import check_branch, check_cases, check_energies, check_head, check_kind
+from .depth.rates import asymptotic_complement
+from .report_table import ReportTable, texts
 
 
 class Bounds(NamedTuple):
@@ -52,12 +52,20 @@ class Bounds(NamedTuple):
 def condition_number(A: np.ndarray) -> float:
     """Return the condition number of a positive semidefinite matrix, λ_max/λ_min.
 
-    Infinity where λ_min is at most its rounding error, n·eps·λ_max, eps of A's dtype.
-
     Parameters
     ----------
     A : ndarray, (n, n)
         Symmetric.
+
+    Returns
+    -------
+    float
+        Infinity where λ_min is at most its rounding error, n·eps·λ_max, eps of A's dtype.
+
+    Raises
+    ------
+    ValueError
+        If A is not symmetric.
 
     Examples
     --------
@@ -79,6 +87,15 @@ def bounds(A: np.ndarray) -> Bounds:
     ----------
     A : ndarray, (n, n)
         Symmetric, 1 on the diagonal, n at least 2.
+
+    Returns
+    -------
+    `Bounds`
+
+    Raises
+    ------
+    ValueError
+        If A is not symmetric, or has another diagonal.
 
     Examples
     --------
@@ -123,98 +140,70 @@ def _outside(first: float, second: float, beside: float) -> float:
     return beside * (beside / (half + math.hypot(half, beside))) if beside else 0.0
 
 
-def asymptotic_complement(
-    depth: int, alpha: float = 1.0, skip: bool = True, pixels: float = 1.0
-) -> float:
-    r"""Return the asymptote of 1 − (normalized GPK) over depth, of ReLU networks without biases.
-
-    :math:`\delta_L/d` with :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}`. s is 1 over
-    ``Network.branch_share``, :math:`(1+\alpha^2)/\alpha^2`, and d are the `pixels`. NaN before the
-    onset, :math:`L < 3\pi s/\sqrt2`, where it exceeds 1, the complement of uncorrelated pixels;
-    closer signals follow it from greater depths on. Not in the paper; derived, with its conditions
-    on signals, in docs/theory/depth_limits.md, section 4.
-
-    Parameters
-    ----------
-    depth : int
-    alpha : float, default 1.0
-        Positive.
-    skip : bool, default True
-        ResCGPK; False is CGPK.
-    pixels : float, default 1.0
-        Number of pixels d that the head "gap" averages, the signals' length. Of two lengths it is
-        the harmonic mean, 2/(1/d + 1/d'). 1 for the other heads.
-
-    Examples
-    --------
-    >>> from rescntk.theory import conditioning, multisphere
-    >>> deep = multisphere.normalized_gpk([1.0], 10_000, 1, complement=True)[0]
-    >>> print(f"{deep / conditioning.asymptotic_complement(10_000):.3f}")
-    0.995
-    """
-    network = Network(depth, alpha=alpha, skip=skip)
-    layers = check_nonnegative(network.depth, "depth")
-    if network.branch_gain == 0:
-        raise ValueError(
-            f"alpha is {network.alpha!r}, expected a positive number, with a square above 0: "
-            "without a residual branch depth changes nothing"
-        )
-    s = network.growth / network.branch_gain if network.skip else 1.0
-    delta = 4.5 * math.pi**2 * (s / layers) * (s / layers)
-    return (delta if delta <= 1.0 else math.nan) / check_positive(pixels, "pixels")
-
-
 def asymptotic_condition_number(
-    n: int, depth: int, alpha: float = 1.0, skip: bool = True, pixels: int | Iterable[int] = 1,
-    kind: str = "gpk",
-) -> float:  # fmt: skip
+    network: Network, n: int, *, kind: str, pixels: int | Iterable[int] = 1
+) -> float:
     """Return the asymptote of the condition number of a deep kernel matrix (n, n).
 
-    Of the GPK with one length it is n over the `asymptotic_complement`, and NaN like it: a leading
-    term. On the multi-sphere, for the heads "trace" and "equivariant", it is below `Bounds.lower`;
-    elsewhere it can exceed the condition number 50 times until layers have evened out the pixels
-    (docs/theory/conditioning.md, section 4). Of the NTK with all layers but the input trained it is
-    the limit, (nd + 3)/3, with skip connections or without, whatever the depth. For ReLU networks
-    without biases.
+    The conditions on signals are those of `compare`'s asymptotes (docs/theory/conditioning.md,
+    section 4).
+
+    - GPK: n over `depth.asymptotic_complement`, for one length. This is a leading term, no bound.
+      On the multi-sphere, with the heads "trace" and "equivariant", it is below `Bounds.lower`.
+      Elsewhere it can exceed the condition number 50 times until layers have evened out the pixels.
+    - NTK with trained inner or outer weights: the limit, (nd + 3)/3, whatever the depth.
 
     Parameters
     ----------
+    network : Network
+        Of ReLU without biases. With skip connections `alpha` is positive.
     n : int
         Number of signals.
-    depth, alpha, skip
-        As for `asymptotic_complement`.
+    kind : {"gpk", "ntk"}
     pixels : int or iterable of n int, default 1
-        The signals' lengths for the head "gap": one, or one of each signal. 1 for other heads.
-    kind : {"gpk", "ntk"}, default "gpk"
+        The signals' lengths d for the head "gap": one, or one of each signal. 1 for other heads.
+
+    Returns
+    -------
+    float
+        The asymptote; 1 for n = 1. Of the GPK NaN before the law's onset, and infinity where the
+        complement is below float64.
+
+    Raises
+    ------
+    ValueError
+        If the network is another one, has no branch, or trains neither inner nor outer weights
+        (NTK), or if there are not 1 or n lengths.
 
     Examples
     --------
+    >>> import rescntk as rk
     >>> from rescntk.theory import conditioning
-    >>> deep = conditioning.asymptotic_condition_number
-    >>> round(deep(50, 1000, skip=False) / deep(50, 1000), 12)
+    >>> deep, plain = rk.Network(1000), rk.Network(1000, skip=False)
+    >>> law = [conditioning.asymptotic_condition_number(n, 50, kind="gpk") for n in (plain, deep)]
+    >>> round(law[0] / law[1], 12)
     4.0
-    >>> round(deep(50, 1000, kind="ntk"), 2)
+    >>> round(conditioning.asymptotic_condition_number(deep, 50, kind="ntk"), 2)
     17.67
     """
     n, kind = check_positive_integer(n, "n"), check_kind(kind)
-    given: Any = pixels if is_sequence(pixels) else (pixels,)
+    given = tuple(cast(Iterable[int], pixels)) if is_sequence(pixels) else (pixels,)
     count = check_nonnegative(n, "n")
     lengths = np.array(
         [check_positive(check_positive_integer(d, "pixels"), "pixels") for d in given]
     )
     if len(lengths) not in (1, n):
         raise ValueError(f"pixels has {len(lengths)} lengths, expected 1 or n = {n}")
-    delta = asymptotic_complement(depth, alpha, skip)
+    delta = asymptotic_complement(network)
+    if kind == "ntk" and not (network.parts.inner or network.parts.outer):
+        raise ValueError(
+            f"network has trained {network.trained!r}, expected 'inner' or 'outer' for kind 'ntk': "
+            f"other tangent kernels have other limits"
+        )
     if n == 1:
         return 1.0
     if kind == "ntk":
-        if (lengths == lengths[0]).all():
-            return 1.0 + count * float(lengths[0]) / 3.0
-        # 1/4 at different pixels and 1 at equal ones: GAP's normalized entry is root_i · root_j.
-        roots = np.sqrt(lengths / (lengths + 3.0))
-        limit = np.multiply.outer(roots, roots)
-        np.fill_diagonal(limit, 1.0)
-        return condition_number(limit)
+        return _tangent_limit(n, lengths)
     if delta == 0:  # deeper than 1e161 layers
         return math.inf
     if (lengths == lengths[0]).all():
@@ -224,6 +213,17 @@ def asymptotic_condition_number(
     centred = np.eye(n) - 1.0 / n
     eigenvalues = scipy.linalg.eigvalsh(centred @ (centred / lengths[:, None]))
     return float(count / (delta * eigenvalues[1]))
+
+
+def _tangent_limit(n: int, lengths: np.ndarray) -> float:
+    """Return the condition number of n tangent kernels of infinite depth, of GAP's lengths."""
+    if (lengths == lengths[0]).all():
+        return 1.0 + float(n) * float(lengths[0]) / 3.0
+    # 1/4 at different pixels and 1 at equal ones: GAP's normalized entry is root_i · root_j.
+    roots = np.sqrt(lengths / (lengths + 3.0))
+    limit = np.multiply.outer(roots, roots)
+    np.fill_diagonal(limit, 1.0)
+    return condition_number(limit)
 
 
 class ComparisonRow(NamedTuple):
@@ -254,17 +254,17 @@ class ComparisonRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison(ReportTable):
+class Comparison(ReportTable[ComparisonRow]):
     """Condition numbers without and with skip connections, a `ComparisonRow` for each depth."""
 
+    network: Network
+    """The ResNet."""
     n_cases: int
     n_channels: int
     n_timepoints: int
     """Of the longest signal; of images the number of pixels."""
-    filter_size: int
-    alpha: float
-    head: str
     kind: str
+    head: str
 
     @property
     def names(self) -> tuple[str, str]:
@@ -279,7 +279,7 @@ class Comparison(ReportTable):
         spans = range(1), range(1, 6), range(6, 11), range(11, 14)
         groups = [[k for k in span if k not in silent] for span in spans]
         lines = []
-        for cells in self._cells(header):
+        for cells in texts(header, self.rows):
             lines.append(" | ".join("  ".join(cells[k] for k in group) for group in groups))
         head, *body = lines
         names = "", *self.names, " / ".join(self.names)
@@ -302,68 +302,108 @@ class Comparison(ReportTable):
 
 
 def compare(
-    X: np.ndarray | list[np.ndarray], depths: Iterable[int], filter_size: int = 3,
-    alpha: float = 1.0, head: str = "trace", *, kind: str = "gpk", engine: str = "auto",
-    progress: bool = False,
+    network: Network, X: np.ndarray | list[np.ndarray], depths: Iterable[int], *, kind: str,
+    head: str, engine: str = "auto", progress: bool = False,
 ) -> Comparison:  # fmt: skip
-    """Compare the condition numbers of CGPK and ResCGPK on the same signals over depth.
+    """Compare the condition numbers of a ResNet's kernels with those of its CNN, over depth.
 
-    Theorem 6.2 and figure 3 of Barzilai et al. 2022, which are about training of the readout, with
-    `bounds` and asymptotes. With all layers trained (``kind="ntk"``) both condition numbers tend to
-    a limit, `asymptotic_condition_number`. Asymptotes are NaN where filters do not join all pixels
-    off the multi-sphere, where a signal is a positive multiple of another one (for the head "gap"
-    of a shift of another one, or of its own), and before their onset.
+    The CNN is the network without its skip connections. Theorem 6.2 and figure 3 of Barzilai et al.
+    2022 compare CGPK with ResCGPK, which is training of the readout; with `bounds` and asymptotes.
+    With all layers trained (``kind="ntk"``) both condition numbers tend to a limit,
+    `asymptotic_condition_number`.
 
     Parameters
     ----------
+    network : Network
+        With skip connections, a positive `alpha`, and one dilation for all layers. Its depth does
+        not matter.
     X : ndarray, (n_cases, n_channels, n_timepoints)
         At least two signals, or images (n_cases, n_channels, height, width); on the multi-sphere
         for the theorem to apply. For the head "gap" also a list of arrays (n_channels,
         n_timepoints_i).
     depths : iterable of int
-    filter_size, alpha
-        As for `Network`, `alpha` positive.
-    head, kind, engine, progress
-        As for `Kernel`; "ntk" compares CNTK with ResCNTK.
+    kind : {"gpk", "ntk"}
+        "ntk" compares CNTK with ResCNTK.
+    head : {"equivariant", "trace", "gap"}
+    engine, progress
+        As for `Kernel`.
+
+    Returns
+    -------
+    `Comparison`
+        A row for each depth. Asymptotes are NaN before their onset. They are NaN at all depths for
+        activations other than ReLU, for biases, and for a tangent kernel without trained inner and
+        outer weights. So they are where filters do not join all pixels off the multi-sphere, and
+        where a signal is a positive multiple of another one (for the head "gap" of a shift of
+        another one, or of its own).
+
+    Raises
+    ------
+    ValueError
+        If the network has no skip connections or no branch, or a signal's kernel with itself is 0.
+    OverflowError
+        If kernels exceed float64 at one of the depths.
 
     Examples
     --------
-    >>> from rescntk.theory import conditioning, multisphere
-    >>> X = multisphere.sample(10, 4, 8, rng=0)
-    >>> table = conditioning.compare(X, depths=(1, 10, 100))
+    >>> import rescntk as rk
+    >>> from rescntk.theory import conditioning
+    >>> X = rk.theory.multisphere.sample(10, 4, 8, rng=0)
+    >>> table = conditioning.compare(rk.Network(1), X, (1, 10, 100), kind="gpk", head="trace")
     >>> bool((table.column("ratio") > 1).all())
     True
     """
-    signals, depths = check_batches(X, None, check_head(head))[0], check_depths(depths)
-    network = Network(1, filter_size, alpha=alpha)
+    kind, head = check_kind(kind), check_head(head)
+    check_one_dilation(network, KERNEL_FIELDS)
+    if not network.skip:
+        raise ValueError("network has no skip connections, expected a ResNet: a CNN is its other")
+    check_branch(network)
+    signals, depths = check_batches(X, None, head)[0], check_depths(depths)
     check_cases(signals, 2, "the bounds are about pairs of signals")
-    options: dict[str, Any] = {"head": head, "engine": engine, "progress": progress}
-    options |= {"kinds": (check_kind(kind),), "depths": depths, "normalized": True}
-    lengths = [math.prod(np.shape(signal)[1:]) for signal in signals] if head == "gap" else 1
-    law, sides, hold = partial(asymptotic_condition_number, len(signals), kind=kind), [], True
+    lengths = [math.prod(np.shape(signal)[1:]) for signal in signals] if head == "gap" else [1]
+    sides, hold = [], True
     for skip in (False, True):
-        laws = [law(L, alpha, skip, lengths) for L in depths]
-        matrices = gram(network.replace(skip=skip), signals, **options)[0]
+        side = network.replace(skip=skip)
+        matrices = gram(
+            side, signals, head=head, kinds=(kind,), depths=depths, normalized=True, engine=engine,
+            progress=progress,
+        )[0]  # fmt: skip
         check_energies(matrices)
-        hold = hold and (skip or _laws_hold(network, signals, head))  # asked once
-        pairs = zip(matrices, laws if hold else [math.nan] * len(laws), strict=True)
-        sides.append([(condition_number(A), *bounds(A)[2:], value) for A, value in pairs])
+        hold = hold and (skip or _laws_hold(network, signals, kind, head))  # asked once
+        sides.append([_conditions(A) for A in matrices])
+        for L, entries in zip(depths, sides[-1], strict=True):
+            deep, law = side.replace(depth=L), math.nan
+            if hold:
+                law = asymptotic_condition_number(deep, len(signals), kind=kind, pixels=lengths)
+            entries.append(law)
     s = network.growth / network.branch_gain if kind == "gpk" else 1.0
     limit, rows = s * s if hold else math.nan, []
     for depth, cnn, resnet in zip(depths, *sides, strict=True):
         ratios = [cnn[k] / resnet[k] if math.isfinite(resnet[k]) else math.nan for k in (0, 1)]
         rows.append(ComparisonRow._make((depth, *cnn, *resnet, *ratios, limit)))
     shape = len(signals), *channels_and_length(signals)
-    return Comparison(tuple(rows), *shape, network.filter_size, network.alpha, head, kind)
+    return Comparison(tuple(rows), network, *shape, kind, head)
 
 
-def _laws_hold(network: Network, signals: Any, head: str) -> bool:
+def _conditions(A: np.ndarray) -> list[float]:
+    """Return the condition number of a matrix, and its lower, upper and improved bounds."""
+    return [condition_number(A), *bounds(A)[2:]]
+
+
+def _laws_hold(network: Network, signals: Sequence[np.ndarray], kind: str, head: str) -> bool:
     """Return whether the asymptotes hold for signals, whose kernels are not 0: see `compare`."""
-    if network.filter_size > 1:
-        by_shape = defaultdict[Any, list[np.ndarray]](list)
+    parts = network.parts
+    if unknown_field(network, RELU_FIELDS) or (kind == "ntk" and not (parts.inner or parts.outer)):
+        return False
+    lengths = {length for signal in signals for length in signal.shape[1:] if length > 1}
+    apart = any(math.gcd(cast(int, network.dilation), length) > 1 for length in lengths)
+    if max(network.filter_size, network.outer_filter_size) > 1 and not apart:
+        by_shape = defaultdict[tuple[int, ...], list[np.ndarray]](list)
         for signal in signals:
             by_shape[signal.shape].append(signal)
         return not any(_has_multiples(group, head == "gap") for group in by_shape.values())
+    if network.input_filter_size > 1:  # pixels see windows of the signals
+        return False
     pixels = [signal.reshape(len(signal), -1).T for signal in signals]  # (d, n_channels) each
     if head == "equivariant":
         pixels = [each[:1] for each in pixels]
@@ -374,7 +414,7 @@ def _laws_hold(network: Network, signals: Any, head: str) -> bool:
     return not any(_has_multiples(group, False) for group in groups)
 
 
-def _has_multiples(signals: Any, shifted: bool) -> bool:
+def _has_multiples(signals: Iterable[np.ndarray], shifted: bool) -> bool:
     """Return whether a signal is a positive multiple of another, or `shifted` of a shift of any.
 
     Up to angles of 1e-6, whose laws set in at more than 1e6 layers.

@@ -1,4 +1,4 @@
-r"""Effective receptive fields, and the paths of convolutions: which pixels a kernel weighs.
+r"""Effective receptive fields: which pixels a kernel weighs.
 
 Barzilai et al. 2022, section 5.2, figure 2 and appendix D. A field is the distribution of the end
 of a random walk from the output pixel. ``docs/theory/locality.md`` has the formulas.
@@ -7,47 +7,56 @@ of a random walk from the output pixel. ``docs/theory/locality.md`` has the form
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import chain
-from typing import Any
 
 import numpy as np
 
-from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network
+from ..network import KERNEL_FIELDS, RELU_FIELDS, Network, check_network
 from ..validation import check_flag
-from .argument_checks import check_kind, check_layers, check_length
-from .complements import check_nonzero, circular_mean, circular_sum
+from .argument_checks import check_kind, check_length
+from .complements import check_nonzero, circular_mean
 
-__all__ = ["effective_receptive_field", "path_counts", "reach", "width"]
+__all__ = ["effective_receptive_field", "reach", "width"]
 
 
 def effective_receptive_field(
-    network: Network, n_timepoints: int, kind: str = "ntk", *, normalized: bool = False
+    network: Network, n_timepoints: int, *, kind: str, normalized: bool = False
 ) -> np.ndarray:
-    r"""Return the weights of the pixels' energies in K(x, x), (n_timepoints,).
+    r"""Return the weights of the pixels' energies in K(x, x) of the equivariant head.
 
-    :math:`K_{Eq}(x,x) = \sum_i w_i\, s\|x_i\|^2` with s the network's ``input_scale``: Barzilai et
-    al. 2022, figure 2 (the kernels' half). Each weight above 1e-300 of the sum keeps its
-    digits at any depth; smaller ones may be 0. Entry 0 is the output pixel, entries i and d − i the
-    pixels i pixels away. An image's weights, added up along an axis, are the weights of the other
-    axis. Without skip connections an image's normalized weights are the outer product of its axes'
-    weights (``docs/theory/locality.md``).
+    :math:`K_{Eq}(x,x) = \sum_i w_i\, s\|x_i\|^2 + b` with s the network's ``input_scale``: Barzilai
+    et al. 2022, figure 2 (the kernels' half). Biases make the constant b, which is 0 without them,
+    and do not change the weights. The field of the head "trace" is uniform. An image's weights,
+    added up along an axis, are the weights of the other axis. Without skip connections an image's
+    normalized weights are the outer product of its axes' weights (``docs/theory/locality.md``).
 
     Parameters
     ----------
     network : Network
-        With ReLU.
+        Of ReLU.
     n_timepoints : int
         Length d of the signals. Convolutions are circular: a wide field wraps around.
-    kind : {"ntk", "gpk"}, default "ntk"
-        With the head "equivariant". The field of "trace" is uniform.
+    kind : {"gpk", "ntk"}
     normalized : bool, default False
-        Return w / Σw instead. Without, an OverflowError says where Σw exceeds float64.
+        Return w / Σw instead.
+
+    Returns
+    -------
+    ndarray, (n_timepoints,)
+        Entry 0 is the output pixel, entries i and d − i the pixels i pixels away. Each weight above
+        1e-300 of the sum keeps its digits at any depth; smaller ones may be 0.
+
+    Raises
+    ------
+    ValueError
+        If the activation is not ReLU, or if ``normalized`` weights would all be 0.
+    OverflowError
+        If Σw exceeds float64 and is not divided by.
 
     Examples
     --------
     >>> import rescntk as rk
-    >>> rk.theory.locality.effective_receptive_field(rk.Network(depth=1), 5, "gpk").round(3)
+    >>> field = rk.theory.locality.effective_receptive_field
+    >>> field(rk.Network(depth=1), 5, kind="gpk").round(3)
     array([1.333, 0.333, 0.   , 0.   , 0.333])
     """
     base, each, branches = _counts(network, kind)
@@ -79,6 +88,12 @@ def reach(network: Network) -> int:
     Parameters
     ----------
     network : Network
+        Any: only filters and dilations count.
+
+    Returns
+    -------
+    int
+        On the unbounded line: signals may be shorter.
 
     Examples
     --------
@@ -86,11 +101,11 @@ def reach(network: Network) -> int:
     >>> rk.theory.locality.reach(rk.Network(depth=5, dilation=(1, 2, 4, 8, 16)))
     61
     """
-    check_network(network, BASIC_FIELDS)
+    check_network(network, KERNEL_FIELDS)
     return network.input_filter.reach + network.reach()
 
 
-def width(network: Network, kind: str = "ntk") -> float:
+def width(network: Network, *, kind: str) -> float:
     """Return the width of the effective receptive field: its standard deviation, in pixels.
 
     On the unbounded line. docs/theory/locality.md has the formula, and its law at great depth.
@@ -98,13 +113,23 @@ def width(network: Network, kind: str = "ntk") -> float:
     Parameters
     ----------
     network : Network
-        With ReLU, and a kernel that is not 0 for every signal.
-    kind : {"ntk", "gpk"}, default "ntk"
+        Of ReLU.
+    kind : {"gpk", "ntk"}
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the activation is not ReLU, or if the kernel does not depend on the signal.
 
     Examples
     --------
     >>> import rescntk as rk
-    >>> round(rk.theory.locality.width(rk.Network(depth=50, skip=False)), 4)  # √(99 · 2/3)
+    >>> cnn = rk.Network(depth=50, skip=False)
+    >>> round(rk.theory.locality.width(cnn, kind="ntk"), 4)  # √(99 · 2/3)
     8.124
     """
     base, each, branches = _counts(network, kind)
@@ -119,58 +144,10 @@ def width(network: Network, kind: str = "ntk") -> float:
     return math.sqrt(network.input_filter.variance + branches * branch)
 
 
-def path_counts(
-    depth: int, filter_size: int, n_timepoints: int, *, outer_filter_size: int | None = None,
-    input_filter_size: int = 1, dilation: int | Sequence[int] = 1,
-) -> np.ndarray:  # fmt: skip
-    """Return the number of paths from each pixel to the output of a CNN, exact at any depth.
-
-    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022, for ``literature.barzilai_cnn``, and
-    with ``outer_filter_size=1`` for ``literature.geifman_cnn``. The counts, Python integers, are
-    proportional to the CNN's effective receptive field; a ValueError refuses hours of work. On
-    images they are the outer product of the counts on the two axes (``docs/theory/locality.md``).
-
-    Parameters
-    ----------
-    depth, filter_size, outer_filter_size, input_filter_size, dilation
-        As for `Network`.
-    n_timepoints : int
-        Length of the signals; paths wrap around.
-
-    Examples
-    --------
-    >>> from rescntk.theory import locality
-    >>> locality.path_counts(depth=2, filter_size=3, n_timepoints=9)
-    array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
-    """
-    sizes: Any = {"outer_filter_size": outer_filter_size, "input_filter_size": input_filter_size}
-    network = Network(depth, filter_size, skip=False, dilation=dilation, **sizes)
-    return counts(network, check_length(n_timepoints))
-
-
-def counts(network: Network, d: int) -> np.ndarray:
-    """Return `path_counts` of a network, or say that they take hours."""
-    check_layers(network.depth, "depth is")
-    sizes = network.filter_size, network.outer_filter_size
-    bits = network.depth * sum(map(math.log2, sizes)) + math.log2(network.input_filter_size)
-    # Words of 64 bits to add, of half the final length each; a call of Python takes as long as 100.
-    # 10^12 words take half an hour to two hours (1.3 to 8 ns a word).
-    if 2 * d * bits * (bits / 128 + 100) > 10**12:
-        raise ValueError(
-            f"depth is {network.depth}: counts of {bits * math.log10(2):.3g} digits at {d} pixels "
-            f"take hours, expected fewer layers or pixels, or smaller filters"
-        )
-    ways = np.zeros(d, dtype=object)
-    ways[0] = 1
-    for window in chain(network.filters(), [network.input_filter]):
-        ways = np.asarray(circular_sum(ways, window))
-    return ways
-
-
 def _counts(network: Network, kind: str) -> tuple[float, float, float]:
     """Return r + t and i + o, of the GPK 1 and 0; and L p, a walk's mean number of branches."""
     reason = ": only for ReLU is K(x, x) linear in the pixels' energies"
-    check_network(network, RELU_FIELDS, reason)
+    check_network(network, RELU_FIELDS | {"bias"}, reason)
     parts, branches = network.parts, network.depth * network.branch_share
     if check_kind(kind) == "gpk":
         return 1.0, 0.0, branches

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 from opt_einsum import contract
 
 from ..arrays import SignalList
@@ -24,6 +25,7 @@ from ..validation import (
     check_free_memory,
     check_integer,
     check_nonnegative,
+    check_rng,
     check_shape,
     check_signals,
     is_sequence,
@@ -34,7 +36,6 @@ from .argument_checks import (
     check_head,
     check_kind,
     check_layers,
-    check_rng,
 )
 from .complements import (
     activate,
@@ -53,17 +54,39 @@ Places = tuple[np.ndarray, np.ndarray]
 _SLACK = 2e-6
 """Largest | ‖x_j‖²/C0 − 1 | of a pixel on the multi-sphere: float32 errs by units of 1.2e-7."""
 
+_FIELDS = RELU_FIELDS - {"input_filter_size"}
+
+_REASON = ": kernels depend only on dot products for activation 'relu' and input_filter_size 1"
+
 _BLOCK = 2**14
 """Pixel pairs that pass all layers together: more take memory, fewer add calls of Python."""
 
 
-def project(X: np.ndarray | list[np.ndarray]) -> Any:
+@overload
+def project(X: np.ndarray) -> np.ndarray: ...
+
+
+@overload
+def project(X: list[np.ndarray]) -> list[np.ndarray]: ...
+
+
+def project(X: np.ndarray | list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
     """Return the signals with each pixel scaled to norm √n_channels, in float64.
 
     Parameters
     ----------
     X : ndarray, (n_cases, n_channels, n_timepoints)
         Or a list of arrays (n_channels, n_timepoints_i) of different lengths. No pixel is zero.
+
+    Returns
+    -------
+    ndarray, (n_cases, n_channels, n_timepoints), or list of arrays (n_channels, n_timepoints_i)
+        As the signals came.
+
+    Raises
+    ------
+    ValueError
+        If a pixel is zero at all channels: it has no direction.
 
     Examples
     --------
@@ -100,6 +123,15 @@ def sample(
     rng : Generator or int, optional
         Source of randomness, or its seed.
 
+    Returns
+    -------
+    ndarray, (n_cases, n_channels, n_timepoints)
+
+    Raises
+    ------
+    ValueError
+        If a size is not a positive integer, or the sample exceeds the free memory.
+
     Examples
     --------
     >>> from rescntk.theory import multisphere
@@ -116,7 +148,7 @@ def sample(
 def dot_products(
     X: np.ndarray, Z: np.ndarray | None = None, offset: int = 0, complement: bool = False
 ) -> np.ndarray:
-    """Return the dot products t of pixels on the multi-sphere, (n_cases, m_cases, n_timepoints).
+    """Return the dot products t of pixels on the multi-sphere.
 
     Parameters
     ----------
@@ -126,6 +158,16 @@ def dot_products(
         Pixel j of X meets pixel j + offset of Z (circularly).
     complement : bool, default False
         Return 1 − t, from differences: exact for signals that nearly agree.
+
+    Returns
+    -------
+    ndarray, (n_cases, m_cases, n_timepoints)
+        In [-1, 1], or in [0, 2] with `complement`.
+
+    Raises
+    ------
+    ValueError
+        If signals are not on the multi-sphere, or X and Z differ in channels or length.
 
     Examples
     --------
@@ -153,7 +195,7 @@ def _pixel_complements(channels: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.
 
 
 def contains(X: np.ndarray) -> bool:
-    """Return whether signals are on the multi-sphere: every pixel's norm √n_channels."""
+    """Return whether signals are on the multi-sphere: every pixel's norm is √n_channels."""
     return _error(check_signals(X, "X")) <= _SLACK
 
 
@@ -163,7 +205,7 @@ def _error(X: np.ndarray) -> float:
         return float(np.abs((X * X).mean(axis=1) - 1.0).max())
 
 
-def _check_on_sphere(X: Any, name: str) -> np.ndarray:
+def _check_on_sphere(X: np.ndarray, name: str) -> np.ndarray:
     X = check_signals(X, name)
     worst = _error(X)
     if worst > _SLACK:
@@ -174,30 +216,37 @@ def _check_on_sphere(X: Any, name: str) -> np.ndarray:
     return X
 
 
-def normalized_gpk(
-    t: np.ndarray, depth: int, filter_size: int = 3, alpha: float = 1.0, skip: bool = True,
-    complement: bool = False, dilation: int | Sequence[int] = 1,
-) -> np.ndarray:  # fmt: skip
+def normalized_gpk(network: Network, t: ArrayLike, *, complement: bool = False) -> np.ndarray:
     """Return the normalized equivariant ResCGPK, or CGPK, at each pixel, given dot products.
 
-    Theorem 4.1 of Barzilai et al. 2022, c_v = 2 and c_w = 1 (docs/theory/multisphere.md).
+    Theorem 4.1 of Barzilai et al. 2022 (docs/theory/multisphere.md).
 
     Parameters
     ----------
+    network : Network
+        Of ReLU without biases, with ``input_filter_size`` 1 and 10^8 layers at most.
     t : array_like, (..., n_timepoints)
         Dot products in [-1, 1] along a row of pixels, from `dot_products`.
-    depth, filter_size, alpha, skip, dilation
-        As for `Network`; 10^8 layers at most.
     complement : bool, default False
         Take and return 1 − (·) instead: with full relative accuracy at any depth.
 
+    Returns
+    -------
+    ndarray, (..., n_timepoints)
+        The normalized kernel with each pixel as the output, or 1 less it.
+
+    Raises
+    ------
+    ValueError
+        If the network is another one, its kernel is 0 for every signal, or t is out of range.
+
     Examples
     --------
-    >>> from rescntk.theory import multisphere
-    >>> multisphere.normalized_gpk([1.0, 0.0, -1.0], depth=2).round(4)
+    >>> import rescntk as rk
+    >>> rk.theory.multisphere.normalized_gpk(rk.Network(2), [1.0, 0.0, -1.0]).round(4)
     array([0.5778, 0.3278, 0.0778])
     """
-    network = Network(depth, filter_size, alpha=alpha, skip=skip, dilation=dilation)
+    check_network(network, _FIELDS, _REASON)
     check_layers(network.depth, "depth is")
     rows = check_shape(t, "t", "(..., n_timepoints)", lambda shape: len(shape) > 0)
     delta = np.moveaxis(check_dot_products(rows, complement), -1, 0)
@@ -206,9 +255,8 @@ def normalized_gpk(
 
 
 def gram_complements(
-    networks: Iterable[Network], X: np.ndarray, *, kind: str = "gpk", head: str = "gap",
-    progress: bool = False,
-) -> np.ndarray:  # fmt: skip
+    networks: Iterable[Network], X: np.ndarray, *, kind: str, head: str, progress: bool = False
+) -> np.ndarray:
     """Return 1 − ``gram(..., normalized=True)`` of ReLU networks, with its digits at any depth.
 
     Where GAP's mean over pixel pairs cancels, digits are lost that `gram` keeps: for signals whose
@@ -217,19 +265,33 @@ def gram_complements(
     Parameters
     ----------
     networks : iterable of Network
-        ReLU, ``input_filter_size`` 1, alike in everything but `depth` and `alpha`. Kernels are not
-        0 for every signal. 10^8 layers at most. Networks of one `alpha` pass the layers once.
+        Of ReLU without biases, with ``input_filter_size`` 1, alike in everything but `depth` and
+        `alpha`; 10^8 layers at most. Networks of one `alpha` pass the layers once.
     X : ndarray, (n_cases, n_channels, n_timepoints)
         On the multi-sphere.
-    kind, head, progress
-        As for `Kernel`. The result is (n_networks, n_cases, n_cases).
+    kind : {"gpk", "ntk"}
+    head : {"equivariant", "trace", "gap"}
+    progress : bool, default False
+        Whether to show a progress bar (needs tqdm).
+
+    Returns
+    -------
+    ndarray, (n_networks, n_cases, n_cases)
+        Exactly symmetric, 0 on the diagonals.
+
+    Raises
+    ------
+    ValueError
+        If networks are others or differ in more, if a kernel is 0 for every signal, or if a signal
+        is not on the multi-sphere.
 
     Examples
     --------
     >>> import rescntk as rk
     >>> X = rk.theory.multisphere.sample(3, 4, 5, rng=0)
-    >>> complements = rk.theory.multisphere.gram_complements([rk.Network(2)], X, kind="ntk")
-    >>> bool(abs(1 - complements[0] - rk.ResCNTK(2, normalized=True)(X)).max() < 1e-14)
+    >>> complements = rk.theory.multisphere.gram_complements
+    >>> found = complements([rk.Network(2)], X, kind="ntk", head="gap")[0]
+    >>> bool(abs(1 - found - rk.ResCNTK(2, normalized=True)(X)).max() < 1e-14)
     True
     """
     check_kind(kind)
@@ -237,9 +299,8 @@ def gram_complements(
     given, networks = networks, tuple(networks) if is_sequence(networks) else ()
     if not networks:
         raise ValueError(f"networks is {given!r}, expected a list of at least one network")
-    reason = ": kernels depend only on dot products for activation 'relu' and input_filter_size 1"
     for network in networks:
-        check_network(network, RELU_FIELDS - {"input_filter_size"}, reason)
+        check_network(network, _FIELDS, _REASON)
         check_nonzero(network, kind)
         check_layers(network.depth, "networks has the depth")
     ordered = sorted(networks, key=lambda network: network.depth)

@@ -8,21 +8,73 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import least_squares, nnls
 from scipy.special import logsumexp
 
-from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network
+from ..network import BASIC_FIELDS, KERNEL_FIELDS, RELU_FIELDS, Network, check_network
 from ..validation import check_depths, check_shape
 from . import spectrum
-from .argument_checks import check_channels, check_dot_products
-from .complements import activate, add_branch
-from .locality import counts
+from .argument_checks import check_channels, check_dot_products, check_layers, check_length
+from .complements import activate, add_branch, circular_sum
 from .spectrum.grid import taps
 
-__all__ = ["Ensemble", "Mixture", "ensemble", "mixture", "path_pixels", "stride_kernel"]
+__all__ = [
+    "Ensemble", "Mixture", "ensemble", "mixture", "path_counts", "path_pixels", "stride_kernel",
+]  # fmt: skip
+
+
+def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
+    """Return the number of paths from each pixel to the output, exact at any depth.
+
+    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022. A path takes a tap of each filter of
+    all layers: it skips none. The counts are proportional to the CNN's effective receptive field.
+    On images they are the outer product of the counts on the two axes
+    (``docs/theory/locality.md``).
+
+    Parameters
+    ----------
+    network : Network
+        Any: only filters and dilations count.
+    n_timepoints : int
+        Length of the signals; paths wrap around.
+
+    Returns
+    -------
+    ndarray of Python integers, (n_timepoints,)
+
+    Raises
+    ------
+    ValueError
+        If the counts take hours.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import paths
+    >>> paths.path_counts(literature.barzilai_cnn(depth=2), n_timepoints=9)
+    array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
+    """
+    check_network(network, KERNEL_FIELDS)
+    d = check_length(n_timepoints)
+    check_layers(network.depth, "depth is")
+    sizes = network.filter_size, network.outer_filter_size
+    bits = network.depth * sum(map(math.log2, sizes)) + math.log2(network.input_filter_size)
+    # Words of 64 bits to add, of half the final length each; a call of Python takes as long as 100.
+    # 10^12 words take half an hour to two hours (1.3 to 8 ns a word).
+    if 2 * d * bits * (bits / 128 + 100) > 10**12:
+        raise ValueError(
+            f"depth is {network.depth}: counts of {bits * math.log10(2):.3g} digits at {d} pixels "
+            f"take hours, expected fewer layers or pixels, or smaller filters"
+        )
+    ways = np.zeros(d, dtype=object)
+    ways[0] = 1
+    for window in chain(network.filters(), [network.input_filter]):
+        ways = np.asarray(circular_sum(ways, window))
+    return ways
 
 
 class Ensemble(NamedTuple):
@@ -45,27 +97,45 @@ class Ensemble(NamedTuple):
 
 
 def ensemble(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
-    kind: str = "gpk", *, depths: Iterable[int] | None = None, exponent: float | None = None,
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *,
+    kind: str, depths: Iterable[int] | None = None, exponent: float | None = None,
 ) -> Ensemble:  # fmt: skip
     r"""Fit the constants of theorem 5.2 to the spectrum of an equivariant kernel.
 
     :math:`\sum_l c_l A^{\sum_i \min(p_i^{(l)}, k_i)} \prod_{k_i > 0} k_i^e`, where
-    :math:`p_i^{(l)}` paths lead from pixel i through l layers (``locality.path_counts``).
+    :math:`p_i^{(l)}` paths lead from pixel i through l layers (`path_counts`).
 
     Parameters
     ----------
-    network, n_channels, n_timepoints, max_frequency, kind
-        As for ``spectrum.eigenvalues``. The theorem has the same form for both kinds.
+    network : Network
+        Without biases.
+    n_channels : int
+        C0, at least 2.
+    n_timepoints : int
+        Number d of pixels, at most 32.
+    max_frequency : int or d ints
+        Highest frequency, of all pixels or of each.
+    kind : {"gpk", "ntk"}
+        The theorem has the same form for both.
     depths : iterable of int, optional
         Depths l of the sum, by default 1 … L with skip connections and L without.
     exponent : float, optional
         e; −n_channels − 2 in the theorem. By default it is fitted.
 
+    Returns
+    -------
+    `Ensemble`
+
+    Raises
+    ------
+    ValueError
+        If fewer eigenvalues exceed their errors than there are constants, or an argument is out of
+        range.
+
     Examples
     --------
     >>> from rescntk import literature, theory
-    >>> fit = theory.paths.ensemble(literature.one_convolution_resnet(2), 2, 3, 5)
+    >>> fit = theory.paths.ensemble(literature.one_convolution_resnet(2), 2, 3, 5, kind="gpk")
     >>> fit.depths, round(fit.r_squared, 2)
     ((1, 2), 0.85)
     """
@@ -81,10 +151,10 @@ def ensemble(
     if exponent is not None:
         e = float(check_shape(exponent, "exponent", "a number", lambda shape: shape == ()))
         powers = np.nextafter(e, -np.inf), np.nextafter(e, np.inf)  # bounds must differ
-    grid = n_channels, n_timepoints, max_frequency, kind
-    found = spectrum.eigenvalues(network, *grid, return_error=True)
+    space = n_channels, n_timepoints, max_frequency
+    found = spectrum.eigenvalues(network, *space, kind=kind, head="equivariant", errors=True)
     cnns = (network.replace(depth=depth, skip=False) for depth in depths)
-    paths = np.array([counts(cnn, n_timepoints) for cnn in cnns])  # may exceed any float
+    paths = np.array([path_counts(cnn, n_timepoints) for cnn in cnns])  # may exceed any float
     k = np.argwhere(found.resolved)
     reaches = np.array([((p > 0) | (k == 0)).all(axis=1) for p in paths])  # (depths, n)
     k, reaches = k[reaches.any(axis=0)], reaches[:, reaches.any(axis=0)]
@@ -134,7 +204,7 @@ class Mixture(NamedTuple):
 
 
 def mixture(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int, kind: str = "gpk"
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int, *, kind: str
 ) -> Mixture:
     """Fit a ResNet's spectrum by a sum of the spectra of CNNs, the network of less depth, no skips.
 
@@ -142,20 +212,43 @@ def mixture(
 
     Parameters
     ----------
-    network, n_channels, n_timepoints, max_frequency, kind
-        As for ``spectrum.eigenvalues``, with skip connections.
+    network : Network
+        With skip connections, without biases.
+    n_channels : int
+        C0, at least 2.
+    n_timepoints : int
+        Number d of pixels, at most 32.
+    max_frequency : int or d ints
+        Highest frequency, of all pixels or of each.
+    kind : {"gpk", "ntk"}
+
+    Returns
+    -------
+    `Mixture`
+
+    Raises
+    ------
+    ValueError
+        If the network has no skip connections, or none of its eigenvalues exceeds its error.
 
     Examples
     --------
     >>> from rescntk import literature, theory
-    >>> theory.paths.mixture(literature.one_convolution_resnet(2), 2, 3, 5).weights.round(2)
+    >>> resnet = literature.one_convolution_resnet(2)
+    >>> theory.paths.mixture(resnet, 2, 3, 5, kind="gpk").weights.round(2)
     array([0.3 , 0.2 , 0.47])
     """
     check_network(network, BASIC_FIELDS)
     if not network.skip:
         raise ValueError("network has no skip connections, expected a ResNet")
-    grid = n_channels, n_timepoints, max_frequency, kind
-    found = spectrum.eigenvalues(network, *grid, normalized=True, return_error=True)
+
+    def spectrum_of(part: Network, errors: bool = False) -> spectrum.Spectrum:
+        return spectrum.eigenvalues(
+            part, n_channels, n_timepoints, max_frequency, kind=kind, head="equivariant",
+            normalized=True, errors=errors,
+        )  # fmt: skip
+
+    found = spectrum_of(network, errors=True)
     target, resolved = found.eigenvalues, found.resolved
     if not resolved.any():
         raise ValueError(
@@ -167,7 +260,7 @@ def mixture(
             dot[tuple(pixels[pixel])] = times / (network.input_filter_size * n_channels)
     depths = tuple(range(network.depth + 1))
     cnns = (network.replace(depth=depth, skip=False) for depth in depths[1:])
-    parts = np.array([dot, *(spectrum.eigenvalues(cnn, *grid, normalized=True) for cnn in cnns)])
+    parts = np.array([dot, *(spectrum_of(cnn).eigenvalues for cnn in cnns)])
 
     def fit(some: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         relative = (some[:, resolved] / target[resolved]).T
@@ -180,7 +273,7 @@ def mixture(
 
 
 def path_pixels(network: Network) -> np.ndarray:
-    """Return the ends of all paths, as distances from the output pixel, (n_paths,).
+    """Return the ends of all paths, as distances from the output pixel.
 
     Paths are ordered like the entries of an array with an axis for each convolution, the output's
     first (Barzilai et al. 2022, appendix D).
@@ -188,7 +281,16 @@ def path_pixels(network: Network) -> np.ndarray:
     Parameters
     ----------
     network : Network
-        With at most 2^27 paths.
+        With at most 2^27 paths. Only filters and dilations count.
+
+    Returns
+    -------
+    ndarray of int, (n_paths,)
+
+    Raises
+    ------
+    ValueError
+        If there are more paths.
 
     Examples
     --------
@@ -196,7 +298,7 @@ def path_pixels(network: Network) -> np.ndarray:
     >>> rk.theory.paths.path_pixels(rk.Network(depth=1, filter_size=3))
     array([-1,  0,  1])
     """
-    check_network(network, BASIC_FIELDS)
+    check_network(network, KERNEL_FIELDS)
     windows = [network.input_filter, *network.filters()]
     digits = sum(math.log10(window.size) for window in windows)  # a product may have millions
     if digits > math.log10(2**27):  # 1 GiB of integers
@@ -216,11 +318,20 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     Parameters
     ----------
     network : Network
-        With ReLU.
+        Of ReLU without biases.
     t : ndarray, (..., n_paths)
         Dot products in [-1, 1], in the order of `path_pixels`.
     complement : bool, default False
         Take 1 − t and return 1 − K, with full relative accuracy.
+
+    Returns
+    -------
+    ndarray, (...)
+
+    Raises
+    ------
+    ValueError
+        If the network is another one, or t has another number of paths or is out of range.
 
     Examples
     --------

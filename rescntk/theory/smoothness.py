@@ -17,23 +17,22 @@ from numpy.typing import ArrayLike
 from .. import literature
 from ..activations import ACTIVATIONS, activation_of
 from ..network import BASIC_FIELDS, Network, check_network
-from ..regression import interpolate
 from ..validation import (
     check_choice,
-    check_free_memory,
-    check_kernel,
-    check_match,
     check_nonnegative,
     check_positive,
     check_positive_integer,
     check_rectangular,
     check_shape,
-    check_signals,
 )
-from .argument_checks import Map, check_points, check_vector
+from .argument_checks import check_points
+from .circle import SAMPLES, circle, gaussian_kernel, grid, interpolation, target
 
-SAMPLES = 4096
-"""Samples of the circle that stand for a function (figure 7 of Tirer et al. 2022)."""
+__all__ = [
+    "CUTOFF", "SAMPLES", "alpha_threshold", "circle", "curvature", "gaussian_kernel",
+    "gaussian_rkhs_norm", "gaussian_rkhs_ratio", "grid", "interpolation", "jacobian_bound",
+    "target",
+]  # fmt: skip
 
 CUTOFF = 14
 """Default cut-off: the last frequency at which the Gaussian's coefficient is above eps times the
@@ -41,89 +40,6 @@ first."""
 
 _LAST = 140
 """Highest cut-off. The Gaussian's coefficients e⁻¹ I_k(1) are 2e-284 there, and soon underflow."""
-
-
-def grid(n_samples: int = SAMPLES) -> np.ndarray:
-    """Return equally spaced angles from -π on, (n_samples,).
-
-    Parameters
-    ----------
-    n_samples : int, default 4096
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> smoothness.grid(4).round(4)
-    array([-3.1416, -1.5708,  0.    ,  1.5708])
-    """
-    n = _check_samples(n_samples, 3)
-    return 2.0 * math.pi * (np.arange(n) - n / 2) / n
-
-
-def _check_samples(n_samples: int, numbers: int) -> int:
-    """Return the number of samples, if memory holds `numbers` numbers for each."""
-    n = check_positive_integer(n_samples, "n_samples")
-    check_nonnegative(n, "n_samples")  # within float64
-    what = f"n_samples is {n}: {numbers} numbers for each sample"
-    check_free_memory(8 * numbers * n, what, "give fewer samples")
-    return n
-
-
-def circle(angles: ArrayLike) -> np.ndarray:
-    """Return points of the unit circle as signals of two channels and length 1, (n, 2, 1).
-
-    Parameters
-    ----------
-    angles : array_like, (n,)
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> smoothness.circle([0.0]).tolist()
-    [[[1.0], [0.0]]]
-    """
-    angles = check_vector(angles, "angles")
-    return np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None]
-
-
-def target(angles: ArrayLike) -> np.ndarray:
-    r"""Return the function that the paper samples, :math:`\frac12\cos\beta + \sin 4\beta` (C.1).
-
-    Parameters
-    ----------
-    angles : array_like
-        β, in radians.
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> smoothness.target([0.0])
-    array([0.5])
-    """
-    angles = check_vector(angles, "angles")
-    return 0.5 * np.cos(angles) + np.sin(4.0 * angles)
-
-
-def gaussian_kernel(X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
-    r"""Return the Gaussian kernel :math:`\exp(-\frac12\|x - z\|^2)`, the paper's reference.
-
-    Parameters
-    ----------
-    X, Z : ndarray, (n_cases, n_channels, n_timepoints)
-        The default of `Z` is `X`.
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> smoothness.gaussian_kernel(smoothness.circle([0.0, 3.141592653589793])).round(4)
-    array([[1.    , 0.1353],
-           [0.1353, 1.    ]])
-    """
-    X = check_signals(X, "X")
-    Z = X if Z is None else check_signals(Z, "Z")
-    check_match(X, Z)
-    with np.errstate(over="ignore"):
-        return np.exp(-0.5 * np.stack([((Z - x) ** 2).sum(axis=(1, 2)) for x in X]))
 
 
 def curvature(values: ArrayLike) -> float | np.ndarray:
@@ -137,6 +53,15 @@ def curvature(values: ArrayLike) -> float | np.ndarray:
     ----------
     values : ndarray, (..., n_samples)
         Samples on `grid`.
+
+    Returns
+    -------
+    float or ndarray, (...)
+
+    Raises
+    ------
+    ValueError
+        If a function is 0 everywhere.
 
     Examples
     --------
@@ -163,7 +88,17 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
         Samples on `grid`.
     cutoff : int or array_like of int, default 14
         The last frequency, below half the samples and at most 140; beyond 24 rounding errors
-        dominate for smooth functions. The result has the axes ``(..., *cutoff.shape)``.
+        dominate for smooth functions.
+
+    Returns
+    -------
+    float or ndarray
+        With the axes ``(..., *cutoff.shape)``.
+
+    Raises
+    ------
+    ValueError
+        If a cut-off is out of range.
 
     Examples
     --------
@@ -219,10 +154,24 @@ def gaussian_rkhs_ratio(
 
     Parameters
     ----------
-    values, cutoff
-        As for `gaussian_rkhs_norm`.
-    angles, targets : array_like, (n,)
-        The given points of the circle, far enough apart for float64, and the values there.
+    values : ndarray, (..., n_samples)
+        Samples on `grid`.
+    angles : array_like, (n,)
+        The given points of the circle in radians, far enough apart for float64.
+    targets : array_like, (n,)
+        The values there.
+    cutoff : int or array_like of int, default 14
+        The last frequency, as for `gaussian_rkhs_norm`.
+
+    Returns
+    -------
+    float or ndarray
+        With the axes ``(..., *cutoff.shape)``.
+
+    Raises
+    ------
+    ValueError
+        If a function is 0 up to a cut-off, or points are too close.
 
     Examples
     --------
@@ -237,38 +186,8 @@ def gaussian_rkhs_ratio(
     return _scalar(_gaussian_interpolant_norm(angles, targets) / norm)
 
 
-def interpolation(
-    kernel: Map, angles: ArrayLike, targets: ArrayLike, n_samples: int = SAMPLES
-) -> np.ndarray:
-    """Return a kernel's interpolant of given points of the circle, (n_samples,), on `grid`.
-
-    Eq. 4 and figures 2, 4, 5 and 6 of Tirer et al. 2022.
-
-    Parameters
-    ----------
-    kernel : callable
-        A `Kernel`, or another function that returns matrices ``kernel(X)``, ``kernel(Z, X)``.
-    angles, targets : array_like, (n,)
-        The given points of the circle, and the values there. Networks of erf are odd functions: no
-        two points may be opposite.
-    n_samples : int, default 4096
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> f = smoothness.interpolation(smoothness.gaussian_kernel, [0.0, 1.0], [2.0, 3.0])
-    >>> round(float(f[smoothness.SAMPLES // 2]), 6)  # at the angle 0
-    2.0
-    """
-    check_kernel(kernel)
-    angles, targets = check_points(angles, targets)
-    n = _check_samples(n_samples, 7 + len(angles))
-    X, Z = circle(angles), circle(grid(n))
-    return np.asarray(kernel(Z, X) @ interpolate(kernel(X), targets))
-
-
 def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
-    r"""Return the bound B on :math:`\|\partial f/\partial x\|` of a wide network, or inf.
+    r"""Return the bound B on :math:`\|\partial f/\partial x\|` of a wide network.
 
     Eq. 18 and 20 of Tirer et al. 2022, with :math:`\|W\| \le 3\sqrt n` for all hidden weights
     (docs/theory/smoothness.md). They hold with high probability at initialization and, in the
@@ -278,8 +197,20 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     ----------
     network : Network
         ``literature.tirer_resnet(...)`` or ``literature.tirer_mlp(...)``, with any activation.
-    width, n_inputs : int
-        n, the number of units in each hidden layer, and d, the number of channels of the input.
+    width : int
+        n, the number of units in each hidden layer.
+    n_inputs : int
+        d, the number of channels of the input.
+
+    Returns
+    -------
+    float
+        Infinity where B is beyond float64.
+
+    Raises
+    ------
+    ValueError
+        If the network is another one.
 
     Examples
     --------
@@ -313,17 +244,30 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
 def alpha_threshold(
     depth: int, *, sigma_v: float = 1.0, sigma_w: float = 1.0, activation: str = "relu"
 ) -> float:
-    r"""Return the largest α for which B_ResNet ≤ B_MLP; negative where there is none.
+    r"""Return the largest α for which B_ResNet ≤ B_MLP.
 
     :math:`\alpha = (3^{1-1/L} C_\phi \sigma_w - 1) / (9 C_\phi \sigma_v \sigma_w)`: eq. 21 of Tirer
-    et al. 2022, solved for α. Infinite, of either sign, where it is beyond float64.
+    et al. 2022, solved for α.
 
     Parameters
     ----------
     depth : int
-    sigma_v, sigma_w : float, default 1.0
-        Standard deviations of the weights, positive. σ_w is common to both networks.
+        Number of layers L of both networks.
+    sigma_v : float, default 1.0
+        Standard deviation σ_v of the ResNet's outer weights, positive.
+    sigma_w : float, default 1.0
+        Standard deviation σ_w of the other weights of both networks, positive.
     activation : {"relu", "erf", "gelu"}, default "relu"
+
+    Returns
+    -------
+    float
+        Negative where there is no such α; infinite, of either sign, where it is beyond float64.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------

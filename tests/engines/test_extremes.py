@@ -24,7 +24,9 @@ def test_normalized_at_depth_5000(engine, alpha, dtype, rng):
     X = multisphere.sample(4, 3, 6, rng)
     options = {"head": "trace", "normalized": True, "engine": engine, "dtype": dtype}
     G, T = rk.gram(rk.Network(5000, alpha=alpha), X, **options)
-    exact = multisphere.normalized_gpk(multisphere.dot_products(X), 5000, alpha=alpha).mean(axis=2)
+    exact = multisphere.normalized_gpk(
+        rk.Network(5000, alpha=alpha), multisphere.dot_products(X)
+    ).mean(axis=2)
     # D keeps the error of a sum over 5000 layers, relative to itself; it is about 1e-6 here.
     slack = 5000 * tolerances.EPS[dtype] * (1 - exact).max() + 4 * tolerances.EPS[dtype]
     assert np.abs(G - exact).max() <= slack and np.isfinite(T).all()

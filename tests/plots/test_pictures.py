@@ -29,8 +29,8 @@ def texts(of):
 
 
 def test_condition_numbers():
-    X = multisphere.sample(20, 6, 8, rng=0)
-    table = conditioning.compare(X, (1, 3, 10, 30, 300))
+    X, compare = multisphere.sample(20, 6, 8, rng=0), partial(conditioning.compare, rk.Network(1))
+    table = compare(X, (1, 3, 10, 30, 300), kind="gpk", head="trace")
     ax = plots.figure((4, 3)).subplots()
     assert plots.condition_numbers(table, ax) is ax
     drawn = lines(ax)
@@ -50,12 +50,14 @@ def test_condition_numbers():
     entries = texts(ax.get_legend())
     assert len(entries) == len(set(entries)) == 6  # two kernels, three lines, the band
     assert "20 signals, 6 channels × 8 pixels" in ax.get_title()
-    trained = plots.condition_numbers(conditioning.compare(X, (1, 10), kind="ntk"), title="mine")
+    trained = compare(X, (1, 10), kind="ntk", head="trace")
+    trained = plots.condition_numbers(trained, title="mine")
     entries = texts(trained.get_legend())
     assert entries[:2] == ["CNTK (no skip connections)", "ResCNTK"] and "limit" in entries
     assert trained.get_title() == "mine"
     for signals in ([0, 1, 2, 3, 0], [0, 0, 0]):  # signals that are there twice, or alone
-        drawn = lines(plots.condition_numbers(conditioning.compare(X[signals], (1, 3))))
+        table = compare(X[signals], (1, 3), kind="gpk", head="trace")
+        drawn = lines(plots.condition_numbers(table))
         assert np.isnan(drawn["ResCGPK#D55E00"].get_ydata()).all()
         assert (drawn["infinite: singular up to rounding#D55E00"].get_ydata() == 0.95).all()
 
@@ -108,7 +110,7 @@ def test_contributions_have_the_names_of_channels_of_tables():
 
 
 def test_limit_distances():
-    check = partial(depth.check, depths=powers(10))
+    check = partial(depth.check, kind="ntk", head="trace", depths=powers(10))
     found = [families.resnet(1.0), families.resnet(1.0, readout=False), families.huang_ffnet()]
     reports = [check(family) for family in (*found, found[0].__call__)]  # the last predicts nothing
     ax = plots.limit_distances(*reports)
@@ -133,7 +135,8 @@ def test_limit_distances():
     mine.figure.savefig(io.BytesIO())
 
 
-COMPARED, SIGNALS = conditioning.compare([[[1.0]], [[-1.0]]], (1, 2)), np.ones((1, 1, 4))
+PAIR, SIGNALS = [[[1.0]], [[-1.0]]], np.ones((1, 1, 4))
+COMPARED = conditioning.compare(rk.Network(1), PAIR, (1, 2), kind="gpk", head="trace")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Receptive fields, responses to changed pixels, and paths, against definitions."""
 
 import itertools
-from itertools import product
 
 import numpy as np
 import pytest
@@ -12,12 +11,13 @@ import rescntk as rk
 import responses
 from rescntk import literature
 from rescntk.network import RELU_FIELDS
-from rescntk.theory import locality, multisphere, paths, spectrum
+from rescntk.theory import locality
 from tests import tolerances
-from tests.oracles import fields, papers
+from tests.oracles import fields
 from tests.strategies import kinds, networks, signals
 
 pytestmark = pytest.mark.slow
+
 
 EPS = tolerances.EPS["float64"]
 KINDS = ("gpk", "ntk")
@@ -34,13 +34,13 @@ def relu_networks(max_depth=6):
 def test_fields_are_the_recursion_run_on_impulses(network, d, kind):
     """Each weight to its last digits, and exactly 0 outside the receptive field."""
     expected = fields.weights(network, d)[KINDS.index(kind)]
-    found = locality.effective_receptive_field(network, d, kind)
+    found = locality.effective_receptive_field(network, d, kind=kind)
     assert found.shape == (d,) and found.dtype == np.float64
     bar = tolerances.receptive_field(network.depth, d)
     exact = np.array(expected, dtype=float)
     assert (np.abs(found - exact) <= bar * exact).all()
     if any(expected):
-        shape = locality.effective_receptive_field(network, d, kind, normalized=True)
+        shape = locality.effective_receptive_field(network, d, kind=kind, normalized=True)
         exact = np.array([weight / sum(expected) for weight in expected], dtype=float)
         assert (np.abs(shape - exact) <= bar * exact).all()
 
@@ -49,11 +49,25 @@ def test_fields_are_the_recursion_run_on_impulses(network, d, kind):
 def test_energies_weighed_by_the_field_are_the_kernel(network, X, kind):
     _, channels, d = X.shape
     scale = 1 / channels if network.input_scale is None else network.input_scale
-    weights = locality.effective_receptive_field(network, d, kind)
+    weights = locality.effective_receptive_field(network, d, kind=kind)
     expected = scale * (X**2).sum(axis=1) @ weights
     computed = rk.Kernel(network, kind, "equivariant").diag(X)
     bar = (tolerances.KERNEL["float64"] + tolerances.receptive_field(network.depth, d)) * expected
     assert (np.abs(computed - expected) <= bar).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("trained", [("inner", "outer", "readout"), ("input", "outer")])
+def test_biases_add_a_constant_to_the_weighed_energies(kind, trained, rng):
+    """K(2x, 2x) − K(x, x) is three times the energies, weighed by the field without biases."""
+    network, X = rk.Network(3, alpha=0.7, bias=0.4, trained=trained), rng.standard_normal((3, 2, 7))
+    field = locality.effective_receptive_field(network, 7, kind=kind)
+    plain = locality.effective_receptive_field(network.replace(bias=0.0), 7, kind=kind)
+    assert (field == plain).all()
+    kernel = rk.Kernel(network, kind, "equivariant")
+    found, large = kernel.diag(2 * X) - kernel.diag(X), kernel.diag(2 * X)
+    expected = 3 * 0.5 * (X**2).sum(axis=1) @ field
+    assert (np.abs(found - expected) <= 4 * tolerances.KERNEL["float64"] * large).all()
 
 
 @pytest.mark.parametrize("skip", [True, False])
@@ -70,7 +84,7 @@ def test_fields_mix_the_cnns_of_all_subsets_of_the_layers(skip):
         of_axis += weight * walk
         of_image += weight * np.outer(walk, walk)
     bar = tolerances.ROUTES * of_axis.sum()
-    assert np.abs(locality.effective_receptive_field(network, d, "gpk") - of_axis).max() <= bar
+    assert np.abs(locality.effective_receptive_field(network, d, kind="gpk") - of_axis).max() <= bar
     impulses = np.eye(d * d).reshape(d * d, 1, d, d)
     found = rk.Kernel(network, "gpk", "equivariant").diag(impulses).reshape(d, d)
     assert np.abs(found - of_image).max() <= bar
@@ -97,7 +111,7 @@ def test_fourier_form(depth, d, skip):
     branches = share * H * others + (depth - 1) * share * H**2 * first * fewer
     ntk = (first * others + 2 * branches) / (1 + 2 * depth * share)
     for kind, transform in (("gpk", first * others), ("ntk", ntk)):
-        found = locality.effective_receptive_field(network, d, kind, normalized=True)
+        found = locality.effective_receptive_field(network, d, kind=kind, normalized=True)
         assert np.abs(found - np.fft.irfft(transform, d)).max() <= 100 * EPS
 
 
@@ -110,10 +124,10 @@ def test_widths_are_the_second_moments(network, kind):
     assert exact[d // 2] or not any(exact) or network.alpha == 0  # the farthest pixel counts
     if not any(exact):
         with pytest.raises(ValueError, match="0 for every signal"):
-            locality.width(network, kind)
+            locality.width(network, kind=kind)
         return
     expected = fields.squared_width(exact)
-    assert abs(locality.width(network, kind) ** 2 - expected) <= 32 * EPS * expected
+    assert abs(locality.width(network, kind=kind) ** 2 - expected) <= 32 * EPS * expected
 
 
 @given(relu_networks(300), kinds)
@@ -123,11 +137,11 @@ def test_the_law_of_widths(network, kind):
     sizes = network.input_filter_size, network.outer_filter_size, network.filter_size
     steps = np.array([1, network.dilation, network.dilation])
     v0, v_o, v_i = (np.square(sizes) - 1) / 12 * steps**2
-    found = locality.width(network, kind)
+    found = locality.width(network, kind=kind)
     law = np.sqrt(network.depth * network.branch_share * (v_o + v_i))
     slack = 32 * EPS * (found**2 + law**2)
     assert abs(found**2 - law**2) <= v0 + v_o + v_i + slack
-    gpk = locality.width(network, "gpk")
+    gpk = locality.width(network, kind="gpk")
     assert gpk**2 <= found**2 + slack
     assert found**2 <= gpk**2 + v_o + v_i + slack
 
@@ -160,155 +174,27 @@ def test_pixels_act_together_within_windows(rng, kind):
         assert (np.abs(far) <= floor * size).all()
         assert (near > 10 * floor * size).all() and near[0] > near[3]
     found = responses.kernel_responses(rk.Kernel(network, kind, "equivariant"), X, Z)
-    inside = locality.effective_receptive_field(network, d) > 0
+    inside = locality.effective_receptive_field(network, d, kind="ntk") > 0
     assert (found.single[inside] > 0).all() and (found.single[~inside] == 0).all()
 
 
-def test_deep_fields():
-    """Mass one, no negative weight, and tails with all their digits, which an FFT would lose."""
-    for depth, kind in product((10**3, 10**9), KINDS):
-        field = locality.effective_receptive_field(rk.Network(depth, 5), 501, kind, normalized=True)
-        assert (field >= 0).all()
-        assert abs(field.sum() - 1) <= 100 * EPS
+@pytest.mark.parametrize("depth", [10**3, 10**9])
+@pytest.mark.parametrize("kind", KINDS)
+def test_deep_fields_have_mass_one_and_no_negative_weight(depth, kind):
+    network = rk.Network(depth, 5)
+    field = locality.effective_receptive_field(network, 501, kind=kind, normalized=True)
+    assert (field >= 0).all()
+    assert abs(field.sum() - 1) <= 100 * EPS
+
+
+def test_a_field_beyond_float64_is_refused():
     with pytest.raises(OverflowError, match="normalized=True"):
-        locality.effective_receptive_field(rk.Network(2000), 10)
-    # The farthest pixel is reached by one path in q^(2L−1).
+        locality.effective_receptive_field(rk.Network(2000), 10, kind="ntk")
+
+
+def test_tails_of_deep_fields_have_all_their_digits():
+    """An FFT would lose them: the farthest pixel is reached by one path in q^(2L−1)."""
     network = literature.barzilai_cnn(100, 3)
     assert locality.reach(network) == 199
-    field = locality.effective_receptive_field(network, 401, "gpk")
+    field = locality.effective_receptive_field(network, 401, kind="gpk")
     assert field[199] == pytest.approx(3.0**-199, rel=1e-13) and field[200] == field[201] == 0
-
-
-CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
-
-
-def taps_of(network):
-    """Return the taps of all convolutions, from the output to the input."""
-    steps = network.dilation
-    steps = [steps] * network.depth if isinstance(steps, int) else steps
-
-    def taps(size, step=1):
-        return [step * k for k in range(-(size // 2), size // 2 + 1)]
-
-    sizes = network.outer_filter_size, network.filter_size
-    found = [taps(size, step) for step in steps[:0:-1] for size in sizes]
-    return [*found, taps(sizes[0], steps[0]), taps(network.input_filter_size)]
-
-
-@pytest.mark.parametrize(
-    ("depth", "q", "outer", "first"), [(1, 3, 3, 1), (3, 3, 3, 1), (4, 3, 1, 1), (2, 5, 3, 3)]
-)
-@pytest.mark.parametrize("dilated", [False, True])
-def test_path_counts_by_walking_all_paths(depth, q, outer, first, dilated):
-    dilation = [layer + 2 for layer in range(depth)] if dilated else 1
-    sizes = {"outer_filter_size": outer, "input_filter_size": first, "dilation": dilation}
-    network = rk.Network(depth, q, **sizes)
-    ends = [sum(path) for path in itertools.product(*taps_of(network))]
-    for d in (1, 4, 20):
-        found = locality.path_counts(depth, q, d, **sizes)
-        assert found.tolist() == np.bincount(np.mod(ends, d), minlength=d).tolist()
-    pixels = paths.path_pixels(network)
-    assert pixels.tolist() == ends
-    assert abs(pixels).max() == locality.reach(network)
-
-
-@pytest.mark.parametrize("exponent", [None, -4.0])
-def test_fitted_constants(exponent):
-    network, d, top = RESNET(3), 4, 5
-    fit = paths.ensemble(network, 2, d, top, exponent=exponent)
-    found = spectrum.eigenvalues(network, 2, d, top)
-    k = np.argwhere(found > 0)
-    model = np.zeros(len(k))
-    for depth, constant in zip(fit.depths, fit.constants, strict=True):
-        p = locality.path_counts(depth, 3, d, outer_filter_size=1).astype(float)
-        term = constant * fit.base ** np.minimum(p, k).sum(axis=1)
-        model += np.where(((p > 0) | (k == 0)).all(axis=1), term, 0.0)
-    model *= np.maximum(k, 1).prod(axis=1) ** fit.exponent
-    values = found[found > 0]
-    mean_square = (np.log(values / model) ** 2).mean()
-    assert len(values) == (top + 1) ** d and abs(np.sqrt(mean_square) / fit.rms - 1) <= 1e-6
-    assert abs(1 - mean_square / np.log(values).var() - fit.r_squared) <= 1e-6
-    # The theorem's inequality, with constants that are as large as they may be.
-    assert (model * fit.bound_factor <= values * (1 + 1e-9)).all()
-    assert (model * fit.bound_factor >= values * (1 - 1e-9)).sum() >= 1
-    assert exponent is None or abs(fit.exponent - exponent) <= 1e-8
-    # A minimum: no other base does better with the same constants.
-    alone = paths.ensemble(network, 2, d, top, exponent=exponent, depths=[3])
-    assert fit.rms < alone.rms and alone.base >= 1
-
-
-WINDOW = rk.Network(1, input_filter_size=3, alpha=0.5, trained=("readout",))
-
-
-@pytest.mark.parametrize(
-    ("network", "kind", "d", "top"),
-    [(RESNET(1, alpha=0.5), "gpk", 2, 8), (WINDOW, "gpk", 2, 4), (WINDOW, "ntk", 4, 4)],
-)
-def test_a_single_layer_is_its_own_ensemble(network, kind, d, top):
-    """t + α² κ1(t), weights 1 and α² over their sum; a window longer than the ring sees twice."""
-    found = paths.mixture(network, 3, d, top, kind)
-    assert np.abs(found.weights - [0.8, 0.2]).max() <= 1e-6
-    assert found.rms <= 1e-6
-    assert np.abs(found.mixed - found.eigenvalues).max() <= 1e-6
-    assert found.rms_alone > 0.5 or network is WINDOW
-
-
-def test_paths_of_a_fit_are_exact():
-    """With the input's filter, and where their number exceeds any float."""
-    network = RESNET(2).replace(input_filter_size=3)
-    fit = paths.ensemble(network, 2, 5, (3, 3, 0, 0, 3))
-    assert fit.paths.tolist() == [[1, 1, 0, 0, 1], [3, 2, 1, 1, 2]]
-    # The NTK of one pixel falls like k^-2 and not like k^-4: with the theorem's form a fit tells.
-    exponents = [paths.ensemble(CNN(3), 2, 1, 40, kind).exponent for kind in ("gpk", "ntk")]
-    assert np.abs(np.subtract(exponents, (-4, -2))).max() <= tolerances.SLOPE
-    deep = paths.ensemble(CNN(700), 2, 1, 10)
-    assert deep.paths.tolist() == [[3**699]] and np.isfinite(deep.rms)
-
-
-def by_tuples(t, layer, network, J=()):
-    """The appendix's recursion, a scalar a tuple: `t` maps tuples of offsets to numbers."""
-    outer, inner, first = (
-        range(-(q // 2), q // 2 + 1)
-        for q in (network.outer_filter_size, network.filter_size, network.input_filter_size)
-    )
-    if layer == 0:
-        return np.mean([t[(*J, k)] for k in first])
-
-    def below(*offsets):
-        return by_tuples(t, layer - 1, network, (*J, *offsets))
-
-    if layer == 1:
-        straight, sums = below(0), [below(k) for k in outer]
-    else:
-        straight, sums = below(0, 0), [np.mean([below(k, m) for m in inner]) for k in outer]
-    branch = np.mean([papers.kappa1(value) for value in sums])
-    beta = network.alpha**2 * network.c_v * network.c_w / 2
-    return (straight + beta * branch) / (1 + beta) if network.skip else branch
-
-
-STRIDES = [
-    rk.Network(1),
-    rk.Network(3, alpha=0.6),
-    rk.Network(3, skip=False),
-    rk.Network(4, outer_filter_size=1, alpha=1.5),
-    rk.Network(2, 5, outer_filter_size=3, input_filter_size=3, c_v=1.3, c_w=0.7),
-]
-
-
-@pytest.mark.parametrize("network", STRIDES, ids=repr)
-def test_stride_kernels_as_the_appendix_defines_them(network, rng):
-    """And if paths share their pixels, they make the ordinary kernel."""
-    tuples = list(itertools.product(*taps_of(network)))
-    t = rng.uniform(-0.95, 0.95, (2, len(tuples)))
-    found = paths.stride_kernel(network, t)
-    for row, value in zip(t, found, strict=True):
-        of_tuple = dict(zip(tuples, row.tolist(), strict=True))
-        expected = by_tuples(of_tuple, network.depth, network)
-        assert abs(value - expected) <= tolerances.TRANSCRIPTION
-    complement = paths.stride_kernel(network, 1 - t, complement=True)
-    assert np.abs(complement - (1 - found)).max() <= tolerances.ROUTES
-    for d in (1, 3, 6):
-        X, Z = multisphere.sample(3, 3, d, 1), multisphere.sample(2, 3, d, 2)
-        shared = multisphere.dot_products(X, Z)[..., paths.path_pixels(network) % d]
-        expected = rk.Kernel(network, "gpk", "equivariant", normalized=True)(X, Z)
-        assert np.abs(paths.stride_kernel(network, shared) - expected).max() <= tolerances.ROUTES

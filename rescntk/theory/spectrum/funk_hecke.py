@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from functools import reduce
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import scipy.ndimage
@@ -28,50 +28,70 @@ from .grid import Block, KernelOnGrid, Tick, grid_shape, leading, rotate, shifts
 from .quadrature import METHODS, default_nodes, harmonics, integrate, rule
 
 
+class Quadrature(TypedDict, total=False):
+    """Options of `eigenvalues` that other functions hand on."""
+
+    normalized: bool
+    method: str
+    nodes: int | None
+    max_memory: float
+    max_points: float
+    progress: bool
+
+
 class Spectrum(NamedTuple):
-    """Eigenvalues with their errors."""
+    """Eigenvalues of a kernel on the multi-sphere, with their errors."""
 
     eigenvalues: np.ndarray
     """(max_frequency + 1, ..., max_frequency + 1), an axis for each pixel's frequency."""
     errors: np.ndarray
-    """Estimates: the largest difference from two coarser grids, at this frequency and its
-    neighbours, plus rounding errors."""
+    """Estimates, in the shape of the eigenvalues: the largest difference from two coarser grids, at
+    this frequency and its neighbours, plus rounding errors. NaN if they were not asked for."""
     trace: float
     """K(x, x) of the equivariant kernel: the sum of its eigenvalues times `multiplicities`."""
 
     @property
     def resolved(self) -> np.ndarray:
         """True where an eigenvalue exceeds ten times its error, and may enter a fit."""
-        return self.eigenvalues > 10.0 * self.errors
+        return self.eigenvalues > 10.0 * self._known_errors()
+
+    @property
+    def significant(self) -> np.ndarray:
+        """The eigenvalues, 0 where they do not exceed their errors."""
+        return np.where(self.eigenvalues > self._known_errors(), self.eigenvalues, 0.0)
+
+    def _known_errors(self) -> np.ndarray:
+        if np.isnan(self.errors).any():
+            raise ValueError("the errors of these eigenvalues were not asked for: errors=True")
+        return self.errors
 
 
 def eigenvalues(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
-    kind: str = "gpk", head: str = "equivariant", *, normalized: bool = False, method: str = "auto",
-    nodes: int | None = None, return_error: bool = False, max_memory: float = 4e9,
-    max_points: float = 1e11, progress: bool = False,
-) -> Any:  # fmt: skip
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *,
+    kind: str, head: str, normalized: bool = False, method: str = "auto", nodes: int | None = None,
+    errors: bool = False, max_memory: float = 4e9, max_points: float = 1e11, progress: bool = False,
+) -> Spectrum:  # fmt: skip
     """Return a kernel's eigenvalues on the multi-sphere, an axis for each pixel's frequency.
 
-    Entry k has frequency k_i at pixel i; it is exactly 0 where k is not 0 outside the receptive
+    Entry k has frequency k_i at pixel i. It is exactly 0 where k is not 0 outside the receptive
     field.
 
     Parameters
     ----------
     network : Network
+        Without biases.
     n_channels : int
         C0, at least 2: the pixels' spheres have C0 − 1 dimensions.
     n_timepoints : int
         Number d of pixels, at most 32. Only pixels in the output's receptive field cost.
     max_frequency : int or d ints
         Highest frequency, of all pixels or of each.
-    kind : {"gpk", "ntk"}, default "gpk"
-    head : {"equivariant", "trace", "gap"}, default "equivariant"
+    kind : {"gpk", "ntk"}
+    head : {"equivariant", "trace", "gap"}
         The equivariant head reads pixel 0. Trace and GAP average its eigenvalues over all shifts
         of the frequencies (Geifman et al. 2022, theorem 3.7; see `multiplicities`).
     normalized : bool, default False
-        Divide the kernel by its value K(x, x) for the equivariant head. Without, an OverflowError
-        says where eigenvalues exceed float64.
+        Divide the kernel by its value K(x, x) for the equivariant head.
     method : {"auto", "angles", "gegenbauer"}, default "auto"
         Quadrature (``docs/theory/spectrum.md``). "gegenbauer" is the papers' rule. "auto" is the
         rule of fewer nodes.
@@ -81,26 +101,40 @@ def eigenvalues(
         most 1e-4 by the default of "angles", beside rounding errors of about 1e-16 K(x, x): these
         are larger than the smallest eigenvalues of high frequencies, many pixels or small α. Large
         variances of erf have larger errors.
-    return_error : bool, default False
-        Return a `Spectrum`: eigenvalues and errors. Up to three times the work.
-    max_memory, max_points : float, default 4e9 and 1e11
-        Most bytes of arrays, and most points of the grid over all layers (`cost` tells both): a
-        ValueError refuses more. 1e11 points take most of an hour on one core.
+    errors : bool, default False
+        Whether to estimate errors. Up to three times the work.
+    max_memory : float, default 4e9
+        Maximum number of bytes of arrays.
+    max_points : float, default 1e11
+        Maximum number of points of the grid over all layers. 1e11 take most of an hour on one core.
+        `cost` tells both numbers.
     progress : bool, default False
         Whether to show a progress bar (needs tqdm).
+
+    Returns
+    -------
+    `Spectrum`
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the work exceeds `max_memory` or `max_points`.
+    OverflowError
+        If eigenvalues exceed float64; normalized ones do not.
 
     Examples
     --------
     >>> from rescntk import literature
     >>> from rescntk.theory import spectrum
     >>> network = literature.barzilai_resnet(depth=2)
-    >>> spectrum.eigenvalues(network, 2, 3, (2, 0, 0), normalized=True).ravel().round(4)
+    >>> found = spectrum.eigenvalues(network, 2, 3, (2, 0, 0), kind="gpk", head="equivariant")
+    >>> (found.eigenvalues.ravel() / found.trace).round(4)
     array([0.3223, 0.1815, 0.0072])
     """
-    check_flag(return_error, "return_error")
+    check_flag(errors, "errors")
     check_flag(normalized, "normalized")
     space = n_channels, n_timepoints, max_frequency, head
-    request = _Request(network, space, kind, method, nodes, return_error)
+    request = _Request(network, space, kind, method, nodes, errors)
     n_points, n_bytes = request.cost(request.nodes)
     field = windows(network, request.d)[1][-1]
     grid = (
@@ -113,41 +147,49 @@ def eigenvalues(
             f"{grid} has {n_points:.3g} points, {n_points * 3e-8 / 3600:,.0f} "
             f"hours of one core, expected max_points, {max_points:.3g}, at most"
         )
-    others = request.coarser if return_error else ()
+    others = request.coarser if errors else ()
     points = n_points + sum(request.cost(each)[0] for each in others)
     with progress_bar(progress, points, "point") as tick:
         fine, trace = request.compute(request.nodes, normalized, tick)
-        if not return_error:
-            return fine
+        if not errors:
+            return Spectrum(fine, np.full_like(fine, math.nan), trace)
         coarse = [request.compute(each, normalized, tick)[0] for each in others]
     # A difference may cross zero: take the largest of two grids and of its neighbours.
     apart = np.maximum(*(np.abs(fine - each) for each in coarse))
-    errors = scipy.ndimage.maximum_filter(apart, 3, mode="nearest")
-    errors += request.rounding(fine, trace)
-    return Spectrum(fine, errors, trace)
+    estimated = scipy.ndimage.maximum_filter(apart, 3, mode="nearest")
+    estimated += request.rounding(fine, trace)
+    return Spectrum(fine, estimated, trace)
 
 
 def cost(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
-    kind: str = "gpk", *, method: str = "auto", nodes: int | None = None,
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *,
+    kind: str, method: str = "auto", nodes: int | None = None,
 ) -> tuple[int, int]:  # fmt: skip
     """Return what a call of `eigenvalues` takes, without computing anything.
 
     Parameters
     ----------
     network, n_channels, n_timepoints, max_frequency, kind, method, nodes
-        As for `eigenvalues`. With ``return_error`` two coarser grids of less cost follow.
+        As for `eigenvalues`, with the equivariant head. With ``errors`` two coarser grids of less
+        cost follow.
 
     Returns
     -------
-    n_points, n_bytes : int
-        The points at which an activation is evaluated, over all layers; the most memory at once.
+    n_points : int
+        The number of points at which an activation is evaluated, over all layers.
+    n_bytes : int
+        The maximum number of bytes in memory.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
     >>> from rescntk import literature
     >>> from rescntk.theory import spectrum
-    >>> spectrum.cost(literature.geifman_cnn(3), 2, 4, max_frequency=20)[0]
+    >>> spectrum.cost(literature.geifman_cnn(3), 2, 4, max_frequency=20, kind="gpk")[0]
     4191795
     """
     space = n_channels, n_timepoints, max_frequency, "equivariant"
@@ -159,8 +201,8 @@ class _Request:
     """Checked arguments, and the way from a grid to eigenvalues."""
 
     def __init__(
-        self, network: Network, space: tuple[Any, ...], kind: str, method: str, nodes: int | None,
-        return_error: bool = False,
+        self, network: Network, space: tuple[int, int, int | Iterable[int], str], kind: str,
+        method: str, nodes: int | None, errors: bool = False,
     ) -> None:  # fmt: skip
         check_network(network, BASIC_FIELDS, activations=None)
         self.n_channels, self.d, self.max_frequency, self.head = check_grid(*space)
@@ -183,7 +225,7 @@ class _Request:
         coarser = n - max(8, math.ceil(n / 8)) if slow else n // 2
         self.nodes, self.coarser = n, (coarser, coarser - 1)
         what = f"a max_frequency of {self.highest} by {self.method!r}"
-        if return_error:  # the second grid has `least` nodes at least
+        if errors:  # the second grid has `least` nodes at least
             least += 1
             least = max(least + 8, math.ceil(least * 8 / 7)) if slow else 2 * least
             what = f"errors of {what}"

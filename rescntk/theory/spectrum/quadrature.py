@@ -97,10 +97,10 @@ def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
 
 
 def multiplicities(
-    n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
-    head: str = "equivariant", *, max_memory: float = 4e9,
+    n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *, head: str,
+    max_memory: float = 4e9,
 ) -> np.ndarray:  # fmt: skip
-    r"""Return the number of eigenfunctions of each frequency, in the shape of `eigenvalues`.
+    r"""Return the number of eigenfunctions of each frequency, an axis for each pixel.
 
     For the equivariant and trace heads :math:`\prod_i N(C_0, k_i)`, N of `harmonics`. With GAP
     only eigenfunctions that no shift changes have an eigenvalue other than 0. They are divided
@@ -108,13 +108,30 @@ def multiplicities(
 
     Parameters
     ----------
-    n_channels, n_timepoints, max_frequency, head, max_memory
-        As for `eigenvalues`.
+    n_channels : int
+        C0, at least 2.
+    n_timepoints : int
+        Number d of pixels, at most 32.
+    max_frequency : int or d ints
+        Highest frequency, of all pixels or of each.
+    head : {"equivariant", "trace", "gap"}
+    max_memory : float, default 4e9
+        Maximum number of bytes of arrays.
+
+    Returns
+    -------
+    ndarray, (max_frequency + 1, ..., max_frequency + 1)
+        In the shape of ``eigenvalues(...).eigenvalues``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the array exceeds `max_memory`.
 
     Examples
     --------
     >>> from rescntk.theory import spectrum
-    >>> spectrum.multiplicities(n_channels=3, n_timepoints=2, max_frequency=2, head="gap")[2]
+    >>> spectrum.multiplicities(3, 2, 2, head="gap")[2]
     array([ 2.5,  7.5, 15. ])
     """
     n_channels, d, highest, head = check_grid(n_channels, n_timepoints, max_frequency, head)
@@ -138,8 +155,19 @@ def harmonics(n_channels: int, frequency: int) -> int:
 
     Parameters
     ----------
-    n_channels, frequency : int
-        C0, at least 2, and k.
+    n_channels : int
+        C0, at least 2.
+    frequency : int
+        k, at least 0.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..kernels import Kernel
-from ..kernels.call import correlation
-from ..network import BASIC_FIELDS, Network, check_one_dilation
-from ..validation import (
+from ...kernels import Kernel
+from ...kernels.call import correlation
+from ...network import BASIC_FIELDS, KERNEL_FIELDS, Network, check_one_dilation
+from ...validation import (
     check_integer,
     check_nonnegative,
     check_positive,
@@ -20,11 +20,10 @@ from ..validation import (
     check_signals,
     check_symmetric,
 )
-from . import flow, multisphere
-from .argument_checks import check_head, check_kind
-from .complements import circular_mean, circular_sum
-
-__all__ = ["Family", "Prediction", "one_layer"]
+from .. import multisphere
+from ..argument_checks import check_head, check_kind
+from ..complements import circular_mean, circular_sum
+from .half_power import ERROR, MAX_GAIN, half_power_limit, of_unit_energy
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -84,14 +83,20 @@ class Family:
     Parameters
     ----------
     network : Network
-        Its α is a, positive. Its depth does not matter.
+        With one dilation for all layers and no biases. Its α is a, positive. Its depth does not
+        matter.
     gamma : float, default 0.0
         γ, not negative; 0 for networks without skip connections.
+
+    Raises
+    ------
+    ValueError
+        If the network is another one, has no branch, or has no skip connections for a positive γ.
 
     Examples
     --------
     >>> import rescntk as rk
-    >>> family = rk.theory.limits.Family(rk.Network(1, alpha=2.0), gamma=1.0)
+    >>> family = rk.theory.depth.Family(rk.Network(1, alpha=2.0), gamma=1.0)
     >>> family.name, family(4).alpha
     ('ResNet, α = 2 L^-1', 0.5)
     """
@@ -132,28 +137,40 @@ class Family:
         alpha = self.network.alpha * layers**-self.gamma
         return self.network.replace(depth=depth, alpha=alpha)
 
-    def predict(self, kind: str, X: np.ndarray, head: str = "trace") -> Prediction:
-        """Return the predicted limit of the kernels of signals (n_cases, n_channels, n_timepoints).
+    def predict(self, X: np.ndarray, *, kind: str, head: str) -> Prediction:
+        """Return the predicted limit of the kernels of signals.
 
-        Where no prediction holds for the signals, ``undefined`` says why.
+        Parameters
+        ----------
+        X : ndarray, (n_cases, n_channels, n_timepoints)
+        kind : {"gpk", "ntk"}
+        head : {"equivariant", "trace", "gap"}
+
+        Returns
+        -------
+        `Prediction`
+            Where no prediction holds for the signals, ``undefined`` says why.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
         """
         X = check_signals(X, "X").astype(np.float64)
         check_kind(kind)
         check_head(head)
         if self.gamma < 0.5:
             return _degenerate(self.network, self.gamma, kind, X, head)
-        X = flow.of_unit_energy(self.network, X)
+        X = of_unit_energy(self.network, X)
         if self.gamma == 0.5:
-            return _flow(self.network, kind, X, head)
+            return _half_power(self.network, kind, X, head)
         frozen = kind == "ntk" and self.network.parts.initial == 0
         predict = _one_layer if frozen else _dot_product
         return predict(self.network, self.gamma, kind, X, head)
 
 
-def one_layer(
-    network: Network, X: np.ndarray, kind: str = "ntk", head: str = "trace"
-) -> np.ndarray:
-    """Return the kernel of one layer of `network` that sees windows of its inner filter, (n, n).
+def one_layer(network: Network, X: np.ndarray, *, kind: str, head: str) -> np.ndarray:
+    """Return the kernel of one layer of `network` that sees windows of its inner filter.
 
     Not normalized. For α = L^-γ, γ > ½, and frozen input and readout the normalized tangent kernel
     tends to the normalized kernel of one layer (Barzilai et al. 2022, appendix F).
@@ -161,21 +178,31 @@ def one_layer(
     Parameters
     ----------
     network : Network
-        Its depth and α do not matter.
+        With one dilation for all layers. Its depth and α do not matter.
     X : ndarray, (n_cases, n_channels, n_timepoints)
-    kind, head : str
-        As for `Kernel`.
+    kind : {"gpk", "ntk"}
+    head : {"equivariant", "trace", "gap"}
+
+    Returns
+    -------
+    ndarray, (n_cases, n_cases)
+
+    Raises
+    ------
+    ValueError
+        If the network is another one.
 
     Examples
     --------
     >>> import rescntk as rk
     >>> X = rk.theory.multisphere.sample(2, 1, 1, rng=1)
     >>> frozen = rk.Network(1, 1, trained=("inner", "outer"))
-    >>> rk.theory.limits.one_layer(frozen, X).round(6)  # two parallel vectors
+    >>> limit = rk.theory.depth.one_layer(frozen, X, kind="ntk", head="trace")
+    >>> limit.round(6)  # of two parallel vectors
     array([[2., 2.],
            [2., 2.]])
     """
-    check_one_dilation(network, BASIC_FIELDS)
+    check_one_dilation(network, KERNEL_FIELDS)
     X, window = check_signals(X, "X"), network.inner_filter(2)
     scale = None if network.input_scale is None else network.input_scale / window.size
     layer = network.replace(depth=1, skip=False, input_scale=scale, readout_scale=1.0)
@@ -192,12 +219,12 @@ def _depth_of(value: float, power: float) -> float:
     return math.exp(min(math.log(max(value, 1.0)) / power, 600.0))
 
 
-def _flow(network: Network, kind: str, X: np.ndarray, head: str) -> Prediction:
+def _half_power(network: Network, kind: str, X: np.ndarray, head: str) -> Prediction:
     """Return the prediction for γ = ½: layers are steps of Euler's method."""
-    if (gain := network.branch_gain) > flow.MOST_GAIN:
-        return Prediction(undefined=f"the flow's gain is {gain:.3g}, above {flow.MOST_GAIN:g}")
-    limit = np.clip(flow.kernel(network, X, kind=kind, head=head), -1.0, 1.0)
-    error = flow.ERROR
+    if (gain := network.branch_gain) > MAX_GAIN:
+        return Prediction(undefined=f"the gain of the branch is {gain:.3g}, above {MAX_GAIN:g}")
+    limit = np.clip(half_power_limit(network, X, kind=kind, head=head), -1.0, 1.0)
+    error = ERROR
     if head == "gap":  # a mean over pixel pairs has the rounding errors of its terms
         layer = network.replace(depth=1, readout_scale=1.0)
         pooled, terms = (Kernel(layer, "gpk", each).diag(X) for each in (head, "trace"))
@@ -210,14 +237,14 @@ def _flow(network: Network, kind: str, X: np.ndarray, head: str) -> Prediction:
 
 def _one_layer(network: Network, gamma: float, kind: str, X: np.ndarray, head: str) -> Prediction:
     """Return the prediction for γ > ½ where F⁰ is no part of the kernel."""
-    K = one_layer(network, X, kind, head)
-    terms = K if head != "gap" else one_layer(network, X, kind)
+    K = one_layer(network, X, kind=kind, head=head)
+    terms = K if head != "gap" else one_layer(network, X, kind=kind, head="trace")
     if (K.diagonal() <= 20.0 * _EPS * terms.diagonal()).any():  # roundings of GAP's mean
         return Prediction(undefined="a signal's kernel of one layer with itself is 0")
     smooth, power = _smooth_gain(network, kind, X, head), 2.0 * gamma - 1.0
     # The first layer sees single pixels, all others windows: an error of O(1/L) if it moves K.
     pixels = network.replace(filter_size=1, outer_filter_size=network.outer_filter_size)
-    first = one_layer(pixels, X, kind, head)
+    first = one_layer(pixels, X, kind=kind, head=head)
     ratios = first.diagonal() / K.diagonal()
     moved = first - 0.5 * np.add.outer(ratios, ratios) * K  # normalized, to first order
     differs = (np.abs(moved) > 64.0 * _EPS * np.abs(first).max()).any()
@@ -258,7 +285,8 @@ def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head:
         # absolute values. Two sums count: the user's, which took the mean away, and this one.
         size, total = np.abs(X).sum(axis=(1, 2)), np.abs(X.sum(axis=2)).sum(axis=1)
         errors = X.shape[2] * _EPS * size / np.maximum(total, 1e-300)
-    start, branch = F0.diagonal(), one_layer(network, X, "gpk", head).diagonal()
+    start = F0.diagonal()
+    branch = one_layer(network, X, kind="gpk", head=head).diagonal()
     zero = (errors >= 1.0) | (start == 0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = network.alpha**2 * branch / start  # F⁰ leads once Lα² branch is less

@@ -1,7 +1,7 @@
 """The depth checker: do kernels converge over depth to a predicted limit, at the predicted rate?
 
 Barzilai et al. 2022, theorem 6.1 and appendix F; Huang et al. 2020, theorems 6 and 7. Predictions
-are in theory/limits.py. The method, Richardson's extrapolation, is in docs/theory/depth_limits.md.
+are in laws.py. The method, Richardson's extrapolation, is in docs/theory/depth_limits.md.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
-from ..kernels import gram
-from ..network import BASIC_FIELDS, Network, check_one_dilation
-from ..validation import check_depths, check_signals
-from . import multisphere
-from .argument_checks import check_cases, check_energies, check_layers, check_rng
-from .limits import Family, Prediction
-from .report_table import ReportTable
-
-__all__ = ["DEFAULT_DEPTHS", "VERDICTS", "Estimate", "Report", "Row", "check"]
+from ...kernels import gram
+from ...network import BASIC_FIELDS, Network, check_one_dilation
+from ...validation import check_depths, check_rng, check_signals
+from .. import multisphere
+from ..argument_checks import check_cases, check_energies, check_layers
+from ..report_table import ReportTable
+from .laws import Family, Prediction
 
 AGREES, CONTRADICTS, OPEN, UNDEFINED = "agrees", "contradicts", "open", "undefined"
 VERDICTS = {
@@ -79,8 +77,17 @@ class Row(NamedTuple):
     """Minus the slope of log distance over log depth since the previous depth."""
 
 
+class Subject(NamedTuple):
+    """What a `Report` is about."""
+
+    family: str
+    kind: str
+    head: str
+    shape: tuple[int, ...]
+
+
 @dataclass(frozen=True)
-class Report(ReportTable):
+class Report(ReportTable[Row]):
     """The result of `check`: a verdict with its reason; iterating gives a `Row` for each depth."""
 
     prediction: Prediction
@@ -107,10 +114,9 @@ class Report(ReportTable):
 
 
 def check(
-    family: Callable[[int], Network], X: np.ndarray | None = None, *,
-    depths: Iterable[int] = DEFAULT_DEPTHS, kind: str = "ntk", head: str = "trace",
-    prediction: Prediction | None = None, rng: np.random.Generator | int = 0,
-    engine: str = "auto", progress: bool = False,
+    family: Callable[[int], Network], X: np.ndarray | None = None, *, kind: str, head: str,
+    depths: Iterable[int] = DEFAULT_DEPTHS, prediction: Prediction | None = None,
+    rng: np.random.Generator | int = 0, engine: str = "auto", progress: bool = False,
 ) -> Report:  # fmt: skip
     """Check whether kernels converge over depth to the predicted limit, at the predicted rate.
 
@@ -125,21 +131,38 @@ def check(
     X : ndarray, (n_cases, n_channels, n_timepoints), optional
         At least 2 different signals. The default is 6 drawn from the multi-sphere, 4 channels × 5
         pixels (1 pixel where no filter is larger).
+    kind : {"gpk", "ntk"}
+    head : {"equivariant", "trace", "gap"}
     depths : iterable of int, default 8, 16, …, 16384
         At least 6, each at least 1.25 times the previous depth.
-    kind, head, engine, progress
-        As for `Kernel`. With "auto", ReLU networks without biases on the multi-sphere go through
-        `multisphere.gram_complements`, all others through `gram`.
     prediction : Prediction, optional
-        Instead of the family's own, ``family.predict(kind, X, head)``.
+        Instead of the family's own, ``family.predict(X, kind=kind, head=head)``.
     rng : Generator or int, default 0
         For drawing signals.
+    engine : str, default "auto"
+        As for `Kernel`. With "auto", ReLU networks without biases on the multi-sphere go through
+        ``multisphere.gram_complements``, all others through `gram`.
+    progress : bool, default False
+        Whether to show a progress bar (needs tqdm).
+
+    Returns
+    -------
+    `Report`
+        A `Row` for each depth, the exponent with its error bar, and the verdict with its reason.
+
+    Raises
+    ------
+    ValueError
+        If there are too few depths, the family returns other depths, or a signal's kernel with
+        itself is 0.
+    OverflowError
+        If kernels exceed float64 at one of the depths.
 
     Examples
     --------
     >>> import rescntk as rk
-    >>> family = rk.theory.limits.Family(rk.Network(1), gamma=1.0)
-    >>> rk.theory.depth.check(family, depths=[2**k for k in range(3, 11)]).verdict
+    >>> family, depths = rk.theory.depth.Family(rk.Network(1), 1.0), [2**k for k in range(3, 11)]
+    >>> rk.theory.depth.check(family, kind="ntk", head="trace", depths=depths).verdict
     'agrees'
     """
     ladder = check_depths(depths)
@@ -156,31 +179,37 @@ def check(
     X = _signals(X, networks[0], check_rng(rng))
     used = Prediction(undefined="nothing is predicted") if prediction is None else prediction
     if prediction is None and isinstance(family, Family):
-        used = family.predict(kind, X, head)
+        used = family.predict(X, kind=kind, head=head)
     above = np.triu_indices(len(X), 1)
     limit = None if used.undefined else used.complements(len(X))[above]
-    options: dict[str, Any] = {"head": head, "progress": progress}
     if isinstance(engine, str) and engine == "auto" and _keeps_digits(networks, X, head):
-        K, absolute = multisphere.gram_complements(networks, X, kind=kind, **options), 0.0
+        K = multisphere.gram_complements(networks, X, kind=kind, head=head, progress=progress)
+        absolute = 0.0
         roundings = _ROUNDINGS + np.sqrt(ladder)
     else:
         alike = len({network.replace(depth=1) for network in networks}) == 1  # in one pass
         passes = [(networks[-1], ladder)] if alike else [(n, (n.depth,)) for n in networks]
-        options |= {"kinds": (kind,), "normalized": True, "engine": engine}
-        K = np.concatenate([gram(n, X, depths=depths, **options)[0] for n, depths in passes])
+        found = [
+            gram(
+                n, X, head=head, kinds=(kind,), depths=depths, normalized=True, engine=engine,
+                progress=progress,
+            )[0]
+            for n, depths in passes
+        ]  # fmt: skip
+        K = np.concatenate(found)
         check_energies(K)
         K, absolute = 1.0 - K, 8 * _EPS
         roundings = _ROUNDINGS + np.array(ladder, dtype=np.float64)
     values = K[:, above[0], above[1]]
     noise = roundings * _EPS * np.sqrt((values * values).mean(axis=1)) + absolute
     name = getattr(family, "name", None) or getattr(family, "__name__", repr(family))
-    settings = {"family": str(name), "kind": kind, "head": head, "shape": X.shape}
-    return judge(ladder, values, noise, used, limit, **settings)
+    settings = Subject(str(name), kind, head, X.shape)
+    return judge(ladder, values, noise, used, limit, settings)
 
 
 def judge(
     depths: tuple[int, ...], values: np.ndarray, noise: np.ndarray, used: Prediction,
-    limit: np.ndarray | None, **settings: Any,
+    limit: np.ndarray | None, settings: Subject,
 ) -> Report:  # fmt: skip
     """Judge whether kernels over a ladder of depths converge as predicted.
 
@@ -196,7 +225,7 @@ def judge(
     table = tuple(map(Row, depths, *(column.tolist() for column in columns)))
     if limit is None:
         unknown = Estimate(math.nan, math.inf)
-        return Report(table, used, unknown, UNDEFINED, used.undefined, **settings)
+        return Report(table, used, unknown, UNDEFINED, used.undefined, *settings)
     q, k = used.correction, used.log_power
     noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
     # x is the relative size of the first correction; removals leave `left`.
@@ -212,7 +241,7 @@ def judge(
     reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}{why}"
     if math.isinf(left):
         reason = f"the law sets in deeper than this ladder, at depth {used.onset:.1e} or more"
-    return Report(table, used, exponent, verdict, reason, **settings)
+    return Report(table, used, exponent, verdict, reason, *settings)
 
 
 def _verdict(fit: Estimate, used: Prediction, deepest: float, wrong: float) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import pytest
 
 import rescntk as rk
 from rescntk.theory import depth, multisphere
-from rescntk.theory.limits import Family
+from rescntk.theory.depth import Family, checker
 from rescntk.validation import HEADS, PARTS
 from tests.families import powers
 
@@ -100,17 +100,17 @@ def test_no_verdict_is_false():
     right, wrong = Counter(), Counter()
     for number in range(N_CASES):
         name, X, family, kind, head = case(number)
-        with mock.patch.object(depth, "judge", wraps=depth.judge) as judge:
+        with mock.patch.object(checker, "judge", wraps=checker.judge) as judge:
             report = depth.check(family, X, kind=kind, head=head, depths=LADDER)
         (ladder, values, noise, used, limit), settings = judge.call_args
         laws = wrong_laws(used, limit, np.random.default_rng(number)) if not used.undefined else []
-        verdicts = [depth.judge(ladder, values, noise, *law, **settings).verdict for law in laws]
+        verdicts = [checker.judge(ladder, values, noise, *law, **settings).verdict for law in laws]
         right[report.verdict] += 1
         wrong.update(verdicts)
-        assert report.verdict != depth.CONTRADICTS, f"{name}: {report}"
-        assert depth.AGREES not in verdicts, f"{name}: {verdicts} {report}"
-        if report.verdict == depth.AGREES:
+        assert report.verdict != checker.CONTRADICTS, f"{name}: {report}"
+        assert checker.AGREES not in verdicts, f"{name}: {verdicts} {report}"
+        if report.verdict == checker.AGREES:
             assert abs(report.exponent.value - report.prediction.exponent) <= 0.05
     # docs/theory/depth_limits.md has the counts.
-    assert right == {depth.AGREES: 69, depth.OPEN: 40, depth.UNDEFINED: 11}
-    assert wrong == {depth.CONTRADICTS: 541, depth.OPEN: 331}
+    assert right == {checker.AGREES: 69, checker.OPEN: 40, checker.UNDEFINED: 11}
+    assert wrong == {checker.CONTRADICTS: 541, checker.OPEN: 331}

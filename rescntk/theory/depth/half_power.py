@@ -11,62 +11,73 @@ import math
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from ..activations import activation_of
-from ..kernels.call import correlation
-from ..network import BASIC_FIELDS, Network, check_one_dilation
-from ..validation import check_signals
-from .argument_checks import check_head, check_kind
-from .complements import circular_mean
-from .multisphere import Places, over_pixel_pairs
-
-__all__ = ["kernel"]
+from ...activations import activation_of
+from ...kernels.call import correlation
+from ...network import BASIC_FIELDS, Network, check_one_dilation
+from ...validation import check_signals
+from ..argument_checks import check_head, check_kind
+from ..complements import circular_mean
+from ..multisphere import Places, over_pixel_pairs
 
 ERROR = 1e-11
-"""Largest error of an entry of `kernel`, but for GAP of signals of mean 0, measured by
-tests/theory/test_flow.py."""
+"""Largest error of an entry of `half_power_limit`, but for GAP of signals of mean 0, measured by
+tests/theory/depth/test_half_power.py."""
 
 _LEAST = 1e-70
 """Least amplitude of signals, unless the activation is homogeneous: smaller ones are raised to it.
 The network is linear there. Chosen: fourth powers, of products of variances, stay in float64."""
 
-MOST_GAIN = 1e4
+MAX_GAIN = 1e4
 """Largest branch gain whose flow is integrated: the steps grow with it, to a minute or so."""
 
 
-def kernel(network: Network, X: np.ndarray, *, kind: str = "ntk", head: str = "gap") -> np.ndarray:
-    r"""Return the normalized kernel of infinite depth for :math:`\alpha = a L^{-1/2}`, (n, n).
+def half_power_limit(network: Network, X: np.ndarray, *, kind: str, head: str) -> np.ndarray:
+    r"""Return the normalized kernel of infinite depth for :math:`\alpha = a L^{-1/2}`.
 
     The boundary between theorem 6.1 of Barzilai et al. 2022 (:math:`\gamma > \frac12`) and fixed
-    :math:`\alpha`; also the limit at :math:`\gamma = \frac12` of Huang et al. 2020. Errors are
-    below 1e-11; with the head "gap" and signals of mean 0, whose kernel is about a² of the mean
-    over equal pixels, rounding errors of some 1e-15/a² are added. Signals whose kernel with
-    themselves is 0 have kernel 0.
+    :math:`\alpha`; also the limit at :math:`\gamma = \frac12` of Huang et al. 2020.
+    docs/theory/depth_limits.md, section 5, derives it.
 
     Parameters
     ----------
     network : Network
-        With skip connections and one dilation for all layers. Its α is a; its depth does not
-        matter. Its ``branch_gain`` is at most 1e4.
+        With skip connections, one dilation for all layers and no biases. Its α is a; its depth
+        does not matter. Its ``branch_gain`` is at most 1e4.
     X : ndarray, (n_cases, n_channels, n_timepoints)
-    kind, head : str, default "ntk" and "gap"
-        As for `Kernel`.
+    kind : {"gpk", "ntk"}
+    head : {"equivariant", "trace", "gap"}
+
+    Returns
+    -------
+    ndarray, (n_cases, n_cases)
+        Errors are below 1e-11. With the head "gap" and signals of mean 0, whose kernel is about a²
+        of the mean over equal pixels, rounding errors of some 1e-15/a² are added. Signals whose
+        kernel with themselves is 0 have kernel 0.
+
+    Raises
+    ------
+    ValueError
+        If the network is another one.
+    OverflowError
+        If signals of an erf network have values above 1e70.
 
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import flow
+    >>> from rescntk.theory import depth
     >>> X = rk.theory.multisphere.sample(2, 3, 4, rng=0)
+    >>> limit = depth.half_power_limit(rk.Network(1), X, kind="ntk", head="gap")
     >>> deep = rk.ResCNTK(4000, alpha=4000**-0.5, normalized=True)(X)
-    >>> [round(float(K[0, 1]), 3) for K in (flow.kernel(rk.Network(1), X), deep)]
+    >>> [round(float(K[0, 1]), 3) for K in (limit, deep)]
     [0.315, 0.315]
     """
     known = BASIC_FIELDS - {"skip"}  # without it a layer is not a step
     check_one_dilation(network, known, activations=None)
     check_kind(kind)
     check_head(head)
-    if network.branch_gain > MOST_GAIN:
+    if network.branch_gain > MAX_GAIN:
         raise ValueError(
-            f"network has branch_gain {network.branch_gain:.3g}, expected at most {MOST_GAIN:g}: "
+            f"network has branch_gain {network.branch_gain:.3g}, expected at most {MAX_GAIN:g}: "
             f"the integration's steps grow with it"
         )
     signals = of_unit_energy(network, check_signals(X, "X").astype(np.float64)).transpose(1, 2, 0)

@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 
 import rescntk as rk
 from rescntk.theory import depth, multisphere
-from rescntk.theory.depth import extrapolate, fit_exponent
-from rescntk.theory.limits import Prediction
+from rescntk.theory.depth import Prediction, checker
+from rescntk.theory.depth.checker import extrapolate, fit_exponent
 from tests import families, tolerances
 from tests.families import SHORT, pairs, powers
 
@@ -27,22 +27,24 @@ def test_biases_at_infinite_depth(c_v, constant, ntk, wrong, monkeypatch):
     X, q = multisphere.sample(2, 3, 4, rng=0), 0.5 if c_v == 2.0 else 1.0
     family = partial(rk.Network, skip=False, bias=0.3, c_v=c_v)
     both = rk.gram(family(1), X, head="trace", depths=powers(13), normalized=True)
-    monkeypatch.setattr(depth, "gram", lambda *_, kinds, **__: [getattr(both, kinds[0])])
+    monkeypatch.setattr(checker, "gram", lambda *_, kinds, **__: [getattr(both, kinds[0])])
 
     def check(kind, *law):
         prediction = Prediction(*law, correction=q)
-        return depth.check(family, X, depths=powers(13), kind=kind, prediction=prediction)
+        return depth.check(
+            family, X, kind=kind, head="trace", depths=powers(13), prediction=prediction
+        )
 
     ones = check("gpk", 1.0, 2.0)
-    assert ones.verdict == depth.AGREES
+    assert ones.verdict == checker.AGREES
     L = ones.column("depth")
     law = ones.column("distance") * L**2 / np.pi**2  # and corrections like L^-q
     rest = (2**q * law[1:] - law[:-1]) / (2**q - 1)
     assert abs(rest[-1] - constant) <= 0.05 * constant
     right = check("ntk", ntk, *((0.5, 0) if c_v == 2.0 else (1.0, 1)))
-    assert right.verdict == (depth.AGREES if c_v == 2.0 else depth.OPEN)
+    assert right.verdict == (checker.AGREES if c_v == 2.0 else checker.OPEN)
     assert abs(right.rows[-1].slope - (0.5 if c_v == 2.0 else 0.95)) <= 0.03
-    assert check("ntk", wrong, 1.0).verdict == depth.CONTRADICTS
+    assert check("ntk", wrong, 1.0).verdict == checker.CONTRADICTS
 
 
 @pytest.mark.parametrize("c_v", [2.0, 4.0])
@@ -65,7 +67,10 @@ def test_biases_and_signals_of_different_energy(c_v):
 
 
 def test_reports_are_reproducible_and_complete(tmp_path, capfd):
-    one, other = (depth.check(families.resnet(0.75), depths=SHORT, rng=7) for _ in range(2))
+    one, other = (
+        depth.check(families.resnet(0.75), kind="ntk", head="trace", depths=SHORT, rng=7)
+        for _ in range(2)
+    )
     assert str(one) == str(other) and [row.depth for row in one] == list(SHORT)
     one.write_csv(tmp_path / "limits.csv")
     rows = np.genfromtxt(tmp_path / "limits.csv", delimiter=",", names=True)
@@ -77,15 +82,15 @@ def test_reports_are_reproducible_and_complete(tmp_path, capfd):
     def plain(n):
         return rk.Network(n, alpha=1 / n)
 
-    report = depth.check(plain, depths=powers(10), progress=True)
+    report = depth.check(plain, kind="ntk", head="trace", depths=powers(10), progress=True)
     assert "42.8k/42.8k" in capfd.readouterr().err  # 21 pairs, 8 + … + 1024 layers
-    assert (report.verdict, report.reason) == (depth.UNDEFINED, "nothing is predicted")
+    assert (report.verdict, report.reason) == (checker.UNDEFINED, "nothing is predicted")
     assert np.isnan(report.column("distance")).all() and report.family == "plain"
 
 
 def test_rows_are_what_they_say():
     X = multisphere.sample(5, 3, 4, rng=0)
-    report = depth.check(families.resnet(1.0), X, depths=powers(8), kind="gpk")
+    report = depth.check(families.resnet(1.0), X, kind="gpk", head="trace", depths=powers(8))
     limit = pairs(multisphere.dot_products(X).mean(axis=2))
     for row in report:
         K = pairs(rk.ResCGPK(row.depth, alpha=1 / row.depth, head="trace", normalized=True)(X))
@@ -101,11 +106,13 @@ def test_signals_and_limits_as_people_write_them(rng):
     X = multisphere.sample(2, 3, 4, rng=0).astype(np.float32)
     for limit in (np.float32(0.25), 0.25, (0.75 * np.eye(2) + 0.25).tolist()):
         law = Prediction(limit, 1.0, log_power=1)
-        report = depth.check(families.cnn(), X, depths=SHORT, prediction=law)
-        assert report.verdict == depth.AGREES
+        report = depth.check(
+            families.cnn(), X, kind="ntk", head="trace", depths=SHORT, prediction=law
+        )
+        assert report.verdict == checker.AGREES
     # Theorem 6 of Huang et al. is about all vectors.
     Z = rng.standard_normal((4, 3, 1))
-    check = partial(depth.check, families.huang_ffnet(), depths=powers(8))
+    check = partial(depth.check, families.huang_ffnet(), kind="ntk", head="trace", depths=powers(8))
     free, projected = (check(V).column("distance") for V in (Z, multisphere.project(Z)))
     assert np.abs(free - projected).max() <= 1e-14
 
@@ -129,7 +136,7 @@ def test_limits_are_within_their_bars(p, further, b, limit, ratio):
     values = limit + depths**-p * (1 + b * depths**-further)
     noise = 4 * EPS * (abs(limit) + np.abs(values))
     found, error = extrapolate(depths, values, noise, (p, p, 2 * p, 2 * p))
-    assert abs(found - limit) <= depth._STANDARD_ERRORS * error
+    assert abs(found - limit) <= checker._STANDARD_ERRORS * error
 
 
 @given(st.floats(0.2, 2.5), st.floats(-2, 2), st.sampled_from([0, 1]))
@@ -139,7 +146,7 @@ def test_exponents_are_within_their_bars(p, b, log_power):
     factor = 0.4 * np.log(depths) + b + 3 if log_power else 1 + b / np.sqrt(depths)
     values = depths**-p * factor
     found, bar = fit_exponent(depths, values, 4 * EPS * values, 0.5, log_power, depths[-1] ** -1.5)
-    assert abs(found - p) <= bar <= 0.1 * depth._STANDARD_ERRORS * p
+    assert abs(found - p) <= bar <= 0.1 * checker._STANDARD_ERRORS * p
     values = depths**-p * (1 + 0.5 * abs(b) / depths)
     assert log_power or math.isinf(fit_exponent(depths, values, 4 * EPS * values, 1, 1, 1e-6).bar)
 
@@ -148,30 +155,41 @@ def judged(function, last=16, limit=LIMIT, **prediction):
     """Judge ten pairs, given by a function of depth and of a pattern over pairs."""
     ladder = powers(last)
     values = np.array([function(float(n), PATTERN) for n in ladder])
-    names = {"family": "", "kind": "gpk", "head": "gap", "shape": (5, 1, 1)}
+    settings = checker.Subject("", "gpk", "gap", (5, 1, 1))
     law = Prediction(0.5, **prediction)
-    return depth.judge(ladder, values, np.full(len(ladder), 1e-15), law, limit, **names)
+    return checker.judge(ladder, values, np.full(len(ladder), 1e-15), law, limit, settings)
 
 
-def test_verdicts_on_sequences():
-    right = judged(lambda n, u: LIMIT + u / n)
-    assert right.verdict == depth.AGREES and right.exponent.bar <= 1e-8
-    for wrong in ({"exponent": 1.01}, {"limit": LIMIT + 1e-4}, {"limit": LIMIT - 1e-4}):
-        assert judged(lambda n, u: LIMIT + u / n, **wrong).verdict == depth.CONTRADICTS
-    # For some signals the constant of a law is 0, and the next order leads.
-    second = judged(lambda n, u: LIMIT + u / n, exponent=0.5)
-    assert second.verdict == depth.OPEN and "of a higher order" in second.reason
-    # Before the law sets in, nothing is known.
-    for onset, verdict in ((2.0**16, depth.OPEN), (8.0, depth.AGREES)):
-        assert judged(lambda n, u: LIMIT + u / n, onset=onset).verdict == verdict
-    # What does not converge, or more slowly than any power, has no exponent.
-    for wild in (lambda n, u: u / np.log(n), lambda n, u: u * np.sin(np.log(n))):
-        for exponent in (0.05, 0.2, 1.0):
-            report = judged(lambda n, u, wild=wild: LIMIT + 0.1 * wild(n, u), exponent=exponent)
-            assert report.verdict != depth.AGREES
-    # Windows near a square root: up to half the power contradicts nothing.
-    for settled, verdict in ((2.0**17, depth.OPEN), (1.0, depth.CONTRADICTS)):
-        assert judged(lambda n, u: LIMIT + u / n, exponent=1.3, settled=settled).verdict == verdict
+@pytest.mark.parametrize(
+    ("prediction", "verdict"),
+    [
+        ({}, checker.AGREES),
+        ({"exponent": 1.01}, checker.CONTRADICTS),
+        ({"limit": LIMIT + 1e-4}, checker.CONTRADICTS),
+        ({"limit": LIMIT - 1e-4}, checker.CONTRADICTS),
+        ({"exponent": 0.5}, checker.OPEN),  # the constant of a law may be 0 for some signals
+        ({"onset": 2.0**16}, checker.OPEN),  # before the law sets in, nothing is known
+        ({"onset": 8.0}, checker.AGREES),
+        # Windows near a square root: up to half the power contradicts nothing.
+        ({"exponent": 1.3, "settled": 2.0**17}, checker.OPEN),
+        ({"exponent": 1.3, "settled": 1.0}, checker.CONTRADICTS),
+    ],
+)
+def test_verdicts_on_a_power(prediction, verdict):
+    report = judged(lambda n, u: LIMIT + u / n, **prediction)
+    assert report.verdict == verdict
+    assert ("of a higher order" in report.reason) == (prediction == {"exponent": 0.5})
+
+
+def test_the_exponent_of_a_power_has_eight_digits():
+    assert judged(lambda n, u: LIMIT + u / n).exponent.bar <= 1e-8
+
+
+@pytest.mark.parametrize("exponent", [0.05, 0.2, 1.0])
+@pytest.mark.parametrize("wild", [lambda n, u: u / np.log(n), lambda n, u: u * np.sin(np.log(n))])
+def test_what_converges_more_slowly_than_any_power_has_no_exponent(wild, exponent):
+    report = judged(lambda n, u: LIMIT + 0.1 * wild(n, u), exponent=exponent)
+    assert report.verdict != checker.AGREES
 
 
 @given(
@@ -192,9 +210,9 @@ def test_limits_are_never_judged_wrongly(p, b, left, last, alone):
 
     report = judged(kernel, last, exponent=p, correction=min(p, 1.0))
     if left == 0:
-        assert report.verdict != depth.CONTRADICTS
-        assert report.verdict == depth.AGREES or p < 0.4 or last < 12
+        assert report.verdict != checker.CONTRADICTS
+        assert report.verdict == checker.AGREES or p < 0.4 or last < 12
     elif left > 0.1 * report.rows[-1].distance:
-        assert report.verdict != depth.AGREES
+        assert report.verdict != checker.AGREES
     if left > 100 * 0.3 * 2.0 ** (-p * last) and p >= 0.2:
-        assert report.verdict == depth.CONTRADICTS
+        assert report.verdict == checker.CONTRADICTS

@@ -1,0 +1,277 @@
+"""Gaussian processes: posteriors, evidence, and ensembles of trained networks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from ..arrays import rounding_unit
+from ..decomposition import check_finite, decompose, nonnegative
+from ..validation import (
+    check_nonnegative,
+    check_shape,
+    check_symmetric,
+    check_targets,
+    is_sequence,
+)
+from .cholesky import cholesky, in_units, units_of
+
+
+class Posterior(NamedTuple):
+    """Mean and covariance of random functions at m points."""
+
+    mean: np.ndarray
+    """(m,) or (m, n_targets)"""
+    variance: np.ndarray
+    """(m,), at least 0; of the functions, without a new observation's noise. One for all targets"""
+    covariance: np.ndarray | None = None
+    """(m, m), symmetric, positive semidefinite up to its own rounding; None if it was not asked"""
+
+
+@np.errstate(over="ignore", invalid="ignore")  # refused by `check_finite`
+def posterior(
+    K: np.ndarray, cross: np.ndarray, prior: np.ndarray, y: np.ndarray, noise: ArrayLike = 0.0
+) -> Posterior:
+    r"""Return the posterior of a Gaussian process at m new points, given observations at n points.
+
+    The mean is :math:`k^\top (K + \sigma^2 I)^{-1} y`, the covariance :math:`K(z, z') - k^\top
+    (K + \sigma^2 I)^{-1} k'`. A network's Gaussian process kernel is the covariance of its outputs
+    over random weights (Neal 1996; Lee et al. 2018). Its neural tangent kernel is not.
+
+    Parameters
+    ----------
+    K : ndarray, (n, n)
+        Symmetric, positive semidefinite: ``kernel(X)``.
+    cross : ndarray, (m, n)
+        ``kernel(Z, X)``.
+    prior : ndarray, (m,) or (m, m)
+        ``kernel.diag(Z)`` for variances, or ``kernel(Z)`` for covariances too. Matrices that give
+        a negative variance are refused.
+    y : ndarray, (n,) or (n, n_targets)
+        Observations at X.
+    noise : float or array_like, (n,), default 0.0
+        Variance σ² of the observations' errors, the penalty of `ridge`; or one of each.
+
+    Returns
+    -------
+    `Posterior`
+        With covariances if `prior` has them.
+
+    Raises
+    ------
+    ValueError
+        If K with its noise is numerically singular in the precision of K, or the matrices are not
+        of one kernel.
+    OverflowError
+        If the mean exceeds float64.
+
+    Examples
+    --------
+    >>> from rescntk import regression
+    >>> p = regression.posterior([[1.0, 0.0], [0.0, 1.0]], [[0.6, 0.0]], [1.0], [1.0, 2.0])
+    >>> p.mean.round(12), p.variance.round(12)
+    (array([0.6]), array([0.64]))
+    """
+    given, (K, y, noise) = (K, cross, prior), _observations(K, y, noise)
+    cross, prior = _new_points(cross, prior, len(K), ("cross", "prior"))
+    eps, size = max(map(rounding_unit, given)), _diagonal(prior)
+    factor, units = cholesky(K, noise, eps)
+    unit = units_of(size)[:, None]
+    V = scipy.linalg.solve_triangular(factor, in_units((cross / unit).T, units), lower=True)
+    white = scipy.linalg.solve_triangular(factor, in_units(y, units), lower=True)
+    mean = (unit * (V.T @ white)).reshape(len(cross), *y.shape[1:])
+    if prior.ndim == 1:
+        explained = unit[:, 0] ** 2 * (V**2).sum(axis=0)
+    else:
+        explained = unit * (V.T @ V) * unit.T
+    spread = _spread(prior, -explained, size, eps, "cross and prior do not belong to K")
+    return Posterior(check_finite(mean), *spread)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # refused by `check_finite`
+def evidence(K: np.ndarray, y: np.ndarray, noise: ArrayLike) -> float | np.ndarray:
+    r"""Return the log marginal likelihood of observations of a Gaussian process, the evidence.
+
+    It is :math:`-\frac12 y^\top C^{-1} y - \frac12 \log|C| - \frac n2 \log 2\pi`, :math:`C = K +
+    \sigma^2 I`. Of several kernels and noises, those of the greatest evidence explain y best.
+
+    Parameters
+    ----------
+    K : ndarray, (n, n)
+        Symmetric, positive semidefinite: ``kernel(X)``.
+    y : ndarray, (n,) or (n, n_targets)
+        Observations at X.
+    noise : float or array_like, (n,)
+        Variance σ² of the observations' errors, or one of each.
+
+    Returns
+    -------
+    float, or ndarray (n_targets,)
+        The evidence of each target by itself.
+
+    Raises
+    ------
+    ValueError
+        If K with its noise is numerically singular in the precision of K.
+    OverflowError
+        If the evidence is below float64.
+
+    Examples
+    --------
+    >>> from rescntk import regression
+    >>> round(regression.evidence([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0], noise=1.0), 3)
+    -2.781
+    """
+    given, (K, y, noise) = K, _observations(K, y, noise)
+    factor, units = cholesky(K, noise, rounding_unit(given))
+    white = scipy.linalg.solve_triangular(factor, in_units(y, units), lower=True)
+    squares = np.square(white).sum(axis=0)
+    log_root = np.log(factor.diagonal()).sum() + np.log(units).sum()
+    found = check_finite(-0.5 * squares - log_root - 0.5 * len(y) * math.log(2 * math.pi))
+    return found if y.ndim == 2 else float(found[0])
+
+
+@np.errstate(over="ignore", invalid="ignore")  # refused by `check_finite`
+def ensemble(
+    tangent: tuple[np.ndarray, np.ndarray], gpk: tuple[np.ndarray, np.ndarray, np.ndarray],
+    y: np.ndarray, time: ArrayLike = math.inf,
+) -> Posterior:  # fmt: skip
+    r"""Return mean and covariance at m points of networks trained from random weights.
+
+    In the limit of infinite width gradient flow is :math:`f' = -T (f - y)` at the signals, as for
+    `flow`, from a random function :math:`f_0` of covariance K. With :math:`M = T(Z, X)\, T^{-1}
+    (I - e^{-T t})` the mean is :math:`M y`, the covariance that of :math:`f_0(Z) - M f_0(X)` (Lee
+    et al. 2019, eq. 14 to 16). At infinity it is the `posterior` without noise if T is a multiple
+    of K, and else another one.
+
+    Parameters
+    ----------
+    tangent : (T, T_cross), ndarrays (n, n) and (m, n)
+        The network's neural tangent kernel, ``kernel(X)`` and ``kernel(Z, X)``.
+    gpk : (K, K_cross, K_prior), ndarrays (n, n), (m, n), and (m,) or (m, m)
+        Its Gaussian process kernel. `K_prior` is ``kernel.diag(Z)`` for variances, or
+        ``kernel(Z)`` for covariances too.
+    y : ndarray, (n,) or (n, n_targets)
+        Values at X. Each target is an output of the network.
+    time : float or array_like, (n_times,), default infinity
+        Each at least 0, in the unit of `flow`; infinity interpolates.
+
+    Returns
+    -------
+    `Posterior`
+        With covariances if `gpk` has them. Several times put an axis (n_times,) in front of each.
+
+    Raises
+    ------
+    ValueError
+        If a time trains an eigenvector of T that is a rounding error, or a variance is negative.
+    OverflowError
+        If the mean exceeds float64.
+
+    Examples
+    --------
+    >>> from rescntk import regression
+    >>> tangent, gpk = ([[2.0]], [[1.0]]), ([[1.0]], [[1.0]], [1.0])
+    >>> p = regression.ensemble(tangent, gpk, [4.0], [0.0, float("inf")])
+    >>> p.mean.ravel(), p.variance.ravel()
+    (array([0., 2.]), array([1.  , 0.25]))
+    """
+    T, T_cross = _matrices(tangent, "tangent", ("T", "T_cross"))
+    K, K_cross, K_prior = given = _matrices(gpk, "gpk", ("K", "K_cross", "K_prior"))
+    n = len(check_symmetric(T, "T"))
+    K, y = check_symmetric(K, "K"), check_targets(y, n)
+    K_cross, K_prior = _new_points(K_cross, K_prior, n, ("K_cross", "K_prior"))
+    T_cross = check_shape(T_cross, "T_cross", K_cross.shape)
+    if len(K) != n:
+        raise ValueError(f"K has shape {K.shape}, expected {(n, n)} as T")
+    nonnegative(time, "time", finite=False)
+    try:
+        flows = decompose(T).flow(T_cross.T, time)
+    except ValueError as error:
+        raise ValueError(f"T of tangent: {error}") from None
+    eps, results = max(map(rounding_unit, given)), []
+    for M in flows.reshape(-1, n, len(T_cross)).swapaxes(1, 2):
+        size = (np.sqrt(_diagonal(K_prior)) + np.abs(M) @ np.sqrt(K.diagonal())) ** 2
+        if K_prior.ndim == 1:
+            change = ((M @ K - 2.0 * K_cross) * M).sum(axis=1)
+        else:
+            half = (0.5 * (M @ K) - K_cross) @ M.T
+            change = half + half.T
+        spread = _spread(K_prior, change, size, eps, "tangent and gpk are not of one network")
+        results.append((check_finite(M @ y), *spread))
+    parts = zip(*results, strict=True)
+    return Posterior(*(np.stack(p) if np.ndim(time) and p[0] is not None else p[0] for p in parts))
+
+
+def _observations(
+    K: np.ndarray, y: np.ndarray, noise: ArrayLike
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return K, y and the noise of each observation, (n,), checked."""
+    K = check_symmetric(K, "K")
+    y = check_targets(y, len(K))
+    if not is_sequence(noise):
+        return K, y, np.full(len(K), check_nonnegative(noise, "noise"))
+    variances = np.asarray(check_shape(noise, "noise", (len(K),)))
+    if (variances < 0).any():
+        raise ValueError(f"noise has {variances.min():.3g}, expected numbers of at least 0")
+    return K, y, variances
+
+
+def _new_points(
+    cross: np.ndarray, prior: np.ndarray, n: int, names: tuple[str, str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return kernels between m points and n signals, (m, n), and of the points, checked."""
+    cross = check_shape(cross, names[0], f"(m, {n})", lambda s: len(s) == 2 and s[1] == n)
+    m = len(cross)
+    checked = check_shape(prior, names[1], f"({m},) or ({m}, {m})", lambda s: s in ((m,), (m, m)))
+    return cross, checked if checked.ndim == 1 else check_symmetric(prior, names[1])
+
+
+def _matrices(
+    given: Sequence[np.ndarray], name: str, names: tuple[str, ...]
+) -> Sequence[np.ndarray]:
+    """Return several matrices that came in a tuple or list."""
+    if isinstance(given, (tuple, list)) and len(given) == len(names):
+        return given
+    length = f" of length {len(given)}" if hasattr(given, "__len__") else ""
+    raise ValueError(
+        f"{name} is a {type(given).__name__}{length}, expected a tuple ({', '.join(names)})"
+    )
+
+
+def _diagonal(prior: np.ndarray) -> np.ndarray:
+    return prior if prior.ndim == 1 else prior.diagonal()
+
+
+def _spread(
+    prior: np.ndarray, change: np.ndarray, size: np.ndarray, eps: float, refusal: str
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return variances of prior + change, and covariances if they are (m, m).
+
+    What is negative by rounding becomes 0; it is at most √eps of `size`, the size of all terms.
+    """
+    found = check_finite(prior + change)
+    wrong = ~(_diagonal(found) >= -np.sqrt(eps) * size)
+    if wrong.any():
+        raise ValueError(
+            f"{refusal}: the variance at point {wrong.argmax()} would be negative, expected "
+            f"matrices of one kernel"
+        )
+    if found.ndim == 1:
+        return np.maximum(found, 0.0), None
+    found, units = 0.5 * found + 0.5 * found.T, units_of(size)[:, None]
+    values, U = scipy.linalg.eigh(found / units / units.T, driver="evd")
+    if values[0] < -np.sqrt(eps) * len(found):
+        raise ValueError(
+            f"{refusal}: their covariance would have a negative eigenvalue, expected matrices of "
+            f"one kernel"
+        )
+    if values[0] < 0 and change.any():
+        root = units * U * np.sqrt(np.maximum(values, 0.0))
+        found = root @ root.T
+    return np.maximum(found.diagonal(), 0.0), found

@@ -1,0 +1,17 @@
+r"""Kernels of deep networks: limits at infinite depth, rates of convergence, and a check of both.
+
+``laws`` predicts the limit and the rate of a family of networks with :math:`\alpha = a
+L^{-\gamma}`. ``half_power`` integrates the limit at :math:`\gamma = \frac12`. ``rates`` has closed
+forms. ``checker`` compares predictions with kernels (``docs/theory/depth_limits.md``).
+"""
+
+from .checker import DEFAULT_DEPTHS, VERDICTS, Estimate, Report, Row, check
+from .half_power import half_power_limit
+from .laws import Family, Prediction, one_layer
+from .rates import asymptotic_complement, ffnet_limit, ffnet_rate, resnet_limit, resnet_rate
+
+__all__ = [
+    "DEFAULT_DEPTHS", "VERDICTS", "Estimate", "Family", "Prediction", "Report", "Row",
+    "asymptotic_complement", "check", "ffnet_limit", "ffnet_rate", "half_power_limit", "one_layer",
+    "resnet_limit", "resnet_rate",
+]  # fmt: skip

@@ -1,0 +1,195 @@
+r"""Rates and limits of deep kernels in closed form.
+
+`asymptotic_complement` is the law of deep Gaussian process kernels. The other functions are about
+the fully connected networks of Huang, Wang, Tao, Zhao 2020, ``literature.huang_ffnet`` and
+``literature.huang_resnet``, of which only the hidden layers are trained. Their kernels
+:math:`\bar\Omega_L` are normalized; t is the correlation of a pair of inputs.
+``docs/theory/depth_limits.md``, sections 3 and 4, derives all formulas.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...network import RELU_FIELDS, Network, check_network
+from ...validation import (
+    check_depths,
+    check_nonnegative,
+    check_positive,
+    check_real,
+    check_rectangular,
+)
+from ..argument_checks import check_branch, check_dot_products
+from ..complements import arc_cosines
+
+
+def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
+    r"""Return the asymptote of 1 − (normalized GPK) at great depth.
+
+    :math:`\delta_L/d` with :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}` at depth L, for ReLU
+    without biases. s is 1 over ``Network.branch_share``: :math:`(1+\alpha^2)/\alpha^2` for
+    :math:`c_v = 2` and :math:`c_w = 1`, and 1 without skip connections. d are the `pixels`. Closer
+    signals follow the law from greater depths on. Not in the papers; docs/theory/depth_limits.md,
+    section 4, derives it, with its conditions on signals.
+
+    Parameters
+    ----------
+    network : Network
+        Of ReLU without biases. With skip connections `alpha` is positive.
+    pixels : float, default 1.0
+        Number of pixels d that the head "gap" averages, the signals' length. Of two lengths it is
+        the harmonic mean, 2/(1/d + 1/d'). 1 for the other heads.
+
+    Returns
+    -------
+    float
+        NaN before the onset, :math:`L < 3\pi s/\sqrt2`, where :math:`\delta_L` exceeds 1, the
+        complement of uncorrelated pixels.
+
+    Raises
+    ------
+    ValueError
+        If the network has another activation, biases, or no branch.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> from rescntk.theory import depth, multisphere
+    >>> network = rk.Network(10_000)
+    >>> deep = multisphere.normalized_gpk(network, [1.0], complement=True)[0]
+    >>> print(f"{deep / depth.asymptotic_complement(network):.3f}")
+    0.995
+    """
+    check_network(network, RELU_FIELDS, ": the law is about ReLU")
+    layers = check_nonnegative(network.depth, "depth")
+    check_branch(network)
+    s = network.growth / network.branch_gain if network.skip else 1.0
+    delta = 4.5 * math.pi**2 * (s / layers) * (s / layers)
+    return (delta if delta <= 1.0 else math.nan) / check_positive(pixels, "pixels")
+
+
+def ffnet_limit(t: ArrayLike) -> np.ndarray:
+    """Return the FFNet's kernel at infinite depth (theorem 6): ¼, and 1 where t = 1.
+
+    Parameters
+    ----------
+    t : array_like
+        Correlations, in [-1, 1].
+
+    Returns
+    -------
+    ndarray, in the shape of t
+
+    Raises
+    ------
+    ValueError
+        If a correlation is out of range.
+
+    Examples
+    --------
+    >>> from rescntk.theory import depth
+    >>> depth.ffnet_limit([-0.5, 1.0])
+    array([0.25, 1.  ])
+    """
+    return np.where(_correlations(t) == 1.0, 1.0, 0.25)
+
+
+def ffnet_rate(depth: ArrayLike) -> np.ndarray:
+    r"""Return the leading term of the FFNet's distance from its limit, :math:`\frac38\log(L)/L`.
+
+    Parameters
+    ----------
+    depth : int or array_like of int
+        L, at least 1.
+
+    Returns
+    -------
+    ndarray, in the shape of depth
+
+    Raises
+    ------
+    ValueError
+        If a depth is not a positive integer.
+
+    Examples
+    --------
+    >>> from rescntk.theory import depth
+    >>> float(depth.ffnet_rate(1000).round(6))
+    0.00259
+    """
+    given = check_rectangular(depth, "depth", "integers")
+    ladder = check_depths(given.ravel().tolist(), "depth")
+    layers = np.reshape([check_nonnegative(n, "depth") for n in ladder], given.shape)
+    return np.asarray(0.375 * np.log(layers) / layers)
+
+
+def resnet_limit(t: ArrayLike) -> np.ndarray:
+    r"""Return :math:`\bar\Omega_1 = \frac12(\kappa_1(t) + t \kappa_0(t))`, the ResNet's limit.
+
+    Theorem 7 has :math:`\alpha = 1/L`; it is the limit for :math:`\alpha = L^{-\gamma}` with any
+    :math:`\gamma > \frac12` (depth_limits.md, section 2); `half_power_limit` is at :math:`\frac12`.
+
+    Parameters
+    ----------
+    t : array_like
+        Correlations, in [-1, 1].
+
+    Returns
+    -------
+    ndarray, in the shape of t
+
+    Raises
+    ------
+    ValueError
+        If a correlation is out of range.
+
+    Examples
+    --------
+    >>> from rescntk.theory import depth
+    >>> depth.resnet_limit([-1.0, 0.0, 1.0]).round(4)
+    array([0.    , 0.1592, 1.    ])
+    """
+    t = _correlations(t)
+    k0, k1 = arc_cosines(t)
+    return 0.5 * (k1 + t * k0)
+
+
+def resnet_rate(t: ArrayLike) -> np.ndarray:
+    r"""Return c(t) of :math:`\bar\Omega_L - \bar\Omega_1 = c(t) (L-1)\alpha^2 + O((L\alpha^2)^2)`.
+
+    For a fixed t above −1 and :math:`\gamma > \frac12`.
+
+    Parameters
+    ----------
+    t : array_like
+        Correlations, in (-1, 1]. Towards −1, c has no bound.
+
+    Returns
+    -------
+    ndarray, in the shape of t
+
+    Raises
+    ------
+    ValueError
+        If a correlation is out of range.
+
+    Examples
+    --------
+    >>> from rescntk.theory import depth
+    >>> depth.resnet_rate([0.0, 1.0]).round(4)
+    array([0.0398, 0.    ])
+    """
+    t = _correlations(t)
+    if (t == -1.0).any():
+        raise ValueError("t has the value -1, expected more: the rate has no bound there")
+    k0, k1 = arc_cosines(t)
+    sine = np.sqrt((1.0 - t) * (1.0 + t))
+    slope = np.divide(t, math.pi * sine, out=np.zeros_like(t), where=sine > 0)
+    return 0.25 * ((k1 + t * k0) * (k0 - 1.0) + (k1 - t) * (2.0 * k0 + slope))
+
+
+def _correlations(t: ArrayLike) -> np.ndarray:
+    return np.asarray(1.0 - check_dot_products(check_real(t, "t", "in [-1, 1]"), False))

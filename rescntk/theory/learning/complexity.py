@@ -1,0 +1,148 @@
+"""Numbers of signals at which functions of some frequencies are learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, Unpack
+
+import numpy as np
+
+from ...network import Network
+from ...validation import (
+    check_integer,
+    check_nonnegative,
+    check_rectangular,
+    is_sequence,
+)
+from .. import spectrum
+from ..argument_checks import check_grid, check_options
+from ..report_table import ReportTable
+from ..spectrum.funk_hecke import Quadrature
+from .curves import learnabilities
+
+
+class ComplexityRow(NamedTuple):
+    """The number of signals at which functions of some frequencies are learned to a share."""
+
+    frequencies: tuple[int, ...]
+    eigenvalue: float
+    """In units of K(x, x) of the equivariant kernel; 0 where it does not exceed its error."""
+    n: float
+    """Number of signals, between `least` and `most`; infinite for eigenvalue 0."""
+    least: float
+    most: float
+    """Bounds: they differ by what frequencies above `max_frequency` may add."""
+
+
+@dataclass(frozen=True)
+class SampleComplexity(ReportTable[ComplexityRow]):
+    """Numbers of signals; iterating gives a `ComplexityRow` for each set of frequencies."""
+
+    tail: float
+    """Part of the kernel's trace in frequencies above `max_frequency`, from 0 to 1."""
+
+
+def sample_complexity(
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int, *, kind: str,
+    head: str, frequencies: Iterable[Iterable[int]] | None = None, share: float = 0.5,
+    penalty: float = 0.0, **options: Unpack[Quadrature],
+) -> SampleComplexity:  # fmt: skip
+    r"""Return at how many signals, drawn from the multi-sphere, each frequency is half learned.
+
+    Frequencies above `max_frequency` act like a penalty. The largest eigenvalue of the last two
+    frequencies is taken to bound theirs: this bounds n (``docs/theory/learning_curves.md``).
+
+    Parameters
+    ----------
+    network : Network
+        Without biases.
+    n_channels : int
+        C0, at least 2.
+    n_timepoints : int
+        Number d of pixels, at most 32.
+    max_frequency : int
+        Highest frequency of each pixel, at least 1. A higher one narrows the bounds.
+    kind : {"gpk", "ntk"}
+    head : {"equivariant", "trace", "gap"}
+    frequencies : iterable of d integers each, optional
+        From 0 to `max_frequency`. The default has 1, 2, … on pixel 0 only, 1 on pixels 0 and p for
+        all p, and with the equivariant head 1 on each other pixel only.
+    share : float, default 0.5
+        Learnability L that counts as learned, above 0 and below 1.
+    penalty : float, default 0.0
+        δ, in units of K(x, x) of the equivariant kernel.
+    **options
+        Options of ``spectrum.eigenvalues``, but ``normalized`` and ``errors``.
+
+    Returns
+    -------
+    `SampleComplexity`
+        A `ComplexityRow` for each set of frequencies.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the work exceeds what the options allow.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import learning
+    >>> resnet, options = literature.barzilai_resnet(3), {"kind": "gpk", "head": "equivariant"}
+    >>> found = learning.sample_complexity(resnet, 2, 3, 6, frequencies=[(1, 0, 0)], **options)
+    >>> found.column("n").round(1)
+    array([4.])
+    """
+    top = check_integer(max_frequency, "max_frequency", at_least=1)
+    d = check_grid(n_channels, n_timepoints, top, head)[1]
+    if not 0 < check_nonnegative(share, "share") < 1:
+        raise ValueError(f"share is {share!r}, expected a number between 0 and 1")
+    penalty, space = check_nonnegative(penalty, "penalty"), (n_channels, d, top)
+    chosen = None if frequencies is None else _check_frequencies(frequencies, d, top)
+    check_options(options, "normalized", "errors")
+    options["normalized"] = True
+    found = spectrum.eigenvalues(network, *space, kind=kind, head=head, errors=True, **options)
+    # All count among the others. Below 0 they are by errors of the quadrature.
+    resolved, values = found.significant, np.maximum(found.eigenvalues, 0.0)
+    if chosen is None:  # only now it is known that there is memory for them
+        one = np.eye(d, dtype=int)
+        others = one[1 : d // 2 + 1]
+        chosen = np.concatenate([np.arange(1, top + 1)[:, None] * one[0], one[0] + others])
+        chosen = np.insert(chosen, top, others, axis=0) if head == "equivariant" else chosen
+    counts = spectrum.multiplicities(*space, head=head)
+    of_trace = spectrum.multiplicities(*space, head="equivariant")
+    tail = max(1.0 - float((of_trace * values).sum()), 0.0)
+    tail_least = tail_most = tail
+    if head == "gap":
+        # Each mode of the equivariant head is 1/d of a mode of GAP. It is more where a shift keeps
+        # its frequencies. Then d/c pixels of a cycle have the frequency above max_frequency.
+        cycles, kept = np.gcd(np.arange(1, d), d), float(spectrum.harmonics(n_channels, top + 1))
+        tail_least = tail / d
+        tail_most = tail_least * (1.0 + float((kept ** (1.0 - d / cycles)).sum()))
+    outer = values.copy()
+    outer[(slice(0, max(top - 1, 1)),) * d] = 0.0
+    edge, rows = float(outer.max()), []
+    for place in map(tuple, chosen.tolist()):
+        value, least, most = float(resolved[place]), math.inf, math.inf
+        kappa = value * (1.0 - share) / share
+        if kappa > 0:
+            with np.errstate(invalid="ignore"):  # κ beyond float64, for the tiniest shares
+                known = float((counts * learnabilities(values, kappa)[0]).sum()) + penalty / kappa
+            least, most = known + tail_least / (kappa + edge), known + tail_most / kappa
+        rows.append(ComplexityRow(place, value, 0.5 * (least + most), least, most))
+    return SampleComplexity(tuple(rows), tail)
+
+
+def _check_frequencies(given: Iterable[Iterable[int]], d: int, top: int) -> np.ndarray:
+    """Return sets of a frequency for each of d pixels, from 0 to `top`, (n_sets, d)."""
+    text = f"expected sets of {d} integers from 0 to {top}"
+    sets = list(given) if is_sequence(given) else []
+    if not sets or not all(is_sequence(each) for each in sets):
+        raise ValueError(f"frequencies is {given!r}, {text}")
+    chosen = check_rectangular([tuple(each) for each in sets], "frequencies", text[9:])
+    whole = chosen.dtype.kind in "iu" and chosen.shape[1:] == (d,)
+    if not whole or chosen.min() < 0 or chosen.max() > top:
+        raise ValueError(f"frequencies is {given!r}, {text}")
+    return np.asarray(chosen)

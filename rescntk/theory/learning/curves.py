@@ -1,0 +1,210 @@
+"""Learning curves: errors of kernel regression over the number of signals, from a spectrum.
+
+Bordelon, Canatar and Pehlevan 2020; Canatar, Bordelon and Pehlevan 2021; Simon et al. 2021.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from ...arrays import resolution
+from ...decomposition import check_finite, decompose
+from ...validation import check_depths, check_nonnegative, check_shape, check_targets
+from ..report_table import ReportTable
+
+
+class CurveRow(NamedTuple):
+    """The predicted errors of one number of signals: mean squares over targets."""
+
+    n: int
+    test_error: float
+    """At new signals, label noise included; infinite where noise is fitted exactly."""
+    train_error: float
+    effective_dimension: float
+    """Σ L_i, at most n: as many modes are learned."""
+    kappa: float
+    """κ, the eigenvalue of a mode that is half learned."""
+    overfitting: float
+    """E_0 = n/(n − Σ L_i²), at least 1: the factor by which noise in the labels grows."""
+
+
+@dataclass(frozen=True)
+class LearningCurve(ReportTable[CurveRow]):
+    """A learning curve; iterating gives a `CurveRow` for each number of signals."""
+
+
+def curve(
+    eigenvalues: np.ndarray, coefficients: np.ndarray, sizes: Iterable[int], penalty: float = 0.0,
+    *, noise: float = 0.0, multiplicities: np.ndarray | None = None,
+) -> LearningCurve:  # fmt: skip
+    r"""Return the learning curve of a kernel with given eigenvalues and of a given target.
+
+    The test error is :math:`E_0 \bigl(\sum_i (1 - L_i)^2 v_i^2 + \sigma^2\bigr)`, the train error
+    :math:`(\delta/n\kappa)^2` times the test error (Simon et al. 2021).
+
+    Parameters
+    ----------
+    eigenvalues : ndarray, (n_modes,)
+        λ_i of the kernel's integral operator, at least 0. Modes of eigenvalue 0 are never learned.
+    coefficients : ndarray, (n_modes,) or (n_modes, n_targets)
+        v_i of the target in orthonormal eigenfunctions. Errors are means over targets.
+    sizes : iterable of int
+        Numbers n of training signals.
+    penalty : float, default 0.0
+        δ, added to the diagonal of the kernel matrix (n, n).
+    noise : float, default 0.0
+        Variance σ² of independent errors in the labels, of training and of test signals.
+    multiplicities : ndarray, (n_modes,), optional
+        How often each eigenvalue occurs; a squared coefficient is the sum over its modes.
+
+    Returns
+    -------
+    `LearningCurve`
+        A `CurveRow` for each size.
+
+    Raises
+    ------
+    ValueError
+        If an argument is negative, or of another shape.
+    OverflowError
+        If κ or the squared coefficients leave float64.
+
+    Examples
+    --------
+    >>> from rescntk.theory import learning
+    >>> print(learning.curve([1.0, 0.1], [1.0, 1.0], (1, 2), penalty=0.1, multiplicities=[1, 10]))
+    n  test_error  train_error  effective_dimension   kappa  overfitting
+    --------------------------------------------------------------------
+    1       1.548     0.005559               0.9401   1.669        1.208
+    2       1.248     0.006532                1.855  0.6911        1.342
+    """
+    values = check_shape(eigenvalues, "eigenvalues", "(n_modes,)", lambda s: len(s) == 1)
+    parts = check_targets(coefficients, len(values), "coefficients").reshape(len(values), -1)
+    with np.errstate(over="ignore"):
+        squares = np.square(parts).mean(axis=1)
+        check_finite(squares.sum())
+    counts = np.ones(len(values)) if multiplicities is None else multiplicities
+    counts = check_shape(counts, "multiplicities", values.shape)
+    for name, array in (("eigenvalues", values), ("multiplicities", counts)):
+        if (array < 0).any():
+            raise ValueError(f"{name} has {array.min():.3g}, expected numbers of at least 0")
+    penalty, noise = check_nonnegative(penalty, "penalty"), check_nonnegative(noise, "noise")
+    rows = []
+    for n in check_depths(sizes, "sizes"):
+        kappa = _solve_kappa(values, counts, n, penalty)
+        share, rest = learnabilities(values, kappa)
+        # δ/κ: without a penalty, n signals beyond the rank leave n − rank directions untrained.
+        remaining = penalty / kappa if kappa > 0 else n - counts[values > 0].sum()
+        spread = counts @ (share * rest) + remaining  # n − Σ L²: all terms are positive
+        overfitting = float(n / spread) if spread > 0 else math.inf
+        bias = float(squares @ rest**2 + noise)
+        test = overfitting * bias if bias > 0 else 0.0
+        train = float(remaining / n) ** 2 * test if remaining > 0 else 0.0
+        rows.append(CurveRow(n, test, train, float(counts @ share), kappa, overfitting))
+    return LearningCurve(tuple(rows))
+
+
+def from_gram(
+    K: np.ndarray, y: np.ndarray, sizes: Iterable[int], penalty: float = 0.0, *, noise: float = 0.0
+) -> LearningCurve:
+    r"""Return the learning curve of training sets drawn from a pool, tested on its other signals.
+
+    Of K + δI, with eigenvalues Λ + δ, τ solves κ's equation without a penalty. Then κ is (δ + τ)/N,
+    and τ/(Λ+δ+τ) is left of a direction (docs/theory/learning_curves.md, section 2).
+
+    Parameters
+    ----------
+    K : ndarray, (N, N)
+        Kernel matrix of the pool. Eigenvalues below N·eps·λ_max, eps of its dtype, count as 0.
+    y : ndarray, (N,) or (N, n_targets)
+        Targets of the pool. Centre them where the regression has an intercept.
+    sizes : iterable of int
+        Numbers n of training signals, below N.
+    penalty : float, default 0.0
+        δ, added to the diagonal of the kernel matrix (n, n).
+    noise : float, default 0.0
+        Variance σ² of independent errors in the labels, beside those that y has.
+
+    Returns
+    -------
+    `LearningCurve`
+        A `CurveRow` for each size.
+
+    Raises
+    ------
+    ValueError
+        If K is not symmetric and positive semidefinite, or a size is not below N.
+    OverflowError
+        If κ or the squared targets leave float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.theory import learning
+    >>> x = np.random.default_rng(0).standard_normal((60, 5))
+    >>> table = learning.from_gram(x @ x.T, x[:, 0], (3, 10), penalty=1e-6)
+    >>> table.column("test_error").round(3)
+    array([0.424, 0.   ])
+    """
+    ladder, penalty = check_depths(sizes, "sizes"), check_nonnegative(penalty, "penalty")
+    found, noise = decompose(K), check_nonnegative(noise, "noise")
+    N, values = len(found.eigenvalues), found.eigenvalues
+    values = values * (values > resolution(values, found.eps))
+    if max(ladder) >= N:
+        raise ValueError(f"sizes has {max(ladder)}, expected numbers below {N}, the signals of K")
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts = found.eigenvectors.T @ check_targets(y, N).reshape(N, -1) / math.sqrt(N)
+        check_finite(np.square(parts).sum())
+    # Rounding errors of orthogonal vectors are no part of the target.
+    tiny = N * float(np.finfo(np.float64).eps) * np.linalg.norm(parts, axis=0)
+    parts[np.abs(parts) <= tiny] = 0.0
+    # The root of the mean over targets. Noise has the same share in every direction.
+    parts = np.hypot.reduce(parts, axis=1) / math.sqrt(parts.shape[1])
+    parts, rank, rows = np.hypot(parts, math.sqrt(noise / N)), int(np.count_nonzero(values)), []
+    for n, test, _, _, tau, overfitting in curve(values + penalty, parts, ladder):
+        # Without a penalty, eigenvalues 0 share what n signals beyond the rank leave.
+        odds = penalty / tau if penalty else max(n - rank, 0) / (N - n)
+        left = 1.0 / (1.0 + odds)
+        grown = N / (N - n) * (1.0 if penalty else left)
+        train = (odds * (N - n) / n) ** 2 * test * grown if odds else 0.0
+        overfitting *= grown * (left**2 if penalty else 1.0)
+        dimension, kappa = (
+            float(learnabilities(values, penalty + tau)[0].sum()),
+            (penalty + tau) / N,
+        )
+        rows.append(CurveRow(n, test * grown, train, dimension, kappa, overfitting))
+    return LearningCurve(tuple(rows))
+
+
+def learnabilities(values: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return L = λ/(λ+κ) and 1 − L, both with all their digits. Where λ is 0, L is 0."""
+    total = np.where(values > 0, values + kappa, 1.0)
+    return values / total, np.where(values > 0, kappa / total, 1.0)
+
+
+def _solve_kappa(values: np.ndarray, counts: np.ndarray, n: float, penalty: float) -> float:
+    """Return κ with Σ λ/(λ+κ) + δ/κ = n, to rounding errors; 0 for δ = 0 from the rank on."""
+    present = (values > 0) & (counts > 0)
+    values, counts, rank = values[present], counts[present], counts[present].sum()
+    if penalty == 0 and n >= rank:
+        return 0.0
+    with np.errstate(over="ignore"):  # κ ≤ (Σ λ + δ)/n; κ ≥ δ/n, and κ ≥ λ_min (rank − n)/n
+        high = (values @ counts + penalty) / n
+        low = max(penalty / n, values.min(initial=np.inf) * (rank - n) / n)
+    if not 1e-307 < low <= high < 1e307:
+        raise OverflowError("κ leaves the range of float64, expected moderate eigenvalues")
+
+    def excess(kappa: float) -> float:
+        """Return Σ L + δ/κ − n. From κ on L is 1 − (1 − L): the sum of the 1 less n is exact."""
+        share, rest = learnabilities(values, kappa)
+        above = values >= kappa
+        others = counts @ np.where(above, -rest, share) + penalty / kappa
+        return float((counts[above].sum() - n) + others)
+
+    return float(brentq(excess, 0.999 * low, 1.001 * high, xtol=1e-320, rtol=1e-15, maxiter=3000))

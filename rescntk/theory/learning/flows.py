@@ -1,0 +1,197 @@
+r"""What gradient flow has learned over time, of eigenfunctions and of the targets of a data set.
+
+Barzilai et al. 2022, section 5.1: it learns the share :math:`1 - e^{-\lambda t}` of an eigenvector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...arrays import resolution
+from ...decomposition import decompose, nonnegative
+from ...network import Network
+from ...validation import check_targets
+from .. import spectrum
+from ..report_table import ReportTable, texts
+
+
+class ClockRow(NamedTuple):
+    """Frequencies, one a pixel, λ, its number of eigenfunctions, and 1 − exp(−λt) over time."""
+
+    frequencies: tuple[int, ...]
+    eigenvalue: float
+    multiplicity: float
+    shares: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Clock(ReportTable[ClockRow]):
+    """Shares over time; iterating gives a `ClockRow` for all frequencies, the fastest first."""
+
+    times: tuple[float, ...]
+
+    def __str__(self) -> str:
+        """Return the table as text, a column for each time."""
+        header = (*ClockRow._fields[:3], *(f"t = {t:.4g}" for t in self.times))
+        head, *body = map("  ".join, texts(header, ((*row[:3], *row.shares) for row in self)))
+        return "\n".join([head, "-" * len(head), *body])
+
+
+def clock(
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
+    times: ArrayLike, *, kind: str, head: str,
+) -> Clock:  # fmt: skip
+    r"""Return what gradient flow has learned of each eigenfunction on the multi-sphere over time.
+
+    The flow is :math:`f'(x) = -E_z[K(x, z) (f(z) - y(z))]`, z uniform on the multi-sphere: times
+    are steps times the learning rate for the mean of :math:`\frac12(f - y)^2`. On n signals, whose
+    squares are added, `learned` and ``regression.flow`` need the n-th part of a time.
+
+    Parameters
+    ----------
+    network : Network
+        Without biases.
+    n_channels : int
+        C0, at least 2.
+    n_timepoints : int
+        Number d of pixels, at most 32.
+    max_frequency : int or d ints
+        Highest frequency, of all pixels or of each.
+    times : array_like, (n_times,)
+        At least 0; infinity learns all of positive eigenvalues.
+    kind : {"gpk", "ntk"}
+    head : {"equivariant", "trace", "gap"}
+
+    Returns
+    -------
+    `Clock`
+        A `ClockRow` for each combination of frequencies, the fastest first. Eigenvalues that do not
+        exceed their errors are 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the work exceeds the limits of ``spectrum.eigenvalues``.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import learning
+    >>> resnet, options = literature.barzilai_resnet(2), {"kind": "ntk", "head": "equivariant"}
+    >>> print(learning.clock(resnet, 2, 2, 1, (1, 10), **options))
+    frequencies  eigenvalue  multiplicity   t = 1  t = 10
+    -----------------------------------------------------
+            0 0       3.571             1  0.9719       1
+            1 0       1.664             2  0.8105       1
+            0 1       1.337             2  0.7373       1
+            1 1      0.1402             4  0.1308  0.7538
+    """
+    moments = nonnegative(times, "times", finite=False)
+    space = n_channels, n_timepoints, max_frequency
+    found = spectrum.eigenvalues(network, *space, kind=kind, head=head, errors=True)
+    values = found.significant
+    counts = spectrum.multiplicities(*space, head=head)
+    order = np.argsort(-values, axis=None, kind="stable")
+    frequencies, falling = np.argwhere(values >= 0)[order], values.flat[order]
+    columns = frequencies, falling, counts.flat[order], _grown(falling, moments).T
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    table = tuple(ClockRow(tuple(k), value, n, tuple(own)) for k, value, n, own in rows)
+    return Clock(table, tuple(moments.tolist()))
+
+
+class Learned(NamedTuple):
+    """Falling ``eigenvalues`` λ of K and ``shares`` of ‖y‖² along their eigenvectors, (n,).
+
+    At each time, (n_times,): ``total`` Σ share · (1 − exp(−λt)), which is ⟨f, y⟩/‖y‖², and
+    ``error`` Σ share · exp(−2λt), which is ‖f − y‖²/‖y‖².
+    """
+
+    eigenvalues: np.ndarray
+    shares: np.ndarray
+    total: np.ndarray
+    error: np.ndarray
+
+
+def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
+    r"""Return what the gradient flow :math:`f' = -K(f - y)` has learned of targets over time.
+
+    It is the flow of ``regression.flow``, on :math:`\frac12 \sum_i (f_i - y_i)^2`: times are steps
+    times the learning rate.
+
+    Parameters
+    ----------
+    K : ndarray, (n, n)
+        Kernel matrix. Eigenvalues below n·eps·λ_max, eps of its dtype, count as 0.
+    y : ndarray, (n,) or (n, n_targets)
+        Not 0. Several targets have one share, of all their squares.
+    times : array_like, (n_times,)
+        At least 0; infinity is the end of the flow.
+
+    Returns
+    -------
+    `Learned`
+
+    Raises
+    ------
+    ValueError
+        If K is not symmetric and positive semidefinite, or y is 0.
+
+    Examples
+    --------
+    >>> from rescntk.theory import learning
+    >>> learning.learned([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0], times=(0.0, 2.0)).total.round(3)
+    array([0.   , 0.912])
+    """
+    found, moments, n = decompose(K), nonnegative(times, "times", finite=False), len(K)
+    smallest = resolution(found.eigenvalues, found.eps)
+    values = np.where(found.eigenvalues > smallest, found.eigenvalues, 0.0)[::-1]
+    y = check_targets(y, n).reshape(n, -1)
+    if not (largest := np.abs(y).max()):
+        raise ValueError("y is 0 for all signals, expected targets that have a direction")
+    squares = np.square(found.eigenvectors.T @ (y / largest)).sum(axis=1)[::-1]
+    shares, each = squares / squares.sum(), _grown(values, moments)
+    return Learned(values, shares, each @ shares, (1.0 - each) ** 2 @ shares)
+
+
+def _grown(values: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return 1 − exp(−λt), (n_times, n_values); 0 where λ is 0, at all times."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(values > 0, -np.expm1(-np.multiply.outer(times, values)), 0.0)
+
+
+def alignment(K: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the share of y in the k leading eigenvectors of a kernel matrix, for each k.
+
+    It rises to 1: the earlier, the fewer signals are needed (Canatar et al. 2021). Within equal
+    eigenvalues the order is arbitrary.
+
+    Parameters
+    ----------
+    K : ndarray, (n, n)
+        Kernel matrix.
+    y : ndarray, (n,) or (n, n_targets)
+        Not 0. Several targets have one share, of all their squares.
+
+    Returns
+    -------
+    ndarray, (n,)
+        For k = 1 … n.
+
+    Raises
+    ------
+    ValueError
+        If K is not symmetric and positive semidefinite, or y is 0.
+
+    Examples
+    --------
+    >>> from rescntk.theory import learning
+    >>> learning.alignment([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0])
+    array([0.36, 1.  ])
+    """
+    sums = np.cumsum(learned(K, y, (0.0,)).shares)
+    return np.asarray(sums / sums[-1])

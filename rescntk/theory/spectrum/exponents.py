@@ -1,0 +1,211 @@
+"""Exponents of the decay of eigenvalues with frequency: fitted, and of a law of singularities.
+
+Figure 1 of Barzilai et al. 2022. ``docs/theory/spectrum.md`` derives the law.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, Unpack
+
+import numpy as np
+
+from ...network import Network
+from ...validation import check_integer, is_sequence
+from ..argument_checks import check_options
+from ..report_table import ReportTable
+from .constants import NU, check_pixel_set, check_ring
+from .funk_hecke import Quadrature, eigenvalues
+from .grid import shifts, taps, widen, windows
+
+
+class DecayRow(NamedTuple):
+    """The fall of eigenvalues λ_k with a frequency k on some pixels, and 0 on all others.
+
+    ``pixels`` are relative to the output pixel. ``exponent`` is the slope of log λ over
+    log(k + C0/2 − 1), K/2 ≤ k ≤ K, NaN where too few λ exceed errors; ``uncertainty`` is twice its
+    difference from the slope over K/4 ≤ k ≤ K/2, plus 1/K. ``law`` is −inf where eigenvalues are 0.
+    ``lowest`` and ``highest`` are the bounds of theorem 5.1 on the exponents of others.
+    """
+
+    pixels: tuple[int, ...]
+    exponent: float
+    uncertainty: float
+    law: float
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True, eq=False)
+class DecayTable(ReportTable[DecayRow]):
+    """A `DecayRow` for each set; k = 1 … K, and eigenvalues and their errors, (n_sets, K)."""
+
+    frequencies: np.ndarray
+    eigenvalues: np.ndarray
+    errors: np.ndarray
+
+
+def decay_exponents(
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int, *, kind: str,
+    pixels: Iterable[Iterable[int]] | None = None, **options: Unpack[Quadrature],
+) -> DecayTable:  # fmt: skip
+    """Return exponents of eigenvalues over a frequency that is spread over one, two, three pixels.
+
+    Figure 1 of Barzilai et al. 2022 (equivariant kernel), with theorem 5.1's bounds, sharper: only
+    pixels in the receptive field count.
+
+    Parameters
+    ----------
+    network : Network
+        Of ReLU without biases, with ``input_filter_size`` 1, as in the theorem.
+    n_channels : int
+        C0, at least 2.
+    n_timepoints : int
+        Number d of pixels, at most 32.
+    max_frequency : int
+        K, at least 8. Slopes are fitted to the frequencies from its half on.
+    kind : {"gpk", "ntk"}
+    pixels : iterable of sets of pixels, optional
+        By default 0; 0 and 1; −1, 0 and 1, as far as the receptive field has them.
+    **options
+        Options of `eigenvalues`, but ``errors``.
+
+    Returns
+    -------
+    `DecayTable`
+        A `DecayRow` for each set of pixels.
+
+    Raises
+    ------
+    ValueError
+        If the network is another one, or a set has pixels outside the receptive field.
+
+    Examples
+    --------
+    >>> from rescntk import literature, theory
+    >>> network = literature.geifman_cnn(2)
+    >>> print(theory.spectrum.decay_exponents(network, 2, 3, max_frequency=24, kind="gpk"))
+    pixels  exponent  uncertainty  law  lowest  highest
+    ---------------------------------------------------
+         0    -4.063       0.3507   -4      -4       -2
+       0 1    -5.988        0.201   -6      -8       -4
+    -1 0 1    -5.931       0.2018   -6     -12       -6
+    """
+    C, d = check_ring(network, n_channels, n_timepoints, kind, "equivariant", {"input_filter_size"})
+    K, field = check_integer(max_frequency, "max_frequency", 8), windows(network, d)[1][-1]
+    if pixels is None:
+        spreads = [(0,), (0, 1), (-1, 0, 1)][:d]
+        pixels = [spread for spread in spreads if field.issuperset(p % d for p in spread)]
+    sets = [check_pixel_set(chosen, d, field) for chosen in pixels] if is_sequence(pixels) else []
+    if not sets:
+        raise ValueError(f"pixels is {pixels!r}, expected sets of one or more integers")
+    top = [K if pixel in frozenset().union(*sets) else 0 for pixel in range(d)]
+    check_options(options, "errors")
+    computed = eigenvalues(
+        network, C, d, top, kind=kind, head="equivariant", errors=True, **options
+    )
+    k, rows, columns = np.arange(1, K + 1), [], []
+    for chosen in sets:
+        at = tuple(k if pixel in chosen else 0 for pixel in range(d))
+        columns.append([array[at] for array in computed[:2]])
+        known = np.where(computed.resolved[at], columns[-1][0], 0.0)
+        halves = slice(K // 2 - 1, None), slice(K // 4 - 1, K // 2)
+        upper, lower = (_slope(k[half], known[half], C) for half in halves)
+        bounds = len(chosen) * np.array([-C - 2, 1 - C - 2 * (NU[kind] - 1) / len(field)])
+        near = tuple(sorted(p if 2 * p <= d else p - d for p in chosen))
+        error = 2 * abs(upper - lower) + 1 / K
+        expected = decay_law(network, C, d, chosen, kind=kind, head="equivariant")
+        rows.append(DecayRow(near, upper, error, expected, *bounds.tolist()))
+    return DecayTable(tuple(rows), k, *np.array(columns).swapaxes(0, 1))
+
+
+def decay_law(
+    network: Network, n_channels: int, n_timepoints: int, pixels: Iterable[int], *, kind: str,
+    head: str,
+) -> float:  # fmt: skip
+    """Return the exponent with which eigenvalues fall, from the kernel's singularities.
+
+    A conjecture about large frequencies.
+
+    Parameters
+    ----------
+    network : Network
+        Of ReLU without biases.
+    n_channels : int
+        C0, at least 2.
+    n_timepoints : int
+        Number d of pixels, at most 32.
+    pixels : iterable of int
+        Pixels that have the frequency, at least one. All others have frequency 0.
+    kind : {"gpk", "ntk"}
+    head : {"equivariant", "trace", "gap"}
+
+    Returns
+    -------
+    float
+        −inf if eigenvalues are 0: no window of the last layer has all pixels.
+
+    Raises
+    ------
+    ValueError
+        If the network is another one, or an argument is out of range.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory.spectrum import decay_law
+    >>> decay_law(literature.geifman_cnn(3), 2, 5, (-1, 1, 2), kind="gpk", head="equivariant")
+    -8.0
+    """
+    C, d = check_ring(network, n_channels, n_timepoints, kind, head)
+    chosen = check_pixel_set(pixels, d)
+    parts, factors = network.parts, (network.alpha, network.c_v, network.c_w, network.readout_scale)
+    if not all(factors) or (kind == "ntk" and not network.trained):
+        return -math.inf
+    # κ0 multiplies the derivatives by the parts trained below its layer: the first such layer.
+    first = 1 if parts.input or parts.inner else 2 if parts.outer else network.depth + 1
+    first = network.depth + 1 if kind == "gpk" else first
+    # The windows of the last pre-activation at pixel 0 and of all below it, and their last layers.
+    seen, below = windows(network, d)[0], dict[frozenset[int], int]()
+    reached, features = frozenset({0}), frozenset[int]()  # pixels of units, and what they take
+    for layer in range(network.depth, 0, -1):
+        for p in reached:
+            below.setdefault(frozenset((p + k) % d for k in seen[layer - 1]), layer)
+        inner = widen(reached, network.inner_filter(layer), d)
+        features = features | inner if network.skip else inner
+        reached = widen(features, network.outer_filter(max(layer - 1, 1)), d)
+
+    @cache
+    def least(left: frozenset[int], steep: bool) -> float:
+        """Return the least cost of covering `left`; `steep` if κ0 has still to be spent."""
+        best = math.inf if left else 0.0
+        for window, layer in below.items():
+            if left and min(left) in window:
+                cost, rest = 3.0 + len(window) * (C - 1.0), left - window
+                best = min(best, cost + least(rest, steep))
+                if steep and layer >= first:
+                    best = min(best, cost - 2.0 + least(rest, False))
+        return best
+
+    # Seen from a unit of the last layer, at each pixel to which the outer filter reaches.
+    moved = {
+        frozenset((pixel + shift - tap) % d for pixel in chosen)
+        for shift in shifts(head, d)
+        for tap in taps(network.outer_filter(network.depth), d)
+    }
+    costs = (least(pixels, first <= network.depth) for pixels in moved if pixels <= seen[-1])
+    return -min(costs, default=math.inf)
+
+
+def _slope(frequency: np.ndarray, values: np.ndarray, n_channels: int) -> float:
+    """Return the slope of log values > 0 over log centred frequency, even and odd ones apart."""
+    frequency, values = frequency[values > 0], values[values > 0]
+    offsets = [frequency % 2 == some for some in np.unique(frequency % 2)]
+    if len(values) < len(offsets) + 2:
+        return math.nan
+    # The Laplacian's k(k + C0 − 2) is the square of k + C0/2 − 1 up to a constant.
+    design = np.stack([np.log(frequency + (n_channels - 2) / 2), *offsets], axis=1)
+    return float(np.linalg.lstsq(design, np.log(values), rcond=None)[0][0])

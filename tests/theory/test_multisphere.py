@@ -1,0 +1,159 @@
+"""Signals on the multi-sphere and their kernels' complements, against high precision."""
+
+import math
+from itertools import product
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rescntk as rk
+from rescntk.theory import multisphere
+from tests import tolerances
+from tests.oracles import definition, papers
+from tests.strategies import sizes
+
+EPS = tolerances.EPS["float64"]
+mp = mpmath.mp.clone()
+mp.dps = 60
+GAPS = st.one_of(st.just(0.0), st.floats(1e-3, 2), st.floats(-18, 0).map(lambda e: 10.0**e))
+
+
+def test_projection(rng):
+    X = rng.standard_normal((5, 3, 7)) * 10.0 ** rng.integers(-200, 200, (5, 1, 7))
+    P = multisphere.project(X)
+    np.testing.assert_allclose((P**2).sum(axis=1), 3, rtol=4 * EPS)
+    size = np.abs(X).max(axis=1, keepdims=True)
+    unit = X / size / np.linalg.norm(X / size, axis=1, keepdims=True)
+    np.testing.assert_allclose(P, np.sqrt(3) * unit, rtol=8 * EPS)
+
+
+def test_samples_are_uniform():
+    """Dot products of independent uniform pixels have mean 0 and variance 1/C0."""
+    X, Z = (multisphere.sample(300, 4, 5, rng=seed) for seed in (1, 2))
+    t = multisphere.dot_products(X, Z)
+    # 300 x 300 pairs of 300 + 300 independent signals: no better than 300 independent ones.
+    assert abs(t.mean()) <= 5 * np.sqrt(1 / 4 / 300)
+    assert abs((t**2).mean() - 1 / 4) <= 5 * np.sqrt(1 / 8 / 300)
+
+
+@pytest.mark.parametrize("offset", [0, 2, -1, 5])
+def test_dot_products(offset, rng):
+    X, Z = multisphere.sample(3, 4, 5, rng), multisphere.sample(2, 4, 5, rng)
+    expected = np.einsum("icj,kcj->ikj", X, np.roll(Z, -offset, axis=2)) / 4
+    gap = multisphere.dot_products(X, Z, offset, complement=True)
+    assert np.abs(multisphere.dot_products(X, Z, offset) - expected).max() <= 8 * EPS
+    assert np.abs(gap - (1 - expected)).max() <= 8 * EPS
+
+
+def test_complements_of_signals_that_nearly_agree(rng):
+    X = multisphere.sample(3, 4, 5, rng)
+    near = multisphere.project(X + 1e-9 * rng.standard_normal(X.shape))
+    gap = multisphere.dot_products(X, near, complement=True).diagonal().T
+    np.testing.assert_allclose(gap, ((X - near) ** 2).sum(axis=1) / 8, rtol=8 * EPS)
+    assert (gap > 1e-20).all()
+
+
+def exact_recursion(gap, dilation, q, alpha, skip):
+    """Theorem 4.1 in 60 digits, on correlations, with dilated filters; returns the complement."""
+    kappa1 = np.frompyfunc(lambda u: (mp.sqrt(1 - u**2) + (mp.pi - mp.acos(u)) * u) / mp.pi, 1, 1)
+
+    def box(row, step):
+        return sum(np.roll(row, -step * k) for k in range(-(q // 2), q // 2 + 1)) / q
+
+    K, a2 = np.array([1 - mp.mpf(float(v)) for v in gap]), mp.mpf(alpha) ** 2
+    for layer, step in enumerate(dilation):
+        branch = box(kappa1(box(K, step) if layer else K), step)
+        K = (K + a2 * branch) / (1 + a2) if skip else branch
+    return np.array(1 - K, dtype=float)
+
+
+@given(
+    st.lists(GAPS, min_size=1, max_size=5),
+    st.lists(st.integers(1, 3), min_size=1, max_size=12),
+    sizes,
+    st.sampled_from([1.0, 0.2, 1.5]),
+    st.booleans(),
+)
+def test_complement_is_exact(gap, dilation, q, alpha, skip):
+    gap, network = np.array(gap), rk.Network(len(dilation), q, alpha=alpha, skip=skip)
+    network = network.replace(dilation=dilation)
+    computed = multisphere.normalized_gpk(network, gap, complement=True)
+    expected = exact_recursion(gap, dilation, q, alpha, skip)
+    assert (np.abs(computed - expected) <= tolerances.complement(len(dilation)) * expected).all()
+    plain = multisphere.normalized_gpk(network, 1 - gap)
+    assert np.abs(plain - (1 - expected)).max() <= 100 * EPS
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_equal_dot_products_give_fully_connected_kernels(kind, rng):
+    """Lemma C.3, α = 1: kernels of signals whose pixels are equal, by Huang et al.'s recursion."""
+    X = np.repeat(multisphere.sample(2, 4, 1, rng), 6, axis=2)
+    network = rk.Network(7, trained=("inner", "outer"))
+    found = rk.Kernel(network, kind, "equivariant", normalized=True)(X)[0, 1]
+    xx, xz, zz = (
+        papers.huang_resnet(X[i, :, 0], X[j, :, 0], 7, 0.0)[kind == "ntk"]
+        for i, j in ((0, 0), (0, 1), (1, 1))
+    )
+    assert abs(found - xz / np.sqrt(xx * zz)) <= tolerances.TRANSCRIPTION
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+def test_resnets_are_below_a_mixture_of_cnns(alpha, rng):
+    """Lemma E.3: ResCGPK's mean over pixels ≤ binomial mean of CGPKs ≤ CGPK, from any start."""
+    t, L, p = rng.uniform(-1, 1, (200, 7)), 6, alpha**2 / (1 + alpha**2)
+    cnn = np.array(
+        [[papers.theorem_4_1(row, k, 3, alpha, False).mean() for row in t] for k in range(L + 1)]
+    )
+    mixture = sum(math.comb(L, k) * p**k * (1 - p) ** (L - k) * cnn[k] for k in range(L + 1))
+    resnet = multisphere.normalized_gpk(rk.Network(L, alpha=alpha), t).mean(axis=1)
+    assert (resnet < mixture).all() and (mixture < cnn[L]).all()
+
+
+@pytest.mark.parametrize(
+    ("exponent", "trained", "skip"),
+    [
+        (0.0, ("inner", "outer", "readout"), False),
+        (0.0, ("inner",), True),
+        (0.6, ("inner", "outer", "readout"), True),
+        (1.5, ("outer", "readout"), True),
+    ],
+)
+def test_complements_of_deep_networks(skip, exponent, trained):
+    """Both kernels keep all their digits, however small α is: the rest of a sum is carried on."""
+    X = multisphere.project(np.array([[[1.0], [0.2]], [[0.6], [0.8]], [[1.0], [0.2001]]]))
+    depth = 200
+    network = rk.Network(depth, 1, alpha=depth**-exponent, skip=skip, trained=trained)
+    for kind, pixels in zip(("gpk", "ntk"), definition.pixel_pairs(X, network)[depth], strict=True):
+        found = multisphere.gram_complements([network], X, kind=kind, head="trace")
+        K = definition.head(pixels, "trace")
+        for other in (1, 2):
+            exact = float(1 - K[0, other] / definition.mp.sqrt(K[0, 0] * K[other, other]))
+            assert abs(found[0, 0, other] - exact) <= tolerances.complement(depth) * abs(exact)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        rk.Network(3, 5, outer_filter_size=3, skip=False, dilation=2),
+        rk.Network(3, 3, outer_filter_size=1, alpha=1.3, c_v=1.3, c_w=1.9, trained=("inner",)),
+        rk.Network(3, 1, outer_filter_size=3, alpha=0.4, input_scale=2.0, trained=("input",)),
+        rk.Network(3, 3, alpha=0.7, readout_scale=3.0, trained=("outer", "readout", "input")),
+    ],
+)
+def test_complements_are_the_definition(network):
+    """Against pixel pairs in 40 digits, two depths and two α in one call."""
+    X = multisphere.sample(3, 2, 3, rng=3)
+    networks = [network, network.replace(depth=2, alpha=0.2)]
+    pixels = [definition.pixel_pairs(X, one)[one.depth] for one in networks]
+    for (which, kind), head in product(enumerate(("gpk", "ntk")), ("equivariant", "trace", "gap")):
+        computed = multisphere.gram_complements(networks, X, kind=kind, head=head)
+        assert (computed == computed.transpose(0, 2, 1)).all()
+        for kernels, complements in zip(pixels, computed, strict=True):
+            K = definition.head(kernels[which], head)
+            own = np.array([definition.mp.sqrt(K[i, i]) for i in range(3)])
+            exact = np.array(1 - K / np.multiply.outer(own, own), dtype=float)
+            # X is on the multi-sphere to a few units only, and the definition knows it.
+            assert np.abs(complements - exact).max() <= 50 * EPS
