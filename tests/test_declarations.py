@@ -1,0 +1,173 @@
+"""A new field of `Network`, or a new activation, reaches no function that does not name it."""
+
+import inspect
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import activations, engines, finite, stored
+from rescntk import jax as rj
+from rescntk.engines.request import Request
+from rescntk.theory import (
+    conditioning,
+    depth,
+    learning,
+    locality,
+    multisphere,
+    paths,
+    smoothness,
+    spectrum,
+)
+from rescntk.validation import KINDS
+from tests.helpers import CPU
+from tests.oracles import definition
+
+SIGNALS = np.random.default_rng(0).standard_normal((3, 2, 3))
+GAP = {"kind": "gpk", "head": "gap"}
+PARAMETERS = finite.init(0, rk.Network(2, 1), 2, 4)
+
+CALLS = {
+    rk.gram: lambda net: rk.gram(net, SIGNALS),
+    rk.Kernel: lambda net: rk.Kernel(net, "gpk"),
+    rk.pixel_pairs: lambda net: rk.pixel_pairs(net, SIGNALS),
+    rk.pixel_shares: lambda net: rk.pixel_shares(net, SIGNALS),
+    rj.gram: lambda net: rj.gram(net, SIGNALS),
+    stored.gram: lambda net: stored.gram("nowhere", net, SIGNALS),
+    finite.init: lambda net: finite.init(0, net, 2, 4),
+    finite.apply: lambda net: finite.apply(net, PARAMETERS, SIGNALS),
+    finite.ntk: lambda net: finite.ntk(net, PARAMETERS, SIGNALS),
+    finite.gpk: lambda net: finite.gpk(0, net, SIGNALS, 4, 2),
+    finite.train: lambda net: finite.train(net, PARAMETERS, SIGNALS, np.zeros(3), 0.1, 1),
+    conditioning.asymptotic_condition_number: lambda net: conditioning.asymptotic_condition_number(
+        net, 3, kind="gpk"
+    ),
+    conditioning.compare: lambda net: conditioning.compare(net, SIGNALS, depths=(1, 2), **GAP),
+    depth.half_power_limit: lambda net: depth.half_power_limit(net, SIGNALS, **GAP),
+    depth.Family: lambda net: depth.Family(net, 1.0),
+    depth.one_layer: lambda net: depth.one_layer(net, SIGNALS, **GAP),
+    depth.asymptotic_complement: lambda net: depth.asymptotic_complement(net),
+    learning.sample_complexity: lambda net: learning.sample_complexity(net, 2, 2, 2, **GAP),
+    learning.clock: lambda net: learning.clock(net, 2, 2, 2, [1.0], **GAP),
+    locality.effective_receptive_field: lambda net: locality.effective_receptive_field(
+        net, 3, kind="gpk"
+    ),
+    locality.reach: locality.reach,
+    locality.width: lambda net: locality.width(net, kind="gpk"),
+    multisphere.normalized_gpk: lambda net: multisphere.normalized_gpk(net, [[0.5]]),
+    multisphere.gram_complements: lambda net: multisphere.gram_complements(
+        [net], multisphere.sample(2, 2, 3, 0), **GAP
+    ),
+    paths.path_counts: lambda net: paths.path_counts(net, 3),
+    paths.ensemble: lambda net: paths.ensemble(net, 2, 2, 2, kind="gpk"),
+    paths.mixture: lambda net: paths.mixture(net, 2, 2, 2, kind="gpk"),
+    paths.path_pixels: paths.path_pixels,
+    paths.stride_kernel: lambda net: paths.stride_kernel(net, [0.5]),
+    smoothness.jacobian_bound: lambda net: smoothness.jacobian_bound(net, 4, 2),
+    spectrum.decay_constants: lambda net: spectrum.decay_constants(net, 2, 2, 1, **GAP),
+    spectrum.decay_exponents: lambda net: spectrum.decay_exponents(net, 2, 2, 9, kind="gpk"),
+    spectrum.decay_law: lambda net: spectrum.decay_law(net, 2, 2, 1, **GAP),
+    spectrum.eigenvalues: lambda net: spectrum.eigenvalues(net, 2, 2, 2, **GAP),
+    spectrum.cost: lambda net: spectrum.cost(net, 2, 2, 2, kind="gpk"),
+    spectrum.taylor_coefficients: lambda net: spectrum.taylor_coefficients(net, 1, 3, kind="gpk"),
+}
+"""Public functions of a network, with arguments that a network of depth 2 is fine for."""
+
+MODULES = (
+    rk, rj, stored, finite, conditioning, depth, learning, locality, multisphere, paths, smoothness,
+    spectrum,
+)  # fmt: skip
+
+
+def public():
+    """Return all public functions and classes that take a network or several, but results."""
+    found = set()
+    for module in MODULES:
+        own = [name for name in vars(module) if name[0] != "_"]
+        for name in getattr(module, "__all__", own):
+            value = getattr(module, name)
+            if callable(value) and getattr(value, "__module__", "").startswith("rescntk"):
+                names = set(inspect.signature(value).parameters)
+                found |= {value} if names & {"network", "networks"} else set()
+    kinds = {rk.CGPK, rk.CNTK, rk.ResCGPK, rk.ResCNTK}  # whose `network` are parameters
+    checks = {value for value in found if value.__module__ == "rescntk.network"}
+    return found - kinds - checks - {conditioning.Comparison}
+
+
+@dataclass(frozen=True)
+class Wider(rk.Network):
+    made_up: float = field(default=0.0, kw_only=True)
+
+
+class MadeUp(activations.Erf):
+    name = "made up"
+
+
+def test_all_functions_of_a_network_are_called_here():
+    assert CALLS.keys() == public()
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda f: f"{f.__module__}.{f.__qualname__}")
+def test_a_made_up_field_is_refused_by_name(call):
+    with pytest.raises(ValueError, match=r"^network has made_up 0\.5, expected 0\.0"):
+        CALLS[call](Wider(2, 1, made_up=0.5))
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu", "cuda"])
+def test_no_engine_takes_a_made_up_field(engine):
+    request = Request(Wider(2, made_up=0.5), "gap", KINDS, (2,))
+    assert "made_up 0.5, expected 0.0" in engines.ENGINES[engine].refuses(request, SIGNALS)
+
+
+def test_the_definition_does_not_know_a_made_up_field():
+    with pytest.raises(KeyError, match="made_up"):
+        definition.pixel_pairs(SIGNALS, Wider(2, made_up=0.5))
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """Return networks with an activation that has erf's formulas, and their twin of erf."""
+    monkeypatch.setitem(activations.ACTIVATIONS, "made up", MadeUp)
+    checks = rk.Network.__dataclass_fields__["activation"].metadata["check"]
+    monkeypatch.setitem(checks.keywords, "choices", (*activations.ACTIVATIONS,))
+    return rk.Network(2, 1, activation="made up"), rk.Network(2, 1, activation="erf")
+
+
+ASKING = (
+    rk.gram, rk.Kernel, rk.pixel_pairs, rk.pixel_shares, finite.init, finite.apply, finite.ntk,
+    finite.gpk, finite.train, depth.half_power_limit, spectrum.eigenvalues, spectrum.cost,
+    learning.sample_complexity, learning.clock,
+)  # fmt: skip
+"""Functions that ask the activation's object for all formulas."""
+
+
+@pytest.mark.parametrize("call", ASKING, ids=lambda f: f"{f.__module__}.{f.__qualname__}")
+def test_functions_that_ask_the_object_take_a_made_up_activation(call, made_up):
+    network, twin = made_up
+    found, expected = CALLS[call](network), CALLS[call](twin)
+    if call in (rk.gram, rk.pixel_pairs, depth.half_power_limit, finite.apply):
+        assert np.array_equal(found, expected)
+
+
+REFUSING = [call for call in CALLS if call not in (*ASKING, stored.gram, smoothness.jacobian_bound)]
+
+
+@pytest.mark.parametrize("call", REFUSING, ids=lambda f: f"{f.__module__}.{f.__qualname__}")
+def test_other_functions_refuse_a_made_up_activation_by_name(call, made_up):
+    with pytest.raises(ValueError, match="activation 'made up', expected|'relu'"):
+        CALLS[call](made_up[0])
+
+
+@pytest.mark.parametrize("engine", ["cpu", "cuda"])
+def test_compiled_engines_refuse_a_made_up_activation(engine, made_up):
+    request = Request(made_up[0], "gap", KINDS, (2,))
+    assert "(got 'made up')" in engines.ENGINES[engine].refuses(request, SIGNALS)
+    if engine in CPU:
+        with pytest.raises(ValueError, match="made up"):
+            rk.gram(made_up[0], SIGNALS, engine=engine)
+
+
+def test_oracles_do_not_know_a_made_up_activation(made_up):
+    with pytest.raises(KeyError):
+        definition.dual_of(made_up[0])
