@@ -91,7 +91,8 @@ def public():
                 names = set(inspect.signature(value).parameters)
                 found |= {value} if names & {"network", "networks"} else set()
     kinds = {rk.CGPK, rk.CNTK, rk.ResCGPK, rk.ResCNTK}  # whose `network` are parameters
-    checks = {value for value in found if value.__module__ == "rescntk.network"}
+    own = ("rescntk.network", "rescntk.theory.argument_checks")
+    checks = {value for value in found if value.__module__ in own}
     return found - kinds - checks - {conditioning.Comparison}
 
 
