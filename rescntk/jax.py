@@ -198,9 +198,6 @@ def _signals(X: Any, name: str) -> jax.Array:
     return X if X.dtype in (jnp.float32, jnp.float64) else X.astype(jnp.result_type(float))
 
 
-# -------------------------------------------------- powers of two
-
-
 def _scaled(values: Any, exponent: Any) -> Any:
     """Return values · 2^exponent, in two operations: the power alone may leave the range."""
     limits, one = jnp.finfo(values.dtype), jnp.ones((), values.dtype)
@@ -230,9 +227,6 @@ def _read_scaled(x: Any, exponent: Any) -> Any:
 
 
 _read_scaled.defjvp(lambda at, changes: (_read_scaled(*at), _scaled(changes[0], at[1])))
-
-
-# -------------------------------------------------- functions whose derivatives are not finite
 
 
 def _root(values: Any) -> Any:
@@ -266,9 +260,6 @@ def _k1(a: Any) -> Any:
 
 
 _k1.defjvp(lambda at, changes: (_k1(*at), _k0(*at) * changes[0]))
-
-
-# -------------------------------------------------- the recursion
 
 
 class _Signal(NamedTuple):
