@@ -5,6 +5,7 @@
 
 Only the standard library is used: setup.py runs this file where nothing else is installed. The
 environment: CXX is the compiler, by default the first of c++, g++ and clang++; CXXFLAGS are added.
+On Windows it is MinGW's GCC or Clang; MSVC has no vectors as the text writes them.
 """
 
 from __future__ import annotations
@@ -37,12 +38,21 @@ LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
 """Options of each level. rescntk_level() asks the processor for these features and no more."""
 
 OPTIONS = (
-    "-std=c++17", "-O2", "-shared", "-fPIC",
+    "-std=c++17", "-O2",
     "-ffp-contract=off",  # a·b + c is fused where the text says so: all compilers round alike
     "-fno-math-errno",  # else a root is a branch and a call
     "-fno-trapping-math",  # comparisons may become masks
     "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-Wall", "-Wextra",
 )  # fmt: skip
+LINKED: dict[str, tuple[str, ...]] = {
+    "linux": ("-shared", "-fPIC", "-Wl,--as-needed"),
+    "darwin": ("-shared", "-fPIC"),
+    "win32": ("-shared", "-static-libgcc", "-static-libstdc++"),
+}
+"""Options of a library on each system. It needs no libstdc++, of which nothing is used."""
+
+MACHINES = {"linux": ("x86_64", "aarch64"), "darwin": ("x86_64", "aarch64"), "win32": ("x86_64",)}
+
 SANITIZED = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined")
 
 
@@ -72,12 +82,25 @@ def compiler() -> list[str]:
     for name in ("c++", "g++", "clang++"):
         if path := shutil.which(name):
             return [path]
-    raise OSError("no C++ compiler was found (c++, g++, clang++, or the one that CXX names)")
+    more = f"; {_ON_WINDOWS}" if sys.platform == "win32" else ""
+    raise OSError(f"no C++ compiler was found (c++, g++, clang++, or the one that CXX names){more}")
+
+
+_ON_WINDOWS = "on Windows it is MinGW's g++ or clang++, as MSVC has no GCC vectors"
+
+
+def for_windows(target: str) -> tuple[str, ...]:
+    """Return more options for a compiler by the target that it names, or raise OSError."""
+    if "mingw" in target:  # GCC, which does not align the stack for vectors (its bug 54412)
+        return ("-Wa,-muse-unaligned-vector-move",)
+    if target.endswith("windows-gnu"):  # Clang
+        return ()
+    raise OSError(f"the C++ compiler is for {target or 'an unknown target'}: {_ON_WINDOWS}")
 
 
 def compiled(folder: Path, sanitized: bool = False) -> list[Path]:
     """Compile what is not up to date into a folder and return the libraries, or raise OSError."""
-    if sys.platform not in ("linux", "darwin") or machine() not in LEVELS:
+    if machine() not in MACHINES.get(sys.platform, ()):
         raise OSError(f"they are not written for {sys.platform} on {machine()}")
     folder.mkdir(parents=True, exist_ok=True)
     levels = LEVELS[machine()]
@@ -89,11 +112,14 @@ def compiled(folder: Path, sanitized: bool = False) -> list[Path]:
 
 def _one(folder: Path, level: str, options: tuple[str, ...]) -> Path:
     """Compile one library. It is renamed when it is whole: a loaded one is never written to."""
-    linux = ["-Wl,--as-needed"]  # no need of libstdc++, of which nothing is used
-    other = ["-arch", {"aarch64": "arm64"}.get(machine(), machine())]
     own = shlex.split(os.environ.get("CXXFLAGS", ""))
-    command = [*compiler(), *OPTIONS, *options, *own]
-    command += linux if sys.platform == "linux" else other
+    command = [*compiler(), *OPTIONS, *LINKED[sys.platform], *options, *own]
+    if sys.platform == "darwin":
+        command += ["-arch", {"aarch64": "arm64"}.get(machine(), machine())]
+    if sys.platform == "win32":
+        asked = [*compiler(), "-dumpmachine"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        command += for_windows(done.stdout.strip())
     # The command tells what to compile anew. A library loads on machines with other compilers.
     text = f"{digest()}-{_digest(*map(os.fsencode, command))}"
     library = folder / f"loops-{level}.so"

@@ -59,8 +59,6 @@ using S = float32x4_t;
 #endif
 using F64 = double __attribute__((vector_size(BYTES)));
 using F32 = float __attribute__((vector_size(BYTES)));
-using UnalignedF64 = double __attribute__((vector_size(BYTES), aligned(8), may_alias));
-using UnalignedF32 = float __attribute__((vector_size(BYTES), aligned(4), may_alias));
 
 // Right signals of a block, and numbers behind a doubled line of a table (library.py).
 constexpr int LANES = 16;
@@ -80,17 +78,23 @@ struct Lanes;
 template <>
 struct Lanes<double> {
     using V = F64;
-    using Unaligned = UnalignedF64;  // V in arrays of numbers
     static constexpr int W = BYTES / 8;
 };
 template <>
 struct Lanes<float> {
     using V = F32;
-    using Unaligned = UnalignedF32;
     static constexpr int W = BYTES / 4;
 };
 static_assert(Lanes<float>::W <= LANES, "vectors read beyond the ends of tables");
 
+// A vector from an array of numbers, which need not be aligned as vectors are.
+template <class R>
+FORMULA typename Lanes<R>::V loaded(const R *from)
+{
+    typename Lanes<R>::V vector;
+    __builtin_memcpy(&vector, from, sizeof(vector));
+    return vector;
+}
 template <class V>
 FORMULA V every(typename RealOf<V>::type x)
 {

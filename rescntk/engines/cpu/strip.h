@@ -48,10 +48,7 @@ struct Rows {
     const R *x, *z;
     int64 x_stride, z_stride, stride;
     INLINE R left(int64 row, int64 j) const { return x[row * x_stride + j]; }
-    INLINE V right(int64 row, int64 j) const
-    {
-        return *(const typename Lanes<R>::Unaligned *)(z + row * z_stride + j * stride);
-    }
+    INLINE V right(int64 row, int64 j) const { return loaded(z + row * z_stride + j * stride); }
     INLINE V product(int64 row, int64 j) const { return left(row, j) * right(row, j); }
 };
 

@@ -83,7 +83,7 @@ def test_tables_too_short_for_vectors_are_refused(monkeypatch, dtype, rng):
 def test_sanitizers_find_nothing(request, tmp_path, monkeypatch):
     """No access beyond arrays, no undefined behaviour. The library is kept for the next run."""
     # A fifth of the time to compile; nulls and ends of objects are the address sanitizer's too.
-    monkeypatch.setenv("CXXFLAGS", "-O0 -g0 -fno-sanitize=null,alignment,object-size")
+    monkeypatch.setenv("CXXFLAGS", "-O0 -g0 -fno-sanitize=null,alignment,object-size -Werror")
     try:
         compiler = build.compiler()
     except OSError as reason:
@@ -106,6 +106,46 @@ def test_sanitizers_find_nothing(request, tmp_path, monkeypatch):
         if not before:
             there.unlink()
     assert len(arrays) > 100
+
+
+TARGETS = {
+    "x86_64-windows-gnu": ("win32", "x86_64"),
+    "aarch64-macos": ("darwin", "aarch64"),
+    "aarch64-linux-gnu": ("linux", "aarch64"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+def test_other_systems_compile_without_warnings(target, tmp_path):
+    pytest.importorskip("ziglang", reason="no compiler for others: pip install ziglang (100 MB)")
+    system, machine = TARGETS[target]
+    assert machine in build.MACHINES[system]
+    for level, options in build.LEVELS[machine].items():
+        done = subprocess.run(
+            [sys.executable, "-m", "ziglang", "c++", "-target", target, *build.OPTIONS, *options,
+             "-O0", "-Werror", '-DSOURCES=""', "-c", str(build.HERE / "loops.cpp"),
+             "-o", str(tmp_path / f"{level}.o")],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        ("x86_64-w64-mingw32", ("-Wa,-muse-unaligned-vector-move",)),
+        ("x86_64-w64-windows-gnu", ()),
+    ],
+)
+def test_compilers_for_windows_are_those_of_mingw(target, options):
+    assert build.for_windows(target) == options
+
+
+@pytest.mark.parametrize("target", ["x86_64-pc-windows-msvc", ""])
+def test_msvc_is_refused_with_the_reason(target):
+    with pytest.raises(OSError, match=f"is for {target or 'an unknown target'}: on Windows it is"):
+        build.for_windows(target)
 
 
 @pytest.fixture
