@@ -20,6 +20,15 @@ _TECATOR_TRAIN = 172
 def bundled() -> list[str]:
     """Return the names of Tecator and of aeon's data sets whose signals have equal length.
 
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    ImportError
+        Without aeon.
+
     Examples
     --------
     >>> from rescntk import datasets
@@ -31,13 +40,25 @@ def bundled() -> list[str]:
 
 
 def load(name: str, split: str = "train") -> np.ndarray:
-    """Return the signals of a data set, (n_cases, n_channels, n_timepoints) in float64.
+    """Return the signals of a data set.
 
     Parameters
     ----------
     name : str
         One of `bundled`. Signals of several lengths come in aeon's version of equal length.
-    split : {"train", "test"}
+    split : {"train", "test"}, default "train"
+
+    Returns
+    -------
+    ndarray, (n_cases, n_channels, n_timepoints)
+        In float64.
+
+    Raises
+    ------
+    ValueError
+        If the name or the split is another one.
+    ImportError
+        Without aeon, for every set but Tecator.
 
     Examples
     --------
@@ -49,7 +70,7 @@ def load(name: str, split: str = "train") -> np.ndarray:
 
 
 def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
-    """Return the signals of a data set as `load` does, and their targets, (n_cases,).
+    """Return the signals of a data set as `load` does, and their targets.
 
     Class labels are strings, other targets float64. Tecator's spectra of minced meat come from a
     Tecator Infratec Food and Feed Analyzer; the target is the fat content in percent. The first
@@ -67,6 +88,8 @@ def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarr
 
     Raises
     ------
+    ValueError
+        If the name or the split is another one.
     ImportError
         Without aeon, for every set but Tecator.
 

@@ -1,4 +1,4 @@
-"""The command line, run as a user runs it, and the data sets."""
+"""The command line, run as a user runs it."""
 
 import csv
 import io
@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import warnings
-import zlib
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import pytest
 
 import rescntk as rk
 from rescntk import __main__ as cli
-from rescntk import datasets
 from rescntk.theory import conditioning, multisphere
 
 
@@ -198,28 +196,14 @@ def test_without_stderr_as_under_cron(stream, signals, monkeypatch):
     assert run("compare no.npy") == 2
 
 
-def test_data_sets_of_equal_length():
-    pytest.importorskip("aeon")
-    assert {"JapaneseVowels", "BasicMotions", "GunPoint", "Tecator"} <= set(datasets.bundled())
-    assert datasets.load("JapaneseVowels", "test").shape == (370, 12, 25)
-    assert datasets.load_labelled("Covid3Month")[1].dtype == np.float64
-    for wrong, says in ((["Vowels"], "name is 'Vowels'"), (["GunPoint", "all"], "split is 'all'")):
-        with pytest.raises(ValueError, match=f"{says}, expected one of"):
-            datasets.load(*wrong)
-
-
-def test_tecator_needs_no_other_library(monkeypatch):
-    monkeypatch.setitem(sys.modules, "aeon", None)
-    arrays = [*datasets.load_labelled("Tecator"), *datasets.load_labelled("Tecator", "test")]
-    assert [a.shape for a in arrays] == [(172, 1, 100), (172,), (43, 1, 100), (43,)]
-    assert zlib.crc32(b"".join(a.tobytes() for a in arrays)) == 1601897762
-
-
-def test_a_missing_extra_is_one_line(signals, monkeypatch, capsys):
-    for module, command, extra in (
+@pytest.mark.parametrize(
+    ("module", "command", "extra"),
+    [
         ("aeon.datasets", "compare", "datasets"),
         ("matplotlib.backends.backend_agg", "compare X.npy", "plot"),
-    ):
-        monkeypatch.setitem(sys.modules, module, None)
-        assert run(command) == 2
-        assert f"pip install 'rescntk[{extra}]'" in capsys.readouterr().err
+    ],
+)
+def test_a_missing_extra_is_one_line(module, command, extra, signals, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, module, None)
+    assert run(command) == 2
+    assert f"pip install 'rescntk[{extra}]'" in capsys.readouterr().err

@@ -1,9 +1,9 @@
 r"""Regression with a kernel matrix K: interpolation, ridge, gradient flow, Gaussian processes.
 
 Functions return coefficients β; ``kernel(Z, X) @ coefficients`` predicts. `decompose` finds the
-eigenvalues of K once, for all penalties and times; `decompose_features` those of :math:`\Phi
-\Phi^\top`. For large matrices, `pivoted_cholesky` takes a few columns of K, and `solve` only
-multiplies K. Results beyond float64 raise an OverflowError.
+eigenvalues of K once, for all penalties and times; `decompose_features` finds the eigenvalues of
+:math:`\Phi \Phi^\top`. For large matrices, `pivoted_cholesky` takes a few columns of K, and `solve`
+only multiplies K. Results beyond float64 raise an OverflowError.
 """
 
 from ..decomposition import Decomposition, decompose, decompose_features

@@ -98,7 +98,7 @@ def evidence(K: np.ndarray, y: np.ndarray, noise: ArrayLike) -> float | np.ndarr
     r"""Return the log marginal likelihood of observations of a Gaussian process, the evidence.
 
     It is :math:`-\frac12 y^\top C^{-1} y - \frac12 \log|C| - \frac n2 \log 2\pi`, :math:`C = K +
-    \sigma^2 I`. Of several kernels and noises, those of the greatest evidence explain y best.
+    \sigma^2 I`. The kernel and the noise with the greatest evidence explain y best.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def ensemble(
 
     In the limit of infinite width gradient flow is :math:`f' = -T (f - y)` at the signals, as for
     `flow`, from a random function :math:`f_0` of covariance K. With :math:`M = T(Z, X)\, T^{-1}
-    (I - e^{-T t})` the mean is :math:`M y`, the covariance that of :math:`f_0(Z) - M f_0(X)` (Lee
+    (I - e^{-T t})` the mean is :math:`M y`, and the covariance is of :math:`f_0(Z) - M f_0(X)` (Lee
     et al. 2019, eq. 14 to 16). At infinity it is the `posterior` without noise if T is a multiple
     of K, and else another one.
 

@@ -24,7 +24,7 @@ from .landmarks import LowRank
 
 
 class Matrix(Protocol):
-    """What `solve` needs of a matrix: a stored one, for example."""
+    """A matrix for `solve`, such as a stored one: a shape, and products."""
 
     @property
     def shape(self) -> tuple[int, ...]:

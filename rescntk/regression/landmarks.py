@@ -88,7 +88,7 @@ def pivoted_cholesky(
     factor, landmarks = np.zeros((n, rank)), np.empty(rank, dtype=np.intp)
     while found < rank and diagonal.sum() > floor:
         # p pivots cost p²/2 pairs between each other: with p² at most 2n, no more than one column.
-        # Half as many again are proposed as are missing, because some are rejected.
+        # One and a half times the missing number is proposed, because some are rejected.
         proposals = max(1, min(500, math.isqrt(2 * n), int(1.5 * (rank - found))))
         proposed = rng.choice(n, size=proposals, p=diagonal / diagonal.sum())
         places, order = np.unique(proposed, return_inverse=True)

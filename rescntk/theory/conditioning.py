@@ -145,8 +145,7 @@ def asymptotic_condition_number(
 ) -> float:
     """Return the asymptote of the condition number of a deep kernel matrix (n, n).
 
-    The conditions on signals are those of `compare`'s asymptotes (docs/theory/conditioning.md,
-    section 4).
+    `compare` tells for which signals (docs/theory/conditioning.md, section 4).
 
     - GPK: n over `depth.asymptotic_complement`, for one length. This is a leading term, no bound.
       On the multi-sphere, with the heads "trace" and "equivariant", it is below `Bounds.lower`.
@@ -305,7 +304,7 @@ def compare(
     network: Network, X: np.ndarray | list[np.ndarray], depths: Iterable[int], *, kind: str,
     head: str, engine: str = "auto", progress: bool = False,
 ) -> Comparison:  # fmt: skip
-    """Compare the condition numbers of a ResNet's kernels with those of its CNN, over depth.
+    """Compare the condition numbers of the kernels of a ResNet and of its CNN, over depth.
 
     The CNN is the network without its skip connections. Theorem 6.2 and figure 3 of Barzilai et al.
     2022 compare CGPK with ResCGPK, which is training of the readout; with `bounds` and asymptotes.

@@ -78,7 +78,7 @@ class Row(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What a `Report` is about."""
+    """The family, kernel and signals of a `Report`."""
 
     family: str
     kind: str

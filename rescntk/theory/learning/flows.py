@@ -1,4 +1,4 @@
-r"""What gradient flow has learned over time, of eigenfunctions and of the targets of a data set.
+r"""Gradient flow over time: learned shares of eigenfunctions, and of the targets of a data set.
 
 Barzilai et al. 2022, section 5.1: it learns the share :math:`1 - e^{-\lambda t}` of an eigenvector.
 """

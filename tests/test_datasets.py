@@ -1,0 +1,40 @@
+"""Data sets that are installed."""
+
+import sys
+import zlib
+
+import numpy as np
+import pytest
+
+from rescntk import datasets
+
+
+def test_bundled_sets_are_named():
+    pytest.importorskip("aeon")
+    assert {"JapaneseVowels", "BasicMotions", "GunPoint", "Tecator"} <= set(datasets.bundled())
+
+
+def test_a_set_of_several_lengths_comes_in_its_version_of_equal_length():
+    pytest.importorskip("aeon")
+    assert datasets.load("JapaneseVowels", "test").shape == (370, 12, 25)
+
+
+def test_targets_that_are_no_classes_are_numbers():
+    pytest.importorskip("aeon")
+    assert datasets.load_labelled("Covid3Month")[1].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"), [(["Vowels"], "name is 'Vowels'"), (["GunPoint", "all"], "split is 'all'")]
+)
+def test_refusals(wrong, says):
+    pytest.importorskip("aeon")
+    with pytest.raises(ValueError, match=f"{says}, expected one of"):
+        datasets.load(*wrong)
+
+
+def test_tecator_needs_no_other_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "aeon", None)
+    arrays = [*datasets.load_labelled("Tecator"), *datasets.load_labelled("Tecator", "test")]
+    assert [a.shape for a in arrays] == [(172, 1, 100), (172,), (43, 1, 100), (43,)]
+    assert zlib.crc32(b"".join(a.tobytes() for a in arrays)) == 1601897762
