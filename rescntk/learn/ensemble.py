@@ -34,7 +34,7 @@ from .inputs import (
     take,
     unit_exponent,
 )
-from .views import DEFAULT, FAST, MANY, View
+from .views import DEFAULT, FAST, MANY, ResolvedView, View
 
 _LEFT_OUT = 0.02  # largest sum of weights of views that are left out
 _LEAST_SPREAD = 0.1  # least deviation of levels, in deviations inside of signals; of log2 of sizes
@@ -135,16 +135,19 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
 
 
 def weights_at(
-    weights: np.ndarray, novelties: np.ndarray, distances: np.ndarray, views: Sequence[View]
+    weights: np.ndarray,
+    novelties: np.ndarray,
+    distances: np.ndarray,
+    sees_levels: Sequence[bool] | np.ndarray,
 ) -> np.ndarray:
     """Return the views' weights at signals, (n_views, n_cases, k); sums over views are 1.
 
     `weights` are (n_views, k), and novelties (n_views, n_cases, k), with k as for `FittedView`. A
-    view has less weight where a signal is novel to it, or levels that it sees are far away.
+    view has less weight where a signal is novel to it, or levels are far away, if it sees levels.
     """
     products = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER
     farther = np.clip(distances, 1.0, 1e9) ** -_LEVEL_POWER
-    products *= np.where([[view.sees_levels] for view in views], farther, 1.0)[:, :, None]
+    products *= np.where(np.reshape(sees_levels, (-1, 1)), farther, 1.0)[:, :, None]
     return products / products.sum(axis=0)
 
 
@@ -265,13 +268,13 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         Novelties and weights are (n_views, n_cases, k), with k as for `FittedView`. Sums of weights
         over views are 1.
         """
-        options, views = self._options(), [fitted.view for fitted in self._fitted]
+        options, seeing = self._options(), [fitted.view.sees_levels for fitted in self._fitted]
         parts = []
         for some in self._batches(X):
             pairs = [fitted.decide(fitted.matrix(some, options)) for fitted in self._fitted]
             decisions, novelties = map(np.array, zip(*pairs, strict=True))
             distances = self._usual.distances(some)[0]
-            weights = weights_at(self._weights, novelties, distances, views)
+            weights = weights_at(self._weights, novelties, distances, seeing)
             parts.append((decisions, novelties, weights))
         decisions, novelties, weights = (
             np.concatenate(p, axis=1) for p in zip(*parts, strict=True)
@@ -308,18 +311,17 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         X, n, rng = cases.signals, len(cases.weights), check_random_state(self.random_state)
         views, options, places = self._views(n), self._options(), self._landmarks(n, rng)
         penalties = self._penalties(least_penalty(cases.weights, options["dtype"]), penalties)
-        notes, resolved = np.full(len(views), "", dtype=object), dict[View, int]()
+        notes, resolved = np.full(len(views), "", dtype=object), dict[ResolvedView, int]()
         for k, view in enumerate(views):
-            of_signals = view.resolve(X)
-            if isinstance(of_signals, str):
-                notes[k] = of_signals
-            elif of_signals in resolved:
+            if reason := view.refusal(X):
+                notes[k] = reason
+            elif (of_signals := view.resolve(X)) in resolved:
                 notes[k] = f"sees the same as view {resolved[of_signals]}"
             else:
                 resolved[of_signals] = k
         if not resolved:
             raise ValueError(f"views has none for these signals: {notes[0]}")
-        sizes = [v.length ** (2 if v.head == "gap" else 1) * v.depth for v in resolved]
+        sizes = [v.n_points ** (2 if v.head == "gap" else 1) * v.network.depth for v in resolved]
         work = sum(sizes) * n * (n if places is None else len(places))
         if work > _LONG:
             warnings.warn(
@@ -338,12 +340,13 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             weights = np.stack([weigh(part, error_weights) for part in parts], axis=1)
             self._usual = Usual(X, cases.weights)
             distances, mean = self._usual.distances(X)[0], np.zeros(cases.targets.shape)
+            seeing = np.array([view.sees_levels for view in resolved])
             folds = (rng.permutation(cases.members.max() + 1) % _FOLDS)[cases.members]
             for fold in np.unique(folds):
                 at = folds == fold
                 others = np.where(at, 0.0, error_weights)
                 of_others = np.stack([weigh(part, others) for part in parts], axis=1)
-                of_others = weights_at(of_others, novelties[:, at], distances[at], [*resolved])
+                of_others = weights_at(of_others, novelties[:, at], distances[at], seeing)
                 mean[at] = average(of_others, residuals[:, at])
         rows, kept = [*resolved.values()], np.flatnonzero(weights.any(axis=1))
         of_views = np.tile([[np.nan], [0.0]], len(views))
@@ -352,8 +355,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         self.views_ = dict(zip(("view", "error", "weight", "note"), table, strict=True))
         self._fitted, self._weights = [fitted[k] for k in kept], weights[kept]
         self._examples = take(X, np.sort(rng.permutation(n)[:_EXAMPLES]))
-        novelties, seen = novelties[kept], [fitted[k].view for k in kept]
-        at_cases = weights_at(self._weights, novelties, distances, seen)
+        novelties = novelties[kept]
+        at_cases = weights_at(self._weights, novelties, distances, seeing[kept])
         return (residuals[kept], novelties, at_cases), mean
 
     def _penalties(self, least: float, more: Sequence[float]) -> Sequence[float]:

@@ -151,8 +151,7 @@ def test_settings(X):
 def test_shares_go_back_to_time_points(view, length, rng):
     """A point's share goes to the time points that it comes from; shares add up."""
     X = rng.standard_normal((2, 1, length))
-    fitted = clone(view).set_params(length=8).resolve(X)
-    seen = fitted.measure(X, np.ones(2))
+    fitted, seen = clone(view).set_params(length=8).resolve(X).measure(X, np.ones(2))
     parts = fitted.to_time(np.eye(seen.shape[2]), X[0])
     np.testing.assert_allclose(parts.sum(axis=1), 1)
     if view.spectra == "whole" or view.standardize == "signal":
