@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -18,13 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
-from ..network import Network
+from ..network import KERNEL_FIELDS, Network, check_network
 from ..regression import pivoted_cholesky
 from ..validation import check_positive_integer, check_real
 from .inputs import SignalEstimator, check_columns, read_signals, split_channels, take
 
 
-@dataclass(eq=False, repr=False)
 class SignalKernel(SklearnKernel):
     r"""A kernel of an infinitely wide convolutional network for scikit-learn.
 
@@ -37,18 +35,28 @@ class SignalKernel(SklearnKernel):
 
     Parameters
     ----------
-    depth, filter_size, outer_filter_size, input_filter_size, dilation, skip, alpha, activation
-        As for `rescntk.Network`; the default depth is 3.
-    negative_slope, bias, c_v, c_w, readout_scale, input_scale, trained
-        As for `rescntk.Network`.
+    network : Network, optional
+        The infinitely wide network, by default ``Network(depth=3)``.
+    kind : {"gpk", "ntk"}, default "ntk"
+        Gaussian process kernel or neural tangent kernel.
+    head : {"gap", "trace", "equivariant"}, default "gap"
+        The readout, as for `rescntk.Kernel`.
+    normalized : bool, default True
+        Whether kernels of signals with themselves are 1.
     alpha_bounds : (float, float) or "fixed", default (0.01, 10.0)
         Bounds between which α is learned, if the network has skip connections.
-    kind, head, normalized
-        As for `rescntk.Kernel`; the default is the normalized NTK with GAP.
     n_channels : int, optional
         Number of channels of flat arrays. Without it they have one channel, with a warning.
-    engine, dtype, threads
+    engine, dtype, threads : default "auto", "float64" and all
         As for calling a `rescntk.Kernel`.
+    **parameters
+        Parameters of `rescntk.Network`, such as ``depth=2``, which replace those of `network`.
+        Searches set them by the same names.
+
+    Raises
+    ------
+    ValueError
+        For a network that is none, and for parameters that `rescntk.Network` refuses.
 
     Examples
     --------
@@ -58,50 +66,88 @@ class SignalKernel(SklearnKernel):
     >>> X, y = np.random.default_rng(0).standard_normal((20, 3, 30)), np.arange(20) % 2
     >>> SVC(kernel=SignalKernel(depth=2), C=100.0).fit(X, y).predict(X[:4])
     array([0, 1, 0, 1])
+    >>> SignalKernel(depth=2).set_params(alpha=0.5).network.alpha
+    0.5
     """
 
-    depth: int = 3
-    filter_size: int = 3
-    _: KW_ONLY
-    kind: str = "ntk"
-    head: str = "gap"
-    alpha: float = 1.0
-    alpha_bounds: tuple[float, float] | str = (1e-2, 1e1)
-    normalized: bool = True
-    n_channels: int | None = None
-    outer_filter_size: int | None = None
-    input_filter_size: int = 1
-    dilation: int | Iterable[int] = 1
-    skip: bool = True
-    activation: str = "relu"
-    negative_slope: float = 0.0
-    bias: float = 0.0
-    c_v: float = 2.0
-    c_w: float = 1.0
-    readout_scale: float = 1.0
-    input_scale: float | None = None
-    trained: Iterable[str] = ("inner", "outer", "readout")
-    engine: str = "auto"
-    dtype: str = "float64"
-    threads: int | None = None
+    def __init__(
+        self, network: Network | None = None, *, kind: str = "ntk", head: str = "gap",
+        normalized: bool = True, alpha_bounds: tuple[float, float] | str = (1e-2, 1e1),
+        n_channels: int | None = None, engine: str = "auto", dtype: str = "float64",
+        threads: int | None = None, **parameters: Any,
+    ) -> None:  # fmt: skip
+        self.network = _changed(Network(3) if network is None else network, parameters)
+        self.kind = kind
+        self.head = head
+        self.normalized = normalized
+        self.alpha_bounds = alpha_bounds
+        self.n_channels = n_channels
+        self.engine = engine
+        self.dtype = dtype
+        self.threads = threads
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Whether the network's parameters are there too.
+
+        Returns
+        -------
+        dict
+        """
+        of_network = _parameters(self.network) if deep else {}
+        return of_network | super().get_params()
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of the network.
+
+        Parameters
+        ----------
+        **params
+            Parameters by name. Those of the network replace those of a `network` given with them.
+
+        Returns
+        -------
+        SignalKernel
+            The kernel itself.
+
+        Raises
+        ------
+        ValueError
+            For unknown names, and for parameters that `rescntk.Network` refuses.
+        """
+        names = [name for name in _parameters(self.network) if name in params]
+        of_network = {name: params.pop(name) for name in names}
+        super().set_params(**params)
+        self.network = _changed(self.network, of_network)
+        return self
 
     @property
     def kernel(self) -> Kernel:
         """The `rescntk.Kernel` whose matrices are computed."""
-        network = Network(**{field.name: getattr(self, field.name) for field in fields(Network)})
-        return Kernel(network, self.kind, self.head, self.normalized)
+        return Kernel(self.network, self.kind, self.head, self.normalized)
 
     def options(self) -> dict[str, Any]:
-        """Return ``engine``, ``dtype`` and ``threads``, with which the kernel is called."""
+        """Return ``engine``, ``dtype`` and ``threads``, with which the kernel is called.
+
+        Returns
+        -------
+        dict
+        """
         return {"engine": self.engine, "dtype": self.dtype, "threads": self.threads}
 
     @property
     def hyperparameter_alpha(self) -> Hyperparameter:
         """The hyperparameter log α, which Gaussian processes learn between `alpha_bounds`."""
-        learned = Hyperparameter("alpha", "numeric", self.alpha_bounds if self.skip else "fixed")
-        if not (learned.fixed or self.alpha > 0):
+        bounds = self.alpha_bounds if self.network.skip else "fixed"
+        learned = Hyperparameter("alpha", "numeric", bounds)
+        if not (learned.fixed or self.network.alpha > 0):
             raise ValueError(
-                f"alpha is {self.alpha!r}, expected a positive number, or alpha_bounds='fixed'"
+                f"alpha is {self.network.alpha!r}, expected a positive number, or "
+                f"alpha_bounds='fixed'"
             )
         return learned
 
@@ -123,7 +169,7 @@ class SignalKernel(SklearnKernel):
             K, by_alpha = alpha_derivative(
                 kernel, signals, engine=self.engine, threads=self.threads
             )
-            return K, (self.alpha * by_alpha)[:, :, None]
+            return K, (self.network.alpha * by_alpha)[:, :, None]
         K = kernel(signals, columns, **self.options())
         return (K, np.empty((*K.shape, 0))) if eval_gradient else K
 
@@ -136,11 +182,11 @@ class SignalKernel(SklearnKernel):
         return False
 
     def __repr__(self) -> str:
-        defaults: dict[str, Any] = {field.name: field.default for field in fields(self)}
+        usual = type(self)(filter_size=self.network.filter_size).get_params() | {"filter_size": 3}
         changed = [
             f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value!r}"
             for name, value in self.get_params().items()
-            if not np.array_equal(value, defaults[name])  # bounds may be an array
+            if name != "network" and not np.array_equal(value, usual[name])  # bounds may be arrays
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
@@ -157,6 +203,17 @@ class SignalKernel(SklearnKernel):
             )
         flat = check_real(X, name, "(n_cases, n_channels · n_timepoints)")
         return split_channels(flat, self.n_channels, name)
+
+
+def _parameters(network: Network) -> dict[str, Any]:
+    """Return a network's parameters by name."""
+    return {field.name: getattr(network, field.name) for field in fields(Network)}
+
+
+def _changed(network: Any, parameters: dict[str, Any]) -> Network:
+    """Return the network with some parameters replaced; the same one without any."""
+    check_network(network, KERNEL_FIELDS)
+    return network.replace(**parameters) if parameters else network
 
 
 @dataclass(eq=False, repr=False)
