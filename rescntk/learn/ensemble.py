@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -53,20 +54,20 @@ _LEVEL_POWER = 8.0
 plants whose levels drift by half a deviation, mean accuracy: .784 with 0, .840 with 8."""
 
 _MANY, _LANDMARKS = 1000, 400
-"""Most signals that are all landmarks by default, and the landmarks of more. Half as many cost 0 to
-.014 of accuracy on sets of 300 to 900 signals, a quarter .003 to .018."""
+"""Maximum number of signals that are all landmarks by default, and the landmarks of more. Half as
+many cost 0 to .014 of accuracy on sets of 300 to 900 signals, a quarter .003 to .018."""
 
 _LONG = 1e12
 """Pixel pairs times layers of a fit above which its size is told: some ten minutes on two cores."""
 
 _ONE_THREAD = 500
-"""Most signals whose matrices are decomposed by one BLAS thread: two are no faster up to 270, and
-on busy cores they wait for each other some milliseconds."""
+"""Maximum number of signals whose matrices are decomposed by one BLAS thread: two are no faster up
+to 270, and on busy cores they wait for each other some milliseconds."""
 
 _controller = cache(ThreadpoolController)  # takes 20 ms to find the libraries with threads
 
 _FOLDS = 10  # of the score: weights of views at a fold come from the other folds
-_EXAMPLES = 40  # most training signals whose contributions give the usual ones
+_EXAMPLES = 40  # maximum number of training signals whose contributions give the usual ones
 
 REMEDY = (
     "Look at views_, cut the signals to the part that matters, or try views such as "
@@ -171,13 +172,30 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     _unit = np.ones(1)  # of each target; a regressor has its own
     _each = False  # whether each output has penalties and weights of its own
 
-    def novelty(self, X: Any) -> np.ndarray:
-        """Return how unlike the training signals some signals are, (n_cases,).
+    def novelty(self, X: ArrayLike) -> np.ndarray:
+        """Return how unlike the training signals some signals are.
 
-        It is about 1 for signals like them, and larger for signals far from them or of other sizes.
         A view's novelty is its Gaussian process's variance, divided by the mean variance at
         training signals left out. Inverse errors weigh the views' geometric mean; of several
-        targets it is the geometric mean. X and errors are as for `predict`.
+        targets it is the geometric mean.
+
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (n_cases,)
+            About 1 for signals like the training signals, and larger for signals far from them or
+            of other sizes.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
         """
         signals, logs = self._read(X), []
         for novelties, errors in zip(
@@ -190,24 +208,49 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         of_views = np.exp(np.mean(logs, axis=0))
         return np.maximum(of_views, self._usual.distances(signals)[1] ** 2)
 
-    def contributions(self, X: Any) -> Any:
+    def contributions(self, X: ArrayLike) -> Signals:
         """Return the contribution of each time point to each decision.
 
-        They are (n_cases, n_outputs, n_timepoints), for lists a list of (n_outputs,
-        n_timepoints_i), with an output for each target or class; of two classes for the second.
         Their sum over time and ``intercept_`` are the decisions, up to rounding errors. A
-        contribution includes what the network sees around the time point. X and errors are as for
-        `predict`.
+        contribution includes what the network sees around the time point.
+
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_outputs, n_timepoints)
+            For lists a list of (n_outputs, n_timepoints_i). A target or class has an output; of
+            two classes the second one.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
         """
         signals = self._read(X)
         shares = self._shares(signals)
         return np.array(shares) if isinstance(signals, np.ndarray) else shares
 
     def usual_contributions(self) -> np.ndarray | None:
-        """Return a usual signal's contributions, (n_outputs, n_timepoints); None for lists.
+        """Return the contributions of time points of a usual signal.
 
         They are medians over up to 40 training signals; of a classifier, means over classes of
         medians. Pictures subtract them.
+
+        Returns
+        -------
+        ndarray, (n_outputs, n_timepoints), or None
+            None of models for lists.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         check_is_fitted(self)
         if isinstance(self._examples, list):
@@ -221,7 +264,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         """Keep how far off cases left out are, (n_cases, …), with weights and numbers of groups."""
         self._scores, self._score_weights, self._n_groups = scores, weights, members.max() + 1
 
-    def _score_within(self, coverage: float) -> Any:
+    def _score_within(self, coverage: float) -> np.ndarray:
         """Return the score that the share `coverage` of new cases is not to exceed.
 
         A new case, or group, is one of n + 1 with those left out.
@@ -244,7 +287,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         """Return the predicted class of each row of decisions."""
         return np.zeros(len(decisions))
 
-    def _read(self, X: Any) -> Signals:
+    def _read(self, X: ArrayLike) -> Signals:
         """Return checked signals in the unit of the fit, a power of two."""
         return scaled(read_signals(self, X), self._exponent)
 

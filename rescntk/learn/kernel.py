@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
@@ -20,7 +21,7 @@ from ..kernels import Kernel
 from ..network import KERNEL_FIELDS, Network, check_network
 from ..regression import pivoted_cholesky
 from ..validation import check_positive_integer, check_real
-from .inputs import SignalEstimator, check_columns, read_signals, split_channels, take
+from .inputs import SignalEstimator, Signals, check_columns, read_signals, split_channels, take
 
 
 class SignalKernel(SklearnKernel):
@@ -141,7 +142,10 @@ class SignalKernel(SklearnKernel):
 
     @property
     def hyperparameter_alpha(self) -> Hyperparameter:
-        """The hyperparameter log α, which Gaussian processes learn between `alpha_bounds`."""
+        """The hyperparameter log α, which Gaussian processes learn between `alpha_bounds`.
+
+        A ValueError is raised if α is 0 and not fixed.
+        """
         bounds = self.alpha_bounds if self.network.skip else "fixed"
         learned = Hyperparameter("alpha", "numeric", bounds)
         if not (learned.fixed or self.network.alpha > 0):
@@ -156,10 +160,27 @@ class SignalKernel(SklearnKernel):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Return the kernel matrix K and, with `eval_gradient`, its derivative ∂K/∂log α.
 
-        X and Y are (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints);
-        without Y, half of the pairs are computed. The derivative, only without Y, is (n_cases,
-        n_cases, 1), or (n_cases, n_cases, 0) if α is fixed. Where α is learned, both come from
-        `rescntk.derivative.alpha_derivative`, in float64. Errors are as for a `rescntk.Kernel`.
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints)
+            Or images, and for the head "gap" lists of signals, as for a `rescntk.Kernel`.
+        Y : array, (m_cases, …), optional
+            By default X: then half of the pairs are computed.
+        eval_gradient : bool, default False
+            Whether the derivative is returned too; only without Y. If α is learned, it and K come
+            from `rescntk.derivative.alpha_derivative`, in float64.
+
+        Returns
+        -------
+        K : ndarray, (n_cases, m_cases)
+        derivative : ndarray, (n_cases, n_cases, 1)
+            Only with `eval_gradient`; (n_cases, n_cases, 0) if α is fixed.
+
+        Raises
+        ------
+        ValueError
+            For signals that a `rescntk.Kernel` refuses, flat arrays whose columns are no multiple
+            of `n_channels`, a derivative with Y, and a learned α that is 0.
         """
         kernel, signals = self.kernel, self._signals(X, "X")
         columns = None if Y is None or Y is X else self._signals(Y, "Y")
@@ -174,11 +195,31 @@ class SignalKernel(SklearnKernel):
         return (K, np.empty((*K.shape, 0))) if eval_gradient else K
 
     def diag(self, X: Array) -> np.ndarray:
-        """Return the kernel of each signal with itself, (n_cases,)."""
+        """Return the kernel of each signal with itself.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints)
+
+        Returns
+        -------
+        ndarray, (n_cases,)
+
+        Raises
+        ------
+        ValueError
+            For signals that calling the kernel refuses.
+        """
         return self.kernel.diag(self._signals(X, "X"), **self.options())
 
     def is_stationary(self) -> bool:
-        """Return False: the kernel depends on more than the differences of signals."""
+        """Return whether the kernel depends on the differences of signals alone.
+
+        Returns
+        -------
+        bool
+            False.
+        """
         return False
 
     def __repr__(self) -> str:
@@ -244,36 +285,82 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     (20, 15)
     """
 
-    kernel: Any = None
+    kernel: Kernel | SignalKernel | None = None
 
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Keep the signals that others are compared with, and return the transformer itself.
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Keep the signals that others are compared with.
 
-        X is (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints); for the head "gap"
-        also a list of (n_channels, n_timepoints_i); or images. y is ignored.
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Or images (n_cases, n_channels, height, width), a table of numbers, and for the head
+            "gap" a list of (n_channels, n_timepoints_i).
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        KernelMatrix or LandmarkFeatures
+            The transformer itself.
+
+        Raises
+        ------
+        ValueError
+            For missing values, and a kernel that is none.
         """
         self._start(X)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit, and return the transformed signals, (n_cases, n_features)."""
+    def fit_transform(self, X: ArrayLike, y: object = None) -> np.ndarray:
+        """Fit, and return the transformed signals; half of the pairs are computed.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_features)
+            As of `transform`.
+
+        Raises
+        ------
+        ValueError
+            For what `fit` refuses.
+        """
         return self._features(self._start(X))
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Return the kernel with each fitted signal, or the features, (m_cases, n_features).
+    def transform(self, X: ArrayLike) -> np.ndarray:
+        """Return the kernel with each fitted signal, or the features.
 
-        X has the shape of signals in `fit`; else a ValueError is raised.
+        Parameters
+        ----------
+        X : array, (m_cases, …), table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (m_cases, n_features)
+            In the kernel's dtype, with a column for each fitted signal, or each landmark.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape.
+        NotFittedError
+            Before `fit`.
         """
         check_is_fitted(self)
         return self._features(self._read(X, reset=False))
 
-    def _read(self, X: Any, reset: bool) -> Any:
+    def _read(self, X: ArrayLike, reset: bool) -> Signals:
         n_channels = getattr(self.kernel_, "n_channels", None)
         return read_signals(self, X, reset=reset, n_channels=n_channels, images=True)
 
-    def _start(self, X: Any) -> Any:
+    def _start(self, X: ArrayLike) -> Signals:
         """Set the kernel, keep signals, and return the signals to be transformed."""
-        given: Any = SignalKernel() if self.kernel is None else self.kernel
+        given = SignalKernel() if self.kernel is None else self.kernel
         if not isinstance(given, Kernel | SignalKernel):
             raise ValueError(f"kernel is {given!r}, expected a rescntk.Kernel or a SignalKernel")
         self.kernel_ = clone(given, safe=False)
@@ -281,7 +368,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         self.signals_ = take(signals, np.arange(len(signals)))  # a copy, which does not change
         return self.signals_  # the same object: half of the pairs
 
-    def _features(self, signals: Any) -> np.ndarray:
+    def _features(self, signals: Signals) -> np.ndarray:
         return np.asarray(self.kernel_(signals, self.signals_))
 
     @property
@@ -300,9 +387,10 @@ class LandmarkFeatures(KernelMatrix):
     Parameters
     ----------
     kernel : Kernel or SignalKernel, optional
-        As for `KernelMatrix`; features are computed in float64, and have the kernel's dtype.
+        The default is ``rescntk.ResCNTK(3, normalized=True)``. Features are computed in float64,
+        and have the kernel's dtype.
     n_landmarks : int, default 100
-        Most landmarks, and so features; fewer where they explain all signals.
+        Maximum number of landmarks, and so of features; fewer where they explain all signals.
     random_state : int, RandomState or None, default 0
         Seed of the landmarks.
 
@@ -328,9 +416,9 @@ class LandmarkFeatures(KernelMatrix):
 
     n_landmarks: int = 100
     _: KW_ONLY
-    random_state: Any = 0
+    random_state: int | np.random.RandomState | None = 0
 
-    def _start(self, X: Any) -> Any:
+    def _start(self, X: ArrayLike) -> Signals:
         signals = super()._start(X)
         count = min(check_positive_integer(self.n_landmarks, "n_landmarks"), len(signals))
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -345,6 +433,6 @@ class LandmarkFeatures(KernelMatrix):
         self._half = scipy.linalg.solve_triangular(lower, np.eye(len(lower)), lower=True).T
         return signals
 
-    def _features(self, signals: Any) -> np.ndarray:
+    def _features(self, signals: Signals) -> np.ndarray:
         K = super()._features(signals)
         return (K.astype(np.float64, copy=False) @ self._half).astype(K.dtype, copy=False)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ..kernels import Kernel
@@ -38,8 +39,9 @@ _STANDARDIZE = ("signal", "channel", "point")
 class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """A view: signals in, what the network sees out.
 
-    Steps in order: each signal by itself, spectra, blocks, scales, which `fit` measures,
-    differences, time. A constant channel, of the signals' root mean square, is always added.
+    Steps in order: each signal's own scale, spectra or blocks, the scale of channels, differences,
+    the scale of time points, a constant channel, time. `fit` measures the scales. The constant is
+    the root mean square of all other channels, and is always added.
 
     Parameters
     ----------
@@ -55,19 +57,22 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     time : float, default 0.0
         Scale of two channels with the relative time, a half circle. 0 has none.
     length : int, default 64
-        Longest signals that stay as they are. Longer ones are averaged over blocks. Signals that
-        are not longer have neither short-time spectra nor statistics.
-    filter_size, input_filter_size, depth : int, default 9, 1 and 2
-        As for `rescntk.Network`. Filters longer than the view's signals are cut.
+        Maximum number of points that the network sees. Longer signals are averaged over blocks.
+        Signals that are not longer have neither short-time spectra nor statistics.
+    filter_size : int, default 9
+        Size of the network's inner and outer filters, odd; cut to the number of points.
+    input_filter_size : int, default 1
+        Size of the network's first filter, odd; cut to the number of points.
     head : {"gap", "trace", "equivariant"}, default "gap"
-        As for `rescntk.Kernel`.
+        The readout, as for `rescntk.Kernel`.
+    depth : int, default 2
+        Number of residual layers of the network.
 
     Notes
     -----
-    Views of the same settings are equal, and settings cannot change. `fit` and `transform` take X
-    as `ResidualKernelClassifier.fit` does. A ValueError is raised for signals that the view cannot
-    take: lists need GAP and no ``standardize="point"``, and signals of a single time point have no
-    differences, spectra or deviation. Such a signal among longer ones is taken as constant.
+    Views of the same settings are equal, and settings cannot change. Lists need GAP and no
+    ``standardize="point"``, and signals of a single time point have no differences, spectra or
+    deviation: other views refuse them. Such a signal among longer ones is taken as constant.
 
     Examples
     --------
@@ -94,26 +99,94 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             raise AttributeError(f"{name} of a View cannot change: make another View")
         super().__setattr__(name, value)
 
-    def set_params(self, **params: Any) -> View:
-        """Set parameters of a view that is not fitted yet, as searches do."""
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of a view that is not fitted yet, as searches do.
+
+        Parameters
+        ----------
+        **params
+            Parameters of `View` by name. `fit` checks their values.
+
+        Returns
+        -------
+        View
+            The view itself.
+
+        Raises
+        ------
+        ValueError
+            For names that are no parameters.
+        """
         if unknown := params.keys() - self.get_params():
             raise ValueError(f"{sorted(unknown)} are no parameters of View")
         self.__dict__.update(params)
         return self
 
-    def fit(self, X: Any, y: Any = None) -> View:
-        """Measure the scales, and return the view; y is ignored."""
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Measure the scales of signals.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Or a table of numbers, or a list of signals (n_channels, n_timepoints_i).
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        View
+            The view itself.
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters, missing values, and signals that the view cannot take.
+        """
         signals = read_signals(self, X, reset=True)
         self._fitted, _ = self.resolve(signals).measure(signals, np.ones(len(signals)))
         return self
 
-    def transform(self, X: Any) -> Signals:
-        """Return the signals as the network sees them: more channels, fewer points."""
+    def transform(self, X: ArrayLike) -> Signals:
+        """Return signals as the network sees them: more channels, fewer points.
+
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_seen_channels, n_points), or a list of (n_seen_channels, n_points_i)
+            Numbers without unit.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape, and for values beyond float64 in units of `fit`.
+        NotFittedError
+            Before `fit`.
+        """
         signals = read_signals(self, X)
         return self._fitted.see(signals)
 
     def refusal(self, X: Signals) -> str:
-        """Return why signals X cannot have the view, or an empty text; refuse wrong settings."""
+        """Return why signals cannot have the view.
+
+        Parameters
+        ----------
+        X : ndarray, (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)
+            Checked signals.
+
+        Returns
+        -------
+        str
+            Empty if they can have it.
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters.
+        """
         view = self._checked()
         if isinstance(X, list) and (view.head != "gap" or view.standardize == "point"):
             return "signals of different lengths have the head 'gap', and no time points in common"
@@ -123,7 +196,23 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         return ""
 
     def resolve(self, X: Signals) -> ResolvedView:
-        """Return the steps and the network that signals X have."""
+        """Return the steps that signals go through, and the network that sees them.
+
+        Parameters
+        ----------
+        X : ndarray, (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)
+            Checked signals.
+
+        Returns
+        -------
+        ResolvedView
+            Its steps are not measured yet. Views that do the same with the signals are equal.
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters, and signals that the view cannot take.
+        """
         if reason := self.refusal(X):
             raise ValueError(f"X cannot have {self!r}: {reason}")
         view, length = self._checked(), longest(X)
