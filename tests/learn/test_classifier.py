@@ -230,6 +230,7 @@ def test_refusals(rng):
             getattr(ResidualKernelClassifier(), call)(X)
 
 
+@pytest.mark.filterwarnings("ignore:best_score_ is")  # of the penalty 1e3
 def test_searches(rng):
     X, y = waves(rng, 36, 2)
     model = ResidualKernelClassifier([VIEW], penalty=0.5, n_jobs=1)

@@ -164,6 +164,7 @@ def test_levels_that_drift(rng):
     assert model.score(Z, y) > 0.9
 
 
+@pytest.mark.filterwarnings("ignore:best_score_ is")  # of one of the views alone
 def test_the_average_and_its_table(rng):
     X, y = waves(rng, 24, 2)
     model = ResidualKernelClassifier(**FOUR).fit(X, y)

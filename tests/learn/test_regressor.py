@@ -56,6 +56,7 @@ def test_several_targets_and_units(rng):
     assert (low <= mean).all() and (mean <= high).all()
 
 
+@pytest.mark.filterwarnings("ignore:best_score_, R")  # of targets of noise
 @pytest.mark.parametrize("landmarks", [None, 12])
 def test_each_target_of_several_is_predicted_as_if_alone(landmarks, rng):
     """Its penalties, weights of views, deviations and intervals are its own."""
