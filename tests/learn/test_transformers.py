@@ -76,14 +76,17 @@ def test_landmarks_that_others_explain_are_left_out(rng):
         features.fit(np.zeros((4, 1, 5)))
 
 
-def test_refusals(rng):
-    for changes, message in (
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
         ({"kernel": "rbf"}, "expected a rescntk.Kernel"),
         ({"n_landmarks": 0}, "n_landmarks is 0"),
         ({"kernel": SignalKernel(dtype="float16")}, "dtype is 'float16', expected one of"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            LandmarkFeatures(**changes).fit(rng.standard_normal((5, 1, 6)))
+    ],
+)
+def test_refusals(changes, says, rng):
+    with pytest.raises(ValueError, match=says):
+        LandmarkFeatures(**changes).fit(rng.standard_normal((5, 1, 6)))
 
 
 @pytest.mark.parametrize(
