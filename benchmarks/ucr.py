@@ -29,10 +29,10 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 PARTS = ("test", "choose", "used before")
 
 MOST = 600
-"""Most training signals of a set. Raising it adds sets of thousands, which take hours."""
+"""Maximum number of training signals of a set. Sets of thousands take hours."""
 
 FEW = 100
-"""Most training signals of sets that have nine resamples; others of part "choose" have one."""
+"""Maximum number of training signals of sets with nine resamples; others of "choose" have one."""
 
 SPLITS = 10
 """Splits of these sets: the official one and resamples. Accuracies of peers have 30."""

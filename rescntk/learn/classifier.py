@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
@@ -34,13 +35,15 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Penalty of ridge regression, in units of the kernel's diagonal: the least that rounding
         errors allow. Of several, each view takes the one of least leave-one-out error.
     landmarks : int, optional
-        Most signals, drawn at random, to which solutions are restricted. The default is all of up
-        to 1,000 signals, and 400 of more.
+        Maximum number of signals, drawn at random, to which solutions are restricted. The default
+        is all of up to 1,000 signals, and 400 of more.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label, by default 1; "balanced" is inverse to their numbers of
         signals. They weigh the views' errors, and shift decisions. 0 leaves a class out.
-    engine, dtype : str, default "auto" and "float32"
+    engine : str, default "auto"
         As for calling a `rescntk.Kernel`.
+    dtype : {"float32", "float64"}, default "float32"
+        Precision of kernels. Solutions are in float64.
     n_jobs : int, optional
         Number of threads, which does not change results; -1 is one for each core.
     random_state : int, RandomState or None, default None
@@ -74,10 +77,16 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     """
 
     _: KW_ONLY
-    class_weight: Any = None
+    class_weight: dict[Any, float] | str | None = None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Fit all views, weigh them, and return the classifier itself.
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Fit all views, and weigh them.
 
         Parameters
         ----------
@@ -92,10 +101,16 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             Labels of what signals have in common, such as a person, machine or day. Whole groups
             are left out: errors, weights and probabilities are then about new groups.
 
+        Returns
+        -------
+        ResidualKernelClassifier
+            The classifier itself.
+
         Raises
         ------
         ValueError
-            For missing values, a single class, and invalid parameters.
+            For missing values, a single class, one group, signals that no view can take, and
+            invalid parameters.
         """
         classes, places = read_labels(y)
         by_class = self._weights_of_classes(classes)
@@ -168,39 +183,111 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         pairs = ((given.get(label, 1.0), f"class_weight of {label!r}") for label in labels)
         return np.array([check_nonnegative(*pair) for pair in pairs])
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return decisions: the class with the greatest decision is predicted.
 
-        They are (n_cases, n_classes), or (n_cases,) for two classes: positive for the second class.
-        Signals of another shape than in `fit` are refused with a ValueError.
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_classes)
+            Of two classes (n_cases,): positive for the second class.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
         """
         decisions = self._decisions(X)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return class probabilities, (n_cases, n_classes) in the order of `classes_`.
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Return the probability of each class.
 
-        X and errors are as for `decision_function`.
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_classes)
+            In the order of `classes_`; sums of rows are 1.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
         """
         return self._chances(self._decisions(X))
 
-    def predict_set(self, X: Any, coverage: float = 0.9) -> np.ndarray:
-        """Return the classes that may be right, (n_cases, n_classes) of bool, as `classes_`.
+    def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> np.ndarray:
+        """Return the classes that may be right.
 
         They are the most probable class, and all of at least some probability: the share `coverage`
         of the training signals, each left out, give their class as much. With `class_weight` the
-        share is of signals drawn with these weights, with `groups` it is about new groups. It holds
-        under the conditions of `ResidualKernelRegressor.predict_interval`, and is larger where the
-        most probable class is right more often. X and errors are as for `decision_function`.
+        share is of signals drawn with these weights, with `groups` it is about new groups.
+
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+        coverage : float, default 0.9
+            Share of sets that have the right class, between 0 and 1.
+
+        Returns
+        -------
+        ndarray of bool, (n_cases, n_classes)
+            In the order of `classes_`.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and a coverage that is no share.
+        NotFittedError
+            Before `fit`.
+
+        Warns
+        -----
+        UserWarning
+            If `coverage` is above n/(n + 1) for n training signals, or groups.
+
+        Notes
+        -----
+        The share of new signals is near `coverage` for signals drawn like the training signals, if
+        leaving out a signal changes probabilities little, and greater where the most probable class
+        is right more often. No share is guaranteed without such a condition (Barber et al. 2021).
         """
         least = -self._score_within(coverage)
         chances = self.predict_proba(X)
         return chances >= np.minimum(least, chances.max(axis=1, keepdims=True))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Return the class with the greatest decision.
 
-        X and errors are as for `decision_function`.
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (n_cases,)
+            Labels, of the kind of those fitted.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
         """
         places = self._labels(self._decisions(X))
         return self.classes_[places]
@@ -209,7 +296,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         """Return the probabilities of decisions, offsets included."""
         return softmax(self.inverse_temperature_ * _margins(decisions), axis=1)
 
-    def _decisions(self, X: Any) -> np.ndarray:
+    def _decisions(self, X: ArrayLike) -> np.ndarray:
         decisions, _, weights = self._decide(self._read(X))
         return average(weights, decisions) + self.offsets_
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -34,7 +35,7 @@ from .inputs import (
     take,
     unit_exponent,
 )
-from .views import DEFAULT, FAST, MANY, View
+from .views import DEFAULT, FAST, MANY, ResolvedView, View
 
 _LEFT_OUT = 0.02  # largest sum of weights of views that are left out
 _LEAST_SPREAD = 0.1  # least deviation of levels, in deviations inside of signals; of log2 of sizes
@@ -53,20 +54,20 @@ _LEVEL_POWER = 8.0
 plants whose levels drift by half a deviation, mean accuracy: .784 with 0, .840 with 8."""
 
 _MANY, _LANDMARKS = 1000, 400
-"""Most signals that are all landmarks by default, and the landmarks of more. Half as many cost 0 to
-.014 of accuracy on sets of 300 to 900 signals, a quarter .003 to .018."""
+"""Maximum number of signals that are all landmarks by default, and the landmarks of more. Half as
+many cost 0 to .014 of accuracy on sets of 300 to 900 signals, a quarter .003 to .018."""
 
 _LONG = 1e12
 """Pixel pairs times layers of a fit above which its size is told: some ten minutes on two cores."""
 
 _ONE_THREAD = 500
-"""Most signals whose matrices are decomposed by one BLAS thread: two are no faster up to 270, and
-on busy cores they wait for each other some milliseconds."""
+"""Maximum number of signals whose matrices are decomposed by one BLAS thread: two are no faster up
+to 270, and on busy cores they wait for each other some milliseconds."""
 
 _controller = cache(ThreadpoolController)  # takes 20 ms to find the libraries with threads
 
 _FOLDS = 10  # of the score: weights of views at a fold come from the other folds
-_EXAMPLES = 40  # most training signals whose contributions give the usual ones
+_EXAMPLES = 40  # maximum number of training signals whose contributions give the usual ones
 
 REMEDY = (
     "Look at views_, cut the signals to the part that matters, or try views such as "
@@ -135,16 +136,19 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
 
 
 def weights_at(
-    weights: np.ndarray, novelties: np.ndarray, distances: np.ndarray, views: Sequence[View]
+    weights: np.ndarray,
+    novelties: np.ndarray,
+    distances: np.ndarray,
+    sees_levels: Sequence[bool] | np.ndarray,
 ) -> np.ndarray:
     """Return the views' weights at signals, (n_views, n_cases, k); sums over views are 1.
 
     `weights` are (n_views, k), and novelties (n_views, n_cases, k), with k as for `FittedView`. A
-    view has less weight where a signal is novel to it, or levels that it sees are far away.
+    view has less weight where a signal is novel to it, or levels are far away, if it sees levels.
     """
     products = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER
     farther = np.clip(distances, 1.0, 1e9) ** -_LEVEL_POWER
-    products *= np.where([[view.sees_levels] for view in views], farther, 1.0)[:, :, None]
+    products *= np.where(np.reshape(sees_levels, (-1, 1)), farther, 1.0)[:, :, None]
     return products / products.sum(axis=0)
 
 
@@ -168,13 +172,30 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     _unit = np.ones(1)  # of each target; a regressor has its own
     _each = False  # whether each output has penalties and weights of its own
 
-    def novelty(self, X: Any) -> np.ndarray:
-        """Return how unlike the training signals some signals are, (n_cases,).
+    def novelty(self, X: ArrayLike) -> np.ndarray:
+        """Return how unlike the training signals some signals are.
 
-        It is about 1 for signals like them, and larger for signals far from them or of other sizes.
         A view's novelty is its Gaussian process's variance, divided by the mean variance at
         training signals left out. Inverse errors weigh the views' geometric mean; of several
-        targets it is the geometric mean. X and errors are as for `predict`.
+        targets it is the geometric mean.
+
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (n_cases,)
+            About 1 for signals like the training signals, and larger for signals far from them or
+            of other sizes.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
         """
         signals, logs = self._read(X), []
         for novelties, errors in zip(
@@ -187,24 +208,49 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         of_views = np.exp(np.mean(logs, axis=0))
         return np.maximum(of_views, self._usual.distances(signals)[1] ** 2)
 
-    def contributions(self, X: Any) -> Any:
+    def contributions(self, X: ArrayLike) -> Signals:
         """Return the contribution of each time point to each decision.
 
-        They are (n_cases, n_outputs, n_timepoints), for lists a list of (n_outputs,
-        n_timepoints_i), with an output for each target or class; of two classes for the second.
         Their sum over time and ``intercept_`` are the decisions, up to rounding errors. A
-        contribution includes what the network sees around the time point. X and errors are as for
-        `predict`.
+        contribution includes what the network sees around the time point.
+
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_outputs, n_timepoints)
+            For lists a list of (n_outputs, n_timepoints_i). A target or class has an output; of
+            two classes the second one.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
         """
         signals = self._read(X)
         shares = self._shares(signals)
         return np.array(shares) if isinstance(signals, np.ndarray) else shares
 
     def usual_contributions(self) -> np.ndarray | None:
-        """Return a usual signal's contributions, (n_outputs, n_timepoints); None for lists.
+        """Return the contributions of time points of a usual signal.
 
         They are medians over up to 40 training signals; of a classifier, means over classes of
         medians. Pictures subtract them.
+
+        Returns
+        -------
+        ndarray, (n_outputs, n_timepoints), or None
+            None of models for lists.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         check_is_fitted(self)
         if isinstance(self._examples, list):
@@ -218,7 +264,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         """Keep how far off cases left out are, (n_cases, …), with weights and numbers of groups."""
         self._scores, self._score_weights, self._n_groups = scores, weights, members.max() + 1
 
-    def _score_within(self, coverage: float) -> Any:
+    def _score_within(self, coverage: float) -> np.ndarray:
         """Return the score that the share `coverage` of new cases is not to exceed.
 
         A new case, or group, is one of n + 1 with those left out.
@@ -241,7 +287,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         """Return the predicted class of each row of decisions."""
         return np.zeros(len(decisions))
 
-    def _read(self, X: Any) -> Signals:
+    def _read(self, X: ArrayLike) -> Signals:
         """Return checked signals in the unit of the fit, a power of two."""
         return scaled(read_signals(self, X), self._exponent)
 
@@ -265,13 +311,13 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         Novelties and weights are (n_views, n_cases, k), with k as for `FittedView`. Sums of weights
         over views are 1.
         """
-        options, views = self._options(), [fitted.view for fitted in self._fitted]
+        options, seeing = self._options(), [fitted.view.sees_levels for fitted in self._fitted]
         parts = []
         for some in self._batches(X):
             pairs = [fitted.decide(fitted.matrix(some, options)) for fitted in self._fitted]
             decisions, novelties = map(np.array, zip(*pairs, strict=True))
             distances = self._usual.distances(some)[0]
-            weights = weights_at(self._weights, novelties, distances, views)
+            weights = weights_at(self._weights, novelties, distances, seeing)
             parts.append((decisions, novelties, weights))
         decisions, novelties, weights = (
             np.concatenate(p, axis=1) for p in zip(*parts, strict=True)
@@ -308,18 +354,17 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         X, n, rng = cases.signals, len(cases.weights), check_random_state(self.random_state)
         views, options, places = self._views(n), self._options(), self._landmarks(n, rng)
         penalties = self._penalties(least_penalty(cases.weights, options["dtype"]), penalties)
-        notes, resolved = np.full(len(views), "", dtype=object), dict[View, int]()
+        notes, resolved = np.full(len(views), "", dtype=object), dict[ResolvedView, int]()
         for k, view in enumerate(views):
-            of_signals = view.resolve(X)
-            if isinstance(of_signals, str):
-                notes[k] = of_signals
-            elif of_signals in resolved:
+            if reason := view.refusal(X):
+                notes[k] = reason
+            elif (of_signals := view.resolve(X)) in resolved:
                 notes[k] = f"sees the same as view {resolved[of_signals]}"
             else:
                 resolved[of_signals] = k
         if not resolved:
             raise ValueError(f"views has none for these signals: {notes[0]}")
-        sizes = [v.length ** (2 if v.head == "gap" else 1) * v.depth for v in resolved]
+        sizes = [v.n_points ** (2 if v.head == "gap" else 1) * v.network.depth for v in resolved]
         work = sum(sizes) * n * (n if places is None else len(places))
         if work > _LONG:
             warnings.warn(
@@ -338,12 +383,13 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             weights = np.stack([weigh(part, error_weights) for part in parts], axis=1)
             self._usual = Usual(X, cases.weights)
             distances, mean = self._usual.distances(X)[0], np.zeros(cases.targets.shape)
+            seeing = np.array([view.sees_levels for view in resolved])
             folds = (rng.permutation(cases.members.max() + 1) % _FOLDS)[cases.members]
             for fold in np.unique(folds):
                 at = folds == fold
                 others = np.where(at, 0.0, error_weights)
                 of_others = np.stack([weigh(part, others) for part in parts], axis=1)
-                of_others = weights_at(of_others, novelties[:, at], distances[at], [*resolved])
+                of_others = weights_at(of_others, novelties[:, at], distances[at], seeing)
                 mean[at] = average(of_others, residuals[:, at])
         rows, kept = [*resolved.values()], np.flatnonzero(weights.any(axis=1))
         of_views = np.tile([[np.nan], [0.0]], len(views))
@@ -352,8 +398,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         self.views_ = dict(zip(("view", "error", "weight", "note"), table, strict=True))
         self._fitted, self._weights = [fitted[k] for k in kept], weights[kept]
         self._examples = take(X, np.sort(rng.permutation(n)[:_EXAMPLES]))
-        novelties, seen = novelties[kept], [fitted[k].view for k in kept]
-        at_cases = weights_at(self._weights, novelties, distances, seen)
+        novelties = novelties[kept]
+        at_cases = weights_at(self._weights, novelties, distances, seeing[kept])
         return (residuals[kept], novelties, at_cases), mean
 
     def _penalties(self, least: float, more: Sequence[float]) -> Sequence[float]:

@@ -23,7 +23,7 @@ from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..validation import KINDS
 from .inputs import Cases, Signals, longest, take
-from .views import View
+from .views import ResolvedView
 
 _SHARES = 2**20  # numbers of kernels that are held at once; of one signal all are
 
@@ -32,7 +32,7 @@ _SHARES = 2**20  # numbers of kernels that are held at once; of one signal all a
 class FittedView:
     """A view with ridge regression and a Gaussian process on its kernel."""
 
-    view: View  # as measured on the training signals
+    view: ResolvedView  # as measured on the training signals
     signals: Signals  # the landmarks, in the view
     coefficients: np.ndarray  # (n_landmarks, n_outputs)
     intercepts: np.ndarray  # (n_outputs,)
@@ -85,11 +85,11 @@ class FittedView:
         return [self.view.to_time(part[:, :count], x) for part, count, x in triples]
 
 
-def _kernels(view: View) -> dict[str, Any]:
-    return {"head": view.head, "kinds": KINDS, "depths": (view.depth,), "normalized": True}
+def _kernels(view: ResolvedView) -> dict[str, Any]:
+    return {"head": view.head, "kinds": KINDS, "depths": (view.network.depth,), "normalized": True}
 
 
-def kernel(view: View, X: Any, Z: Any, options: dict[str, Any]) -> np.ndarray:
+def kernel(view: ResolvedView, X: Any, Z: Any, options: dict[str, Any]) -> np.ndarray:
     """Return the mean kernel of signals in the view, (n, m), in float64; its diagonal is 1.
 
     Z are signals in the view, `PreparedSignals`, or None: X itself.
@@ -110,7 +110,7 @@ def least_penalty(weights: np.ndarray, dtype: str) -> float:
 
 
 def fit_view(
-    view: View, cases: Cases, landmarks: np.ndarray | None, penalties: Sequence[float],
+    view: ResolvedView, cases: Cases, landmarks: np.ndarray | None, penalties: Sequence[float],
     error_weights: np.ndarray, options: dict[str, Any], n_penalties: int,
 ) -> tuple[FittedView, np.ndarray, np.ndarray]:  # fmt: skip
     r"""Return a resolved view fitted to cases; residuals and novelty of cases left out.
@@ -119,7 +119,7 @@ def fit_view(
     scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal
     likelihood.
     """
-    seen = view.measure(cases.signals, cases.weights)
+    view, seen = view.measure(cases.signals, cases.weights)
     Y, weights, members = cases.targets, cases.weights, cases.members
     groups = members if members.max() + 1 < len(Y) else None  # single cases take less time
     if landmarks is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -38,14 +38,14 @@ _SHAPE = "(n_cases, n_channels, n_timepoints)"
 class Settings:
     """Parameters of estimators, here and in the forms of aeon."""
 
-    views: Any = "default"
+    views: str | Sequence[Any] = "default"
     _: KW_ONLY
-    penalty: Any = None
-    landmarks: Any = None
+    penalty: float | Sequence[float] | None = None
+    landmarks: int | None = None
     engine: str = "auto"
     dtype: str = "float32"
     n_jobs: int | None = None
-    random_state: Any = None
+    random_state: int | np.random.RandomState | None = None
 
 
 class SignalEstimator(BaseEstimator):
@@ -104,7 +104,12 @@ def longest(X: Signals) -> int:
 
 
 def read_signals(
-    estimator: Any, X: Any, *, reset: bool = False, n_channels: Any = None, images: bool = False
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool = False,
+    n_channels: int | None = None,
+    images: bool = False,
 ) -> Signals:
     """Return `X` as signals; with `reset` the estimator remembers their shape, else it has one.
 

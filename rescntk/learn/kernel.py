@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
@@ -18,13 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
-from ..network import Network
+from ..network import KERNEL_FIELDS, Network, check_network
 from ..regression import pivoted_cholesky
 from ..validation import check_positive_integer, check_real
-from .inputs import SignalEstimator, check_columns, read_signals, split_channels, take
+from .inputs import SignalEstimator, Signals, check_columns, read_signals, split_channels, take
 
 
-@dataclass(eq=False, repr=False)
 class SignalKernel(SklearnKernel):
     r"""A kernel of an infinitely wide convolutional network for scikit-learn.
 
@@ -37,18 +36,28 @@ class SignalKernel(SklearnKernel):
 
     Parameters
     ----------
-    depth, filter_size, outer_filter_size, input_filter_size, dilation, skip, alpha, activation
-        As for `rescntk.Network`; the default depth is 3.
-    negative_slope, bias, c_v, c_w, readout_scale, input_scale, trained
-        As for `rescntk.Network`.
+    network : Network, optional
+        The infinitely wide network, by default ``Network(depth=3)``.
+    kind : {"gpk", "ntk"}, default "ntk"
+        Gaussian process kernel or neural tangent kernel.
+    head : {"gap", "trace", "equivariant"}, default "gap"
+        The readout, as for `rescntk.Kernel`.
+    normalized : bool, default True
+        Whether kernels of signals with themselves are 1.
     alpha_bounds : (float, float) or "fixed", default (0.01, 10.0)
         Bounds between which α is learned, if the network has skip connections.
-    kind, head, normalized
-        As for `rescntk.Kernel`; the default is the normalized NTK with GAP.
     n_channels : int, optional
         Number of channels of flat arrays. Without it they have one channel, with a warning.
-    engine, dtype, threads
+    engine, dtype, threads : default "auto", "float64" and all
         As for calling a `rescntk.Kernel`.
+    **parameters
+        Parameters of `rescntk.Network`, such as ``depth=2``, which replace those of `network`.
+        Searches set them by the same names.
+
+    Raises
+    ------
+    ValueError
+        For a network that is none, and for parameters that `rescntk.Network` refuses.
 
     Examples
     --------
@@ -58,50 +67,91 @@ class SignalKernel(SklearnKernel):
     >>> X, y = np.random.default_rng(0).standard_normal((20, 3, 30)), np.arange(20) % 2
     >>> SVC(kernel=SignalKernel(depth=2), C=100.0).fit(X, y).predict(X[:4])
     array([0, 1, 0, 1])
+    >>> SignalKernel(depth=2).set_params(alpha=0.5).network.alpha
+    0.5
     """
 
-    depth: int = 3
-    filter_size: int = 3
-    _: KW_ONLY
-    kind: str = "ntk"
-    head: str = "gap"
-    alpha: float = 1.0
-    alpha_bounds: tuple[float, float] | str = (1e-2, 1e1)
-    normalized: bool = True
-    n_channels: int | None = None
-    outer_filter_size: int | None = None
-    input_filter_size: int = 1
-    dilation: int | Iterable[int] = 1
-    skip: bool = True
-    activation: str = "relu"
-    negative_slope: float = 0.0
-    bias: float = 0.0
-    c_v: float = 2.0
-    c_w: float = 1.0
-    readout_scale: float = 1.0
-    input_scale: float | None = None
-    trained: Iterable[str] = ("inner", "outer", "readout")
-    engine: str = "auto"
-    dtype: str = "float64"
-    threads: int | None = None
+    def __init__(
+        self, network: Network | None = None, *, kind: str = "ntk", head: str = "gap",
+        normalized: bool = True, alpha_bounds: tuple[float, float] | str = (1e-2, 1e1),
+        n_channels: int | None = None, engine: str = "auto", dtype: str = "float64",
+        threads: int | None = None, **parameters: Any,
+    ) -> None:  # fmt: skip
+        self.network = _changed(Network(3) if network is None else network, parameters)
+        self.kind = kind
+        self.head = head
+        self.normalized = normalized
+        self.alpha_bounds = alpha_bounds
+        self.n_channels = n_channels
+        self.engine = engine
+        self.dtype = dtype
+        self.threads = threads
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Whether the network's parameters are there too.
+
+        Returns
+        -------
+        dict
+        """
+        of_network = _parameters(self.network) if deep else {}
+        return of_network | super().get_params()
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of the network.
+
+        Parameters
+        ----------
+        **params
+            Parameters by name. Those of the network replace those of a `network` given with them.
+
+        Returns
+        -------
+        SignalKernel
+            The kernel itself.
+
+        Raises
+        ------
+        ValueError
+            For unknown names, and for parameters that `rescntk.Network` refuses.
+        """
+        names = [name for name in _parameters(self.network) if name in params]
+        of_network = {name: params.pop(name) for name in names}
+        super().set_params(**params)
+        self.network = _changed(self.network, of_network)
+        return self
 
     @property
     def kernel(self) -> Kernel:
         """The `rescntk.Kernel` whose matrices are computed."""
-        network = Network(**{field.name: getattr(self, field.name) for field in fields(Network)})
-        return Kernel(network, self.kind, self.head, self.normalized)
+        return Kernel(self.network, self.kind, self.head, self.normalized)
 
     def options(self) -> dict[str, Any]:
-        """Return ``engine``, ``dtype`` and ``threads``, with which the kernel is called."""
+        """Return ``engine``, ``dtype`` and ``threads``, with which the kernel is called.
+
+        Returns
+        -------
+        dict
+        """
         return {"engine": self.engine, "dtype": self.dtype, "threads": self.threads}
 
     @property
     def hyperparameter_alpha(self) -> Hyperparameter:
-        """The hyperparameter log α, which Gaussian processes learn between `alpha_bounds`."""
-        learned = Hyperparameter("alpha", "numeric", self.alpha_bounds if self.skip else "fixed")
-        if not (learned.fixed or self.alpha > 0):
+        """The hyperparameter log α, which Gaussian processes learn between `alpha_bounds`.
+
+        A ValueError is raised if α is 0 and not fixed.
+        """
+        bounds = self.alpha_bounds if self.network.skip else "fixed"
+        learned = Hyperparameter("alpha", "numeric", bounds)
+        if not (learned.fixed or self.network.alpha > 0):
             raise ValueError(
-                f"alpha is {self.alpha!r}, expected a positive number, or alpha_bounds='fixed'"
+                f"alpha is {self.network.alpha!r}, expected a positive number, or "
+                f"alpha_bounds='fixed'"
             )
         return learned
 
@@ -110,10 +160,27 @@ class SignalKernel(SklearnKernel):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Return the kernel matrix K and, with `eval_gradient`, its derivative ∂K/∂log α.
 
-        X and Y are (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints);
-        without Y, half of the pairs are computed. The derivative, only without Y, is (n_cases,
-        n_cases, 1), or (n_cases, n_cases, 0) if α is fixed. Where α is learned, both come from
-        `rescntk.derivative.alpha_derivative`, in float64. Errors are as for a `rescntk.Kernel`.
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints)
+            Or images, and for the head "gap" lists of signals, as for a `rescntk.Kernel`.
+        Y : array, (m_cases, …), optional
+            By default X: then half of the pairs are computed.
+        eval_gradient : bool, default False
+            Whether the derivative is returned too; only without Y. If α is learned, it and K come
+            from `rescntk.derivative.alpha_derivative`, in float64.
+
+        Returns
+        -------
+        K : ndarray, (n_cases, m_cases)
+        derivative : ndarray, (n_cases, n_cases, 1)
+            Only with `eval_gradient`; (n_cases, n_cases, 0) if α is fixed.
+
+        Raises
+        ------
+        ValueError
+            For signals that a `rescntk.Kernel` refuses, flat arrays whose columns are no multiple
+            of `n_channels`, a derivative with Y, and a learned α that is 0.
         """
         kernel, signals = self.kernel, self._signals(X, "X")
         columns = None if Y is None or Y is X else self._signals(Y, "Y")
@@ -123,24 +190,44 @@ class SignalKernel(SklearnKernel):
             K, by_alpha = alpha_derivative(
                 kernel, signals, engine=self.engine, threads=self.threads
             )
-            return K, (self.alpha * by_alpha)[:, :, None]
+            return K, (self.network.alpha * by_alpha)[:, :, None]
         K = kernel(signals, columns, **self.options())
         return (K, np.empty((*K.shape, 0))) if eval_gradient else K
 
     def diag(self, X: Array) -> np.ndarray:
-        """Return the kernel of each signal with itself, (n_cases,)."""
+        """Return the kernel of each signal with itself.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints)
+
+        Returns
+        -------
+        ndarray, (n_cases,)
+
+        Raises
+        ------
+        ValueError
+            For signals that calling the kernel refuses.
+        """
         return self.kernel.diag(self._signals(X, "X"), **self.options())
 
     def is_stationary(self) -> bool:
-        """Return False: the kernel depends on more than the differences of signals."""
+        """Return whether the kernel depends on the differences of signals alone.
+
+        Returns
+        -------
+        bool
+            False.
+        """
         return False
 
     def __repr__(self) -> str:
-        defaults: dict[str, Any] = {field.name: field.default for field in fields(self)}
+        usual = type(self)(filter_size=self.network.filter_size).get_params() | {"filter_size": 3}
         changed = [
             f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value!r}"
             for name, value in self.get_params().items()
-            if not np.array_equal(value, defaults[name])  # bounds may be an array
+            if name != "network" and not np.array_equal(value, usual[name])  # bounds may be arrays
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
@@ -157,6 +244,17 @@ class SignalKernel(SklearnKernel):
             )
         flat = check_real(X, name, "(n_cases, n_channels · n_timepoints)")
         return split_channels(flat, self.n_channels, name)
+
+
+def _parameters(network: Network) -> dict[str, Any]:
+    """Return a network's parameters by name."""
+    return {field.name: getattr(network, field.name) for field in fields(Network)}
+
+
+def _changed(network: Any, parameters: dict[str, Any]) -> Network:
+    """Return the network with some parameters replaced; the same one without any."""
+    check_network(network, KERNEL_FIELDS)
+    return network.replace(**parameters) if parameters else network
 
 
 @dataclass(eq=False, repr=False)
@@ -187,36 +285,82 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     (20, 15)
     """
 
-    kernel: Any = None
+    kernel: Kernel | SignalKernel | None = None
 
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Keep the signals that others are compared with, and return the transformer itself.
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Keep the signals that others are compared with.
 
-        X is (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints); for the head "gap"
-        also a list of (n_channels, n_timepoints_i); or images. y is ignored.
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Or images (n_cases, n_channels, height, width), a table of numbers, and for the head
+            "gap" a list of (n_channels, n_timepoints_i).
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        KernelMatrix or LandmarkFeatures
+            The transformer itself.
+
+        Raises
+        ------
+        ValueError
+            For missing values, and a kernel that is none.
         """
         self._start(X)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit, and return the transformed signals, (n_cases, n_features)."""
+    def fit_transform(self, X: ArrayLike, y: object = None) -> np.ndarray:
+        """Fit, and return the transformed signals; half of the pairs are computed.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_features)
+            As of `transform`.
+
+        Raises
+        ------
+        ValueError
+            For what `fit` refuses.
+        """
         return self._features(self._start(X))
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Return the kernel with each fitted signal, or the features, (m_cases, n_features).
+    def transform(self, X: ArrayLike) -> np.ndarray:
+        """Return the kernel with each fitted signal, or the features.
 
-        X has the shape of signals in `fit`; else a ValueError is raised.
+        Parameters
+        ----------
+        X : array, (m_cases, …), table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (m_cases, n_features)
+            In the kernel's dtype, with a column for each fitted signal, or each landmark.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape.
+        NotFittedError
+            Before `fit`.
         """
         check_is_fitted(self)
         return self._features(self._read(X, reset=False))
 
-    def _read(self, X: Any, reset: bool) -> Any:
+    def _read(self, X: ArrayLike, reset: bool) -> Signals:
         n_channels = getattr(self.kernel_, "n_channels", None)
         return read_signals(self, X, reset=reset, n_channels=n_channels, images=True)
 
-    def _start(self, X: Any) -> Any:
+    def _start(self, X: ArrayLike) -> Signals:
         """Set the kernel, keep signals, and return the signals to be transformed."""
-        given: Any = SignalKernel() if self.kernel is None else self.kernel
+        given = SignalKernel() if self.kernel is None else self.kernel
         if not isinstance(given, Kernel | SignalKernel):
             raise ValueError(f"kernel is {given!r}, expected a rescntk.Kernel or a SignalKernel")
         self.kernel_ = clone(given, safe=False)
@@ -224,7 +368,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         self.signals_ = take(signals, np.arange(len(signals)))  # a copy, which does not change
         return self.signals_  # the same object: half of the pairs
 
-    def _features(self, signals: Any) -> np.ndarray:
+    def _features(self, signals: Signals) -> np.ndarray:
         return np.asarray(self.kernel_(signals, self.signals_))
 
     @property
@@ -243,9 +387,10 @@ class LandmarkFeatures(KernelMatrix):
     Parameters
     ----------
     kernel : Kernel or SignalKernel, optional
-        As for `KernelMatrix`; features are computed in float64, and have the kernel's dtype.
+        The default is ``rescntk.ResCNTK(3, normalized=True)``. Features are computed in float64,
+        and have the kernel's dtype.
     n_landmarks : int, default 100
-        Most landmarks, and so features; fewer where they explain all signals.
+        Maximum number of landmarks, and so of features; fewer where they explain all signals.
     random_state : int, RandomState or None, default 0
         Seed of the landmarks.
 
@@ -271,9 +416,9 @@ class LandmarkFeatures(KernelMatrix):
 
     n_landmarks: int = 100
     _: KW_ONLY
-    random_state: Any = 0
+    random_state: int | np.random.RandomState | None = 0
 
-    def _start(self, X: Any) -> Any:
+    def _start(self, X: ArrayLike) -> Signals:
         signals = super()._start(X)
         count = min(check_positive_integer(self.n_landmarks, "n_landmarks"), len(signals))
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -288,6 +433,6 @@ class LandmarkFeatures(KernelMatrix):
         self._half = scipy.linalg.solve_triangular(lower, np.eye(len(lower)), lower=True).T
         return signals
 
-    def _features(self, signals: Any) -> np.ndarray:
+    def _features(self, signals: Signals) -> np.ndarray:
         K = super()._features(signals)
         return (K.astype(np.float64, copy=False) @ self._half).astype(K.dtype, copy=False)

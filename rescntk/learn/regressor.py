@@ -6,6 +6,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array
 
@@ -26,16 +27,35 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
 
     Parameters
     ----------
-    views, penalty, landmarks, engine, dtype, n_jobs, random_state
-        As for `ResidualKernelClassifier`; by default penalties from the least to 10 are tried.
+    views : {"default", "fast"} or list of View, default "default"
+        Eleven views, or the first nine, or views of your own. More than 1,000 signals have eight
+        by default, which take less time.
+    penalty : float or sequence of float, optional
+        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view and
+        target takes the one of least leave-one-out error. By default powers of ten up to 10, and
+        the least that rounding errors allow.
+    landmarks : int, optional
+        Maximum number of signals, drawn at random, to which solutions are restricted. The default
+        is all of up to 1,000 signals, and 400 of more.
+    engine : str, default "auto"
+        As for calling a `rescntk.Kernel`.
+    dtype : {"float32", "float64"}, default "float32"
+        Precision of kernels. Solutions are in float64.
+    n_jobs : int, optional
+        Number of threads, which does not change results; -1 is one for each core.
+    random_state : int, RandomState or None, default None
+        Seed of the landmarks, and of the ten folds of `best_score_`.
 
     Attributes
     ----------
     best_score_, best_score_error_ : float
         R² over all targets on training signals left out, and its standard error.
-    views_, n_channels_, n_timepoints_
-        As for `ResidualKernelClassifier`; errors are in units of the targets' variances. Errors
-        and weights of `views_` are means over several targets.
+    views_ : dict of ndarray
+        A row for each view: "view", "error" (leave-one-out, in units of the targets' variances),
+        "weight", and "note", why a view is left out. Of several targets errors and weights are
+        means.
+    n_channels_, n_timepoints_ : int
+        Of the signals; None for time points of lists.
     intercept_ : ndarray, (n_targets,)
         The mean target, to which contributions are added.
 
@@ -54,22 +74,37 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
 
     _each = True
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Fit all views, weigh them, and return the regressor itself.
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Fit all views, and weigh them.
 
         Parameters
         ----------
-        X, groups
-            As for `ResidualKernelClassifier.fit`.
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Or a table of numbers, or a list of signals (n_channels, n_timepoints_i).
         y : array, (n_cases,) or (n_cases, n_targets)
             Finite numbers.
         sample_weight : array, (n_cases,), optional
             Weights of the signals, at least 0: inverse to the variance of their noise.
+        groups : array, (n_cases,), optional
+            Labels of what signals have in common, such as a person, machine or day. Whole groups
+            are left out: errors, weights and deviations are then about new groups.
+
+        Returns
+        -------
+        ResidualKernelRegressor
+            The regressor itself.
 
         Raises
         ------
         ValueError
-            For missing values, a single signal, and invalid parameters.
+            For missing values, a single signal, one group, signals that no view can take, and
+            invalid parameters.
         """
         check_given(y)
         with texts_refused("y"):
@@ -103,27 +138,75 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             )
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
         r"""Return predicted targets, and their standard deviations if asked for.
 
         With weights w, the mean is :math:`\sum w f` and the variance of a new observation
         :math:`\sum w (v + (f - \sum w f)^2)`, where a view has the mean f and the variance
-        :math:`v = \sigma^2 (1 - k^\top (K + \lambda I)^{-1} k + \lambda)`. X is as for `fit`. A
-        ValueError is raised for signals of another shape than in `fit`.
+        :math:`v = \sigma^2 (1 - k^\top (K + \lambda I)^{-1} k + \lambda)`.
+
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+        return_std : bool, default False
+            Whether standard deviations of new observations are returned too.
+
+        Returns
+        -------
+        mean : ndarray, (n_cases,) or (n_cases, n_targets)
+            In the units of the targets.
+        deviation : ndarray, as the mean
+            Only with `return_std`.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
         """
         mean, deviation = self._mixture(*self._decide(self._read(X)))
         mean = (mean * self._unit + self.intercept_).reshape(-1, *self._shape)
         return (mean, (deviation * self._unit).reshape(mean.shape)) if return_std else mean
 
-    def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and the upper ends of intervals that cover new observations.
+    def predict_interval(
+        self, X: ArrayLike, coverage: float = 0.95
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of intervals that are to cover new observations.
 
         An interval reaches a number of standard deviations from the mean: with this number, the
-        share `coverage` of the left-out training targets is inside. These are jackknife intervals:
-        the share of new targets is near `coverage` for signals drawn like the training signals, if
-        leaving out a signal changes predictions little. No share is guaranteed without such a
-        condition (Barber et al. 2021). With n training signals, or groups, the coverage is at most
-        n/(n + 1); above it a warning is given. X and errors are as for `predict`.
+        share `coverage` of the left-out training targets is inside.
+
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+        coverage : float, default 0.95
+            Share of intervals that cover the target, between 0 and 1.
+
+        Returns
+        -------
+        lower, upper : ndarray, (n_cases,) or (n_cases, n_targets)
+            In the units of the targets.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and a coverage that is no share.
+        NotFittedError
+            Before `fit`.
+
+        Warns
+        -----
+        UserWarning
+            If `coverage` is above n/(n + 1) for n training signals, or groups.
+
+        Notes
+        -----
+        These are jackknife intervals: the share of new targets is near `coverage` for signals drawn
+        like the training signals, if leaving out a signal changes predictions little. No share is
+        guaranteed without such a condition (Barber et al. 2021).
         """
         factors = self._score_within(coverage)
         mean, deviation = self.predict(X, return_std=True)

@@ -29,7 +29,17 @@ def view_weights(model: Any, ax: Any = None) -> Any:
     ----------
     model : ResidualKernelClassifier or ResidualKernelRegressor
         Fitted. Views of weight 0 are not drawn.
-    ax : matplotlib Axes, by default those of a new figure; returned
+    ax : matplotlib Axes, optional
+        The default is those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        For a model that is not fitted.
 
     Examples
     --------
@@ -86,6 +96,12 @@ def contributions(
     ndarray of matplotlib Axes, (n_cases,)
         Of several channels (n_cases, n_channels).
 
+    Raises
+    ------
+    ValueError
+        For a model that is not fitted, signals that it refuses, an output that it does not have,
+        and `y` of another shape.
+
     See Also
     --------
     rescntk.pixel_shares : Contributions of time points to a kernel.
@@ -100,91 +116,117 @@ def contributions(
     >>> plots.contributions(model, X[:3]).shape
     (3,)
     """
-    from matplotlib.collections import LineCollection
-    from matplotlib.colors import LinearSegmentedColormap
-
     check_drawn(model, "model", _FITTED, "contributions")
-    if output is not None:
-        output = check_integer(output, "output")
+    check_flag(usual, "usual")
     X, channels = _with_channels(X)
-    all_shares, intercepts = model.contributions(X), model.intercept_
-    X = np.asarray(X) if hasattr(X, "columns") else X  # rows of a table are signals
-    if output is not None and not -len(intercepts) <= output < len(intercepts):
-        raise ValueError(f"output is {output!r}, expected an integer below {len(intercepts)}")
+    intercepts = model.intercept_
+    outputs = len(intercepts)
+    if output is not None and not -outputs <= check_integer(output, "output") < outputs:
+        raise ValueError(f"output is {output!r}, expected an integer below {outputs}")
     classes = getattr(model, "classes_", None)
     names = None if classes is None else [shown_name(label) for label in classes]
-    if y is not None:
-        n, targets = len(all_shares), 1 if names is not None else len(intercepts)
-        shape = f"({n}, {targets})" if targets > 1 else f"({n},)"
-        y = np.asarray(y) if names is not None else check_real(y, "y", shape)
-        if y.shape not in [(n, targets), *[(n,)] * (targets == 1)]:
-            raise ValueError(f"y has shape {y.shape}, expected {shape}: one for each signal")
-        y = y.reshape(n, targets)
+    truths = None if y is None else _truths(y, len(X), names, outputs)
+    all_shares = model.contributions(X)
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
-    centre = None
-    if check_flag(usual, "usual"):
-        centre = getattr(model, "usual_contributions", lambda: None)()
+    centre = getattr(model, "usual_contributions", lambda: None)() if usual else None
     if centre is not None:
         all_shares = [shares - centre for shares in all_shares]
         intercepts = intercepts + centre.sum(axis=1)
-    single = names is None or len(intercepts) == 1
-    titles = ["prediction"] if names is None else [f"decision for class {c}:" for c in names]
+    single = names is None or outputs == 1
     columns = [(0 if single else int(d.argmax())) if output is None else output for d in decisions]
-    n_panels, signals = len(all_shares), [np.atleast_2d(np.asarray(x)) for x in X]
-    n_channels = len(signals[0])
-    if channels is None and n_channels > 1:
-        channels = [f"channel {k}" for k in range(n_channels)]
-    height = n_panels * (1.5 if n_channels == 1 else 0.3 + 0.7 * n_channels)
-    drawing = figure((7.0, max(2.6, 0.6 + height)))
-    panels = drawing.subplots(n_panels * n_channels, squeeze=False).reshape(-1, n_channels)
     most = max(abs(shares[k]).max() for shares, k in zip(all_shares, columns, strict=True)) or 1.0
-    colours = LinearSegmentedColormap.from_list("contributions", [BLUE, "#B8B8B8", VERMILION])
+    rows = np.asarray(X) if hasattr(X, "columns") else X  # rows of a table are signals
+    signals = [np.atleast_2d(np.asarray(x)) for x in rows]
+    n_channels = len(signals[0])
+    height = len(signals) * (1.5 if n_channels == 1 else 0.3 + 0.7 * n_channels)
+    drawing = figure((7.0, max(2.6, 0.6 + height)))
+    panels = drawing.subplots(len(signals) * n_channels, squeeze=False).reshape(-1, n_channels)
+    _name_channels(panels, channels)
     drawn = zip(panels, signals, all_shares, columns, decisions, strict=True)
+    width = TITLE if n_channels == 1 else TITLE - 16  # names of channels take room
+    begin = "intercept" if centre is None else "usual"
     for case, (row, x, shares, k, decision) in enumerate(drawn):
-        points = np.arange(shares.shape[1])
-        for ax, channel in zip(row, x, strict=True):
-            # Half of the way to its neighbours has the colour of a time point.
-            places = np.repeat(np.arange(2 * len(points) - 1) / 2, 2)[1:-1].reshape(-1, 2)
-            heights = np.interp(places, points, channel)
-            segments = LineCollection(
-                list(np.stack([places, heights], axis=2)),
-                cmap=colours,
-                linewidth=2.0,
-                capstyle="round",
-            )
-            segments.set_array(shares[k][np.round(places.mean(axis=1)).astype(int)])
-            segments.set_clim(-most, most)
-            ax.add_collection(segments)
-            ax.autoscale_view()
-            ax.tick_params(labelbottom=ax is row[-1])
-            tidy(ax)
-        for ax, name in zip(row, channels or (), strict=channels is not None):
-            style = {"rotation": 0, "ha": "right", "va": "center", "fontsize": "small"}
-            ax.set_ylabel(lines(shown_name(name), 12), **style)
+        coloured = [_coloured(*pair, shares[k], most) for pair in zip(row, x, strict=True)]
         start = intercepts[k] if abs(intercepts[k]) > 5e-4 * abs(decision[k]) else 0.0
-        name = "intercept" if centre is None else "usual"
-        terms = f"{decision[k]:.3g} = contributions {shares[k].sum():.3g} + {name} {start:.3g}"
-        words = f"{titles[-1 if single else k]} {terms.replace('-', '−')}"
-        if names is not None:
-            best = int(decision[0] > 0) if single else int(decision.argmax())
-            words = f"predicted {names[best]}: {words}"
-        if y is not None:
-            truth = shown_name(y[case, 0])
-            if names is None:
-                truth = f"{y[case, k]:.3g}".replace("-", "−")
+        terms = f"{_shown(decision[k])} = contributions {_shown(shares[k].sum())}"
+        words = f"{_outcome(names, decision, k)} {terms} + {begin} {_shown(start)}"
+        if truths is not None:
+            truth = shown_name(truths[case, 0]) if names is not None else _shown(truths[case, k])
             words = f"true {truth}, {words}"
-        width = TITLE if n_channels == 1 else TITLE - 16  # names of channels take room
         row[0].set_title(lines(words, width), fontsize="small")
     panels[-1, -1].set_xlabel("time point")
-    label = f"contribution to the {'prediction' if names is None else 'decision'}"
-    width = 13 + int(17 * height / 1.5)
-    label = lines(label + ("" if centre is None else ", less the usual"), width)
-    if names is not None and single:
-        label += "\n" + lines(f"blue: class {names[0]}, orange: class {names[1]}", width)
+    label = _bar_label(names, single, centre is not None, 13 + int(17 * height / 1.5))
     bar = {"fraction": 0.04, "aspect": 10 * height}
-    drawing.colorbar(segments, ax=list(panels.ravel()), label=label, **bar)
+    drawing.colorbar(coloured[-1], ax=list(panels.ravel()), label=label, **bar)
     drawing.align_ylabels(panels.ravel())
     return panels[:, 0] if n_channels == 1 else panels
+
+
+def _truths(y: Any, n: int, names: list[str] | None, outputs: int) -> np.ndarray:
+    """Return true labels, (n, 1), or targets, (n, outputs)."""
+    targets = outputs if names is None else 1
+    shape = f"({n}, {targets})" if targets > 1 else f"({n},)"
+    y = check_real(y, "y", shape) if names is None else np.asarray(y)
+    if y.shape not in [(n, targets), *[(n,)] * (targets == 1)]:
+        raise ValueError(f"y has shape {y.shape}, expected {shape}: one for each signal")
+    return np.asarray(y.reshape(n, targets))
+
+
+def _name_channels(panels: np.ndarray, channels: list[Any] | None) -> None:
+    """Name the channels of axes (n_cases, n_channels), if there are several or they have names."""
+    n_channels = panels.shape[1]
+    if channels is None and n_channels > 1:
+        channels = [f"channel {k}" for k in range(n_channels)]
+    style = {"rotation": 0, "ha": "right", "va": "center", "fontsize": "small"}
+    for row in panels:
+        for ax, name in zip(row, channels or (), strict=channels is not None):
+            ax.set_ylabel(lines(shown_name(name), 12), **style)
+        for ax in row[:-1]:
+            ax.tick_params(labelbottom=False)
+
+
+def _coloured(ax: Any, channel: np.ndarray, shares: np.ndarray, most: float) -> Any:
+    """Draw a channel, (n_timepoints,), and return the line with its colours, from -most to most.
+
+    Half of the way to its neighbours has the colour of a time point.
+    """
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = LinearSegmentedColormap.from_list("contributions", [BLUE, "#B8B8B8", VERMILION])
+    n = len(shares)
+    places = np.repeat(np.arange(2 * n - 1) / 2, 2)[1:-1].reshape(-1, 2)
+    heights = np.interp(places, np.arange(n), channel)
+    segments = list(np.stack([places, heights], axis=2))
+    line = LineCollection(segments, cmap=colours, linewidth=2.0, capstyle="round")
+    line.set_array(shares[np.round(places.mean(axis=1)).astype(int)])
+    line.set_clim(-most, most)
+    ax.add_collection(line)
+    ax.autoscale_view()
+    tidy(ax)
+    return line
+
+
+def _outcome(names: list[str] | None, decision: np.ndarray, k: int) -> str:
+    """Return the start of a title: the predicted class, and which decision follows."""
+    if names is None:
+        return "prediction"
+    single = len(decision) == 1
+    best = int(decision[0] > 0) if single else int(decision.argmax())
+    return f"predicted {names[best]}: decision for class {names[-1 if single else k]}:"
+
+
+def _shown(number: float) -> str:
+    return f"{number:.3g}".replace("-", "−")
+
+
+def _bar_label(names: list[str] | None, single: bool, less_usual: bool, width: int) -> str:
+    """Return the text beside the colours, in lines of a width."""
+    label = f"contribution to the {'prediction' if names is None else 'decision'}"
+    label = lines(label + (", less the usual" if less_usual else ""), width)
+    if names is not None and single:
+        label += "\n" + lines(f"blue: class {names[0]}, orange: class {names[1]}", width)
+    return label
 
 
 def _with_channels(X: Any) -> tuple[Any, list[Any] | None]:

@@ -20,7 +20,7 @@ import regression
 import robustness
 import scale
 import ucr
-from classification_methods import draw_signals, on_flat
+from classification_methods import draw_signals, on_flat, signals
 from harness import RESULTS
 
 pytestmark = pytest.mark.slow
@@ -81,6 +81,15 @@ def test_holms_steps():
     scores = scores.assign(**{ucr.OURS: 0.0, "e": sizes, "f": sizes * signs[3]})
     assert ucr.differing(scores) == (["a", "b"], ["e"])
     assert ucr.differing(scores[[ucr.OURS, "d"]]) == ([], [])
+
+
+@pytest.mark.parametrize("name", ["Covid3Month", "CardanoSentiment"])
+def test_published_errors_are_of_the_same_signals_and_splits(name):
+    """The nearest neighbour of the official split has the published error."""
+    X, y, Z, truth = signals(name)
+    distances = np.linalg.norm(X[:, None] - Z, axis=(2, 3))
+    error = np.sqrt(np.mean((y[distances.argmin(axis=0)] - truth) ** 2))
+    assert error == pytest.approx(regression.peers()["1NN-ED"]["official", name], rel=1e-4)
 
 
 def test_the_table_of_ratios_has_the_cases_of_the_script():

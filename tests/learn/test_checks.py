@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 VIEWS = [learn.View(head="trace", standardize="point", filter_size=3, depth=1)]
 
 ESTIMATORS = [
-    learn.KernelMatrix(learn.SignalKernel(1, kind="gpk", head="trace")),
+    learn.KernelMatrix(learn.SignalKernel(depth=1, kind="gpk", head="trace")),
     learn.LandmarkFeatures(),
     learn.ResidualKernelClassifier(VIEWS, class_weight="balanced"),
     learn.ResidualKernelRegressor(VIEWS),

@@ -180,56 +180,70 @@ def test_scores(rng):
     assert len(told) == 1
 
 
-def test_refusals(rng):
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"views": "all"}, "views is 'all', expected 'fast', 'default' or a list of View"),
+        ({"views": [View(), "x"]}, "expected 'fast'"),
+        ({"penalty": 0.0}, "penalty is 0.0, expected positive numbers"),
+        ({"penalty": []}, r"penalty is \[\], expected real numbers"),
+        ({"landmarks": "all"}, "landmarks is 'all', expected an integer"),
+        ({"landmarks": 1}, "landmarks is 1"),
+        ({"engine": "fast"}, "engine is 'fast'"),
+        ({"n_jobs": 0}, "n_jobs == 0"),
+        ({"n_jobs": "2"}, "n_jobs is '2', expected an integer"),
+        ({"random_state": "x"}, "'x' cannot be used to seed"),
+        ({"class_weight": "even"}, "class_weight is 'even', expected None, 'balanced' or a"),
+        ({"class_weight": {"a": 2}}, r"class_weight has keys \['a'\], expected some of"),
+        ({"class_weight": {0: -1}}, "class_weight of 0 is -1"),
+        ({"class_weight": {0: 0}}, "y has one class"),
+        ({"class_weight": {0: 0, 1: 0}}, "class_weight is zero for all"),
+        ({"class_weight": np.array([1.0, 2.0])}, r"class_weight is array\(\[1., 2.\]\)"),
+    ],
+)
+def test_wrong_parameters_are_refused(changes, says, rng):
     X, y = waves(rng, 16, 2)
-    for changes, given, says in (
-        ({"views": "all"}, {}, "views is 'all', expected 'fast', 'default' or a list of View"),
-        ({"views": [View(), "x"]}, {}, "expected 'fast'"),
-        ({"penalty": 0.0}, {}, "penalty is 0.0, expected positive numbers"),
-        ({"penalty": []}, {}, r"penalty is \[\], expected real numbers"),
-        ({"landmarks": "all"}, {}, "landmarks is 'all', expected an integer"),
-        ({"landmarks": 1}, {}, "landmarks is 1"),
-        ({"engine": "fast"}, {}, "engine is 'fast'"),
-        ({"n_jobs": 0}, {}, "n_jobs == 0"),
-        ({"n_jobs": "2"}, {}, "n_jobs is '2', expected an integer"),
-        ({"random_state": "x"}, {}, "'x' cannot be used to seed"),
-        ({"class_weight": "even"}, {}, "class_weight is 'even', expected None, 'balanced' or a"),
-        ({"class_weight": {"a": 2}}, {}, r"class_weight has keys \['a'\], expected some of"),
-        ({"class_weight": {0: -1}}, {}, "class_weight of 0 is -1"),
-        ({"class_weight": {0: 0}}, {}, "y has one class"),
-        ({"class_weight": {0: 0, 1: 0}}, {}, "class_weight is zero for all"),
-        ({"class_weight": np.array([1.0, 2.0])}, {}, r"class_weight is array\(\[1., 2.\]\)"),
-        ({}, {"y": np.zeros(16)}, r"y has one class, \[0.0\]"),
-        ({}, {"y": y + 0.5 * rng.random(16)}, "Unknown label type"),
+    with pytest.raises(ValueError, match=says):
+        ResidualKernelClassifier(**(ONE | changes)).fit(X, y)
+
+
+LABELS = np.arange(16) % 2
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"y": np.zeros(16)}, r"y has one class, \[0.0\]"),
+        ({"y": LABELS + np.linspace(0, 0.5, 16)}, "Unknown label type"),
         (
-            {},
             {"y": np.array([1, "a"] * 8, dtype=object)},
             "y has objects of kinds int, str, .*expected numbers or texts",
         ),
-        ({}, {"y": y[:9]}, r"inconsistent numbers of samples: \[16, 9\]"),
-        ({}, {"y": np.ma.masked_array(y, y == 1)}, "y is a masked array"),
-        ({}, {"sample_weight": np.ones(5)}, r"sample_weight has shape \(5,\), expected \(16,\)"),
-        (
-            {},
-            {"sample_weight": -np.ones(16)},
-            "sample_weight has -1, expected numbers of",
-        ),
-        ({}, {"sample_weight": np.zeros(16)}, "class_weight is zero for all"),
-        ({}, {"groups": np.ones(16)}, "groups has one label, expected two"),
-        ({}, {"groups": y[:5]}, r"groups has shape \(5,\)"),
-        (
-            {},
-            {"groups": [np.nan] * 16},
-            r"groups\[0\] is missing \(nan\), expected a value for each",
-        ),
-    ):
-        with pytest.raises(ValueError, match=says):
-            ResidualKernelClassifier(**(ONE | changes)).fit(X, **({"y": y} | given))
-    for call in ("predict", "predict_proba", "decision_function", "novelty", "contributions"):
-        with pytest.raises(NotFittedError):
-            getattr(ResidualKernelClassifier(), call)(X)
+        ({"y": LABELS[:9]}, r"inconsistent numbers of samples: \[16, 9\]"),
+        ({"y": np.ma.masked_array(LABELS, LABELS == 1)}, "y is a masked array"),
+        ({"sample_weight": np.ones(5)}, r"sample_weight has shape \(5,\), expected \(16,\)"),
+        ({"sample_weight": -np.ones(16)}, "sample_weight has -1, expected numbers of"),
+        ({"sample_weight": np.zeros(16)}, "class_weight is zero for all"),
+        ({"groups": np.ones(16)}, "groups has one label, expected two"),
+        ({"groups": LABELS[:5]}, r"groups has shape \(5,\)"),
+        ({"groups": [np.nan] * 16}, r"groups\[0\] is missing \(nan\), expected a value for each"),
+    ],
+)
+def test_wrong_labels_weights_and_groups_are_refused(given, says, rng):
+    X, y = waves(rng, 16, 2)
+    with pytest.raises(ValueError, match=says):
+        ResidualKernelClassifier(**ONE).fit(X, **({"y": y} | given))
 
 
+@pytest.mark.parametrize(
+    "call", ["predict", "predict_proba", "decision_function", "novelty", "contributions"]
+)
+def test_calls_before_fit_are_refused(call, rng):
+    with pytest.raises(NotFittedError):
+        getattr(ResidualKernelClassifier(), call)(waves(rng, 16, 2)[0])
+
+
+@pytest.mark.filterwarnings("ignore:best_score_ is")  # of the penalty 1e3
 def test_searches(rng):
     X, y = waves(rng, 36, 2)
     model = ResidualKernelClassifier([VIEW], penalty=0.5, n_jobs=1)

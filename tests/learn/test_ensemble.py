@@ -144,11 +144,10 @@ def test_weights_of_views(rng):
     )
     np.testing.assert_allclose(weigh(np.zeros((3, 4, 1)), np.ones(4)), 1 / 3)
     novelties = np.array([[0.5, 2.0], [1.0, 1.0]])
-    views = [View(), View(standardize="channel")]  # the second sees levels
     novelties, halves = novelties[:, :, None], np.full((2, 1), 0.5)  # one weight for all outputs
-    at = weights_at(halves, novelties, np.array([0.3, 1.0]), views)
+    at = weights_at(halves, novelties, np.array([0.3, 1.0]), [False, True])
     np.testing.assert_allclose(at[:, :, 0], [[0.5, 0.2], [0.5, 0.8]])
-    at = weights_at(halves, novelties[:, :1], np.array([2.0]), views)
+    at = weights_at(halves, novelties[:, :1], np.array([2.0]), [False, True])
     np.testing.assert_allclose(at[:, 0, 0], np.array([256, 1]) / 257)
 
 
@@ -165,6 +164,7 @@ def test_levels_that_drift(rng):
     assert model.score(Z, y) > 0.9
 
 
+@pytest.mark.filterwarnings("ignore:best_score_ is")  # of one of the views alone
 def test_the_average_and_its_table(rng):
     X, y = waves(rng, 24, 2)
     model = ResidualKernelClassifier(**FOUR).fit(X, y)
@@ -179,7 +179,7 @@ def test_the_average_and_its_table(rng):
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
     views = [singles[k]._fitted[0] for k in kept]
     novelties = np.array([v.decide(v.matrix(Z, model._options()))[1] for v in views])
-    distances, of_views = model._usual.distances(Z)[0], [v.view for v in views]
+    distances, of_views = model._usual.distances(Z)[0], [v.view.sees_levels for v in views]
     weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
     found = (weights[:, :, 0] * decisions).sum(axis=0)
     np.testing.assert_allclose(model.decision_function(Z), found, atol=1e-9)

@@ -226,6 +226,7 @@ def test_polars(flat):
         CLASSIFIER.fit([pl.DataFrame(x) for x in X], y)
 
 
+@pytest.mark.filterwarnings("ignore:best_score_ is")  # of eight signals
 def test_the_page_tells_what_lists_can(rng, tmp_path):
     """Each row of the table: what takes a list does, and what does not refuses it or is None."""
     pytest.importorskip("zarr")

@@ -25,9 +25,13 @@ def flat(X):
 
 KERNELS = {
     "default": SignalKernel(),
-    "gpk": SignalKernel(2, 5, kind="gpk", head="trace", alpha=0.5, normalized=False),
-    "erf": SignalKernel(2, activation="erf", c_w=1.5, outer_filter_size=1, trained=("inner",)),
-    "no skip": SignalKernel(4, skip=False, input_filter_size=3),
+    "gpk": SignalKernel(
+        depth=2, filter_size=5, kind="gpk", head="trace", alpha=0.5, normalized=False
+    ),
+    "erf": SignalKernel(
+        depth=2, activation="erf", c_w=1.5, outer_filter_size=1, trained=("inner",)
+    ),
+    "no skip": SignalKernel(depth=4, skip=False, input_filter_size=3),
 }
 
 
@@ -41,12 +45,38 @@ def test_is_the_kernel(name, X):
     assert (kernel.diag(flat(X)) == library.diag(X)).all()
 
 
-def test_has_every_parameter_of_a_network():
-    assert {field.name for field in fields(rk.Network)} <= SignalKernel().get_params().keys()
-    settings = {"outer_filter_size": 3, "activation": "erf", "c_v": 1.1, "trained": ("inner",)}
-    kernel = rk.Kernel(rk.Network(4, 5, **settings), "gpk", "trace", True)
-    assert SignalKernel(4, 5, kind="gpk", head="trace", **settings).kernel == kernel
-    assert repr(SignalKernel(4, alpha=1 / 3)) == "SignalKernel(depth=4, alpha=0.333333)"
+SETTINGS = {"filter_size": 5, "outer_filter_size": 3, "activation": "erf", "trained": ("inner",)}
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        SignalKernel(rk.Network(4, **SETTINGS)),
+        SignalKernel(depth=4, **SETTINGS),
+        SignalKernel(
+            rk.Network(2, 5, outer_filter_size=3, trained="inner"), depth=4, activation="erf"
+        ),
+        SignalKernel().set_params(depth=4, **SETTINGS),
+        SignalKernel().set_params(network=rk.Network(5, **SETTINGS), depth=4),
+    ],
+)
+def test_a_network_and_its_parameters(kernel):
+    """They are given together or one by one, and set by name."""
+    assert kernel.network == rk.Network(4, **SETTINGS)
+    assert kernel.kernel == rk.Kernel(kernel.network, "ntk", "gap", True)
+    assert {field.name for field in fields(rk.Network)} <= kernel.get_params().keys()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        (SignalKernel(depth=4, alpha=1 / 3, kind="gpk"), "depth=4, alpha=0.333333, kind='gpk'"),
+        (SignalKernel(filter_size=5), "filter_size=5"),
+        (SignalKernel(rk.Network(3, 5, outer_filter_size=3)), "filter_size=5, outer_filter_size=3"),
+    ],
+)
+def test_names_of_kernels_have_what_differs_from_the_default(kernel, expected):
+    assert repr(kernel) == f"SignalKernel({expected})"
 
 
 def test_parameters(X):
@@ -55,7 +85,7 @@ def test_parameters(X):
     assert kernel != SignalKernel(depth=3, alpha=0.5, n_channels=2)
     np.testing.assert_allclose(kernel.theta, np.log([0.5]))
     np.testing.assert_allclose(kernel.bounds, np.log([[1e-2, 1e1]]))
-    assert kernel.clone_with_theta(np.log([2.0])).alpha == pytest.approx(2.0)
+    assert kernel.clone_with_theta(np.log([2.0])).network.alpha == pytest.approx(2.0)
     for fixed in (SignalKernel(alpha_bounds="fixed"), SignalKernel(skip=False)):
         assert fixed.theta.shape == (0,)
         assert fixed(X, eval_gradient=True)[1].shape == (12, 12, 0)
@@ -67,7 +97,7 @@ def test_gradient(name, X):
     K, gradient = kernel(X, eval_gradient=True)
     matrix, slope = rk.derivative.alpha_derivative(kernel.kernel, X)
     assert (K == matrix).all() and gradient.shape == (12, 12, 1)
-    assert (gradient[:, :, 0] == kernel.alpha * slope).all()
+    assert (gradient[:, :, 0] == kernel.network.alpha * slope).all()
     size = np.sqrt(np.outer(K.diagonal(), K.diagonal()))
     assert (np.abs(K - kernel(X)) / size).max() <= 2 * tolerances.KERNEL["float64"]
 
@@ -75,13 +105,20 @@ def test_gradient(name, X):
 def test_regression_process_learns_alpha(rng):
     """Targets drawn from the process itself: the likelihood leads back to their α."""
     X = rng.standard_normal((40, 2, 8))
-    true = SignalKernel(3, kind="gpk", head="trace", alpha=0.5, n_channels=2)
+    true = SignalKernel(depth=3, kind="gpk", head="trace", alpha=0.5, n_channels=2)
     y = rng.multivariate_normal(np.zeros(40), true(X) + 1e-6 * np.eye(40), size=12).T
     start = true.clone_with_theta(np.log([2.0]))
     process = GaussianProcessRegressor(start, alpha=1e-6).fit(flat(X), y)
     at_truth = process.log_marginal_likelihood(true.theta)
     assert process.log_marginal_likelihood_value_ >= at_truth - 1e-6
-    assert 0.35 < process.kernel_.alpha < 0.7
+    assert 0.35 < process.kernel_.network.alpha < 0.7
+
+
+@pytest.mark.parametrize("form", ["lists", "images"])
+def test_called_itself_it_takes_what_kernels_take(form, rng):
+    images = rng.standard_normal((2, 2, 4, 3))
+    X = images if form == "images" else [images[0, :, 0], images[1, :, 1, :2]]
+    assert (SignalKernel(depth=2)(X) == rk.ResCNTK(2, normalized=True)(X)).all()
 
 
 @pytest.mark.parametrize("options", [{}, {"engine": "reference", "dtype": "float32", "threads": 1}])
@@ -93,7 +130,7 @@ def test_options_and_symmetry_reach_the_kernel(options, X, monkeypatch):
         return original(self, X, Z, **options)
 
     monkeypatch.setattr(rk.Kernel, "__call__", counted)
-    kernel = SignalKernel(2, n_channels=2, **options)
+    kernel = SignalKernel(depth=2, n_channels=2, **options)
     matrix = KernelMatrix(kernel).fit(X)
     results = [
         kernel(X),
@@ -108,26 +145,31 @@ def test_options_and_symmetry_reach_the_kernel(options, X, monkeypatch):
     assert {str(r.dtype) for r in results} == {options.get("dtype", "float64")}
 
 
-def test_refusals(X):
-    broken = X.copy()
-    broken[3, 0, 2] = np.nan
-    for call, message in (
-        (lambda: SignalKernel(n_channels=5)(flat(X)), "multiple of n_channels = 5"),
-        (lambda: SignalKernel(n_channels=0)(flat(X)), "n_channels is 0"),
-        (lambda: SignalKernel(0)(X), "depth is 0, expected an integer of at least 1"),
-        (lambda: SignalKernel()(X, X[:2], eval_gradient=True), "eval_gradient without it"),
-        (lambda: SignalKernel(n_channels=2)(flat(broken)), r"first at \[3, 2\]"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda X: SignalKernel(depth=0), "depth is 0, expected an integer of at least 1"),
+        (lambda X: SignalKernel(alpha=np.nan), "alpha is nan"),
+        (lambda X: SignalKernel(3), "network is 3, expected a rescntk.Network"),
+        (lambda X: SignalKernel(depht=3), "'depht', expected one of"),
+        (lambda X: SignalKernel().set_params(depht=3), "Invalid parameter depht"),
+        (lambda X: SignalKernel().set_params(network=None), "network is None, expected a rescntk"),
+        (lambda X: SignalKernel(n_channels=5)(flat(X)), "multiple of n_channels = 5"),
+        (lambda X: SignalKernel(n_channels=0)(flat(X)), "n_channels is 0"),
+        (lambda X: SignalKernel()(X, X[:2], eval_gradient=True), "eval_gradient without it"),
+        (lambda X: SignalKernel(n_channels=2)(np.where(flat(X) > 1, np.nan, flat(X))), "first at"),
+    ],
+)
+def test_refusals(call, says, X):
+    with pytest.raises(ValueError, match=says):
+        call(X)
 
 
 def test_what_has_no_logarithm_is_not_learned(X):
     """α = 0 has no residual branch: it is fine where it is fixed."""
-    kernel = SignalKernel(2, alpha=0.0, n_channels=2)
-    for use in (lambda: SignalKernel(alpha=np.nan).theta, lambda: kernel(X, eval_gradient=True)):
-        with pytest.raises(ValueError, match=r"alpha is .*, expected a positive .*'fixed'"):
-            use()
+    kernel = SignalKernel(depth=2, alpha=0.0, n_channels=2)
+    with pytest.raises(ValueError, match=r"alpha is 0.0, expected a positive .*'fixed'"):
+        kernel(X, eval_gradient=True)
     assert (kernel(X) == rk.ResCNTK(2, alpha=0.0, normalized=True)(X)).all()
     process = GaussianProcessRegressor(kernel.set_params(alpha_bounds="fixed"), alpha=0.1)
     assert np.isfinite(process.fit(flat(X), X[:, 0, 0]).predict(flat(X))).all()
@@ -135,7 +177,7 @@ def test_what_has_no_logarithm_is_not_learned(X):
 
 def test_tables_are_flat_signals(X):
     pd = pytest.importorskip("pandas")
-    table, kernel = pd.DataFrame(X[:, 0]), SignalKernel(2, n_channels=1)
+    table, kernel = pd.DataFrame(X[:, 0]), SignalKernel(depth=2, n_channels=1)
     assert (kernel(table) == kernel(X[:, :1])).all()
     with pytest.raises(ValueError, match=r"signals of one channel X.to_numpy\(\)\[:, None\]"):
         rk.ResCNTK(2)(table)
@@ -146,9 +188,9 @@ def test_tables_are_flat_signals(X):
 
 def test_flat_signals_without_a_number_of_channels_warn(X):
     with pytest.warns(UserWarning, match=r"X of shape \(12, 18\) is flat.*give n_channels"):
-        K = SignalKernel(2)(flat(X))
+        K = SignalKernel(depth=2)(flat(X))
     with warnings.catch_warnings(action="error"):
-        assert (SignalKernel(2, n_channels=1)(flat(X)) == K).all()
-        assert not np.allclose(SignalKernel(2, n_channels=2)(flat(X)), K)
-        SignalKernel(2)(X)
-        KernelMatrix(SignalKernel(2)).fit_transform(flat(X))  # documented: one channel
+        assert (SignalKernel(depth=2, n_channels=1)(flat(X)) == K).all()
+        assert not np.allclose(SignalKernel(depth=2, n_channels=2)(flat(X)), K)
+        SignalKernel(depth=2)(X)
+        KernelMatrix(SignalKernel(depth=2)).fit_transform(flat(X))  # documented: one channel

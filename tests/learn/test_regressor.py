@@ -56,6 +56,7 @@ def test_several_targets_and_units(rng):
     assert (low <= mean).all() and (mean <= high).all()
 
 
+@pytest.mark.filterwarnings("ignore:best_score_, R")  # of targets of noise
 @pytest.mark.parametrize("landmarks", [None, 12])
 def test_each_target_of_several_is_predicted_as_if_alone(landmarks, rng):
     """Its penalties, weights of views, deviations and intervals are its own."""
@@ -75,17 +76,28 @@ def test_each_target_of_several_is_predicted_as_if_alone(landmarks, rng):
     assert len(penalties) > 1
 
 
-def test_constant_noise_and_refusals(rng):
-    X, y = rising(rng, 20)
+def test_targets_of_noise_warn(rng):
+    X, _ = rising(rng, 20)
     with pytest.warns(UserWarning, match="R² on signals left out, is .* these views do not find"):
         ResidualKernelRegressor(**ONE, penalty=1e-3).fit(X, rng.standard_normal(20))
-    for signals, targets, says in (
-        (X, ["a"] * 20, "convert|dtype"),
-        (X, y[:5], "inconsistent numbers of samples"),
-        (X[[0, 0]], y[[0, 0]], "n_samples=1 up to copies"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            ResidualKernelRegressor(**ONE).fit(signals, targets)
+
+
+@pytest.mark.parametrize(
+    ("targets", "says"),
+    [
+        (["a"] * 20, "convert|dtype"),
+        ([1.0] * 5, "inconsistent numbers of samples"),
+    ],
+)
+def test_refusals(targets, says, rng):
+    with pytest.raises(ValueError, match=says):
+        ResidualKernelRegressor(**ONE).fit(rising(rng, 20)[0], targets)
+
+
+def test_copies_of_one_signal_are_refused(rng):
+    X, y = rising(rng, 1)
+    with pytest.raises(ValueError, match="n_samples=1 up to copies"):
+        ResidualKernelRegressor(**ONE).fit(X[[0, 0]], y[[0, 0]])
 
 
 def test_weights_are_inverse_noise(rng):

@@ -36,9 +36,9 @@ def test_kernel_matrix_keeps_its_own_copy(rng):
         assert (matrix.transform(probe) == before).all()
 
 
-@pytest.mark.parametrize("kernel", [SignalKernel(2, kind="gpk", n_channels=3), SignalKernel(2)])
-def test_kernel_matrix_reads_flat_signals_like_its_kernel(kernel, rng):
-    F = rng.standard_normal((6, 12))
+@pytest.mark.parametrize("n_channels", [3, None])
+def test_kernel_matrix_reads_flat_signals_like_its_kernel(n_channels, rng):
+    kernel, F = SignalKernel(depth=2, n_channels=n_channels), rng.standard_normal((6, 12))
     deep, matrix = F.reshape(6, kernel.n_channels or 1, -1), KernelMatrix(kernel)
     K = kernel(deep)
     assert (matrix.fit_transform(F) == K).all()
@@ -51,7 +51,7 @@ def test_kernel_matrix_reads_flat_signals_like_its_kernel(kernel, rng):
 def test_features_are_nystroms(rng, dtype):
     """Exact in rows of landmarks; the residual is the trace's."""
     X, _ = waves(rng, 20, 2, length=12)
-    kernel = SignalKernel(2, engine="reference", dtype=dtype)
+    kernel = SignalKernel(depth=2, engine="reference", dtype=dtype)
     features = LandmarkFeatures(kernel, 8)
     F = features.fit_transform(X)
     K = KERNEL(X, engine="reference")
@@ -68,7 +68,7 @@ def test_features_are_nystroms(rng, dtype):
 def test_landmarks_that_others_explain_are_left_out(rng):
     """Without a warning: the features are exact. Where none is left, that is said."""
     X = np.tile(rng.standard_normal((6, 1, 9)), (2, 1, 1))
-    features = LandmarkFeatures(SignalKernel(2, engine="reference"))
+    features = LandmarkFeatures(SignalKernel(depth=2, engine="reference"))
     F = features.fit_transform(X)
     assert F.shape == (12, 6)
     assert np.abs(F @ F.T - KERNEL(X, engine="reference")).max() <= 1e-12
@@ -76,14 +76,17 @@ def test_landmarks_that_others_explain_are_left_out(rng):
         features.fit(np.zeros((4, 1, 5)))
 
 
-def test_refusals(rng):
-    for changes, message in (
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
         ({"kernel": "rbf"}, "expected a rescntk.Kernel"),
         ({"n_landmarks": 0}, "n_landmarks is 0"),
         ({"kernel": SignalKernel(dtype="float16")}, "dtype is 'float16', expected one of"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            LandmarkFeatures(**changes).fit(rng.standard_normal((5, 1, 6)))
+    ],
+)
+def test_refusals(changes, says, rng):
+    with pytest.raises(ValueError, match=says):
+        LandmarkFeatures(**changes).fit(rng.standard_normal((5, 1, 6)))
 
 
 @pytest.mark.parametrize(

@@ -115,15 +115,22 @@ def test_constant_channels(X):
     assert np.abs(clone(DEFAULT[1]).fit_transform(X)).max() < 10
 
 
-def test_settings(X):
+def test_views_of_the_same_settings_are_equal(X):
     assert View(length=3) == View(length=3) != View() and len({*DEFAULT, *FAST}) == len(DEFAULT)
-    with pytest.raises(AttributeError):
-        View().length = 5
     assert repr(View(time=1.0)) == "View(time=1.0)"
     assert clone(View(depth=3).fit(X)) == View(depth=3)
+
+
+def test_settings_do_not_change():
+    with pytest.raises(AttributeError):
+        View().length = 5
     with pytest.raises(ValueError, match=r"\['size'\] are no parameters of View"):
         View().set_params(size=3)
-    for changes, says in (
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
         ({"differences": "all"}, "differences is 'all', expected True, False or 'only'"),
         ({"spectra": 1.5}, "spectra is 1.5, expected True, False or 'whole'"),
         ({"standardize": True}, "standardize is True, expected one of 'signal', 'channel', 'po"),
@@ -131,17 +138,28 @@ def test_settings(X):
         ({"filter_size": 4}, "filter_size is 4"),
         ({"time": -1.0}, "time is -1.0"),
         ({"head": "mean"}, "head is 'mean'"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            View(**changes).fit(X)
-    for view, data, says in (
-        (View(head="trace"), [X[0], X[1, :, :9]], "signals of different lengths have the head"),
-        (View(standardize="point"), [X[0], X[1, :, :9]], "no time points in common"),
-        (View(), X[:, :, :1], "one time point has no differences, no spectrum and no dev"),
-        (View(differences="only"), X[:, :, :1], "one time point has no differences"),
-    ):
-        with pytest.raises(ValueError, match=f"X cannot have View.*{says}"):
-            view.fit(data)
+    ],
+)
+def test_wrong_settings_are_refused(changes, says, X):
+    with pytest.raises(ValueError, match=says):
+        View(**changes).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("view", "lengths", "says"),
+    [
+        (View(head="trace"), (25, 9), "signals of different lengths have the head"),
+        (View(standardize="point"), (25, 9), "no time points in common"),
+        (View(), (1, 1), "one time point has no differences, no spectrum and no deviation"),
+        (View(differences="only"), (1, 1), "one time point has no differences"),
+    ],
+)
+def test_signals_that_a_view_cannot_take_are_refused(view, lengths, says, X):
+    with pytest.raises(ValueError, match=f"X cannot have View.*{says}"):
+        view.fit([x[:1, :length] for x, length in zip(X, lengths, strict=False)])
+
+
+def test_signals_of_another_shape_are_refused(X):
     with pytest.raises(ValueError, match="of 1 channels × 25 time points, expected 2 channels"):
         PLAIN.fit(X).transform(X[:, :1])
 
@@ -151,8 +169,7 @@ def test_settings(X):
 def test_shares_go_back_to_time_points(view, length, rng):
     """A point's share goes to the time points that it comes from; shares add up."""
     X = rng.standard_normal((2, 1, length))
-    fitted = clone(view).set_params(length=8).resolve(X)
-    seen = fitted.measure(X, np.ones(2))
+    fitted, seen = clone(view).set_params(length=8).resolve(X).measure(X, np.ones(2))
     parts = fitted.to_time(np.eye(seen.shape[2]), X[0])
     np.testing.assert_allclose(parts.sum(axis=1), 1)
     if view.spectra == "whole" or view.standardize == "signal":

@@ -1,0 +1,310 @@
+"""Steps of views: what happens to signals, one step after the other, before a network sees them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from .inputs import Signals, scaled, unit_exponent
+
+_LEAST_OF_POINT = 0.1
+"""Least deviation of a time point, in units of its channel's root mean square over time points."""
+
+_ROUNDING = 10 * float(np.finfo(np.float64).eps)  # deviations count as 0, by the largest value
+
+
+class Step(ABC):
+    """A step of a view, which changes signals.
+
+    Subclasses are frozen dataclasses: steps of the same settings are equal, whatever they measured.
+    """
+
+    @property
+    @abstractmethod
+    def sees_levels(self) -> bool:
+        """Whether the step's result changes when a constant is added to a channel of a signal."""
+
+    def measure(self, X: Signals, weights: np.ndarray) -> Self:
+        """Return the step with what it takes from training signals with weights, (n_cases,)."""
+        return self
+
+    @abstractmethod
+    def see(self, X: np.ndarray) -> np.ndarray:
+        """Return signals after the step from signals before it, (n_cases, n_channels, n_points)."""
+
+    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return shares of the points before the step, (…, n_points), from shares of those after.
+
+        The signal before the step is x, (n_channels, n_points). A step that keeps the points keeps
+        their shares.
+        """
+        return shares
+
+
+@dataclass(frozen=True)
+class Unit(Step):
+    """Divide all signals by a power of two, where their squares leave float64."""
+
+    exponent: int = field(default=0, compare=False)
+    sees_levels = True
+
+    def measure(self, X: Signals, weights: np.ndarray) -> Self:
+        return replace(self, exponent=unit_exponent(X))
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(scaled(X, self.exponent))
+
+
+@dataclass(frozen=True)
+class SignalScale(Step):
+    """Give each channel of each signal mean 0 and deviation 1; constant ones are 0."""
+
+    sees_levels = False
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        mean, deviation = X.mean(axis=2, keepdims=True), X.std(axis=2, keepdims=True)
+        constant = deviation <= _ROUNDING * np.abs(X).max(axis=2, keepdims=True)
+        return (X - mean) / np.where(constant, np.inf, deviation)
+
+
+@dataclass(frozen=True)
+class Blocks(Step):
+    """Average the points of each block; the last one may be shorter."""
+
+    block: int
+    sees_levels = True
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        return self.over_blocks(np.add, X) / self.sizes(X.shape[2])
+
+    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Divide the share of each block into equal parts."""
+        sizes = self.sizes(x.shape[1])
+        return np.repeat(shares / sizes, sizes, axis=-1)
+
+    def over_blocks(self, function: np.ufunc, X: np.ndarray) -> np.ndarray:
+        """Return a function of each block's points, such as their sum for `np.add`."""
+        return np.asarray(function.reduceat(X, np.arange(0, X.shape[2], self.block), axis=2))
+
+    def sizes(self, n_points: int) -> np.ndarray:
+        """Return the number of points of each block."""
+        return np.minimum(self.block, n_points - np.arange(0, n_points, self.block))
+
+
+@dataclass(frozen=True)
+class Statistics(Blocks):
+    """Take mean, deviation, minimum and maximum of each block: four channels for each."""
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        means, sizes = super().see(X), self.sizes(X.shape[2])
+        squares = (X - np.repeat(means, sizes, axis=2)) ** 2
+        deviations = np.sqrt(self.over_blocks(np.add, squares) / sizes)
+        extremes = (self.over_blocks(function, X) for function in (np.minimum, np.maximum))
+        return np.concatenate([means, deviations, *extremes], axis=1)
+
+
+@dataclass(frozen=True)
+class ShortTimeSpectra(Step):
+    """Take roots of short-time spectra, block + 1 channels for each.
+
+    A block's spectrum is of a Hann window of twice its length, by channel and rising frequency. The
+    first window begins half a block before the signal, whose surroundings are 0.
+    """
+
+    block: int
+    sees_levels = True
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        n, channels, length = X.shape
+        block = self.block
+        padded = np.zeros((n, channels, (-(-length // block) + 1) * block))
+        padded[:, :, block // 2 : block // 2 + length] = X
+        parts = np.lib.stride_tricks.sliding_window_view(padded, 2 * block, axis=2)[:, :, ::block]
+        roots = np.sqrt(np.abs(np.fft.rfft(parts * np.hanning(2 * block + 1)[:-1], axis=3)))
+        return roots.transpose(0, 1, 3, 2).reshape(n, channels * (block + 1), -1)
+
+    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Divide the share of each spectrum by the weights of its window."""
+        length, block = x.shape[1], self.block
+        place = np.arange(length) - np.arange(0, length, block)[:, None] + block // 2  # in a window
+        inside = (place >= 0) & (place < 2 * block)
+        weights = np.where(inside, np.hanning(2 * block + 1)[place * inside], 0.0)
+        return np.asarray(shares @ (weights / weights.sum(axis=1, keepdims=True)))
+
+
+@dataclass(frozen=True)
+class WholeSpectrum(Step):
+    """Take roots of magnitudes at frequencies from 1/d to 1/2, in bands.
+
+    A network that sees a band sees others at most `reach` bands away.
+    """
+
+    bands: Blocks
+    reach: int
+    sees_levels = False
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        roots = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
+        if not roots.shape[2]:  # one time point does not vary, like a constant signal
+            roots = np.zeros((*X.shape[:2], 1))
+        return self.bands.see(roots)
+
+    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Divide the share of each band by its energy over time, of channels in their own units.
+
+        The energy at a time is the sum, over channels, of the squared envelope of the signal with
+        this band and others within reach, which count by a cosine bell. Time points have equal
+        shares of a band without energy.
+        """
+        length = x.shape[1]
+        spectrum = np.fft.rfft(SignalScale().see(x[None])[0], axis=1)
+        bands = (np.arange(spectrum.shape[1]) - 1) // self.bands.block  # the mean has -1
+        far = np.abs(bands - np.arange(shares.shape[-1])[:, None])
+        inside = (far <= self.reach) & (bands >= 0)
+        bell = np.where(inside, 1 + np.cos(np.pi * far / (self.reach + 1)), 0.0)
+        # Without negative frequencies the magnitude over time is the envelope.
+        energy: Any = sum(np.abs(np.fft.ifft(bell * row, length, axis=1)) ** 2 for row in spectrum)
+        sums = energy.sum(axis=1, keepdims=True)
+        found = sums > _ROUNDING**2 * sums.sum()
+        parts = np.divide(energy, sums, out=np.full(energy.shape, 1.0 / length), where=found)
+        return np.asarray(shares @ parts)
+
+
+@dataclass(frozen=True)
+class ChannelScale(Step):
+    """Give each channel of all signals mean 0 and deviation 1; constant ones are 0."""
+
+    mean: float | np.ndarray = field(default=0.0, compare=False)
+    scale: float | np.ndarray = field(default=1.0, compare=False)
+    sees_levels = True
+
+    def measure(self, X: Signals, weights: np.ndarray) -> Self:
+        mean, scale = self.mean_and_scale(X, weights)
+        return replace(self, mean=mean, scale=np.where(scale > 0, scale, 1.0))
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray((X - self.mean) / self.scale)
+
+    def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `see` subtracts, and by what it divides; a scale of 0 divides by 1."""
+        mean, deviation, _ = _moments(X, weights)
+        return mean[:, None], deviation[:, None]
+
+
+@dataclass(frozen=True)
+class CommonScale(ChannelScale):
+    """Give all channels together the root mean square 1; means stay."""
+
+    def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(()), np.sqrt(np.mean(_moments(X, weights)[2] ** 2))
+
+
+@dataclass(frozen=True)
+class StatisticsScale(ChannelScale):
+    """Give each channel of `Statistics` the root mean square 1; means stay."""
+
+    def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        sizes = _moments(X, weights)[2].reshape(4, -1)
+        large = sizes > _ROUNDING * sizes.max(axis=0)  # else rounding errors of constant channels
+        return np.zeros(()), np.where(large, sizes, 0.0).reshape(-1, 1)
+
+
+@dataclass(frozen=True)
+class PointScale(ChannelScale):
+    """Give each time point of each channel mean 0 and deviation 1, over signals.
+
+    Points that hardly differ between signals stay smaller, so that noise is not magnified.
+    """
+
+    def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        points = np.asarray(X)
+        of_points = _moments(points.reshape(len(points), -1, 1), weights)[:2]
+        mean, deviation = (part.reshape(points.shape[1:]) for part in of_points)
+        least = _LEAST_OF_POINT * np.sqrt(np.mean(deviation**2, axis=1, keepdims=True))
+        return mean, np.maximum(deviation, least)
+
+
+@dataclass(frozen=True)
+class Differences(Step):
+    """Add first differences of each channel, in its unit; the kind "only" drops the channel."""
+
+    kind: bool | str
+    unit: float | np.ndarray = field(default=1.0, compare=False)
+
+    @property
+    def sees_levels(self) -> bool:
+        """False without the channels themselves."""
+        return self.kind != "only"
+
+    def measure(self, X: Signals, weights: np.ndarray) -> Self:
+        rises, deviations = (_moments(A, weights)[1] for A in (each(self.rises, X), X))
+        unit = deviations / np.where(rises > 0, rises, 1.0)
+        return replace(self, unit=np.where(rises > 0, unit, 0.0)[:, None])
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        rises = self.rises(X) * self.unit
+        return rises if self.kind == "only" else np.concatenate([X, rises], axis=1)
+
+    def rises(self, X: np.ndarray) -> np.ndarray:
+        """Return central differences along time, one-sided at the ends; of one point 0."""
+        return np.gradient(X, axis=2) if X.shape[2] > 1 else np.zeros(X.shape)
+
+
+@dataclass(frozen=True)
+class Level(Step):
+    """Add a constant channel, of the root mean square of all channels."""
+
+    level: float = field(default=1.0, compare=False)
+    sees_levels = True
+
+    def measure(self, X: Signals, weights: np.ndarray) -> Self:
+        level = float(np.sqrt(np.mean(_moments(X, weights)[2] ** 2)))
+        return replace(self, level=level or 1.0)
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        n, _, length = X.shape
+        return np.concatenate([X, np.full((n, 1, length), self.level)], axis=1)
+
+
+@dataclass(frozen=True)
+class Time(Step):
+    """Add two channels with the relative time on a half circle, after the channel of `Level`.
+
+    The radius is `scale` times the root mean square of all other channels together.
+    """
+
+    scale: float
+    radius: float = field(default=1.0, compare=False)
+    sees_levels = True
+
+    def measure(self, X: Signals, weights: np.ndarray) -> Self:
+        channels, level = len(X[0]) - 1, float(X[0][-1, 0])
+        return replace(self, radius=self.scale * level * np.sqrt(channels))
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        n, _, length = X.shape
+        angle = np.pi * np.arange(length) / length
+        circle = self.radius * np.stack([np.cos(angle), np.sin(angle)])
+        return np.concatenate([X, np.broadcast_to(circle, (n, 2, length))], axis=1)
+
+
+def each(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
+    """Apply a function of arrays (n_cases, n_channels, n_timepoints) to signals of any lengths."""
+    return function(X) if isinstance(X, np.ndarray) else [function(x[None])[0] for x in X]
+
+
+def _moments(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return mean, deviation and root mean square of each channel, (n_channels,) each.
+
+    They are over all cases, with weights, and time points. A constant channel has deviation 0.
+    """
+    points, weights = np.concatenate(list(X), axis=1), weights.repeat([x.shape[1] for x in X])
+    weights = weights / weights.sum()
+    mean = points @ weights
+    deviation = np.sqrt((points - mean[:, None]) ** 2 @ weights)
+    deviation = np.where(deviation > _ROUNDING * np.abs(points).max(axis=1), deviation, 0.0)
+    return mean, deviation, np.sqrt(points**2 @ weights)
