@@ -329,6 +329,11 @@ def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, 
         w = 1 − ρ and v = 1 + ρ. Each has lost its digits where the other is near 2. Then θ has a
         relative error of a few rounding units, k1 one of a few units times w.
 
+    Returns
+    -------
+    tuple of arrays
+        θ and k1, of the shape of `w`.
+
     Examples
     --------
     >>> import numpy as np
@@ -365,6 +370,11 @@ def kappas(w: Array, v: Array, linear_share: float = 0.0) -> tuple[Array, Array,
         1 − ρ and 1 + ρ.
     linear_share : float, default 0.0
         λ, the share of the linear network in a leaky ReLU's kernels.
+
+    Returns
+    -------
+    tuple of arrays
+        k0, 1 − κ1 and 1 + κ1, of the shape of `w`.
 
     Examples
     --------

@@ -52,6 +52,11 @@ def kernel(kernel: Kernel, *, block: int | None = None) -> Callable[..., jax.Arr
     block : int, optional
         As for `gram`.
 
+    Returns
+    -------
+    callable
+        A function of JAX arrays, whose result is (n_cases, m_cases).
+
     Examples
     --------
     >>> import jax, numpy as np, rescntk as rk

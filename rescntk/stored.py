@@ -67,6 +67,11 @@ def gram(
     progress : bool, default True
         Whether to draw a bar of finished blocks.
 
+    Returns
+    -------
+    StoredGram
+        The whole matrix, on disk; its parts are read where they are asked for.
+
     Raises
     ------
     ValueError
@@ -135,6 +140,10 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
     ----------
     path : path
         A folder made by `gram`; another one is refused with a ValueError.
+
+    Returns
+    -------
+    StoredGram
 
     Examples
     --------

@@ -107,11 +107,12 @@ def source() -> str:
             "    HERE static constexpr Quotients numbers()",
             "    {",
         ]
-        for k, c in enumerate(polynomials):
+        lines.append("        return {")
+        for c in polynomials:
             numbers = [x.hex() + suffix for x in c]
-            rows = [", ".join(numbers[first : first + 4]) for first in range(0, n, 4)]
-            begin, end = ("return {{" if k == 0 else "        {"), ("}};" if k == 2 else "},")
-            lines.append(f"        {begin}" + (",\n" + " " * 17).join(rows) + end)
+            rows = [", ".join(numbers[first : first + 3]) for first in range(0, n, 3)]
+            lines.append("            {" + (",\n" + " " * 13).join(rows) + "},")
+        lines.append("        };")
         lines += ["    }", "};"]
     return "\n".join(lines) + "\n"
 

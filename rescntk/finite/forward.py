@@ -39,6 +39,11 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
         n_timepoints_i) of different lengths.
     head : {"equivariant", "trace", "gap"}, default "gap"
 
+    Returns
+    -------
+    array, (n_cases,)
+        An array of JAX, in the precision of `params`.
+
     Raises
     ------
     ValueError, OverflowError

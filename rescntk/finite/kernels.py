@@ -33,6 +33,11 @@ def ntk(
     Z : array, (m_cases, n_channels, n_timepoints), optional
         Signals; without them the kernel of `X` with itself, exactly symmetric.
 
+    Returns
+    -------
+    array, (n_cases, m_cases)
+        An array of NumPy; of JAX if the call is traced.
+
     Raises
     ------
     ValueError, OverflowError

@@ -97,6 +97,13 @@ def init(
     dtype : {"float64", "float32"}, default "float64"
         Precision of the parameters, and of everything that is computed with them.
 
+    Returns
+    -------
+
+    Parameters
+    ----------
+        A named tuple of JAX arrays, which `jax.grad` takes.
+
     Raises
     ------
     ValueError, MemoryError

@@ -74,6 +74,11 @@ def train(
     every : int, optional
         Steps from one record to the next; by default about 50 records in all.
 
+    Returns
+    -------
+    Training
+        Parameters after the last step, and records on the way.
+
     Raises
     ------
     ValueError

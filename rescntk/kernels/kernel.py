@@ -222,6 +222,10 @@ def ResCGPK(
     depth, filter_size, head, alpha, normalized, **network
         As for `Network` and `Kernel`.
 
+    Returns
+    -------
+    Kernel
+
     Examples
     --------
     >>> import rescntk as rk
@@ -241,6 +245,10 @@ def ResCNTK(
     ----------
     depth, filter_size, head, alpha, normalized, **network
         As for `Network` and `Kernel`.
+
+    Returns
+    -------
+    Kernel
 
     See Also
     --------
@@ -267,6 +275,10 @@ def CGPK(
     depth, filter_size, head, normalized, **network
         As for `Network` and `Kernel`.
 
+    Returns
+    -------
+    Kernel
+
     Examples
     --------
     >>> import rescntk as rk
@@ -285,6 +297,10 @@ def CNTK(
     ----------
     depth, filter_size, head, normalized, **network
         As for `Network` and `Kernel`.
+
+    Returns
+    -------
+    Kernel
 
     Examples
     --------

@@ -35,6 +35,11 @@ def pixel_pairs(
     kind : {"gpk", "ntk"}, default "ntk"
         The kind of kernel.
 
+    Returns
+    -------
+    array, (n_cases, m_cases, n_timepoints, n_timepoints)
+        Of images (n_cases, m_cases, height, width, height, width).
+
     See Also
     --------
     pixel_shares : Shares of time points in a kernel.
