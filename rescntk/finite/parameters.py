@@ -99,9 +99,7 @@ def init(
 
     Returns
     -------
-
-    Parameters
-    ----------
+    finite.Parameters
         A named tuple of JAX arrays, which `jax.grad` takes.
 
     Raises
