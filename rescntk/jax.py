@@ -203,7 +203,7 @@ def _signals(X: Any, name: str) -> jax.Array:
     return X if X.dtype in (jnp.float32, jnp.float64) else X.astype(jnp.result_type(float))
 
 
-def _scaled(values: Any, exponent: Any) -> Any:
+def _scaled(values: jax.Array, exponent: jax.Array) -> jax.Array:
     """Return values · 2^exponent, in two operations: the power alone may leave the range."""
     limits, one = jnp.finfo(values.dtype), jnp.ones((), values.dtype)
     for part in (exponent // 2, exponent - exponent // 2):
@@ -211,7 +211,7 @@ def _scaled(values: Any, exponent: Any) -> Any:
     return values
 
 
-def _normal(x: Any) -> tuple[Any, Any]:
+def _normal(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return numbers, none of them subnormal, and exponents: x are numbers · 2^exponents.
 
     XLA takes subnormal numbers for 0. Their bits are integers, of which they are multiples.
@@ -225,7 +225,7 @@ def _normal(x: Any) -> tuple[Any, Any]:
 
 
 @jax.custom_jvp
-def _read_scaled(x: Any, exponent: Any) -> Any:
+def _read_scaled(x: jax.Array, exponent: jax.Array) -> jax.Array:
     """Return x · 2^exponent, of any numbers x."""
     values, exponents = _normal(x)
     return _scaled(values, exponents + exponent)
@@ -234,31 +234,31 @@ def _read_scaled(x: Any, exponent: Any) -> Any:
 _read_scaled.defjvp(lambda at, changes: (_read_scaled(*at), _scaled(changes[0], at[1])))
 
 
-def _root(values: Any) -> Any:
+def _root(values: jax.Array) -> jax.Array:
     """Return √values, with the derivative 0 at 0."""
     return jnp.where(values > 0, jnp.sqrt(jnp.where(values > 0, values, 1.0)), 0.0)
 
 
-def _divide(values: Any, by: Any) -> Any:
+def _divide(values: jax.Array, by: jax.Array) -> jax.Array:
     """Return values / by, and 0 where `by` is 0."""
     return jnp.where(by > 0, values, 0.0) / jnp.where(by > 0, by, 1.0)
 
 
 @jax.custom_jvp
-def _k0(a: Any) -> Any:
+def _k0(a: jax.Array) -> jax.Array:
     """Return arccos(1 − a)/π of a = 1 − ρ in [0, 1]."""
     return (2.0 / pi) * jnp.arctan(_root(a) / jnp.sqrt(2.0 - a))
 
 
 @_k0.defjvp
-def _k0_jvp(at: Any, changes: Any) -> Any:
+def _k0_jvp(at: jax.Array, changes: jax.Array) -> jax.Array:
     apart = at[0] > (8.0 * jnp.finfo(at[0].dtype).eps) ** 2  # else pixels are equal to rounding
     a = jnp.where(apart, at[0], 1.0)
     return _k0(*at), jnp.where(apart, 1.0 / (pi * jnp.sqrt(a * (2.0 - a))), 0.0) * changes[0]
 
 
 @jax.custom_jvp
-def _k1(a: Any) -> Any:
+def _k1(a: jax.Array) -> jax.Array:
     """Return κ1(ρ) − ρ of a = 1 − ρ in [0, 1]; its derivative is `_k0`."""
     R, D = (R64, D64) if a.dtype == jnp.float64 else (R32, D32)
     return a * _root(a) * jnp.polyval(R, 1.0 - a) / jnp.polyval(D, 1.0 - a)
@@ -270,15 +270,15 @@ _k1.defjvp(lambda at, changes: (_k1(*at), _k0(*at) * changes[0]))
 class _Signal(NamedTuple):
     """A signal (channels, *pixels), divided by a power of two near its largest value."""
 
-    unit: Any  # (channels, *pixels), pixels divided by their norms
-    parts: Any  # (channels, *pixels), the products of which are F⁰
-    means: Any  # (channels,), the means of the parts over pixels
-    energy: Any  # (*pixels), F⁰ of single pixels at x = z
-    exponent: Any  # of the power of two: kernels are homogeneous
-    bias: Any  # the standard deviation of biases, divided by the power
+    unit: jax.Array  # (channels, *pixels), pixels divided by their norms
+    parts: jax.Array  # (channels, *pixels), the products of which are F⁰
+    means: jax.Array  # (channels,), the means of the parts over pixels
+    energy: jax.Array  # (*pixels), F⁰ of single pixels at x = z
+    exponent: jax.Array  # of the power of two: kernels are homogeneous
+    bias: jax.Array  # the standard deviation of biases, divided by the power
 
 
-def _read(operations: Operations, x: Any) -> _Signal:
+def _read(operations: Operations, x: jax.Array) -> _Signal:
     network = operations.network
     mantissa, of_bias = frexp(network.bias)
     values, exponents = _normal(lax.stop_gradient(x))
@@ -299,7 +299,7 @@ def _read(operations: Operations, x: Any) -> _Signal:
     return _Signal(unit, root * x, means, factor * squares, exponent, bias)
 
 
-_State: TypeAlias = tuple[list[Any], list[Any]]
+_State: TypeAlias = tuple[list[jax.Array], list[jax.Array]]
 """Masses, which are differentiated too, and deficits."""
 
 
@@ -314,7 +314,7 @@ class _Pair(Recursion[_State]):
         self.operations, self.head, self.x, self.z = operations, head, x, z
         self.parts, self.n_axes = operations.network.parts, operations.n_axes
 
-    def kernels(self, kinds: tuple[str, ...]) -> list[Any]:
+    def kernels(self, kinds: tuple[str, ...]) -> list[jax.Array]:
         """Return the kernels of each kind with their head, without scale and growth."""
         operations = self.operations
         state, self.linear = self.enter()
@@ -334,7 +334,7 @@ class _Pair(Recursion[_State]):
         of_kinds = dict(zip(powers, carried[1], strict=False))
         return [self.with_head(of_kinds[kind], powers[kind]) for kind in kinds]
 
-    def enter(self) -> tuple[_State, Any]:
+    def enter(self) -> tuple[_State, jax.Array]:
         """Return the masses and the deficits, U and U⁺, of the input, and F⁰."""
         x, z = self.x, self.z
         masses, linear = [x.energy, z.energy], self.over_channels(mul, x.parts, z.parts)
@@ -356,8 +356,8 @@ class _Pair(Recursion[_State]):
         return self.layer(of_layer, state, kernels, kept), None
 
     def activate(
-        self, operation: Operation, state: _State, others: list[Any]
-    ) -> tuple[_State, list[Any]]:
+        self, operation: Operation, state: _State, others: list[jax.Array]
+    ) -> tuple[_State, list[jax.Array]]:
         masses, deficits = state
         share, g = self.operations.linear_share, self.product(masses)
         w, *opposite = (jnp.where(g > 0, _divide(u, g), 1.0) for u in deficits)
@@ -400,7 +400,7 @@ class _Pair(Recursion[_State]):
         parts, wholes = ([of(m, window) for m in masses] for of in (self.taps, self.mean))
         return self.merged(parts, window.weights, wholes, [self.mean(u, window) for u in deficits])
 
-    def bias(self, operation: Operation, state: _State) -> tuple[_State, Any]:
+    def bias(self, operation: Operation, state: _State) -> tuple[_State, jax.Array]:
         masses, deficits = state
         root = self.bias_root * (self.operations.branch_bias if operation.is_branch else 1.0)
         a, b = root * self.x.bias, root * self.z.bias
@@ -419,28 +419,30 @@ class _Pair(Recursion[_State]):
         both = [[*pair] for pair in zip(features[0], branch[0], strict=True)]
         return self.merged(both, weights, masses, deficits), weights
 
-    def taps(self, values: Any, window: Window) -> list[Any]:
+    def taps(self, values: jax.Array, window: Window) -> list[jax.Array]:
         """Return the values at the taps of a window, the middle one first."""
         axes = [window.axis + self.n_axes * side for side in range(values.ndim // self.n_axes)]
         return from_the_middle([jnp.roll(values, [-k] * len(axes), axes) for k in window.offsets])
 
-    def mean(self, values: Any, window: Window) -> Any:
+    def mean(self, values: jax.Array, window: Window) -> jax.Array:
         """Return the means over the taps of a merge."""
         return weighted_mean(self.taps(values, window), window.weights)
 
-    def sides(self, p: Any, q: Any) -> tuple[Any, Any]:
+    def sides(self, p: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return arrays of both sides' pixels that broadcast to the pixel pairs."""
         return (p[(..., *[None] * self.n_axes)] if self.head == "gap" else p), q
 
-    def product(self, masses: Any) -> Any:
+    def product(self, masses: jax.Array) -> jax.Array:
         """Return g = a b of the pixel pairs, the product of the roots of masses."""
         return mul(*self.sides(*map(_root, masses)))
 
-    def over_channels(self, function: Callable[..., Any], p: Any, q: Any) -> Any:
+    def over_channels(
+        self, function: Callable[..., jax.Array], p: jax.Array, q: jax.Array
+    ) -> jax.Array:
         """Return the sum over channels of a function of both sides' pixels."""
         return jax.vmap(lambda *channels: function(*self.sides(*channels)))(p, q).sum(axis=0)
 
-    def with_head(self, kernel: Any, power: float) -> Any:
+    def with_head(self, kernel: jax.Array, power: float) -> jax.Array:
         """Return a kernel with its head, to which `power` times F⁰ is added."""
         if self.head != "gap":
             kernel = kernel + power * self.linear
