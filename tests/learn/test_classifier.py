@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 import joblib
 import numpy as np
+import polars as pl
 import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
@@ -135,10 +136,7 @@ def test_labels_of_any_kind(rng):
         import pandas as pd
 
         forms += [pd.Series(texts, dtype="string"), pd.Series(texts, dtype="category")]
-    if find_spec("polars"):
-        import polars as pl
-
-        forms += [pl.Series(texts), pl.Series(texts, dtype=pl.Enum(["no", "yes"]))]
+    forms += [pl.Series(texts), pl.Series(texts, dtype=pl.Enum(["no", "yes"]))]
     for form in forms:
         assert (ResidualKernelClassifier(**ONE).fit(X, form).predict(X) == texts).all()
 

@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -213,7 +214,6 @@ def test_texts_of_numbers(flat, pd):
 
 
 def test_polars(flat):
-    pl = pytest.importorskip("polars")
     X, y = flat
     frame = pl.DataFrame(X, schema=[f"t{k}" for k in range(24)])
     model = CLASSIFIER.fit(frame, pl.Series(y))
