@@ -3,7 +3,7 @@ r"""Activations: the nonlinearity of the hidden units, and all that kernels and 
 For Gaussians :math:`(u, v) \sim N(0, [[q_1, S], [S, q_2]])` a layer needs the *dual activation*
 :math:`E[\sigma(u)\sigma(v)]` and its slope :math:`E[\sigma'(u)\sigma'(v)]`.
 With :math:`g = \sqrt{q_1 q_2}` and :math:`\rho = S/g` functions take :math:`w = 1 - \rho` and
-:math:`v = 1 + \rho` in place of S, and return deficits besides covariances: near correlations
+:math:`v = 1 + \rho` in place of S. They return deficits beside covariances: near correlations
 :math:`\pm 1` a covariance has lost the digits that decide.
 """
 
@@ -74,7 +74,7 @@ class Activation(ABC):
     @property
     @abstractmethod
     def largest_slope(self) -> float:
-        """The largest size of σ'. With σ(0) = 0 that of σ(u) is at most this multiple of u's."""
+        """The largest size of σ'(u). If σ(0) = 0, σ(u) is at most this multiple of u in size."""
 
     @abstractmethod
     def function(self, xp: ModuleType, special: ModuleType, u: Any) -> Any:
@@ -89,7 +89,7 @@ class Activation(ABC):
 
     @abstractmethod
     def dual(self, pairs: Gaussians) -> Dual:
-        """Return the dual activations of pixel pairs; where a variance is 0, those of ρ = 0 or so.
+        """Return the dual activations of pixel pairs. Where a variance is 0, K and deficits are 0.
 
         Errors of deficits are some rounding units of √(E[σ(u)²] E[σ(v)²]). Where the slope has a
         root at ρ = ±1, or nearly, they are some units of the smaller deficit itself.

@@ -12,7 +12,7 @@ from .work import Tick
 
 
 class Engine(ABC):
-    """An engine computes kernels. It declares what it takes, and all else is refused by name.
+    """An engine computes kernels. It declares its networks and arrays; others are refused by name.
 
     Batches are arrays of one length, or both are lists, only for the head "gap".
     """

@@ -13,9 +13,9 @@ One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
     U, U⁺, K, M ← windows of the outer filter                               "window", "bias"
     U, U⁺ ← merged with those of the features; F, A ← keep F + share K, …   "skip"
 
-docs/theory/recursion.md derives it. What merges make of deficits is told by subclasses: of NumPy's
-and CuPy's arrays (reference/recursion.py) from tables of single signals, of JAX's (rescntk/jax.py)
-from variances that are differentiated too.
+docs/theory/recursion.md derives it. Subclasses merge deficits: arrays of NumPy and CuPy from tables
+of single signals (reference/recursion.py), arrays of JAX from variances, which are differentiated
+too (rescntk/jax.py).
 """
 
 from __future__ import annotations

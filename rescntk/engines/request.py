@@ -1,4 +1,4 @@
-"""What an engine is asked for (`Request`), and what it returns (`ScaledKernel`)."""
+"""`Request` asks an engine for kernels, and `ScaledKernel` is its answer."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Window(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One operation. An "activation" has the table row 1/a, of the root a before it.
+    """An operation of a layer. An "activation" has the table row 1/a, of the root a before it.
 
     A merge has, from `row` on, the root a of the whole, (a + a_0) / √2, and the coordinates of all
     other parts. The parts are the taps of a "window"; the state and the bias of a "bias"; features
@@ -252,7 +252,7 @@ class Operations:
 
     @once
     def branch_scale(self) -> float:
-        """What `Activation.dual` is multiplied by: α² c_v, or 1 if β / G does so afterwards."""
+        """The factor on `Activation.dual`: α² c_v, or 1 if β / G is multiplied afterwards."""
         return 1.0 if self.network.homogeneous else self.network.alpha**2 * self.network.c_v
 
     @once
@@ -267,7 +267,7 @@ class Operations:
 
     @once
     def has_opposite(self) -> bool:
-        """Whether U⁺ = a b (1 + ρ) is carried too, since 2 − w has too few digits of v = 1 + ρ.
+        """True if U⁺ = a b (1 + ρ) is carried too, since 2 − w has too few digits of v = 1 + ρ.
 
         A layer leaves v ≥ (1 − λ) share / 2 at most pixel pairs: above 2^-5 rounding errors of
         2 − w cost κ0 less than two units. Other activations may keep pixels opposite.

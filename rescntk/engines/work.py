@@ -1,4 +1,4 @@
-"""Work cut into blocks, the threads that share it, and the count of what is done."""
+"""Blocks of work, threads that share it, and progress."""
 
 from __future__ import annotations
 

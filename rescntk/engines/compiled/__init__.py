@@ -1,1 +1,1 @@
-"""What the engines "cpu" and "cuda" share: formulas, records, and tables as loops read them."""
+"""Formulas, records and tables of the engines "cpu" and "cuda"."""

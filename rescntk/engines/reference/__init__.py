@@ -1,1 +1,1 @@
-"""The engine "reference": the one recursion as array code, for NumPy and CuPy arrays."""
+"""The engine "reference": the recursion as array code, for NumPy and CuPy arrays."""

@@ -1,4 +1,4 @@
-"""The reference engine: the one recursion as array code (recursion.py), for NumPy and CuPy arrays.
+"""The reference engine: the recursion as array code (recursion.py), for NumPy and CuPy arrays.
 
 Signals of one length, or images, are taken together. Batches of pairs of signals go through all
 layers, one batch after the other.
