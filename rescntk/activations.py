@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
@@ -62,11 +63,17 @@ class Activation(ABC):
     has_negative_slope: ClassVar[bool] = False
     """Whether ``Network.negative_slope`` is a parameter of this activation."""
 
-    gain: float = 1.0
-    """What `dual` and `variance` are divided by: E[σ(u)²]/q if σ is homogeneous, else 1."""
+    gain: Fraction = Fraction(1)
+    """`dual` and `variance` are divided by it: E[σ(u)²]/q if σ is homogeneous, else 1."""
 
-    linear_below: ClassVar[float] = 0.0
-    """Signals of smaller values see a linear network: a relative error of at most 2^-100."""
+    linear_share: float = 0.0
+    """λ, the share of a linear network in `dual`."""
+
+    least_opposite: float = 0.0
+    """A lower bound of 1 + κ of a homogeneous activation, with κ = K/g; 0 of others."""
+
+    linear_below: ClassVar[float | None] = None
+    """Signals of smaller values see a linear network, up to relative errors of 2^-100."""
 
     largest_variance: ClassVar[float] = math.inf
     """Variances below this number stay within float64 on the way through `dual`."""
@@ -96,7 +103,10 @@ class Activation(ABC):
         """
 
     def correlation_map(self, w: Array, v: Array, q1: Array, q2: Array) -> Dual:
-        """Return `dual` of Gaussians with variances `q1` and `q2`, 1 − ρ = `w` and 1 + ρ = `v`."""
+        """Return `dual` of Gaussians with variances `q1` and `q2`, 1 − ρ = `w` and 1 + ρ = `v`.
+
+        Where the slope has no root at ρ = −1, 2 − w serves as v.
+        """
         xp = array_module(w)
         return self.dual(Gaussians(w, v, xp.sqrt(q1) * xp.sqrt(q2), (q1, q2)))
 
@@ -122,8 +132,9 @@ class Relu(Activation):
 
     def __init__(self, negative_slope: float = 0.0) -> None:
         self.negative_slope = negative_slope
-        self.gain = 0.5 * (1.0 + negative_slope**2)
-        self.linear_share = negative_slope / self.gain
+        self.gain = (1 + Fraction(negative_slope) ** 2) / 2
+        self.linear_share = negative_slope / float(self.gain)
+        self.least_opposite = 1.0 - self.linear_share
 
     def function(self, xp: ModuleType, special: ModuleType, u: Any) -> Any:
         return xp.where(u > 0, u, self.negative_slope * u)
@@ -133,7 +144,7 @@ class Relu(Activation):
 
     def dual(self, pairs: Gaussians) -> Dual:
         w, v, g, _ = pairs
-        xp, most = array_module(w), w.dtype.type(1.0 - self.linear_share)
+        xp, most = array_module(w), w.dtype.type(self.least_opposite)
         near, (k0, less, more) = w < v, kappas(w, v, self.linear_share)
         lost = xp.where(near, k0, most - k0)  # 1 − κ₀
         deficit = g * less

@@ -330,9 +330,9 @@ class _Pair(Recursion[_State]):
             first = alike[0][0].layer - 1
             carried, _ = lax.scan(layer, carried, constants[first : first + len(alike)])
         kept = operations.keep**operations.depth
-        powers = {"gpk": kept, "ntk": kept * self.parts.initial}
-        of_kinds = dict(zip(powers, carried[1], strict=False))
-        return [self.with_head(of_kinds[kind], powers[kind]) for kind in kinds]
+        multiples = {"gpk": kept, "ntk": kept * self.parts.initial}
+        of_kinds = dict(zip(multiples, carried[1], strict=False))
+        return [self.with_head(of_kinds[kind], multiples[kind]) for kind in kinds]
 
     def enter(self) -> tuple[_State, jax.Array]:
         """Return the masses and the deficits, U and U⁺, of the input, and F⁰."""
@@ -442,10 +442,10 @@ class _Pair(Recursion[_State]):
         """Return the sum over channels of a function of both sides' pixels."""
         return jax.vmap(lambda *channels: function(*self.sides(*channels)))(p, q).sum(axis=0)
 
-    def with_head(self, kernel: jax.Array, power: float) -> jax.Array:
-        """Return a kernel with its head, to which `power` times F⁰ is added."""
+    def with_head(self, kernel: jax.Array, of_linear: float) -> jax.Array:
+        """Return a kernel with its head, to which `of_linear` times F⁰ is added."""
         if self.head != "gap":
-            kernel = kernel + power * self.linear
+            kernel = kernel + of_linear * self.linear
             return kernel.mean() if self.head == "trace" else kernel.ravel()[0]
         means = self.x.means * self.z.means
-        return kernel.mean() + power * means.sum()  # the mean of F⁰ may be 0
+        return kernel.mean() + of_linear * means.sum()  # the mean of F⁰ may be 0

@@ -69,18 +69,8 @@ class Filter(NamedTuple):
     dilation: int = 1
     """r, pixels from one tap to the next."""
 
-    width: int = 1
-    """Pixels of a line of images, whose filters have `size` taps on both axes; 1 for signals."""
-
-    @property
-    def n_axes(self) -> int:
-        """The number of axes that the taps lie on: 1 of signals, 2 of images."""
-        return 1 if self.width == 1 else 2
-
-    @property
-    def n_taps(self) -> int:
-        """The number of taps: q of signals, q² of images."""
-        return self.size**self.n_axes
+    n_axes: int = 1
+    """The number of axes with `size` taps each: 1 of signals, 2 of images."""
 
     @property
     def reach(self) -> int:
@@ -267,8 +257,8 @@ class Network:
 
     @property
     def activation_gain(self) -> float:
-        """1 + s²: a leaky ReLU has E[σ(u)²] = (1 + s²) q/2 for u of variance q."""
-        return 1.0 + self.negative_slope**2
+        """2 E[σ(u)²]/q of a homogeneous activation, 1 + s² of a leaky ReLU; 1 of others."""
+        return float(2 * activation_of(self).gain) if self.homogeneous else 1.0
 
     @property
     def branch_gain(self) -> float:
@@ -363,7 +353,11 @@ A new field stays out of this set. Each function that learns it adds it to its o
 """
 
 KERNEL_FIELDS = BASIC_FIELDS | {"bias"}
-"""The fields that all kernels know, and networks of finite width."""
+"""The fields that all kernels and all engines know, and networks of finite width.
+
+A field that one engine knows stands in the `fields` of that engine (`engines.Engine`) alone, and in
+the checks of `kernels.call` and `kernels.kernel`.
+"""
 
 RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
 """`BASIC_FIELDS` of functions about ReLU."""

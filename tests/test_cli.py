@@ -132,6 +132,7 @@ def test_errors_are_one_line_and_exit_status_2(signals, tmp_path, capsys, monkey
     ("error", "status", "said"),
     [(KeyboardInterrupt(), 130, "interrupted"), (RuntimeError("two\n  lines"), 2, "two lines")],
 )
+@pytest.mark.filterwarnings("default:slow")
 def test_warnings_and_ends_are_one_line_each(error, status, said, signals, monkeypatch, capsys):
     def compare(*_, **__):
         warnings.warn("slow", stacklevel=1)

@@ -46,6 +46,7 @@ class Recursion(ABC, Generic[State]):
         F and A lack F⁰, of which the features hold the multiple `kept` before the layer.
         """
         before, weights = state, (0.0, 1.0)
+        # A before the activation; K, and M if A is asked for, behind it.
         others = [A + self.parts.initial * kept * self.linear for A in kernels[1:]]
         for operation in of_layer:
             if operation.kind == "activation":
@@ -55,10 +56,12 @@ class Recursion(ABC, Generic[State]):
                 others = [self.mean(each, operation.window) for each in others]
             elif operation.kind == "bias":
                 state, product = self.bias(operation, state)
-                powers = self.parts.of_bias(operation.is_branch)
-                others = [each + c * product for each, c in zip(others, powers, strict=False)]
-            else:
+                multiples = self.parts.of_bias(operation.is_branch)
+                others = [each + c * product for each, c in zip(others, multiples, strict=False)]
+            elif operation.kind == "skip":
                 state, weights = self.skip(operation, before, state)
+            else:
+                raise NotImplementedError(f"arrays have no operation {operation.kind!r}")
         pairs = zip(kernels, others, strict=True)
         return state, [past_skip(*pair, *weights) for pair in pairs]
 

@@ -177,10 +177,11 @@ def read_input_as_given(operations: Operations, request: Request, X: Array) -> I
     xp, net = array_module(X), operations.network
     X = xp.ascontiguousarray(X, np.float64)
     scale = xp.ones(len(X))
-    if not net.bias:
+    linear_below = activation_of(net).linear_below
+    if linear_below and not net.bias:
         peak = xp.frexp(xp.abs(X).reshape(len(X), -1).max(axis=1))[1]
         growth = operations.depth * math.log2(1.0 + net.alpha**2 * net.c_v * net.c_w)
-        least = math.log2(activation_of(net).linear_below) - math.ceil(growth)
+        least = math.log2(linear_below) - math.ceil(growth)
         scale = xp.ldexp(scale, xp.minimum(peak - int(least), 0))
     X = X / column(scale, X)
     with np.errstate(over="ignore"):  # infinite variances are reported by `check_variances`
@@ -326,13 +327,13 @@ def _merged(
                 mass = past_skip(features, mass, *weights)
                 if operations.keep < operations.share:
                     parts, weights = parts[::-1], weights[::-1]
-            else:
-                window = operation.window or Window(5, 1, mass.ndim - 2)
-                if operation.window:
-                    weights = list(window.weights)
-                else:
-                    weights = from_the_middle(operations.joined_weights(operation.layer))
-                parts = taps_of(mass, window, 1)
+            elif operation.kind == "joined":
+                weights = from_the_middle(operations.joined_weights(operation.layer))
+                parts = taps_of(mass, Window(5, 1, mass.ndim - 2), 1)
+                mass = weighted_mean(parts, weights)
+            else:  # a window
+                weights = list(operation.window.weights)
+                parts = taps_of(mass, operation.window, 1)
                 mass = weighted_mean(parts, weights)
             yield operation, parts, weights, mass
         features = mass

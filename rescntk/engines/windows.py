@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..activations import activation_of
 from ..arrays import Array
 from ..network import Filter, Network
 from .once import once
@@ -101,7 +102,7 @@ class Operation(NamedTuple):
     def n_rows(self) -> int:
         if self.window is not None:
             return 1 + self.window.n_taps
-        return {"activation": 1 + self.has_root, "joined": 6}.get(self.kind, 3)
+        return {"activation": 1 + self.has_root, "bias": 3, "skip": 3, "joined": 6}[self.kind]
 
 
 def windows_of(given: Filter) -> Iterator[Window]:
@@ -167,13 +168,13 @@ class Operations:
         return tuple(layers)
 
     def _of_layer(self, layer: int) -> Iterator[tuple[str, Window | None, bool]]:
-        net, width = self.network, self.n_axes  # `Filter.width` above 1 stands for images
+        net, n_axes = self.network, self.n_axes
         if layer == 0:
-            for window in windows_of(net.input_filter._replace(width=width)):
+            for window in windows_of(net.input_filter._replace(n_axes=n_axes)):
                 yield "window", window, False
             return
         if not self.joined or (layer == 2 and not self.fused):
-            for window in windows_of(net.inner_filter(layer)._replace(width=width)):
+            for window in windows_of(net.inner_filter(layer)._replace(n_axes=n_axes)):
                 yield "window", window, False
         if net.bias:
             yield "bias", None, False
@@ -184,7 +185,7 @@ class Operations:
             yield "joined", None, True
             return
         triangles = self.joined and layer > 1
-        for window in windows_of(net.outer_filter(layer)._replace(width=width)):
+        for window in windows_of(net.outer_filter(layer)._replace(n_axes=n_axes)):
             if triangles:
                 window = window._replace(n_taps=5, is_triangle=True)
             yield "window", window, True
@@ -258,7 +259,7 @@ class Operations:
     @once
     def linear_share(self) -> float:
         """λ = 2s / (1 + s²): a leaky ReLU of slope s has κ = (1 − λ) κ_relu + λ κ_linear."""
-        return 2.0 * self.network.negative_slope / self.network.activation_gain
+        return activation_of(self.network).linear_share
 
     @property
     def is_weak(self) -> bool:
@@ -269,13 +270,11 @@ class Operations:
     def has_opposite(self) -> bool:
         """True if U⁺ = a b (1 + ρ) is carried too, since 2 − w has too few digits of v = 1 + ρ.
 
-        A layer leaves v ≥ (1 − λ) share / 2 at most pixel pairs: above 2^-5 rounding errors of
+        A ReLU layer leaves v ≥ (1 − λ) share / 2 at most pixel pairs: above 2^-5 rounding errors of
         2 − w cost κ0 less than two units. Other activations may keep pixels opposite.
         """
-        if not self.network.homogeneous:
-            return True
-        least = (1.0 - self.linear_share) * self.share
-        return (self.network.skip and least < 2.0**-4) or self.linear_share > 0.9
+        least = activation_of(self.network).least_opposite
+        return least < 0.1 or (self.network.skip and least * self.share < 2.0**-4)
 
     @once
     def branch_bias(self) -> float:
@@ -295,10 +294,9 @@ class Operations:
         """Return G^layer as m · 2^e, with m between ½ and 2, exact but for one rounding."""
         net, two = self.network, decimal.Decimal(2)
         with decimal.localcontext(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
-            alpha, c_v, c_w, slope = map(
-                decimal.Decimal, (net.alpha, net.c_v, net.c_w, net.negative_slope)
-            )
-            growth = net.skip + alpha**2 * c_v * c_w * (1 + slope**2) / 2
+            alpha, c_v, c_w = map(decimal.Decimal, (net.alpha, net.c_v, net.c_w))
+            gain = activation_of(net).gain
+            growth = net.skip + alpha**2 * c_v * c_w * gain.numerator / gain.denominator
             if self.growth != net.growth:
                 growth = decimal.Decimal(1)
             bits = growth.log10() / two.log10() * layer

@@ -143,11 +143,12 @@ class KernelCall:
         least = 2**32 * float(np.finfo(self.dtype).tiny)
         if "ntk" in self.kinds and net.parts.initial == 0 and 0 < net.branch_gain < least:
             raise ValueError(
-                f"network has the branch gain α² c_v c_w / 2 = {net.branch_gain:.3g} and trains "
+                f"network has the branch gain {net.branch_gain:.3g} and trains "
                 f"only {' and '.join(net.trained)}, expected a gain of at least {least:.2g}: "
                 f"{self.dtype.name} does not resolve this tangent kernel for smaller gains"
             )
-        falls = net.bias and check_growth(net) < 1.0 and net.trained == ("input",)
+        biased = net.bias and net.homogeneous and net.trained == ("input",)
+        falls = biased and check_growth(net) < 1.0
         if "ntk" in self.kinds and falls and deepest * math.log(net.growth) < math.log(least):
             most = int(math.log(least) / math.log(net.growth))
             raise ValueError(

@@ -253,7 +253,7 @@ def _parameters(network: Network) -> dict[str, Any]:
 
 def _changed(network: Any, parameters: dict[str, Any]) -> Network:
     """Return the network with some parameters replaced; the same one without any."""
-    check_network(network, KERNEL_FIELDS)
+    check_network(network, KERNEL_FIELDS, activations=None)
     return network.replace(**parameters) if parameters else network
 
 

@@ -17,7 +17,7 @@ from rescntk.network import Filter
         (Filter(7), [Window(7, 1, 0)]),
         (Filter(9), [Window(3, 1, 0), Window(3, 3, 0)]),
         (Filter(15, dilation=2), [Window(3, 2, 0), Window(5, 6, 0)]),
-        (Filter(3, width=2), [Window(3, 1, 1), Window(3, 1, 0)]),  # of an image: along lines first
+        (Filter(3, n_axes=2), [Window(3, 1, 1), Window(3, 1, 0)]),  # of an image: along lines first
     ],
 )
 def test_a_filter_is_windows_of_prime_size(given, expected):

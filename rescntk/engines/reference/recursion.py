@@ -63,11 +63,11 @@ class Pairs(Recursion[list[Array]]):
             of_kinds["ntk"] = A, kept * parts.initial
         return {kind: self.head(*of_kinds[kind]) for kind in self.request.kinds}
 
-    def head(self, kernel: Array, power: float) -> Array:
-        """Return a kernel with its head, (pairs, …), to which `power` times F⁰ is added."""
+    def head(self, kernel: Array, of_linear: float) -> Array:
+        """Return a kernel with its head, (pairs, …), to which `of_linear` times F⁰ is added."""
         request, n = self.request, len(kernel)
         if request.head != "gap":
-            kernel = kernel + power * self.linear
+            kernel = kernel + of_linear * self.linear
         d = math.prod(kernel.shape[1 : 1 + self.n_axes])
         kernel = kernel.reshape(n, d, -1)
         if request.head == "pixels":
@@ -81,7 +81,7 @@ class Pairs(Recursion[list[Array]]):
             if request.shares:
                 left = filtered_parts(self.operations, self.tables[0].input)
             at_pixels = at_pixels if request.shares else at_pixels.mean(axis=1)[:, None]
-            at_pixels = at_pixels + power * (left * means[..., None]).sum(axis=1)
+            at_pixels = at_pixels + of_linear * (left * means[..., None]).sum(axis=1)
             return at_pixels / d if request.shares else at_pixels[:, 0]
         return at_pixels / d if request.shares else at_pixels.mean(axis=1)
 

@@ -149,7 +149,7 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         branches = [K1, K2, distance]
         if T:
             branches.append(parts.outer * dual.K + dual.times_slope(parts.inner * S + T[0]))
-        scale = network.c_v * activation.gain
+        scale = network.c_v * float(activation.gain)
         boxed = scale * circular_mean(np.stack(branches, axis=1), outer)
         return np.ravel(2.0 * root * (network.alpha**2 * boxed - decay * state))
 
