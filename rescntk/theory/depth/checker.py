@@ -203,13 +203,13 @@ def check(
     values = K[:, above[0], above[1]]
     noise = roundings * _EPS * np.sqrt((values * values).mean(axis=1)) + absolute
     name = getattr(family, "name", None) or getattr(family, "__name__", repr(family))
-    settings = Subject(str(name), kind, head, X.shape)
-    return judge(ladder, values, noise, used, limit, settings)
+    subject = Subject(str(name), kind, head, X.shape)
+    return judge(ladder, values, noise, used, limit, subject)
 
 
 def judge(
     depths: tuple[int, ...], values: np.ndarray, noise: np.ndarray, used: Prediction,
-    limit: np.ndarray | None, settings: Subject,
+    limit: np.ndarray | None, subject: Subject,
 ) -> Report:  # fmt: skip
     """Judge whether kernels over a ladder of depths converge as predicted.
 
@@ -225,7 +225,7 @@ def judge(
     table = tuple(map(Row, depths, *(column.tolist() for column in columns)))
     if limit is None:
         unknown = Estimate(math.nan, math.inf)
-        return Report(table, used, unknown, UNDEFINED, used.undefined, *settings)
+        return Report(table, used, unknown, UNDEFINED, used.undefined, *subject)
     q, k = used.correction, used.log_power
     noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
     # x is the relative size of the first correction; removals leave `left`.
@@ -241,7 +241,7 @@ def judge(
     reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}{why}"
     if math.isinf(left):
         reason = f"the law sets in deeper than this ladder, at depth {used.onset:.1e} or more"
-    return Report(table, used, exponent, verdict, reason, *settings)
+    return Report(table, used, exponent, verdict, reason, *subject)
 
 
 def _verdict(fit: Estimate, used: Prediction, deepest: float, wrong: float) -> tuple[str, str]:
