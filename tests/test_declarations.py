@@ -138,7 +138,8 @@ def made_up(monkeypatch):
 ASKING = (
     rk.gram, rk.Kernel, rk.pixel_pairs, rk.pixel_shares, finite.init, finite.apply, finite.ntk,
     finite.gpk, finite.train, depth.half_power_limit, spectrum.eigenvalues, spectrum.cost,
-    learning.sample_complexity, learning.clock,
+    learning.sample_complexity, learning.clock, locality.reach, paths.path_counts,
+    paths.path_pixels,
 )  # fmt: skip
 """Functions that ask the activation's object for all formulas."""
 

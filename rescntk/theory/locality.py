@@ -101,7 +101,7 @@ def reach(network: Network) -> int:
     >>> rk.theory.locality.reach(rk.Network(depth=5, dilation=(1, 2, 4, 8, 16)))
     61
     """
-    check_network(network, KERNEL_FIELDS)
+    check_network(network, KERNEL_FIELDS, activations=None)
     return network.input_filter.reach + network.reach()
 
 

@@ -58,7 +58,7 @@ def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
     >>> paths.path_counts(literature.barzilai_cnn(depth=2), n_timepoints=9)
     array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
     """
-    check_network(network, KERNEL_FIELDS)
+    check_network(network, KERNEL_FIELDS, activations=None)
     d = check_length(n_timepoints)
     check_layers(network.depth, "depth is")
     sizes = network.filter_size, network.outer_filter_size
@@ -298,7 +298,7 @@ def path_pixels(network: Network) -> np.ndarray:
     >>> rk.theory.paths.path_pixels(rk.Network(depth=1, filter_size=3))
     array([-1,  0,  1])
     """
-    check_network(network, KERNEL_FIELDS)
+    check_network(network, KERNEL_FIELDS, activations=None)
     windows = [network.input_filter, *network.filters()]
     digits = sum(math.log10(window.size) for window in windows)  # a product may have millions
     if digits > math.log10(2**27):  # 1 GiB of integers
