@@ -3,9 +3,9 @@
     python benchmarks/regression.py [--quick]
 
 One setting for all sets. They have official splits, and 29 random splits of the same sizes, because
-test sets of 33 to 72 signals give large standard errors. The splits are aeon's, and so tsml-eval's:
-regression_peers.csv has the root mean squared errors that it published for two of the sets
-(time-series-machine-learning, August 2026): of official splits, and medians of all 30.
+test sets of 33 to 61 signals give large standard errors. The splits are aeon's, and so tsml-eval's.
+It published root mean squared errors for two of the sets (time-series-machine-learning, August
+2026). regression_peers.csv has them, of official splits, and medians of all 30.
 """
 
 from argparse import Namespace

@@ -81,7 +81,7 @@ class ResidualKernelRegressor(_Wrapper, BaseRegressor):
     >>> from aeon.datasets import load_covid_3month
     >>> from rescntk.learn.aeon import ResidualKernelRegressor
     >>> X, y = load_covid_3month("train")
-    >>> ResidualKernelRegressor(views="fast").fit(X, y).predict(X[:2]).shape
+    >>> ResidualKernelRegressor(views="fast").fit(X[:100], y[:100]).predict(X[100:102]).shape
     (2,)
     """
 

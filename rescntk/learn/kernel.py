@@ -103,7 +103,7 @@ class SignalKernel(SklearnKernel):
         return of_network | super().get_params()
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, also those of the network.
+        """Set parameters of the kernel and of its network.
 
         Parameters
         ----------

@@ -26,10 +26,10 @@ class Step(ABC):
     @property
     @abstractmethod
     def sees_levels(self) -> bool:
-        """Whether the step's result changes when a constant is added to a channel of a signal."""
+        """True if a constant, added to a channel of a signal, changes the step's result."""
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
-        """Return the step with what it takes from training signals with weights, (n_cases,)."""
+        """Return the step with its numbers of training signals; they have weights, (n_cases,)."""
         return self
 
     @abstractmethod
@@ -156,9 +156,9 @@ class WholeSpectrum(Step):
     def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Divide the share of each band by its energy over time, of channels in their own units.
 
-        The energy at a time is the sum, over channels, of the squared envelope of the signal with
-        this band and others within reach, which count by a cosine bell. Time points have equal
-        shares of a band without energy.
+        The energy at a time is the squared envelope of the signal, summed over channels. The signal
+        has this band, and others within reach by a cosine bell. Time points have equal shares of a
+        band without energy.
         """
         length = x.shape[1]
         spectrum = np.fft.rfft(SignalScale().see(x[None])[0], axis=1)

@@ -276,7 +276,7 @@ class ResolvedView:
 
     @property
     def sees_levels(self) -> bool:
-        """Whether the view changes when a constant is added to a channel of a signal."""
+        """True if a constant, added to a channel of a signal, changes what the network sees."""
         return all(step.sees_levels for step in self.steps)
 
     def measure(self, X: Signals, weights: np.ndarray) -> tuple[ResolvedView, Signals]:

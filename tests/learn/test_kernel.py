@@ -61,7 +61,7 @@ SETTINGS = {"filter_size": 5, "outer_filter_size": 3, "activation": "erf", "trai
     ],
 )
 def test_a_network_and_its_parameters(kernel):
-    """They are given together or one by one, and set by name."""
+    """Parameters are given with a network or one by one, and set by name."""
     assert kernel.network == rk.Network(4, **SETTINGS)
     assert kernel.kernel == rk.Kernel(kernel.network, "ntk", "gap", True)
     assert {field.name for field in fields(rk.Network)} <= kernel.get_params().keys()

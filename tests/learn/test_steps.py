@@ -1,4 +1,4 @@
-"""What steps say of themselves is so; their formulas are tested as parts of views."""
+"""Steps and levels. Tests of views have the formulas of steps."""
 
 import numpy as np
 import pytest
