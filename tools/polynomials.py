@@ -109,7 +109,7 @@ def source() -> str:
         ]
         for k, c in enumerate(polynomials):
             numbers = [x.hex() + suffix for x in c]
-            rows = [", ".join(numbers[first : first + 4]) for first in range(0, n, 4)]
+            rows = [", ".join(numbers[first : first + 2]) for first in range(0, n, 2)]
             begin, end = ("return {{" if k == 0 else "        {"), ("}};" if k == 2 else "},")
             lines.append(f"        {begin}" + (",\n" + " " * 17).join(rows) + end)
         lines += ["    }", "};"]
