@@ -107,12 +107,11 @@ def source() -> str:
             "    HERE static constexpr Quotients numbers()",
             "    {",
         ]
-        lines.append("        return {")
-        for c in polynomials:
+        for k, c in enumerate(polynomials):
             numbers = [x.hex() + suffix for x in c]
-            rows = [", ".join(numbers[first : first + 3]) for first in range(0, n, 3)]
-            lines.append("            {" + (",\n" + " " * 13).join(rows) + "},")
-        lines.append("        };")
+            rows = [", ".join(numbers[first : first + 2]) for first in range(0, n, 2)]
+            begin, end = ("return {{" if k == 0 else "        {"), ("}};" if k == 2 else "},")
+            lines.append(f"        {begin}" + (",\n" + " " * 17).join(rows) + end)
         lines += ["    }", "};"]
     return "\n".join(lines) + "\n"
 

@@ -23,7 +23,7 @@
 #define UNROLL _Pragma("unroll")
 template <class V>
 struct RealOf {
-    typedef V type;
+    using type = V;
 };
 template <class V>
 FORMULA V every(V x)
@@ -127,7 +127,7 @@ struct Dual {
 template <class V>
 FORMULA Dual<V> dual(V w, V v)
 {
-    typedef typename RealOf<V>::type R;
+    using R = typename RealOf<V>::type;
     const V one = every<V>(R(1)), a = smaller(w, v), t = one - a, square = t * t;
     const auto &of = quotients(R());
     const V s = root_over(a, polynomial(t, square, of.d));
@@ -191,7 +191,7 @@ struct Angle {
     V w, v;
 };
 
-// `inverse` is 1 / g.
+// Of pre-activations; `inverse` is 1 / g.
 template <bool OPPOSITE, class V>
 FORMULA Angle<V> angle(V U, V O, V inverse)
 {
@@ -202,10 +202,8 @@ FORMULA Angle<V> angle(V U, V O, V inverse)
 // The constants of a network's activation.
 template <class V>
 struct Activation {
-    V lambda;     // used if the ReLU leaks
-    V i_minus_r;  // used if A gains it
-    V o_plus_r;
-    bool leaks, gains;
+    V lambda, i_minus_r, o_plus_r;
+    bool leaks, gains;  // whether lambda and i - r are not 0
 };
 
 template <class V>
@@ -214,6 +212,7 @@ struct Activated {
     V K;
 };
 
+// From pre-activations to the branch. Their A lacks (i - r) times the covariance.
 template <bool OPPOSITE, bool NTK, class V>
 FORMULA Activated<V> activated(const Activation<V> &of, const Angle<V> &at, V g, V A)
 {

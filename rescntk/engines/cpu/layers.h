@@ -34,8 +34,10 @@ struct Taps {
     INLINE V apart(const V *values, int64 j) const
     {
         const V middle = values[j];
-        auto add = [&](int64 t, V sum)
-                       INLINED { return sum + fused(number<V>(-2.0), middle, pair(values, j, t)); };
+        auto add = [&](int64 t, V sum) INLINED {
+            const V two = pair(values, j, t);
+            return sum + fused(number<V>(-2.0), middle, two);
+        };
         if (!TAPS) return in_parts<V>(n_taps / 2, add);
         V sum{};
         UNROLL

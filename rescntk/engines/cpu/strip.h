@@ -96,9 +96,11 @@ struct Spare {
 template <class R>
 struct Sum {
     using V = typename Lanes<R>::V;
-    V part{};
-    double total[Lanes<R>::W] = {};
-    int64 terms = 0;
+    V part;
+    double total[Lanes<R>::W];
+    int64 terms;
+    // With initializers of members GCC clears them in pieces, which the next load waits for.
+    INLINE Sum() : part(V{}), total(), terms(0) {}
     INLINE void operator+=(V term)
     {
         part = part + term;
