@@ -48,7 +48,7 @@ def gram(
 ) -> StoredGram:  # fmt: skip
     """Compute a Gram matrix into a folder block by block, or go on with the computation there.
 
-    The values are bit for bit those of `rescntk.gram` with the same engine. After an interruption
+    The values have the bits of `rescntk.gram` with the same engine and dtype. After an interruption
     the same call computes the blocks that are missing. Several processes that make the same call
     share the work: each takes the blocks in an order of its own. To begin anew, delete the folder.
 
@@ -60,6 +60,7 @@ def gram(
         As for `rescntk.gram`; signals are NumPy arrays, or lists of them for the head "gap". The
         engine "cuda", experimental, takes each block to the device that a process sees first
         (``CUDA_VISIBLE_DEVICES``), and back.
+        The default dtype is float32 here.
     block : int, default 1024
         Rows and columns of a block. A block is computed in memory, with all kinds and depths.
     client : dask.distributed.Client, optional

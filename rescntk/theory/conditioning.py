@@ -342,6 +342,8 @@ def compare(
         If the network has no skip connections or no branch, or a signal's kernel with itself is 0.
     OverflowError
         If kernels exceed float64 at one of the depths.
+    MemoryError
+        If the Gram matrices of all depths exceed the free memory.
 
     Examples
     --------

@@ -130,7 +130,9 @@ def sample(
     Raises
     ------
     ValueError
-        If a size is not a positive integer, or the sample exceeds the free memory.
+        If a size is not a positive integer.
+    MemoryError
+        If the sample exceeds the free memory.
 
     Examples
     --------

@@ -21,7 +21,7 @@ from ...validation import (
     check_symmetric,
 )
 from .. import multisphere
-from ..argument_checks import check_head, check_kind
+from ..argument_checks import check_branch, check_head, check_kind
 from ..complements import circular_mean, circular_sum
 from .half_power import ERROR, MAX_GAIN, half_power_limit, of_unit_energy
 
@@ -111,11 +111,7 @@ class Family:
             raise ValueError(
                 "network has no skip connections, expected some: alpha is their weight"
             )
-        if network.branch_share == 0:
-            raise ValueError(
-                f"alpha, c_v, c_w are {network.alpha!r}, {network.c_v!r}, {network.c_w!r}, "
-                "expected positive numbers: without a residual branch depth changes nothing"
-            )
+        check_branch(network)
         object.__setattr__(self, "gamma", gamma)
 
     @property
