@@ -72,8 +72,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     -----
     Views of the same settings are equal, and settings cannot change. Lists need GAP and no
     ``standardize="point"``. Signals of a single time point have no differences, spectra or
-    deviation: views whose signals they replace, or with ``standardize="signal"``, refuse them, and
-    others leave them out. Short-time spectra replace statistics too. Such a signal among longer ones is taken as constant.
+    deviation: views that put these in the place of the signals, or with ``standardize="signal"``,
+    refuse them, and others leave them out. Short-time spectra replace statistics too. Such a signal
+    among longer ones is taken as constant.
 
     Examples
     --------
