@@ -76,7 +76,7 @@ COMPETITION = 0.6
 FOURIER = 100 * EPS["float64"]
 
 # The flow at γ = ½ against Romberg's extrapolation of 8, …, 512 layers, a percent away from −1. The
-# The limit errs by half_power.ERROR at most. The extrapolation leaves L^-8 times factorials: 2e-13.
+# limit errs by half_power.ERROR at most. The extrapolation leaves L^-8 times factorials: 2e-13.
 FLOW = 1e-11
 
 
