@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
+from itertools import combinations_with_replacement
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
@@ -236,7 +237,7 @@ class Gelu(Activation):
         return u * special.ndtr(u)
 
     def variance(self, q: Array) -> Array:
-        h, _ = self._of_correlation(q, q, 0.0 * q)
+        h, *_ = self._of_correlation(q, q, 0.0 * q)
         return q * (0.5 + 0.5 * h)
 
     def dual(self, pairs: Gaussians) -> Dual:
@@ -245,26 +246,27 @@ class Gelu(Activation):
         near = w < v  # else H and the slope are of |S|
         smaller = xp.where(near, w, v)
         rho = 1.0 - smaller
-        h, slope = self._of_correlation(q1, q2, smaller)
-        h1, h2 = (self._of_correlation(q, q, 0.0 * q)[0] for q in (q1, q2))
+        h, slope, *angle = self._of_correlation(q1, q2, smaller)
+        (h1, *_), (h2, *_) = (self._of_correlation(q, q, 0.0 * q) for q in (q1, q2))
         own = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
         K = xp.where(near, 0.5 * rho, 0.0) + 0.5 * h
         # The product of own + K and own − K, for S > 0, in which 1 − ρ² does not cancel.
         sine2 = smaller * (1.0 + rho)
         product = 0.25 * (sine2 + (h1 + h2 - 2.0 * rho * h) + (h1 * h2 - h * h))
-        whole = xp.where(near, own + K, 1.0)
-        less = xp.where(near, xp.maximum(product, 0.0) / whole, own - K)
+        less = xp.maximum(product, 0.0) / xp.where(near, own + K, 1.0)
+        close, nearly = self._of_close(q1, q2, h1, h2, smaller, *angle)
+        less = xp.where(near, xp.where(nearly & (g * xp.sqrt(smaller) < 1.0), close, less), own - K)
         slope = xp.where(near, slope, 0.5 - slope)
         deficits = g * less, g * xp.maximum(own + K, 0.0)
         return Dual(g * K, deficits, lambda A: slope * A)
 
-    def _of_correlation(self, q1: Array, q2: Array, w: Array) -> tuple[Array, Array]:
-        """Return H/g and the slope at the correlation 1 − `w` ≥ 0."""
+    def _of_correlation(self, q1: Array, q2: Array, w: Array) -> tuple[Array, ...]:
+        """Return H/g and the slope at the correlation 1 − `w` ≥ 0; and g/√P and sin θ."""
         xp = array_module(q1)
         e1, e2 = 1.0 / (1.0 + q1), 1.0 / (1.0 + q2)
         gamma = xp.sqrt(q1 * e1) * xp.sqrt(q2 * e2)  # g / √P
         cosine = gamma * (1.0 - w)
-        sine2 = e1 + e2 * (q1 * e1) + gamma * gamma * (w * (2.0 - w))  # D / P, without a difference
+        sine2 = e1 + e2 * (q1 * e1) + gamma * gamma * (w * (2.0 - w))  # D / P, not as a difference
         sine = xp.sqrt(sine2)
         angle, k1 = angle_and_kappa1_excess(xp, sine2 / (1.0 + cosine), 1.0 + cosine)
         e12 = e1 * (e2 / sine)  # 1 / (P sin θ)
@@ -274,7 +276,46 @@ class Gelu(Activation):
         small = (gamma * (sine + (1.0 - w) ** 2 * e12) - (1.0 - w) * angle) / math.pi
         slope = 0.5 - angle / (2.0 * math.pi)
         slope = slope + cosine / (2.0 * math.pi * sine) * (e1 + e2 + e12 / sine)
-        return xp.where(gamma > 0.5, large, small), slope
+        return xp.where(gamma > 0.5, large, small), slope, gamma, sine
+
+    def _of_close(
+        self, q1: Array, q2: Array, h1: Array, h2: Array, w: Array, gamma: Array, sine: Array
+    ) -> tuple[Array, Array]:
+        """Return (√(K1 K2) − K)/g in its own digits where sizes are close, and where they are.
+
+        It is the deficit at ρ = 1, half the squared distance of u Φ(u)/√q1 and v Φ(v)/√q2 less
+        that of their norms, and K(ρ = 1) − K. docs/theory/network.md derives both.
+        """
+        xp = array_module(w)
+        root1, root2 = xp.sqrt(q1), xp.sqrt(q2)
+        apart = root2 - root1
+        norms = 0.5 * (h1 - h2) / (xp.sqrt(0.5 + 0.5 * h1) + xp.sqrt(0.5 + 0.5 * h2))
+        squares = [(root1 + apart * x) ** 2 for x in _NODES]
+        distance: Any = 0.0
+        for j, k in combinations_with_replacement(range(len(_NODES)), 2):
+            weight = _WEIGHTS[j] * _WEIGHTS[k] * (1.0 if j == k else 2.0)
+            inverse = 1.0 / (1.0 + squares[j] + squares[k])
+            distance = distance + weight * inverse * inverse * xp.sqrt(inverse)
+        at_one = xp.maximum(0.75 / math.pi * apart**2 * distance - 0.5 * norms**2, 0.0)
+
+        mean = 1.0 / (1.0 + q1) + 1.0 / (1.0 + q2)
+        sine_at_one = xp.sqrt(1.0 / (1.0 + q1) + (q1 / (1.0 + q1)) / (1.0 + q2))
+        angle = xp.arctan2(sine_at_one, gamma)
+        both = sine + sine_at_one
+        turned = gamma * w * (gamma**2 * (2.0 - w) / both + sine_at_one)
+        turned = xp.arctan(turned / (gamma**2 * (1.0 - w) + sine * sine_at_one))
+        rest = mean * gamma**2 / (sine_at_one * both) + mean - 1.0
+        rest = gamma * (w * (2.0 - w)) / sine * rest
+        less = w * (0.5 - angle / (2.0 * math.pi)) + ((1.0 - w) * turned + rest) / (2.0 * math.pi)
+        return at_one + less, apart**2 < _CLOSE**2 * (1.0 + q1)
+
+
+_POINTS, _SUMMANDS = np.polynomial.legendre.leggauss(6)
+_NODES, _WEIGHTS = (0.5 + 0.5 * _POINTS).tolist(), (0.5 * _SUMMANDS).tolist()
+"""Gauss and Legendre's formula on [0, 1]."""
+
+_CLOSE = 0.15
+"""Difference of roots, over √(1 + q), up to which six nodes give all digits of a distance."""
 
 
 ACTIVATIONS: dict[str, type[Activation]] = {each.name: each for each in (Relu, Erf, Gelu)}

@@ -8,8 +8,8 @@ With :math:`D(s) = (N(\alpha + s) - N(\alpha - s)) / 2s` and a step :math:`h = \
 Richardson's extrapolation of central differences. N is the kernel matrix K with its growth along
 depth taken out: with :math:`\beta = \alpha^2 c_v c_w / 2` a ReLU network multiplies variances by
 :math:`1 + \beta` in each layer, and :math:`K = N (1 + \beta)^L`. Normalized kernels and erf have no
-such growth: :math:`N = K`. The step is relative, because kernels are smooth in :math:`\log\alpha`
-and not in :math:`\alpha^2` near 0.
+such growth: :math:`N = K`. GELU is refused: its growth changes from layer to layer. The step is
+relative, because kernels are smooth in :math:`\log\alpha` and not in :math:`\alpha^2` near 0.
 
 Errors of :math:`\alpha\,\partial K/\partial\alpha` by :math:`\sqrt{K(x,x) K(z,z)}` are at most
 9e-12 in float64 and 6e-5 in float32 for ReLU, to depth 30, measured against the recursion in 40
@@ -78,7 +78,7 @@ def alpha_derivative(
     """
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
-    check_network(kernel.network, KERNEL_FIELDS, activations=None)
+    check_network(kernel.network, KERNEL_FIELDS)
     net, step = kernel.network, STEPS[check_dtype(dtype)]
     grows = not kernel.normalized and net.homogeneous
     layers = net.depth if grows else 0  # that multiply the kernel by 1 + β

@@ -35,7 +35,6 @@ HEADS = ("equivariant", "trace", "gap")
 DTYPES = ("float64", "float32")
 """Working precisions of the engines."""
 
-"""Activations whose expectations under correlated Gaussians are known in closed form."""
 
 PARTS = ("input", "inner", "outer", "readout")
 """Parts of a network that training may change, from the input to the output."""

@@ -34,6 +34,12 @@ largest one: such calls are refused. Of 1e-28 numbers of float32 keep ten digits
 _TAIL = 16
 """Numbers behind tables: vectors of this many lanes may begin at the last number."""
 
+_NONE = -(10**4)
+"""Power of two that stands for 0."""
+
+_LEAST_BITS = -450
+"""Power of two of the least pre-activations of layer 1, whose squares keep their digits."""
+
 _LEAST_VARIANCE = 1e-153
 """Least variance of a last layer without skip connections, whose kernels are to keep digits."""
 
@@ -172,25 +178,39 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
 def read_input_as_given(operations: Operations, request: Request, X: Array) -> Input:
     """Return the input of signals that keep their sizes, but for powers of two of tiny signals.
 
-    A network is linear on these (`Activation.linear_below`), unless it has biases.
+    Tiny pre-activations see a linear network (`Activation.linear_below`): there signals and biases
+    are multiplied by a power of two.
     """
     xp, net = array_module(X), operations.network
     X = xp.ascontiguousarray(X, np.float64)
-    scale = xp.ones(len(X))
-    linear_below = activation_of(net).linear_below
-    if linear_below and not net.bias:
-        peak = xp.frexp(xp.abs(X).reshape(len(X), -1).max(axis=1))[1]
-        growth = operations.depth * math.log2(1.0 + net.alpha**2 * net.c_v * net.c_w)
-        least = math.log2(linear_below) - math.ceil(growth)
-        scale = xp.ldexp(scale, xp.minimum(peak - int(least), 0))
-    X = X / column(scale, X)
-    with np.errstate(over="ignore"):  # infinite variances are reported by `check_variances`
-        squares = (X * X).sum(axis=1)
     input_scale = 1.0 / X.shape[1] if net.input_scale is None else net.input_scale
-    norm = xp.sqrt(squares)[:, None]
-    unit, root = X / xp.where(norm > 0, norm, math.inf), math.sqrt(input_scale)
-    bias = net.bias * xp.ones(len(X))
-    return Input(unit, input_scale * squares, X * root, exact_means(X) * root, scale, bias)
+    scale, shift = xp.ones(len(X)), xp.zeros(len(X), int)
+    # Of pre-activations: powers of two above their roots of variances, or far below any.
+    largest = xp.frexp(xp.abs(X).reshape(len(X), -1).max(axis=1))[1]
+    of_input = net.c_w * input_scale * X.shape[1] or 1.0
+    largest = largest + math.ceil(math.log2(of_input) / 2)
+    from_input = xp.where((X != 0).reshape(len(X), -1).any(axis=1), largest, _NONE)
+    from_both = xp.maximum(from_input, math.frexp(net.bias)[1] if net.bias else _NONE)
+    if linear_below := activation_of(net).linear_below:
+        gain = min(net.alpha**2 * net.c_w * (net.c_v + bool(net.bias)), 2.0**500)
+        growth = math.ceil(operations.depth * math.log2(1.0 + gain))
+        shift = xp.minimum(from_both - int(math.log2(linear_below)) + growth, 0)
+        shift = xp.where(from_both > _NONE, xp.maximum(shift, -1000), 0)
+        scale = xp.ldexp(scale, shift)
+    alone = "ntk" in request.kinds and net.trained == ("input",)
+    decisive = from_input if alone else from_both
+    if bool(((decisive > _NONE) & (decisive - shift < _LEAST_BITS)).any()):
+        raise OverflowError(
+            f"signals{' and biases' * bool(net.bias and not alone)} have roots of variances below "
+            f"2^{_LEAST_BITS} in layer 1, expected larger ones: float64 does not have their squares"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):  # `check_variances` reports infinities
+        parts = X / column(scale, X) * math.sqrt(input_scale)
+        energy = (parts * parts).sum(axis=1)
+    norm = xp.sqrt(energy)[:, None]
+    unit = parts / xp.where(norm > 0, norm, math.inf)
+    means = exact_means(X) / scale[:, None] * math.sqrt(input_scale)
+    return Input(unit, energy, parts, means, scale, net.bias / scale)
 
 
 def exact_means(X: Array) -> Array:
@@ -253,6 +273,8 @@ def mass_rows(
         if operation.kind == "activation":
             yield 1.0 / xp.maximum(a, least)
             if operation.has_root:
+                if request.head == "equivariant":
+                    check_pixel_1(operations, a, given, 4.0 * least)
                 a = xp.sqrt(mass)
                 yield a
             continue
@@ -293,6 +315,22 @@ def check_variances(operations: Operations, layer: int, mass: Array, energy: Arr
         )
 
 
+def check_pixel_1(operations: Operations, roots: Array, given: Input, least: float) -> None:
+    """Raise an OverflowError if pixel 1 sees signals whose variances have too few digits there.
+
+    `roots` are of a layer's pre-activations, (n, *pixels).
+    """
+    _, reached, _ = reach(operations, roots.shape[1:])
+    sees = ((given.parts != 0).any(axis=1) & array_module(roots).asarray(reached)).reshape(
+        len(roots), -1
+    )
+    if bool((sees.any(axis=1) & (roots.reshape(len(roots), -1)[:, 0] < least)).any()):
+        raise OverflowError(
+            f"pixel 1 has roots of variances below {least:.1e}, expected larger signals at the "
+            f"pixels that it sees"
+        )
+
+
 def _merged(
     operations: Operations, xp: ModuleType, energy: Array, bias: Array
 ) -> Iterator[tuple[Operation, list[Array], list[float], Array]]:
@@ -311,7 +349,13 @@ def _merged(
                 if operation.has_root:
                     check_variances(operations, operation.layer, mass, energy)
                     variance = activation.variance(operations.network.c_w * mass)
-                    mass, lost = operations.branch_scale * variance, 0.0
+                    with np.errstate(over="ignore"):
+                        mass, lost = operations.branch_scale * variance, 0.0
+                    if not bool(xp.isfinite(mass).all()):
+                        raise OverflowError(
+                            f"variances of layer {operation.layer} exceed float64, expected "
+                            f"smaller signals, alpha or c_v"
+                        )
                 yield operation, parts, [1.0], mass
                 continue
             if operation.kind == "bias":

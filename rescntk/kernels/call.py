@@ -273,6 +273,8 @@ class KernelCall:
             left, right = left.reshape(-1, 1, *cases[2:]), right.reshape(1, -1, *cases[2:])
         (a, a_power), (b, b_power) = xp.frexp(left), xp.frexp(right)
         least = float(np.finfo(self.dtype).tiny)  # smaller numbers have fewer digits
+        # Else signals are divided by their sizes: small values are what others cancel to.
+        own = 1.0 if self.network.homogeneous else float(xp.abs(scaled.values[kind]).max() or 1.0)
 
         def scale(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
             factors = [xp.broadcast_to(v, cases)[piece[:2]] for v in (a, b, a_power, b_power)]
@@ -280,12 +282,12 @@ class KernelCall:
             exponents = scaled.exponents[t] + (factors[2] + factors[3])
             if xp is np:  # `ldexp` takes the time of ten products
                 whole, info = xp.ldexp(factor, exponents), np.finfo(np.float64)
-                if least <= whole.min() and whole.max() <= info.max:
+                if least <= whole.min() * min(own, 1.0) and whole.max() <= info.max:
                     xp.multiply(values, whole, out=out, casting="same_kind")
                     return
             kernels = xp.ldexp(values * factor, exponents)
             lost = (xp.abs(kernels) < least) & (values * factor != 0)
-            lost &= xp.ldexp(xp.abs(factor), exponents) < least
+            lost &= xp.ldexp(own * xp.abs(factor), exponents) < least
             if xp is not np:  # a device is waited for once, when all results are looked at
                 kernels = xp.where(lost, np.nan, kernels)
             elif lost.any():

@@ -87,6 +87,15 @@ def assert_accurate_of_lengths(engines, network, X):
             assert engine == "reference" or K == turned
 
 
+@pytest.mark.parametrize("change", [1e-3, 1e-7, 1e-9])
+def test_deep_gelu_networks_of_nearly_equal_signals(change, rng):
+    """Layers enlarge variances to those of a ReLU, whose slope takes the root of early deficits."""
+    x, z = rng.standard_normal((2, 2, 1))
+    X = np.stack([x, x + change * z, x * (1.0 + change), 1.5 * x])
+    with definition.mp.workdps(100):
+        assert_accurate(["reference"], Network(40, 1, activation="gelu"), X, ["trace"])
+
+
 @pytest.mark.parametrize("activation", ["erf", "gelu"])
 @pytest.mark.parametrize("skip", [True, False])
 def test_large_signals_beside_biases(activation, skip, rng):

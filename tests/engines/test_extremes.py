@@ -89,18 +89,19 @@ def test_signals_of_any_size(engine, head):
 @pytest.mark.parametrize("skip", [True, False])
 @pytest.mark.parametrize("activation", ["erf", "gelu"])
 def test_tiny_signals_see_a_linear_network(engine, head, skip, activation, rng):
-    """K(2^-840 x, z) = 2^-840 K(x, z), to the last bit; to a rounding where both are tiny."""
+    """K(2^-840 x, z) = 2^-840 K(x, z), up to roundings, where z is tiny or not."""
     parts = ("input", "inner", "readout")
     network = rk.Network(3, activation=activation, skip=skip, trained=parts)
     if not takes(engine, network):
         pytest.skip("ReLU alone")
     gram = partial(rk.gram, network, head=head, engine=engine)
     X, Z = 2.0**-60 * (rng.standard_normal((3, 2, 6)) + 0.5), rng.standard_normal((2, 2, 6)) + 0.3
-    small, tiny = gram(X, Z), gram(2.0**-840 * X, Z)
-    assert np.all(small) and np.array_equal(np.ldexp(tiny, 840), small)
-    for of_small, of_tiny in zip(gram(X), gram(2.0**-420 * X), strict=True):
-        own = np.sqrt(np.outer(of_small.diagonal(), of_small.diagonal()))
-        assert (np.abs(np.ldexp(of_tiny, 840) - of_small) <= tolerances.ROUTES * own).all()
+    roots = [np.sqrt(K.diagonal()) for K in (*gram(X), *gram(Z))]
+    pairs = [*zip(gram(X, Z), gram(2.0**-840 * X, Z), roots[:2], roots[2:], strict=True)]
+    pairs += zip(gram(X), gram(2.0**-420 * X), roots[:2], roots[:2], strict=True)
+    for small, tiny, left, right in pairs:
+        bar = tolerances.ROUTES * np.outer(left, right)
+        assert (np.abs(np.ldexp(tiny, 840) - small) <= bar).all()
     # Normalized kernels have the size of a product's root, which no float64 product has.
     kernel = rk.Kernel(network, "ntk", head, normalized=True)
     K = kernel(X * 1e-90, engine=engine)
@@ -297,6 +298,62 @@ def test_gelu_of_huge_signals_is_relu(engine, head, skip, rng):
     for K, expected in zip(rk.gram(network, X, head=head, engine=engine), relu, strict=True):
         own = np.sqrt(expected.diagonal())
         assert (np.abs(K - expected) / own / own[:, None]).max() <= tolerances.ROUTES
+
+
+@pytest.mark.parametrize("activation", ["erf", "gelu"])
+@pytest.mark.parametrize(
+    ("network", "factor", "options", "says"),
+    [
+        (rk.Network(1000, 1), 1e-160, {}, "signals have roots of variances below 2.-450"),
+        (rk.Network(2, bias=0.1, trained="input"), 1e-170, {}, "signals have roots of variances"),
+        (rk.Network(2), 1e-25, {"dtype": "float32"}, "the kernel falls below float32"),
+        (rk.Network(2), 1e-170, {}, "the kernel falls below float64"),
+        (rk.Network(2, c_v=1e300), 1e150, {}, "variances of layer . (exceed|reach)|too large for"),
+    ],
+)
+def test_sizes_beyond_float64_are_refused(engine, activation, network, factor, options, says):
+    """Sizes count where activations are not homogeneous."""
+    network = network.replace(activation=activation)
+    if not takes(engine, network):
+        pytest.skip("ReLU alone")
+    with pytest.raises(OverflowError, match=says):
+        rk.gram(network, factor * X, head="trace", engine=engine, **options)
+
+
+@pytest.mark.parametrize("activation", ["erf", "gelu"])
+@pytest.mark.parametrize(
+    ("fields", "factor", "same"),
+    [
+        ({"input_scale": 1e100}, 1e-50, {"input_scale": 1.0}),
+        ({"input_scale": 1e-290}, 1.0, {"input_scale": 1e-200}),
+        ({"bias": 1e-200}, 1e-200, {"bias": 1.0, "negative_slope": 1.0, "c_v": 1.0}),
+    ],
+)
+def test_sizes_of_pre_activations_count(engine, activation, fields, factor, same):
+    """And not those of signals; tiny signals with tiny biases see a linear network."""
+    network = rk.Network(3, activation=activation, **fields)
+    if not takes(engine, network):
+        pytest.skip("ReLU alone")
+    if "negative_slope" in same:
+        slope = {"erf": 4 / np.pi, "gelu": 0.25}[activation]  # squared, at 0
+        same = rk.Network(3, **same).replace(c_v=2.0 * slope)
+    else:
+        same = network.replace(**same)
+    X = np.random.default_rng(0).standard_normal((3, 2, 6))
+    found = rk.gram(network, factor * X, normalized=True, head="trace", engine=engine)
+    expected = rk.gram(same, X, normalized=True, head="trace", engine=engine)
+    assert np.abs(np.array(found) - np.array(expected)).max() <= tolerances.ROUTES
+
+
+@pytest.mark.parametrize("activation", ["erf", "gelu"])
+def test_pixels_far_below_their_signal_are_refused(engine, activation, rng):
+    network = rk.Network(2, 1, activation=activation)
+    if not takes(engine, network):
+        pytest.skip("ReLU alone")
+    X = rng.standard_normal((2, 2, 4))
+    X[:, :, 0] *= 1e-150
+    with pytest.raises(OverflowError, match="pixel 1 has roots of variances below"):
+        rk.gram(network, X, head="equivariant", engine=engine)
 
 
 def test_erf_networks_that_fall_below_float64_are_refused(engine, rng):

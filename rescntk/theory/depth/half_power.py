@@ -27,6 +27,10 @@ _LEAST = 1e-70
 """Least amplitude of signals, unless the activation is homogeneous: smaller ones are raised to it.
 The network is linear there. Chosen: fourth powers, of products of variances, stay in float64."""
 
+MAX_RATIO = 1e4
+"""Largest ratio of signals' sizes, unless the activation is homogeneous: distances of signals of
+different sizes have lost the digits of their correlation."""
+
 MAX_GAIN = 1e4
 """Largest branch gain whose flow is integrated: the steps grow with it, to a minute or so."""
 
@@ -50,16 +54,17 @@ def half_power_limit(network: Network, X: np.ndarray, *, kind: str, head: str) -
     Returns
     -------
     ndarray, (n_cases, n_cases)
-        Errors are below 1e-11. With the head "gap" and signals of mean 0, whose kernel is about a²
-        of the mean over equal pixels, rounding errors of some 1e-15/a² are added. Signals whose
-        kernel with themselves is 0 have kernel 0.
+        Errors are below 1e-11; of erf and GELU below 1e-9 where signals differ in size. With the
+        head "gap" and signals of mean 0, whose kernel is about a² of the mean over equal pixels,
+        rounding errors of some 1e-15/a² are added. Signals whose kernel with themselves is 0 have
+        kernel 0.
 
     Raises
     ------
     ValueError
-        If the network is another one.
+        If the network is another one, or sizes of signals differ by more than 1e4 (erf, GELU).
     OverflowError
-        If signals of an erf network have values above 1e70.
+        If roots of variances exceed 3e70 (erf) or 1e144 (GELU).
 
     Examples
     --------
@@ -103,14 +108,22 @@ def of_unit_energy(network: Network, X: np.ndarray) -> np.ndarray:
     Networks that are not homogeneous are linear on tiny signals, and have factors of these alone.
     """
     if not network.homogeneous:
-        peak = np.abs(X).max(axis=(1, 2), keepdims=True)
+        scale = 1.0 / X.shape[1] if network.input_scale is None else network.input_scale
+        peak = np.abs(X).max(axis=(1, 2), keepdims=True) * math.sqrt(scale * X.shape[1])
         largest = 1e-6 * math.sqrt(activation_of(network).largest_variance)
         if peak.max() > largest:
             raise OverflowError(
-                f"X has values up to {peak.max():.3g}, expected at most {largest:.3g} with "
-                f"activation {network.activation!r}"
+                f"X has roots of variances up to {peak.max():.3g}, expected at most {largest:.3g} "
+                f"with activation {network.activation!r}"
             )
-        return X * np.where(peak < _LEAST, _LEAST / _or_one(peak), 1.0)
+        X = X * np.where(peak < _LEAST, _LEAST / _or_one(peak), 1.0)
+        sizes = np.maximum(peak, _LEAST)[peak > 0]
+        if len(sizes) and sizes.max() > MAX_RATIO * sizes.min():
+            raise ValueError(
+                f"X has signals whose sizes differ by a factor of {sizes.max() / sizes.min():.3g}, "
+                f"expected at most {MAX_RATIO:g} with activation {network.activation!r}"
+            )
+        return X
     X = X / _or_one(np.abs(X).max(axis=(1, 2), keepdims=True))
     return X / _or_one(np.sqrt((X**2).mean(axis=(1, 2), keepdims=True)))
 

@@ -170,6 +170,11 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
     if network.is_relu:
         return relu_dual, 1.0, network.branch_gain, network.branch_share
     activation, q_g = activation_of(network), np.full(1, network.c_w * q)
+    if not q_g[0] < activation.largest_variance:
+        raise OverflowError(
+            f"variances reach {q_g[0]:.3g}, expected less than "
+            f"{activation.largest_variance:g} with activation {network.activation!r}"
+        )
     value = float(activation.variance(q_g)[0])
     if value == 0.0:  # no variance: the branch is 0, with the correlations of a linear activation
         return lambda w, wanted: (w, np.zeros_like(w)), 1.0, 0.0, float(not network.skip)
