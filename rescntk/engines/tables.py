@@ -273,8 +273,6 @@ def mass_rows(
         if operation.kind == "activation":
             yield 1.0 / xp.maximum(a, least)
             if operation.has_root:
-                if request.head == "equivariant":
-                    check_pixel_1(operations, a, given, 4.0 * least)
                 a = xp.sqrt(mass)
                 yield a
             continue
@@ -287,6 +285,8 @@ def mass_rows(
         divisors = {weight: both * math.sqrt(2.0 / weight) for weight in {*weights[1:]} - {0.0}}
         for other, weight in zip(others, weights[1:], strict=True):
             yield other / divisors[weight] if weight else 0.0 * other
+    if request.head == "equivariant" and not operations.network.homogeneous:
+        check_pixel_1(operations, xp.sqrt(mass), given, 4.0 * least)
     if operations.network.bias and operations.network.homogeneous:  # else signals keep their size
         check_share(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
 
@@ -318,7 +318,7 @@ def check_variances(operations: Operations, layer: int, mass: Array, energy: Arr
 def check_pixel_1(operations: Operations, roots: Array, given: Input, least: float) -> None:
     """Raise an OverflowError if pixel 1 sees signals whose variances have too few digits there.
 
-    `roots` are of a layer's pre-activations, (n, *pixels).
+    `roots` are of the last layer's variances, (n, *pixels).
     """
     _, reached, _ = reach(operations, roots.shape[1:])
     sees = ((given.parts != 0).any(axis=1) & array_module(roots).asarray(reached)).reshape(
