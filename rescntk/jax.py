@@ -23,8 +23,8 @@ from operator import add, mul
 from typing import Any, NamedTuple, TypeAlias
 
 from .engines.compiled.polynomials import D32, D64, R32, R64
+from .engines.means import compensated_sum, from_the_middle, past_skip, weighted_mean
 from .engines.recursion import Recursion
-from .engines.tables import compensated_sum, from_the_middle, past_skip, weighted_mean
 from .engines.windows import Operation, Operations, Window
 from .kernels import Kernel
 from .kernels.gram import GRAMS
@@ -71,8 +71,7 @@ def kernel(kernel: Kernel, *, block: int | None = None) -> Callable[..., jax.Arr
     _factor(net, normalized)  # refuses networks
 
     def of_signals(X: Any, Z: Any = None) -> jax.Array:
-        options: Any = {"head": head, "normalized": normalized, "block": block}
-        return gram(net, X, Z, kinds=kinds, **options)[0]
+        return gram(net, X, Z, head=head, kinds=kinds, normalized=normalized, block=block)[0]
 
     return of_signals
 

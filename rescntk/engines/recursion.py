@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
 from ..network import TrainedParts
-from .tables import past_skip
+from .means import past_skip
 from .windows import Operation, Window
 
 State = TypeVar("State")

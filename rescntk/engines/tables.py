@@ -1,7 +1,8 @@
 """Tables of single signals: unit vectors, root masses and the coordinates of each window.
 
-Masses are variances: the recursion at x = z, j = j', which is linear. They are computed in float64;
-their roots and coordinates are rounded once to the working precision. Proportional signals have
+Masses are variances: the recursion at x = z, j = j', which is linear if the activation is
+homogeneous. They are computed in float64; their roots and coordinates are rounded once to the
+working precision. Proportional signals have
 equal coordinates but for rare last bits, and so differences are exact where they matter.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import chain
@@ -21,6 +22,15 @@ import numpy as np
 from ..activations import activation_of
 from ..arrays import Array, array_module
 from ..network import Network
+from .means import (
+    column,
+    exact_means,
+    from_the_middle,
+    past_skip,
+    taps_of,
+    weighted_mean,
+    window_mean,
+)
 from .request import Request
 from .windows import Operation, Operations, Window
 
@@ -213,36 +223,6 @@ def read_input_as_given(operations: Operations, request: Request, X: Array) -> I
     return Input(unit, energy, parts, means, scale, net.bias / scale)
 
 
-def exact_means(X: Array) -> Array:
-    """Return the mean of each channel of signals (n, channels, *pixels), rounded once.
-
-    Devices add up in twice their precision (`compensated_sum`).
-    """
-    n, channels = X.shape[:2]
-    flat = X.reshape(n * channels, -1)
-    if isinstance(X, np.ndarray):
-        sums: Any = np.array([math.fsum(row.tolist()) for row in flat])
-    else:
-        sums = compensated_sum(flat, array_module(flat))
-    return sums.reshape(n, channels) / flat.shape[1]
-
-
-def compensated_sum(values: Any, xp: ModuleType) -> Any:
-    """Return the sums over the last axis of arrays of any module, in twice their precision.
-
-    Halves are added; what each sum a + b loses by rounding is exact (Knuth 1969), and is added up.
-    """
-    lost = 0.0 * values[..., 0]
-    while (n := values.shape[-1]) > 1:
-        half = n // 2
-        a, b, rest = values[..., :half], values[..., half : 2 * half], values[..., 2 * half :]
-        whole = a + b
-        of_b = whole - a
-        lost = lost + ((a - (whole - of_b)) + (b - of_b)).sum(axis=-1)
-        values = xp.concatenate([whole, rest], axis=-1)
-    return values[..., 0] + lost
-
-
 @lru_cache(maxsize=64)
 def reach(operations: Operations, pixels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the weight of each pixel's energy, and of a bias β = 1, in F at pixel 1.
@@ -383,71 +363,9 @@ def _merged(
         features = mass
 
 
-def taps_of(values: Array, window: Window, *first: int) -> list[Array]:
-    """Return the values at each tap, the middle one first; pixels' axes begin with each `first`."""
-    reach, places = window.offsets[-1], [[slice(None)] * values.ndim for _ in window.offsets]
-    for axis in (axis + window.axis for axis in first):
-        size, before = values.shape[axis], (slice(None),) * axis
-        rest, begins = reach % size, [(shift + reach) % size for shift in window.offsets]
-        more = slice(max(max(begins) - rest, 0))
-        around = values[(*before, slice(size - rest, None))], values, values[(*before, more)]
-        values = array_module(values).concatenate(around, axis=axis)
-        for place, begin in zip(places, begins, strict=True):
-            place[axis] = slice(begin, begin + size)
-    return from_the_middle([values[tuple(place)] for place in places])
-
-
-def from_the_middle(taps: Sequence[Any]) -> list[Any]:
-    """Return what belongs to the taps of a window, the middle one first."""
-    middle = len(taps) // 2
-    return [taps[middle], *taps[:middle], *taps[middle + 1 :]]
-
-
-def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
-    """Return the mean of parts; the weights add up to 1.
-
-    The mean of equal parts is exact. Sums of the taps of a constant signal would round alike in all
-    layers.
-    """
-    first, T = parts[0], parts[0].dtype.type
-    apart: dict[float, list[Array]] = {}
-    for weight, part in zip(weights[1:], parts[1:], strict=True):
-        apart.setdefault(weight, []).append(part - first)
-    return reduce(operator.add, (T(w) * summed(each) for w, each in apart.items()), first)
-
-
-def past_skip(features: Array, branch: Array, keep: float, share: float) -> Array:
-    """Return keep · features + share · branch: a mean, or the sum, where there is a skip."""
-    if not keep:
-        return branch * branch.dtype.type(share)
-    if keep == share == 1.0:
-        return features + branch
-    if keep < share:
-        return weighted_mean([branch, features], [share, keep])
-    return weighted_mean([features, branch], [keep, share])
-
-
 def filtered_parts(operations: Operations, given: Input) -> Array:
     """Return the parts of the input behind the input filter, (n, channels, pixels of all axes)."""
     parts = given.parts
     for operation in operations.input:
         parts = window_mean(parts, operation.window, 2)
     return parts.reshape(*parts.shape[:2], -1)
-
-
-def window_mean(values: Array, window: Window, *first: int) -> Array:
-    """Return means over a window's taps."""
-    return weighted_mean(taps_of(values, window, *first), window.weights)
-
-
-def summed(parts: list[Array]) -> Array:
-    """Return the sum of parts; of many in halves, so that errors grow with their logarithm."""
-    half = len(parts) // 2
-    if half < 8:
-        return reduce(operator.add, parts)
-    return summed(parts[:half]) + summed(parts[half:])
-
-
-def column(numbers: Array, like: Array) -> Array:
-    """Return numbers of signals, (n,), that broadcast to `like`, (n, …)."""
-    return numbers.reshape(-1, *[1] * (like.ndim - 1))

@@ -6,7 +6,7 @@ import pytest
 from rescntk import Network
 from rescntk.engines import tables
 from rescntk.engines.request import Request
-from rescntk.engines.windows import Operations, Window
+from rescntk.engines.windows import Operations
 from tests import tolerances
 
 ROOT_HALF = np.sqrt(0.5)
@@ -65,39 +65,6 @@ def test_the_head_equivariant_counts_the_energy_that_reaches_pixel_1():
     # F at pixel 1: half of 1, and half of the mean of 2², 1² and 0² over three taps.
     assert found.input.scale[0] ** 2 == pytest.approx(0.5 + 5 / 6)
     assert found.input.unit[0, 0].tolist() == [1.0, 0.0, 0.0, 1.0]
-
-
-def test_taps_begin_with_the_middle_one():
-    values = np.arange(5)[None]
-    found = tables.taps_of(values, Window(3, 2, 0), 1)
-    assert [tap[0].tolist() for tap in found] == [
-        [0, 1, 2, 3, 4],
-        [3, 4, 0, 1, 2],
-        [2, 3, 4, 0, 1],
-    ]
-
-
-def test_taps_of_windows_longer_than_the_signal():
-    found = tables.taps_of(np.arange(3)[None], Window(5, 4, 0), 1)  # 4 is 1 modulo 3
-    assert [tap[0, 0] for tap in found] == [0, 1, 2, 1, 2]
-
-
-def test_means_of_equal_parts_are_exact():
-    parts = [np.full(3, 0.1)] * 7
-    assert (tables.weighted_mean(parts, [1 / 7] * 7) == 0.1).all()
-
-
-@pytest.mark.parametrize(
-    ("keep", "share", "expected"),
-    [(0.0, 1.0, 5.0), (0.75, 0.25, 3.5), (0.25, 0.75, 4.5), (1.0, 1.0, 8.0)],
-)
-def test_past_a_skip_connection(keep, share, expected):
-    assert tables.past_skip(np.array(3.0), np.array(5.0), keep, share) == expected
-
-
-def test_compensated_sums_are_rounded_once():
-    values = np.array([[1e16, 1.0, -1e16, 1.0, 2.0**-60]])
-    assert tables.compensated_sum(values, np)[0] == 2.0
 
 
 @pytest.mark.parametrize("network", [Network(7, 9), Network(5, 3, bias=0.1, activation="gelu")])

@@ -16,9 +16,10 @@ import numpy as np
 
 from ...activations import Gaussians, activation_of
 from ...arrays import Array, array_module
+from ..means import column, past_skip, summed, window_mean
 from ..recursion import Recursion
 from ..request import Request
-from ..tables import Tables, column, filtered_parts, past_skip, summed, window_mean
+from ..tables import Tables, filtered_parts
 from ..windows import Operation, Operations, Window, rounded_weights
 from ..work import check_stop
 

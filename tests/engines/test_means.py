@@ -1,0 +1,40 @@
+"""Sums and means, against cases that were worked out by hand."""
+
+import numpy as np
+import pytest
+
+from rescntk.engines import means
+from rescntk.engines.windows import Window
+
+
+def test_taps_begin_with_the_middle_one():
+    values = np.arange(5)[None]
+    found = means.taps_of(values, Window(3, 2, 0), 1)
+    assert [tap[0].tolist() for tap in found] == [
+        [0, 1, 2, 3, 4],
+        [3, 4, 0, 1, 2],
+        [2, 3, 4, 0, 1],
+    ]
+
+
+def test_taps_of_windows_longer_than_the_signal():
+    found = means.taps_of(np.arange(3)[None], Window(5, 4, 0), 1)  # 4 is 1 modulo 3
+    assert [tap[0, 0] for tap in found] == [0, 1, 2, 1, 2]
+
+
+def test_means_of_equal_parts_are_exact():
+    parts = [np.full(3, 0.1)] * 7
+    assert (means.weighted_mean(parts, [1 / 7] * 7) == 0.1).all()
+
+
+@pytest.mark.parametrize(
+    ("keep", "share", "expected"),
+    [(0.0, 1.0, 5.0), (0.75, 0.25, 3.5), (0.25, 0.75, 4.5), (1.0, 1.0, 8.0)],
+)
+def test_past_a_skip_connection(keep, share, expected):
+    assert means.past_skip(np.array(3.0), np.array(5.0), keep, share) == expected
+
+
+def test_compensated_sums_are_rounded_once():
+    values = np.array([[1e16, 1.0, -1e16, 1.0, 2.0**-60]])
+    assert means.compensated_sum(values, np)[0] == 2.0
