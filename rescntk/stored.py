@@ -207,8 +207,24 @@ class StoredGram:
     def matrix(self, kind: str | None = None, depth: int | None = None) -> LinearOperator:
         """Return the matrix of one kind and depth as a linear operator of SciPy, for ``K @ v``.
 
-        The Gram must be complete. A product reads each block once, of a symmetric Gram only the
-        upper half, and computes in float64.
+        A product reads each block once, of a symmetric Gram only the upper half, and computes in
+        float64.
+
+        Parameters
+        ----------
+        kind : {"gpk", "ntk"}, optional
+            May be left out where the Gram has one kind.
+        depth : int, optional
+            One of the depths that were asked for; left out where none were.
+
+        Returns
+        -------
+        scipy.sparse.linalg.LinearOperator, (n, m)
+
+        Raises
+        ------
+        ValueError
+            If the Gram is not complete, or lacks the kind or the depth.
         """
         kinds, depths = self.description["kinds"], self.description["depths"]
         array = self._array(kinds[0] if kind is None and len(kinds) == 1 else kind)
