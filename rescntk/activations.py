@@ -100,7 +100,8 @@ class Activation(ABC):
         """Return the dual activations of pixel pairs. Where a variance is 0, K and deficits are 0.
 
         Errors of deficits are some rounding units of √(E[σ(u)²] E[σ(v)²]). Where the slope has a
-        root at ρ = ±1, or nearly, they are some units of the smaller deficit itself.
+        root at ρ = 1, in this layer or in later ones, they are units of √(U √(E[σ(u)²] E[σ(v)²]))
+        of the deficit U, or of U itself (ReLU).
         """
 
     def correlation_map(self, w: Array, v: Array, q1: Array, q2: Array) -> Dual:
