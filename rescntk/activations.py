@@ -99,9 +99,9 @@ class Activation(ABC):
     def dual(self, pairs: Gaussians) -> Dual:
         """Return the dual activations of pixel pairs. Where a variance is 0, K and deficits are 0.
 
-        Errors of deficits are some rounding units of √(E[σ(u)²] E[σ(v)²]). Where the slope has a
-        root at ρ = 1, in this layer or in later ones, they are units of √(U √(E[σ(u)²] E[σ(v)²]))
-        of the deficit U, or of U itself (ReLU).
+        Errors of deficits are some rounding units of M = √(E[σ(u)²] E[σ(v)²]). The slope of ReLU
+        takes the root of the deficit U near ρ = 1: its errors are units of U. A GELU becomes a ReLU
+        when later layers enlarge variances: its errors are units of √(U M) near ρ = 1.
         """
 
     def correlation_map(self, w: Array, v: Array, q1: Array, q2: Array) -> Dual:
@@ -247,7 +247,7 @@ class Gelu(Activation):
         near = w < v  # else H and the slope are of |S|
         smaller = xp.where(near, w, v)
         rho = 1.0 - smaller
-        h, slope, *angle = self._of_correlation(q1, q2, smaller)
+        h, slope, *sides = self._of_correlation(q1, q2, smaller)
         (h1, *_), (h2, *_) = (self._of_correlation(q, q, 0.0 * q) for q in (q1, q2))
         own = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
         K = xp.where(near, 0.5 * rho, 0.0) + 0.5 * h
@@ -255,7 +255,7 @@ class Gelu(Activation):
         sine2 = smaller * (1.0 + rho)
         product = 0.25 * (sine2 + (h1 + h2 - 2.0 * rho * h) + (h1 * h2 - h * h))
         less = xp.maximum(product, 0.0) / xp.where(near, own + K, 1.0)
-        close, nearly = self._of_close(q1, q2, h1, h2, smaller, *angle)
+        close, nearly = self._of_close(q1, q2, h1, h2, smaller, *sides)
         less = xp.where(near, xp.where(nearly & (g * xp.sqrt(smaller) < 1.0), close, less), own - K)
         slope = xp.where(near, slope, 0.5 - slope)
         deficits = g * less, g * xp.maximum(own + K, 0.0)
@@ -282,10 +282,11 @@ class Gelu(Activation):
     def _of_close(
         self, q1: Array, q2: Array, h1: Array, h2: Array, w: Array, gamma: Array, sine: Array
     ) -> tuple[Array, Array]:
-        """Return (√(K1 K2) − K)/g in its own digits where sizes are close, and where they are.
+        """Return (√(K1 K2) − K)/g in its own digits, and where sizes are close enough for it.
 
-        It is the deficit at ρ = 1, half the squared distance of u Φ(u)/√q1 and v Φ(v)/√q2 less
-        that of their norms, and K(ρ = 1) − K. docs/theory/network.md derives both.
+        The first summand is the deficit at ρ = 1: half the squared distance of u Φ(u)/√q1 and
+        v Φ(v)/√q2, less half the squared difference of their norms. The second is (K(ρ = 1) − K)/g.
+        docs/theory/network.md has both.
         """
         xp = array_module(w)
         root1, root2 = xp.sqrt(q1), xp.sqrt(q2)

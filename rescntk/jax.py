@@ -290,7 +290,7 @@ def _read(operations: Operations, x: jax.Array) -> _Signal:
         _scaled(jnp.asarray(mantissa, x.dtype), of_bias - exponent),
     )
     squares = (x * x).sum(axis=0)
-    factor = 1.0 / len(x) if network.input_scale is None else network.input_scale
+    factor = network.factor_of_input(len(x))
     unit = _divide(x, _root(squares)[None])
     flat, root = x.reshape(len(x), -1), factor**0.5
     sums = compensated_sum(flat, jnp) if operations.is_weak else flat.sum(axis=1)

@@ -283,6 +283,10 @@ class Network:
         root = self.alpha * math.sqrt(self.c_v * self.c_w * self.activation_gain / 2.0)
         return root / (root + 1.0 / root) if root > 0 else 0.0  # for any alpha: β may overflow
 
+    def factor_of_input(self, n_channels: int) -> float:
+        """Return the factor on inner products of pixels: `input_scale`, or 1/channels."""
+        return 1.0 / n_channels if self.input_scale is None else self.input_scale
+
     @property
     def parts(self) -> TrainedParts:
         """The trained parts as numbers, 1 (trained) or 0 (frozen)."""

@@ -2,8 +2,8 @@
 
 Masses are variances: the recursion at x = z, j = j', which is linear if the activation is
 homogeneous. They are computed in float64; their roots and coordinates are rounded once to the
-working precision. Proportional signals have
-equal coordinates but for rare last bits, and so differences are exact where they matter.
+working precision. Proportional signals have equal coordinates but for rare last bits, and so
+differences are exact where they matter.
 """
 
 from __future__ import annotations
@@ -144,19 +144,18 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     X = xp.ascontiguousarray(X, np.float64)
     weights, of_bias = None, 0.0
     if request.head == "equivariant":
-        weights, reached, of_bias = reach(operations, X.shape[2:])
-        weights, reached = xp.asarray(weights), xp.asarray(reached)
-        X = xp.where(reached, X, 0.0)
+        weights, of_bias = weights_at_pixel_1(operations, X.shape[2:])
+        weights = xp.asarray(weights)
+        X = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), X, 0.0)
     # Divided by a power of two, at most 2^1023, squares stay within float64.
-    flat = X.reshape(len(X), -1)
-    peak = xp.frexp(xp.abs(flat).max(axis=1))[1]
+    flat, peak = X.reshape(len(X), -1), powers_of_two(X)
     if net.bias:
         bits = math.frexp(net.bias)[1]
         peak = xp.where(flat.any(axis=1), xp.maximum(peak, bits), bits)
     scale = xp.ldexp(xp.ones(len(X)), peak - 1)
     X = X / column(scale, X)
     squares = (X * X).sum(axis=1)
-    input_scale = 1.0 / X.shape[1] if net.input_scale is None else net.input_scale
+    input_scale = net.factor_of_input(X.shape[1])
     energy = input_scale * squares
     mean = own = energy.reshape(len(X), -1).mean(axis=1)
     if net.bias:  # without skips, biases bring H β² in the first layer: H = (1 + 2/gain) / c_w
@@ -186,59 +185,80 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
 
 
 def read_input_as_given(operations: Operations, request: Request, X: Array) -> Input:
-    """Return the input of signals that keep their sizes, but for powers of two of tiny signals.
+    """Return the input of signals that keep their sizes, but for powers of two of tiny signals."""
+    xp, net = array_module(X), operations.network
+    X, root = xp.ascontiguousarray(X, np.float64), math.sqrt(net.factor_of_input(X.shape[1]))
+    scale = xp.ldexp(xp.ones(len(X)), powers_of_tiny(operations, request, X))
+    with np.errstate(over="ignore"):
+        parts = X / column(scale, X) * root
+        energy = (parts * parts).sum(axis=1)
+    if not bool(xp.isfinite(energy).all()):
+        raise OverflowError(
+            f"the signals are too large for float64 and activation {net.activation!r}, which "
+            f"depends on their squares"
+        )
+    norm = xp.sqrt(energy)[:, None]
+    unit = parts / xp.where(norm > 0, norm, math.inf)
+    means = exact_means(X) / scale[:, None] * root
+    return Input(unit, energy, parts, means, scale, net.bias / scale)
 
-    Tiny pre-activations see a linear network (`Activation.linear_below`): there signals and biases
-    are multiplied by a power of two.
+
+def powers_of_tiny(operations: Operations, request: Request, X: Array) -> Array:
+    """Return the powers of two, at most 0, by which signals and biases are divided, (n,).
+
+    Tiny pre-activations, in all layers, see a linear network (`Activation.linear_below`).
     """
     xp, net = array_module(X), operations.network
-    X = xp.ascontiguousarray(X, np.float64)
-    input_scale = 1.0 / X.shape[1] if net.input_scale is None else net.input_scale
-    scale, shift = xp.ones(len(X)), xp.zeros(len(X), int)
-    # Of pre-activations: powers of two above their roots of variances, or far below any.
-    largest = xp.frexp(xp.abs(X).reshape(len(X), -1).max(axis=1))[1]
-    of_input = net.c_w * input_scale * X.shape[1] or 1.0
-    largest = largest + math.ceil(math.log2(of_input) / 2)
-    from_input = xp.where((X != 0).reshape(len(X), -1).any(axis=1), largest, _NONE)
-    from_both = xp.maximum(from_input, math.frexp(net.bias)[1] if net.bias else _NONE)
+    # Powers of two above the roots of variances in layer 1, of the input and of it with biases.
+    of_input = net.c_w * net.factor_of_input(X.shape[1]) * X.shape[1] or 1.0
+    some = X.reshape(len(X), -1).any(axis=1)
+    inputs = xp.where(some, powers_of_two(X) + math.ceil(math.log2(of_input) / 2), _NONE)
+    both = xp.maximum(inputs, math.frexp(net.bias)[1] if net.bias else _NONE)
+    powers = xp.zeros(len(X), int)
     if linear_below := activation_of(net).linear_below:
         gain = min(net.alpha**2 * net.c_w * (net.c_v + bool(net.bias)), 2.0**500)
         growth = math.ceil(operations.depth * math.log2(1.0 + gain))
-        shift = xp.minimum(from_both - int(math.log2(linear_below)) + growth, 0)
-        shift = xp.where(from_both > _NONE, xp.maximum(shift, -1000), 0)
-        scale = xp.ldexp(scale, shift)
+        least = int(math.log2(linear_below)) - growth
+        powers = xp.where(both > _NONE, xp.clip(both - least, -1000, 0), 0)
     alone = "ntk" in request.kinds and net.trained == ("input",)
-    decisive = from_input if alone else from_both
-    if bool(((decisive > _NONE) & (decisive - shift < _LEAST_BITS)).any()):
+    decisive = inputs if alone else both
+    if bool(((decisive > _NONE) & (decisive - powers < _LEAST_BITS)).any()):
         raise OverflowError(
             f"signals{' and biases' * bool(net.bias and not alone)} have roots of variances below "
             f"2^{_LEAST_BITS} in layer 1, expected larger ones: float64 does not have their squares"
         )
-    with np.errstate(over="ignore", invalid="ignore"):  # `check_variances` reports infinities
-        parts = X / column(scale, X) * math.sqrt(input_scale)
-        energy = (parts * parts).sum(axis=1)
-    norm = xp.sqrt(energy)[:, None]
-    unit = parts / xp.where(norm > 0, norm, math.inf)
-    means = exact_means(X) / scale[:, None] * math.sqrt(input_scale)
-    return Input(unit, energy, parts, means, scale, net.bias / scale)
+    return powers
+
+
+def powers_of_two(X: Array) -> Array:
+    """Return the exponents of the powers of two above the largest values of signals, (n,)."""
+    xp = array_module(X)
+    exponents: Array = xp.frexp(xp.abs(X).reshape(len(X), -1).max(axis=1))[1]
+    return exponents
 
 
 @lru_cache(maxsize=64)
-def reach(operations: Operations, pixels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, float]:
+def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarray:
+    """Return which pixels reach pixel 1, also where their weights leave the range of float64."""
+    seen = np.zeros((1, *pixels), bool)
+    seen[(0, *[0] * len(pixels))] = True
+    for operation in chain(operations.input, *operations.layers):
+        if operation.window is not None and (operation.layer == 0 or operations.network.has_branch):
+            seen = reduce(operator.or_, taps_of(seen, operation.window, 1))
+    return seen[0] & (operations.network.skip or operations.network.has_branch)
+
+
+@lru_cache(maxsize=64)
+def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple[np.ndarray, float]:
     """Return the weight of each pixel's energy, and of a bias β = 1, in F at pixel 1.
 
-    Besides, return which pixels reach pixel 1, whose weights may be below the range of float64.
-    Windows are symmetric: pixel j reaches pixel 1 with the weight of pixel 1 in pixel j.
+    The activation is homogeneous. Windows are symmetric: pixel j reaches pixel 1 with the weight of
+    pixel 1 in pixel j.
     """
     energy = np.zeros((2, *pixels))
     energy[(0, *[0] * len(pixels))] = 1.0
-    reached = energy[:1] > 0
-    for operation in chain(operations.input, *operations.layers):
-        if operation.window is not None and (operation.layer == 0 or operations.network.has_branch):
-            reached = reduce(operator.or_, taps_of(reached, operation.window, 1))
-    reached &= operations.network.skip or operations.network.has_branch
     *_, last = _merged(operations, np, energy, np.array([0.0, 1.0]))
-    return last[-1][0], reached[0], float(last[-1][1].flat[0])
+    return last[-1][0], float(last[-1][1].flat[0])
 
 
 def mass_rows(
@@ -300,11 +320,9 @@ def check_pixel_1(operations: Operations, roots: Array, given: Input, least: flo
 
     `roots` are of the last layer's variances, (n, *pixels).
     """
-    _, reached, _ = reach(operations, roots.shape[1:])
-    sees = ((given.parts != 0).any(axis=1) & array_module(roots).asarray(reached)).reshape(
-        len(roots), -1
-    )
-    if bool((sees.any(axis=1) & (roots.reshape(len(roots), -1)[:, 0] < least)).any()):
+    seen = array_module(roots).asarray(seen_by_pixel_1(operations, roots.shape[1:]))
+    some = ((given.parts != 0).any(axis=1) & seen).reshape(len(roots), -1).any(axis=1)
+    if bool((some & (roots.reshape(len(roots), -1)[:, 0] < least)).any()):
         raise OverflowError(
             f"pixel 1 has roots of variances below {least:.1e}, expected larger signals at the "
             f"pixels that it sees"

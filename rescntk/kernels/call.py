@@ -273,7 +273,7 @@ class KernelCall:
             left, right = left.reshape(-1, 1, *cases[2:]), right.reshape(1, -1, *cases[2:])
         (a, a_power), (b, b_power) = xp.frexp(left), xp.frexp(right)
         least = float(np.finfo(self.dtype).tiny)  # smaller numbers have fewer digits
-        # Else signals are divided by their sizes: small values are what others cancel to.
+        # Values of homogeneous networks are of signals of size 1: small ones are differences.
         own = 1.0 if self.network.homogeneous else float(xp.abs(scaled.values[kind]).max() or 1.0)
 
         def scale(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:

@@ -89,7 +89,7 @@ def assert_accurate_of_lengths(engines, network, X):
 
 @pytest.mark.parametrize("change", [1e-3, 1e-7, 1e-9])
 def test_deep_gelu_networks_of_nearly_equal_signals(change, rng):
-    """Layers enlarge variances to those of a ReLU, whose slope takes the root of early deficits."""
+    """Layers enlarge variances, until the slope is a ReLU's: the root of early deficits counts."""
     x, z = rng.standard_normal((2, 2, 1))
     X = np.stack([x, x + change * z, x * (1.0 + change), 1.5 * x])
     with definition.mp.workdps(100):

@@ -330,7 +330,7 @@ def test_sizes_beyond_float64_are_refused(engine, activation, network, factor, o
     ],
 )
 def test_sizes_of_pre_activations_count(engine, activation, fields, factor, same):
-    """And not those of signals; tiny signals with tiny biases see a linear network."""
+    """Not the sizes of signals. Tiny signals with tiny biases see a linear network."""
     network = rk.Network(3, activation=activation, **fields)
     if not takes(engine, network):
         pytest.skip("ReLU alone")
@@ -343,6 +343,27 @@ def test_sizes_of_pre_activations_count(engine, activation, fields, factor, same
     found = rk.gram(network, factor * X, normalized=True, head="trace", engine=engine)
     expected = rk.gram(same, X, normalized=True, head="trace", engine=engine)
     assert np.abs(np.array(found) - np.array(expected)).max() <= tolerances.ROUTES
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_weights_and_signals_of_inverse_sizes(engine, head):
+    """c_w makes up for tiny signals: no head looks at signals of size 1 instead."""
+    network = rk.Network(2, activation="erf", c_w=1e160, c_v=1e-160)
+    if not takes(engine, network):
+        pytest.skip("ReLU alone")
+    found = rk.gram(network, 1e-80 * X, normalized=True, head=head, engine=engine)
+    same = network.replace(c_w=1.0, c_v=1.0)
+    # The features of the skip connection have the size of the signals, and the branch has too.
+    expected = rk.gram(same, X, normalized=True, head=head, engine=engine)
+    assert np.abs(np.array(found) - np.array(expected)).max() <= tolerances.ROUTES
+
+
+def test_the_largest_signals_are_refused_in_one_sentence(engine):
+    network = rk.Network(2, activation="erf")
+    if not takes(engine, network):
+        pytest.skip("ReLU alone")
+    with pytest.raises(OverflowError, match="^the signals are too large for float64 and activ"):
+        rk.gram(network, np.full((1, 1, 4), 1.7e308), normalized=True, engine=engine)
 
 
 @pytest.mark.parametrize("activation", ["erf", "gelu"])

@@ -60,7 +60,8 @@ class Pairs(Recursion[list[Array]]):
         parts, (F, *others) = self.request.network.parts, kernels
         of_kinds = {"gpk": (F, kept)}
         for A in others:
-            A = A + (parts.readout - self.parts.readout) * F
+            if parts.readout != self.parts.readout:  # A is T
+                A = A + F
             of_kinds["ntk"] = A, kept * parts.initial
         return {kind: self.head(*of_kinds[kind]) for kind in self.request.kinds}
 

@@ -87,7 +87,7 @@ def half_power_limit(network: Network, X: np.ndarray, *, kind: str, head: str) -
         )
     signals = of_unit_energy(network, check_signals(X, "X").astype(np.float64)).transpose(1, 2, 0)
     window = network.input_filter
-    scale = 1.0 / len(signals) if network.input_scale is None else network.input_scale
+    scale = network.factor_of_input(len(signals))
     variances = circular_mean(scale * (signals**2).sum(axis=0), window)  # (d, n_cases)
 
     def kernels(left: Places, right: Places) -> np.ndarray:
@@ -108,7 +108,7 @@ def of_unit_energy(network: Network, X: np.ndarray) -> np.ndarray:
     Networks that are not homogeneous are linear on tiny signals, and have factors of these alone.
     """
     if not network.homogeneous:
-        scale = 1.0 / X.shape[1] if network.input_scale is None else network.input_scale
+        scale = network.factor_of_input(X.shape[1])
         peak = np.abs(X).max(axis=(1, 2), keepdims=True) * math.sqrt(scale * X.shape[1])
         largest = 1e-6 * math.sqrt(activation_of(network).largest_variance)
         if peak.max() > largest:
