@@ -48,7 +48,7 @@ class Dual(NamedTuple):
     deficits: tuple[Array, Array]
     """√(E[σ(u)²] E[σ(v)²]) − E[σ(u)σ(v)], and the same with +."""
 
-    times_slope: Callable[[Any], Any]
+    times_slope: Callable[[Any], Array]
     """Multiplies numbers by E[σ'(u)σ'(v)]."""
 
 
@@ -85,7 +85,7 @@ class Activation(ABC):
         """The largest size of σ'(u). If σ(0) = 0, σ(u) is at most this multiple of u in size."""
 
     @abstractmethod
-    def function(self, xp: ModuleType, special: ModuleType, u: Any) -> Any:
+    def function(self, xp: ModuleType, special: ModuleType, u: Array) -> Array:
         """Return σ(u) of arrays of the module `xp`, whose special functions are in `special`.
 
         These are numpy and scipy.special, or jax.numpy and jax.scipy.special.
@@ -138,7 +138,7 @@ class Relu(Activation):
         self.linear_share = negative_slope / float(self.gain)
         self.least_opposite = 1.0 - self.linear_share
 
-    def function(self, xp: ModuleType, special: ModuleType, u: Any) -> Any:
+    def function(self, xp: ModuleType, special: ModuleType, u: Array) -> Array:
         return xp.where(u > 0, u, self.negative_slope * u)
 
     def variance(self, q: Array) -> Array:
@@ -166,7 +166,7 @@ class Erf(Activation):
     linear_below = 2.0**-100
     largest_variance = 1e153  # it is squared
 
-    def function(self, xp: ModuleType, special: ModuleType, u: Any) -> Any:
+    def function(self, xp: ModuleType, special: ModuleType, u: Array) -> Array:
         return special.erf(u)
 
     def variance(self, q: Array) -> Array:
@@ -234,7 +234,7 @@ class Gelu(Activation):
     linear_below = 2.0**-100
     largest_variance = 1e300
 
-    def function(self, xp: ModuleType, special: ModuleType, u: Any) -> Any:
+    def function(self, xp: ModuleType, special: ModuleType, u: Array) -> Array:
         return u * special.ndtr(u)
 
     def variance(self, q: Array) -> Array:
@@ -293,7 +293,7 @@ class Gelu(Activation):
         apart = root2 - root1
         norms = 0.5 * (h1 - h2) / (xp.sqrt(0.5 + 0.5 * h1) + xp.sqrt(0.5 + 0.5 * h2))
         squares = [(root1 + apart * x) ** 2 for x in _NODES]
-        distance: Any = 0.0
+        distance = 0.0
         for j, k in combinations_with_replacement(range(len(_NODES)), 2):
             weight = _WEIGHTS[j] * _WEIGHTS[k] * (1.0 if j == k else 2.0)
             inverse = 1.0 / (1.0 + squares[j] + squares[k])

@@ -27,7 +27,7 @@ def array_module(array: object) -> ModuleType:
     return sys.modules[name] if name == "cupy" else np
 
 
-def rounding_unit(values: Any) -> float:
+def rounding_unit(values: object) -> float:
     """Return eps of the dtype of `values`, at least the eps of float64; ask before casting."""
     dtype = np.asarray(values).dtype
     eps = float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
@@ -42,7 +42,7 @@ def resolution(eigenvalues: np.ndarray, eps: float) -> float:
     return len(eigenvalues) * eps * float(np.abs(eigenvalues).max())
 
 
-class SignalList(Sequence[Any]):
+class SignalList(Sequence[Array]):
     """Signals of different lengths, checked: arrays (n_channels, n_timepoints_i) in float64.
 
     An index gives one array. A slice, or an array of indices, gives another list.
@@ -70,7 +70,7 @@ class SignalList(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._signals)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Array]:
         return iter(self._signals)
 
     def __getitem__(self, index: Any) -> Any:

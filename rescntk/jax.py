@@ -70,15 +70,16 @@ def kernel(kernel: Kernel, *, block: int | None = None) -> Callable[..., jax.Arr
     net, head, kinds, normalized = kernel.network, kernel.head, (kernel.kind,), kernel.normalized
     _factor(net, normalized)  # refuses networks
 
-    def of_signals(X: Any, Z: Any = None) -> jax.Array:
+    def of_signals(X: jax.typing.ArrayLike, Z: jax.typing.ArrayLike | None = None) -> jax.Array:
         return gram(net, X, Z, head=head, kinds=kinds, normalized=normalized, block=block)[0]
 
     return of_signals
 
 
 def gram(
-    network: Network, X: Any, Z: Any = None, *, head: str = "gap",
-    kinds: Iterable[str] = ("gpk", "ntk"), normalized: bool = False, block: int | None = None,
+    network: Network, X: jax.typing.ArrayLike, Z: jax.typing.ArrayLike | None = None, *,
+    head: str = "gap", kinds: Iterable[str] = ("gpk", "ntk"), normalized: bool = False,
+    block: int | None = None,
 ) -> tuple[jax.Array, ...]:  # fmt: skip
     """Return kernels of one network, as a pure function of the JAX arrays X and Z.
 
@@ -143,14 +144,14 @@ def _gram(
     x = jax.vmap(partial(_read, operations))(X)
     z = x if Z is None else jax.vmap(partial(_read, operations))(Z)
 
-    def pair(x: _Signal, z: _Signal) -> list[Any]:
+    def pair(x: _Signal, z: _Signal) -> list[jax.Array]:
         return _Pair(operations, head, x, z).kernels(kinds)
 
     pairs, same = jax.vmap(jax.vmap(pair, (None, 0)), (0, None)), jax.vmap(lambda s: pair(s, s))
     if block is not None:  # gradients compute a block again, and keep no arrays of others
         pairs, same = (jax.checkpoint(f, prevent_cse=False) for f in (pairs, same))
 
-    def rows(x: _Signal) -> list[Any]:
+    def rows(x: _Signal) -> list[jax.Array]:
         columns = _by_blocks(lambda z: [K.T for K in pairs(x, z)], block, z)
         return [K.T for K in columns]
 

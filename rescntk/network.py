@@ -12,7 +12,6 @@ from .activations import ACTIVATIONS, Relu, activation_of
 from .validation import (
     PARTS,
     check_choice,
-    check_filter_size,
     check_flag,
     check_integer,
     check_nonnegative,
@@ -88,7 +87,15 @@ class Filter(NamedTuple):
         return self.dilation**2 * (self.size**2 - 1) / 12
 
 
-def _check_dilation(value: Any, depth: int) -> int | tuple[int, ...]:
+def _check_filter_size(value: object, name: str) -> int:
+    """Return `value`, a positive odd integer, as an int."""
+    number = check_integer(value, name)
+    if number < 1 or number % 2 == 0:
+        raise ValueError(f"{name} is {value!r}, expected a positive odd integer")
+    return number
+
+
+def _check_dilation(value: object, depth: int) -> int | tuple[int, ...]:
     """Return the dilation of all layers, or a tuple of one for each of `depth` layers."""
     if not is_sequence(value):
         return check_integer(value, "dilation", at_least=1)
@@ -113,7 +120,7 @@ def _check_trained(trained: Iterable[str], name: str) -> tuple[str, ...]:
     return tuple(part for part in PARTS if part in names)
 
 
-def _check_input_scale(value: Any, name: str) -> float | None:
+def _check_input_scale(value: object, name: str) -> float | None:
     if value is None:
         return None
     number, most = check_nonnegative(value, name), _MOST_SCALE
@@ -188,10 +195,10 @@ class Network:
     """
 
     depth: int = _parameter(check_positive_integer)
-    filter_size: int = _parameter(check_filter_size, 3)
+    filter_size: int = _parameter(_check_filter_size, 3)
     _: KW_ONLY
-    outer_filter_size: int = _parameter(check_filter_size, None)
-    input_filter_size: int = _parameter(check_filter_size, 1)
+    outer_filter_size: int = _parameter(_check_filter_size, None)
+    input_filter_size: int = _parameter(_check_filter_size, 1)
     skip: bool = _parameter(check_flag, True)
     alpha: float = _parameter(check_nonnegative, 1.0)
     activation: str = _parameter(partial(check_choice, choices=tuple(ACTIVATIONS)), "relu")
@@ -376,7 +383,7 @@ take any: ``check_network(network, known, activations=None)``. All others refuse
 
 
 def check_network(
-    network: Any, known: frozenset[str], reason: str = ": other values are not supported here",
+    network: object, known: frozenset[str], reason: str = ": other values are not supported here",
     *, activations: frozenset[str] | None = BASIC_ACTIVATIONS,
 ) -> None:  # fmt: skip
     """Raise a ValueError if `network` is not a `Network`, or has fields that are not `known`.
@@ -409,7 +416,7 @@ def unknown_field(network: Network, known: frozenset[str]) -> str | None:
 
 
 def check_one_dilation(
-    network: Any, known: frozenset[str], activations: frozenset[str] | None = BASIC_ACTIVATIONS
+    network: Network, known: frozenset[str], activations: frozenset[str] | None = BASIC_ACTIVATIONS
 ) -> None:
     """Check the `known` fields, and raise a ValueError if layers have dilations of their own."""
     check_network(network, known, activations=activations)

@@ -19,10 +19,11 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator
 
 try:
@@ -33,10 +34,18 @@ except ImportError:
 from . import kernels, validation
 from ._version import __version__
 from .arrays import Batch, SignalList, array_module
+from .engines.work import Tick
 from .kernels.progress import progress_bar
 from .network import Network
 
+if TYPE_CHECKING:
+    from distributed import Client
+    from zarr.core.buffer import Buffer
+
 __all__ = ["StoredGram", "gram", "open"]
+
+Description: TypeAlias = dict[str, Any]
+"""A computation, or the arguments of its call, by their names: what JSON can hold."""
 
 
 def gram(
@@ -44,7 +53,7 @@ def gram(
     Z: np.ndarray | Sequence[np.ndarray] | None = None, *, head: str = "gap",
     kinds: Iterable[str] = ("gpk", "ntk"), depths: Iterable[int] | None = None,
     normalized: bool = False, engine: str = "auto", dtype: str = "float32", block: int = 1024,
-    client: Any = None, progress: bool = True,
+    client: Client | None = None, progress: bool = True,
 ) -> StoredGram:  # fmt: skip
     """Compute a Gram matrix into a folder block by block, or go on with the computation there.
 
@@ -92,7 +101,7 @@ def gram(
     (True, (10, 10), (10,))
     """
     folder = _folder(path)
-    call: dict[str, Any] = {"network": network, "kinds": sorted(validation.check_kinds(kinds))}
+    call: Description = {"network": network, "kinds": sorted(validation.check_kinds(kinds))}
     call["head"] = validation.check_choice(head, "head", validation.HEADS)
     call["depths"] = None if depths is None else validation.check_depths(depths)
     call["normalized"] = validation.check_flag(normalized, "normalized")
@@ -185,12 +194,12 @@ class StoredGram:
         self._chunks = (1,) * (len(self.shape) - 2) + tuple(min(size, n) for n in shape)
 
     @property
-    def gpk(self) -> Any:
+    def gpk(self) -> zarr.Array:
         """The Gaussian process kernel, a zarr.Array."""
         return self._array("gpk")
 
     @property
-    def ntk(self) -> Any:
+    def ntk(self) -> zarr.Array:
         """The neural tangent kernel, a zarr.Array."""
         return self._array("ntk")
 
@@ -246,22 +255,22 @@ class StoredGram:
 
         return LinearOperator(self.shape[-2:], matvec=product, matmat=product, dtype=np.float64)
 
-    def __matmul__(self, v: Any) -> np.ndarray:
+    def __matmul__(self, v: ArrayLike) -> np.ndarray:
         """Return K v for a Gram of one kind without `depths`; `matrix` chooses among several."""
         return np.asarray(self.matrix() @ v)
 
     def __repr__(self) -> str:
         return f"StoredGram({str(self.path)!r}, {self.shape}, {len(self.missing)} blocks missing)"
 
-    def _array(self, kind: Any, mode: Any = "r") -> Any:
+    def _array(self, kind: str | None, mode: Literal["r", "r+"] = "r") -> zarr.Array:
         """Return the array of a kind, or refuse one that is not as the description has it."""
-        validation.check_choice(kind, "kind", self.description["kinds"])
+        kind = validation.check_choice(kind, "kind", self.description["kinds"])
         folder, expected = self.path / kind, (self.shape, self._chunks, self.description["dtype"])
         try:
-            array: Any = zarr.open_array(_Files(folder), mode=mode, zarr_format=3)
-            came: Any = array.shape, array.chunks, array.dtype
+            array = zarr.open_array(_Files(folder), mode=mode, zarr_format=3)
+            came: object = array.shape, array.chunks, array.dtype
         except (OSError, ValueError, KeyError, TypeError) as error:
-            array, came = None, repr(error)
+            came = repr(error)
         if came != expected:
             raise ValueError(
                 f"{folder / 'zarr.json'} has {came}, expected shape, chunks and dtype {expected}: "
@@ -299,11 +308,11 @@ class _Files(zarr.storage.LocalStore):
 
     _supports_sync_io = False  # else zarr 3.4 reads in another way than by `get`
 
-    async def get(self, key: str, *arguments: Any, **options: Any) -> Any:
+    async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
         """Return the content of a file, or None if there is none."""
         content = await super().get(key, *arguments, **options)
         if content is not None and key.startswith("c/"):
-            spec: Any = SimpleNamespace(prototype=SimpleNamespace(buffer=type(content)))
+            spec = SimpleNamespace(prototype=SimpleNamespace(buffer=type(content)))
             try:
                 await zarr.codecs.Crc32cCodec().decode([(content, spec)])
             except ValueError:
@@ -314,7 +323,7 @@ class _Files(zarr.storage.LocalStore):
         return content
 
 
-def _begin(folder: Path, description: dict[str, Any]) -> None:
+def _begin(folder: Path, description: Description) -> None:
     """Describe a Gram in a folder, if no other process has done so, at one stroke."""
     folder.mkdir(parents=True, exist_ok=True)
     group = {"zarr_format": 3, "node_type": "group", "attributes": {"rescntk": description}}
@@ -330,7 +339,7 @@ def _begin(folder: Path, description: dict[str, Any]) -> None:
         beside.unlink(missing_ok=True)
 
 
-def _checked(description: dict[str, Any]) -> dict[str, Any]:
+def _checked(description: Description) -> Description:
     """Return a description that was read from a file, if it is one of `gram`."""
     for name in ("X", "Z"):
         if name == "X" or description[name] is not None:
@@ -348,14 +357,14 @@ def _checked(description: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _folder(path: Any) -> Path:
+def _folder(path: object) -> Path:
     """Return the path of a local folder, made absolute, or refuse an address."""
     if not isinstance(path, (str, os.PathLike)) or re.match(r"[^/]{2,}:/", os.fspath(path)):
         raise ValueError(f"path is {path!r}, expected a local folder, not an address")
     return Path(path).expanduser().resolve()
 
 
-def _describe(X: Batch) -> dict[str, Any]:
+def _describe(X: Batch) -> Description:
     """Return shape and checksum of signals; a list's shape ends with its lengths."""
     shape = (len(X), X.n_channels, X.lengths.tolist()) if isinstance(X, SignalList) else X.shape
     sha256 = hashlib.sha256()
@@ -364,7 +373,7 @@ def _describe(X: Batch) -> dict[str, Any]:
     return {"shape": shape, "checksum": sha256.hexdigest()[:16]}
 
 
-def _differences(there: Any, here: Any) -> list[str]:
+def _differences(there: Description, here: Description) -> list[str]:
     """Return a phrase for each part in which two descriptions differ."""
     phrases = []
     for name in sorted(here.keys() | there.keys()):
@@ -376,7 +385,10 @@ def _differences(there: Any, here: Any) -> list[str]:
     return phrases
 
 
-def _compute(path: Path, blocks: Any, X: Any, Z: Any, call: Any, client: Any, tick: Any) -> None:
+def _compute(
+    path: Path, blocks: list[tuple[int, int]], X: Batch, Z: Batch, call: Description,
+    client: Client | None, tick: Tick,
+) -> None:  # fmt: skip
     """Compute blocks in this process, or on a client's workers; `tick` counts them."""
     if client is None:
         for block in random.SystemRandom().sample(blocks, len(blocks)):
@@ -396,7 +408,9 @@ def _compute(path: Path, blocks: Any, X: Any, Z: Any, call: Any, client: Any, ti
         client.cancel(tasks)
 
 
-def _compute_block(path: Path, block: tuple[int, int], X: Any, Z: Any, call: Any) -> None:
+def _compute_block(
+    path: Path, block: tuple[int, int], X: Batch, Z: Batch, call: Description
+) -> None:
     """Compute the values of a block and write its chunks, unless another process has done so."""
     K = StoredGram(path)
     if (expected := K.description["version"]) != __version__:
@@ -405,8 +419,8 @@ def _compute_block(path: Path, block: tuple[int, int], X: Any, Z: Any, call: Any
         return
     rows, columns = K._region(block)
     right = None if K._is_symmetric and block[0] == block[1] else Z[columns]
-    values: Any = kernels.gram(X=X[rows], Z=right, **call)
-    for kind, value in values._asdict().items():
+    values = kernels.gram(X=X[rows], Z=right, **call)
+    for kind, value in zip(call["kinds"], values, strict=True):
         array = K._array(kind, "r+")
         array[..., rows, columns] = value
         if K._is_symmetric:

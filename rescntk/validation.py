@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 import operator
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat, SupportsIndex, TypeGuard
 
 import numpy as np
 
 from .arrays import (
-    ArrayT,
+    Array,
+    Batch,
     SignalList,
     array_module,
     channels_and_length,
@@ -42,24 +43,24 @@ PARTS = ("input", "inner", "outer", "readout")
 # ---------------------------------------------------------------- numbers and names
 
 
-def check_integer(value: Any, name: str, at_least: int | None = None) -> int:
+def check_integer(value: object, name: str, at_least: int | None = None) -> int:
     """Return `value`, a Python or NumPy integer of at least `at_least`, as an int."""
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = None
+    number = None
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        with suppress(TypeError):  # an array that has no index, such as one of floats
+            number = operator.index(value)
     if number is None or (at_least is not None and number < at_least):
         least = "" if at_least is None else f" of at least {at_least}"
         raise ValueError(f"{name} is {value!r}, expected an integer{least}")
     return number
 
 
-def check_positive_integer(value: Any, name: str) -> int:
+def check_positive_integer(value: object, name: str) -> int:
     """Return `value`, an integer of at least 1, as an int."""
     return check_integer(value, name, at_least=1)
 
 
-def is_sequence(values: object) -> bool:
+def is_sequence(values: object) -> TypeGuard[Sequence[Any]]:
     """Return whether `values` can hold several values: not a text, bytes, an array of no axes."""
     return np.iterable(values) and not isinstance(values, str | bytes | bytearray)
 
@@ -74,43 +75,35 @@ def check_depths(depths: Iterable[int], name: str = "depths") -> tuple[int, ...]
     return ladder
 
 
-def check_filter_size(value: Any, name: str) -> int:
-    """Return `value`, a positive odd integer, as an int."""
-    number = check_integer(value, name)
-    if number < 1 or number % 2 == 0:
-        raise ValueError(f"{name} is {value!r}, expected a positive odd integer")
-    return number
-
-
-def check_nonnegative(value: Any, name: str) -> float:
+def check_nonnegative(value: object, name: str) -> float:
     """Return `value`, a finite number of at least 0, as a float."""
     # float() also reads texts, bytes, and arrays with one entry.
     refused = isinstance(value, str | bool | bytes | bytearray | memoryview)
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
-    try:
-        number = math.nan if refused or kind not in "iuf" or np.ndim(value) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
+    number = math.nan
+    if isinstance(value, SupportsFloat | SupportsIndex) and not refused and kind in "iuf":
+        with suppress(TypeError, ValueError, OverflowError):
+            number = math.nan if getattr(value, "ndim", 0) else float(value)
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{name} is {value!r}, expected a finite number of at least 0")
     return number + 0.0  # 0.0 for -0.0: equal networks are written alike
 
 
-def check_positive(value: Any, name: str) -> float:
+def check_positive(value: object, name: str) -> float:
     """Return `value`, a finite number above 0, as a float."""
     if number := check_nonnegative(value, name):
         return number
     raise ValueError(f"{name} is {value!r}, expected a positive number")
 
 
-def check_flag(value: Any, name: str) -> bool:
+def check_flag(value: object, name: str) -> bool:
     """Return `value`, a Python or NumPy boolean, as a bool."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise ValueError(f"{name} is {value!r}, expected True or False")
 
 
-def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
+def check_choice(value: object, name: str, choices: Iterable[str]) -> str:
     """Return `value`, one of `choices`; the message lists all of them."""
     choices = list(choices)
     if not isinstance(value, str) or value not in choices:
@@ -118,17 +111,16 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
     return value
 
 
-def check_kinds(kinds: Any) -> tuple[str, ...]:
+def check_kinds(kinds: object) -> tuple[str, ...]:
     """Return one kind of kernel, or several different ones, as a tuple of names."""
-    kinds = tuple(kinds) if is_sequence(kinds) else (kinds,)
-    for kind in kinds:
-        check_choice(kind, "kinds", KINDS)
-    if not kinds or len(set(kinds)) < len(kinds):
-        raise ValueError(f"kinds is {kinds!r}, expected one or both of {KINDS}")
-    return kinds
+    several = kinds if is_sequence(kinds) else (kinds,)
+    names = tuple(check_choice(kind, "kinds", KINDS) for kind in several)
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"kinds is {names!r}, expected one or both of {KINDS}")
+    return names
 
 
-def check_dtype(dtype: Any) -> str:
+def check_dtype(dtype: object) -> str:
     """Return the name of a working precision, given as a name, a type or a NumPy dtype."""
     if isinstance(dtype, str | type | np.dtype):  # NumPy takes any object that has a dtype
         with suppress(TypeError, ValueError, SyntaxError):
@@ -136,13 +128,13 @@ def check_dtype(dtype: Any) -> str:
     return check_choice(dtype, "dtype", DTYPES)
 
 
-def check_kernel(kernel: Any) -> None:
+def check_kernel(kernel: object) -> None:
     """Raise a ValueError if `kernel` cannot be called, as a `Network` cannot."""
     if not callable(kernel):
         raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or another callable")
 
 
-def check_rng(rng: Any) -> np.random.Generator:
+def check_rng(rng: object) -> np.random.Generator:
     """Return a source of randomness, given as a Generator, a seed or None."""
     try:
         if not (rng is None or isinstance(rng, np.random.Generator)):
@@ -157,7 +149,9 @@ def check_rng(rng: Any) -> np.random.Generator:
 # ---------------------------------------------------------------- arrays
 
 
-def check_real(values: Any, name: str, expected: Any, finite: bool = True) -> Any:
+def check_real(
+    values: object, name: str, expected: str | tuple[int, ...], finite: bool = True
+) -> Array:
     """Return `values`, real numbers, as a float64 array.
 
     `expected` is the rest of "expected real numbers …" in messages. NaN is refused, and infinity
@@ -183,7 +177,7 @@ def check_real(values: Any, name: str, expected: Any, finite: bool = True) -> An
     return array
 
 
-def check_rectangular(values: Any, name: str, expected: str) -> Any:
+def check_rectangular(values: object, name: str, expected: str) -> Array:
     """Return `values` as an array of NumPy or CuPy; sequences of different lengths are refused."""
     try:
         return array_module(values).asarray(values)
@@ -191,7 +185,7 @@ def check_rectangular(values: Any, name: str, expected: str) -> Any:
         raise ValueError(f"{name} is not a rectangular array, expected {expected}") from None
 
 
-def check_unmasked(values: Any, name: str, expected: str) -> None:
+def check_unmasked(values: object, name: str, expected: str | tuple[int, ...]) -> None:
     """Raise a ValueError if `values` is a masked array, or a list with masked arrays in it.
 
     `expected` is as for `check_real`.
@@ -207,8 +201,9 @@ def check_unmasked(values: Any, name: str, expected: str) -> None:
 
 
 def check_shape(
-    values: Any, name: str, expected: Any, fits: Callable[[tuple[int, ...]], bool] | None = None
-) -> Any:
+    values: object, name: str, expected: str | tuple[int, ...],
+    fits: Callable[[tuple[int, ...]], bool] | None = None,
+) -> Array:  # fmt: skip
     """Return `values`, real and finite, as a float64 array that is not empty and whose shape fits.
 
     `fits` returns whether a shape matches the text `expected`, such as "(n, n)"; without `fits`,
@@ -220,7 +215,7 @@ def check_shape(
     return array
 
 
-def check_symmetric(A: Any, name: str) -> np.ndarray:
+def check_symmetric(A: object, name: str) -> np.ndarray:
     """Return `A`, (n, n), symmetric up to √eps of its dtype times its largest entry, in float64."""
     matrix = check_shape(A, name, "(n, n)", lambda s: len(s) == 2 and s[0] == s[1])
     if np.abs(matrix - matrix.T).max() > np.sqrt(rounding_unit(A)) * np.abs(matrix).max():
@@ -228,16 +223,17 @@ def check_symmetric(A: Any, name: str) -> np.ndarray:
     return matrix
 
 
-def check_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
+def check_targets(y: object, n: int, name: str = "y") -> np.ndarray:
     """Return targets `y` of n signals, (n,) or (n, n_targets), as a float64 array."""
     expected = f"({n},) or ({n}, n_targets)"
     return check_shape(y, name, expected, lambda s: len(s) in (1, 2) and s[0] == n)
 
 
-def check_known(values: Any, name: str) -> None:
+def check_known(values: object, name: str) -> None:
     """Raise a ValueError where a value of a case is missing: None, NaN, NaT, or NA of pandas."""
-    table = values.to_numpy() if hasattr(values, "columns") else values
-    for k, value in enumerate(table if np.iterable(table) else ()):
+    if hasattr(values, "columns") and hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    for k, value in enumerate(values if is_sequence(values) else ()):
         same = value is not None and value == value
         try:
             known = bool(same) if np.ndim(same) == 0 else bool(np.all(same))
@@ -266,7 +262,7 @@ def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     return labels[first], places
 
 
-def check_groups(groups: Any, n: int, used: Any = slice(None)) -> np.ndarray:
+def check_groups(groups: object, n: int, used: slice | np.ndarray = slice(None)) -> np.ndarray:
     """Return the number of the group of each case that is `used`, from n labels of two groups."""
     check_known(groups, "groups")
     labels = check_rectangular(groups, "groups", f"({n},) labels")
@@ -281,7 +277,7 @@ def check_groups(groups: Any, n: int, used: Any = slice(None)) -> np.ndarray:
 # ---------------------------------------------------------------- signals
 
 
-def check_signals(X: ArrayT, name: str, images: bool = False) -> ArrayT:
+def check_signals(X: object, name: str, images: bool = False) -> Array:
     """Return signals (n_cases, n_channels, n_timepoints), real and finite, as a float64 array.
 
     With `images`, also images (n_cases, n_channels, height, width).
@@ -299,7 +295,7 @@ def check_signals(X: ArrayT, name: str, images: bool = False) -> ArrayT:
     return array
 
 
-def check_batch(X: Any, name: str, images: bool = True) -> Any:
+def check_batch(X: object, name: str, images: bool = True) -> Batch:
     """Return a batch of signals, real and finite, as a float64 array or as a `SignalList`.
 
     `X` is an array (n_cases, n_channels, n_timepoints), of images with an axis (width,) more, or a
@@ -312,7 +308,7 @@ def check_batch(X: Any, name: str, images: bool = True) -> Any:
     return X if len(set(X.lengths)) > 1 else array_module(X).stack(list(X))
 
 
-def _check_list(X: Any, name: str) -> SignalList:
+def _check_list(X: Sequence[object], name: str) -> SignalList:
     """Return a list of signals (n_channels, n_timepoints_i) as float64 arrays."""
     expected = "(n_channels, n_timepoints)"
     if not X:
@@ -341,8 +337,8 @@ def _check_list(X: Any, name: str) -> SignalList:
 
 
 def check_batches(
-    X: Any, Z: Any, head: str, paired: bool = False, names: tuple[str, str] = ("X", "Z")
-) -> tuple[Any, Any]:
+    X: object, Z: object, head: str, paired: bool = False, names: tuple[str, str] = ("X", "Z")
+) -> tuple[Batch, Batch | None]:
     """Return checked batches X and Z, which match; both are lists if they differ in length.
 
     Where Z is None, or the same object as X, None is returned for Z. Only the head "gap" takes
@@ -372,7 +368,9 @@ def check_batches(
     return SignalList.of(left), SignalList.of(right)
 
 
-def check_match(X: Any, Z: Any, lists: bool = False, names: tuple[str, str] = ("X", "Z")) -> None:
+def check_match(
+    X: Batch, Z: Batch, lists: bool = False, names: tuple[str, str] = ("X", "Z")
+) -> None:
     """Raise a ValueError if batches X and Z differ in library, channels, or length outside lists.
 
     `lists` is true if X or Z came as a list. Messages call the batches by `names`.
@@ -399,7 +397,7 @@ def check_match(X: Any, Z: Any, lists: bool = False, names: tuple[str, str] = ("
             )
 
 
-def batch_shape(X: Any) -> str:
+def batch_shape(X: Batch) -> str:
     """Return the shape of a batch, or the channels and lengths of a list, for messages."""
     if isinstance(X, SignalList):
         return f"signals of {X.n_channels} channels and {X.lengths.min()} to {X.longest} timepoints"
@@ -412,7 +410,7 @@ _ALWAYS_FREE = 2**24
 """Bytes that count as free without a look; importing NumPy takes more."""
 
 
-def check_memory(needed: int, max_memory: Any, what: str) -> None:
+def check_memory(needed: int, max_memory: object, what: str) -> None:
     """Raise a ValueError if `what` takes more than the caller's `max_memory`, in bytes."""
     limit = check_nonnegative(max_memory, "max_memory")
     if needed > limit:

@@ -70,7 +70,7 @@ class Engine(ABC):
         """
 
     def compute(
-        self, request: Request, X: Any, Z: Any, tick: Tick, paired: bool = False
+        self, request: Request, X: Batch, Z: Batch | None, tick: Tick, paired: bool = False
     ) -> ScaledKernel:
         """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric).
 
@@ -80,5 +80,7 @@ class Engine(ABC):
         return scaled.mirrored() if Z is None and not paired else scaled
 
     @abstractmethod
-    def _compute(self, request: Request, X: Any, Z: Any, tick: Tick, paired: bool) -> ScaledKernel:
+    def _compute(
+        self, request: Request, X: Batch, Z: Batch | None, tick: Tick, paired: bool
+    ) -> ScaledKernel:
         """Return what `compute` returns; of a symmetric result only the cases k ≥ i count."""

@@ -85,7 +85,7 @@ def exact_means(X: Array) -> Array:
     n, channels = X.shape[:2]
     flat = X.reshape(n * channels, -1)
     if isinstance(X, np.ndarray):
-        sums: Any = np.array([math.fsum(row.tolist()) for row in flat])
+        sums = np.array([math.fsum(row.tolist()) for row in flat])
     else:
         sums = compensated_sum(flat, array_module(flat))
     return sums.reshape(n, channels) / flat.shape[1]

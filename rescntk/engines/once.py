@@ -21,7 +21,7 @@ class once(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, instance: Any, owner: type | None = None) -> T:
+    def __get__(self, instance: object, owner: type | None = None) -> T:
         if instance is None:
             return cast(T, self)
         value = instance.__dict__[self._name] = self._make(instance)

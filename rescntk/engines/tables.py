@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import chain
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -83,7 +82,7 @@ class Tables:
     """(n, rows, *pixels), in the working precision; `Operations` numbers the rows."""
     input: Input
 
-    def selected(self, cases: Any) -> Tables:
+    def selected(self, cases: np.ndarray | slice) -> Tables:
         """Return the tables of some of the signals."""
         return Tables(self.rows[cases], Input(*(each[cases] for each in vars(self.input).values())))
 
@@ -339,7 +338,7 @@ def _merged(
     """
     features = mass = energy
     activation = activation_of(operations.network)
-    lost: Any = 0.0  # by rounding sums with biases: all layers add the same, and round alike
+    lost = 0.0  # by rounding sums with biases: all layers add the same, and round alike
     for of_layer in (operations.input, *operations.layers):
         for operation in of_layer:
             if operation.kind == "activation":

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..activations import activation_of
 from ..network import KERNEL_FIELDS, Filter, Network, check_network
 from ..validation import HEADS, check_batch, check_choice, check_unmasked
 from .parameters import Layer, Parameters, precision, shapes
 
-Signals = Any
+Values = TypeVar("Values", np.ndarray, jax.Array)
+
+Signals: TypeAlias = "jax.Array | tuple[jax.Array, ...]"
 """An array of signals or images; or a tuple of batches of one signal each, of any lengths."""
 
 
-def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> jax.Array:
+def apply(network: Network, params: Parameters, X: ArrayLike, head: str = "gap") -> jax.Array:
     r"""Return the outputs f(x) of a finite network, (n_cases,).
 
     Layers are as in `Network`, at the width C of `params`. With the readout's variance r the heads
@@ -123,7 +126,7 @@ def circular_convolution(signal: jax.Array, weights: jax.Array, dilation: int) -
 
 
 def check_signals(
-    network: Network, params: Parameters, X: Any, head: str, name: str = "X"
+    network: Network, params: Parameters, X: ArrayLike, head: str, name: str = "X"
 ) -> Signals:
     """Return signals in the parameters' dtype, or raise where arguments do not belong together.
 
@@ -180,7 +183,7 @@ def as_signals(X: Any, name: str) -> Signals:
     return X if hasattr(X, "ndim") else tuple(x[None] for x in X)
 
 
-def check_range(values: Any, what: str) -> Any:
+def check_range(values: Values, what: str) -> Values:
     """Return results, or raise an OverflowError if they exceed their dtype; not while traced."""
     if not isinstance(values, jax.core.Tracer) and not np.isfinite(np.asarray(values)).all():
         raise OverflowError(

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..network import Network
 from ..validation import check_integer
 from .forward import Signals, as_signals, check_range, check_signals, features, outputs
-from .parameters import Parameters, as_key, init, precision
+from .parameters import Key, Parameters, as_key, init, precision
+
+Parts: TypeAlias = dict[str, Any]
+"""Some of the parameters, by the names of their parts."""
 
 
 def ntk(
-    network: Network, params: Parameters, X: Any, Z: Any = None, head: str = "gap"
+    network: Network,
+    params: Parameters,
+    X: ArrayLike,
+    Z: ArrayLike | None = None,
+    head: str = "gap",
 ) -> np.ndarray:
     r"""Return the empirical tangent kernel :math:`\hat\Theta`, (n_cases, m_cases).
 
@@ -62,7 +70,7 @@ def ntk(
         return (K + K.T) / 2 if Z is None else K
 
 
-def trained_parts(network: Network, params: Parameters) -> dict[str, Any]:
+def trained_parts(network: Network, params: Parameters) -> Parts:
     """Return the trained parts of the parameters by their names."""
     return {part: getattr(params, part) for part in network.trained}
 
@@ -71,7 +79,7 @@ def trained_parts(network: Network, params: Parameters) -> dict[str, Any]:
 def _column(network: Network, head: str, params: Parameters, X: Signals, z: jax.Array) -> jax.Array:
     """Return the tangent kernel of X with one signal z of shape (1, ...), (n_cases,)."""
 
-    def of(signals: Signals, parts: dict[str, Any]) -> jax.Array:
+    def of(signals: Signals, parts: Parts) -> jax.Array:
         return outputs(network, head, params._replace(**parts), signals)
 
     parts = trained_parts(network, params)
@@ -80,7 +88,7 @@ def _column(network: Network, head: str, params: Parameters, X: Signals, z: jax.
 
 
 def gpk(
-    key: Any, network: Network, X: Any, width: int, n_samples: int, head: str = "gap", *,
+    key: Key, network: Network, X: ArrayLike, width: int, n_samples: int, head: str = "gap", *,
     dtype: str = "float64",
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     r"""Return the Gaussian process kernel of networks of a finite width, and its standard error.
@@ -118,10 +126,17 @@ def gpk(
     given = as_signals(X, "X")
     _, n_channels, *sides = (given[0] if isinstance(given, tuple) else given).shape
     pixels = int(np.prod(sides)) if head == "trace" else None
-    options: dict[str, Any] = {"n_timepoints": pixels, "images": len(sides) == 2, "dtype": dtype}
     kernels = []
     for own in jax.random.split(as_key(key), number):
-        params = init(own, network, n_channels, width, **options)
+        params = init(
+            own,
+            network,
+            n_channels,
+            width,
+            n_timepoints=pixels,
+            images=len(sides) == 2,
+            dtype=dtype,
+        )
         signals = check_signals(network, params, X, head)
         with precision(dtype):
             kernels.append(np.asarray(_products(network, head, params, signals)))

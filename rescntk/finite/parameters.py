@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..network import KERNEL_FIELDS, Network, check_network
 from ..validation import (
@@ -18,13 +19,19 @@ from ..validation import (
     check_positive_integer,
 )
 
+Tensor: TypeAlias = jax.Array | jax.ShapeDtypeStruct
+"""An array, or what JAX has in its place where only its shape counts."""
+
+Key: TypeAlias = jax.Array | int
+"""A key of ``jax.random``, or the integer seed of one."""
+
 
 class Layer(NamedTuple):
     """Weights of one convolution, and its biases where the network has them."""
 
-    weights: Any
+    weights: Tensor
     """(q, inputs, outputs) of signals, (q, q, inputs, outputs) of images."""
-    biases: Any = None
+    biases: Tensor | None = None
     """(outputs,), with the factor β = `Network.bias` in front of them."""
 
 
@@ -37,7 +44,7 @@ class Parameters(NamedTuple):
     """W¹ … W^L."""
     outer: tuple[Layer, ...]
     """V¹ … V^L; () in a network whose layers end with the activation."""
-    readout: Any
+    readout: Tensor
     """(width,), or (n_timepoints, width) for the head "trace"."""
 
 
@@ -72,7 +79,7 @@ def shapes(
 
 
 def init(
-    key: Any, network: Network, n_channels: int, width: int, *, n_timepoints: int | None = None,
+    key: Key, network: Network, n_channels: int, width: int, *, n_timepoints: int | None = None,
     images: bool = False, dtype: str = "float64",
 ) -> Parameters:  # fmt: skip
     r"""Return random `Parameters` of `network` at a finite width.
@@ -134,7 +141,7 @@ def init(
         return structure.unflatten([jax.random.normal(k, leaf.shape, dtype) for k, leaf in pairs])
 
 
-def precision(dtype: Any) -> AbstractContextManager[Any]:
+def precision(dtype: DTypeLike) -> AbstractContextManager[object]:
     """Return a context in which JAX computes in `dtype`, only in the calling thread.
 
     JAX makes float32 of every float64 unless its option ``jax_enable_x64`` is set.
@@ -142,6 +149,6 @@ def precision(dtype: Any) -> AbstractContextManager[Any]:
     return jax.enable_x64(True) if np.dtype(dtype) == np.float64 else nullcontext()
 
 
-def as_key(key: Any) -> jax.Array:
+def as_key(key: Key) -> jax.Array:
     """Return a key of ``jax.random``: `key` itself, or the key of an integer seed."""
     return key if isinstance(key, jax.Array) else jax.random.key(check_integer(key, "key"))

@@ -7,15 +7,16 @@ the kernel's gradient flow: a learning rate means the same in all three.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from numpy.typing import ArrayLike
 
 from ..network import Network
 from ..validation import (
@@ -26,7 +27,7 @@ from ..validation import (
     is_sequence,
 )
 from .forward import Signals, check_signals, outputs
-from .kernels import ntk, trained_parts
+from .kernels import Parts, ntk, trained_parts
 from .parameters import Parameters, precision
 
 
@@ -50,9 +51,14 @@ class Training:
     """Θ̂_0 of the training signals, as from ``finite.ntk``."""
 
 
+State: TypeAlias = tuple[Parts, optax.OptState]
+"""The trained parts, and the optimizer's memory."""
+
+
 def train(
-    network: Network, params: Parameters, X: Any, y: Any, optimizer: Any, steps: int, *,
-    head: str = "gap", Z: Any = None, record: Iterable[str] = ("outputs",),
+    network: Network, params: Parameters, X: ArrayLike, y: ArrayLike,
+    optimizer: optax.GradientTransformation | float, steps: int, *, head: str = "gap",
+    Z: ArrayLike | None = None, record: Iterable[str] = ("outputs",),
     every: int | None = None,
 ) -> Training:  # fmt: skip
     r"""Train the parts ``network.trained`` of a finite network on ½ Σ (f(x_i) − y_i)².
@@ -106,7 +112,7 @@ def train(
     chosen = {check_choice(name, "record", ("outputs", "kernel")) for name in names}
     every = -(-steps // 50) if every is None else check_positive_integer(every, "every")
     rule = _as_optimizer(optimizer)
-    columns = defaultdict[str, list[Any]](list)
+    columns = defaultdict[str, list](list)
     initial: np.ndarray | None = None
     with precision(params.readout.dtype):
         parts = trained_parts(network, params)
@@ -136,7 +142,7 @@ def train(
     return Training(now, initial_kernel=initial, **records)
 
 
-def _as_optimizer(optimizer: Any) -> optax.GradientTransformation:
+def _as_optimizer(optimizer: object) -> optax.GradientTransformation:
     if isinstance(optimizer, optax.GradientTransformation):
         return optimizer
     if isinstance(optimizer, int | float | np.number):
@@ -152,16 +158,16 @@ def _descent(rate: float) -> optax.GradientTransformation:
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _advance(
-    update: Any, network: Network, head: str, params: Parameters, state: Any, X: Signals,
+    update: Callable, network: Network, head: str, params: Parameters, state: State, X: Signals,
     targets: jax.Array, number: int,
-) -> Any:  # fmt: skip
+) -> State:  # fmt: skip
     """Return the trained parts and the optimizer's memory after a number of steps."""
 
-    def loss(parts: dict[str, Any]) -> jax.Array:
+    def loss(parts: Parts) -> jax.Array:
         f = outputs(network, head, params._replace(**parts), X)
         return 0.5 * jnp.sum((f - targets) ** 2)
 
-    def step(_: Any, state: Any) -> Any:
+    def step(_: int, state: State) -> State:
         parts, memory = state
         updates, memory = update(jax.grad(loss)(parts), memory, parts)
         return optax.apply_updates(parts, updates), memory

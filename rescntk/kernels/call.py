@@ -320,7 +320,7 @@ class KernelCall:
     def _results(
         self, scaled: ScaledKernel, kind: str,
         formula: Callable[[int, Array, tuple[slice, ...], Array], None], remedy: str = "",
-        finite: Any = True,
+        finite: bool | Array = True,
     ) -> Array:  # fmt: skip
         """Return what a formula of depth, values and index writes; `remedy` ends the OverflowError.
 

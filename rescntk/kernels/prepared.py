@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import ArrayT, Batch, SignalList
+from ..arrays import Array, ArrayT, Batch, SignalList
 from ..engines.engine import Engine
 from ..engines.request import Request, ScaledKernel
+
+if TYPE_CHECKING:
+    from .call import KernelCall
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,7 +29,7 @@ class PreparedSignals:
     """The signals in the engine's own form (`Engine.prepared`)."""
     diagonal: ScaledKernel | None
     """The kernels of each signal with itself, where calls need them."""
-    call: Any
+    call: KernelCall
     """The `KernelCall` that made them."""
 
     def __len__(self) -> int:
@@ -38,12 +41,13 @@ class PreparedSignals:
         diagonal = self.diagonal.values.values() if self.diagonal else ()
         return int(self.tables.nbytes + sum(values.nbytes for values in diagonal))
 
-    def is_same(self, X: Any) -> bool:
+    def is_same(self, X: object) -> bool:
         """Return whether `X` is the object that was given, with the same numbers still."""
-        if X is not self.given or len(X) != len(self.batch):
+        is_given, given = X is self.given, self.given
+        if not is_given or len(given) != len(self.batch):
             return False
-        batch: Any = self.batch
-        pairs = [(X, batch)] if hasattr(X, "ndim") else zip(X, batch, strict=True)
+        array = hasattr(given, "ndim")
+        pairs = [(given, self.batch)] if array else zip(given, self.batch, strict=True)
         return all(bool(np.array_equal(given, kept)) for given, kept in pairs)
 
     def check_call(self, request: Request, dtype: str) -> None:
@@ -120,9 +124,9 @@ class PreparedKernel:
         held = f"{len(self)} signals, {self.nbytes} bytes"
         return f"<{self.kernel!r} prepared for {held}, {self.engine}, {self.dtype}>"
 
-    def __reduce__(self) -> Any:
-        prepare: Any = partial(self.kernel.prepare, **self._options)  # type: ignore[attr-defined]
-        batch: Any = self.signals.batch
+    def __reduce__(self) -> tuple[Callable, tuple[Batch | list[Array]]]:
+        prepare = partial(self.kernel.prepare, **self._options)  # type: ignore[attr-defined]
+        batch = self.signals.batch
         return prepare, (list(batch) if isinstance(batch, SignalList) else batch,)
 
 

@@ -11,7 +11,7 @@ from ..engines.work import silent
 from ..validation import check_flag
 
 
-def is_open(stream: Any) -> bool:
+def is_open(stream: object) -> bool:
     """Return whether sys.stderr or sys.stdout can be written to: a service may have none."""
     return stream is not None and not getattr(stream, "closed", False)
 

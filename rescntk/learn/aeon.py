@@ -7,7 +7,7 @@ attribute `model_`. By aeon's convention `n_jobs` is 1 by default.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 try:
     from aeon.classification.base import BaseClassifier
@@ -18,7 +18,7 @@ except ModuleNotFoundError:
 import numpy as np
 
 from . import classifier, regressor
-from .inputs import Settings
+from .inputs import Settings, Signals
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 
@@ -42,17 +42,17 @@ class _Wrapper(Settings):
     def __post_init__(self) -> None:
         super(Settings, self).__init__()  # aeon's constructor
 
-    def _fit(self, X: Any, y: np.ndarray) -> Any:
+    def _fit(self, X: Signals, y: np.ndarray) -> Self:
         self.model_ = self._model(**self.get_params(deep=False)).fit(X, y)  # type: ignore[attr-defined]
         return self
 
-    def _predict(self, X: Any) -> np.ndarray:
+    def _predict(self, X: Signals) -> np.ndarray:
         return np.asarray(self.model_.predict(X))
 
 
 @dataclass(eq=False, repr=False)
 class _WithClasses(_Wrapper):
-    class_weight: Any = field(default=None, kw_only=True)
+    class_weight: dict | str | None = field(default=None, kw_only=True)
 
 
 class ResidualKernelClassifier(_WithClasses, BaseClassifier):
@@ -69,7 +69,7 @@ class ResidualKernelClassifier(_WithClasses, BaseClassifier):
 
     _model = classifier.ResidualKernelClassifier
 
-    def _predict_proba(self, X: Any) -> np.ndarray:
+    def _predict_proba(self, X: Signals) -> np.ndarray:
         return np.asarray(self.model_.predict_proba(X))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -77,7 +78,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     """
 
     _: KW_ONLY
-    class_weight: dict[Any, float] | str | None = None
+    class_weight: dict[Hashable, float] | str | None = None
 
     def fit(
         self,

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -25,6 +24,7 @@ from ..validation import check_dtype, check_integer, check_positive, is_sequence
 from .fitted_view import fit_view, least_penalty, shares_of
 from .inputs import (
     Cases,
+    Options,
     Settings,
     SignalEstimator,
     Signals,
@@ -412,7 +412,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         return penalties.tolist()
 
     def _views(self, n: int) -> Sequence[View]:
-        views: Any = self.views
+        views = self.views
         if isinstance(views, str) and views in ("fast", "default"):
             return FAST if views == "fast" else DEFAULT if n <= _MANY else MANY
         if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
@@ -425,7 +425,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         m = check_integer(m, "landmarks", at_least=2)
         return None if m >= n else np.sort(rng.permutation(n)[:m])
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> Options:
         """Return the options of kernels."""
         n_jobs = self.n_jobs
         threads = None if n_jobs is None else effective_n_jobs(check_integer(n_jobs, "n_jobs"))

@@ -22,7 +22,7 @@ from ..kernels.gram import gram, prepare
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..validation import KINDS
-from .inputs import Cases, Signals, longest, take
+from .inputs import Cases, Options, Signals, longest, take
 from .views import ResolvedView
 
 _SHARES = 2**20  # numbers of kernels that are held at once; of one signal all are
@@ -42,12 +42,14 @@ class FittedView:
     usual_variance: np.ndarray  # mean variance of an observation at a training signal left out
     scale: np.ndarray  # variance of the prior of each output, (n_outputs,), its unit
     error: np.ndarray  # mean squared error of cases left out, (n_penalties,)
-    tables: tuple[Any, Any] | None = None  # of `matrix`: options, the landmarks prepared
+    tables: tuple[Options, PreparedSignals] | None = (
+        None  # of `matrix`: options, the landmarks prepared
+    )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"tables": None}
 
-    def matrix(self, X: Signals, options: dict[str, Any]) -> np.ndarray:
+    def matrix(self, X: Signals, options: Options) -> np.ndarray:
         """Return the kernel matrix of signals with the landmarks, in float64."""
         tables = self.tables  # threads may share the view
         if tables is None or tables[0] != options:
@@ -66,9 +68,9 @@ class FittedView:
         variance = np.maximum(1.0 - explained, 0.0) + self.penalty
         return K @ self.coefficients + self.intercepts, variance / self.usual_variance
 
-    def contributions(self, X: Signals, options: dict[str, Any]) -> list[np.ndarray]:
+    def contributions(self, X: Signals, options: Options) -> list[np.ndarray]:
         """Return the shares of time points in decisions less intercepts, (n_outputs, d_i) each."""
-        seen: Any = self.view.see(X)
+        seen = self.view.see(X)
         most = longest(seen)
         parts = np.zeros((len(X), self.coefficients.shape[1], most))
         for some in blocks(0, len(X), max(1, _SHARES // (most * len(self.signals)))):
@@ -89,12 +91,18 @@ def _kernels(view: ResolvedView) -> dict[str, Any]:
     return {"head": view.head, "kinds": KINDS, "depths": (view.network.depth,), "normalized": True}
 
 
-def kernel(view: ResolvedView, X: Any, Z: Any, options: dict[str, Any]) -> np.ndarray:
+def kernel(
+    view: ResolvedView, X: Signals, Z: Signals | PreparedSignals | None, options: Options
+) -> np.ndarray:
     """Return the mean kernel of signals in the view, (n, m), in float64; its diagonal is 1.
 
     Z are signals in the view, `PreparedSignals`, or None: X itself.
     """
-    if isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray):
+    if (
+        isinstance(X, np.ndarray)
+        and isinstance(Z, PreparedSignals)
+        and isinstance(Z.batch, np.ndarray)
+    ):
         return mean_again(X, Z)
     matrices = gram(view.network, X, Z, **_kernels(view), **options)
     return np.asarray(np.mean([K[0] for K in matrices], axis=0, dtype=np.float64))
@@ -111,7 +119,7 @@ def least_penalty(weights: np.ndarray, dtype: str) -> float:
 
 def fit_view(
     view: ResolvedView, cases: Cases, landmarks: np.ndarray | None, penalties: Sequence[float],
-    error_weights: np.ndarray, options: dict[str, Any], n_penalties: int,
+    error_weights: np.ndarray, options: Options, n_penalties: int,
 ) -> tuple[FittedView, np.ndarray, np.ndarray]:  # fmt: skip
     r"""Return a resolved view fitted to cases; residuals and novelty of cases left out.
 
@@ -151,8 +159,8 @@ def fit_view(
     beta, b = np.empty(Y.shape), np.empty(Y.shape[1])
     variance = np.empty((len(Y), n_penalties))
     for choice in np.unique(choices):
-        outputs: Any = of_outputs == choice
-        outputs = slice(None) if outputs.all() else outputs
+        own = of_outputs == choice
+        outputs = slice(None) if own.all() else own
         beta[:, outputs], b[outputs] = spectrum.ridge(
             Y[:, outputs], penalties[choice], intercept=True
         )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
@@ -28,8 +29,16 @@ from ..validation import (
     distinct,
 )
 
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+    from .views import View
+
 Signals: TypeAlias = np.ndarray | list[np.ndarray]
 """Signals (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)."""
+
+Options: TypeAlias = dict[str, Any]
+"""How kernels are computed: engine, dtype and threads."""
 
 _SHAPE = "(n_cases, n_channels, n_timepoints)"
 
@@ -38,7 +47,7 @@ _SHAPE = "(n_cases, n_channels, n_timepoints)"
 class Settings:
     """Parameters of estimators, here and in the forms of aeon."""
 
-    views: str | Sequence[Any] = "default"
+    views: str | Sequence[View] = "default"
     _: KW_ONLY
     penalty: float | Sequence[float] | None = None
     landmarks: int | None = None
@@ -51,12 +60,12 @@ class Settings:
 class SignalEstimator(BaseEstimator):
     """An estimator that takes signals of two or three axes."""
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_rescntk_version": __version__}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -104,8 +113,8 @@ def longest(X: Signals) -> int:
 
 
 def read_signals(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: object,
     *,
     reset: bool = False,
     n_channels: int | None = None,
@@ -127,7 +136,7 @@ def read_signals(
         signals: Signals = split_channels(flat, n_channels, "X")
     else:
         signals = _as_signals(X, images)
-    axes: Any = signals.shape[2:] if isinstance(signals, np.ndarray) else (None,)
+    axes = signals.shape[2:] if isinstance(signals, np.ndarray) else (None,)
     shape = len(signals[0]), axes[0] if len(axes) == 1 else axes
     if reset:
         (estimator.n_channels_, estimator.n_timepoints_), estimator._columns = shape, columns
@@ -150,7 +159,7 @@ def read_signals(
     return signals
 
 
-def _as_signals(X: Any, images: bool) -> Signals:
+def _as_signals(X: object, images: bool) -> Signals:
     """Return `X` as checked signals: an array of three axes, or a list for different lengths."""
     check_unmasked(X, "X", _SHAPE)
     if isinstance(X, (list, tuple)):
@@ -177,7 +186,7 @@ def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.nd
     return flat.reshape(len(flat), n_channels, -1)
 
 
-def check_columns(X: Any) -> list[Any]:
+def check_columns(X: Any) -> list[Hashable]:
     """Return a table's columns; refuse several levels, a saved index, and columns of no numbers."""
     if getattr(X.columns, "nlevels", 1) > 1:
         raise ValueError(
@@ -205,16 +214,18 @@ def check_columns(X: Any) -> list[Any]:
     return list(X.columns)
 
 
-def _has_decimal_comma(value: Any) -> bool:
+def _has_decimal_comma(value: object) -> bool:
     """Return whether a text is a number with a comma in the place of the point."""
+    if not isinstance(value, str) or "," not in value:
+        return False
     try:
         float(value.replace(",", "."))
-    except (AttributeError, ValueError):
+    except ValueError:
         return False
-    return "," in value
+    return True
 
 
-def _check_cells(X: Any) -> None:
+def _check_cells(X: object) -> None:
     """Raise a ValueError if X is a column, such as a pandas Series, of signals."""
     column = np.asarray(X) if hasattr(X, "dtype") and getattr(X, "ndim", 1) == 1 else None
     if column is not None and column.dtype == object and column.size and np.ndim(column[0]):
@@ -252,10 +263,10 @@ def _looks_transposed(X: np.ndarray) -> bool:
     return bool(squares[0] < 0.6 * squares[1])
 
 
-def check_order(**given: Any) -> None:
+def check_order(**given: object) -> None:
     """Raise a ValueError if pandas' tables have the same index in different orders."""
-    pairs = ((name, getattr(table, "index", None)) for name, table in given.items())
-    indices: list[Any] = [(name, index) for name, index in pairs if hasattr(index, "equals")]
+    pairs = [(name, table.index) for name, table in given.items() if hasattr(table, "index")]
+    indices = [(name, index) for name, index in pairs if hasattr(index, "equals")]
     for name, index in indices:
         first, other = indices[0]
         if not index.equals(other) and Counter(index) == Counter(other):
@@ -264,7 +275,7 @@ def check_order(**given: Any) -> None:
             )
 
 
-def check_given(y: Any) -> None:
+def check_given(y: object) -> None:
     """Raise a ValueError if y is None, a masked array, or has missing entries."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None")
@@ -272,7 +283,7 @@ def check_given(y: Any) -> None:
     check_known(y, "y")
 
 
-def read_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
+def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return the different labels y in order, and the place of each case's label among them."""
     check_given(y)
     array = np.asarray(y)  # NumPy's StringDType has no place in scikit-learn's checks
@@ -299,8 +310,8 @@ class Cases(NamedTuple):
 
 
 def read_cases(
-    estimator: Any, X: Any, y: Any, targets: np.ndarray, sample_weight: Any, groups: Any,
-    used: Any = True,
+    estimator: BaseEstimator, X: object, y: object, targets: np.ndarray,
+    sample_weight: ArrayLike | None, groups: ArrayLike | None, used: bool | np.ndarray = True,
 ) -> Cases:  # fmt: skip
     """Return the different cases of positive weight: a case left out must have no copy that is not.
 

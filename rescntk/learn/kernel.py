@@ -21,7 +21,15 @@ from ..kernels import Kernel
 from ..network import KERNEL_FIELDS, Network, check_network
 from ..regression import pivoted_cholesky
 from ..validation import check_positive_integer, check_real
-from .inputs import SignalEstimator, Signals, check_columns, read_signals, split_channels, take
+from .inputs import (
+    Options,
+    SignalEstimator,
+    Signals,
+    check_columns,
+    read_signals,
+    split_channels,
+    take,
+)
 
 
 class SignalKernel(SklearnKernel):
@@ -131,7 +139,7 @@ class SignalKernel(SklearnKernel):
         """The `rescntk.Kernel` whose matrices are computed."""
         return Kernel(self.network, self.kind, self.head, self.normalized)
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Options:
         """Return ``engine``, ``dtype`` and ``threads``, with which the kernel is called.
 
         Returns
@@ -251,7 +259,7 @@ def _parameters(network: Network) -> dict[str, Any]:
     return {field.name: getattr(network, field.name) for field in fields(Network)}
 
 
-def _changed(network: Any, parameters: dict[str, Any]) -> Network:
+def _changed(network: Network, parameters: dict[str, Any]) -> Network:
     """Return the network with some parameters replaced; the same one without any."""
     check_network(network, KERNEL_FIELDS, activations=None)
     return network.replace(**parameters) if parameters else network

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -138,7 +138,9 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             )
         return self
 
-    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
+    def predict(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         r"""Return predicted targets, and their standard deviations if asked for.
 
         With weights w, the mean is :math:`\sum w f` and the variance of a new observation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -167,7 +167,8 @@ class WholeSpectrum(Step):
         inside = (far <= self.reach) & (bands >= 0)
         bell = np.where(inside, 1 + np.cos(np.pi * far / (self.reach + 1)), 0.0)
         # Without negative frequencies the magnitude over time is the envelope.
-        energy: Any = sum(np.abs(np.fft.ifft(bell * row, length, axis=1)) ** 2 for row in spectrum)
+        envelopes = (np.abs(np.fft.ifft(bell * row, length, axis=1)) for row in spectrum)
+        energy = sum((envelope**2 for envelope in envelopes), np.zeros(1))
         sums = energy.sum(axis=1, keepdims=True)
         found = sums > _ROUNDING**2 * sums.sum()
         parts = np.divide(energy, sums, out=np.full(energy.shape, 1.0 / length), where=found)

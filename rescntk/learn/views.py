@@ -96,7 +96,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     head: str = "gap"
     depth: int = 2
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name in self.__dict__ and name in self.__dataclass_fields__:
             raise AttributeError(f"{name} of a View cannot change: make another View")
         super().__setattr__(name, value)
@@ -334,7 +334,7 @@ MANY = (replace(FAST[0], length=32), *FAST[1:4], *FAST[5:])
 the fifth makes no difference."""
 
 
-def _flag_or_word(value: Any, name: str, *words: str) -> bool | str:
+def _flag_or_word(value: object, name: str, *words: str) -> bool | str:
     """Return `value`, a Python or NumPy boolean or one of the words, as a bool or as the word."""
     if isinstance(value, str) and value in words:
         return value

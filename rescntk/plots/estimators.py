@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..validation import check_flag, check_integer, check_real
 from .style import (
@@ -19,10 +21,17 @@ from .style import (
     tidy,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
+
+Estimator: TypeAlias = Any
+"""A fitted classifier or regressor of `rescntk.learn`, or another with the same attributes."""
+
 _FITTED = "a fitted ResidualKernelClassifier or ResidualKernelRegressor"
 
 
-def view_weights(model: Any, ax: Any = None) -> Any:
+def view_weights(model: Estimator, ax: Axes | None = None) -> Axes:
     """Draw the weight of each view as a bar, the largest on top, with its leave-one-out error.
 
     Parameters
@@ -65,8 +74,9 @@ def view_weights(model: Any, ax: Any = None) -> Any:
 
 
 def contributions(
-    model: Any, X: Any, output: int | None = None, y: Any = None, usual: bool = True
-) -> Any:
+    model: Estimator, X: ArrayLike, output: int | None = None, y: ArrayLike | None = None,
+    usual: bool = True,
+) -> np.ndarray:  # fmt: skip
     """Draw signals, coloured by the contribution of each time point to a decision.
 
     The contributions of a usual signal are subtracted, where the model knows them
@@ -118,15 +128,15 @@ def contributions(
     """
     check_drawn(model, "model", _FITTED, "contributions")
     check_flag(usual, "usual")
-    X, channels = _with_channels(X)
+    given, channels = _with_channels(X)
     intercepts = model.intercept_
     outputs = len(intercepts)
     if output is not None and not -outputs <= check_integer(output, "output") < outputs:
         raise ValueError(f"output is {output!r}, expected an integer below {outputs}")
     classes = getattr(model, "classes_", None)
     names = None if classes is None else [shown_name(label) for label in classes]
-    truths = None if y is None else _truths(y, len(X), names, outputs)
-    all_shares = model.contributions(X)
+    truths = None if y is None else _truths(y, len(given), names, outputs)
+    all_shares = model.contributions(given)
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
     centre = getattr(model, "usual_contributions", lambda: None)() if usual else None
     if centre is not None:
@@ -135,7 +145,7 @@ def contributions(
     single = names is None or outputs == 1
     columns = [(0 if single else int(d.argmax())) if output is None else output for d in decisions]
     most = max(abs(shares[k]).max() for shares, k in zip(all_shares, columns, strict=True)) or 1.0
-    rows = np.asarray(X) if hasattr(X, "columns") else X  # rows of a table are signals
+    rows = np.asarray(given) if hasattr(given, "columns") else given  # rows of a table are signals
     signals = [np.atleast_2d(np.asarray(x)) for x in rows]
     n_channels = len(signals[0])
     height = len(signals) * (1.5 if n_channels == 1 else 0.3 + 0.7 * n_channels)
@@ -156,13 +166,13 @@ def contributions(
         row[0].set_title(lines(words, width), fontsize="small")
     panels[-1, -1].set_xlabel("time point")
     label = _bar_label(names, single, centre is not None, 13 + int(17 * height / 1.5))
-    bar = {"fraction": 0.04, "aspect": 10 * height}
-    drawing.colorbar(coloured[-1], ax=list(panels.ravel()), label=label, **bar)
+    everywhere = list(panels.ravel())
+    drawing.colorbar(coloured[-1], ax=everywhere, label=label, fraction=0.04, aspect=10 * height)
     drawing.align_ylabels(panels.ravel())
     return panels[:, 0] if n_channels == 1 else panels
 
 
-def _truths(y: Any, n: int, names: list[str] | None, outputs: int) -> np.ndarray:
+def _truths(y: ArrayLike, n: int, names: list[str] | None, outputs: int) -> np.ndarray:
     """Return true labels, (n, 1), or targets, (n, outputs)."""
     targets = outputs if names is None else 1
     shape = f"({n}, {targets})" if targets > 1 else f"({n},)"
@@ -172,7 +182,7 @@ def _truths(y: Any, n: int, names: list[str] | None, outputs: int) -> np.ndarray
     return np.asarray(y.reshape(n, targets))
 
 
-def _name_channels(panels: np.ndarray, channels: list[Any] | None) -> None:
+def _name_channels(panels: np.ndarray, channels: list[Hashable] | None) -> None:
     """Name the channels of axes (n_cases, n_channels), if there are several or they have names."""
     n_channels = panels.shape[1]
     if channels is None and n_channels > 1:
@@ -185,7 +195,7 @@ def _name_channels(panels: np.ndarray, channels: list[Any] | None) -> None:
             ax.tick_params(labelbottom=False)
 
 
-def _coloured(ax: Any, channel: np.ndarray, shares: np.ndarray, most: float) -> Any:
+def _coloured(ax: Axes, channel: np.ndarray, shares: np.ndarray, most: float) -> LineCollection:
     """Draw a channel, (n_timepoints,), and return the line with its colours, from -most to most.
 
     Half of the way to its neighbours has the colour of a time point.
@@ -229,7 +239,7 @@ def _bar_label(names: list[str] | None, single: bool, less_usual: bool, width: i
     return label
 
 
-def _with_channels(X: Any) -> tuple[Any, list[Any] | None]:
+def _with_channels(X: Any) -> tuple[Any, list[Hashable] | None]:
     """Return signals, and the names of their channels where pandas' tables have some."""
     if getattr(getattr(X, "columns", None), "nlevels", 1) == 2:
         names = list(dict.fromkeys(X.columns.get_level_values(0)))

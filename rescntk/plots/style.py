@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from .colours import BLUE, COLOURS, GREEN, PURPLE, VERMILION
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = [
     "BLUE", "COLOURS", "GREEN", "LINES", "MARKERS", "PURPLE", "SIZE", "VERMILION", "axes",
@@ -125,7 +126,7 @@ def check_drawn(value: T, name: str, expected: str, *attributes: str) -> T:
     return value
 
 
-def figure(size: tuple[float, float]) -> Any:
+def figure(size: tuple[float, float]) -> Figure:
     """Return a new figure, without an interactive backend.
 
     Its axes have the colours of `rescntk.plots`, and no frame above and to the right.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
@@ -22,7 +23,7 @@ LOOK = {
 class StyledFigure(Figure):
     """A figure whose axes have the colours of `rescntk.plots`, whatever matplotlib is set to."""
 
-    def add_subplot(self, *args: Any, **options: Any) -> Any:
+    def add_subplot(self, *args: Any, **options: Any) -> Axes:
         """Add axes as matplotlib does, with `LOOK`."""
         with rc_context(LOOK):
             return super().add_subplot(*args, **options)

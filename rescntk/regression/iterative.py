@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
@@ -30,7 +30,7 @@ class Matrix(Protocol):
     def shape(self) -> tuple[int, ...]:
         """(n, n)"""
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: np.ndarray) -> np.ndarray:
         """Return the product with (n, n_targets) columns."""
 
 

@@ -75,11 +75,11 @@ def pivoted_cholesky(
     check_kernel(kernel)
     if not callable(diag := getattr(kernel, "diag", None)):
         raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel, or kernel.diag(X) too")
-    X, rank = check_batch(X, "X"), check_positive_integer(rank, "rank")
-    if rank > (n := len(X)):
+    signals, rank = check_batch(X, "X"), check_positive_integer(rank, "rank")
+    if rank > (n := len(signals)):
         raise ValueError(f"rank is {rank}, expected at most the number of signals, {n}")
     rng = check_rng(rng)
-    values = diag(X, **options)
+    values = diag(signals, **options)
     eps, diagonal = rounding_unit(values), check_shape(values, "the kernel's diagonal", (n,)).copy()
     if (diagonal < 0).any():
         raise ValueError(f"kernel has {diagonal.min():.3g} on its diagonal, expected at least 0")
@@ -93,7 +93,10 @@ def pivoted_cholesky(
         proposed = rng.choice(n, size=proposals, p=diagonal / diagonal.sum())
         places, order = np.unique(proposed, return_inverse=True)
         p = len(places)
-        K, rows = check_shape(kernel(X[places], **options), "kernel(X)", (p, p)), factor[places]
+        K, rows = (
+            check_shape(kernel(signals[places], **options), "kernel(X)", (p, p)),
+            factor[places],
+        )
         bounds = np.maximum(
             rng.random(proposals) * diagonal[proposed], rounding * K.diagonal()[order]
         )
@@ -105,7 +108,7 @@ def pivoted_cholesky(
         columns, others = np.empty((n, len(chosen))), np.setdiff1d(np.arange(n), places)
         columns[places] = K[:, chosen]
         if len(others):
-            block = kernel(X[others], X[accepted], **options)
+            block = kernel(signals[others], signals[accepted], **options)
             columns[others] = check_shape(block, "kernel(X, Z)", (len(others), len(chosen)))
         columns -= factor @ factor[accepted].T
         factor[:, new] = scipy.linalg.solve_triangular(lower, columns.T, lower=True).T

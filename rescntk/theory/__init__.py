@@ -13,7 +13,7 @@ A part is imported when it is first used: all of them take longer than the kerne
 """
 
 from importlib import import_module
-from typing import Any
+from types import ModuleType
 
 __all__ = [
     "conditioning", "depth", "learning", "locality", "multisphere", "paths", "smoothness",
@@ -21,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> ModuleType:
     if name in __all__:
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import cast
 
 import numpy as np
@@ -53,7 +53,7 @@ def check_head(head: str) -> str:
     return check_choice(head, "head", HEADS)
 
 
-def check_cases(X: np.ndarray, least: int, reason: str) -> None:
+def check_cases(X: Sized, least: int, reason: str) -> None:
     """Refuse fewer than `least` signals."""
     if len(X) < least:
         cases = "1 case" if len(X) == 1 else f"{len(X)} cases"

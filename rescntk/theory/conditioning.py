@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.linalg
@@ -359,7 +359,8 @@ def compare(
     if not network.skip:
         raise ValueError("network has no skip connections, expected a ResNet: a CNN is its other")
     check_branch(network)
-    signals, depths = check_batches(X, None, head)[0], check_depths(depths)
+    signals: Any = check_batches(X, None, head)[0]
+    depths = check_depths(depths)
     check_cases(signals, 2, "the bounds are about pairs of signals")
     lengths = [math.prod(np.shape(signal)[1:]) for signal in signals] if head == "gap" else [1]
     sides, hold = [], True
@@ -391,7 +392,7 @@ def _conditions(A: np.ndarray) -> list[float]:
     return [condition_number(A), *bounds(A)[2:]]
 
 
-def _laws_hold(network: Network, signals: Sequence[np.ndarray], kind: str, head: str) -> bool:
+def _laws_hold(network: Network, signals: Iterable[np.ndarray], kind: str, head: str) -> bool:
     """Return whether the asymptotes hold for signals, whose kernels are not 0: see `compare`."""
     parts = network.parts
     if unknown_field(network, RELU_FIELDS) or (kind == "ntk" and not (parts.inner or parts.outer)):

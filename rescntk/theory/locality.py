@@ -88,7 +88,7 @@ def reach(network: Network) -> int:
     Parameters
     ----------
     network : Network
-        Any: only filters and dilations count.
+        Its filters and dilations alone count.
 
     Returns
     -------

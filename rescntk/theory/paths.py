@@ -38,7 +38,7 @@ def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
     Parameters
     ----------
     network : Network
-        Any: only filters and dilations count.
+        Its filters and dilations alone count.
     n_timepoints : int
         Length of the signals; paths wrap around.
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -69,7 +68,7 @@ class Program:
         window = self._windows.setdefault(operation.window, len(self._windows))
         self._operations.append((operation.row, window))
 
-    def _fill(self, record: Any, number: int) -> None:
+    def _fill(self, record: np.ndarray, number: int) -> None:
         """Fill the record of a layer."""
         operations, request = self.operations, self.request
         for name in ("inner_bias", "outer_bias", "skip", "joined", "report"):
@@ -108,7 +107,7 @@ class Program:
         """Return a job that writes to `values`, (depths, cases, columns, …)."""
         *height, width = self.request.axes(extent)  # signals have no height
         job = copied(self._job)
-        fields: dict[str, Any] = {"cases": cases, "columns": columns, "extent": extent}
+        fields: dict[str, object] = {"cases": cases, "columns": columns, "extent": extent}
         fields |= {"symmetric": symmetric, "paired": paired, "height": sum(height), "width": width}
         for name, value in (fields | {kind: pointer(K) for kind, K in values.items()}).items():
             job[name] = value

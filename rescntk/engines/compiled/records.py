@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+
+from ...arrays import Array
 
 _KINDS = {"int64": np.dtype(np.int64), "double": np.dtype(np.float64)}
 _ADDRESS = np.dtype(np.uint64)
@@ -59,7 +60,7 @@ HEADS = names_of(_TEXT, "Head")
 """What loops return, in the order of `Head`."""
 
 
-def pointer(array: Any) -> int:
+def pointer(array: Array) -> int:
     """Return the address of the numbers of a NumPy array, or of a CuPy array on its device."""
     if isinstance(array, np.ndarray):
         plain = array if array.dtype.names is None else array.view(np.uint8)  # which is faster
@@ -67,7 +68,7 @@ def pointer(array: Any) -> int:
     return int(array.data.ptr)
 
 
-def filled(kind: np.dtype, **fields: Any) -> np.ndarray:
+def filled(kind: np.dtype, **fields: object) -> np.ndarray:
     """Return one record, (1,), with fields that may be records; others are 0."""
     made = np.zeros(1, kind)
     for name, value in fields.items():

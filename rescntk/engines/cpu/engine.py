@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -72,7 +71,9 @@ class CpuEngine(Engine):
         doubled = 2 if request.all_pairs else 1
         return doubled * table_bytes(request, channels, *lengths) + _STRIP * lengths[0]
 
-    def _compute(self, request: Request, X: Any, Z: Any, tick: Tick, paired: bool) -> ScaledKernel:
+    def _compute(
+        self, request: Request, X: Batch, Z: Batch | None, tick: Tick, paired: bool
+    ) -> ScaledKernel:
         left = X if isinstance(X, Signals) else self.prepared(request, X)
         right = left if Z is None else Z if isinstance(Z, Signals) else self.prepared(request, Z)
         longest = left.longest if request.shares else max(left.longest, right.longest)

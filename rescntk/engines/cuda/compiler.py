@@ -10,6 +10,7 @@ import functools
 import re
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 OPTIONS = ("--std=c++17", "--fmad=false", "--prec-sqrt=false", "--prec-div=false")
@@ -60,7 +61,7 @@ def device_limits() -> DeviceLimits:
     return DeviceLimits(*(int(runtime.deviceGetAttribute(what, device)) for what in attributes))
 
 
-def free_bytes(cupy: Any) -> int:
+def free_bytes(cupy: ModuleType) -> int:
     """Return the free memory in bytes: on the device and in CuPy's pool, within its limit."""
     free, _ = cupy.cuda.runtime.memGetInfo()
     pool = cupy.get_default_memory_pool()

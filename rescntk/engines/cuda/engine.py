@@ -13,6 +13,7 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class CudaEngine(Engine):
         except ImportError as error:  # a CuPy that does not fit this NumPy or this machine
             return f"CuPy does not work here: {' '.join(str(error).split())}"
 
-    def _why_not(self, cupy: Any) -> str | None:
+    def _why_not(self, cupy: ModuleType) -> str | None:
         """Return the reason why the engine cannot serve with this CuPy, or None."""
         runtime = cupy.cuda.runtime
         try:
@@ -83,9 +84,7 @@ class CudaEngine(Engine):
     def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
         return (2 if request.all_pairs else 1) * table_bytes(request, channels, *lengths)
 
-    def _compute(
-        self, request: Request, X: Array, Z: Array | None, tick: Tick, paired: bool
-    ) -> ScaledKernel:
+    def _compute(self, request: Request, X: Any, Z: Any, tick: Tick, paired: bool) -> ScaledKernel:
         try:
             return _Run(request, X, Z, paired).scaled(tick)
         except Exception as error:

@@ -15,6 +15,7 @@ import sys
 import threading
 from dataclasses import replace
 from itertools import product
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ _reasons: dict[int, str | None] = {}
 _lock = threading.Lock()
 
 
-def failure(cupy: Any, engine: Engine) -> str | None:
+def failure(cupy: ModuleType, engine: Engine) -> str | None:
     """Return why the current device fails the check, or None; the check runs once a process.
 
     Threads wait for one check. After a failure that may pass, the next use checks again.
