@@ -41,7 +41,7 @@ extensions = [
     "local_mathjax",
     "names",
     "outside",
-    "sections",
+    "see_also",
     "thumbnails",
 ]
 exclude_patterns = ["_extensions", "_templates"]

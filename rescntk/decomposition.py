@@ -202,6 +202,10 @@ class Decomposition:
 
         Rates up to it train wide networks with this tangent kernel to zero error.
 
+        Returns
+        -------
+        float
+
         Raises
         ------
         ValueError

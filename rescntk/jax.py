@@ -4,8 +4,8 @@
 float64 where its option ``jax_enable_x64`` is set, and else turns float64 into float32.
 
 Signals of any size are taken, subnormal ones too. A kernel that leaves the range of its dtype is 0
-or infinite, and its derivatives are lost: in float32 where both signals are below 1e-19 or above
-1e19. Normalized kernels stay in the range; their derivatives are of the size of 1/x.
+or infinite, and its derivatives are lost. In float32 it does where both signals are below 1e-19 or
+above 1e19. Normalized kernels stay in the range; their derivatives are of the size of 1/x.
 
 Kernels have no derivative by a pixel that is 0. Tangent kernels have none at equal and opposite
 pixels. Gradients are the mean of the slopes on both sides there. If a whole window is 0 after
@@ -83,8 +83,8 @@ def gram(
 ) -> tuple[jax.Array, ...]:  # fmt: skip
     """Return kernels of one network, as a pure function of the JAX arrays X and Z.
 
-    All pairs of a block are computed at once, in some arrays of p·d² numbers for the head "gap",
-    p·d for others, with p = block² pairs, or all n·m. Gradients keep such arrays of each layer. The
+    All p pairs of a block are computed at once: block², or all n·m. This takes some arrays of p·d²
+    numbers for the head "gap", p·d for others. Gradients keep such arrays of each layer. The
     first call with signals of a shape compiles for seconds, its first gradient for up to half a
     minute.
 
@@ -270,12 +270,12 @@ _k1.defjvp(lambda at, changes: (_k1(*at), _k0(*at) * changes[0]))
 class _Signal(NamedTuple):
     """A signal (channels, *pixels), divided by a power of two near its largest value."""
 
-    unit: jax.Array  # (channels, *pixels), pixels divided by their norms
-    parts: jax.Array  # (channels, *pixels), the products of which are F⁰
-    means: jax.Array  # (channels,), the means of the parts over pixels
-    energy: jax.Array  # (*pixels), F⁰ of single pixels at x = z
-    exponent: jax.Array  # of the power of two: kernels are homogeneous
-    bias: jax.Array  # the standard deviation of biases, divided by the power
+    unit: jax.Array  # (channels, *pixels), pixels divided by their norms;
+    parts: jax.Array  # (channels, *pixels), the products of which are F⁰;
+    means: jax.Array  # (channels,), the means of the parts over pixels;
+    energy: jax.Array  # (*pixels), F⁰ of single pixels at x = z;
+    exponent: jax.Array  # of the power of two: kernels are homogeneous;
+    bias: jax.Array  # the standard deviation of biases, divided by the power.
 
 
 def _read(operations: Operations, x: jax.Array) -> _Signal:

@@ -291,7 +291,17 @@ class Network:
         return root / (root + 1.0 / root) if root > 0 else 0.0  # for any alpha: β may overflow
 
     def factor_of_input(self, n_channels: int) -> float:
-        """Return the factor on inner products of pixels: `input_scale`, or 1/channels."""
+        """Return the factor on inner products of pixels: `input_scale`, or 1/n_channels.
+
+        Parameters
+        ----------
+        n_channels : int
+            Channels of the signals, at least 1.
+
+        Returns
+        -------
+        float
+        """
         return 1.0 / n_channels if self.input_scale is None else self.input_scale
 
     @property
@@ -305,21 +315,54 @@ class Network:
         return Filter(self.input_filter_size)
 
     def inner_filter(self, layer: int) -> Filter:
-        """Return the filter before the activation of a layer 1, 2, …; of size 1 in layer 1."""
+        """Return the filter before the activation of a layer.
+
+        Parameters
+        ----------
+        layer : int
+            From 1 to `depth`. The filter of layer 1 has size 1: g¹ reads f⁰, or the signal through
+            `input_filter`.
+
+        Returns
+        -------
+        Filter
+        """
         return Filter(1) if layer == 1 else Filter(self.filter_size, self._dilation_of(layer))
 
     def outer_filter(self, layer: int) -> Filter:
-        """Return the filter after the activation of a layer 1, 2, …."""
+        """Return the filter after the activation of a layer.
+
+        Parameters
+        ----------
+        layer : int
+            From 1 to `depth`.
+
+        Returns
+        -------
+        Filter
+        """
         return Filter(self.outer_filter_size, self._dilation_of(layer))
 
     def filters(self) -> Iterator[Filter]:
-        """Yield the inner and outer filters of layers 1 … depth, in the order of the network."""
+        """Yield the inner and outer filters of layers 1 … depth, in the order of the network.
+
+        Yields
+        ------
+        Filter
+        """
         for layer in range(1, self.depth + 1):
             yield self.inner_filter(layer)
             yield self.outer_filter(layer)
 
     def reach(self) -> int:
-        """Return the sum of the reaches of all inner and outer filters, in pixels."""
+        """Return the sum of the reaches of all inner and outer filters.
+
+        Returns
+        -------
+        int
+            In pixels. An output at a pixel depends on pixels up to this far from it, and up to half
+            of `input_filter_size` farther.
+        """
         if not isinstance(self.dilation, int):
             return sum(window.reach for window in self.filters())
         inner, outer = self.inner_filter(2).reach, self.outer_filter(1).reach
@@ -334,6 +377,20 @@ class Network:
         An ``outer_filter_size`` that equals ``filter_size`` changes with it. Where each layer has
         its own dilation, a smaller ``depth`` keeps the dilations of the first layers, and a
         larger ``depth`` needs a new ``dilation``.
+
+        Parameters
+        ----------
+        **changes
+            Parameters of `Network` by name.
+
+        Returns
+        -------
+        Network
+
+        Raises
+        ------
+        ValueError
+            For an unknown name, or a value that `Network` refuses.
 
         Examples
         --------

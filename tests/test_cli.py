@@ -157,7 +157,7 @@ COMPARE = "compare X.npy --depths 1,30 --alpha 0.5 --overwrite"
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_outputs_of_any_encoding(encoding, signals, monkeypatch):
-    """What an encoding lacks is written in ASCII, and is an error nowhere."""
+    """Characters that an encoding lacks are written in ASCII, and are an error nowhere."""
     network = rk.Network(1, alpha=0.5)
     table = conditioning.compare(network, signals, (1, 30), kind="gpk", head="trace")
     rows = str(table).splitlines()[:5]

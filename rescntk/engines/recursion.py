@@ -2,16 +2,17 @@
 
 Each pixel pair (j, j') of two signals carries, with g = a b the product of both pixels' roots, ::
 
-    U = g (1 − ρ),  U⁺ = g (1 + ρ)      deficits, sums of positive terms (windows.py)
-    F, A = T + r F                      the two kernels, without the part of the input F⁰
+    U = g (1 − ρ),  U⁺ = g (1 + ρ);     deficits, sums of positive terms (windows.py);
+    F, A = T + r F;                     the two kernels, without the part of the input F⁰.
 
 One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
 
-    U, U⁺, A ← windows of the inner filter                                  "window", "bias"
-    A_g = A + (i − r) Σ,  K = g κ₁,  M = κ₀ A_g + (o + r) K                 "activation"
-    U, U⁺ = g (1 − κ₁), g (1 + κ₁)                                          of ReLU
-    U, U⁺, K, M ← windows of the outer filter                               "window", "bias"
-    U, U⁺ ← merged with those of the features; F, A ← keep F + share K, …   "skip"
+    U, U⁺, A ← windows of the inner filter;                       "window", "bias";
+    A_g = A + (i − r) Σ;  K = g κ₁;  M = κ₀ A_g + (o + r) K;      "activation";
+    U, U⁺ = g (1 − κ₁), g (1 + κ₁);                               of ReLU;
+    U, U⁺, K, M ← windows of the outer filter;                    "window", "bias";
+    U, U⁺ ← merged with the features' deficits;                   "skip";
+    F, A ← keep F + share K, keep A + share M.                    "skip".
 
 docs/theory/recursion.md derives it. Subclasses merge deficits: arrays of NumPy and CuPy from tables
 of single signals (reference/recursion.py), arrays of JAX from variances, which are differentiated

@@ -4,13 +4,13 @@ A *merge* joins parts p with root masses a_p and b_p of two pixels into a² = Σ
 Part 0 has the most weight. All others have *coordinates* u_p = a_p / (a + a_0) and
 v_p = b_p / (b + b_0). The whole has the deficit ::
 
-    U = a b (1 − ρ) = Σ_p U_p + ½ (a + a_0) (b + b_0) Σ_p>0 (u_p − v_p)²
+    U = a b (1 − ρ) = Σ_p U_p + ½ (a + a_0) (b + b_0) Σ_p>0 (u_p − v_p)².
 
 All terms are positive (docs/theory/recursion.md). Roots and coordinates belong to single signals:
 they are the rows of tables (tables.py), in the order of operations. Kernels are divided by the
 sizes of both signals and by the growth G of each layer: ::
 
-    F ← keep F + share (box(K) + bias),     keep = [skip] / G,  share = β / G
+    F ← keep F + share (box(K) + bias);     keep = [skip] / G;  share = β / G.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class Operation(NamedTuple):
 
     A merge has, from `row` on, the root a of the whole, (a + a_0) / √2, and the coordinates of all
     other parts. The parts are the taps of a "window"; the state and the bias of a "bias"; features
-    and branch of a "skip"; and five taps of a "joined" operation: two filters of 3 and the skip
-    connection at once, from the pre-activations of a layer to those of the next one.
+    and branch of a "skip"; and five taps of a "joined" operation. This is two filters of 3 and the
+    skip connection at once, from the pre-activations of a layer to the next layer's.
     """
 
     kind: str
@@ -270,7 +270,7 @@ class Operations:
     def has_opposite(self) -> bool:
         """True if U⁺ = a b (1 + ρ) is carried too, since 2 − w has too few digits of v = 1 + ρ.
 
-        A ReLU layer leaves v ≥ (1 − λ) share / 2 at most pixel pairs: above 2^-5 rounding errors of
+        A ReLU layer leaves v ≥ (1 − λ) share / 2 at most pixel pairs. Above 2^-5 rounding errors of
         2 − w cost κ0 less than two units. Other activations may keep pixels opposite.
         """
         least = activation_of(self.network).least_opposite

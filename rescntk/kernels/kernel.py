@@ -115,6 +115,11 @@ class Kernel:
         engine, dtype, threads
             As for calling the kernel. The call takes the same engine and dtype, and any `threads`.
 
+        Returns
+        -------
+        PreparedKernel
+            Called with signals X, it returns K(X, Z), (n_cases, m_cases).
+
         Raises
         ------
         ValueError, OverflowError, MemoryError
@@ -143,7 +148,29 @@ class Kernel:
     ) -> ArrayT:  # fmt: skip
         """Return K(x, x) for each signal x of `X`, (n_cases,): bitwise the matrix's diagonal.
 
-        The options are the same as for calling the kernel.
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints)
+            Signals, images, or a list, as for calling the kernel.
+        engine, dtype, threads, progress
+            As for calling the kernel.
+
+        Returns
+        -------
+        array, (n_cases,)
+            1 for each signal if the kernel is normalized.
+
+        Raises
+        ------
+        ValueError, OverflowError
+            As for calling the kernel.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import rescntk as rk
+        >>> rk.ResCGPK(depth=3).diag(np.ones((2, 1, 8))).round(2)
+        array([8., 8.])
         """
         return self.paired(X, X, engine=engine, dtype=dtype, threads=threads, progress=progress)
 
@@ -165,6 +192,10 @@ class Kernel:
             As many signals, images, or a list. ``kernel.paired(X, X)`` is ``kernel.diag(X)``.
         engine, dtype, threads, progress
             As for calling the kernel.
+
+        Returns
+        -------
+        array, (n_cases,)
 
         Raises
         ------
@@ -197,6 +228,20 @@ class Kernel:
 
     def replace(self, **changes: Any) -> Kernel:
         """Return the same kernel with some parameters of the kernel or its network changed.
+
+        Parameters
+        ----------
+        **changes
+            Parameters of `Kernel` or of `Network`, by name.
+
+        Returns
+        -------
+        Kernel
+
+        Raises
+        ------
+        ValueError
+            For a name or a value that `Kernel` or `Network` refuses.
 
         Examples
         --------

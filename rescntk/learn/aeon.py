@@ -25,7 +25,7 @@ __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 
 @dataclass(eq=False, repr=False)
 class _Wrapper(Settings):
-    """What the two estimators share."""
+    """The common part of the two estimators."""
 
     _: KW_ONLY
     n_jobs: int | None = 1

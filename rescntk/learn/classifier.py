@@ -232,8 +232,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> np.ndarray:
         """Return the classes that may be right.
 
-        A set has the most probable class, and each class of at least a threshold: the share
-        `coverage` of the training signals, each left out, give their own class at least this. With
+        A set has the most probable class, and each class whose probability is at least a threshold.
+        The share `coverage` of the training signals, each left out, give their own class at least
+        this. With
         `class_weight` the share is of signals drawn with these weights, with `groups` it is about
         new groups.
 

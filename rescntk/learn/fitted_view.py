@@ -32,19 +32,28 @@ _SHARES = 2**20  # numbers of kernels that are held at once; of one signal all a
 class FittedView:
     """A view with ridge regression and a Gaussian process on its kernel."""
 
-    view: ResolvedView  # as measured on the training signals
-    signals: Signals  # the landmarks, in the view
-    coefficients: np.ndarray  # (n_landmarks, n_outputs)
-    intercepts: np.ndarray  # (n_outputs,)
-    root: np.ndarray  # R, (n_landmarks, rank): the process has the variance 1 − ‖Rᵀk‖²
-    ratios: np.ndarray  # of squares of R for each penalty to those of R, (rank, n_penalties)
-    penalty: np.ndarray  # (n_penalties,): of each output, or one for all
-    usual_variance: np.ndarray  # mean variance of an observation at a training signal left out
-    scale: np.ndarray  # variance of the prior of each output, (n_outputs,), its unit
-    error: np.ndarray  # mean squared error of cases left out, (n_penalties,)
-    tables: tuple[Options, PreparedSignals] | None = (
-        None  # of `matrix`: options, the landmarks prepared
-    )
+    view: ResolvedView
+    """As measured on the training signals."""
+    signals: Signals
+    """The landmarks, in the view."""
+    coefficients: np.ndarray
+    """(n_landmarks, n_outputs)"""
+    intercepts: np.ndarray
+    """(n_outputs,)"""
+    root: np.ndarray
+    """R, (n_landmarks, rank): the process has the variance 1 − ‖Rᵀk‖²."""
+    ratios: np.ndarray
+    """(rank, n_penalties), the squares of R for each penalty divided by the squares of `root`."""
+    penalty: np.ndarray
+    """(n_penalties,), of each output, or one for all."""
+    usual_variance: np.ndarray
+    """(n_penalties,), the mean variance of an observation at a training signal left out."""
+    scale: np.ndarray
+    """(n_outputs,), the variance of each output's prior, the unit of other variances."""
+    error: np.ndarray
+    """(n_penalties,), the mean squared error of cases left out."""
+    tables: tuple[Options, PreparedSignals] | None = None
+    """Of `matrix`: its last options, and the landmarks prepared for them."""
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"tables": None}

@@ -31,7 +31,22 @@ class ReportTable(Generic[RowT]):
         return len(self.rows)
 
     def column(self, name: str) -> np.ndarray:
-        """Return a field of all rows as an array, (n_rows,)."""
+        """Return a field of all rows.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column.
+
+        Returns
+        -------
+        ndarray, (n_rows,)
+
+        Raises
+        ------
+        ValueError
+            If the table has no such column.
+        """
         check_choice(name, "column", self.rows[0]._fields)
         return np.array([getattr(row, name) for row in self.rows])
 

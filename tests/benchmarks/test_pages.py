@@ -58,7 +58,7 @@ def test_other_measures_are_of_the_sets_and_methods_of_accuracies(measure):
     ("part", "ours", "of_hc2", "won"), [("test", 0.369, 0.404, 9), ("choose", 0.468, 0.476, 8)]
 )
 def test_mean_log_losses_and_sets_won(part, ours, of_hc2, won):
-    """Means over sets of what was measured and published, without the script's functions."""
+    """Means over sets of measured and published log losses, without the script's functions."""
     about = pd.read_csv(RESULTS.parent / "ucr_peers.csv").drop_duplicates("set").set_index("set")
     peers = pd.read_csv(RESULTS.parent / "ucr_peers_log_loss.csv").query("splits == 'official'")
     rows = pd.read_csv(RESULTS / "ucr.csv").query("method == 'rescntk' and seed == 0")

@@ -4,7 +4,7 @@
     python tests/data/trained_ensembles.py
 
 `gradient_descent_mse_ensemble` trains a convolutional ResNet, all of its layers, on two targets.
-Its times count the mean of squares: they are y.size times those of `rescntk.regression`.
+Its loss is the mean of squares: a time here is y.size times a time of `rescntk.regression`.
 """
 
 from pathlib import Path

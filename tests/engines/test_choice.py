@@ -113,7 +113,7 @@ def test_libraries_of_another_command_are_loaded(monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity there")
 def test_threads_follow_the_processors_of_the_process(monkeypatch):
-    """By default: those of its affinity, at any time, and of its container's limit."""
+    """By default threads are the processors of its affinity, within its container's limit."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     mine = os.sched_getaffinity(0)
     try:

@@ -210,7 +210,7 @@ def test_signals_too_large_for_erf_are_refused(engine, normalized):
 
 
 def far_away(distance, rng):
-    """Return two signals whose energy is so many pixels away from pixel 1."""
+    """Return two signals whose energy is `distance` pixels away from pixel 1."""
     X = np.zeros((2, 2, 2 * distance + 3))
     X[:, :, distance : distance + 3] = rng.standard_normal((2, 2, 3))
     return X

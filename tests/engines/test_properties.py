@@ -91,7 +91,7 @@ def diagonals_and_pairs(case):
 
 
 def one_signal(case):
-    """One signal beside one, or a list beside all: lists of one length are arrays."""
+    """Return one signal beside one, or a list beside all: lists of one length are arrays."""
     if isinstance(case.both, list):
         again = case.of(case.both, copied(case.both))
         return [(case.of(case.X[-1:], case.both)[0], again[len(case.X) - 1])]
@@ -99,7 +99,7 @@ def one_signal(case):
 
 
 def prepared_signals(case):
-    """Tables that are kept: the second call finds those of the first."""
+    """Tables are kept: the second call finds the tables of the first."""
     kept = case.kernel.prepare(case.Z, **case.options)
     found = [(kept(case.X, threads=threads), case.K) for threads in (1, 2)]
     return [*found, (kept(case.Z), case.of(case.Z))]

@@ -25,7 +25,7 @@ def test_a_filter_is_windows_of_prime_size(given, expected):
 
 
 def test_windows_of_windows_are_the_filter():
-    """The offsets of all windows add up to those of the filter, each once."""
+    """The offsets of all windows add up to the filter's offsets, each once."""
     given = Filter(45, dilation=3)
     offsets = [0]
     for window in windows_of(given):

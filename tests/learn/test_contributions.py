@@ -120,7 +120,7 @@ def test_energy_of_bands_is_where_the_band_is(unit, rng):
 @pytest.mark.parametrize("n", [1, 2, 5, 30, 90])
 @pytest.mark.parametrize("views", ["fast", "default"])
 def test_lists_of_any_length(n, views, rng):
-    """Also where all signals are shorter than those of the fit, and where one has one point."""
+    """Also where all signals are shorter than in `fit`, and where one has one point."""
     X, y = waves(rng, 20, 2, length=50)
     ragged = [x[:, : 50 - k % 7] for k, x in enumerate(X)] + [X[0, :, :1]]
     model = ResidualKernelClassifier(views, random_state=0).fit(ragged, [*y, 0])

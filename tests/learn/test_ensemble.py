@@ -255,7 +255,7 @@ def test_signals_in_parts_have_the_same_bits(n, rng, monkeypatch):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("power", [-900, -601, 40, 601, 900])
 def test_units_of_all_signals(power, rng):
-    """A power of four changes no bit; another power of two those of roots in spectra."""
+    """A power of four changes no bit; another power of two changes roots in spectra."""
     X, y = waves(rng, 24, 2, length=80)
     Z = X[:8] + 5.0  # levels are far away
     for kind in (ResidualKernelClassifier, ResidualKernelRegressor):

@@ -179,7 +179,7 @@ def test_tables_that_are_no_rows_of_numbers(flat, pd):
 
 
 def missing(kind, values, at):
-    """Return values with the one at a place missing, in a container."""
+    """Return values in a container, without the value at a place."""
     pd = pytest.importorskip("pandas")
     gap = {"none": None, "nan": np.nan, "NaT": pd.NaT}.get(kind, pd.NA)
     values = [gap if k == at else value for k, value in enumerate(values)]

@@ -258,7 +258,7 @@ def test_flows_of_data(rng):
 
 @pytest.mark.parametrize("top", [3, 4, 5, 6])
 def test_an_eigenvalue_of_0_is_never_learned(top):
-    """One layer has no odd frequency above 1: rounding errors are no eigenvalue."""
+    """A network of one layer has no odd frequency above 1: rounding errors are no eigenvalue."""
     (row,) = learning.sample_complexity(
         rk.Network(1), 2, 3, top, kind="gpk", head="equivariant", frequencies=[(3, 0, 0)]
     )

@@ -2,18 +2,18 @@
 // CUDA, where V is a number. No standard header is included: NVRTC has none. V needs +, -, * and
 // the functions every, root, fused, smaller, pick and V's real type, RealOf<V>::type.
 //
-//   a, b      the roots of both pixels' masses (variances)
-//   g         a b
-//   rho       the correlation of both pixels
-//   U, U+     g (1 - rho) and g (1 + rho), the deficits; U+ is named O, of the opposite pixel
-//   w, v      1 - rho and 1 + rho of the pre-activations
-//   F, F0     the covariance g - U of features, and of the input
-//   A         T + r F: the tangent kernel, with the readout's part
-//   K         the covariance behind the activation
-//   M         kappa_0 A_g + (o + r) K: what the branch adds to A
-//   N         what a merge adds to deficits: the squared distance of the parts' coordinates
-//   lambda    the share of the linear network in a leaky ReLU
-//   i, o, r   1 or 0: whether inner, outer and readout weights are trained
+//   a, b      the roots of both pixels' masses (variances);
+//   g         a b;
+//   rho       the correlation of both pixels;
+//   U, U+     g (1 - rho) and g (1 + rho), the deficits; U+ is named O, of the opposite pixel;
+//   w, v      1 - rho and 1 + rho of the pre-activations;
+//   F, F0     the covariance g - U of features, and of the input;
+//   A         T + r F: the tangent kernel, with the readout's part;
+//   K         the covariance behind the activation;
+//   M         kappa_0 A_g + (o + r) K: what the branch adds to A;
+//   N         what a merge adds to deficits: the squared distance of the parts' coordinates;
+//   lambda    the share of the linear network in a leaky ReLU;
+//   i, o, r   1 or 0: whether inner, outer and readout weights are trained.
 //
 // docs/theory/recursion.md has the same symbols, and the derivations.
 #pragma once
@@ -115,8 +115,8 @@ FORMULA V polynomial(V t, V square, const R (&c)[n])
 }
 
 // ReLU's dual activation. With a = min(w, v), w = 1 - rho and v = 1 + rho:
-//   k0 = arccos(1 - a) / pi = p sqrt(a),    kappa_0 = 1 - k0 for w < v, else k0
-//   k1 = kappa_1(1 - a) - (1 - a) = r a sqrt(a),    less = 1 - kappa_1 = (w < v ? w : 1) - k1
+//   k0 = arccos(1 - a) / pi = p sqrt(a);    kappa_0 = 1 - k0 for w < v, else k0;
+//   k1 = kappa_1(1 - a) - (1 - a) = r a sqrt(a);    less = 1 - kappa_1 = (w < v ? w : 1) - k1.
 // p and r are quotients of polynomials in t = 1 - a with positive coefficients and one denominator.
 // No term cancels.
 template <class V>

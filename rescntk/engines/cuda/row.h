@@ -1,5 +1,5 @@
-// A row of pixel pairs, and the thread's part of it: its pixels, tables, and the shared memory
-// through which the threads of a team read each other's pixels.
+// A row of pixel pairs, and the thread's part of it: its pixels and tables. The threads of a team
+// read each other's pixels through shared memory.
 #pragma once
 #include "../compiled/formulas.h"
 #include "launch.h"

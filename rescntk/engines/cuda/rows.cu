@@ -169,7 +169,7 @@ struct Pairs {
             if (job.head == SHARES) add_to(slot + at * n + j, gpk_sum, ntk_sum);
         }
     }
-    // From sums to means, with those of F0.
+    // From sums to means, with the sums of F0.
     FORMULA void finish(int64 unit, const Sides &sides, int64 at) const
     {
         auto &row = layers.row;

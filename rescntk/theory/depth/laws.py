@@ -63,7 +63,23 @@ class Prediction:
             raise ValueError(f"limit is {self.limit!r}, expected correlations from -1 to 1")
 
     def complements(self, n_cases: int) -> np.ndarray:
-        """Return 1 − limit for all pairs of signals, (n, n), 0 on the diagonal."""
+        """Return 1 − limit for all pairs of signals.
+
+        Parameters
+        ----------
+        n_cases : int
+            Number of signals.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_cases)
+            0 on the diagonal.
+
+        Raises
+        ------
+        ValueError
+            If `limit` is a matrix of another shape, or not symmetric.
+        """
         values = 1.0 - np.array(self.limit, dtype=np.float64)
         values = np.full((n_cases, n_cases), values) if values.ndim == 0 else values
         check_shape(values, "the predicted limit", (n_cases, n_cases))

@@ -37,7 +37,17 @@ class DecayConstants(NamedTuple):
     upper_exponent: float
 
     def bounds(self, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and the upper bound on eigenvalues of positive frequencies (..., s)."""
+        """Return the lower and the upper bound on eigenvalues.
+
+        Parameters
+        ----------
+        frequencies : array-like, (..., s)
+            Positive frequencies of each of the s pixels.
+
+        Returns
+        -------
+        lower, upper : ndarray, (...)
+        """
         product = np.asarray(frequencies, dtype=np.float64).prod(axis=-1)
         return self.lower * product**self.lower_exponent, self.upper * product**self.upper_exponent
 

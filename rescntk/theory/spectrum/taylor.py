@@ -82,7 +82,8 @@ def _series(
     """
     parts, s, tau = network.parts, network.branch_share, network.parts.input
     u, T = F, parts.input * F
-    # F ← (1 − s) F + s H_o κ1(u), T ← (1 − s) T + s H_o (o κ1(u) + κ0(u) (i u + H_i T)), u = H_i F.
+    # With u = H_i F: F ← (1 − s) F + s H_o κ1(u);
+    # T ← (1 − s) T + s H_o (o κ1(u) + κ0(u) (i u + H_i T)).
     filters = network.filters()
     for inner, outer in zip(filters, filters, strict=True):
         u = mean(F, inner)

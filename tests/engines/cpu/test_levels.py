@@ -73,7 +73,7 @@ def test_levels_agree(tmp_path):
 @needs_cpu
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_tables_too_short_for_vectors_are_refused(monkeypatch, dtype, rng):
-    """They would be read beyond the ends of their lines."""
+    """Vectors would be read beyond the ends of the tables' lines."""
     monkeypatch.setattr(engine, "LANES", 1)
     with pytest.raises(RuntimeError, match="the compiled loops refuse this job's layout"):
         rk.gram(rk.Network(2), rng.standard_normal((2, 1, 8)), engine="cpu", dtype=dtype)

@@ -90,7 +90,7 @@ def test_the_law_where_no_window_covers_all_pixels():
     ("network", "d"), [(TWO(3).replace(trained="readout"), 1), (CNN(2).replace(trained="outer"), 3)]
 )
 def test_tangent_kernels_with_the_exponent_of_the_gpk(network, d):
-    """One pixel: its window is of layer 1, and no trained part is below it."""
+    """The window of one pixel is of layer 1, and no trained part is below it."""
     (row,) = spectrum.decay_exponents(network, 2, d, 40, kind="ntk", pixels=[(0,)])
     assert row.law == -4 and abs(row.exponent + 4) <= tolerances.SLOPE
 

@@ -1,8 +1,6 @@
-"""Sections that the reference adds to a docstring: the type of results, and pages of the guide.
+"""The pages of the guide and the theory that the reference adds to a docstring.
 
-A function without a section Returns gets one with the type of its annotation: the first line of its
-docstring says what it returns. Pages that name a function or class in their code are its "See
-also".
+Pages that name a function or class in their code are its "See also".
 """
 
 import inspect
@@ -19,9 +17,6 @@ FOLDERS = ("guide", "theory")
 MOST = 4
 """Pages of a name, at most: those that name it most often, the guide before the theory."""
 
-SHAPE = re.compile(r"\([nm]_\w+,[^()]*\)")
-"""A shape in the first line of a docstring."""
-
 _texts: dict[str, str] = {}
 
 
@@ -30,20 +25,6 @@ def read(app: Sphinx) -> None:
     for folder in FOLDERS:
         for path in sorted((Path(app.srcdir) / folder).glob("*.md")):
             _texts[f"/{folder}/{path.stem}"] = path.read_text("utf-8")
-
-
-def add_result(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Add the section Returns to the docstring of a function, in numpydoc's form."""
-    if what not in ("function", "method") or {"Returns", "Yields"} & {*lines}:
-        return
-    kind = getattr(obj, "__annotations__", {}).get("return")
-    words = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
-    if words in ("", "None", "Any", "Self", "NoneType"):
-        return
-    shape = SHAPE.search(lines[0] if lines else "")
-    words = re.sub(r"\b([A-Z][a-z]\w+)\b(?<!None)", r"`\1`", words.replace("np.", ""))  # links
-    words += f", {shape[0]}" if shape else ""
-    lines += ["", "Returns", "-------", words, ""]
 
 
 def add_pages(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -79,9 +60,8 @@ def pages_of(name: str) -> list[str]:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Add to docstrings before numpydoc changes them, and after."""
+    """Let Sphinx call the functions above."""
     app.connect("builder-inited", read)
     app.connect("doctree-read", keep_navigation_short, priority=400)  # before Sphinx collects
-    app.connect("autodoc-process-docstring", add_result, priority=450)
     app.connect("autodoc-process-docstring", add_pages, priority=600)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
