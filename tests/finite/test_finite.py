@@ -15,8 +15,6 @@ from rescntk import finite, literature
 from rescntk.validation import PARTS
 from tests import tolerances
 
-pytestmark = pytest.mark.slow
-
 CASES = [
     (rk.Network(3, 3, alpha=0.7), "gap", (4,)),
     (rk.Network(3, skip=False, outer_filter_size=5, dilation=(2, 1, 4)), "gap", (4,)),
@@ -98,6 +96,7 @@ def features(network, params, x):
     return f
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("network", "head", "sides"), CASES)
 def test_networks_are_the_definition_and_tangent_kernels_products_of_jacobians(
     network, head, sides, rng
@@ -124,6 +123,7 @@ def test_networks_are_the_definition_and_tangent_kernels_products_of_jacobians(
     assert (K == K.T).all()
 
 
+@pytest.mark.slow
 def test_parameters():
     """Standard normal, by the key, with biases; what no layer reads is left out."""
     network = rk.Network(2, 3, bias=0.5)
@@ -139,6 +139,7 @@ def test_parameters():
         assert len(finite.init(0, kept, 2, 4).outer) == 2
 
 
+@pytest.mark.slow
 def test_precision_is_the_parameters_and_the_users_settings_stay(rng):
     network, X = rk.Network(2, 3), draw(rng).astype(np.float32)
     before, bar = jax.config.jax_enable_x64, tolerances.EPS["float32"]
@@ -167,6 +168,7 @@ EXACT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXACT)
 def test_finite_networks_concentrate_on_the_exact_kernels(name, rng):
     network, kind, head, sides = EXACT[name]
@@ -200,6 +202,7 @@ def task(rng):
     return finite.init(0, NETWORK, 2, 6), X, y
 
 
+@pytest.mark.slow
 def test_tangent_kernels_are_traced(task):
     """By jit, vmap and grad, in signals and in parameters."""
     params, X, _ = task
@@ -216,6 +219,7 @@ def test_tangent_kernels_are_traced(task):
         assert_same(rows, K)  # tangent kernels are homogeneous in either signal
 
 
+@pytest.mark.slow
 def test_gradient_descent(task):
     """Steps on ½ Σ (f − y)², written out; of images, where parts are frozen."""
     X, y = task[1].reshape(3, 2, 2, 2), task[2]
@@ -264,6 +268,7 @@ def linearized(network, params, X, y, Z, rate, steps):
     return f_Z + moved @ finite.ntk(network, params, X, Z)
 
 
+@pytest.mark.slow
 def test_wide_networks_follow_the_kernels_gradient_flow():
     """Figure 1b of Tirer et al. in small: a wide network, its linearization and the kernel."""
     network = literature.tirer_resnet(2, alpha=0.5)
@@ -324,6 +329,7 @@ def test_arguments(function, change, message):
         function(**VALID[function] | change)
 
 
+@pytest.mark.slow
 def test_numbers_beyond_the_range():
     for function in (finite.apply, finite.ntk, finite.gpk, finite.train):
         with pytest.raises((OverflowError, FloatingPointError), match="exceed float|the loss is"):

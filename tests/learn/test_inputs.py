@@ -38,21 +38,32 @@ def pd():
     return pytest.importorskip("pandas")
 
 
-def test_forms_of_one_set_give_one_model(flat, pd):
+FORMS = {
+    "with channels": lambda X, pd: X[:, None],
+    "lists": lambda X, pd: [list(map(float, x)) for x in X],
+    "tuple of lists": lambda X, pd: tuple(list(map(float, x)) for x in X),
+    "list of arrays": lambda X, pd: [x[None] for x in X],
+    "Fortran": lambda X, pd: np.asfortranarray(X),
+    "frame": lambda X, pd: pd.DataFrame(X, columns=[f"t{k}" for k in range(24)]),
+    "Float64": lambda X, pd: pd.DataFrame(X).add_prefix("t").astype("Float64"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+def test_forms_of_one_set_give_one_model(form, flat, pd):
     X, y = flat
     expected = CLASSIFIER.fit(X, y).decision_function(X)
-    lists = [list(map(float, x)) for x in X]
-    frame = pd.DataFrame(X, columns=[f"t{k}" for k in range(24)])
-    forms = [X[:, None], lists, [x[None] for x in X], frame, np.asfortranarray(X), tuple(lists)]
-    for form in [*forms, frame.astype("Float64")]:
-        before = np.array(X)
-        assert (CLASSIFIER.fit(form, list(y)).decision_function(form) == expected).all()
-        assert (before == X).all()
-    whole = np.round(10 * X)
-    expected = CLASSIFIER.fit(whole, y).decision_function(whole)
-    for dtype in (np.float32, np.int64):
-        found = CLASSIFIER.fit(whole.astype(dtype), y).decision_function(whole.astype(dtype))
-        assert (found == expected).all()
+    before, given = np.array(X), form(X, pd)
+    assert (CLASSIFIER.fit(given, list(y)).decision_function(given) == expected).all()
+    assert (before == X).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_whole_numbers_of_any_dtype_give_one_model(dtype, flat):
+    X, y = np.round(10 * flat[0]), flat[1]
+    expected = CLASSIFIER.fit(X, y).decision_function(X)
+    found = CLASSIFIER.fit(X.astype(dtype), y).decision_function(X.astype(dtype))
+    assert (found == expected).all()
 
 
 def test_shapes_that_are_remembered(flat):
@@ -66,116 +77,190 @@ def test_shapes_that_are_remembered(flat):
         model.predict(np.ones((3, 2, 24)))
 
 
+def test_transposed_signals_warn(rng):
+    smooth = np.repeat(rng.standard_normal((20, 1, 4)), 80, axis=1).cumsum(axis=1)
+    with pytest.warns(UserWarning, match=r"X of shape \(20, 80, 4\) looks transposed"):
+        ResidualKernelRegressor(**ONE).fit(smooth, smooth[:, 0, 0])
+
+
 def test_one_time_point_warns_at_any_size(rng):
     X, y = rng.standard_normal((12, 40, 1)), np.arange(12) % 2
     X[y == 1] += 2
     says = r"X of shape \(12, 40, 1\) looks transposed, expected .*X.swapaxes"
     with pytest.warns(UserWarning, match=says):
         ResidualKernelClassifier(**ONE).fit(X, y)
-    smooth = np.repeat(rng.standard_normal((20, 1, 4)), 80, axis=1).cumsum(axis=1)
-    with pytest.warns(UserWarning, match=r"X of shape \(20, 80, 4\) looks transposed"):
-        ResidualKernelRegressor(**ONE).fit(smooth, smooth[:, 0, 0])
+
+
+@pytest.mark.filterwarnings("ignore:best_score_ is")  # of noise
+@pytest.mark.parametrize("shape", [(12, 1, 40), (12, 60, 9)])
+def test_other_signals_do_not_warn(shape, rng):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "X of")
-        ResidualKernelRegressor(**ONE).fit(X.swapaxes(1, 2), X[:, 0, 0])
-        ResidualKernelRegressor(**ONE).fit(rng.standard_normal((12, 60, 9)), X[:, 0, 0])
+        ResidualKernelRegressor(**ONE).fit(rng.standard_normal(shape), rng.standard_normal(12))
 
 
-def test_other_shapes_are_refused(rng):
+OTHER_THAN_IN_FIT = [
+    (
+        lambda X: X[:, :1],
+        "X has signals of 1 channels × 24 time points, expected 2 channels × 24",
+    ),
+    (
+        lambda X: X[:, :, :20],
+        "X has signals of 2 channels × 20 time points, expected 2 channels × 24",
+    ),
+    (lambda X: X.swapaxes(1, 2), r"X.swapaxes\(1, 2\) has these axes"),
+    (
+        lambda X: [x[:, : 20 + k % 2] for k, x in enumerate(X)],
+        "X has signals of 2 channels × several time points",
+    ),
+    (lambda X: X[0, 0], "1D array|a single signal is X"),
+]
+
+
+@pytest.mark.parametrize(("other", "says"), OTHER_THAN_IN_FIT)
+def test_other_shapes_than_in_fit_are_refused(other, says, rng):
     X, y = waves(rng, 12, 2, channels=2)
     fitted = ResidualKernelClassifier(**ONE).fit(X, y)
-    ragged = [x[:, : 20 + k % 2] for k, x in enumerate(X)]
-    for signals, says in (
-        (X[:, :1], "X has signals of 1 channels × 24 time points, expected 2 channels × 24"),
-        (X[:, :, :20], "X has signals of 2 channels × 20 time points, expected 2 channels × 24"),
-        (X.swapaxes(1, 2), r"X.swapaxes\(1, 2\) has these axes"),
-        (ragged, "X has signals of 2 channels × several time points"),
-        (X[0, 0], "1D array|a single signal is X"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            fitted.predict(signals)
-    for signals, says in (
-        (X[:, None], r"X has shape \(12, 1, 2, 24\), expected \(n_cases, n_channels"),
-        (X[0, 0], "1D array|a single signal is X"),
-        (np.where(X > 0.9, np.nan, X), "X of shape .* contains NaN or infinity"),
-        (np.where(X[:, 0] > 0.9, np.inf, X[:, 0]), "Input X contains infinity"),
-        ([[[1.0, 2.0], [3.0]]] * 12, r"X\[0\] is not a rectangular array, expected numbers"),
-        ([], r"X has shape \(0,\)"),
-    ):
-        with pytest.raises((ValueError, TypeError), match=says):
-            ResidualKernelClassifier(**ONE).fit(signals, y)
+    with pytest.raises(ValueError, match=says):
+        fitted.predict(other(X))
 
 
-def test_columns_in_another_order_are_refused(flat, pd):
+NO_SIGNALS = [
+    (lambda X: X[:, None], r"X has shape \(12, 1, 2, 24\), expected \(n_cases, n_channels"),
+    (lambda X: X[0, 0], "1D array|a single signal is X"),
+    (lambda X: np.where(X > 0.9, np.nan, X), "X of shape .* contains NaN or infinity"),
+    (lambda X: np.where(X[:, 0] > 0.9, np.inf, X[:, 0]), "Input X contains infinity"),
+    (
+        lambda X: [[[1.0, 2.0], [3.0]]] * 12,
+        r"X\[0\] is not a rectangular array, expected numbers",
+    ),
+    (lambda X: [], r"X has shape \(0,\)"),
+]
+
+
+@pytest.mark.parametrize(("broken", "says"), NO_SIGNALS)
+def test_what_is_no_set_of_signals_is_refused(broken, says, rng):
+    X, y = waves(rng, 12, 2, channels=2)
+    with pytest.raises((ValueError, TypeError), match=says):
+        ResidualKernelClassifier(**ONE).fit(broken(X), y)
+
+
+NAMES = {
+    "texts": [f"t{k}" for k in range(24)],
+    "integers": list(range(24)),
+    "floats": [0.5 * k for k in range(24)],
+}
+
+
+@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES.keys())
+def test_columns_in_another_order_are_refused(names, flat, pd):
     X, y = flat
-    for names in ([f"t{k}" for k in range(24)], list(range(24)), [0.5 * k for k in range(24)]):
-        frame = pd.DataFrame(X, columns=names)
-        model = CLASSIFIER.fit(frame, y)
-        with pytest.raises(ValueError, match="same order as they were in fit|in another order"):
-            model.predict(frame[names[::-1]])
-        assert (model.predict(frame) == model.predict(frame[names])).all()
-        with pytest.raises(ValueError, match="feature|expected|columns"):
-            model.predict(frame[names[:-1]])
-    unnamed = pd.DataFrame(X)
+    frame = pd.DataFrame(X, columns=names)
+    model = CLASSIFIER.fit(frame, y)
+    assert (model.predict(frame) == model.predict(frame[names])).all()
+    with pytest.raises(ValueError, match="same order as they were in fit|in another order"):
+        model.predict(frame[names[::-1]])
+    with pytest.raises(ValueError, match="feature|expected|columns"):
+        model.predict(frame[names[:-1]])
+
+
+def test_columns_without_names_are_as_an_array(flat, pd):
+    X, y = flat
+    frame = pd.DataFrame(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert (CLASSIFIER.fit(unnamed, y).predict(X) == CLASSIFIER.predict(unnamed)).all()
+        assert (CLASSIFIER.fit(frame, y).predict(X) == CLASSIFIER.predict(frame)).all()
 
 
-def test_index_in_another_order_is_refused(flat, pd):
-    """y, groups and weights are never scrambled against the rows of X."""
+@pytest.fixture
+def indexed(flat, pd):
+    """X as a frame with named rows, and y, groups and weights as series of the same index."""
     X, y = flat
     frame = pd.DataFrame(X, index=[f"case {k}" for k in range(20)])
-    series = pd.Series(y, index=frame.index)
-    shuffled = series.sample(frac=1, random_state=0)
-    weights, groups = pd.Series(1.0, index=frame.index), pd.Series(range(20), index=frame.index)
-    model = CLASSIFIER.fit(frame, series, sample_weight=weights, groups=groups)
-    assert model.score(frame, series) > 0.9
-    other = frame.index[::-1]
-    for arguments, name in (
-        ({"y": shuffled}, "y"),
-        ({"y": series, "sample_weight": weights[other]}, "sample_weight"),
-        ({"y": series, "groups": groups[other]}, "groups"),
-    ):
-        for kind in (CLASSIFIER, REGRESSOR):
-            with pytest.raises(ValueError, match=rf"^{name} has the index of X in another order"):
-                kind.fit(frame, **arguments)
+    columns = {"y": y, "groups": range(20), "sample_weight": 1.0}
+    return frame, {name: pd.Series(of, index=frame.index) for name, of in columns.items()}
+
+
+@pytest.mark.parametrize("model", [CLASSIFIER, REGRESSOR], ids=["classifier", "regressor"])
+@pytest.mark.parametrize("name", ["y", "sample_weight", "groups"])
+def test_index_in_another_order_is_refused(name, model, indexed):
+    """y, groups and weights are never scrambled against the rows of X."""
+    frame, columns = indexed
+    given = columns | {name: columns[name][::-1]}
+    with pytest.raises(ValueError, match=rf"^{name} has the index of X in another order"):
+        model.fit(frame, **given)
+
+
+def test_index_of_groups_in_another_order_than_of_labels_is_refused(indexed):
+    frame, columns = indexed
     with pytest.raises(ValueError, match="^groups has the index of y in another order"):
-        CLASSIFIER.fit(X[:, None], series, groups=groups[other])
-    by_place = series.reset_index(drop=True)  # other labels: by place, as everywhere
-    assert (CLASSIFIER.fit(frame, by_place).predict(frame) == model.predict(frame)).all()
+        CLASSIFIER.fit(frame.to_numpy(), columns["y"], groups=columns["groups"][::-1])
 
 
-def test_tables_that_are_no_rows_of_numbers(flat, pd):
-    X, y = flat
-    frame = pd.DataFrame(X, columns=[f"t{k}" for k in range(24)])
-    two = pd.DataFrame(
-        np.hstack([X, -X]), columns=pd.MultiIndex.from_product([["a", "b"], range(24)])
-    )
-    day = frame.assign(day=pd.date_range("2024-01-01", periods=20))
-    for table, says in (
-        (two, r"columns of two levels.*X.to_numpy\(\).reshape\(len\(X\), n_channels, -1\)"),
-        (frame.assign(name="x"), "X has the column 'name' of dtype .*, expected numbers"),
-        (day, "X has the column 'day' of dtype datetime64"),
-        (frame.assign(t3=np.nan), "X contains NaN"),
-        (frame.rename(columns={"t0": "Unnamed: 0"}), "'Unnamed: 0', a saved index.*index_col=0"),
-        (frame.reset_index(), "X has the column 'index', a saved index"),
-        (
-            frame["t1"].map(lambda value: X[0]),
-            r"X has shape \(20,\) and a signal in each.*list\(X\)",
-        ),
-        (
-            frame[["t1"]].map(lambda value: X[0]),
-            r"signals in cells are \[np.stack\(row\) for row in",
-        ),
-        ([pd.DataFrame(x) for x in X], "X is a list of tables, expected arrays"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            CLASSIFIER.fit(table, y)
-    nameless = frame.set_axis([f"Unnamed: {k}" for k in range(24)], axis=1)
-    assert CLASSIFIER.fit(nameless, y).n_timepoints_ == 24
-    channels = two.to_numpy().reshape(len(two), 2, -1)  # what the message says
-    assert (channels[:, 0] == X).all() and (channels[:, 1] == -X).all()
+def test_another_index_counts_by_place(indexed):
+    frame, columns = indexed
+    expected = CLASSIFIER.fit(frame, **columns).predict(frame)
+    assert (expected == columns["y"]).mean() > 0.9
+    y = columns["y"].reset_index(drop=True)
+    assert (CLASSIFIER.fit(frame, y).predict(frame) == expected).all()
+
+
+def two_levels(frame, pd):
+    """Return a table of two channels, the second less the first."""
+    columns = pd.MultiIndex.from_product([["a", "b"], range(24)])
+    return pd.DataFrame(np.hstack([frame, -frame]), columns=columns)
+
+
+NO_NUMBERS = [
+    (
+        two_levels,
+        r"columns of two levels.*X.to_numpy\(\).reshape\(len\(X\), n_channels, -1\)",
+    ),
+    (
+        lambda frame, pd: frame.assign(name="x"),
+        "X has the column 'name' of dtype .*, expected numbers",
+    ),
+    (
+        lambda frame, pd: frame.assign(day=pd.date_range("2024-01-01", periods=20)),
+        "X has the column 'day' of dtype datetime64",
+    ),
+    (lambda frame, pd: frame.assign(t3=np.nan), "X contains NaN"),
+    (
+        lambda frame, pd: frame.rename(columns={"t0": "Unnamed: 0"}),
+        "'Unnamed: 0', a saved index.*index_col=0",
+    ),
+    (lambda frame, pd: frame.reset_index(), "X has the column 'index', a saved index"),
+    (
+        lambda frame, pd: frame["t1"].map(lambda value: np.ones(24)),
+        r"X has shape \(20,\) and a signal in each.*list\(X\)",
+    ),
+    (
+        lambda frame, pd: frame[["t1"]].map(lambda value: np.ones(24)),
+        r"signals in cells are \[np.stack\(row\) for row in",
+    ),
+    (
+        lambda frame, pd: [pd.DataFrame(x) for x in frame.to_numpy()],
+        "X is a list of tables, expected arrays",
+    ),
+]
+
+
+@pytest.mark.parametrize(("broken", "says"), NO_NUMBERS)
+def test_tables_that_are_no_rows_of_numbers_are_refused(broken, says, flat, pd):
+    frame = pd.DataFrame(flat[0]).add_prefix("t")
+    with pytest.raises(ValueError, match=says):
+        CLASSIFIER.fit(broken(frame, pd), flat[1])
+
+
+def test_columns_that_a_file_left_without_names_are_signals(flat, pd):
+    frame = pd.DataFrame(flat[0]).set_axis([f"Unnamed: {k}" for k in range(24)], axis=1)
+    assert CLASSIFIER.fit(frame, flat[1]).n_timepoints_ == 24
+
+
+def test_the_remedy_for_two_levels_has_the_channels(flat, pd):
+    two = two_levels(pd.DataFrame(flat[0]), pd)
+    channels = two.to_numpy().reshape(len(two), 2, -1)
+    assert (channels[:, 0] == flat[0]).all() and (channels[:, 1] == -flat[0]).all()
 
 
 def missing(kind, values, at):
@@ -186,44 +271,76 @@ def missing(kind, values, at):
     return pd.Series(values, dtype=kind) if kind in ("string", "Int64", "category") else values
 
 
+WITH_GAPS = {
+    "labels": (lambda X, y, gaps: CLASSIFIER.fit(X, gaps), "y"),
+    "groups": (lambda X, y, gaps: CLASSIFIER.fit(X, y, groups=gaps), "groups"),
+    "targets": (lambda X, y, gaps: REGRESSOR.fit(X, gaps), "y"),
+}
+
+
 @pytest.mark.parametrize("kind", ["none", "nan", "NA", "NaT", "string", "Int64", "category"])
-def test_missing_labels_groups_and_targets_are_named(kind, flat):
+@pytest.mark.parametrize(("fit", "name"), WITH_GAPS.values(), ids=WITH_GAPS.keys())
+def test_missing_labels_groups_and_targets_are_named(fit, name, kind, flat):
     X, y = flat
     texts = y.tolist() if kind == "Int64" else np.array(["a", "b"])[y].tolist()
-    gaps = missing(kind, texts, 3)
-    for fit, name in (
-        (lambda: CLASSIFIER.fit(X, gaps), "y"),
-        (lambda: CLASSIFIER.fit(X, y, groups=gaps), "groups"),
-        (lambda: REGRESSOR.fit(X, gaps), "y"),
-    ):
-        says = rf"^{name}\[3\] is missing \(.*\), expected a value for each case: leave out"
-        with pytest.raises(ValueError, match=says):
-            fit()
+    says = rf"^{name}\[3\] is missing \(.*\), expected a value for each case: leave out"
+    with pytest.raises(ValueError, match=says):
+        fit(X, y, missing(kind, texts, 3))
 
 
-def test_texts_of_numbers(flat, pd):
-    X, y = flat
-    texts = np.array([f"{value:.3f}".replace(".", ",") for value in X[:, 3]])
-    frame = pd.DataFrame(X).add_prefix("t").assign(t3=texts)
+@pytest.fixture
+def texts(flat):
+    """Numbers with decimal commas."""
+    return np.array([f"{value:.3f}".replace(".", ",") for value in flat[0][:, 3]])
+
+
+def test_a_column_of_texts_is_named(flat, texts, pd):
+    frame = pd.DataFrame(flat[0]).add_prefix("t").assign(t3=texts)
     says = f"column 't3' of dtype .*, expected numbers: '{texts[0]}' has a decimal comma, read the"
     with pytest.raises(ValueError, match=says):
-        CLASSIFIER.fit(frame, y)
-    for fit in (lambda: CLASSIFIER.fit(frame.to_numpy(), y), lambda: REGRESSOR.fit(X, texts)):
-        with pytest.raises(ValueError, match=f"has texts, .*'{texts[0]}'.*file with decimal=','"):
-            fit()
+        CLASSIFIER.fit(frame, flat[1])
 
 
-def test_polars(flat):
-    X, y = flat
-    frame = pl.DataFrame(X, schema=[f"t{k}" for k in range(24)])
-    model = CLASSIFIER.fit(frame, pl.Series(y))
-    assert model.score(frame, y) > 0.9
+def test_texts_among_signals_are_refused(flat, texts):
+    mixed = flat[0].astype(object)
+    mixed[:, 3] = texts
+    with pytest.raises(ValueError, match=f"has texts, .*'{texts[0]}'.*file with decimal=','"):
+        CLASSIFIER.fit(mixed, flat[1])
+
+
+def test_targets_of_texts_are_refused(flat, texts):
+    with pytest.raises(ValueError, match=f"has texts, .*'{texts[0]}'.*file with decimal=','"):
+        REGRESSOR.fit(flat[0], texts)
+
+
+@pytest.fixture
+def polars_frame(flat):
+    return pl.DataFrame(flat[0], schema=[f"t{k}" for k in range(24)])
+
+
+def test_polars(polars_frame, flat):
+    model = CLASSIFIER.fit(polars_frame, pl.Series(flat[1]))
+    assert model.score(polars_frame, flat[1]) > 0.9
     with pytest.raises(ValueError, match="same order as they were in fit"):
-        model.predict(frame.select(frame.columns[::-1]))
-    with pytest.raises(ValueError, match="X has the column 'name' of dtype String"):
-        CLASSIFIER.fit(frame.with_columns(name=pl.lit("x")), y)
-    with pytest.raises(ValueError, match="X is a list of tables, expected arrays"):
-        CLASSIFIER.fit([pl.DataFrame(x) for x in X], y)
+        model.predict(polars_frame.select(polars_frame.columns[::-1]))
+
+
+NO_NUMBERS_OF_POLARS = [
+    (
+        lambda frame: frame.with_columns(name=pl.lit("x")),
+        "X has the column 'name' of dtype String",
+    ),
+    (
+        lambda frame: [pl.DataFrame(x) for x in frame.to_numpy()],
+        "X is a list of tables, expected arrays",
+    ),
+]
+
+
+@pytest.mark.parametrize(("broken", "says"), NO_NUMBERS_OF_POLARS)
+def test_tables_of_polars_that_are_no_rows_of_numbers(broken, says, polars_frame, flat):
+    with pytest.raises(ValueError, match=says):
+        CLASSIFIER.fit(broken(polars_frame), flat[1])
 
 
 @pytest.mark.filterwarnings("ignore:best_score_ is")  # of eight signals

@@ -103,6 +103,7 @@ def test_a_rounding_error_of_float32_makes_a_singular_matrix():
     assert conditioning.condition_number(near.astype(np.float32)) == np.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengths", [(5,), (4, 9, 5, 7)])
 def test_the_asymptotic_law_of_gap(lengths, rng):
     """Its diagonal averages equal pixels too: complements are δ_L (1/d + 1/d')/2."""
@@ -116,6 +117,7 @@ def test_the_asymptotic_law_of_gap(lengths, rng):
     assert abs((1 - K[0, 1]) / law - 1) <= bar
 
 
+@pytest.mark.slow
 def test_tangent_kernels_lose_the_advantage_of_skips():
     """All layers trained: both fall to (n + 3)/3, 17.7, and do not grow like L²."""
     X = multisphere.sample(50, 12, 25, rng=0)

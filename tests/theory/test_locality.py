@@ -16,9 +16,6 @@ from tests import tolerances
 from tests.oracles import fields
 from tests.strategies import kinds, networks, signals
 
-pytestmark = pytest.mark.slow
-
-
 EPS = tolerances.EPS["float64"]
 KINDS = ("gpk", "ntk")
 
@@ -27,6 +24,7 @@ def relu_networks(max_depth=6):
     return networks(RELU_FIELDS, max_depth, dilated="evenly" if max_depth > 9 else "freely")
 
 
+@pytest.mark.slow
 @given(relu_networks(), st.integers(1, 9), kinds)
 @example(rk.Network(3, trained=()), 5, "ntk")
 @example(rk.Network(3, readout_scale=0), 5, "gpk")
@@ -115,6 +113,7 @@ def test_fourier_form(depth, d, skip):
         assert np.abs(found - np.fft.irfft(transform, d)).max() <= 100 * EPS
 
 
+@pytest.mark.slow
 @given(relu_networks(3), kinds)
 def test_widths_are_the_second_moments(network, kind):
     if locality.reach(network) > 6:  # exact fractions would take seconds

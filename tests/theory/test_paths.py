@@ -11,8 +11,6 @@ from rescntk.theory import locality, multisphere, paths, spectrum
 from tests import tolerances
 from tests.oracles import papers
 
-pytestmark = pytest.mark.slow
-
 CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
 
 
@@ -46,6 +44,7 @@ def test_path_counts_by_walking_all_paths(depth, q, outer, first, dilated):
     assert abs(pixels).max() == locality.reach(network)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exponent", [None, -4.0])
 def test_fitted_constants(exponent):
     network, d, top = RESNET(3), 4, 5
@@ -87,6 +86,7 @@ def test_a_single_layer_is_its_own_ensemble(network, kind, d, top):
     assert found.rms_alone > 0.5 or network is WINDOW
 
 
+@pytest.mark.slow
 def test_paths_of_a_fit_are_exact():
     """With the input's filter, and where their number exceeds any float."""
     network = RESNET(2).replace(input_filter_size=3)

@@ -16,9 +16,8 @@ from rescntk.theory.depth.checker import extrapolate, fit_exponent
 from tests import families, tolerances
 from tests.families import SHORT, pairs, powers
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("c_v", "constant", "ntk", "wrong"), [(2.0, 9 / 8, 4 / 7, 1 / 4), (2.2, 9 / 2, 1 / 4, 4 / 7)]
 )
@@ -47,6 +46,7 @@ def test_biases_at_infinite_depth(c_v, constant, ntk, wrong, monkeypatch):
     assert check("ntk", wrong, 1.0).verdict == checker.CONTRADICTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c_v", [2.0, 4.0])
 def test_biases_and_signals_of_different_energy(c_v):
     """χ = 1: 1 − K̄ = Y/L² with k Y^(3/2) = Y + D²/8, and the NTK's limit 2/(2 + √(2Y)/π)."""
@@ -66,6 +66,7 @@ def test_biases_and_signals_of_different_energy(c_v):
     assert Y > 1.5 / k**2
 
 
+@pytest.mark.slow
 def test_reports_are_reproducible_and_complete(tmp_path, capfd):
     one, other = (
         depth.check(families.resnet(0.75), kind="ntk", head="trace", depths=SHORT, rng=7)
@@ -101,6 +102,7 @@ def test_rows_are_what_they_say():
     assert np.abs(report.column("slope")[1:] - slopes).max() <= 1e-12
 
 
+@pytest.mark.slow
 def test_signals_and_limits_as_people_write_them(rng):
     """Two signals in float32, a limit that is a number, and a predicted limit off the pairs."""
     X = multisphere.sample(2, 3, 4, rng=0).astype(np.float32)

@@ -13,8 +13,6 @@ from tests import tolerances
 from tests.families import pairs
 from tests.oracles.papers import kappa1
 
-pytestmark = pytest.mark.slow
-
 NETWORKS = (
     rk.Network(1),
     rk.Network(1, 5, outer_filter_size=1, alpha=2.0, c_v=1.3, c_w=0.7),
@@ -37,6 +35,7 @@ def romberg(network, head, X, rounds=7):
     return columns[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(NETWORKS)))
 def test_deep_networks_tend_to_the_flow(index, rng):
     network, head = NETWORKS[index], ("equivariant", "trace", "gap")[index % 3]

@@ -83,6 +83,7 @@ def test_the_constant_of_theorem_6_1(kind, head, alpha):
     assert abs(deep * distance / constant - 1) <= 20 * alpha**2 / deep
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trained", ["readout", ("input", "readout"), ("inner", "readout")])
 def test_a_signal_of_mean_0_beside_another(trained):
     """√(Lα²) G_xz/√(G_xx A_zz) to leading order; A is 2F⁰ where both ends are trained."""

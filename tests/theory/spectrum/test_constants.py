@@ -14,8 +14,6 @@ from rescntk.theory.spectrum import decay_constants, quadrature
 from rescntk.theory.spectrum.constants import moments
 from tests import tolerances
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize("C", [2, 3, 7])
 def test_moments_are_integrals(C):
@@ -33,6 +31,7 @@ def test_the_second_moment_of_many_channels(C):
     assert abs(C * moments(C, np.array(0), np.array(2)) - 1) <= tolerances.ROUTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 @pytest.mark.parametrize(
     ("network", "C", "d", "sets"),
@@ -66,6 +65,7 @@ def test_bounds_of_theorem_5_1(network, C, d, sets, kind):
         assert found.upper_exponent <= -(C - 1) - 2 * (nu - 1) / d
 
 
+@pytest.mark.slow
 def test_absent_pixels_and_heads():
     constants = partial(decay_constants, CNN(2), 2, 4, kind="gpk")
     assert constants([2], head="equivariant").upper == 0

@@ -13,12 +13,11 @@ from rescntk.theory.spectrum.grid import windows
 from tests import tolerances
 from tests.oracles import papers
 
-pytestmark = pytest.mark.slow
-
 CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
 TWO, TWO_CNN = literature.barzilai_resnet, literature.barzilai_cnn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "n_channels", "d", "top", "expected"),
     [
@@ -75,6 +74,7 @@ def test_the_law_of_covers_by_several_windows(network, d, expected):
     assert (np.negative(laws) == expected).all()
 
 
+@pytest.mark.slow
 def test_the_law_where_no_window_covers_all_pixels():
     """Pixels 1, 2 and −1 of a five-pixel ring: a window of the third layer, or two smaller ones."""
     sets = [(0, 2), (1, 2, -1), (0, 1, 2, 3, 4)]
@@ -141,6 +141,7 @@ def test_even_and_odd_frequencies(skip):
     assert abs(scaled / ratio - 1) <= 9 / 58**2  # the next term of `tolerances.SLOPE`
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [TWO(1), TWO(2), CNN(2), rk.Network(1, input_filter_size=3)])
 @pytest.mark.parametrize("head", ["equivariant", "trace"])
 def test_where_eigenvalues_are_0(network, head):

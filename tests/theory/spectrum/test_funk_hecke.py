@@ -15,9 +15,6 @@ from rescntk.theory.spectrum import quadrature
 from tests import tolerances
 from tests.strategies import kinds, networks
 
-pytestmark = pytest.mark.slow
-
-
 EPS = tolerances.EPS["float64"]
 CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
 TWO = literature.barzilai_resnet
@@ -37,6 +34,7 @@ def test_arc_cosine_kernels_on_the_circle():
         assert (found.errors <= tolerances.SPECTRUM * expected)[expected > 0].all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "n_channels", "d", "top"),
     [
@@ -61,6 +59,7 @@ def test_errors_hold_and_methods_agree(network, n_channels, d, top, kind):
     assert own.errors.min() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", quadrature.METHODS)
 @pytest.mark.parametrize("n_channels", [2, 3, 7])
 @pytest.mark.parametrize("network", [
@@ -142,6 +141,7 @@ def test_trace_and_gap_average_over_shifts(network, kind, head):
     assert np.abs(found - np.mean(shifts, axis=0)).max() <= tolerances.ROUTES * one.max()
 
 
+@pytest.mark.slow
 def test_deep_networks():
     deep = TWO(1100, alpha=1.0)
     # Of a tangent kernel a quarter is left between different signals: T/q ← T/q (1 − 3/L) + 1.

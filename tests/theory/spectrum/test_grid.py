@@ -5,7 +5,6 @@ from functools import partial
 from itertools import product
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,8 +14,6 @@ from rescntk.theory import spectrum
 from rescntk.theory.spectrum import grid
 from tests import tolerances
 from tests.strategies import kinds, networks
-
-pytestmark = pytest.mark.slow
 
 
 def on_grid(network, kind, angles, d, n_channels):

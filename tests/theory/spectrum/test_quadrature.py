@@ -10,8 +10,6 @@ from rescntk.theory import spectrum
 from rescntk.theory.spectrum import quadrature
 from tests import tolerances
 
-pytestmark = pytest.mark.slow
-
 EPS = tolerances.EPS["float64"]
 
 

@@ -10,8 +10,6 @@ from rescntk.literature import geifman_cnn as CNN
 from rescntk.theory.spectrum import taylor_coefficients
 from tests import tolerances
 
-pytestmark = pytest.mark.slow
-
 EPS = tolerances.EPS["float64"]
 
 
@@ -30,6 +28,7 @@ def test_dual_coefficients():
     assert (slope[2::2] == 0).all() and (value[3::2] == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 @pytest.mark.parametrize(
     ("network", "d"),
