@@ -181,22 +181,22 @@ def test_a_gram_larger_than_the_free_memory_is_refused_before_work(free, monkeyp
             call(**options)
 
 
+@pytest.mark.parametrize("engine", CPU)
 @pytest.mark.parametrize("fields", [{"bias": 0.1, "trained": "input"}, {}])
-def test_a_growth_beyond_float64_is_refused(fields):
+def test_a_growth_beyond_float64_is_refused(fields, engine):
     network = rk.Network(3, skip=False, c_v=1e-200, c_w=1e-200, **fields)
-    for engine in CPU:
-        with pytest.raises(ValueError, match=r"^network multiplies variances by 0 at each layer"):
-            rk.gram(network, X, engine=engine)
+    with pytest.raises(ValueError, match=r"^network multiplies variances by 0 at each layer"):
+        rk.gram(network, X, engine=engine)
 
 
-def test_a_pair_larger_than_the_free_memory_is_refused_before_work(free):
+@pytest.mark.parametrize("engine", CPU)
+def test_a_pair_larger_than_the_free_memory_is_refused_before_work(engine, free):
     free(3e8)
     says = (
         "^depth 50 for signals of 20000 timepoints and filters of 31 takes at least .* GB of memory"
     )
-    for engine in CPU:
-        with pytest.raises(MemoryError, match=says):
-            rk.ResCNTK(50, 31, head="trace")(np.ones((2, 1, 20_000)), engine=engine)
+    with pytest.raises(MemoryError, match=says):
+        rk.ResCNTK(50, 31, head="trace")(np.ones((2, 1, 20_000)), engine=engine)
 
 
 @pytest.mark.parametrize("engine", CPU)

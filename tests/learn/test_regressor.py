@@ -24,19 +24,33 @@ def test_predictions(rng):
     assert mean.shape == deviation.shape == (40,) and (deviation > 0).all()
 
 
-def test_intervals_cover(rng):
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+def test_intervals_cover(coverage, rng):
     X, y = rising(rng, 80, noise=0.1)
     Z, truth = rising(rng, 400, noise=0.1)
     model = ResidualKernelRegressor(**FOUR, random_state=0).fit(X, y)
-    for coverage in (0.5, 0.9):
-        low, high = model.predict_interval(Z, coverage)
-        inside = np.mean((low <= truth) & (truth <= high))
-        assert abs(inside - coverage) < 0.12
-    with pytest.warns(UserWarning, match="80 training signals or groups tell 0.988 at most"):
-        model.predict_interval(Z, 0.999)
-    for wrong in (0.0, 1.0, -1, "x"):
-        with pytest.raises(ValueError, match="coverage is"):
-            model.predict_interval(Z, wrong)
+    low, high = model.predict_interval(Z, coverage)
+    inside = np.mean((low <= truth) & (truth <= high))
+    assert abs(inside - coverage) < 0.12
+
+
+@pytest.fixture(scope="module")
+def of_thirty():
+    X, y = rising(np.random.default_rng(0), 30, noise=0.1)
+    return ResidualKernelRegressor(**FOUR, random_state=0).fit(X, y), X
+
+
+def test_a_coverage_that_too_few_signals_tell_warns(of_thirty):
+    model, X = of_thirty
+    with pytest.warns(UserWarning, match="30 training signals or groups tell 0.968 at most"):
+        model.predict_interval(X, 0.999)
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.0, -1, "x"])
+def test_other_coverages_are_refused(coverage, of_thirty):
+    model, X = of_thirty
+    with pytest.raises(ValueError, match="coverage is"):
+        model.predict_interval(X, coverage)
 
 
 def test_several_targets_and_units(rng):
