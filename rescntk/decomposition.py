@@ -26,15 +26,16 @@ from .validation import (
 )
 
 Spectral = tuple[np.ndarray, float]
-"""A function f of eigenvalues: f(λ) − f(0) in the directions of U, (k,), and f(0) in all."""
+"""A function f of eigenvalues μ: f(μ) − f(0) in the directions of U, (k,), and f(0) in all."""
 
 
 @dataclass(frozen=True)
 class Decomposition:
-    r"""Eigenvectors U and eigenvalues λ of a kernel matrix, :math:`K = U \Lambda U^\top`.
+    r"""Eigenvectors U and eigenvalues μ of a kernel matrix, :math:`K = U \operatorname{diag}(\mu)
+    U^\top`.
 
-    Directions outside of U have the eigenvalue 0. With weights w of the cases, U and λ are of
-    :math:`W^{1/2} K W^{1/2}`, and every λI in a formula is λW⁻¹.
+    Directions outside of U have the eigenvalue 0. Formulas have the penalty λ. With weights w of
+    the cases, U and μ are of :math:`W^{1/2} K W^{1/2}`, and every λI in a formula is λW⁻¹.
     """
 
     eigenvalues: np.ndarray
@@ -42,7 +43,7 @@ class Decomposition:
     eigenvectors: np.ndarray
     """U, (n, k), in columns"""
     eps: float
-    """Rounding unit of the numbers in K: eigenvalues below n·eps·λ_max are rounding errors."""
+    """Rounding unit of the numbers in K: eigenvalues below n·eps·μ_max are rounding errors."""
     roots: np.ndarray
     """√w, (n,); ones without weights"""
 
@@ -184,12 +185,12 @@ class Decomposition:
             If coefficients exceed float64.
         """
         y, times = check_targets(y, len(self.roots)), nonnegative(time, "time", finite=False)
-        # An eigenvector is trained once λt > 1; an eigenvector of rounding errors must not be.
+        # An eigenvector is trained once μt > 1; an eigenvector of rounding errors must not be.
         smallest = resolution(self.eigenvalues, self.eps)
         if np.isinf(times).any() or float(times.max()) * float(smallest) > 1:
             self._check(0.0)
         values = np.maximum(self.eigenvalues, 0.0)
-        safe = np.where(values > 0, values, 1.0)  # (1 − exp(−λt))/λ is t at λ = 0
+        safe = np.where(values > 0, values, 1.0)  # (1 − exp(−μt))/μ is t at μ = 0
         found = []
         for t in times:
             zero = t if self._outside else 0.0
@@ -198,7 +199,7 @@ class Decomposition:
         return _stack(found, time)
 
     def learning_rate_bound(self) -> float:
-        """Return 2/(λ_min + λ_max), the largest learning rate of theorem 5 of Tirer et al. 2022.
+        """Return 2/(μ_min + μ_max), the largest learning rate of theorem 5 of Tirer et al. 2022.
 
         Rates up to it train wide networks with this tangent kernel to zero error.
 
@@ -220,7 +221,7 @@ class Decomposition:
         return self.eigenvectors.shape[1] < len(self.roots)
 
     def _check(self, penalty: float) -> None:
-        """Refuse K + λI whose least eigenvalue is at most n·eps·λ_max."""
+        """Refuse K + λI whose least eigenvalue is at most n·eps·μ_max."""
         least = penalty + (0.0 if self._outside else self.eigenvalues[0])
         largest = max(self.eigenvalues[-1] + penalty, 1e-300)
         check_condition(least / largest, len(self.roots), self.eps)

@@ -355,18 +355,18 @@ class Network:
             yield self.outer_filter(layer)
 
     def reach(self) -> int:
-        """Return the sum of the reaches of all inner and outer filters.
+        """Return the sum of the reaches of all filters: how far an output sees.
 
         Returns
         -------
         int
-            In pixels. An output at a pixel depends on pixels up to this far from it, and up to half
-            of `input_filter_size` farther.
+            In pixels, on the unbounded line: signals may be shorter.
         """
+        of_input = self.input_filter.reach
         if not isinstance(self.dilation, int):
-            return sum(window.reach for window in self.filters())
+            return of_input + sum(window.reach for window in self.filters())
         inner, outer = self.inner_filter(2).reach, self.outer_filter(1).reach
-        return self.depth * (inner + outer) - inner
+        return of_input + self.depth * (inner + outer) - inner
 
     def _dilation_of(self, layer: int) -> int:
         return self.dilation if isinstance(self.dilation, int) else self.dilation[layer - 1]

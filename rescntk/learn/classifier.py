@@ -14,7 +14,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 
 from ..validation import check_nonnegative
-from .ensemble import REMEDY, ResidualKernelEstimator, average, squared_sum
+from .estimator import REMEDY, ResidualKernelEstimator, average, squared_sum
 from .fitted_view import shares_of
 from .inputs import Cases, read_cases, read_labels
 
@@ -139,7 +139,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self.intercept_ = self._centre + self.offsets_
         found = cases.targets - residuals + self.offsets_
         chances = self._chances(found)[np.arange(len(labels)), labels]
-        self._keep_scores(-chances, by_class[labels] * cases.weights, cases.members)
+        self._keep_nonconformity(-chances, by_class[labels] * cases.weights, cases.members)
         self._score(self._labels(found) == labels, counted, cases, labels)
         return self
 
@@ -268,7 +268,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         leaving out a signal changes probabilities little, and greater where the most probable class
         is right more often. No share is guaranteed without such a condition (Barber et al. 2021).
         """
-        least = -self._score_within(coverage)
+        least = -self._nonconformity_within(coverage)
         chances = self.predict_proba(X)
         return chances >= np.minimum(least, chances.max(axis=1, keepdims=True))
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array
 
-from .ensemble import REMEDY, ResidualKernelEstimator, average, squared_sum
+from .estimator import REMEDY, ResidualKernelEstimator, average, squared_sum
 from .inputs import check_given, read_cases, texts_refused
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
@@ -124,7 +124,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         left_out, residuals = self._fit_views(cases, weights, _PENALTIES)
         deviations = self._mixture(*left_out)[1]
         ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
-        self._keep_scores(ratios, weights, cases.members)
+        self._keep_nonconformity(ratios, weights, cases.members)
         squares = (residuals**2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.best_score_ = 1.0 - error
@@ -210,7 +210,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         like the training signals, if leaving out a signal changes predictions little. No share is
         guaranteed without such a condition (Barber et al. 2021).
         """
-        factors = self._score_within(coverage)
+        factors = self._nonconformity_within(coverage)
         mean, deviation = self.predict(X, return_std=True)
         half = deviation * factors.reshape(self._shape)
         return mean - half, mean + half

@@ -226,7 +226,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             view.depth, min(view.filter_size, largest),
             input_filter_size=min(view.input_filter_size, largest),
         )  # fmt: skip
-        steps = view._steps(block, n_points, network.input_filter.reach + network.reach())
+        steps = view._steps(block, n_points, network.reach())
         return ResolvedView(network, view.head, n_points, tuple(steps))
 
     def _checked(self) -> View:

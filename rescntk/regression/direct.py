@@ -30,6 +30,8 @@ def interpolate(K: np.ndarray, y: np.ndarray) -> np.ndarray:
     ------
     ValueError
         If K is numerically singular in its precision, mostly by two equal signals.
+    OverflowError
+        If coefficients exceed float64.
 
     Examples
     --------
@@ -84,8 +86,9 @@ def leave_one_out(
 ) -> np.ndarray:  # fmt: skip
     r"""Return the errors y_i − f₋ᵢ(x_i) of ridge regressions without case i, in closed form.
 
-    They are :math:`\beta_i / B_{ii}` for :math:`\beta = B y` (Cawley and Talbot 2004). Cases g of
-    one group are left out together: :math:`B_{gg}^{-1} \beta_g`.
+    With :math:`B = (K + \lambda I)^{-1}` and :math:`\beta = B y` they are :math:`\beta_i / B_{ii}`
+    (Cawley and Talbot 2004). With an intercept :math:`B - B 1 1^\top B / (1^\top B 1)` takes the
+    place of B. Cases g of one group are left out together: :math:`B_{gg}^{-1} \beta_g`.
 
     Parameters
     ----------
@@ -108,6 +111,8 @@ def leave_one_out(
     ------
     ValueError
         If K + λI is numerically singular in the precision of K, or labels name one group alone.
+    OverflowError
+        If errors exceed float64.
 
     Examples
     --------
@@ -145,6 +150,8 @@ def flow(K: np.ndarray, y: np.ndarray, time: ArrayLike) -> np.ndarray:
     ------
     ValueError
         If a time trains an eigenvector of K that is a rounding error.
+    OverflowError
+        If coefficients exceed float64.
 
     Examples
     --------

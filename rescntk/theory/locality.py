@@ -102,7 +102,7 @@ def reach(network: Network) -> int:
     61
     """
     check_network(network, KERNEL_FIELDS, activations=None)
-    return network.input_filter.reach + network.reach()
+    return network.reach()
 
 
 def width(network: Network, *, kind: str) -> float:

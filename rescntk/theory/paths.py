@@ -131,6 +131,8 @@ def ensemble(
     ValueError
         If fewer eigenvalues exceed their errors than there are constants, or an argument is out of
         range.
+    OverflowError
+        If eigenvalues exceed float64, or variances the activation's range.
 
     Examples
     --------
@@ -230,6 +232,8 @@ def mixture(
     ------
     ValueError
         If the network has no skip connections, or none of its eigenvalues exceeds its error.
+    OverflowError
+        If eigenvalues exceed float64, or variances the activation's range.
 
     Examples
     --------

@@ -77,6 +77,8 @@ def clock(
     ------
     ValueError
         If an argument is out of range, or the work exceeds the limits of ``spectrum.eigenvalues``.
+    OverflowError
+        If eigenvalues exceed float64, or variances the activation's range.
 
     Examples
     --------

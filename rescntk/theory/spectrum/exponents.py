@@ -25,18 +25,22 @@ from .grid import shifts, taps, widen, windows
 class DecayRow(NamedTuple):
     """The fall of eigenvalues λ_k with a frequency k on some pixels, and 0 on all others.
 
-    ``pixels`` are relative to the output pixel. ``exponent`` is the slope of log λ over
-    log(k + C0/2 − 1), K/2 ≤ k ≤ K, NaN where too few λ exceed errors; ``uncertainty`` is twice its
-    difference from the slope over K/4 ≤ k ≤ K/2, plus 1/K. ``law`` is −inf where eigenvalues are 0.
-    ``lowest`` and ``highest`` are the bounds of theorem 5.1 on the exponents of others.
+    Exponents are negative: λ_k falls like a power of k.
     """
 
     pixels: tuple[int, ...]
+    """The pixels with the frequency, relative to the output pixel."""
     exponent: float
+    """The slope of log λ over log(k + C0/2 − 1), K/2 ≤ k ≤ K; NaN where too few λ exceed errors."""
     uncertainty: float
+    """Twice its difference from the slope over K/4 ≤ k ≤ K/2, plus 1/K."""
     law: float
+    """The exponent of `decay_law`; −inf where eigenvalues are 0."""
     lowest: float
+    """The lower bound of theorem 5.1 on the exponent."""
     highest: float
+    """The upper bound, which counts the pixels of the receptive field as the paper does: the
+    ``upper_exponent`` of `DecayConstants` is sharper."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +86,8 @@ def decay_exponents(
     ------
     ValueError
         If the network is another one, or a set has pixels outside the receptive field.
+    OverflowError
+        If eigenvalues exceed float64, or variances the activation's range.
 
     Examples
     --------

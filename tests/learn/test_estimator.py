@@ -7,7 +7,7 @@ from scipy.special import softmax
 
 import rescntk as rk
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
-from rescntk.learn.ensemble import weigh, weights_at
+from rescntk.learn.estimator import weigh, weights_at
 from tests import tolerances
 from tests.learn.cases import FOUR, ONE, waves
 
@@ -244,7 +244,7 @@ def test_signals_in_parts_have_the_same_bits(n, rng, monkeypatch):
     X, y = waves(rng, 24, 3)
     model, Z = ResidualKernelClassifier("fast", random_state=0).fit(X, y), waves(rng, n, 3)[0]
     expected = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
-    monkeypatch.setattr("rescntk.learn.ensemble._BATCH", 1)
+    monkeypatch.setattr("rescntk.learn.estimator._BATCH", 1)
     parts = list(model._batches(Z))
     assert sum(map(len, parts)) == n and max(map(len, parts)) < 128
     found = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
@@ -276,6 +276,6 @@ def test_many_signals(rng, monkeypatch):
     assert [view.length for view in model.views_["view"][:2]] == [32, 32]
     assert len(model.views_["view"]) == 8
     assert all(len(fitted.signals) == 400 for fitted in model._fitted)
-    monkeypatch.setattr("rescntk.learn.ensemble._LONG", 1e3)
+    monkeypatch.setattr("rescntk.learn.estimator._LONG", 1e3)
     with pytest.warns(UserWarning, match=r"this fit computes 1e\+04 pixel pairs: fewer landmarks"):
         ResidualKernelClassifier(**ONE).fit(X[:20], y[:20])

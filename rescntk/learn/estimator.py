@@ -260,11 +260,14 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
         return np.asarray(np.mean(medians, axis=0))
 
-    def _keep_scores(self, scores: np.ndarray, weights: np.ndarray, members: np.ndarray) -> None:
+    def _keep_nonconformity(
+        self, scores: np.ndarray, weights: np.ndarray, members: np.ndarray
+    ) -> None:
         """Keep how far off cases left out are, (n_cases, …), with weights and numbers of groups."""
-        self._scores, self._score_weights, self._n_groups = scores, weights, members.max() + 1
+        self._nonconformity, self._nonconformity_weights = scores, weights
+        self._n_groups = members.max() + 1
 
-    def _score_within(self, coverage: float) -> np.ndarray:
+    def _nonconformity_within(self, coverage: float) -> np.ndarray:
         """Return the score that the share `coverage` of new cases is not to exceed.
 
         A new case, or group, is one of n + 1 with those left out.
@@ -279,8 +282,11 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
                 f"{n / (n + 1):.3g} at most",
                 stacklevel=3,
             )
-        share, weights = min(1.0, coverage * (n + 1) / n - 1e-12), self._score_weights
-        return np.quantile(self._scores, share, axis=0, weights=weights, method="inverted_cdf")
+        share = min(1.0, coverage * (n + 1) / n - 1e-12)
+        return np.quantile(
+            self._nonconformity, share, axis=0, weights=self._nonconformity_weights,
+            method="inverted_cdf",
+        )  # fmt: skip
 
     @staticmethod
     def _labels(decisions: np.ndarray) -> np.ndarray:
