@@ -97,6 +97,20 @@ def test_the_wheel_works_by_itself(distributions, tmp_path):
     assert "compare" in run(python.with_name("rescntk"), "--help", folder=tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("tag", "machine", "expected"),
+    [
+        ("macosx_10_13_universal2", "aarch64", "macosx_10_13_arm64"),
+        ("macosx_10_13_universal2", "x86_64", "macosx_10_13_x86_64"),
+        ("linux_aarch64", "aarch64", "linux_aarch64"),
+        ("win_amd64", "x86_64", "win_amd64"),
+    ],
+)
+def test_a_wheel_is_of_the_platform_of_its_libraries(tag, machine, expected):
+    """Python for macOS is for two processors, and the compiler for one."""
+    assert runpy.run_path(str(ROOT / "setup.py"))["platform"](tag, machine) == expected
+
+
 def constraints(name, python):
     """Return the versions in a file of constraints for a version of Python, by package."""
     lines = (ROOT / "tests/constraints" / f"{name}.txt").read_text().splitlines()

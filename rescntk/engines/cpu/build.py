@@ -110,11 +110,13 @@ _ON_WINDOWS = "on Windows it is MinGW's g++ or clang++, as MSVC has no GCC vecto
 
 def for_windows(target: str) -> tuple[str, ...]:
     """Return more options for a compiler by the target that it names, or raise OSError."""
+    if not target.startswith("x86_64"):
+        raise OSError(f"the C++ compiler is for {target or 'an unknown target'}, expected x86_64")
     if "mingw" in target:  # GCC, which does not align the stack for vectors (its bug 54412)
         return ("-Wa,-muse-unaligned-vector-move",)
     if target.endswith("windows-gnu"):  # Clang
         return ()
-    raise OSError(f"the C++ compiler is for {target or 'an unknown target'}: {_ON_WINDOWS}")
+    raise OSError(f"the C++ compiler is for {target}: {_ON_WINDOWS}")
 
 
 def compiled(folder: Path, sanitized: bool = False) -> list[Path]:

@@ -144,9 +144,16 @@ def test_compilers_for_windows_are_those_of_mingw(target, options):
     assert build.for_windows(target) == options
 
 
-@pytest.mark.parametrize("target", ["x86_64-pc-windows-msvc", ""])
-def test_msvc_is_refused_with_the_reason(target):
-    with pytest.raises(OSError, match=f"is for {target or 'an unknown target'}: on Windows it is"):
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("x86_64-pc-windows-msvc", "is for x86_64-pc-windows-msvc: on Windows it is"),
+        ("i686-w64-mingw32", "is for i686-w64-mingw32, expected x86_64"),
+        ("", "is for an unknown target, expected x86_64"),
+    ],
+)
+def test_other_compilers_for_windows_are_refused_with_the_reason(target, message):
+    with pytest.raises(OSError, match=message):
         build.for_windows(target)
 
 
