@@ -20,6 +20,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
 LOOPS = Path("rescntk/engines/cpu")
+BUILD = runpy.run_path(str(ROOT / LOOPS / "build.py"))
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)\s]+)\)")
 
 
@@ -35,6 +36,11 @@ def description(text: str, repository: str | None) -> str:
     return re.sub(r"<!--.*?-->\n", "", LINK.sub(changed, text), flags=re.S)
 
 
+def platform(tag: str, machine: str) -> str:
+    """Return a wheel's platform: its libraries' one processor, where Python is for two."""
+    return tag.replace("universal2", {"aarch64": "arm64"}.get(machine, machine))
+
+
 class BuildLoops(build_ext):
     """Compile the loops; without a compiler leave the reason behind."""
 
@@ -43,8 +49,7 @@ class BuildLoops(build_ext):
         folder.mkdir(parents=True, exist_ok=True)
         reason = folder / "missing.txt"
         try:
-            compiled = runpy.run_path(str(ROOT / LOOPS / "build.py"))["compiled"]
-            self.outputs = list(map(str, compiled(folder)))
+            self.outputs = list(map(str, BUILD["compiled"](folder)))
             reason.unlink(missing_ok=True)
         except OSError as error:
             if os.environ.get("RESCNTK_NATIVE") == "require":
@@ -72,8 +77,9 @@ class Wheel(bdist_wheel):
         super().run()
 
     def get_tag(self) -> tuple[str, str, str]:
-        tag = super().get_tag()[2] if self.distribution.has_ext_modules() else "any"
-        return "py3", "none", tag
+        if not self.distribution.has_ext_modules():
+            return "py3", "none", "any"
+        return "py3", "none", platform(super().get_tag()[2], BUILD["machine"]())
 
 
 if __name__ == "__main__":

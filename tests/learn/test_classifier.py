@@ -48,6 +48,7 @@ def test_sets_cover_signals_drawn_with_the_weights_of_classes(class_weight, rng)
 
 
 def test_sets_that_ship():
+    pytest.importorskip("aeon")
     X, y = load_labelled("GunPoint")
     Z, truth = load_labelled("GunPoint", "test")
     for views, least in (("fast", 0.97), ("default", 0.98)):
@@ -61,6 +62,7 @@ def test_sets_that_ship():
 
 def test_gains_are_novel_either_way():
     """Half of the size is as novel as twice the size, and a millionth is novel, too."""
+    pytest.importorskip("aeon")
     X, y = load_labelled("GunPoint")
     model = ResidualKernelClassifier(**ONE).fit(1000 * X, y)
     usual, half, twice, tiny = (np.median(model.novelty(1000 * g * X)) for g in (1, 0.5, 2, 1e-6))

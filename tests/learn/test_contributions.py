@@ -95,6 +95,7 @@ def test_bands_without_energy(signals, views, rng):
 @pytest.mark.parametrize("name", ["ArrowHead", "OSULeaf"])
 def test_weak_bands_are_not_magnified(name):
     """Smooth signals, whose high frequencies are weak; a time point has a small part."""
+    pytest.importorskip("aeon")
     X, y = load_labelled(name)
     model = ResidualKernelClassifier("fast", random_state=0).fit(X[::2], y[::2])
     shares, decisions = model.contributions(X[1::4]), model.decision_function(X[1::4])

@@ -1,5 +1,6 @@
 """The package builds, installs and works by itself."""
 
+import json
 import os
 import re
 import runpy
@@ -14,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -97,6 +99,20 @@ def test_the_wheel_works_by_itself(distributions, tmp_path):
     assert "compare" in run(python.with_name("rescntk"), "--help", folder=tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("tag", "machine", "expected"),
+    [
+        ("macosx_10_13_universal2", "aarch64", "macosx_10_13_arm64"),
+        ("macosx_10_13_universal2", "x86_64", "macosx_10_13_x86_64"),
+        ("linux_aarch64", "aarch64", "linux_aarch64"),
+        ("win_amd64", "x86_64", "win_amd64"),
+    ],
+)
+def test_a_wheel_is_of_the_platform_of_its_libraries(tag, machine, expected):
+    """Python for macOS is for two processors, and the compiler for one."""
+    assert runpy.run_path(str(ROOT / "setup.py"))["platform"](tag, machine) == expected
+
+
 def constraints(name, python):
     """Return the versions in a file of constraints for a version of Python, by package."""
     lines = (ROOT / "tests/constraints" / f"{name}.txt").read_text().splitlines()
@@ -123,6 +139,25 @@ def test_supported_versions_are_tested():
     words = "Programming Language :: Python :: "
     listed = [c.removeprefix(words) for c in PROJECT["classifiers"] if c.startswith(f"{words}3.")]
     assert listed == pythons and PROJECT["requires-python"] == f">={pythons[0]}"
-    assert f"\nversion: {rk.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     workflow = (ROOT / ".github/workflows/tests.yml").read_text()
     assert f"python: [{', '.join(map(repr, pythons))}]".replace("'", '"') in workflow
+
+
+def test_what_is_cited_is_this_version():
+    """Title and keywords are said in three files, the day in two."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert cited["version"] == rk.__version__
+    changelog = (ROOT / "docs/project/changelog.md").read_text("utf-8")
+    assert re.search(r"^## (.*)$", changelog, re.M)[1].split()[0] == rk.__version__
+    assert str(cited["date-released"]) in changelog
+    deposited = json.loads((ROOT / ".zenodo.json").read_text("utf-8"))
+    assert deposited["title"] == cited["title"]
+    assert deposited["keywords"] == cited["keywords"] == PROJECT["keywords"]
+    assert deposited["license"] == cited["license"] == PROJECT["license"]
+
+
+@pytest.mark.parametrize("page", ["SECURITY.md", "CODE_OF_CONDUCT.md"])
+def test_reports_are_sent_to_an_address_only_if_there_is_one(page):
+    text = " ".join((ROOT / page).read_text("utf-8").split())
+    has_address = any("email" in author for author in PROJECT["authors"])
+    assert ("The project has no address for reports yet" in text) is not has_address

@@ -13,10 +13,12 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -36,6 +38,23 @@ LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
     "aarch64": {"2": ("-DLEVELS",)},
 }
 """Options of each level. rescntk_level() asks the processor for these features and no more."""
+
+FUSED: dict[str, dict[str, str]] = {
+    "x86_64": {"3": r"\bvfmadd\w+\s.*[yz]mm", "4": r"\bvfmadd\w+\s.*zmm"},
+    "aarch64": {"2": r"\bfmla\b"},
+}
+"""The fused product of each level in an assembler's words. SSE has none."""
+
+OPERATIONS = """
+#include "lanes.h"
+template <class V> FORMULA V all(V a, V b, V c)
+{
+    return pick(a, b, fused(a, b, root(c)), smaller(b, c));
+}
+F64 doubles(F64 a, F64 b, F64 c) { return all(a, b, c); }
+F32 floats(F32 a, F32 b, F32 c) { return all(a, b, c); }
+"""
+"""What `check_vectors` compiles."""
 
 OPTIONS = (
     "-std=c++17", "-O2",
@@ -91,11 +110,13 @@ _ON_WINDOWS = "on Windows it is MinGW's g++ or clang++, as MSVC has no GCC vecto
 
 def for_windows(target: str) -> tuple[str, ...]:
     """Return more options for a compiler by the target that it names, or raise OSError."""
+    if not target.startswith("x86_64"):
+        raise OSError(f"the C++ compiler is for {target or 'an unknown target'}, expected x86_64")
     if "mingw" in target:  # GCC, which does not align the stack for vectors (its bug 54412)
         return ("-Wa,-muse-unaligned-vector-move",)
     if target.endswith("windows-gnu"):  # Clang
         return ()
-    raise OSError(f"the C++ compiler is for {target or 'an unknown target'}: {_ON_WINDOWS}")
+    raise OSError(f"the C++ compiler is for {target}: {_ON_WINDOWS}")
 
 
 def compiled(folder: Path, sanitized: bool = False) -> list[Path]:
@@ -113,7 +134,7 @@ def compiled(folder: Path, sanitized: bool = False) -> list[Path]:
 def _one(folder: Path, level: str, options: tuple[str, ...]) -> Path:
     """Compile one library. It is renamed when it is whole: a loaded one is never written to."""
     own = shlex.split(os.environ.get("CXXFLAGS", ""))
-    command = [*compiler(), *OPTIONS, *LINKED[sys.platform], *options, *own]
+    command = [*compiler(), *OPTIONS, *options, *own]
     if sys.platform == "darwin":
         command += ["-arch", {"aarch64": "arm64"}.get(machine(), machine())]
     if sys.platform == "win32":
@@ -121,26 +142,49 @@ def _one(folder: Path, level: str, options: tuple[str, ...]) -> Path:
         done = subprocess.run(asked, capture_output=True, text=True, check=False)
         command += for_windows(done.stdout.strip())
     # The command tells what to compile anew. A library loads on machines with other compilers.
-    text = f"{digest()}-{_digest(*map(os.fsencode, command))}"
+    text = f"{digest()}-{_digest(*map(os.fsencode, [*command, *LINKED[sys.platform]]))}"
     library = folder / f"loops-{level}.so"
     if library.exists() and text.encode() in library.read_bytes():
         return library
+    if level in LEVELS[machine()]:
+        check_vectors(command, level)
     beside = library.with_suffix(f".{os.getpid()}")
-    command.append(f'-DSOURCES="{text}"')
+    command += [*LINKED[sys.platform], f'-DSOURCES="{text}"']
     try:
-        done = subprocess.run(
-            [*command, str(HERE / "loops.cpp"), "-o", str(beside)],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
-        if done.returncode != 0:
-            lines = done.stdout.strip().splitlines() or [f"status {done.returncode}"]
-            line = next((line for line in lines if "error" in line), lines[0])
-            raise OSError(f"{command[0]} failed: {line[:150]}")
-        print(done.stdout, end="", file=sys.stderr)
+        _run([*command, str(HERE / "loops.cpp"), "-o", str(beside)])
         beside.replace(library)
     finally:
         beside.unlink(missing_ok=True)
     return library
+
+
+def check_vectors(command: list[str], level: str) -> None:
+    """Raise OSError if a compiler makes no instructions of a level from operations on vectors.
+
+    Clang has made calls of fused products where it was not told the processor: the loops took
+    20 times as long. Without the level's options lanes.h takes shorter vectors.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source, assembly = Path(folder, "operations.cpp"), Path(folder, "operations.s")
+        source.write_text(OPERATIONS, "utf-8")
+        _run([*command, f"-I{HERE}", "-fno-lto", "-S", str(source), "-o", str(assembly)])
+        text = assembly.read_text("utf-8", "replace")
+    calls = re.search(r"^\s+(call|bl)q?\s", text, re.M)
+    if calls or not re.search(FUSED[machine()].get(level, ""), text):
+        found = "calls functions for" if calls else "has no instructions of this level for"
+        raise OSError(f"{command[0]} at level {level} {found} products and roots of vectors")
+
+
+def _run(command: list[str]) -> None:
+    """Run the compiler and print its warnings, or raise OSError with its first error."""
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if done.returncode != 0:
+        lines = done.stdout.strip().splitlines() or [f"status {done.returncode}"]
+        line = next((line for line in lines if "error" in line), lines[0])
+        raise OSError(f"{command[0]} failed: {line[:150]}")
+    print(done.stdout, end="", file=sys.stderr)
 
 
 if __name__ == "__main__":

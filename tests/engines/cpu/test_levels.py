@@ -1,6 +1,8 @@
 """The compiled loops of each instruction set, their build, and sanitizers that watch them."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -142,9 +144,16 @@ def test_compilers_for_windows_are_those_of_mingw(target, options):
     assert build.for_windows(target) == options
 
 
-@pytest.mark.parametrize("target", ["x86_64-pc-windows-msvc", ""])
-def test_msvc_is_refused_with_the_reason(target):
-    with pytest.raises(OSError, match=f"is for {target or 'an unknown target'}: on Windows it is"):
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("x86_64-pc-windows-msvc", "is for x86_64-pc-windows-msvc: on Windows it is"),
+        ("i686-w64-mingw32", "is for i686-w64-mingw32, expected x86_64"),
+        ("", "is for an unknown target, expected x86_64"),
+    ],
+)
+def test_other_compilers_for_windows_are_refused_with_the_reason(target, message):
+    with pytest.raises(OSError, match=message):
         build.for_windows(target)
 
 
@@ -182,6 +191,7 @@ def test_compilers_that_are_missing_or_fail(tmp_path, monkeypatch, pretend):
 def test_libraries_that_are_up_to_date_stay(tmp_path, monkeypatch, pretend):
     """Their text names digests of sources and command; another one is compiled anew."""
     calls, levels = tmp_path / "calls", build.LEVELS[build.machine()]
+    monkeypatch.setattr(build, "check_vectors", lambda command, level: None)
     pretend(f'echo "$@" >> {calls}', 'echo "$@" > "${@: -1}"')
     for times in (1, 1, 2, 3, 3, 4):
         if times == 2:
@@ -190,3 +200,46 @@ def test_libraries_that_are_up_to_date_stay(tmp_path, monkeypatch, pretend):
             monkeypatch.setenv("CXXFLAGS", f"-DNUMBER={times}")
         assert len(build.compiled(tmp_path)) == len(levels)
         assert len(calls.read_text().splitlines()) == times * len(levels)
+
+
+@pytest.mark.parametrize(
+    ("assembly", "level", "message"),
+    [
+        ("vfmadd231pd %zmm0, %zmm1, %zmm2", "4", None),
+        ("vfmadd231pd %ymm0, %ymm1, %ymm2", "3", None),
+        ("mulpd %xmm0, %xmm1", "2", None),
+        ("vfmadd231pd %ymm0, %ymm1, %ymm2", "4", "at level 4 has no instructions of this level"),
+        ("vmulpd %xmm0, %xmm1, %xmm2", "3", "at level 3 has no instructions of this level"),
+        ("callq fma", "4", "at level 4 calls functions for products and roots of vectors"),
+        ("call sqrt@PLT", "2", "at level 2 calls functions for products and roots of vectors"),
+    ],
+)
+def test_loops_whose_vectors_became_calls_are_refused(
+    monkeypatch, pretend, tmp_path, assembly, level, message
+):
+    """Before anything is compiled: they would take 20 times as long."""
+    monkeypatch.setattr(build, "machine", lambda: "x86_64")
+    monkeypatch.setattr(build, "LEVELS", {"x86_64": {level: ()}})
+    pretend(f"echo $'\\t{assembly}' > ${{@: -1}}")
+    if message is None:
+        assert len(build.compiled(tmp_path)) == 1
+        return
+    with pytest.raises(OSError, match=message):
+        build.compiled(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["c++"]
+
+
+@needs_cpu
+def test_libraries_have_the_registers_of_their_level():
+    """A processor of a level would stop at an instruction of a higher one."""
+    if build.machine() != "x86_64" or not shutil.which("objdump"):
+        pytest.skip("needs objdump, and a processor with levels")
+    for level, (present, absent) in {
+        "2": ("xmm", "[yz]mm"),
+        "3": ("ymm", "zmm"),
+        "4": ("zmm", None),
+    }.items():
+        file = library.HERE / f"loops-{level}.so"
+        done = subprocess.run(["objdump", "-d", file], capture_output=True, text=True, check=True)
+        assert re.search(present, done.stdout)
+        assert absent is None or not re.search(absent, done.stdout)
