@@ -48,6 +48,7 @@ CALLS = {
     depth.Family: lambda net: depth.Family(net, 1.0),
     depth.one_layer: lambda net: depth.one_layer(net, SIGNALS, **GAP),
     depth.asymptotic_complement: lambda net: depth.asymptotic_complement(net),
+    depth.scales: lambda net: depth.scales(net, 3),
     learning.sample_complexity: lambda net: learning.sample_complexity(net, 2, 2, 2, **GAP),
     learning.clock: lambda net: learning.clock(net, 2, 2, 2, [1.0], **GAP),
     locality.effective_receptive_field: lambda net: locality.effective_receptive_field(

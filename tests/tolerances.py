@@ -95,6 +95,14 @@ def asymptote(depth, slowdown, start):
     return (3 * np.log(depth) + 4 * slowdown / (c * np.sqrt(start))) / depth
 
 
+def mode(layer, slowdown, start):
+    """Return by how much a Fourier mode's multiplier at a layer may differ from `scales`'.
+
+    Its correction is 3/l at most, from κ0 ~ √δ, which errs by half of what `asymptote` has.
+    """
+    return 1.5 / layer * asymptote(layer, slowdown, start)
+
+
 def receptive_field(depth, n_timepoints=1):
     """Return the relative error allowed for each weight of an effective receptive field.
 

@@ -142,6 +142,9 @@ DEPTH = [
     (lambda: depth.resnet_rate([-1.0]), "t has the value -1"),
     (lambda: depth.resnet_limit([1.1]), "t has values from 1.1 .*expected dot products"),
     (lambda: depth.ffnet_rate([[1], [1, 2]]), "depth is not a rectangular array"),
+    (lambda: depth.scales(ERF, 8), "activation 'erf', expected 'relu'"),
+    (lambda: depth.scales(rk.Network(2, dilation=(1, 2)), 8), r"dilations \(1, 2\), expected one"),
+    (lambda: depth.scales(NET, 8, layer=0), "layer is 0, expected an integer of at least 1"),
     (lambda: check(engine=np.ones(2)), r"engine is array\(\[1., 1.\]\), expected"),
     (
         lambda: check(rk.Network, depths=[2, 4, 8, 16, 32, 10**9]),
