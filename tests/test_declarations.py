@@ -51,6 +51,7 @@ CALLS = {
     depth.Family: lambda net: depth.Family(net, 1.0),
     depth.one_layer: lambda net: depth.one_layer(net, SIGNALS, **GAP),
     depth.asymptotic_complement: lambda net: depth.asymptotic_complement(net),
+    depth.classifier: lambda net: depth.classifier(net, **GAP),
     depth.scales: lambda net: depth.scales(net, 3),
     learning.exponent: lambda net: learning.exponent(net, 2, 2, kind="gpk"),
     learning.sample_complexity: lambda net: learning.sample_complexity(net, 2, 2, 2, **GAP),

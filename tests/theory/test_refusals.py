@@ -87,6 +87,11 @@ def separation(network=NET, X=X3, kind="gpk", **options):
     conditioning.separation_bound(network, X, kind=kind, head="gap", **options)
 
 
+def classify(network, kind="ntk"):
+    depth.classifier(network, kind=kind, head="trace")
+
+
+FLAT = ERF.replace(skip=False, c_v=0.5)
 MULTISPHERE = [
     (lambda: complements(ERF), "only on dot products for activation 'relu'"),
     (lambda: complements(WINDOW), "input_filter_size 1"),
@@ -151,6 +156,12 @@ DEPTH = [
     (lambda: depth.resnet_rate([-1.0]), "t has the value -1"),
     (lambda: depth.resnet_limit([1.1]), "t has values from 1.1 .*expected dot products"),
     (lambda: depth.ffnet_rate([[1], [1, 2]]), "depth is not a rectangular array"),
+    (lambda: classify(ERF), "'erf' and skip connections, expected no skip connections and kind"),
+    (lambda: classify(ERF.replace(skip=False)), "'erf' and trained .*, expected .* kind 'gpk'"),
+    (lambda: classify(FLAT, kind="gpk"), r"c_v \* c_w = 0.5, expected more than pi/4"),
+    (lambda: classify(UNTRAINED), r"trained \(\), expected some parts"),
+    (lambda: classify(rk.Network(2, negative_slope=1.0)), "negative_slope 1.0, expected less"),
+    (lambda: classify(rk.Network(2, alpha=0)), "without a residual branch"),
     (lambda: depth.scales(ERF, 8), "activation 'erf', expected 'relu'"),
     (lambda: depth.scales(rk.Network(2, dilation=(1, 2)), 8), r"dilations \(1, 2\), expected one"),
     (lambda: depth.scales(NET, 8, layer=0), "layer is 0, expected an integer of at least 1"),
@@ -259,6 +270,7 @@ def test_refusals(call, message):
         lambda: depth.asymptotic_complement(BIASED),
         lambda: depth.half_power_limit(BIASED, G, **GPK),
         lambda: Family(BIASED),
+        lambda: classify(BIASED),
         lambda: learning.sample_complexity(BIASED, 2, 3, 4, **GPK),
         lambda: learning.clock(BIASED, 2, 2, 2, [1.0], **GPK),
         lambda: learning.exponent(BIASED, 2, 3, kind="gpk"),
