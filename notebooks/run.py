@@ -35,7 +35,8 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "deep_degeneracy": {"ladder": (10, 30, 100, 300, 1000), "deep": 300},
     "eigenvalue_decay": {
-        "limit": 0.3, "compared": 2, "widest": 10, "farthest": 8, "n_nodes": (16, 24)
+        "limit": 0.3, "compared": 2, "widest": 10, "farthest": 8, "n_nodes": (16, 24),
+        "most_signals": 1000,
     },
     "finite_networks": {
         "widths": (16, 64), "n_networks": 12, "wide": 256, "n_steps": 100, "n_gradients": 2,

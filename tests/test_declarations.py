@@ -44,10 +44,16 @@ CALLS = {
         net, 3, kind="gpk"
     ),
     conditioning.compare: lambda net: conditioning.compare(net, SIGNALS, depths=(1, 2), **GAP),
+    conditioning.separation_bound: lambda net: conditioning.separation_bound(
+        net, multisphere.sample(2, 2, 3, 0), **GAP
+    ),
     depth.half_power_limit: lambda net: depth.half_power_limit(net, SIGNALS, **GAP),
     depth.Family: lambda net: depth.Family(net, 1.0),
     depth.one_layer: lambda net: depth.one_layer(net, SIGNALS, **GAP),
     depth.asymptotic_complement: lambda net: depth.asymptotic_complement(net),
+    depth.classifier: lambda net: depth.classifier(net, **GAP),
+    depth.scales: lambda net: depth.scales(net, 3),
+    learning.exponent: lambda net: learning.exponent(net, 2, 2, kind="gpk"),
     learning.sample_complexity: lambda net: learning.sample_complexity(net, 2, 2, 2, **GAP),
     learning.clock: lambda net: learning.clock(net, 2, 2, 2, [1.0], **GAP),
     locality.effective_receptive_field: lambda net: locality.effective_receptive_field(

@@ -254,6 +254,36 @@ def biases() -> Any:
     return figure
 
 
+def phases() -> Any:
+    """Draw what 50 layers leave of the distance of two signals, over α and the bias."""
+    alphas, sigmas = np.geomspace(0.1, 3.0, 41), np.linspace(0.0, 3.0, 31)
+    X = multisphere.sample(2, 4, 8, rng=0)
+    options: dict[str, Any] = {"head": "trace", "kinds": ("gpk",), "normalized": True}
+    left, layers = np.empty((31, 41)), []
+    for column, alpha in enumerate(alphas):
+        layers.append(depth.scales(rk.Network(50, alpha=alpha), 8).rows[1].scale)
+        for row, bias in enumerate(sigmas):
+            (K,) = rk.gram(rk.Network(50, alpha=alpha, bias=bias), X, **options)
+            left[row, column] = 1.0 - K[0, 1]
+    figure = plots.figure((6.4, 4.6))
+    ax = figure.subplots()
+    image = ax.pcolormesh(alphas, sigmas, np.log10(left), cmap="cividis", shading="gouraud")
+    levels = (-2.5, -2.0, -1.5, -1.0, -0.5)
+    ax.contour(
+        alphas, sigmas, np.log10(left), levels, colors="white", linewidths=0.6, linestyles="-"
+    )
+    for scale in (3, 5, 10, 30, 100):
+        place = np.exp(np.interp(-scale, -np.array(layers), np.log(alphas)))
+        ax.axvline(place, color="white", linestyle="--", linewidth=1)
+        ax.annotate(f"ξ = {scale}", (place * 1.03, 2.8), color="white", fontsize="small")
+    ax.set(xscale="log", xlabel="α", ylabel="$σ_b$")
+    ax.set_xticks((0.1, 0.3, 1, 3), ("0.1", "0.3", "1", "3"))
+    ax.minorticks_off()
+    ax.set_title("What 50 layers leave of two signals' distance", fontsize="medium")
+    figure.colorbar(image, label="log$_{10}$ (1 − normalized GPK)")
+    return figure
+
+
 def run_page(path: Path) -> None:
     """Run the code of a page in an empty folder, and put its figures beside this file."""
     blocks = re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.S | re.M)
@@ -265,7 +295,7 @@ def run_page(path: Path) -> None:
 
 if __name__ == "__main__":
     chosen = sys.argv[1:]
-    for draw in (chooser, heads, fields, settings, biases):
+    for draw in (chooser, heads, fields, settings, biases, phases):
         if not chosen or draw.__name__ in chosen:
             draw().savefig(HERE / f"{draw.__name__}.png")
     for path in (HERE.parents[1] / "README.md", *sorted(HERE.parent.glob("[agt]*/*.md"))):

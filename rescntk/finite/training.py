@@ -49,10 +49,12 @@ class Training:
     """(R,), ‖Θ̂_t − Θ̂_0‖_F of the tangent kernels of the training signals."""
     initial_kernel: np.ndarray | None = None
     """Θ̂_0 of the training signals, as from ``finite.ntk``."""
+    path_length: np.ndarray | None = None
+    """(R,), Σ ‖θ_j − θ_{j−1}‖₂ of the trained weights over the steps so far."""
 
 
-State: TypeAlias = tuple[Parts, optax.OptState]
-"""The trained parts, and the optimizer's memory."""
+State: TypeAlias = tuple[Parts, optax.OptState, jax.Array | None]
+"""The trained parts, the optimizer's memory, and the path's length if it is recorded."""
 
 
 def train(
@@ -76,7 +78,8 @@ def train(
     Z : array, (m_cases, n_channels, n_timepoints), optional
         Test signals, whose outputs are recorded.
     record : iterable of str, default ("outputs",)
-        Beside the loss: "outputs", and "kernel", the change of the tangent kernel.
+        Beside the loss: "outputs", "kernel", the change of the tangent kernel, and "path", the
+        length of the weights' path (Tirer et al. 2022, theorem 5, second line).
     every : int, optional
         Steps from one record to the next; by default about 50 records in all.
 
@@ -109,14 +112,15 @@ def train(
     targets = check_shape(y, "y", (len(signals),)).astype(params.readout.dtype)
     steps = check_positive_integer(steps, "steps")
     names = record if is_sequence(record) else (record,)
-    chosen = {check_choice(name, "record", ("outputs", "kernel")) for name in names}
+    chosen = {check_choice(name, "record", ("outputs", "kernel", "path")) for name in names}
     every = -(-steps // 50) if every is None else check_positive_integer(every, "every")
     rule = _as_optimizer(optimizer)
     columns = defaultdict[str, list](list)
     initial: np.ndarray | None = None
     with precision(params.readout.dtype):
         parts = trained_parts(network, params)
-        state = parts, rule.init(parts)
+        path = jnp.zeros(()) if "path" in chosen else None
+        state = parts, rule.init(parts), path
         for step in (*range(0, steps, every), steps):
             now = params._replace(**state[0])
             found = {of: np.asarray(outputs(network, head, now, S)) for of, S in sets.items()}
@@ -136,6 +140,8 @@ def train(
                 kernel = ntk(network, now, X, head=head)
                 initial = kernel if initial is None else initial
                 columns["kernel_change"].append(float(np.linalg.norm(kernel - initial)))
+            if "path" in chosen:
+                columns["path_length"].append(float(state[2]))
             number = min(every, steps - step)
             state = _advance(rule.update, network, head, params, state, signals, targets, number)
     records = {name: np.array(values) for name, values in columns.items()}
@@ -161,15 +167,17 @@ def _advance(
     update: Callable, network: Network, head: str, params: Parameters, state: State, X: Signals,
     targets: jax.Array, number: int,
 ) -> State:  # fmt: skip
-    """Return the trained parts and the optimizer's memory after a number of steps."""
+    """Return the state after a number of steps."""
 
     def loss(parts: Parts) -> jax.Array:
         f = outputs(network, head, params._replace(**parts), X)
         return 0.5 * jnp.sum((f - targets) ** 2)
 
     def step(_: int, state: State) -> State:
-        parts, memory = state
+        parts, memory, path = state
         updates, memory = update(jax.grad(loss)(parts), memory, parts)
-        return optax.apply_updates(parts, updates), memory
+        if path is not None:
+            path = path + jnp.sqrt(sum(jnp.sum(leaf * leaf) for leaf in jax.tree.leaves(updates)))
+        return optax.apply_updates(parts, updates), memory, path
 
     return jax.lax.fori_loop(0, number, step, state)

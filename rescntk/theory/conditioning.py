@@ -30,6 +30,12 @@ from ..validation import (
 from .argument_checks import check_branch, check_cases, check_energies, check_head, check_kind
 from .depth.rates import asymptotic_complement
 from .report_table import ReportTable, texts
+from .separation import separation_bound
+
+__all__ = [
+    "Bounds", "Comparison", "ComparisonRow", "asymptotic_condition_number", "bounds", "compare",
+    "condition_number", "separation_bound",
+]  # fmt: skip
 
 
 class Bounds(NamedTuple):

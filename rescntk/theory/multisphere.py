@@ -177,8 +177,8 @@ def dot_products(
     >>> multisphere.dot_products(multisphere.sample(1, 3, 2, rng=0)).round(12)
     array([[[1., 1.]]])
     """
-    X = _check_on_sphere(X, "X")
-    Z = X if Z is None else _check_on_sphere(Z, "Z")
+    X = check_on_sphere(X, "X")
+    Z = X if Z is None else check_on_sphere(Z, "Z")
     if X.shape[1:] != Z.shape[1:]:
         raise ValueError(f"Z has shape {Z.shape}, expected (m_cases, {X.shape[1]}, {X.shape[2]})")
     Z = np.roll(Z, -check_integer(offset, "offset"), axis=2)
@@ -207,7 +207,7 @@ def _error(X: np.ndarray) -> float:
         return float(np.abs((X * X).mean(axis=1) - 1.0).max())
 
 
-def _check_on_sphere(X: np.ndarray, name: str) -> np.ndarray:
+def check_on_sphere(X: np.ndarray, name: str) -> np.ndarray:
     X = check_signals(X, name)
     worst = _error(X)
     if worst > _SLACK:
@@ -324,7 +324,7 @@ def over_pairs(X: np.ndarray, head: str, function: Map) -> np.ndarray:
     complements of dot products, (n_timepoints, n_offsets, n_pairs). It returns complements of k
     kernels, (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).
     """
-    channels = _check_on_sphere(X, "X").transpose(1, 2, 0)
+    channels = check_on_sphere(X, "X").transpose(1, 2, 0)
 
     def of_pixels(left: Places, right: Places) -> np.ndarray:
         return function(_pixel_complements((x[left], x[right]) for x in channels))

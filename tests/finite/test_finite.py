@@ -251,12 +251,36 @@ def test_records(task):
     change = finite.ntk(NETWORK, found.params, X) - finite.ntk(NETWORK, params, X)
     assert abs(found.kernel_change[-1] - np.linalg.norm(change)) <= BAR
     bare = finite.train(NETWORK, params, X, y, 0.1, 2, record=())
-    assert bare.outputs is None and bare.kernel_change is None
+    assert bare.outputs is None and bare.kernel_change is None and bare.path_length is None
     # A network whose readout alone is trained is its own linearization.
     network = NETWORK.replace(trained="readout")
     found = finite.train(network, params, X, y, 0.2, 20, record=record)
     assert_same(found.outputs, linearized(network, params, X, y, X, 0.2, found.steps))
     assert found.kernel_change.max() <= BAR
+
+
+def test_lengths_of_paths(task):
+    """Of Adam from the weights themselves; of a linear model from its errors and kernel."""
+    params, X, y = task
+    options = {"record": ("path",), "every": 2}
+    found = finite.train(NETWORK, params, X, y, optax.adam(0.01), 3, **options)
+    weights = [
+        flat(finite.train(NETWORK, params, X, y, optax.adam(0.01), steps).params)
+        for steps in (1, 2, 3)
+    ]
+    steps = np.linalg.norm(np.diff([flat(params), *weights], axis=0), axis=1)
+    assert found.steps.tolist() == [0, 2, 3]
+    assert np.abs(found.path_length - [0, *np.cumsum(steps)[1:]]).max() <= BAR
+    network, rate = NETWORK.replace(trained="readout"), 0.2
+    found = finite.train(network, params, X, y, rate, 20, record=("outputs", "path"), every=1)
+    errors, kernel = found.outputs - y, finite.ntk(network, params, X)
+    steps = rate * np.sqrt(np.einsum("ti,ij,tj->t", errors, kernel, errors))
+    assert np.abs(found.path_length[1:] - np.cumsum(steps[:-1])).max() <= BAR
+
+
+def flat(params):
+    """Return all weights of a network as one vector."""
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(params)])
 
 
 def linearized(network, params, X, y, Z, rate, steps):

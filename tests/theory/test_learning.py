@@ -266,3 +266,44 @@ def test_an_eigenvalue_of_0_is_never_learned(top):
     table = clock(rk.Network(1), 2, 1, top, np.inf, kind="ntk", head="equivariant")
     shares = {row.frequencies: row.shares for row in table}
     assert shares[2,] == (1.0,) and shares[3,] == (0.0,)
+
+
+@pytest.mark.parametrize(
+    ("network", "channels", "kind", "expected"),
+    [
+        (rk.Network(2, 1), 2, "gpk", -3.0),  # windows of one pixel
+        (rk.Network(2, 1), 2, "ntk", -1.0),
+        (rk.Network(2, 1), 4, "ntk", -1 / 3),
+        (literature.geifman_cnn(2, 3), 2, "gpk", -1.0),  # of three
+        (literature.geifman_cnn(2, 3), 2, "ntk", -1 / 3),
+        (literature.geifman_cnn(2, 3).replace(trained=("readout",)), 2, "ntk", -1.0),  # a GPK
+    ],
+)
+def test_exponents_are_slopes_of_curves(network, channels, kind, expected):
+    """Of targets from the kernel's own process: v² = λ. Frequencies left out are noise."""
+    d = max(network.filter_size, 1)
+    assert learning.exponent(network, channels, d, kind=kind) == pytest.approx(expected)
+    top = 30 if d == 3 else 60 if channels == 4 else 1200
+    sizes = (50, 200) if top == 1200 else (1000, 4000)
+    found = spectrum.eigenvalues(
+        network, channels, d, top, kind=kind, head="equivariant", normalized=True
+    )
+    values = np.maximum(found.eigenvalues.ravel(), 0.0)
+    counts = spectrum.multiplicities(channels, d, top, head="equivariant").ravel()
+    tail = max(1.0 - counts @ values, 0.0)
+    options = {"penalty": tail, "noise": tail, "multiplicities": counts}
+    low, high = learning.curve(values, np.sqrt(counts * values), sizes, **options)
+    slope = np.log(high.test_error / low.test_error) / np.log(4)
+    assert abs(slope - expected) <= tolerances.CURVE_SLOPE["curve"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_exponents_are_slopes_of_regressions(kind):
+    """The mean error at a new signal is the posterior variance of the kernel's own process."""
+    network, rng = literature.geifman_cnn(2, 3), np.random.default_rng(0)
+    X, Z = multisphere.sample(1024, 2, 3, rng), multisphere.sample(300, 2, 3, rng)
+    kernel = rk.Kernel(network, kind, "equivariant", normalized=True)
+    left = 1 - np.cumsum(np.linalg.solve(np.linalg.cholesky(kernel(X)), kernel(X, Z)) ** 2, axis=0)
+    slope = np.log(left[1023].mean() / left[255].mean()) / np.log(4)
+    bar = tolerances.CURVE_SLOPE["regression"]
+    assert abs(slope - learning.exponent(network, 2, 3, kind=kind)) <= bar

@@ -83,6 +83,15 @@ def asymptote(n=5, network=NET, kind="gpk", **pixels):
     conditioning.asymptotic_condition_number(network, n, kind=kind, **pixels)
 
 
+def separation(network=NET, X=X3, kind="gpk", **options):
+    conditioning.separation_bound(network, X, kind=kind, head="gap", **options)
+
+
+def classify(network, kind="ntk"):
+    depth.classifier(network, kind=kind, head="trace")
+
+
+FLAT = ERF.replace(skip=False, c_v=0.5)
 MULTISPHERE = [
     (lambda: complements(ERF), "only on dot products for activation 'relu'"),
     (lambda: complements(WINDOW), "input_filter_size 1"),
@@ -117,6 +126,11 @@ CONDITIONING = [
         r"trained \(\), expected 'inner' or 'outer' for",
     ),
     (lambda: asymptote(network=ERF), "'erf', expected 'relu': the law is about ReLU"),
+    (lambda: separation(ERF), "'erf', expected 'relu': the bound is about Taylor"),
+    (lambda: separation(WINDOW), "input_filter_size 3, expected 1"),
+    (lambda: separation(UNTRAINED, kind="ntk"), "ntk is 0 for every signal"),
+    (lambda: separation(X=G), "X of shape .* is not on the multi-sphere"),
+    (lambda: separation(max_degree=0), "max_degree is 0"),
     (lambda: compare(X=G[:1]), "X has 1 case, expected at least 2"),
     (lambda: compare(rk.Network(1, alpha=0.0)), "alpha 0.0, .* expected positive numbers"),
     (lambda: compare(CNN), "network has no skip connections, expected a ResNet"),
@@ -142,6 +156,15 @@ DEPTH = [
     (lambda: depth.resnet_rate([-1.0]), "t has the value -1"),
     (lambda: depth.resnet_limit([1.1]), "t has values from 1.1 .*expected dot products"),
     (lambda: depth.ffnet_rate([[1], [1, 2]]), "depth is not a rectangular array"),
+    (lambda: classify(ERF), "'erf' and skip connections, expected no skip connections and kind"),
+    (lambda: classify(ERF.replace(skip=False)), "'erf' and trained .*, expected .* kind 'gpk'"),
+    (lambda: classify(FLAT, kind="gpk"), r"c_v \* c_w = 0.5, expected more than pi/4"),
+    (lambda: classify(UNTRAINED), r"trained \(\), expected some parts"),
+    (lambda: classify(rk.Network(2, negative_slope=1.0)), "negative_slope 1.0, expected less"),
+    (lambda: classify(rk.Network(2, alpha=0)), "without a residual branch"),
+    (lambda: depth.scales(ERF, 8), "activation 'erf', expected 'relu'"),
+    (lambda: depth.scales(rk.Network(2, dilation=(1, 2)), 8), r"dilations \(1, 2\), expected one"),
+    (lambda: depth.scales(NET, 8, layer=0), "layer is 0, expected an integer of at least 1"),
     (lambda: check(engine=np.ones(2)), r"engine is array\(\[1., 1.\]\), expected"),
     (
         lambda: check(rk.Network, depths=[2, 4, 8, 16, 32, 10**9]),
@@ -161,6 +184,9 @@ LEARNING = [
     (lambda: complexity(frequencies=5), "frequencies is 5, expected sets of 3 integers"),
     (lambda: complexity(frequencies=[[1], [1, 2]]), "frequencies is not a rectangular array"),
     (lambda: complexity(errors=True), "errors is given, expected other options"),
+    (lambda: learning.exponent(ERF, 2, 3, kind="gpk"), "'erf', expected 'relu'"),
+    (lambda: learning.exponent(UNTRAINED, 2, 3, kind="ntk"), "ntk is 0 for every signal"),
+    (lambda: learning.exponent(rk.Network(2, alpha=0), 2, 3, kind="gpk"), "without a residual"),
     (lambda: clock(-1.0), "times is -1.0, expected real numbers of at"),
     (lambda: clock([]), r"times is \[\], expected"),
 ]
@@ -240,11 +266,14 @@ def test_refusals(call, message):
         lambda: multisphere.normalized_gpk(BIASED, T),
         lambda: complements(BIASED),
         lambda: asymptote(network=BIASED),
+        lambda: separation(BIASED),
         lambda: depth.asymptotic_complement(BIASED),
         lambda: depth.half_power_limit(BIASED, G, **GPK),
         lambda: Family(BIASED),
+        lambda: classify(BIASED),
         lambda: learning.sample_complexity(BIASED, 2, 3, 4, **GPK),
         lambda: learning.clock(BIASED, 2, 2, 2, [1.0], **GPK),
+        lambda: learning.exponent(BIASED, 2, 3, kind="gpk"),
         lambda: ensemble(BIASED),
         lambda: paths.mixture(BIASED, 2, 3, 4, kind="gpk"),
         lambda: paths.stride_kernel(BIASED, [T]),

@@ -2,16 +2,19 @@ r"""Kernels of deep networks: limits at infinite depth, rates of convergence, an
 
 ``laws`` predicts the limit and the rate of a family of networks with :math:`\alpha = a
 L^{-\gamma}`. ``half_power`` integrates the limit at :math:`\gamma = \frac12`. ``rates`` has closed
-forms. ``checker`` compares predictions with kernels (``docs/theory/depth_limits.md``).
+forms. ``scales`` has the layers in which pixels even out, and ``classifier`` the limit of
+classifications. ``checker`` compares predictions with kernels (``docs/theory/depth_limits.md``).
 """
 
 from .checker import DEFAULT_DEPTHS, VERDICTS, Estimate, Report, Row, check
+from .classifier import Classifier, classifier
 from .half_power import half_power_limit
 from .laws import Family, Prediction, one_layer
 from .rates import asymptotic_complement, ffnet_limit, ffnet_rate, resnet_limit, resnet_rate
+from .scales import DepthScales, ScaleRow, scales
 
 __all__ = [
-    "DEFAULT_DEPTHS", "VERDICTS", "Estimate", "Family", "Prediction", "Report", "Row",
-    "asymptotic_complement", "check", "ffnet_limit", "ffnet_rate", "half_power_limit", "one_layer",
-    "resnet_limit", "resnet_rate",
+    "DEFAULT_DEPTHS", "VERDICTS", "Classifier", "DepthScales", "Estimate", "Family", "Prediction",
+    "Report", "Row", "ScaleRow", "asymptotic_complement", "check", "classifier", "ffnet_limit",
+    "ffnet_rate", "half_power_limit", "one_layer", "resnet_limit", "resnet_rate", "scales",
 ]  # fmt: skip

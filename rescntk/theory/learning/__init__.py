@@ -9,9 +9,11 @@ Gradient flow from 0 learns the share :math:`1 - e^{-\lambda t}` of it (Barzilai
 
 from .complexity import ComplexityRow, SampleComplexity, sample_complexity
 from .curves import CurveRow, LearningCurve, curve, from_gram
+from .exponent import exponent
 from .flows import Clock, ClockRow, Learned, alignment, clock, learned
 
 __all__ = [
     "Clock", "ClockRow", "ComplexityRow", "CurveRow", "Learned", "LearningCurve",
-    "SampleComplexity", "alignment", "clock", "curve", "from_gram", "learned", "sample_complexity",
+    "SampleComplexity", "alignment", "clock", "curve", "exponent", "from_gram", "learned",
+    "sample_complexity",
 ]  # fmt: skip

@@ -69,10 +69,10 @@ def taylor_coefficients(
         seen = [count * rotate(series[0], p) for p, count in taps(window, d).items()]
         return np.asarray(sum(seen) / window.size)[None]
 
-    return _series(network, mean(start, network.input_filter), mean, kind)[-1][0]
+    return kernel_series(network, mean(start, network.input_filter), mean, kind)[-1][0]
 
 
-def _series(
+def kernel_series(
     network: Network, F: np.ndarray, mean: Callable[..., np.ndarray], kind: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the series H_i F of the last pre-activations, and of the normalized kernel.
@@ -139,7 +139,7 @@ def one_variable(
     n^ν times the kernel's coefficients.
     """
     first = np.stack([constant, slope], axis=1) @ np.eye(2, DEGREE + 1)
-    before, kernel = _series(network, first, circular_mean, kind)
+    before, kernel = kernel_series(network, first, circular_mean, kind)
     # At its ends F is value ∓ slope x + cube x^(3/2) + …, and T has root x^(1/2). Near ρ = 1, κ1
     # has (1 − ρ)^(3/2) times 2√2/3π, and κ0 (1 − ρ)^(1/2) times −√2/π; near −1 both have + (C.4).
     s, parts, tau = network.branch_share, network.parts, network.parts.input

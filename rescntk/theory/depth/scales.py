@@ -1,0 +1,133 @@
+r"""Depth scales: the layers until pixels are alike, for each Fourier mode.
+
+``docs/theory/depth_limits.md``, section 8.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...network import RELU_FIELDS, Filter, Network, check_one_dilation
+from ...validation import check_nonnegative, check_positive_integer
+from ..argument_checks import check_branch, check_length
+from ..report_table import ReportTable
+
+
+class ScaleRow(NamedTuple):
+    """The share of a small wave of complements along the pixels that a deep layer leaves."""
+
+    mode: int
+    """m: waves along the ring of d pixels, from 0 to d/2."""
+    multiplier: float
+    """The linear multiplier of a layer; 1 for modes that no filter changes."""
+    scale: float
+    """ξ = −1/log|multiplier|, the layers to 1/e of a mode; infinite where the multiplier is 1."""
+    with_products: float
+    """The multiplier at great depth, where products of slower modes lead: at least |multiplier|."""
+    at_layer: float
+    """The linear multiplier with the correction at a given layer; NaN without one."""
+
+
+@dataclass(frozen=True)
+class DepthScales(ReportTable[ScaleRow]):
+    """The depth scales of a network; iterating gives a `ScaleRow` for each Fourier mode."""
+
+
+def scales(network: Network, n_timepoints: int, *, layer: int | None = None) -> DepthScales:
+    r"""Return how fast layers even out the Fourier modes of pixel pairs, for each mode.
+
+    For Gaussian process kernels of ReLU on the multi-sphere, at great depth. *Only the slowest mode
+    is linear*: products of slower modes lead others in the end (``with_products``).
+
+    A layer multiplies mode m of the complements :math:`1 - \bar K_{j,j+\delta}` along the pixels j
+    by :math:`1 - p\,(1 - \lambda_i(m) \lambda_o(m))`. p is the branch's share, 1 without skip
+    connections. A filter of q taps with the dilation r has :math:`\lambda(m) = \frac1q \sum_k
+    \cos(2\pi m k r/d)`. The pixels' energies have these multipliers exactly, in every layer from 2
+    on, on and off the multi-sphere.
+
+    Parameters
+    ----------
+    network : Network
+        Of ReLU, with one dilation for all layers. Its depth does not matter. With biases and
+        without skip connections the multipliers are :math:`\chi\lambda_i\lambda_o` where
+        :math:`\chi = c_v c_w/2 < 1`; at :math:`\chi = 1` signals need one mean energy.
+    n_timepoints : int
+        Number d of pixels, at most 4096.
+    layer : int, optional
+        l: adds multipliers that are smaller by :math:`\frac3l \lambda_i\lambda_o`, because
+        :math:`\kappa_0 = 1 - \frac3{pl}`. At :math:`\chi = 1` with biases 3 is 5/2, below it 0.
+
+    Returns
+    -------
+    `DepthScales`
+        A `ScaleRow` for each mode from 0 to d/2.
+
+    Raises
+    ------
+    ValueError
+        If the network is another one or has no branch, or an argument is out of range.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> print(rk.theory.depth.scales(rk.Network(1), 8, layer=130))
+    mode  multiplier  scale  with_products  at_layer
+    ------------------------------------------------
+       0           1    inf              1    0.9769
+       1      0.8238  5.159         0.8238    0.8089
+       2      0.5556  1.701         0.6786     0.553
+       3      0.5095  1.483         0.5591    0.5091
+       4      0.5556  1.701         0.5556     0.553
+    """
+    check_one_dilation(network, RELU_FIELDS | {"bias"})
+    check_branch(network)
+    d = check_length(n_timepoints, 4096, "the products of modes take minutes")
+    gain, growth = network.branch_gain, network.growth
+    modes = np.arange(d)
+    seen = _response(network.inner_filter(2), modes) * _response(network.outer_filter(2), modes)
+    # Biases keep variances where the network alone would let them fall.
+    change = max(growth, 1.0) if network.bias else growth
+    multipliers = (network.skip + gain * seen) / change
+    products = _with_products(np.abs(multipliers))
+    # κ0 = 1 − 3/(pl). At χ = 1 with biases it is 1 − 3/(2l), and variances grow like l.
+    slope = 3.0 if growth == change else 0.0
+    slope = 2.5 if network.bias and growth == 1.0 else slope
+    lessened = np.full(d, math.nan)
+    if layer is not None:
+        at = check_nonnegative(check_positive_integer(layer, "layer"), "layer")
+        lessened = multipliers - slope * seen / at
+    half = range(d // 2 + 1)
+    rows = zip(half, *(each.tolist() for each in (multipliers, products, lessened)), strict=False)
+    return DepthScales(tuple(ScaleRow(m, x, _scale(x), y, z) for m, x, y, z in rows))
+
+
+def _response(window: Filter, modes: np.ndarray) -> np.ndarray:
+    """Return the means over a filter's taps of waves of all modes, at the middle tap."""
+    taps = np.array(window.offsets) % len(modes)
+    waves = np.cos(2.0 * math.pi / len(modes) * modes)  # exactly 1 for multiples of d
+    return np.mean([waves[tap * modes % len(modes)] for tap in taps], axis=0)
+
+
+def _with_products(multipliers: np.ndarray) -> np.ndarray:
+    """Return the multipliers where products of modes lead, whose modes add up modulo d."""
+    common, d = multipliers[0], len(multipliers)
+    linear = multipliers / common
+    best, reached = linear.copy(), 1
+    best[0] = 0.0
+    while reached < d:  # products of 2, 4, 8, … modes
+        doubled = [(best * best[(m - np.arange(d)) % d]).max() for m in range(d)]
+        best, reached = np.maximum(best, doubled), 2 * reached
+        best[0] = 0.0
+    # A product of k modes has the factor δ^(3/2 − k), of all modes' mean δ, which falls itself.
+    return common * np.maximum(linear, math.sqrt(common) * best)
+
+
+def _scale(multiplier: float) -> float:
+    size = abs(multiplier)
+    if size in (0.0, 1.0):
+        return math.inf if size else 0.0
+    return -1.0 / math.log(size)

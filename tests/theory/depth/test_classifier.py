@@ -1,0 +1,74 @@
+"""The classifier of infinite depth, against regressions with deep kernels."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk.theory import multisphere, smoothness
+from rescntk.theory.depth import classifier
+from tests import tolerances
+
+
+@pytest.mark.parametrize("head", ["trace", "gap"])
+@pytest.mark.parametrize(
+    ("kind", "trained"),
+    [
+        ("gpk", ("readout",)),
+        ("ntk", ("readout",)),
+        ("ntk", ("inner",)),
+        ("ntk", ("outer", "input")),
+        ("ntk", ("input", "readout")),
+        ("ntk", ("input",)),
+    ],
+)
+def test_limits_of_kernels(kind, trained, head):
+    """At depth 1000, where the slowest limit is (3/8) log(L)/L away."""
+    network = rk.Network(1000, trained=trained)
+    X = multisphere.sample(2, 4, 3, rng=0)
+    K = 1 - multisphere.gram_complements([network], X, kind=kind, head=head)[0, 0, 1]
+    found = classifier(network, kind=kind, head=head, pixels=3)
+    assert abs(K - found.off_diagonal) <= tolerances.deep_tangent_kernel(1000, 2.0)
+    assert (found.name == "singular") == (found.off_diagonal == 0)
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+@pytest.mark.parametrize("penalty", [0.0, 0.5])
+def test_ridge_regressions_become_majority_votes(kind, penalty):
+    """The sum of the labels over n + 3 + 4λ for the NTK, over n + λ for the GPK."""
+    X, Z = np.split(multisphere.sample(25, 4, 3, rng=0), [15])
+    y = np.where(np.arange(15) < 9, 1.0, -1.0)
+    network = rk.Network(2000)
+    both = np.concatenate([X, Z])
+    K = 1 - multisphere.gram_complements([network], both, kind=kind, head="trace")[0]
+    votes = K[15:, :15] @ np.linalg.solve(K[:15, :15] + penalty * np.eye(15), y)
+    found = classifier(network, kind=kind, head="trace").ridge(y, penalty)
+    assert abs(found - 3 / (18 + 4 * penalty if kind == "ntk" else 15 + penalty)) <= 1e-15
+    assert np.abs(votes - found).max() <= 15 * tolerances.deep_tangent_kernel(2000, 2.0) * found
+
+
+CLOSE = 10.0 ** -np.arange(2, 6)
+"""Complements of dot products. Farther ones have the next term, closer ones deeper onsets."""
+
+
+def slopes(network, kind, size=1.0):
+    """Return slopes of log K over log(1 − t), of vectors whose energies are `size` times C0."""
+    angles = np.append(0.0, np.arccos(1 - CLOSE))
+    X = np.sqrt(size) * multisphere.project(smoothness.circle(angles))
+    K = rk.Kernel(network, kind, "trace", normalized=True)(X)[0, 1:]
+    return np.diff(np.log(K)) / np.diff(np.log(CLOSE))
+
+
+@pytest.mark.parametrize(("c_v", "size"), [(4.0, 2.5115), (4.0, 0.5), (8.0, 1.0)])
+def test_erf_is_singular(c_v, size):
+    """From any variance: early layers are a factor, the same for all close pairs."""
+    network = rk.Network(80, 1, skip=False, activation="erf", c_v=c_v)
+    found = classifier(network, kind="gpk", head="trace")
+    assert np.abs(slopes(network, "gpk", size)[1:] / found.exponent - 1).max() <= 0.01
+
+
+def test_a_trained_input_is_singular():
+    """The slope of its NTK is near −3/2 where 1 − t is small, and depth beyond the onset."""
+    network = rk.Network(20_000, 1, skip=False, trained=("input",))
+    found = classifier(network, kind="ntk", head="trace")
+    middle = slopes(network, "ntk")[0]
+    assert found.exponent == -1.5 and abs(middle / found.exponent - 1) <= 0.02

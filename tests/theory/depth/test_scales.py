@@ -1,0 +1,103 @@
+"""Depth scales of Fourier modes, against pixels of kernels and against the recursion in mpmath."""
+
+import mpmath
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk.theory import multisphere
+from rescntk.theory.depth import scales
+from tests import tolerances
+
+NETWORKS = [
+    rk.Network(1),
+    rk.Network(1, 5, outer_filter_size=3, alpha=0.5, dilation=3),
+    rk.Network(1, 1, outer_filter_size=7, skip=False),
+    rk.Network(1, skip=False, c_v=1.2, bias=0.4),
+    rk.Network(1, dilation=4, bias=1.0),
+]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("d", [8, 9])
+def test_multipliers_are_those_of_the_pixels_energies(network, d):
+    """Off the multi-sphere: in each layer from 2 on, in units of a layer without filters."""
+    X = np.random.default_rng(0).standard_normal((1, 2, d))
+    energies = [
+        rk.pixel_pairs(network.replace(depth=L), X, kind="gpk")[0, 0].diagonal() for L in (3, 4)
+    ]
+    before, after = (np.fft.rfft(energy)[1:] for energy in energies)
+    growth = max(network.growth, 1.0) if network.bias else network.growth
+    table = scales(network, d)
+    expected = growth * table.column("multiplier")[1:] * before
+    assert np.abs(after - expected).max() <= tolerances.ROUTES * energies[1].sum()
+    assert (table.column("mode") == np.arange(d // 2 + 1)).all()
+
+
+@pytest.mark.parametrize("skip", [True, False])
+def test_the_slowest_mode_of_deep_kernels(skip):
+    """With κ0's correction; the limit itself is several times farther away."""
+    network, layers = rk.Network(1, skip=skip), ((120, 140) if skip else (40, 60))
+    t = multisphere.dot_products(multisphere.sample(2, 4, 8, rng=0), complement=True)[0, 1]
+    waves = [
+        np.abs(np.fft.fft(multisphere.normalized_gpk(network.replace(depth=L), t, complement=True)))
+        for L in layers
+    ]
+    measured = (waves[1][1] / waves[0][1]) ** (1 / 20)
+    middle = sum(layers) // 2
+    row = scales(network, 8, layer=middle).rows[1]
+    bar = tolerances.mode(middle, 1 / network.branch_share, t.mean())
+    assert abs(measured - row.at_layer) <= bar
+    assert abs(measured - row.multiplier) > 3 * abs(measured - row.at_layer)
+
+
+def ring(start, layers, p, chi=1.0, bias=0.0):
+    """Return complements along 8 pixels over layers by theorem 4.1, filters of 3, in mpmath."""
+    delta, variance, found = list(start), mpmath.mpf(1), []
+
+    def mean(values):
+        return [(values[j - 1] + values[j] + values[(j + 1) % 8]) / 3 for j in range(8)]
+
+    for _ in range(layers):
+        inside = variance + bias**2
+        rho = [1 - w * variance / inside for w in mean(delta)]
+        sines = [mpmath.sqrt(1 - r * r) for r in rho]
+        angles = [mpmath.pi - mpmath.acos(r) for r in rho]
+        k1 = [(s + a * r) / mpmath.pi for s, a, r in zip(sines, angles, rho, strict=True)]
+        branch = mean([1 - k for k in k1])
+        after = chi * inside + bias**2 if p == 1 else variance
+        shrink = chi * inside / after if p == 1 else 1
+        delta = [(1 - p) * old + p * shrink * new for old, new in zip(delta, branch, strict=True)]
+        variance = after
+        found.append(delta)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "p", "chi", "bias", "bar"),
+    [
+        # κ0's correction of each factor, and powers of l, are left: k factors err by some 3k/l.
+        ({}, 0.5, 1.0, 0.0, 12 / 160),
+        # δ falls geometrically, and with it all that is left.
+        ({"skip": False, "c_v": 1.0, "bias": 0.3}, 1, 0.5, 0.3, 1e-4),
+    ],
+)
+def test_products_of_slower_modes_lead(options, p, chi, bias, bar):
+    start = np.random.default_rng(0).uniform(0.3, 1.7, 8)
+    with mpmath.workdps(250):
+        p, chi, bias = mpmath.mpf(p), mpmath.mpf(chi), mpmath.mpf(bias)
+        path = ring([mpmath.mpf(x) for x in start], 180, p, chi, bias)
+        for row in scales(rk.Network(1, **options), 8):
+            turns = [mpmath.expjpi(mpmath.mpf(row.mode * j) / 4) for j in range(8)]
+            low, high = (abs(mpmath.fdot(path[L - 1], turns)) for L in (140, 180))
+            measured = float((high / low) ** (mpmath.mpf(1) / 40))
+            assert abs(measured / row.with_products - 1) <= bar, row.mode
+
+
+def test_scales_in_layers():
+    """ξ is the number of layers to 1/e; modes that a filter does not see stay for ever."""
+    rings = scales(rk.Network(1, dilation=4), 8)
+    assert (rings.column("scale")[[0, 2, 4]] == np.inf).all()
+    row = rings.rows[1]
+    assert abs(row.multiplier**row.scale - np.exp(-1)) <= tolerances.ROUTES
+    assert scales(rk.Network(1, bias=0.3, skip=False, c_v=1.0), 4).rows[0].multiplier == 0.5
