@@ -1,4 +1,6 @@
-"""The classifier that a network becomes at infinite depth (docs/theory/depth_limits.md, section 7)."""
+"""The classifier that a network becomes at infinite depth: section 7 of
+``docs/theory/depth_limits.md``.
+"""
 
 from __future__ import annotations
 
