@@ -140,7 +140,7 @@ def train(
                 kernel = ntk(network, now, X, head=head)
                 initial = kernel if initial is None else initial
                 columns["kernel_change"].append(float(np.linalg.norm(kernel - initial)))
-            if "path" in chosen:
+            if state[2] is not None:
                 columns["path_length"].append(float(state[2]))
             number = min(every, steps - step)
             state = _advance(rule.update, network, head, params, state, signals, targets, number)
