@@ -208,7 +208,7 @@ def _resamples(resampled: pd.DataFrame) -> Sequence[Any]:
 def probabilities(rows: pd.DataFrame) -> list[Any]:
     """Return the section of the other measures: means, first methods, and differences."""
     means, firsts = [], []
-    for measure, sign in MEASURES.items():
+    for measure, sign in {"accuracy": 1, **MEASURES}.items():
         for part, splits in [(part, splits) for part in PARTS[:2] for splits in (1, SPLITS)]:
             scores = sign * beside_peers(rows, part, splits, measure).drop(columns=ABOUT)
             if scores.empty:
@@ -226,11 +226,11 @@ def probabilities(rows: pd.DataFrame) -> list[Any]:
             firsts.append((label, *cells, "; ".join(behind) or "–", "; ".join(before) or "–"))
     header = "best mean", "best mean rank", f"mean rank, {OURS}", f"sets, {OURS} to HC2"
     return [
-        "## Log loss, AUROC and balanced accuracy",
+        "## Accuracy, log loss, AUROC and balanced accuracy",
         "Log losses are natural, of probabilities cut at the rounding error of float64. AUROC is "
         "of one class against the rest, weighted by the classes' shares. RDST, ROCKET and its like "
         "have ridge classifiers, whose probabilities are 0 and 1. Resamples: means over "
-        f"{SPLITS} splits, of the peers too.",
+        f"{SPLITS} splits, of the peers too; accuracies of the peers over 30.",
         harness.table(("mean", *NAMES, "rank"), means),
         f"The rank is by the mean, among {1 + len(others)} methods. The method of the best mean "
         "need not have the best mean rank, nor differ significantly:",

@@ -50,8 +50,9 @@ _NOVELTY_POWER = 2.0
 of the deviation: .766 with 0, .842 with 1, .855 with 2, .855 with 4."""
 
 _LEVEL_POWER = 8.0
-"""Power of distances of levels above 1 in weights of views that see levels. Measured on simulated
-plants whose levels drift by half a deviation, mean accuracy: .784 with 0, .840 with 8."""
+"""Weights of views that see levels fall as distance^-8 once a signal's level is unusual, at a
+distance above 1. Measured on simulated plants whose levels drift by half a deviation, mean
+accuracy: .784 with 0, .840 with 8."""
 
 _MANY, _LANDMARKS = 1000, 400
 """Maximum number of signals that are all landmarks by default, and the landmarks of more. Half as

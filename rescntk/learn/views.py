@@ -39,9 +39,17 @@ _STANDARDIZE = ("signal", "channel", "point")
 class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """A view: signals in, what the network sees out.
 
-    Steps in order: each signal's own scale, spectra or blocks, the scale of channels, differences,
-    the scale of time points, a constant channel, time. `fit` measures the scales. The constant is
-    the root mean square of all other channels, and is always added.
+    Steps in order:
+
+    1. each signal's own scale (`standardize="signal"`)
+    2. spectra or blocks
+    3. the scale of channels
+    4. differences
+    5. the scale of time points (`standardize="point"`)
+    6. a constant channel, the root mean square of all others, always added
+    7. time
+
+    `fit` measures the scales.
 
     Parameters
     ----------

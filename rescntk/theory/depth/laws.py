@@ -49,7 +49,8 @@ class Prediction:
     """q: the first correction to the law has the relative size (onset/L)^q."""
     onset: float = 1.0
     settled: float = 1.0
-    """The depth from which windows near a square root follow the law: half the power before."""
+    """The depth from which windows near a square root follow the law: before it the fitted
+    exponent may be half."""
     error: float = 0.0
     """Largest error of an entry of the limit."""
 
