@@ -39,11 +39,11 @@ class MeanEntries(ReportTable[MeanRow]):
 def mean_entries(network: Network, X: np.ndarray, depths: Iterable[int]) -> MeanEntries:
     r"""Return the mean entries b of ResCGPK and CGPK over depth, and the sum between them.
 
-    For ReLU without biases, the trace head and signals on the multi-sphere. Lemma E.3 of Barzilai
-    et al. 2022 for signals in place of matrices: :math:`b_\mathrm{ResCGPK} \le \sum_{k=0}^L
-    \binom Lk p^k (1-p)^{L-k} b_k \le b_L`, where b_k is the mean entry of the CGPK of depth k, b_0
-    of the dot products, and p the branch's share. The double-constant matrix of the smaller b has
-    the smaller condition number, once both are at least 0 (theorem 6.2, part 3).
+    For ReLU without biases, the trace head and signals on the multi-sphere (Barzilai et al. 2022,
+    lemma E.3): :math:`b_\mathrm{ResCGPK} \le \sum_{k=0}^L \binom Lk p^k (1-p)^{L-k} b_k \le b_L`.
+    b_k is the mean entry of the CGPK of depth k, b_0 that of the dot products, and p the branch's
+    share. Once both are at least 0, the smaller b is that of the smaller lower bound on condition
+    numbers (theorem 6.2, part 3).
 
     Parameters
     ----------
