@@ -98,6 +98,10 @@ def means(network=NET, X=X3):
     conditioning.mean_entries(network, X, (1, 2))
 
 
+def modified(*arguments):
+    learning.modified_spectrum(A, *arguments)
+
+
 MULTISPHERE = [
     (lambda: complements(ERF), "only on dot products for activation 'relu'"),
     (lambda: complements(WINDOW), "input_filter_size 1"),
@@ -194,6 +198,16 @@ LEARNING = [
     (lambda: complexity(frequencies=5), "frequencies is 5, expected sets of 3 integers"),
     (lambda: complexity(frequencies=[[1], [1, 2]]), "frequencies is not a rectangular array"),
     (lambda: complexity(errors=True), "errors is given, expected other options"),
+    (
+        lambda: modified(lambda v: -v),
+        "the result of function is .*, expected real numbers of at least 0",
+    ),
+    (lambda: learning.modified_spectrum(0 * A, np.sqrt), "K is 0, expected a kernel matrix"),
+    (lambda: modified(np.sum), r"the result of function .*shape \(1,\), expected \(2,\)"),
+    (
+        lambda: modified(np.sqrt, np.ones((3, 3))),
+        r"left has shape \(3, 3\), expected \(m_cases, 2\)",
+    ),
     (lambda: learning.exponent(ERF, 2, 3, kind="gpk"), "'erf', expected 'relu'"),
     (lambda: learning.exponent(UNTRAINED, 2, 3, kind="ntk"), "ntk is 0 for every signal"),
     (lambda: learning.exponent(rk.Network(2, alpha=0), 2, 3, kind="gpk"), "without a residual"),
