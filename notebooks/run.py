@@ -45,6 +45,7 @@ SMALL: dict[str, dict[str, Any]] = {
             "training_speed": {"width": 32, "depths": [2], "n_networks": 1},
             "trained_ensemble": {"width": 32, "n_networks": 4, "steps": [20]},
         },
+        "layers": (2,), "n_fluctuating": 500,
     },
     "gaussian_process": {"every": 5, "compared": ("slope",)},
     "images": {"depths": (2, 3, 5, 7, 10, 15), "every": 90, "n_train": 60, "n_sweeps": 12},

@@ -44,6 +44,9 @@ CALLS = {
         net, 3, kind="gpk"
     ),
     conditioning.compare: lambda net: conditioning.compare(net, SIGNALS, depths=(1, 2), **GAP),
+    conditioning.mean_entries: lambda net: conditioning.mean_entries(
+        net, multisphere.sample(2, 2, 3, 0), (1,)
+    ),
     conditioning.separation_bound: lambda net: conditioning.separation_bound(
         net, multisphere.sample(2, 2, 3, 0), **GAP
     ),

@@ -10,6 +10,7 @@ import pytest
 import rescntk as rk
 from rescntk.engines import tables
 from rescntk.kernels.gram import prepare
+from tests import tolerances
 from tests.helpers import CPU, needs_cpu
 
 KERNEL = rk.ResCNTK(depth=3, filter_size=5)
@@ -204,3 +205,46 @@ PREPARED = rk.ResCNTK(3).prepare(Z, engine="reference")
 def test_other_calls_are_refused(kernel, X, options, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         kernel(X, PREPARED, **options)
+
+
+def strided(network, X, stride, kind):
+    """Return kernels at pixel pairs of a ReLU network with strides, (n, n, pixels, pixels)."""
+
+    def box(A, q):
+        taps = range(-(q // 2), q // 2 + 1)
+        return sum(np.roll(A, (-k, -k), (2, 3)) for k in taps) / q
+
+    parts, bias = network.parts, network.bias**2
+    F = np.einsum("icj,kcl->ikjl", X, X) / X.shape[1]
+    T = parts.input * F
+    for layer in range(1, network.depth + 1):
+        q = 1 if layer == 1 else network.filter_size
+        S = network.c_w * box(F, q) + bias
+        own = np.sqrt(np.einsum("iijj->ij", S))
+        g = own[:, None, :, None] * own[None, :, None, :]
+        angle = np.arccos(np.clip(S / g, -1, 1))
+        k0 = 1 - angle / np.pi
+        K = network.c_v / 2 * g * (np.sin(angle) / np.pi + k0 * np.cos(angle))
+        inside = parts.inner * S + network.c_w * box(T, q)
+        branch = parts.outer * K + network.c_v / 2 * k0 * inside
+        scale, q = network.alpha**2, network.outer_filter_size
+        F = network.skip * F + scale * (box(K, q) + bias)
+        T = network.skip * T + scale * (box(branch, q) + parts.outer * bias)
+        F, T = (A[:, :, ::stride, ::stride] for A in (F, T))
+    return F if kind == "gpk" else T + parts.readout * F
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+@pytest.mark.parametrize("skip", [True, False])
+@pytest.mark.parametrize(("depth", "stride", "d"), [(2, 2, 16), (3, 2, 24), (2, 3, 27)])
+def test_strided_networks_are_dilated_ones_read_at_some_pixels(depth, stride, d, skip, kind):
+    trained = ("input", "inner", "outer", "readout")
+    options = {"outer_filter_size": 5, "skip": skip, "bias": 0.3, "trained": trained}
+    network = rk.Network(depth, dilation=[stride**k for k in range(depth)], **options)
+    X = np.random.default_rng(0).standard_normal((3, 2, d))
+    step = stride**depth
+    found = rk.pixel_pairs(network, X, kind=kind)[..., ::step, ::step]
+    expected = strided(network, X, stride, kind)
+    assert found.shape == expected.shape == (3, 3, d // step, d // step)
+    others = ~np.eye(3, dtype=bool)  # a signal with itself has ρ = 1, the root of κ0
+    assert np.abs(found / expected - 1)[others].max() <= tolerances.TRANSCRIPTION

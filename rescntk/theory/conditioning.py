@@ -29,12 +29,14 @@ from ..validation import (
 )
 from .argument_checks import check_branch, check_cases, check_energies, check_head, check_kind
 from .depth.rates import asymptotic_complement
+from .mean_entries import MeanEntries, MeanRow, mean_entries
 from .report_table import ReportTable, texts
 from .separation import separation_bound
 
 __all__ = [
-    "Bounds", "Comparison", "ComparisonRow", "asymptotic_condition_number", "bounds", "compare",
-    "condition_number", "separation_bound",
+    "Bounds", "Comparison", "ComparisonRow", "MeanEntries", "MeanRow",
+    "asymptotic_condition_number", "bounds", "compare", "condition_number", "mean_entries",
+    "separation_bound",
 ]  # fmt: skip
 
 

@@ -299,7 +299,7 @@ def test_wide_networks_follow_the_kernels_gradient_flow():
     circle = 2 * np.exp(2j * np.pi * np.arange(7) / 7).view(float).reshape(7, 2, 1)
     X, Z, y = circle[[0, 2, 4]], circle[[1, 3, 5, 6]], np.array([1.0, -1, 0])
     distances, kernel = [], rk.Kernel(network, "ntk")
-    rate, record = 0.1, ("outputs", "kernel")
+    rate, record = 0.1, ("outputs", "kernel", "path")
     for width in (16, 128):
         params = finite.init(1, network, 2, width)
         found = finite.train(network, params, X, y, rate, 100, Z=Z, record=record, every=25)
@@ -307,7 +307,11 @@ def test_wide_networks_follow_the_kernels_gradient_flow():
         flow = found.test_outputs[0] + beta @ kernel(X, Z)
         linear = linearized(network, params, X, y, Z, rate, found.steps)
         far, away = (np.abs(found.test_outputs - outputs).max() for outputs in (flow, linear))
-        distances.append([far, away, found.kernel_change.max()])
+        values, vectors = np.linalg.eigh(found.initial_kernel)
+        left = (1 - rate * values) ** np.arange(100)[:, None] * (vectors.T @ (found.outputs[0] - y))
+        path = rate * np.sqrt((values * left**2).sum(axis=1)).sum()  # steps of the linearization
+        off = abs(found.path_length[-1] / path - 1)
+        distances.append([far, away, found.kernel_change.max(), off])
         assert found.loss[-1] < 1e-2 * found.loss[0]
     # Linearization and kernel: at eight times the width 8^(-1/2) = 0.35 of the distance at most.
     assert (np.array(distances[1][1:]) <= 0.35 * np.array(distances[0][1:])).all()

@@ -11,7 +11,7 @@ import rescntk as rk
 from rescntk import literature
 from rescntk.datasets import load_labelled
 from rescntk.regression import flow
-from rescntk.theory import learning, multisphere, spectrum
+from rescntk.theory import learning, multisphere, smoothness, spectrum
 from rescntk.theory.learning import clock, learned
 from rescntk.validation import HEADS, KINDS
 from tests import tolerances
@@ -307,3 +307,29 @@ def test_exponents_are_slopes_of_regressions(kind):
     slope = np.log(left[1023].mean() / left[255].mean()) / np.log(4)
     bar = tolerances.CURVE_SLOPE["regression"]
     assert abs(slope - learning.exponent(network, 2, 3, kind=kind)) <= bar
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
+def test_kernels_of_modified_spectra(power):
+    """On the circle, whose eigenfunctions are waves: all their values between the sample's, too."""
+    network, n = rk.Network(2, 1), 200
+    points = multisphere.project(smoothness.circle(2 * np.pi * np.arange(n) / n))
+    angles = np.array([0.1, 0.7, 2.0])
+    kernel = rk.Kernel(network, "gpk", "trace", normalized=True)
+    others = multisphere.project(smoothness.circle(angles))
+    left = kernel(others, points)
+
+    def function(values):
+        return np.where(values > 1e-6, values**power, 0.0)
+
+    found = learning.modified_spectrum(kernel(points), function, left, left)
+    exact = spectrum.eigenvalues(network, 2, 1, 60, kind="gpk", head="trace", normalized=True)
+    k, values = np.arange(61), function(exact.eigenvalues)
+    waves = np.cos(np.subtract.outer(angles, angles)[..., None] * k)
+    expected = (waves * values * np.where(k > 0, 2, 1)).sum(axis=-1)
+    # An equidistant sample sees frequency k as n − k, of eigenvalues (n/k − 1)^−4 times as large.
+    aliases = (n / (k[values > 0].max()) - 1) ** -4.0
+    assert np.abs(found - expected).max() <= 4 * aliases * expected[0, 0]
+    whole = learning.modified_spectrum(kernel(points), np.square)
+    K = kernel(points)
+    assert np.abs(whole - K @ K / n).max() <= tolerances.ROUTES

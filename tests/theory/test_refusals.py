@@ -92,6 +92,16 @@ def classify(network, kind="ntk"):
 
 
 FLAT = ERF.replace(skip=False, c_v=0.5)
+
+
+def means(network=NET, X=X3):
+    conditioning.mean_entries(network, X, (1, 2))
+
+
+def modified(*arguments):
+    learning.modified_spectrum(A, *arguments)
+
+
 MULTISPHERE = [
     (lambda: complements(ERF), "only on dot products for activation 'relu'"),
     (lambda: complements(WINDOW), "input_filter_size 1"),
@@ -126,6 +136,10 @@ CONDITIONING = [
         r"trained \(\), expected 'inner' or 'outer' for",
     ),
     (lambda: asymptote(network=ERF), "'erf', expected 'relu': the law is about ReLU"),
+    (lambda: means(CNN), "network has no skip connections, expected a ResNet"),
+    (lambda: means(X=G), "X of shape .* is not on the multi-sphere"),
+    (lambda: means(X=X3[:1]), "X has 1 case, expected at least 2"),
+    (lambda: means(WINDOW), "input_filter_size 3, expected 1"),
     (lambda: separation(ERF), "'erf', expected 'relu': the bound is about Taylor"),
     (lambda: separation(WINDOW), "input_filter_size 3, expected 1"),
     (lambda: separation(UNTRAINED, kind="ntk"), "ntk is 0 for every signal"),
@@ -184,6 +198,16 @@ LEARNING = [
     (lambda: complexity(frequencies=5), "frequencies is 5, expected sets of 3 integers"),
     (lambda: complexity(frequencies=[[1], [1, 2]]), "frequencies is not a rectangular array"),
     (lambda: complexity(errors=True), "errors is given, expected other options"),
+    (
+        lambda: modified(lambda v: -v),
+        "the result of function is .*, expected real numbers of at least 0",
+    ),
+    (lambda: learning.modified_spectrum(0 * A, np.sqrt), "K is 0, expected a kernel matrix"),
+    (lambda: modified(np.sum), r"the result of function .*shape \(1,\), expected \(2,\)"),
+    (
+        lambda: modified(np.sqrt, np.ones((3, 3))),
+        r"left has shape \(3, 3\), expected \(m_cases, 2\)",
+    ),
     (lambda: learning.exponent(ERF, 2, 3, kind="gpk"), "'erf', expected 'relu'"),
     (lambda: learning.exponent(UNTRAINED, 2, 3, kind="ntk"), "ntk is 0 for every signal"),
     (lambda: learning.exponent(rk.Network(2, alpha=0), 2, 3, kind="gpk"), "without a residual"),
@@ -220,7 +244,9 @@ SMOOTHNESS = [
     (lambda: smoothness.jacobian_bound(MLP, 0, 2), "width is 0"),
     (lambda: smoothness.interpolation(3, [0.0], [1.0]), "kernel is 3, expected a rescntk.Kernel"),
 ]
+NORMED = spectrum.eigenvalues(NET, 2, 1, 2, **GPK)
 SPECTRUM = [
+    (lambda: NORMED.rkhs_norm([1.0]), r"coefficients has shape \(1,\), expected \(3,\)"),
     (lambda: exponents(ERF), "theorem 5.1 is about ReLU"),
     (lambda: exponents(WINDOW), "input_filter_size 3"),
     (lambda: exponents(top=7), "is 7, expected an integer of at least 8"),
@@ -267,6 +293,7 @@ def test_refusals(call, message):
         lambda: complements(BIASED),
         lambda: asymptote(network=BIASED),
         lambda: separation(BIASED),
+        lambda: means(BIASED),
         lambda: depth.asymptotic_complement(BIASED),
         lambda: depth.half_power_limit(BIASED, G, **GPK),
         lambda: Family(BIASED),

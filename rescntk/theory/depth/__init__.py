@@ -2,16 +2,16 @@ r"""Kernels of deep networks: limits at infinite depth, rates of convergence, an
 
 ``laws`` predicts the limit and the rate of a family of networks with :math:`\alpha = a
 L^{-\gamma}`. ``half_power`` integrates the limit at :math:`\gamma = \frac12`. ``rates`` has closed
-forms. ``scales`` has the layers in which pixels even out, and ``classifier`` the limit of
-classifications. ``checker`` compares predictions with kernels (``docs/theory/depth_limits.md``).
+forms. ``scales`` has the layers in which pixels even out, and ``votes`` the classifier of infinite
+depth. ``checker`` compares predictions with kernels (``docs/theory/depth_limits.md``).
 """
 
 from .checker import DEFAULT_DEPTHS, VERDICTS, Estimate, Report, Row, check
-from .classifier import Classifier, classifier
 from .half_power import half_power_limit
 from .laws import Family, Prediction, one_layer
 from .rates import asymptotic_complement, ffnet_limit, ffnet_rate, resnet_limit, resnet_rate
 from .scales import DepthScales, ScaleRow, scales
+from .votes import Classifier, classifier
 
 __all__ = [
     "DEFAULT_DEPTHS", "VERDICTS", "Classifier", "DepthScales", "Estimate", "Family", "Prediction",

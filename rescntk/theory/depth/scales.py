@@ -1,4 +1,4 @@
-r"""Depth scales: the layers until pixels are alike, for each Fourier mode.
+r"""Depth scales of Fourier modes: the layers in which pixels become alike.
 
 ``docs/theory/depth_limits.md``, section 8.
 """
@@ -18,7 +18,7 @@ from ..report_table import ReportTable
 
 
 class ScaleRow(NamedTuple):
-    """The share of a small wave of complements along the pixels that a deep layer leaves."""
+    """A wave of complements along the pixels, and its multiplier by a layer at great depth."""
 
     mode: int
     """m: waves along the ring of d pixels, from 0 to d/2."""

@@ -11,9 +11,10 @@ from .complexity import ComplexityRow, SampleComplexity, sample_complexity
 from .curves import CurveRow, LearningCurve, curve, from_gram
 from .exponent import exponent
 from .flows import Clock, ClockRow, Learned, alignment, clock, learned
+from .modified import modified_spectrum
 
 __all__ = [
     "Clock", "ClockRow", "ComplexityRow", "CurveRow", "Learned", "LearningCurve",
     "SampleComplexity", "alignment", "clock", "curve", "exponent", "from_gram", "learned",
-    "sample_complexity",
+    "modified_spectrum", "sample_complexity",
 ]  # fmt: skip

@@ -16,8 +16,8 @@ def exponent(network: Network, n_channels: int, n_timepoints: int, *, kind: str)
     For targets from the kernel's own Gaussian process, without noise or penalty, and signals drawn
     uniformly from the multi-sphere. It rests on the conjectured law of decay
     (``spectrum.decay_law``). Errors fall like :math:`n^{-3/(W (C_0-1))}` (GPK) and
-    :math:`n^{-1/(W (C_0-1))}` (NTK with trained input or inner weights). W is the number of pixels
-    in a window of the last layer. All heads have the same exponent.
+    :math:`n^{-1/(W (C_0-1))}` (NTK with weights trained below the last activation). W is the number
+    of pixels in a window of the last layer. All heads have the same exponent.
 
     Parameters
     ----------

@@ -25,6 +25,7 @@ from ...validation import (
     check_memory,
     check_nonnegative,
     check_positive_integer,
+    check_shape,
 )
 from ..argument_checks import check_grid, check_kind
 from .grid import Block, KernelOnGrid, Tick, grid_shape, leading, rotate, shifts, taps, windows
@@ -62,6 +63,43 @@ class Spectrum(NamedTuple):
     def significant(self) -> np.ndarray:
         """The eigenvalues, 0 where they do not exceed their errors."""
         return np.where(self.eigenvalues > self._known_errors(), self.eigenvalues, 0.0)
+
+    def rkhs_norm(self, coefficients: np.ndarray) -> float:
+        r"""Return the norm of a function in the kernel's RKHS on the multi-sphere.
+
+        :math:`(\sum_k v_k^2/\lambda_k)^{1/2}` (Barzilai et al. 2022, section 3.2), of functions
+        whose frequencies are all among the computed ones.
+
+        Parameters
+        ----------
+        coefficients : ndarray, in the shape of the eigenvalues
+            v_k: the root of the sum of squared coefficients of all orthonormal eigenfunctions of
+            the frequencies k.
+
+        Returns
+        -------
+        float
+            Infinity for functions with a part where the eigenvalue is 0, or not above its error.
+
+        Raises
+        ------
+        ValueError
+            If there are not as many coefficients as eigenvalues.
+
+        Examples
+        --------
+        >>> import rescntk as rk
+        >>> from rescntk.theory import spectrum
+        >>> found = spectrum.eigenvalues(rk.Network(2), 2, 1, 3, kind="ntk", head="trace")
+        >>> round(found.rkhs_norm([0.0, 0.0, 0.0, 1.0]), 3)  # a wave of frequency 3
+        3.191
+        """
+        v = np.abs(check_shape(coefficients, "coefficients", self.eigenvalues.shape))
+        known = self.eigenvalues if np.isnan(self.errors).any() else self.significant
+        values = np.maximum(known, 0.0)[v > 0]
+        if not values.all():
+            return math.inf
+        return float(np.linalg.norm(v[v > 0] / np.sqrt(values)))
 
     def _known_errors(self) -> np.ndarray:
         if np.isnan(self.errors).any():

@@ -12,6 +12,7 @@ import rescntk as rk
 from rescntk import literature
 from rescntk.theory import multisphere, spectrum
 from rescntk.theory.spectrum import quadrature
+from rescntk.validation import KINDS
 from tests import tolerances
 from tests.strategies import kinds, networks
 
@@ -163,3 +164,24 @@ def test_errors_that_were_not_asked_for_resolve_nothing():
     assert found.errors.shape == found.eigenvalues.shape and np.isnan(found.errors).all()
     with pytest.raises(ValueError, match="errors of these eigenvalues were not asked for"):
         _ = found.resolved
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("head", ["equivariant", "trace"])
+def test_norms_of_functions_in_the_rkhs(kind, head):
+    """Interpolants of a product of waves have norms (yᵀK⁻¹y)^½ that rise to the function's."""
+    network, frequencies = TWO(2, 3), (2, 1, 0)
+    found = spectrum.eigenvalues(network, 2, 3, 4, kind=kind, head=head, errors=True)
+    coefficients = np.zeros((5, 5, 5))
+    coefficients[frequencies] = 3.0
+    X = multisphere.sample(1000, 2, 3, rng=0)
+    angles = np.arctan2(X[:, 1], X[:, 0])
+    y = 3.0 * np.prod([np.sqrt(2) * np.cos(k * angles[:, p]) for p, k in ((0, 2), (1, 1))], axis=0)
+    if head == "trace":  # a wave with its shifts spreads over eigenfunctions of one eigenvalue
+        assert np.allclose(found.eigenvalues[frequencies], found.eigenvalues[0, 2, 1])
+    K, norm = rk.Kernel(network, kind, head)(X), found.rkhs_norm(coefficients)
+    interpolants = [np.sqrt(y[:n] @ np.linalg.solve(K[:n, :n], y[:n])) for n in (100, 300, 1000)]
+    assert interpolants[0] < interpolants[1] < interpolants[2] < norm
+    assert interpolants[2] > 0.98 * norm
+    options = {"kind": kind, "head": "equivariant", "errors": True}
+    assert spectrum.eigenvalues(CNN(1), 2, 3, 4, **options).rkhs_norm(coefficients) == np.inf

@@ -1,6 +1,4 @@
-"""The classifier that a network becomes at infinite depth: section 7 of
-``docs/theory/depth_limits.md``.
-"""
+"""The classifier that infinite depth is: votes and weights (depth_limits.md, section 7)."""
 
 from __future__ import annotations
 
@@ -139,7 +137,7 @@ def _erf_exponent(network: Network, is_gpk: bool) -> float:
     activation, gain = activation_of(network), network.c_v * network.c_w
 
     def grown(log_q: float) -> float:
-        """Return the log of a layer's factor on the variance of pre-activations."""
+        """Return the log of a layer's factor on the pre-activations' variance."""
         q = np.exp([log_q])
         return float(np.log(gain * activation.gain * activation.variance(q)[0] / q[0]))
 
