@@ -41,7 +41,7 @@ __all__ = ["StoredGram", "gram", "open"]
 
 def gram(
     path: str | os.PathLike[str], network: Network, X: np.ndarray | Sequence[np.ndarray],
-    Z: np.ndarray | Sequence[np.ndarray] | None = None, *, head: str = "gap",
+    Z: np.ndarray | Sequence[np.ndarray] | None = None, *, head: str | int = "gap",
     kinds: Iterable[str] = ("gpk", "ntk"), depths: Iterable[int] | None = None,
     normalized: bool = False, engine: str = "auto", dtype: str = "float32", block: int = 1024,
     client: Any = None, progress: bool = True,
@@ -93,7 +93,7 @@ def gram(
     """
     folder = _folder(path)
     call: dict[str, Any] = {"network": network, "kinds": sorted(validation.check_kinds(kinds))}
-    call["head"] = validation.check_choice(head, "head", validation.HEADS)
+    call["head"] = validation.check_head(head)
     call["depths"] = None if depths is None else validation.check_depths(depths)
     call["normalized"] = validation.check_flag(normalized, "normalized")
     call["engine"] = engine

@@ -30,7 +30,10 @@ KINDS = ("gpk", "ntk")
 """Kinds of kernel: Gaussian process kernel (GPK) and neural tangent kernel (NTK)."""
 
 HEADS = ("equivariant", "trace", "gap")
-"""Heads: pixel 1 of both signals; the mean over equal pixels; the mean over all pixel pairs."""
+"""Heads: pixel 1 of both signals; the mean over equal pixels; the mean over all pixel pairs.
+
+A head may also be a number of pixels: averages over windows of them, and a linear layer over these.
+"""
 
 DTYPES = ("float64", "float32")
 """Working precisions of the engines."""
@@ -116,6 +119,19 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is {value!r}, expected one of {', '.join(map(repr, choices))}")
     return value
+
+
+def check_head(head: Any, heads: tuple[str, ...] = HEADS) -> str | int:
+    """Return a head: one of `heads`, or the pixels of pooled windows, a positive integer."""
+    if isinstance(head, str) and head in heads:
+        return head
+    try:
+        return check_positive_integer(head, "head")
+    except ValueError:
+        raise ValueError(
+            f"head is {head!r}, expected one of {', '.join(map(repr, heads))}, or a positive "
+            f"integer, the pixels of windows that are averaged"
+        ) from None
 
 
 def check_kinds(kinds: Any) -> tuple[str, ...]:
@@ -341,7 +357,7 @@ def _check_list(X: Any, name: str) -> SignalList:
 
 
 def check_batches(
-    X: Any, Z: Any, head: str, paired: bool = False, names: tuple[str, str] = ("X", "Z")
+    X: Any, Z: Any, head: str | int, paired: bool = False, names: tuple[str, str] = ("X", "Z")
 ) -> tuple[Any, Any]:
     """Return checked batches X and Z, which match; both are lists if they differ in length.
 

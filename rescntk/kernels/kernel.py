@@ -8,7 +8,7 @@ from typing import Any
 
 from ..arrays import ArrayT
 from ..network import KERNEL_FIELDS, Network, check_network
-from ..validation import HEADS, KINDS, check_choice, check_flag
+from ..validation import KINDS, check_choice, check_flag, check_head
 from .call import KernelCall, default_errors
 from .gram import gram, prepare
 from .prepared import PreparedKernel
@@ -46,13 +46,13 @@ class Kernel:
 
     network: Network
     kind: str
-    head: str = "gap"
+    head: str | int = "gap"
     normalized: bool = False
 
     def __post_init__(self) -> None:
         check_network(self.network, KERNEL_FIELDS, activations=None)
         check_choice(self.kind, "kind", KINDS)
-        check_choice(self.head, "head", HEADS)
+        check_head(self.head)
         check_flag(self.normalized, "normalized")
 
     def __call__(
@@ -212,7 +212,7 @@ class Kernel:
 
 
 def ResCGPK(
-    depth: int, filter_size: int = 3, head: str = "gap", alpha: float = 1.0,
+    depth: int, filter_size: int = 3, head: str | int = "gap", alpha: float = 1.0,
     normalized: bool = False, **network: Any,
 ) -> Kernel:  # fmt: skip
     """Return the Gaussian process kernel of a convolutional ResNet (Barzilai et al. 2022).
@@ -236,7 +236,7 @@ def ResCGPK(
 
 
 def ResCNTK(
-    depth: int, filter_size: int = 3, head: str = "gap", alpha: float = 1.0,
+    depth: int, filter_size: int = 3, head: str | int = "gap", alpha: float = 1.0,
     normalized: bool = False, **network: Any,
 ) -> Kernel:  # fmt: skip
     """Return the neural tangent kernel of a convolutional ResNet (Barzilai et al. 2022).
@@ -266,7 +266,7 @@ def ResCNTK(
 
 
 def CGPK(
-    depth: int, filter_size: int = 3, head: str = "gap", normalized: bool = False, **network: Any
+    depth: int, filter_size: int = 3, head: str | int = "gap", normalized: bool = False, **network: Any
 ) -> Kernel:
     """Return the Gaussian process kernel of the network of `ResCGPK` without skip connections.
 
@@ -289,7 +289,7 @@ def CGPK(
 
 
 def CNTK(
-    depth: int, filter_size: int = 3, head: str = "gap", normalized: bool = False, **network: Any
+    depth: int, filter_size: int = 3, head: str | int = "gap", normalized: bool = False, **network: Any
 ) -> Kernel:
     """Return the neural tangent kernel of the network of `ResCNTK` without skip connections.
 

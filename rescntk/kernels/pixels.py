@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import ArrayT, SignalList
 from ..network import Network
-from ..validation import KINDS, check_choice, check_flag
+from ..validation import KINDS, check_choice, check_flag, check_head
 from .call import KernelCall, default_errors
 
 
@@ -65,7 +65,7 @@ def pixel_pairs(
 @default_errors()
 def pixel_shares(
     network: Network, X: ArrayT | Sequence[ArrayT], Z: ArrayT | Sequence[ArrayT] | None = None, *,
-    kind: str = "ntk", head: str = "gap", normalized: bool = False, engine: str = "auto",
+    kind: str = "ntk", head: str | int = "gap", normalized: bool = False, engine: str = "auto",
     dtype: str = "float64", threads: int | None = None, progress: bool = False,
 ) -> Any:  # fmt: skip
     """Return the share of each time point of `X` in the kernel, (n_cases, m_cases, d).
@@ -134,7 +134,7 @@ def pixel_shares(
 
 
 def gram_shares(
-    network: Network, X: Any, Z: Any, head: str, kinds: Iterable[str], depths: Iterable[int] | None,
+    network: Network, X: Any, Z: Any, head: str | int, kinds: Iterable[str], depths: Iterable[int] | None,
     normalized: bool, **options: Any,
 ) -> list[Any]:  # fmt: skip
     """Return shares of each kind, (n_depths, n_cases, m_cases, d), from one pass.
@@ -142,6 +142,6 @@ def gram_shares(
     `options` are as for `KernelCall`. The shares of a signal that is shorter than the longest one
     of X end with zeros.
     """
-    check_choice(head, "head", ("gap", "trace"))
+    head = check_head(head, ("gap", "trace"))
     call = KernelCall(network, X, Z, head=head, kinds=kinds, depths=depths, **options, shares=True)
     return list(call.results(normalized).values())

@@ -19,7 +19,8 @@
 //     last      4      0     2 3
 //               5      1     3 4
 //
-// Where not all pixel pairs are wanted, lanes are the pixels j' = j of W right signals.
+// Where not all pixel pairs are wanted, lanes are the pixels j' = j of W right signals, or at some
+// offset from j.
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>
@@ -87,8 +88,7 @@ struct Layout {
             left_length = 0;
             return false;
         }
-        for (int64 j = 0; j < n; j++) left_place[j] = place(modulo(position(j), d), d, 0);
-        place_right(0);
+        place_rows(0, 0);
         at = place_taps(at);
         for (int64 m = 0; m <= job.n_windows; m++, at += n) {
             run_of[m] = at;
@@ -96,13 +96,14 @@ struct Layout {
         }
         return true;
     }
-    // The places of right pixels, some lines of an image further on.
-    void place_right(int64 lines)
+    // The places of the rows' pixels, some lines of an image further on.
+    void place_rows(int64 left_lines, int64 right_lines)
     {
         for (int64 j = 0; j < n; j++) {
-            const int64 pixel = modulo(position(j), right_length);
+            const int64 at = position(j);
+            left_place[j] = place(modulo(at, left_length), left_length, left_lines);
             right_place[j] =
-                job.all_pairs ? place(pixel, right_length, lines) : int(pixel * stride);
+                int(stride) * place(modulo(at, right_length), right_length, right_lines);
         }
     }
     // Rows from the middle tap of a window to the last, in an open strip.
@@ -187,7 +188,7 @@ private:
     int place(int64 pixel, int64 length, int64 lines) const
     {
         const int64 width = job.height ? job.width : length,
-                    line = job.all_pairs ? 2 * width + job.lanes : width,
+                    line = job.behind ? 2 * width + job.behind : width,
                     y = job.height ? (pixel / width + lines) % job.height : 0;
         return int(y * line + pixel % width);
     }
