@@ -11,7 +11,7 @@ have none. Windows of images have w × w pixels, and n is a product over both ax
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,14 +63,16 @@ def all_shared(head: int, axes: tuple[int, ...]) -> int:
     return math.prod(widths_of(head, axes)) ** 2
 
 
-def runs(head: int, axes: tuple[int, ...], half: bool = False) -> Iterator[Run]:
-    """Yield the offsets of pixels that share windows, line by line.
+@lru_cache(maxsize=64)
+def runs(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[Run, ...]:
+    """Return the offsets of pixels that share windows, line by line.
 
     With `half`, one of δ and −δ, 0 first; n is halved where both are one offset.
     """
     *of_lines, (width, d) = zip(widths_of(head, axes), axes, strict=True)
     height, n_lines = of_lines[0] if of_lines else (1, 1)
     across, along = shared_windows(height, n_lines), shared_windows(width, d)
+    found = []
     for lines in map(int, offsets(height, n_lines)):
         columns, share = offsets(width, d), 1.0
         if half and 2 * lines % n_lines == 0:  # −δ is on the same line
@@ -78,4 +80,6 @@ def runs(head: int, axes: tuple[int, ...], half: bool = False) -> Iterator[Run]:
             share = np.where(2 * columns % d, 1.0, 0.5)
         elif half and lines < 0:
             continue
-        yield Run(lines % n_lines, int(columns[0] % d), across[lines] * share * along[columns])
+        shared = across[lines] * share * along[columns]
+        found.append(Run(lines % n_lines, int(columns[0] % d), shared))
+    return tuple(found)

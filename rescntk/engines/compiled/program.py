@@ -81,7 +81,7 @@ class Program:
         """Return the number of runs, the runs, and the windows of their offsets, one and all."""
         if extent not in self._runs:
             axes, xp = self.request.axes(extent), self._xp
-            of_lines = list(runs(self.request.pool, axes, self._turns))
+            of_lines = runs(self.request.pool, axes, self._turns)
             records = [(run.lines, run.first, len(run.shared)) for run in of_lines]
             shared = np.concatenate([run.shared for run in of_lines]).astype(np.float64)
             arrays = (xp.asarray(np.array(records, np.int64)), xp.asarray(shared))

@@ -192,10 +192,17 @@ private:
             }
         return true;
     }
-    // Take strips through the layers at each offset of pooled pixels, and leave the sums over
-    // offsets in their sums; return false if the call is to end. Lanes are right signals, or
-    // offsets if these lie one by one. The sums over offsets and their opposites are added last:
-    // they belong to a pair of signals in either order.
+    // The offsets that go through the layers together: a strip for each, and for each left signal.
+    struct Together {
+        const double *shared[TOGETHER];  // windows that share the offset, or those of the lanes
+        int way[TOGETHER];               // 1: of the opposite offset, 2: of both, which are one
+        int64 of_lanes[TOGETHER];        // lanes that are offsets, or 0
+        int64 count = 0;
+    };
+    // Take the strips of some left signals through the layers at all offsets of pooled pixels, and
+    // leave sums over offsets in their sums; return false if the call is to end. Lanes are right
+    // signals, or offsets if these lie one by one. The sums over offsets and over their opposites
+    // are added last: they belong to a pair of signals in either order.
     bool all_offsets(int64 count)
     {
         const bool in_blocks = job.lanes > 1;
@@ -206,39 +213,59 @@ private:
             x[s] = strips.of[s].x;
             strips.of[s].sums.clear_offsets();
         }
+        Together now;
         for (int turned = 0; turned <= job.turns; turned++) {
+            const bool sides_change = turned && !in_blocks, left_moves = turned && in_blocks;
             const double *shared = job.shared;
             for (int64 r = 0; r < job.n_runs; shared += job.runs[r++].count) {
                 const Run &run = job.runs[r];
-                if (job.height && turned && in_blocks)
-                    layout.place_rows(run.lines, 0);
-                else if (job.height)
-                    layout.place_rows(0, run.lines);
-                // Offset 0 is its own opposite.
+                if (job.height) {
+                    if (!through_layers(now, count)) return false;
+                    layout.place_rows(left_moves ? run.lines : 0, left_moves ? 0 : run.lines);
+                }
+                // The first offset is 0, its own opposite.
                 for (int64 o = turned && r == 0, step; o < run.count; o += step) {
                     const int64 more = (run.first + o) % width;
                     step = in_blocks ? 1 : run.count - o < W ? run.count - o : W;
                     for (int64 s = 0; s < count; s++) {
-                        Strip<R> &strip = strips.of[s];
-                        strip.x = turned && !in_blocks ? z : x[s];
-                        strip.z = turned && !in_blocks ? x[s] : z;
-                        if (turned && in_blocks)
+                        Strip<R> &strip = strips.of[now.count * count + s];
+                        strip.x = sides_change ? z : x[s];
+                        strip.z = sides_change ? x[s] : z;
+                        if (left_moves)
                             strip.x.rows += more;
                         else
                             strip.z.rows += more * job.lanes;
+                        strip.valid = W;
+                        strip.biases = strips.of[s].biases;
                         strip.sums.clear();
                     }
-                    if (!all_layers(count, [](int64, int64, int64) { return int64(-1); }))
+                    now.shared[now.count] = shared + o;
+                    now.of_lanes[now.count] = in_blocks ? 0 : step;
+                    now.way[now.count++] = turned ? 1 : r == 0 && o == 0 && job.turns ? 2 : 0;
+                    if ((now.count + 1) * count > strips.together && !through_layers(now, count))
                         return false;
-                    for (int64 s = 0; s < count; s++) {
-                        Sums &sums = strips.of[s].sums;
-                        sums.collect(turned, shared + o, in_blocks ? 0 : step);
-                        if (job.turns && r == 0 && o == 0) sums.collect(1, shared, !in_blocks);
-                    }
                 }
             }
         }
+        if (!through_layers(now, count)) return false;
         for (int64 s = 0; s < count; s++) strips.of[s].sums.gather();
+        return true;
+    }
+    // Take strips through the layers, and add their sums to those over offsets.
+    bool through_layers(Together &now, int64 count)
+    {
+        if (now.count &&
+            !all_layers(now.count * count, [](int64, int64, int64) { return int64(-1); }))
+            return false;
+        for (int64 k = 0; k < now.count; k++)
+            for (int64 s = 0; s < count; s++) {
+                const Sums &of = strips.of[k * count + s].sums;
+                Sums &total = strips.of[s].sums;
+                total.collect(of, now.way[k] == 1, now.shared[k], now.of_lanes[k]);
+                // Offset 0 is the first lane.
+                if (now.way[k] == 2) total.collect(of, 1, now.shared[k], now.of_lanes[k] > 0);
+            }
+        now.count = 0;
         return true;
     }
 };

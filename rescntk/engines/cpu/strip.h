@@ -155,9 +155,10 @@ struct Sums {
     }
     // Add the sums of an offset, times a factor, to those over offsets; or of the offsets of some
     // lanes, each times its own, to those of lane 0.
-    void collect(int way, const double *factors, int64 of_lanes)
+    void collect(const Sums &of, int way, const double *factors, int64 of_lanes)
     {
         double *const total = over[way];
+        const double *const numbers = of.numbers;
         if (!of_lanes)
             for (int64 k = 0; k < 2 * size; k++) total[k] += factors[0] * numbers[k];
         for (int64 q = 0; q < of_lanes; q++)
@@ -262,7 +263,7 @@ struct Strips {
         const int64 points = job.head == SHARES ? layout.left_length : 1,
                     lanes = job.all_pairs ? 1 : Lanes<R>::W,
                     size = (job.depth + 1) * points * lanes;
-        together = job.all_pairs ? 1 : job.last_left - job.first_left;
+        together = job.all_pairs ? 1 : job.n_runs ? TOGETHER : job.last_left - job.first_left;
         if (together > TOGETHER) together = TOGETHER;
         while (together > 1 && together * layout.n > MOST_ROWS) together--;
         // At powers of 2, arrays would take each other's place in the cache.
