@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,11 +46,33 @@ def widths_of(head: int, axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(min(head, d) for d in axes)
 
 
+def pixels_averaged(head: str | int, axes: tuple[int, ...]) -> int:
+    """Return the pixels of a window that a head averages before its linear layer."""
+    if isinstance(head, str):
+        return math.prod(axes) if head == "gap" else 1
+    return math.prod(widths_of(head, axes))
+
+
 def pooled_head(head: Any, axes: tuple[int, ...]) -> Any:
     """Return a head; windows of one pixel, or of all, have the heads "trace" and "gap"."""
     if isinstance(head, str):
         return head
     return "trace" if head == 1 else "gap" if head >= max(axes) else head
+
+
+def n_offsets(head: str | int, axes: tuple[int, ...]) -> int:
+    """Return how many right pixels each left pixel meets, at a head or "pixels"."""
+    if isinstance(head, str):
+        return math.prod(axes) if head in ("gap", "pixels") else 1
+    return math.prod(len(offsets(*each)) for each in zip(widths_of(head, axes), axes, strict=True))
+
+
+def places_of(head: int, axes: tuple[int, ...]) -> np.ndarray:
+    """Return the number of the right pixel at each offset of `runs` from each left pixel."""
+    number = np.arange(math.prod(axes)).reshape(axes)
+    along = map(offsets, widths_of(head, axes), axes)
+    every = range(len(axes))
+    return np.stack([np.roll(number, [-int(o) for o in each], every) for each in product(*along)])
 
 
 def pool_weights(head: int, axes: tuple[int, ...]) -> np.ndarray:
@@ -74,7 +97,7 @@ def runs(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[Run, ...
     across, along = shared_windows(height, n_lines), shared_windows(width, d)
     found = []
     for lines in map(int, offsets(height, n_lines)):
-        columns, share = offsets(width, d), 1.0
+        columns, share = offsets(width, d), np.ones(1)
         if half and 2 * lines % n_lines == 0:  # −δ is on the same line
             columns = np.arange(min(width - 1, d // 2) + 1)
             share = np.where(2 * columns % d, 1.0, 0.5)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..arrays import Array, array_module
 from ..network import Network
-from .pooling import offsets, widths_of
+from .pooling import n_offsets
 from .work import blocks
 
 _MIRRORED = 128
@@ -69,11 +68,7 @@ class Request:
 
     def n_offsets(self, d: int) -> int:
         """Return how many right pixels each left pixel meets, of signals of `d` pixels."""
-        if self.pool:
-            axes = self.axes(d)
-            widths = zip(widths_of(self.pool, axes), axes, strict=True)
-            return math.prod(len(offsets(*each)) for each in widths)
-        return d if self.all_pairs else 1
+        return n_offsets(self.head, self.axes(d))
 
     def axes(self, d: int) -> tuple[int, ...]:
         """Return the axes of `d` pixels: one of signals, lines and their pixels of images."""

@@ -70,8 +70,10 @@ class Input:
     parts: Array
     """(n, channels, *pixels), pixels times the root of the input's scale: F⁰ is their product."""
     means: Array
-    """(n, channels), the means of `parts` over pixels; rounded once, if branches are weak. Of pooled
-    heads (n, channels, *pixels), means over windows, for shares twice."""
+    """(n, channels), the means of `parts` over pixels; rounded once, if branches are weak.
+
+    Of pooled heads (n, channels, *pixels), means over windows, for shares twice.
+    """
     scale: Array
     """(n,), the number by which each signal was divided."""
     bias: Array

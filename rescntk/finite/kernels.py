@@ -11,12 +11,20 @@ import numpy as np
 
 from ..network import Network
 from ..validation import check_integer
-from .forward import Signals, as_signals, check_range, check_signals, features, outputs
+from .forward import (
+    Signals,
+    as_signals,
+    check_range,
+    check_signals,
+    features,
+    outputs,
+    reads_pixels,
+)
 from .parameters import Parameters, as_key, init, precision
 
 
 def ntk(
-    network: Network, params: Parameters, X: Any, Z: Any = None, head: str = "gap"
+    network: Network, params: Parameters, X: Any, Z: Any = None, head: str | int = "gap"
 ) -> np.ndarray:
     r"""Return the empirical tangent kernel :math:`\hat\Theta`, (n_cases, m_cases).
 
@@ -68,7 +76,9 @@ def trained_parts(network: Network, params: Parameters) -> dict[str, Any]:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _column(network: Network, head: str, params: Parameters, X: Signals, z: jax.Array) -> jax.Array:
+def _column(
+    network: Network, head: str | int, params: Parameters, X: Signals, z: jax.Array
+) -> jax.Array:
     """Return the tangent kernel of X with one signal z of shape (1, ...), (n_cases,)."""
 
     def of(signals: Signals, parts: dict[str, Any]) -> jax.Array:
@@ -80,7 +90,7 @@ def _column(network: Network, head: str, params: Parameters, X: Signals, z: jax.
 
 
 def gpk(
-    key: Any, network: Network, X: Any, width: int, n_samples: int, head: str = "gap", *,
+    key: Any, network: Network, X: Any, width: int, n_samples: int, head: str | int = "gap", *,
     dtype: str = "float64",
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     r"""Return the Gaussian process kernel of networks of a finite width, and its standard error.
@@ -117,7 +127,7 @@ def gpk(
     number = check_integer(n_samples, "n_samples", at_least=2)  # one has no standard error
     given = as_signals(X, "X")
     _, n_channels, *sides = (given[0] if isinstance(given, tuple) else given).shape
-    pixels = int(np.prod(sides)) if head == "trace" else None
+    pixels = int(np.prod(sides)) if reads_pixels(head) else None
     options: dict[str, Any] = {"n_timepoints": pixels, "images": len(sides) == 2, "dtype": dtype}
     kernels = []
     for own in jax.random.split(as_key(key), number):
@@ -130,7 +140,7 @@ def gpk(
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _products(network: Network, head: str, params: Parameters, X: Signals) -> jax.Array:
+def _products(network: Network, head: str | int, params: Parameters, X: Signals) -> jax.Array:
     """Return the mean of f(x) f(z) over the readout's weights of one network, (n, n)."""
     f = features(network, head, params, X)
     scale = network.readout_scale / f.shape[1]

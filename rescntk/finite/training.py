@@ -52,7 +52,7 @@ class Training:
 
 def train(
     network: Network, params: Parameters, X: Any, y: Any, optimizer: Any, steps: int, *,
-    head: str = "gap", Z: Any = None, record: Iterable[str] = ("outputs",),
+    head: str | int = "gap", Z: Any = None, record: Iterable[str] = ("outputs",),
     every: int | None = None,
 ) -> Training:  # fmt: skip
     r"""Train the parts ``network.trained`` of a finite network on ½ Σ (f(x_i) − y_i)².
@@ -152,7 +152,7 @@ def _descent(rate: float) -> optax.GradientTransformation:
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _advance(
-    update: Any, network: Network, head: str, params: Parameters, state: Any, X: Signals,
+    update: Any, network: Network, head: str | int, params: Parameters, state: Any, X: Signals,
     targets: jax.Array, number: int,
 ) -> Any:  # fmt: skip
     """Return the trained parts and the optimizer's memory after a number of steps."""

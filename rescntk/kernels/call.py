@@ -107,8 +107,8 @@ class KernelCall:
         # An image of one line, or of one column, is a signal.
         width = self.axes[1] if len(self.axes) == 2 and min(self.axes) > 1 else 1
         self.request = Request(
-            network=network, head=pooled_head(head, self.axes), kinds=self.kinds, depths=ladder, dtype=working,
-            threads=threads, copied_bytes=copied, shares=shares, width=width,
+            network=network, head=pooled_head(head, self.axes), kinds=self.kinds, depths=ladder,
+            dtype=working, threads=threads, copied_bytes=copied, shares=shares, width=width,
         )  # fmt: skip
         if self._kept is not None:
             self._kept.check_call(self.request, self.dtype.name)

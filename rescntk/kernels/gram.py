@@ -17,9 +17,9 @@ from .prepared import PreparedKernel, PreparedSignals
 def gram(
     network: Network, X: ArrayT | Sequence[ArrayT],
     Z: ArrayT | Sequence[ArrayT] | PreparedKernel | PreparedSignals | None = None, *,
-    head: str | int = "gap", kinds: Iterable[str] = ("gpk", "ntk"), depths: Iterable[int] | None = None,
-    normalized: bool = False, engine: str = "auto", dtype: str = "float64",
-    threads: int | None = None, progress: bool = False,
+    head: str | int = "gap", kinds: Iterable[str] = ("gpk", "ntk"),
+    depths: Iterable[int] | None = None, normalized: bool = False, engine: str = "auto",
+    dtype: str = "float64", threads: int | None = None, progress: bool = False,
 ) -> tuple[ArrayT, ...]:  # fmt: skip
     """Return several kernels of one network from one pass of its recursion.
 

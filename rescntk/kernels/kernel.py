@@ -52,7 +52,7 @@ class Kernel:
     def __post_init__(self) -> None:
         check_network(self.network, KERNEL_FIELDS, activations=None)
         check_choice(self.kind, "kind", KINDS)
-        check_head(self.head)
+        object.__setattr__(self, "head", check_head(self.head))
         check_flag(self.normalized, "normalized")
 
     def __call__(
@@ -266,7 +266,11 @@ def ResCNTK(
 
 
 def CGPK(
-    depth: int, filter_size: int = 3, head: str | int = "gap", normalized: bool = False, **network: Any
+    depth: int,
+    filter_size: int = 3,
+    head: str | int = "gap",
+    normalized: bool = False,
+    **network: Any,
 ) -> Kernel:
     """Return the Gaussian process kernel of the network of `ResCGPK` without skip connections.
 
@@ -289,7 +293,11 @@ def CGPK(
 
 
 def CNTK(
-    depth: int, filter_size: int = 3, head: str | int = "gap", normalized: bool = False, **network: Any
+    depth: int,
+    filter_size: int = 3,
+    head: str | int = "gap",
+    normalized: bool = False,
+    **network: Any,
 ) -> Kernel:
     """Return the neural tangent kernel of the network of `ResCNTK` without skip connections.
 

@@ -134,8 +134,8 @@ def pixel_shares(
 
 
 def gram_shares(
-    network: Network, X: Any, Z: Any, head: str | int, kinds: Iterable[str], depths: Iterable[int] | None,
-    normalized: bool, **options: Any,
+    network: Network, X: Any, Z: Any, head: str | int, kinds: Iterable[str],
+    depths: Iterable[int] | None, normalized: bool, **options: Any,
 ) -> list[Any]:  # fmt: skip
     """Return shares of each kind, (n_depths, n_cases, m_cases, d), from one pass.
 

@@ -14,6 +14,7 @@ from ..validation import (
     KINDS,
     check_choice,
     check_flag,
+    check_head,
     check_integer,
     check_nonnegative,
     check_shape,
@@ -48,8 +49,14 @@ def check_kind(kind: str) -> str:
     return check_choice(kind, "kind", KINDS)
 
 
-def check_head(head: str) -> str:
-    """Return the name of a head."""
+def check_named_head(head: str) -> str:
+    """Return the name of a head; pooled heads are refused."""
+    if not isinstance(head, str) and isinstance(check_head(head), int):
+        raise ValueError(
+            f"head is {head!r}, expected one of {', '.join(map(repr, HEADS))}: eigenvalues of "
+            f"pooled heads are those of 'trace' times a factor of each shift's Fourier mode "
+            f"(docs/theory/spectrum.md)"
+        )
     return check_choice(head, "head", HEADS)
 
 
@@ -132,7 +139,7 @@ def check_grid(
         raise ValueError(f"max_frequency is {max_frequency!r}, expected one for each of {d} pixels")
     highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
     check_nonnegative(max(highest), "max_frequency")  # within float64
-    return channels, d, highest, check_head(head)
+    return channels, d, highest, check_named_head(head)
 
 
 def check_options(options: Mapping[str, object], *flags: str) -> None:

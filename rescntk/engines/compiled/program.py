@@ -15,7 +15,7 @@ from ...arrays import Array
 from ..pooling import all_shared, runs
 from ..request import Request
 from ..windows import Operation, Operations, Window, rounded_weights
-from .records import HEADS, JOB, LAYER, WINDOW, copied, filled, pointer
+from .records import HEADS, JOB, LAYER, RUN, WINDOW, copied, filled, pointer
 
 _JOINED_DEPTH = 1000
 """Deepest networks whose layers are joined (`Operations.joined`). Sums of five taps round alike in
@@ -82,9 +82,9 @@ class Program:
         if extent not in self._runs:
             axes, xp = self.request.axes(extent), self._xp
             of_lines = runs(self.request.pool, axes, self._turns)
-            records = [(run.lines, run.first, len(run.shared)) for run in of_lines]
+            records = np.array([(run.lines, run.first, len(run.shared)) for run in of_lines], RUN)
             shared = np.concatenate([run.shared for run in of_lines]).astype(np.float64)
-            arrays = (xp.asarray(np.array(records, np.int64)), xp.asarray(shared))
+            arrays = xp.asarray(records.view(np.int64)), xp.asarray(shared)
             self._runs[extent] = len(records), *arrays, float(all_shared(self.request.pool, axes))
         return self._runs[extent]
 

@@ -90,8 +90,9 @@ class LaunchPlan:
         self.teams = max(1, THREADS // self.threads)
         self.units = 1
         *_, width = request.axes(d)
-        of_lines = [len(run.shared) for run in runs(request.pool, request.axes(d))] if pooled else (
-            [width] * (d // width))
+        of_lines = [width] * (d // width)
+        if pooled:
+            of_lines = [len(run.shared) for run in runs(request.pool, request.axes(d))]
         groups = sum(-(-offsets // self.lanes) for offsets in of_lines)  # rows of a pair
         if self.of_offsets:
             self.teams = 1 if request.shares else min(self.teams, groups)
@@ -118,8 +119,8 @@ class LaunchPlan:
                 "fewer kinds, dtype='float32' or engine='reference'"
             )
         self.teams = min(self.teams, device.shared_bytes // self.row_bytes)
-        words = real, self.lanes, self.pixels, self.of_offsets, pooled
-        words = *words, operations.has_opposite, ntk, points
+        switches = self.of_offsets, pooled, operations.has_opposite, ntk, points
+        words = real, self.lanes, self.pixels, *switches
         self.name = f"rows<{', '.join(str(word).lower() for word in words)}>"
         entries = d * request.n_offsets(d)
         cost = device.double_cost if request.dtype == "float64" else 1

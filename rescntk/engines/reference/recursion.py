@@ -62,26 +62,28 @@ class Pairs(Recursion[list[Array]]):
     def around(self, rows: Array) -> Array:
         """Return rows of right signals, whose pixels go around each ring from the least offset."""
         first = rows.ndim - self.n_axes
-        for axis, (along, d) in enumerate(zip(self.offsets, rows.shape[first:], strict=True), first):
+        for axis, (along, d) in enumerate(
+            zip(self.offsets, rows.shape[first:], strict=True), first
+        ):
             place = np.arange(along[0], along[-1] + d) % d
             rows = self.xp.take(rows, self.xp.asarray(place), axis=axis)
         return rows
 
     def at_offsets(self, row: Array) -> Array:
         """Return a row at all offsets from left pixels, (pairs, *offsets, *pixels), as a view."""
-        number = tuple(map(len, self.offsets))
-        pixels = self.tables[0].rows.shape[2:]
-        view: Array = self.xp.lib.stride_tricks.as_strided(
-            row, (len(row), *number, *pixels), (*row.strides, *row.strides[1:])
-        )
+        shape = len(row), *map(len, self.offsets), *self.axes
+        strides = *row.strides, *row.strides[1:]
+        view: Array = self.xp.lib.stride_tricks.as_strided(row, shape, strides)
         return view
 
     def mean(self, values: Array, window: Window) -> Array:
         """Return the means over the taps of a window, which moves both pixels."""
         check_stop()
-        first = (1, 1 + self.n_axes)  # the axes of left pixels, of right ones, or of offsets
-        first = first[1:] if self.request.pool else first[: 1 + self.all_pairs]
-        return window_mean(values, window, *first)
+        # Left pixels, and right ones; or offsets, and left pixels.
+        first, second = 1, 1 + self.n_axes
+        if self.request.pool:
+            return window_mean(values, window, second)
+        return window_mean(values, window, *((first, second) if self.all_pairs else (first,)))
 
     def at_depth(self, kernels: list[Array], kept: float) -> dict[str, Array]:
         """Return the kernels with their head; they lack F⁰, which has passed `kept`."""
