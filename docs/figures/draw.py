@@ -141,6 +141,9 @@ def pooling() -> Any:
         column[1].minorticks_off()
         for ax, text in zip(column, (title, None), strict=True):
             finish(ax, 2, text)
+            ax.get_legend().remove()
+    lines, names = column[0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 

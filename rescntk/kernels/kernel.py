@@ -26,9 +26,12 @@ class Kernel:
         The Gaussian process kernel (covariance of the output at initialization; training of
         only the last layer), or the neural tangent kernel (training of the parts that
         ``network.trained`` names).
-    head : {"equivariant", "trace", "gap"}, default "gap"
+    head : {"equivariant", "trace", "gap"} or int, default "gap"
         The last layer. "equivariant" is a fully convolutional network seen at pixel 1,
-        "trace" a linear layer over all pixels, "gap" global average pooling.
+        "trace" a linear layer over all pixels, "gap" global average pooling. A number m, at least
+        1, averages over circular windows of m pixels, of images m × m, before a linear layer over
+        all windows: 1 has the bits of "trace", and at least as many pixels as there are those of
+        "gap". It takes 2m − 1 pixels of z for each of x. Signals have one length.
     normalized : bool, default False
         Whether to return K(x,z)/√(K(x,x) K(z,z)), which works at any depth (of erf, as far as
         K(x,x) is below 1e300). It is 0 where K(x,x) or K(z,z) is 0.
@@ -40,6 +43,8 @@ class Kernel:
     >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
     >>> rk.Kernel(rk.Network(depth=3), kind="ntk", head="trace")(X, X[:2]).shape
     (5, 2)
+    >>> rk.ResCNTK(depth=3, head=4)(X).shape  # windows of 4 pixels
+    (5, 5)
     >>> rk.ResCNTK(depth=3)([X[0], X[1, :, :9]]).shape  # "gap" takes different lengths
     (2, 2)
     """

@@ -87,8 +87,9 @@ def pixel_shares(
         Signals, images, or a list; `X` by default.
     kind : {"gpk", "ntk"}, default "ntk"
         The kind of kernel.
-    head : {"gap", "trace"}, default "gap"
-        The head, which averages over time points.
+    head : {"gap", "trace"} or int, default "gap"
+        The head, which averages over time points. With windows of pixels (`Kernel`) shares have
+        the weighted mean over the time points j that share windows with i.
     normalized : bool, default False
         Whether to divide by √(K(x,x) K(z,z)), as the kernel is divided. Shares are 0 where
         K(x,x) or K(z,z) is 0.

@@ -40,7 +40,7 @@ class SignalKernel(SklearnKernel):
         The infinitely wide network, by default ``Network(depth=3)``.
     kind : {"gpk", "ntk"}, default "ntk"
         Gaussian process kernel or neural tangent kernel.
-    head : {"gap", "trace", "equivariant"}, default "gap"
+    head : {"gap", "trace", "equivariant"} or int, default "gap"
         The readout, as for `rescntk.Kernel`.
     normalized : bool, default True
         Whether kernels of signals with themselves are 1.

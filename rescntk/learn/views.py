@@ -69,8 +69,8 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         Size of the network's inner and outer filters, odd; cut to the number of points.
     input_filter_size : int, default 1
         Size of the network's first filter, odd; cut to the number of points.
-    head : {"gap", "trace", "equivariant"}, default "gap"
-        The readout, as for `rescntk.Kernel`.
+    head : {"gap", "trace", "equivariant"} or int, default "gap"
+        The readout, as for `rescntk.Kernel`: an integer counts points that the network sees.
     depth : int, default 2
         Number of residual layers of the network.
 
