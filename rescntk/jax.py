@@ -24,13 +24,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from .engines.compiled.polynomials import D32, D64, R32, R64
 from .engines.means import compensated_sum, from_the_middle, past_skip, pooled, weighted_mean
-from .engines.pooling import places_of, pool_weights, pooled_head, widths_of
+from .engines.pooling import check_head, places_of, pool_weights, pooled_head, widths_of
 from .engines.recursion import Recursion
 from .engines.windows import Operation, Operations, Window
 from .kernels import Kernel
 from .kernels.gram import GRAMS
 from .network import KERNEL_FIELDS, Network, check_network
-from .validation import check_flag, check_head, check_kinds, check_positive_integer
+from .validation import check_flag, check_kinds, check_positive_integer
 
 if find_spec("jax") is None:
     raise ImportError("rescntk.jax needs jax: pip install 'rescntk[jax]'")
@@ -296,11 +296,10 @@ def _read(operations: Operations, head: str | int, x: jax.Array) -> _Signal:
     factor = network.factor_of_input(len(x))
     unit = _divide(x, _root(squares)[None])
     flat, root = x.reshape(len(x), -1), factor**0.5
+    sums = compensated_sum(flat, jnp) if operations.is_weak else flat.sum(axis=1)
+    means = root * sums / flat.shape[1]
     if isinstance(head, int):
         means = root * pooled(x, widths_of(head, x.shape[1:]), jnp)
-    else:
-        sums = compensated_sum(flat, jnp) if operations.is_weak else flat.sum(axis=1)
-        means = root * sums / flat.shape[1]
     return _Signal(unit, root * x, means, factor * squares, exponent, bias)
 
 
@@ -454,12 +453,11 @@ class _Pair(Recursion[_State]):
 
     def with_head(self, kernel: jax.Array, of_linear: float) -> jax.Array:
         """Return a kernel with its head, to which `of_linear` times F⁰ is added."""
-        means = self.x.means * self.z.means  # the mean of F⁰ may be 0
+        if self.head in ("trace", "equivariant"):
+            kernel = kernel + of_linear * self.linear
+            return kernel.mean() if self.head == "trace" else kernel.ravel()[0]
         if isinstance(self.head, int):
             weights = jnp.asarray(pool_weights(self.head, kernel.shape[1:]), kernel.dtype)
-            at_offsets = kernel.reshape(len(weights), -1).mean(axis=1)
-            return (weights * at_offsets).sum() + of_linear * means.sum(axis=0).mean()
-        if self.head == "gap":
-            return kernel.mean() + of_linear * means.sum()
-        kernel = kernel + of_linear * self.linear
-        return kernel.mean() if self.head == "trace" else kernel.ravel()[0]
+            kernel = jnp.tensordot(weights, kernel, 1)
+        means = self.x.means * self.z.means  # the mean of F⁰ may be 0
+        return kernel.mean() + of_linear * means.sum(axis=0).mean()

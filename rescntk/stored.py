@@ -33,6 +33,7 @@ except ImportError:
 from . import kernels, validation
 from ._version import __version__
 from .arrays import Batch, SignalList, array_module
+from .engines.pooling import check_head
 from .kernels.progress import progress_bar
 from .network import Network
 
@@ -93,7 +94,7 @@ def gram(
     """
     folder = _folder(path)
     call: dict[str, Any] = {"network": network, "kinds": sorted(validation.check_kinds(kinds))}
-    call["head"] = validation.check_head(head)
+    call["head"] = check_head(head)
     call["depths"] = None if depths is None else validation.check_depths(depths)
     call["normalized"] = validation.check_flag(normalized, "normalized")
     call["engine"] = engine

@@ -30,10 +30,8 @@ KINDS = ("gpk", "ntk")
 """Kinds of kernel: Gaussian process kernel (GPK) and neural tangent kernel (NTK)."""
 
 HEADS = ("equivariant", "trace", "gap")
-"""Heads: pixel 1 of both signals; the mean over equal pixels; the mean over all pixel pairs.
-
-A head may also be a number of pixels: averages over windows of them, and a linear layer over these.
-"""
+"""Heads: pixel 1 of both signals; the mean over equal pixels; the mean over all pixel pairs. Others
+are numbers of pixels (engines/pooling.py)."""
 
 DTYPES = ("float64", "float32")
 """Working precisions of the engines."""
@@ -119,19 +117,6 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is {value!r}, expected one of {', '.join(map(repr, choices))}")
     return value
-
-
-def check_head(head: Any, heads: tuple[str, ...] = HEADS) -> str | int:
-    """Return a head: one of `heads`, or the pixels of pooled windows, a positive integer."""
-    if isinstance(head, str) and head in heads:
-        return head
-    try:
-        return check_positive_integer(head, "head")
-    except ValueError:
-        raise ValueError(
-            f"head is {head!r}, expected one of {', '.join(map(repr, heads))}, or a positive "
-            f"integer, the pixels of windows that are averaged"
-        ) from None
 
 
 def check_kinds(kinds: Any) -> tuple[str, ...]:

@@ -11,11 +11,14 @@ have none. Windows of images have w × w pixels, and n is a product over both ax
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ..validation import HEADS, check_positive_integer
 
 
 class Run(NamedTuple):
@@ -44,6 +47,18 @@ def offsets(width: int, d: int) -> np.ndarray:
 def widths_of(head: int, axes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the pixels of a window along each axis."""
     return tuple(min(head, d) for d in axes)
+
+
+def check_head(head: Any, heads: tuple[str, ...] = HEADS) -> str | int:
+    """Return a head: one of `heads`, or the pixels of a window, a positive integer."""
+    if isinstance(head, str) and head in heads:
+        return head
+    with suppress(ValueError):
+        return check_positive_integer(head, "head")
+    raise ValueError(
+        f"head is {head!r}, expected one of {', '.join(map(repr, heads))}, or a positive integer, "
+        f"the pixels of windows that are averaged"
+    )
 
 
 def pixels_averaged(head: str | int, axes: tuple[int, ...]) -> int:

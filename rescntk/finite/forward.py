@@ -12,9 +12,9 @@ import numpy as np
 
 from ..activations import activation_of
 from ..engines.means import pooled
-from ..engines.pooling import widths_of
+from ..engines.pooling import check_head, widths_of
 from ..network import KERNEL_FIELDS, Filter, Network, check_network
-from ..validation import check_batch, check_head, check_unmasked
+from ..validation import check_batch, check_unmasked
 from .parameters import Layer, Parameters, precision, shapes
 
 Signals = Any

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..arrays import ArrayT
+from ..engines.pooling import check_head
 from ..network import Network
-from ..validation import check_flag, check_head
+from ..validation import check_flag
 from .call import KernelCall, default_errors
 from .prepared import PreparedKernel, PreparedSignals
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..arrays import ArrayT
+from ..engines.pooling import check_head
 from ..network import KERNEL_FIELDS, Network, check_network
-from ..validation import KINDS, check_choice, check_flag, check_head
+from ..validation import KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
 from .gram import gram, prepare
 from .prepared import PreparedKernel

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import ArrayT, SignalList
+from ..engines.pooling import check_head
 from ..network import Network
-from ..validation import KINDS, check_choice, check_flag, check_head
+from ..validation import KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
 
 

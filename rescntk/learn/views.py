@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from ..engines.pooling import n_offsets, pooled_head
+from ..engines.pooling import check_head, n_offsets, pooled_head
 from ..network import Network
 from ..validation import (
     check_choice,
     check_flag,
-    check_head,
     check_nonnegative,
     check_positive_integer,
 )

@@ -8,13 +8,13 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..engines.pooling import check_head
 from ..network import Network
 from ..validation import (
     HEADS,
     KINDS,
     check_choice,
     check_flag,
-    check_head,
     check_integer,
     check_nonnegative,
     check_shape,

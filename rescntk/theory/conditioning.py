@@ -16,13 +16,12 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import channels_and_length, resolution, rounding_unit
-from ..engines.pooling import pixels_averaged
+from ..engines.pooling import check_head, pixels_averaged
 from ..kernels import gram
 from ..network import KERNEL_FIELDS, RELU_FIELDS, Network, check_one_dilation, unknown_field
 from ..validation import (
     check_batches,
     check_depths,
-    check_head,
     check_nonnegative,
     check_positive,
     check_positive_integer,

@@ -17,14 +17,13 @@ from numpy.typing import ArrayLike
 from opt_einsum import contract
 
 from ..arrays import SignalList
-from ..engines.pooling import offsets, pool_weights, pooled_head
+from ..engines.pooling import check_head, offsets, pool_weights, pooled_head
 from ..kernels.progress import progress_bar
 from ..network import RELU_FIELDS, Network, check_network
 from ..validation import (
     check_batch,
     check_flag,
     check_free_memory,
-    check_head,
     check_integer,
     check_nonnegative,
     check_rng,

@@ -116,7 +116,7 @@ private:
         const double left = job.head == SHARES ? 1.0 : double(d);
         if (job.head <= SHARES) results.sum_linear(strip, 0, a, s, b, t, left * double(e));
         for (int64 lines = 0; lines < high; lines++) {
-            if (job.height) layout.place_rows(0, lines);
+            if (job.height) layout.place_right(lines);
             for (int64 offset = 0; offset < wide; offset += W) {
                 strip.z.rows = whole.rows + offset;
                 strip.valid = wide - offset < W ? wide - offset : W;
@@ -221,7 +221,8 @@ private:
                 const Run &run = job.runs[r];
                 if (job.height) {
                     if (!through_layers(now, count)) return false;
-                    layout.place_rows(left_moves ? run.lines : 0, left_moves ? 0 : run.lines);
+                    layout.place_left(left_moves ? run.lines : 0);
+                    layout.place_right(left_moves ? 0 : run.lines);
                 }
                 // The first offset is 0, its own opposite.
                 for (int64 o = turned && r == 0, step; o < run.count; o += step) {

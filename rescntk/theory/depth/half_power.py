@@ -12,9 +12,10 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from ...activations import activation_of
+from ...engines.pooling import check_head
 from ...kernels.call import correlation
 from ...network import BASIC_FIELDS, Network, check_one_dilation
-from ...validation import check_head, check_signals
+from ...validation import check_signals
 from ..argument_checks import check_kind
 from ..complements import circular_mean
 from ..multisphere import Places, over_pixel_pairs

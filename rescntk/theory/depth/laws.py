@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...engines.means import pooled
-from ...engines.pooling import pixels_averaged
+from ...engines.pooling import check_head, pixels_averaged
 from ...kernels import Kernel
 from ...kernels.call import correlation
 from ...network import BASIC_FIELDS, KERNEL_FIELDS, Network, check_one_dilation
 from ...validation import (
-    check_head,
     check_integer,
     check_nonnegative,
     check_positive,
