@@ -122,7 +122,6 @@ def gram(
     >>> rk.jax.gram(rk.Network(depth=3), X, head="trace").ntk.shape
     (5, 5)
     """
-    head = check_head(head)
     kinds, factor = check_kinds(kinds), _factor(network, check_flag(normalized, "normalized"))
     X, Z = _signals(X, "X"), None if Z is None else _signals(Z, "Z")
     if Z is not None and (X.shape[1:], X.dtype) != (Z.shape[1:], Z.dtype):
@@ -132,7 +131,7 @@ def gram(
         )
     operations = Operations(network, network.depth, X.shape[1], X.ndim - 2)
     size = None if block is None else check_positive_integer(block, "block")
-    head = pooled_head(head, X.shape[2:])
+    head = pooled_head(check_head(head), X.shape[2:])
     return GRAMS[kinds](*_gram(operations, head, kinds, None if normalized else factor, size, X, Z))
 
 
@@ -426,9 +425,8 @@ class _Pair(Recursion[_State]):
 
     def taps(self, values: jax.Array, window: Window) -> list[jax.Array]:
         """Return the values at the taps of a window, the middle one first."""
-        axes = [window.axis - self.n_axes]  # of right pixels, and of left ones
-        if self.head == "gap" and values.ndim == 2 * self.n_axes:
-            axes.append(axes[0] - self.n_axes)
+        sides = 1 if isinstance(self.head, int) else values.ndim // self.n_axes
+        axes = [window.axis - self.n_axes * side for side in range(1, 1 + sides)]
         return from_the_middle([jnp.roll(values, [-k] * len(axes), axes) for k in window.offsets])
 
     def mean(self, values: jax.Array, window: Window) -> jax.Array:

@@ -61,6 +61,11 @@ def check_head(head: Any, heads: tuple[str, ...] = HEADS) -> str | int:
     )
 
 
+def in_words(head: str | int) -> str:
+    """Return a head as titles have it."""
+    return f"{head} head" if isinstance(head, str) else f"windows of {head} pixels"
+
+
 def pixels_averaged(head: str | int, axes: tuple[int, ...]) -> int:
     """Return the pixels of a window that a head averages before its linear layer."""
     if isinstance(head, str):

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ...engines.means import pooled
-from ...engines.pooling import pixels_averaged
+from ...engines.pooling import in_words, pixels_averaged
 from ...kernels import gram
 from ...network import BASIC_FIELDS, Network, check_one_dilation
 from ...validation import check_depths, check_rng, check_signals
@@ -107,7 +107,7 @@ class Report(ReportTable[Row]):
     def __str__(self) -> str:
         """Return the whole report as text."""
         n_cases, n_channels, n_timepoints = self.shape
-        settings = f"{self.family}: {self.kind.upper()}, {self.head} head; {n_cases} signals, "
+        settings = f"{self.family}: {self.kind.upper()}, {in_words(self.head)}; {n_cases} signals, "
         settings += f"{n_channels} channels × {n_timepoints} pixels"
         predicted = f"{self.prediction.source}; distance ~ {self.prediction.rate}"
         prediction = f"prediction: {'none' if self.prediction.undefined else predicted}"
