@@ -287,10 +287,8 @@ def _read(operations: Operations, head: str | int, x: jax.Array) -> _Signal:
     exponents = jnp.where(values == 0, none, jnp.frexp(values)[1] - 1 + exponents)
     exponent = jnp.maximum(exponents.max(), of_bias - 1 if mantissa else none)
     exponent = jnp.where(exponent == none, 0, exponent)
-    x, bias = (
-        _read_scaled(x, -exponent),
-        _scaled(jnp.asarray(mantissa, x.dtype), of_bias - exponent),
-    )
+    x = _read_scaled(x, -exponent)
+    bias = _scaled(jnp.asarray(mantissa, x.dtype), of_bias - exponent)
     squares = (x * x).sum(axis=0)
     factor = network.factor_of_input(len(x))
     unit = _divide(x, _root(squares)[None])

@@ -66,6 +66,11 @@ class Request:
         """The pixels of pooled windows, or 0: an offset of as many pixels or more is not needed."""
         return self.head if isinstance(self.head, int) else 0
 
+    @property
+    def meets_others(self) -> bool:
+        """True if left pixels meet other right pixels than those of their own place."""
+        return self.all_pairs or self.pool > 0
+
     def n_offsets(self, d: int) -> int:
         """Return how many right pixels each left pixel meets, of signals of `d` pixels."""
         return n_offsets(self.head, self.axes(d))

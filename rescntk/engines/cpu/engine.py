@@ -58,7 +58,7 @@ class CpuEngine(Engine):
 
     def prepared(self, request: Request, X: Batch) -> Signals:
         """Return signals with their tables, for many calls."""
-        behind = LANES if request.all_pairs or request.pool else 0
+        behind = LANES if request.meets_others else 0
         lanes, most = 1 if request.all_pairs else LANES, _TABLE_BYTES
         if lanes > 1:  # no more right signals side by side than there are, and than fit
             each = (2 if behind else 1) * table_bytes(request, *channels_and_length(X))
@@ -73,7 +73,7 @@ class CpuEngine(Engine):
         return Signals(request, X, lanes=lanes, behind=behind, most_bytes=most)
 
     def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
-        doubled = 2 if request.all_pairs or request.pool else 1
+        doubled = 2 if request.meets_others else 1
         return doubled * table_bytes(request, channels, *lengths) + _STRIP * lengths[0]
 
     def _compute(self, request: Request, X: Any, Z: Any, tick: Tick, paired: bool) -> ScaledKernel:

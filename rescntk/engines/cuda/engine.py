@@ -81,9 +81,7 @@ class CudaEngine(Engine):
         return False
 
     def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
-        return (2 if request.all_pairs or request.pool else 1) * table_bytes(
-            request, channels, *lengths
-        )
+        return (2 if request.meets_others else 1) * table_bytes(request, channels, *lengths)
 
     def _compute(
         self, request: Request, X: Array, Z: Array | None, tick: Tick, paired: bool

@@ -84,7 +84,7 @@ class LaunchPlan:
         itemsize, slots = np.dtype(request.dtype).itemsize, len(request.depths)
         ntk, pooled = "ntk" in request.kinds, request.pool > 0
         points = request.shares or not (request.head in ("gap", "trace") or pooled)
-        self.of_offsets = request.all_pairs or pooled
+        self.of_offsets = request.meets_others
         self.lanes, self.pixels = next(cut[1:] for cut in CUTS[request.dtype] if d <= cut[0])
         self.threads = -(-d // self.pixels)
         self.teams = max(1, THREADS // self.threads)
