@@ -144,12 +144,17 @@ def _parser() -> argparse.ArgumentParser:
     add("--depths", type=_depths, default=DEFAULT_DEPTHS, metavar="L[,L…]", help=text)
     add("--filter-size", type=int, default=3, metavar="Q", help="odd (default: 3)")
     add("--alpha", type=float, default=1.0, help="weight of the residual branch (default: 1)")
-    add("--head", default="trace", help=f"{', '.join(HEADS)} (default: trace)")
+    text = f"{', '.join(HEADS)}, or the pixels of windows (default: trace)"
+    add("--head", type=_head, default="trace", help=text)
     add("--kind", default="gpk", help="gpk, or ntk for CNTK and ResCNTK (default: gpk)")
     add("--raw", action="store_true", help="do not scale each pixel to one norm")
     add("--out", type=Path, default=Path(), metavar="FOLDER", help="where the files go")
     add("--overwrite", action="store_true", help="replace compare.csv and compare.png")
     return parser
+
+
+def _head(text: str) -> str | int:
+    return int(text) if text.isdecimal() else text
 
 
 def _depths(text: str) -> tuple[int, ...]:

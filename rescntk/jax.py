@@ -23,13 +23,14 @@ from operator import add, mul
 from typing import Any, NamedTuple, TypeAlias
 
 from .engines.compiled.polynomials import D32, D64, R32, R64
-from .engines.means import compensated_sum, from_the_middle, past_skip, weighted_mean
+from .engines.means import compensated_sum, from_the_middle, past_skip, pooled, weighted_mean
+from .engines.pooling import check_head, places_of, pool_weights, pooled_head, widths_of
 from .engines.recursion import Recursion
 from .engines.windows import Operation, Operations, Window
 from .kernels import Kernel
 from .kernels.gram import GRAMS
 from .network import KERNEL_FIELDS, Network, check_network
-from .validation import HEADS, check_choice, check_flag, check_kinds, check_positive_integer
+from .validation import check_flag, check_kinds, check_positive_integer
 
 if find_spec("jax") is None:
     raise ImportError("rescntk.jax needs jax: pip install 'rescntk[jax]'")
@@ -78,15 +79,15 @@ def kernel(kernel: Kernel, *, block: int | None = None) -> Callable[..., jax.Arr
 
 def gram(
     network: Network, X: jax.typing.ArrayLike, Z: jax.typing.ArrayLike | None = None, *,
-    head: str = "gap", kinds: Iterable[str] = ("gpk", "ntk"), normalized: bool = False,
+    head: str | int = "gap", kinds: Iterable[str] = ("gpk", "ntk"), normalized: bool = False,
     block: int | None = None,
 ) -> tuple[jax.Array, ...]:  # fmt: skip
     """Return kernels of one network, as a pure function of the JAX arrays X and Z.
 
     All p pairs of a block are computed at once: block², or all n·m. This takes some arrays of p·d²
-    numbers for the head "gap", p·d for others. Gradients keep such arrays of each layer. The
-    first call with signals of a shape compiles for seconds, its first gradient for up to half a
-    minute.
+    numbers for the head "gap", p·d·(2w − 1) for a head w, p·d for others. Gradients keep such
+    arrays of each layer. The first call with signals of a shape compiles for seconds, its first
+    gradient for up to half a minute.
 
     Parameters
     ----------
@@ -122,7 +123,6 @@ def gram(
     >>> rk.jax.gram(rk.Network(depth=3), X, head="trace").ntk.shape
     (5, 5)
     """
-    check_choice(head, "head", HEADS)
     kinds, factor = check_kinds(kinds), _factor(network, check_flag(normalized, "normalized"))
     X, Z = _signals(X, "X"), None if Z is None else _signals(Z, "Z")
     if Z is not None and (X.shape[1:], X.dtype) != (Z.shape[1:], Z.dtype):
@@ -132,17 +132,19 @@ def gram(
         )
     operations = Operations(network, network.depth, X.shape[1], X.ndim - 2)
     size = None if block is None else check_positive_integer(block, "block")
+    head = pooled_head(check_head(head), X.shape[2:])
     return GRAMS[kinds](*_gram(operations, head, kinds, None if normalized else factor, size, X, Z))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _gram(
-    operations: Operations, head: str, kinds: tuple[str, ...], factor: float | None,
+    operations: Operations, head: str | int, kinds: tuple[str, ...], factor: float | None,
     block: int | None, X: Any, Z: Any,
 ) -> list[Any]:  # fmt: skip
     """Return kernels, times a factor or normalized. They are compiled once for each shape."""
-    x = jax.vmap(partial(_read, operations))(X)
-    z = x if Z is None else jax.vmap(partial(_read, operations))(Z)
+    read = jax.vmap(partial(_read, operations, head))
+    x = read(X)
+    z = x if Z is None else read(Z)
 
     def pair(x: _Signal, z: _Signal) -> list[jax.Array]:
         return _Pair(operations, head, x, z).kernels(kinds)
@@ -272,13 +274,13 @@ class _Signal(NamedTuple):
 
     unit: jax.Array  # (channels, *pixels), pixels divided by their norms;
     parts: jax.Array  # (channels, *pixels), the products of which are F⁰;
-    means: jax.Array  # (channels,), the means of the parts over pixels;
+    means: jax.Array  # (channels,), the parts' means over pixels; (channels, *pixels) over windows;
     energy: jax.Array  # (*pixels), F⁰ of single pixels at x = z;
     exponent: jax.Array  # of the power of two: kernels are homogeneous;
     bias: jax.Array  # the standard deviation of biases, divided by the power.
 
 
-def _read(operations: Operations, x: jax.Array) -> _Signal:
+def _read(operations: Operations, head: str | int, x: jax.Array) -> _Signal:
     network = operations.network
     mantissa, of_bias = frexp(network.bias)
     values, exponents = _normal(lax.stop_gradient(x))
@@ -286,16 +288,16 @@ def _read(operations: Operations, x: jax.Array) -> _Signal:
     exponents = jnp.where(values == 0, none, jnp.frexp(values)[1] - 1 + exponents)
     exponent = jnp.maximum(exponents.max(), of_bias - 1 if mantissa else none)
     exponent = jnp.where(exponent == none, 0, exponent)
-    x, bias = (
-        _read_scaled(x, -exponent),
-        _scaled(jnp.asarray(mantissa, x.dtype), of_bias - exponent),
-    )
+    x = _read_scaled(x, -exponent)
+    bias = _scaled(jnp.asarray(mantissa, x.dtype), of_bias - exponent)
     squares = (x * x).sum(axis=0)
     factor = network.factor_of_input(len(x))
     unit = _divide(x, _root(squares)[None])
     flat, root = x.reshape(len(x), -1), factor**0.5
     sums = compensated_sum(flat, jnp) if operations.is_weak else flat.sum(axis=1)
     means = root * sums / flat.shape[1]
+    if isinstance(head, int):
+        means = root * pooled(x, widths_of(head, x.shape[1:]), jnp)
     return _Signal(unit, root * x, means, factor * squares, exponent, bias)
 
 
@@ -307,10 +309,11 @@ class _Pair(Recursion[_State]):
     """The recursion of a pair of signals (rescntk/engines/recursion.py).
 
     Masses are variances of both signals' pixels, two arrays (*pixels). Arrays of pixel pairs have
-    the axes (*pixels, *pixels') for the head "gap", and (*pixels) for others.
+    the axes (*pixels, *pixels') for the head "gap", (offsets, *pixels) for pooled heads, and
+    (*pixels) for others.
     """
 
-    def __init__(self, operations: Operations, head: str, x: _Signal, z: _Signal) -> None:
+    def __init__(self, operations: Operations, head: str | int, x: _Signal, z: _Signal) -> None:
         self.operations, self.head, self.x, self.z = operations, head, x, z
         self.parts, self.n_axes = operations.network.parts, operations.n_axes
 
@@ -421,7 +424,8 @@ class _Pair(Recursion[_State]):
 
     def taps(self, values: jax.Array, window: Window) -> list[jax.Array]:
         """Return the values at the taps of a window, the middle one first."""
-        axes = [window.axis + self.n_axes * side for side in range(values.ndim // self.n_axes)]
+        sides = 1 if isinstance(self.head, int) else values.ndim // self.n_axes
+        axes = [window.axis - self.n_axes * side for side in range(1, 1 + sides)]
         return from_the_middle([jnp.roll(values, [-k] * len(axes), axes) for k in window.offsets])
 
     def mean(self, values: jax.Array, window: Window) -> jax.Array:
@@ -430,6 +434,8 @@ class _Pair(Recursion[_State]):
 
     def sides(self, p: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return arrays of both sides' pixels that broadcast to the pixel pairs."""
+        if isinstance(self.head, int):
+            return p, q.ravel()[places_of(self.head, q.shape)]
         return (p[(..., *[None] * self.n_axes)] if self.head == "gap" else p), q
 
     def product(self, masses: jax.Array) -> jax.Array:
@@ -444,8 +450,11 @@ class _Pair(Recursion[_State]):
 
     def with_head(self, kernel: jax.Array, of_linear: float) -> jax.Array:
         """Return a kernel with its head, to which `of_linear` times F⁰ is added."""
-        if self.head != "gap":
+        if self.head in ("trace", "equivariant"):
             kernel = kernel + of_linear * self.linear
             return kernel.mean() if self.head == "trace" else kernel.ravel()[0]
-        means = self.x.means * self.z.means
-        return kernel.mean() + of_linear * means.sum()  # the mean of F⁰ may be 0
+        if isinstance(self.head, int):
+            weights = jnp.asarray(pool_weights(self.head, kernel.shape[1:]), kernel.dtype)
+            kernel = jnp.tensordot(weights, kernel, 1)
+        means = self.x.means * self.z.means  # the mean of F⁰ may be 0
+        return kernel.mean() + of_linear * means.sum(axis=0).mean()

@@ -34,6 +34,7 @@ except ImportError:
 from . import kernels, validation
 from ._version import __version__
 from .arrays import Batch, SignalList, array_module
+from .engines.pooling import check_head
 from .engines.work import Tick
 from .kernels.progress import progress_bar
 from .network import Network
@@ -50,7 +51,7 @@ Description: TypeAlias = dict[str, Any]
 
 def gram(
     path: str | os.PathLike[str], network: Network, X: np.ndarray | Sequence[np.ndarray],
-    Z: np.ndarray | Sequence[np.ndarray] | None = None, *, head: str = "gap",
+    Z: np.ndarray | Sequence[np.ndarray] | None = None, *, head: str | int = "gap",
     kinds: Iterable[str] = ("gpk", "ntk"), depths: Iterable[int] | None = None,
     normalized: bool = False, engine: str = "auto", dtype: str = "float32", block: int = 1024,
     client: Client | None = None, progress: bool = True,
@@ -102,7 +103,7 @@ def gram(
     """
     folder = _folder(path)
     call: Description = {"network": network, "kinds": sorted(validation.check_kinds(kinds))}
-    call["head"] = validation.check_choice(head, "head", validation.HEADS)
+    call["head"] = check_head(head)
     call["depths"] = None if depths is None else validation.check_depths(depths)
     call["normalized"] = validation.check_flag(normalized, "normalized")
     call["engine"] = engine

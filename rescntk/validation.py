@@ -31,7 +31,8 @@ KINDS = ("gpk", "ntk")
 """Kinds of kernel: Gaussian process kernel (GPK) and neural tangent kernel (NTK)."""
 
 HEADS = ("equivariant", "trace", "gap")
-"""Heads: pixel 1 of both signals; the mean over equal pixels; the mean over all pixel pairs."""
+"""Heads: pixel 1 of both signals; the mean over equal pixels; the mean over all pixel pairs. Others
+are numbers of pixels (engines/pooling.py)."""
 
 DTYPES = ("float64", "float32")
 """Working precisions of the engines."""
@@ -337,7 +338,7 @@ def _check_list(X: Sequence[object], name: str) -> SignalList:
 
 
 def check_batches(
-    X: object, Z: object, head: str, paired: bool = False, names: tuple[str, str] = ("X", "Z")
+    X: object, Z: object, head: str | int, paired: bool = False, names: tuple[str, str] = ("X", "Z")
 ) -> tuple[Batch, Batch | None]:
     """Return checked batches X and Z, which match; both are lists if they differ in length.
 

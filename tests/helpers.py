@@ -9,6 +9,10 @@ import hypothesis
 import pytest
 
 import rescntk as rk
+from rescntk import validation
+
+HEADS = (*validation.HEADS, 3)
+"""Heads by name, and windows of three pixels: of many tests' signals, more than half."""
 
 STATES = rk.engines.available()
 CPU = [name for name in ("reference", "cpu") if STATES[name] is True]

@@ -9,6 +9,7 @@ import rescntk as rk
 from rescntk.activations import ACTIVATIONS
 from rescntk.network import BASIC_FIELDS
 from rescntk.validation import PARTS
+from tests.helpers import HEADS
 
 ALL_FIELDS = {kept.name for kept in fields(rk.Network)}
 sizes = st.sampled_from([1, 3, 5, 7])
@@ -67,7 +68,7 @@ def signals(draw, max_cases=4, max_channels=3, max_length=7, batches=1, length=N
     return arrays[0] if batches == 1 else tuple(arrays)
 
 
-heads = st.sampled_from(["equivariant", "trace", "gap"])
+heads = st.sampled_from([*HEADS, 2])
 kinds = st.sampled_from(["gpk", "ntk"])
 
 

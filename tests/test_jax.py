@@ -17,6 +17,7 @@ CASES = {
     "biases": (rk.Network(2, bias=0.3, negative_slope=0.2, readout_scale=0.25), "trace"),
     "small alpha": (rk.Network(2, alpha=0.01, input_scale=1.0, trained=("inner",)), "gap"),
     "windows": (rk.Network(2, dilation=(1, 2), input_filter_size=3, trained=PARTS), "gap"),
+    "pooled": (rk.Network(2, alpha=0.01, input_filter_size=3), 3),
 }
 """A network with a head."""
 
@@ -47,13 +48,15 @@ def test_values(name, rng):
     assert_close(network, X, X[::5], head)
 
 
-@pytest.mark.parametrize("alpha", [1e-2, 1e-6, 1e-9])
-def test_means_of_size_alpha(alpha, rng):
-    """Relative to GAP's own kernel: means are added up in twice the precision."""
+@pytest.mark.parametrize(
+    ("head", "alpha"), [("gap", 1e-2), ("gap", 1e-6), (7, 1e-6), ("gap", 1e-9)]
+)
+def test_means_of_size_alpha(head, alpha, rng):
+    """Relative to the head's own kernel: means are added up in twice the precision."""
     X = rng.standard_normal((2, 1, 8))
     X += alpha - X.mean(axis=2, keepdims=True)
     network = rk.Network(1, alpha=alpha)
-    K, exact = rj.gram(network, X).gpk, rk.gram(network, X, engine="reference").gpk
+    K, exact = (of(network, X, head=head).gpk for of in (rj.gram, rk.gram))
     size = np.sqrt(np.outer(exact.diagonal(), exact.diagonal()))
     assert (np.abs(np.asarray(K) - exact) <= tolerances.KERNEL["float64"] * size).all()
 

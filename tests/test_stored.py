@@ -68,6 +68,7 @@ def computed(monkeypatch):
     [
         (1, {"kinds": "ntk"}),
         (BLOCK, {"normalized": True, "head": "trace"}),
+        (BLOCK, {"normalized": True, "head": 4}),
         (2 * BLOCK + 3, {"depths": (3, 1)}),
     ],
 )

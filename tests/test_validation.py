@@ -135,6 +135,11 @@ OPTIONS = [
     (gram(kinds=("gpk", "cntk")), "kinds is 'cntk'"),
     (gram(kinds=()), r"kinds is \(\), expected one or both"),
     (gram(X=[ONE, OTHER], head="trace"), "head is 'trace', which takes signals of one l.* 5 to 7"),
+    (gram(X=[ONE, OTHER], head=2), "head is 2, which takes signals of one length"),
+    *[
+        (lambda head=head: rk.Kernel(NETWORK, "gpk", head), f"head is {head!r}, expected one of")
+        for head in ("max", 0, -1, 2.5, True, None)
+    ],
     (lambda: rk.pixel_pairs(NETWORK, [ONE, OTHER]), "pixel_pairs takes signals of one length"),
     (gram(depths=()), "depths is empty"),
     (gram(depths=3), "depths is 3, expected a sequence"),

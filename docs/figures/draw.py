@@ -2,7 +2,8 @@
 
 The code on pages that saves figures is run here as it stands. The other
 figures are functions of this script: their signals are aeon's bundled training sets, no test signal
-is seen. The script takes about two minutes of processor time; names draw some figures or pages.
+is seen but by `pooling`. The script takes about two minutes of processor time; names draw some
+figures or pages.
 """
 
 import re
@@ -15,11 +16,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from sklearn.datasets import load_digits
 
 import rescntk as rk
 from rescntk import datasets, plots, regression
 from rescntk.plots.style import COLOURS, MARKERS, finish
-from rescntk.theory import depth, locality, multisphere
+from rescntk.theory import conditioning, depth, locality, multisphere
 from rescntk.validation import HEADS, KINDS
 
 HERE = Path(__file__).parent
@@ -99,6 +101,49 @@ def heads() -> Any:
     kernels.set(xlabel="shift (time points)", ylabel="kernel of signal and shifted signal")
     kernels.set_ylim(-0.02, 1.05)
     finish(kernels, 3, 'The head "gap" sees no shift, "trace" does')
+    return figure
+
+
+def pooling() -> Any:
+    """Draw condition numbers and test errors of kernels over the width of pooled windows."""
+    images, digits = load_digits(return_X_y=True)
+    images = images.reshape(-1, 1, 8, 8)
+    gun = [datasets.load_labelled("GunPoint", split) for split in ("train", "test")]
+    sets = {
+        "GunPoint, 50 signals of 150 points": (*gun[0], *gun[1], 9, (1, 2, 4, 8, 16, 32, 64, 150)),
+        "digits, 100 images of 8 × 8 pixels": (
+            images[:100], digits[:100], images[897:], digits[897:], 1, range(1, 9)
+        ),
+    }  # fmt: skip
+    figure = plots.figure((8.4, 5.6))
+    figure.suptitle("Kernels of pooled windows, from trace (1) to GAP (all pixels)")
+    for column, (title, (X, y, X_new, y_new, first, widths)) in zip(
+        figure.subplots(2, 2, sharex="col").T, sets.items(), strict=True
+    ):
+        network, Y = rk.Network(3, input_filter_size=first), 2.0 * (y[:, None] == np.unique(y)) - 1
+        for kind, colour, marker in zip(KINDS, COLOURS, MARKERS, strict=False):
+            numbers, wrong = [], []
+            for width in widths:
+                kernel = rk.Kernel(network, kind, width, normalized=True)
+                K = kernel(X)
+                numbers.append(conditioning.condition_number(K))
+                left_out = regression.leave_one_out(K, Y, RIDGES)
+                best = RIDGES[(left_out**2).mean(axis=(1, 2)).argmin()]
+                decisions = kernel(X_new, X) @ regression.ridge(K, Y, best)
+                wrong.append((np.unique(y)[decisions.argmax(axis=1)] != y_new).mean())
+            print(title, kind, np.round(numbers), np.round(wrong, 4))
+            style = {"color": colour, "marker": marker, "markersize": 4, "label": kind.upper()}
+            for ax, values in zip(column, (numbers, wrong), strict=True):
+                ax.plot(widths, values, **style)
+        column[0].set(yscale="log", xscale="log", ylabel="condition number")
+        column[1].set(xlabel="width of windows (pixels)", ylabel="test error", ylim=(0, None))
+        column[1].set_xticks(widths, [f"{width}" for width in widths])
+        column[1].minorticks_off()
+        for ax, text in zip(column, (title, None), strict=True):
+            finish(ax, 2, text)
+            ax.get_legend().remove()
+    lines, names = column[0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
@@ -295,7 +340,7 @@ def run_page(path: Path) -> None:
 
 if __name__ == "__main__":
     chosen = sys.argv[1:]
-    for draw in (chooser, heads, fields, settings, biases, phases):
+    for draw in (chooser, heads, pooling, fields, settings, biases, phases):
         if not chosen or draw.__name__ in chosen:
             draw().savefig(HERE / f"{draw.__name__}.png")
     for path in (HERE.parents[1] / "README.md", *sorted(HERE.parent.glob("[agt]*/*.md"))):

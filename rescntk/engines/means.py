@@ -94,14 +94,49 @@ def exact_means(X: Array) -> Array:
 def compensated_sum(values: Any, xp: ModuleType) -> Any:
     """Return the sums over the last axis of arrays of any module, in twice their precision.
 
-    Halves are added; what each sum a + b loses by rounding is exact (Knuth 1969), and is added up.
+    Halves are added; what each sum a + b loses by rounding is known (Knuth 1969), and is added up.
     """
     lost = 0.0 * values[..., 0]
     while (n := values.shape[-1]) > 1:
         half = n // 2
         a, b, rest = values[..., :half], values[..., half : 2 * half], values[..., 2 * half :]
-        whole = a + b
-        of_b = whole - a
-        lost = lost + ((a - (whole - of_b)) + (b - of_b)).sum(axis=-1)
+        whole, lost_here = _sum_and_rest(a, b)
+        lost = lost + lost_here.sum(axis=-1)
         values = xp.concatenate([whole, rest], axis=-1)
     return values[..., 0] + lost
+
+
+def pooled(values: Any, widths: Sequence[int], xp: ModuleType, turn: int = 1) -> Any:
+    """Return the means over circular windows of some pixels, in twice their precision.
+
+    `widths` are the pixels of a window along each of the last axes. A window begins with its own
+    pixel, and ends with it if `turn` is −1.
+    """
+    whole, lost = values, 0.0 * values
+    for axis, width in zip(range(-len(widths), 0), widths, strict=True):
+
+        def shifted(parts: Any, pixels: int, axis: int = axis) -> Any:
+            return [xp.roll(part, -turn * pixels, axis) for part in parts]
+
+        sums, size, known = (whole, lost), 1, 0  # sums of `size` neighbours; a power of two
+        while True:
+            if width & size:
+                whole, lost = _added((whole, lost), shifted(sums, known)) if known else sums
+                known += size
+            if known == width:
+                break
+            sums, size = _added(sums, shifted(sums, size)), 2 * size
+    return (whole + lost) / math.prod(widths)
+
+
+def _added(one: Any, other: Any) -> tuple[Any, Any]:
+    """Return the sum of two sums with what rounding lost of each, and what it has lost."""
+    whole, lost = _sum_and_rest(one[0], other[0])
+    return whole, one[1] + other[1] + lost
+
+
+def _sum_and_rest(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return a + b, rounded, and what rounding has lost, exactly."""
+    whole = a + b
+    of_b = whole - a
+    return whole, (a - (whole - of_b)) + (b - of_b)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arrays import Array, array_module
 from ..network import Network
+from .pooling import n_offsets
 from .work import blocks
 
 _MIRRORED = 128
@@ -22,8 +23,9 @@ class Request:
     ----------
     network : Network
         The infinitely wide network. Its depth is ignored.
-    head : str
-        One of `HEADS`, or "pixels": the kernel at every pixel pair.
+    head : str or int
+        One of `HEADS`; the pixels of pooled windows (pooling.py), more than 1 and fewer than a
+        signal has; or "pixels": the kernel at every pixel pair.
     kinds : tuple of str
         Some of `KINDS`.
     depths : tuple of int
@@ -36,7 +38,7 @@ class Request:
         Memory per result of one kind, at all depths, that the caller will need for copies in
         another dtype or order. 0 if the caller changes the results in place.
     shares : bool
-        Whether to return kernels, of the heads "trace" and "gap", as shares of the pixels of the
+        Whether to return kernels, of heads that average, as shares of the pixels of the
         left signals: results have an axis (d,) more, over which they add up to the kernels. The
         right signals are given, also where they are the left ones.
     width : int
@@ -45,7 +47,7 @@ class Request:
     """
 
     network: Network
-    head: str
+    head: str | int
     kinds: tuple[str, ...]
     depths: tuple[int, ...]
     dtype: str = "float64"
@@ -58,6 +60,20 @@ class Request:
     def all_pairs(self) -> bool:
         """True if all pixel pairs (j, j') are needed, not the pairs (j, j) alone."""
         return self.head in ("gap", "pixels")
+
+    @property
+    def pool(self) -> int:
+        """The pixels of pooled windows, or 0: an offset of as many pixels or more is not needed."""
+        return self.head if isinstance(self.head, int) else 0
+
+    @property
+    def meets_others(self) -> bool:
+        """True if left pixels meet other right pixels than those of their own place."""
+        return self.all_pairs or self.pool > 0
+
+    def n_offsets(self, d: int) -> int:
+        """Return how many right pixels each left pixel meets, of signals of `d` pixels."""
+        return n_offsets(self.head, self.axes(d))
 
     def axes(self, d: int) -> tuple[int, ...]:
         """Return the axes of `d` pixels: one of signals, lines and their pixels of images."""

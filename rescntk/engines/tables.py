@@ -26,10 +26,12 @@ from .means import (
     exact_means,
     from_the_middle,
     past_skip,
+    pooled,
     taps_of,
     weighted_mean,
     window_mean,
 )
+from .pooling import widths_of
 from .request import Request
 from .windows import Operation, Operations, Window
 
@@ -67,7 +69,10 @@ class Input:
     parts: Array
     """(n, channels, *pixels), pixels times the root of the input's scale: F⁰ is their product."""
     means: Array
-    """(n, channels), the means of `parts` over pixels; rounded once, if branches are weak."""
+    """(n, channels), the means of `parts` over pixels; rounded once, if branches are weak.
+
+    Of pooled heads (n, channels, *pixels), means over windows, for shares twice.
+    """
     scale: Array
     """(n,), the number by which each signal was divided."""
     bias: Array
@@ -175,8 +180,9 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     unit = X / xp.where(norm > 0, norm, math.inf)
     of_parts = column(inverse * math.sqrt(input_scale), X)
     # GAP adds products of means to α² times the branch: means of size α need all their digits.
-    means = exact_means(X) if operations.is_weak else X.reshape(*X.shape[:2], -1).mean(axis=2)
-    means = means * of_parts.reshape(-1, 1)
+    exact = operations.is_weak or request.pool
+    means = means_of(request, X) if exact else X.reshape(*X.shape[:2], -1).mean(axis=2)
+    means = means * column(of_parts.ravel(), means)
     bias = net.bias / scale * inverse if net.bias else xp.zeros(len(X))
     with np.errstate(over="ignore"):  # an infinite scale is reported with the results
         scale = scale * size
@@ -198,8 +204,18 @@ def read_input_as_given(operations: Operations, request: Request, X: Array) -> I
         )
     norm = xp.sqrt(energy)[:, None]
     unit = parts / xp.where(norm > 0, norm, math.inf)
-    means = exact_means(X) / scale[:, None] * root
+    means = means_of(request, X)
+    means = means / column(scale, means) * root
     return Input(unit, energy, parts, means, scale, net.bias / scale)
+
+
+def means_of(request: Request, X: Array) -> Array:
+    """Return the means of each channel over pixels, or over windows (`Input.means`)."""
+    if not request.pool:
+        return exact_means(X)
+    xp, widths = array_module(X), widths_of(request.pool, X.shape[2:])
+    means = pooled(X, widths, xp)
+    return pooled(means, widths, xp, turn=-1) if request.shares else means
 
 
 def powers_of_tiny(operations: Operations, request: Request, X: Array) -> Array:
@@ -380,9 +396,22 @@ def _merged(
         features = mass
 
 
-def filtered_parts(operations: Operations, given: Input) -> Array:
-    """Return the parts of the input behind the input filter, (n, channels, pixels of all axes)."""
-    parts = given.parts
-    for operation in operations.input:
-        parts = window_mean(parts, operation.window, 2)
-    return parts.reshape(*parts.shape[:2], -1)
+def linear_terms(operations: Operations, request: Request, given: Input) -> tuple[Array, Array]:
+    """Return numbers of signals on the left and on the right, (n, terms, pixels or 1).
+
+    Their products are, added up over terms, the head's means of F⁰, which may be 0: at each pixel
+    of shares, else at windows of pooled pixels, or as a whole.
+    """
+    parts, means = given.parts, given.means
+    if not request.shares:
+        parts = means
+    elif not request.pool:
+        for operation in operations.input:
+            parts = window_mean(parts, operation.window, 2)
+    else:  # the input filter moves both pixels of a pair
+        for operation in operations.input:
+            weights = operation.window.weights
+            taps = zip(weights, taps_of(parts, operation.window, 2), strict=True)
+            parts = array_module(parts).concatenate([weight * tap for weight, tap in taps], axis=1)
+            means = array_module(means).concatenate(taps_of(means, operation.window, 2), axis=1)
+    return parts.reshape(*parts.shape[:2], -1), means.reshape(*means.shape[:2], -1)

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..activations import activation_of
+from ..engines.means import pooled
+from ..engines.pooling import check_head, widths_of
 from ..network import KERNEL_FIELDS, Filter, Network, check_network
-from ..validation import HEADS, check_batch, check_choice, check_unmasked
+from ..validation import check_batch, check_unmasked
 from .parameters import Layer, Parameters, precision, shapes
 
 Values = TypeVar("Values", np.ndarray, jax.Array)
@@ -22,13 +24,14 @@ Signals: TypeAlias = "jax.Array | tuple[jax.Array, ...]"
 """An array of signals or images; or a tuple of batches of one signal each, of any lengths."""
 
 
-def apply(network: Network, params: Parameters, X: ArrayLike, head: str = "gap") -> jax.Array:
+def apply(network: Network, params: Parameters, X: ArrayLike, head: str | int = "gap") -> jax.Array:
     r"""Return the outputs f(x) of a finite network, (n_cases,).
 
     Layers are as in `Network`, at the width C of `params`. With the readout's variance r the heads
     are :math:`\sqrt{r/C}\, w \cdot f^L_1` ("equivariant"),
     :math:`\sqrt{r/(dC)}\, \langle W, f^L \rangle` ("trace") and
-    :math:`\sqrt{r/C}\, w \cdot \frac1d \sum_j f^L_j` ("gap"). JAX can differentiate, vectorize
+    :math:`\sqrt{r/C}\, w \cdot \frac1d \sum_j f^L_j` ("gap"). A head of w pixels
+    is "trace" of the means of :math:`f^L` over circular windows. JAX can differentiate, vectorize
     and compile the call; with parameters of float64, within ``jax.enable_x64(True)``.
 
     Parameters
@@ -40,7 +43,7 @@ def apply(network: Network, params: Parameters, X: ArrayLike, head: str = "gap")
         Signals, of NumPy or JAX. Images, (n_cases, n_channels, height, width), where `params`
         have ``images=True``. For the head "gap" also a list of arrays (n_channels,
         n_timepoints_i) of different lengths.
-    head : {"equivariant", "trace", "gap"}, default "gap"
+    head : {"equivariant", "trace", "gap"} or int, default "gap"
 
     Returns
     -------
@@ -67,22 +70,30 @@ def apply(network: Network, params: Parameters, X: ArrayLike, head: str = "gap")
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def outputs(network: Network, head: str, params: Parameters, X: Signals) -> jax.Array:
+def outputs(network: Network, head: str | int, params: Parameters, X: Signals) -> jax.Array:
     """Return the outputs of checked signals, (n_cases,)."""
     f = features(network, head, params, X)
     factor = math.sqrt(network.readout_scale / f.shape[1])
     return factor * jnp.matmul(f, params.readout.ravel(), precision=jax.lax.Precision.HIGHEST)
 
 
-def features(network: Network, head: str, params: Parameters, X: Signals) -> jax.Array:
-    """Return what the readout reads, (n_cases, width), or (n_cases, d · width) for "trace"."""
+def features(network: Network, head: str | int, params: Parameters, X: Signals) -> jax.Array:
+    """Return what the readout reads, (n_cases, width), or (n_cases, d · width) of all pixels."""
     if isinstance(X, tuple):
         return jnp.concatenate([features(network, head, params, x) for x in X])
     f = _last_layer(network, params, jnp.moveaxis(jnp.asarray(X), 1, -1))
+    if isinstance(head, int):
+        f = jnp.moveaxis(f, -1, 1)
+        f = jnp.moveaxis(pooled(f, widths_of(head, f.shape[2:]), jnp), 1, -1)
     f = f.reshape(len(f), -1, f.shape[-1])
-    if head == "trace":
+    if reads_pixels(head):
         return f.reshape(len(f), -1)
     return f[:, 0] if head == "equivariant" else f.mean(axis=1)
+
+
+def reads_pixels(head: str | int) -> bool:
+    """Return whether the readout has weights for every pixel."""
+    return head == "trace" or isinstance(head, int)
 
 
 def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array:
@@ -126,14 +137,14 @@ def circular_convolution(signal: jax.Array, weights: jax.Array, dilation: int) -
 
 
 def check_signals(
-    network: Network, params: Parameters, X: ArrayLike, head: str, name: str = "X"
+    network: Network, params: Parameters, X: ArrayLike, head: str | int, name: str = "X"
 ) -> Signals:
     """Return signals in the parameters' dtype, or raise where arguments do not belong together.
 
     Values that JAX traces are not checked.
     """
     check_network(network, KERNEL_FIELDS, activations=None)
-    check_choice(head, "head", HEADS)
+    check_head(head)
     if not isinstance(params, Parameters):
         raise ValueError(f"params is {type(params).__name__}, expected Parameters of finite.init")
     axes, n_channels, pixels = _check_parameters(network, params)
@@ -148,10 +159,11 @@ def check_signals(
             f"{name} is a list of signals, expected one array for the head {head!r}: only "
             '"gap" takes signals of different lengths'
         )
-    if (head == "trace") != (pixels is not None) or pixels not in (None, math.prod(sides)):
+    if reads_pixels(head) != (pixels is not None) or pixels not in (None, math.prod(sides)):
         raise ValueError(
             f"head is {head!r} and {name} has {math.prod(sides)} pixels, expected what params is "
-            f'for: finite.init(..., n_timepoints={pixels}), which the head "trace" needs'
+            f'for: finite.init(..., n_timepoints={pixels}), which the head "trace" needs, and '
+            f"windows of pixels"
         )
     dtype = params.readout.dtype
     with np.errstate(over="ignore"):  # `check_range` reports it

@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike
 
 from ..network import Network
 from ..validation import check_integer
-from .forward import Signals, as_signals, check_range, check_signals, features, outputs
+from .forward import (
+    Signals,
+    as_signals,
+    check_range,
+    check_signals,
+    features,
+    outputs,
+    reads_pixels,
+)
 from .parameters import Key, Parameters, as_key, init, precision
 
 Parts: TypeAlias = dict[str, Any]
@@ -20,12 +28,9 @@ Parts: TypeAlias = dict[str, Any]
 
 
 def ntk(
-    network: Network,
-    params: Parameters,
-    X: ArrayLike,
-    Z: ArrayLike | None = None,
-    head: str = "gap",
-) -> np.ndarray:
+    network: Network, params: Parameters, X: ArrayLike, Z: ArrayLike | None = None,
+    head: str | int = "gap",
+) -> np.ndarray:  # fmt: skip
     r"""Return the empirical tangent kernel :math:`\hat\Theta`, (n_cases, m_cases).
 
     :math:`\hat\Theta(x, z) = \langle \partial f(x)/\partial\theta, \partial f(z)/\partial\theta
@@ -76,7 +81,9 @@ def trained_parts(network: Network, params: Parameters) -> Parts:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _column(network: Network, head: str, params: Parameters, X: Signals, z: jax.Array) -> jax.Array:
+def _column(
+    network: Network, head: str | int, params: Parameters, X: Signals, z: jax.Array
+) -> jax.Array:
     """Return the tangent kernel of X with one signal z of shape (1, ...), (n_cases,)."""
 
     def of(signals: Signals, parts: Parts) -> jax.Array:
@@ -88,8 +95,8 @@ def _column(network: Network, head: str, params: Parameters, X: Signals, z: jax.
 
 
 def gpk(
-    key: Key, network: Network, X: ArrayLike, width: int, n_samples: int, head: str = "gap", *,
-    dtype: str = "float64",
+    key: Key, network: Network, X: ArrayLike, width: int, n_samples: int,
+    head: str | int = "gap", *, dtype: str = "float64",
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     r"""Return the Gaussian process kernel of networks of a finite width, and its standard error.
 
@@ -125,18 +132,13 @@ def gpk(
     number = check_integer(n_samples, "n_samples", at_least=2)  # one has no standard error
     given = as_signals(X, "X")
     _, n_channels, *sides = (given[0] if isinstance(given, tuple) else given).shape
-    pixels = int(np.prod(sides)) if head == "trace" else None
+    pixels = int(np.prod(sides)) if reads_pixels(head) else None
     kernels = []
     for own in jax.random.split(as_key(key), number):
         params = init(
-            own,
-            network,
-            n_channels,
-            width,
-            n_timepoints=pixels,
-            images=len(sides) == 2,
+            own, network, n_channels, width, n_timepoints=pixels, images=len(sides) == 2,
             dtype=dtype,
-        )
+        )  # fmt: skip
         signals = check_signals(network, params, X, head)
         with precision(dtype):
             kernels.append(np.asarray(_products(network, head, params, signals)))
@@ -145,7 +147,7 @@ def gpk(
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _products(network: Network, head: str, params: Parameters, X: Signals) -> jax.Array:
+def _products(network: Network, head: str | int, params: Parameters, X: Signals) -> jax.Array:
     """Return the mean of f(x) f(z) over the readout's weights of one network, (n, n)."""
     f = features(network, head, params, X)
     scale = network.readout_scale / f.shape[1]

@@ -45,7 +45,7 @@ class Parameters(NamedTuple):
     outer: tuple[Layer, ...]
     """V¹ … V^L; () in a network whose layers end with the activation."""
     readout: Tensor
-    """(width,), or (n_timepoints, width) for the head "trace"."""
+    """(width,), or (n_timepoints, width) for the head "trace" and pooled heads."""
 
 
 def shapes(
@@ -97,8 +97,8 @@ def init(
     n_channels, width : int
         Channels C0 of the signals, and C of each layer.
     n_timepoints : int, optional
-        Length of the signals, or pixels h·w of the images, for the head "trace", which has
-        weights for every pixel. Without it the parameters serve "equivariant" and "gap".
+        Length of the signals, or pixels h·w of the images, for the head "trace" and for numbers,
+        which have weights for every pixel. Without it the parameters serve "equivariant" and "gap".
     images : bool, default False
         Whether the network takes images: its filters then have q × q taps.
     dtype : {"float64", "float32"}, default "float64"

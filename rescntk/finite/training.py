@@ -59,7 +59,7 @@ State: TypeAlias = tuple[Parts, optax.OptState, jax.Array | None]
 
 def train(
     network: Network, params: Parameters, X: ArrayLike, y: ArrayLike,
-    optimizer: optax.GradientTransformation | float, steps: int, *, head: str = "gap",
+    optimizer: optax.GradientTransformation | float, steps: int, *, head: str | int = "gap",
     Z: ArrayLike | None = None, record: Iterable[str] = ("outputs",),
     every: int | None = None,
 ) -> Training:  # fmt: skip
@@ -164,8 +164,8 @@ def _descent(rate: float) -> optax.GradientTransformation:
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _advance(
-    update: Callable, network: Network, head: str, params: Parameters, state: State, X: Signals,
-    targets: jax.Array, number: int,
+    update: Callable, network: Network, head: str | int, params: Parameters, state: State,
+    X: Signals, targets: jax.Array, number: int,
 ) -> State:  # fmt: skip
     """Return the state after a number of steps."""
 

@@ -26,6 +26,7 @@ from ..arrays import (
     images_as_signals,
     pixel_axes,
 )
+from ..engines.pooling import pooled_head
 from ..engines.request import Request, ScaledKernel
 from ..engines.windows import check_growth
 from ..engines.work import blocks
@@ -75,7 +76,7 @@ class KernelCall:
     """
 
     def __init__(
-        self, network: Network, X: Any, Z: Any, *, head: str, kinds: Iterable[str],
+        self, network: Network, X: Any, Z: Any, *, head: str | int, kinds: Iterable[str],
         depths: Iterable[int] | None, engine: str, dtype: str, threads: int | None,
         progress: bool = False, shares: bool = False, paired: bool = False,
         names: tuple[str, str] = ("X", "Z"),
@@ -106,8 +107,8 @@ class KernelCall:
         # An image of one line, or of one column, is a signal.
         width = self.axes[1] if len(self.axes) == 2 and min(self.axes) > 1 else 1
         self.request = Request(
-            network=network, head=head, kinds=self.kinds, depths=ladder, dtype=working,
-            threads=threads, copied_bytes=copied, shares=shares, width=width,
+            network=network, head=pooled_head(head, self.axes), kinds=self.kinds, depths=ladder,
+            dtype=working, threads=threads, copied_bytes=copied, shares=shares, width=width,
         )  # fmt: skip
         if self._kept is not None:
             self._kept.check_call(self.request, self.dtype.name)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..arrays import ArrayT
+from ..engines.pooling import check_head
 from ..network import Network
-from ..validation import HEADS, check_choice, check_flag
+from ..validation import check_flag
 from .call import KernelCall, default_errors
 from .prepared import PreparedKernel, PreparedSignals
 
@@ -17,9 +18,9 @@ from .prepared import PreparedKernel, PreparedSignals
 def gram(
     network: Network, X: ArrayT | Sequence[ArrayT],
     Z: ArrayT | Sequence[ArrayT] | PreparedKernel | PreparedSignals | None = None, *,
-    head: str = "gap", kinds: Iterable[str] = ("gpk", "ntk"), depths: Iterable[int] | None = None,
-    normalized: bool = False, engine: str = "auto", dtype: str = "float64",
-    threads: int | None = None, progress: bool = False,
+    head: str | int = "gap", kinds: Iterable[str] = ("gpk", "ntk"),
+    depths: Iterable[int] | None = None, normalized: bool = False, engine: str = "auto",
+    dtype: str = "float64", threads: int | None = None, progress: bool = False,
 ) -> tuple[ArrayT, ...]:  # fmt: skip
     """Return several kernels of one network from one pass of its recursion.
 
@@ -61,7 +62,7 @@ def gram(
     >>> rk.gram(rk.Network(depth=3), X, depths=(1, 2, 4), kinds=("gpk",)).gpk.shape
     (3, 5, 5)
     """
-    check_choice(head, "head", HEADS)
+    head = check_head(head)
     check_flag(normalized, "normalized")
     call = KernelCall(
         network, X, Z, head=head, kinds=kinds, depths=depths, engine=engine, dtype=dtype,
@@ -75,7 +76,7 @@ def gram(
 
 @default_errors()
 def prepare(
-    network: Network, Z: Any, *, head: str, kinds: Iterable[str],
+    network: Network, Z: Any, *, head: str | int, kinds: Iterable[str],
     depths: Iterable[int] | None = None, normalized: bool = False, engine: str = "auto",
     dtype: str = "float64", threads: int | None = None,
 ) -> PreparedSignals:  # fmt: skip

@@ -7,8 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..arrays import ArrayT
+from ..engines.pooling import check_head
 from ..network import KERNEL_FIELDS, Network, check_network
-from ..validation import HEADS, KINDS, check_choice, check_flag
+from ..validation import KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
 from .gram import gram, prepare
 from .prepared import PreparedKernel
@@ -26,9 +27,12 @@ class Kernel:
         The Gaussian process kernel (covariance of the output at initialization; training of
         only the last layer), or the neural tangent kernel (training of the parts that
         ``network.trained`` names).
-    head : {"equivariant", "trace", "gap"}, default "gap"
+    head : {"equivariant", "trace", "gap"} or int, default "gap"
         The last layer. "equivariant" is a fully convolutional network seen at pixel 1,
-        "trace" a linear layer over all pixels, "gap" global average pooling.
+        "trace" a linear layer over all pixels, "gap" global average pooling. A number m, at least
+        1, averages over circular windows of m pixels, of images m × m, before a linear layer over
+        all windows: 1 has the bits of "trace", and at least as many pixels as there are those of
+        "gap". It takes 2m − 1 pixels of z for each of x. Signals have one length.
     normalized : bool, default False
         Whether to return K(x,z)/√(K(x,x) K(z,z)), which works at any depth (of erf, as far as
         K(x,x) is below 1e300). It is 0 where K(x,x) or K(z,z) is 0.
@@ -40,19 +44,21 @@ class Kernel:
     >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
     >>> rk.Kernel(rk.Network(depth=3), kind="ntk", head="trace")(X, X[:2]).shape
     (5, 2)
+    >>> rk.ResCNTK(depth=3, head=4)(X).shape  # windows of 4 pixels
+    (5, 5)
     >>> rk.ResCNTK(depth=3)([X[0], X[1, :, :9]]).shape  # "gap" takes different lengths
     (2, 2)
     """
 
     network: Network
     kind: str
-    head: str = "gap"
+    head: str | int = "gap"
     normalized: bool = False
 
     def __post_init__(self) -> None:
         check_network(self.network, KERNEL_FIELDS, activations=None)
         check_choice(self.kind, "kind", KINDS)
-        check_choice(self.head, "head", HEADS)
+        object.__setattr__(self, "head", check_head(self.head))
         check_flag(self.normalized, "normalized")
 
     def __call__(
@@ -257,7 +263,7 @@ class Kernel:
 
 
 def ResCGPK(
-    depth: int, filter_size: int = 3, head: str = "gap", alpha: float = 1.0,
+    depth: int, filter_size: int = 3, head: str | int = "gap", alpha: float = 1.0,
     normalized: bool = False, **network: Any,
 ) -> Kernel:  # fmt: skip
     """Return the Gaussian process kernel of a convolutional ResNet (Barzilai et al. 2022).
@@ -281,7 +287,7 @@ def ResCGPK(
 
 
 def ResCNTK(
-    depth: int, filter_size: int = 3, head: str = "gap", alpha: float = 1.0,
+    depth: int, filter_size: int = 3, head: str | int = "gap", alpha: float = 1.0,
     normalized: bool = False, **network: Any,
 ) -> Kernel:  # fmt: skip
     """Return the neural tangent kernel of a convolutional ResNet (Barzilai et al. 2022).
@@ -311,7 +317,11 @@ def ResCNTK(
 
 
 def CGPK(
-    depth: int, filter_size: int = 3, head: str = "gap", normalized: bool = False, **network: Any
+    depth: int,
+    filter_size: int = 3,
+    head: str | int = "gap",
+    normalized: bool = False,
+    **network: Any,
 ) -> Kernel:
     """Return the Gaussian process kernel of the network of `ResCGPK` without skip connections.
 
@@ -334,7 +344,11 @@ def CGPK(
 
 
 def CNTK(
-    depth: int, filter_size: int = 3, head: str = "gap", normalized: bool = False, **network: Any
+    depth: int,
+    filter_size: int = 3,
+    head: str | int = "gap",
+    normalized: bool = False,
+    **network: Any,
 ) -> Kernel:
     """Return the neural tangent kernel of the network of `ResCNTK` without skip connections.
 

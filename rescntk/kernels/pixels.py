@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import ArrayT, SignalList
+from ..engines.pooling import check_head
 from ..network import Network
 from ..validation import KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
@@ -65,7 +66,7 @@ def pixel_pairs(
 @default_errors()
 def pixel_shares(
     network: Network, X: ArrayT | Sequence[ArrayT], Z: ArrayT | Sequence[ArrayT] | None = None, *,
-    kind: str = "ntk", head: str = "gap", normalized: bool = False, engine: str = "auto",
+    kind: str = "ntk", head: str | int = "gap", normalized: bool = False, engine: str = "auto",
     dtype: str = "float64", threads: int | None = None, progress: bool = False,
 ) -> Any:  # fmt: skip
     """Return the share of each time point of `X` in the kernel, (n_cases, m_cases, d).
@@ -87,8 +88,9 @@ def pixel_shares(
         Signals, images, or a list; `X` by default.
     kind : {"gpk", "ntk"}, default "ntk"
         The kind of kernel.
-    head : {"gap", "trace"}, default "gap"
-        The head, which averages over time points.
+    head : {"gap", "trace"} or int, default "gap"
+        The head, which averages over time points. With windows of pixels (`Kernel`) shares have
+        the weighted mean over the time points j that share windows with i.
     normalized : bool, default False
         Whether to divide by √(K(x,x) K(z,z)), as the kernel is divided. Shares are 0 where
         K(x,x) or K(z,z) is 0.
@@ -134,14 +136,14 @@ def pixel_shares(
 
 
 def gram_shares(
-    network: Network, X: Any, Z: Any, head: str, kinds: Iterable[str], depths: Iterable[int] | None,
-    normalized: bool, **options: Any,
+    network: Network, X: Any, Z: Any, head: str | int, kinds: Iterable[str],
+    depths: Iterable[int] | None, normalized: bool, **options: Any,
 ) -> list[Any]:  # fmt: skip
     """Return shares of each kind, (n_depths, n_cases, m_cases, d), from one pass.
 
     `options` are as for `KernelCall`. The shares of a signal that is shorter than the longest one
     of X end with zeros.
     """
-    check_choice(head, "head", ("gap", "trace"))
+    head = check_head(head, ("gap", "trace"))
     call = KernelCall(network, X, Z, head=head, kinds=kinds, depths=depths, **options, shares=True)
     return list(call.results(normalized).values())

@@ -371,8 +371,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
                 resolved[of_signals] = k
         if not resolved:
             raise ValueError(f"views has none for these signals: {notes[0]}")
-        sizes = [v.n_points ** (2 if v.head == "gap" else 1) * v.network.depth for v in resolved]
-        work = sum(sizes) * n * (n if places is None else len(places))
+        work = sum(v.work for v in resolved) * n * (n if places is None else len(places))
         if work > _LONG:
             warnings.warn(
                 f"this fit computes {work:.0e} pixel pairs: fewer landmarks, shorter views or "

@@ -48,7 +48,7 @@ class SignalKernel(SklearnKernel):
         The infinitely wide network, by default ``Network(depth=3)``.
     kind : {"gpk", "ntk"}, default "ntk"
         Gaussian process kernel or neural tangent kernel.
-    head : {"gap", "trace", "equivariant"}, default "gap"
+    head : {"gap", "trace", "equivariant"} or int, default "gap"
         The readout, as for `rescntk.Kernel`.
     normalized : bool, default True
         Whether kernels of signals with themselves are 1.
@@ -80,7 +80,7 @@ class SignalKernel(SklearnKernel):
     """
 
     def __init__(
-        self, network: Network | None = None, *, kind: str = "ntk", head: str = "gap",
+        self, network: Network | None = None, *, kind: str = "ntk", head: str | int = "gap",
         normalized: bool = True, alpha_bounds: tuple[float, float] | str = (1e-2, 1e1),
         n_channels: int | None = None, engine: str = "auto", dtype: str = "float64",
         threads: int | None = None, **parameters: Any,

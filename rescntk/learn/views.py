@@ -10,9 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from ..kernels import Kernel
+from ..engines.pooling import check_head, n_offsets, pooled_head
 from ..network import Network
-from ..validation import check_choice, check_flag, check_nonnegative, check_positive_integer
+from ..validation import (
+    check_choice,
+    check_flag,
+    check_nonnegative,
+    check_positive_integer,
+)
 from .inputs import Signals, arrays, longest, read_signals
 from .steps import (
     Blocks,
@@ -71,8 +76,8 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         Size of the network's inner and outer filters, odd; cut to the number of points.
     input_filter_size : int, default 1
         Size of the network's first filter, odd; cut to the number of points.
-    head : {"gap", "trace", "equivariant"}, default "gap"
-        The readout, as for `rescntk.Kernel`.
+    head : {"gap", "trace", "equivariant"} or int, default "gap"
+        The readout, as for `rescntk.Kernel`: an integer counts points that the network sees.
     depth : int, default 2
         Number of residual layers of the network.
 
@@ -101,7 +106,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     length: int = 64
     filter_size: int = 9
     input_filter_size: int = 1
-    head: str = "gap"
+    head: str | int = "gap"
     depth: int = 2
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -235,7 +240,8 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             input_filter_size=min(view.input_filter_size, largest),
         )  # fmt: skip
         steps = view._steps(block, n_points, network.reach())
-        return ResolvedView(network, view.head, n_points, tuple(steps))
+        head = pooled_head(view.head, (n_points,))
+        return ResolvedView(network, head, n_points, tuple(steps))
 
     def _checked(self) -> View:
         """Return the view with flags of Python; refuse wrong settings."""
@@ -245,10 +251,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             statistics=check_flag(self.statistics, "statistics"),
             standardize=check_choice(self.standardize, "standardize", _STANDARDIZE),
             time=check_nonnegative(self.time, "time"),
-            length=check_positive_integer(self.length, "length"),
+            length=check_positive_integer(self.length, "length"), head=check_head(self.head),
         )  # fmt: skip
-        network = Network(self.depth, self.filter_size, input_filter_size=self.input_filter_size)
-        Kernel(network, "gpk", self.head)  # checks its own
+        Network(self.depth, self.filter_size, input_filter_size=self.input_filter_size)  # checks
         return view
 
     def _steps(self, block: int, n_points: int, reach: int) -> Iterator[Step]:
@@ -280,9 +285,14 @@ class ResolvedView:
     """A view of some signals: the steps that change them, and the network that sees the result."""
 
     network: Network
-    head: str
+    head: str | int
     n_points: int  # of the longest signal after the steps
     steps: tuple[Step, ...]
+
+    @property
+    def work(self) -> int:
+        """Pixel pairs of two signals, times layers."""
+        return self.n_points * n_offsets(self.head, (self.n_points,)) * self.network.depth
 
     @property
     def sees_levels(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..engines.pooling import in_words
 from .style import BLUE, VERMILION, axes, check_drawn, finish, looks, name_ends, tidy
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def condition_numbers(
         c = comparison
         title = (
             f"{c.n_cases} signals, {c.n_channels} channels × {c.n_timepoints} pixels; "
-            f"{c.head} head, filter size {c.network.filter_size}, α = {c.network.alpha:g}"
+            f"{in_words(c.head)}, filter size {c.network.filter_size}, α = {c.network.alpha:g}"
         )
     finish(ax, 2, title, _entries(ax.get_lines()[before:], bool(ax.collections)))
     return ax

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..engines.pooling import check_head
 from ..network import Network
 from ..validation import (
     HEADS,
@@ -48,8 +49,18 @@ def check_kind(kind: str) -> str:
     return check_choice(kind, "kind", KINDS)
 
 
-def check_head(head: str) -> str:
-    """Return the name of a head."""
+POOLED_EIGENVALUES = (
+    "eigenvalues of pooled heads are those of 'trace' times a factor of each shift's Fourier mode "
+    "(docs/theory/spectrum.md)"
+)
+
+
+def check_named_head(head: str, reason: str = "pooled heads are not supported here") -> str:
+    """Return the name of a head; pooled heads are refused, for a reason."""
+    if not isinstance(head, str) and isinstance(check_head(head), int):
+        raise ValueError(
+            f"head is {head!r}, expected one of {', '.join(map(repr, HEADS))}: {reason}"
+        )
     return check_choice(head, "head", HEADS)
 
 
@@ -132,7 +143,7 @@ def check_grid(
         raise ValueError(f"max_frequency is {max_frequency!r}, expected one for each of {d} pixels")
     highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
     check_nonnegative(max(highest), "max_frequency")  # within float64
-    return channels, d, highest, check_head(head)
+    return channels, d, highest, check_named_head(head, POOLED_EIGENVALUES)
 
 
 def check_options(options: Mapping[str, object], *flags: str) -> None:

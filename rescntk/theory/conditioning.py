@@ -16,6 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import channels_and_length, resolution, rounding_unit
+from ..engines.pooling import check_head, pixels_averaged
 from ..kernels import gram
 from ..network import KERNEL_FIELDS, RELU_FIELDS, Network, check_one_dilation, unknown_field
 from ..validation import (
@@ -27,7 +28,7 @@ from ..validation import (
     check_symmetric,
     is_sequence,
 )
-from .argument_checks import check_branch, check_cases, check_energies, check_head, check_kind
+from .argument_checks import check_branch, check_cases, check_energies, check_kind
 from .depth.rates import asymptotic_complement
 from .mean_entries import MeanEntries, MeanRow, mean_entries
 from .report_table import ReportTable, texts
@@ -168,7 +169,8 @@ def asymptotic_condition_number(
         Number of signals.
     kind : {"gpk", "ntk"}
     pixels : int or iterable of n int, default 1
-        The signals' lengths d for the head "gap": one, or one of each signal. 1 for other heads.
+        The pixels that the head averages: for "gap" the signals' lengths d, one, or one of each
+        signal; for a head of w pixels w, of images w²; else 1.
 
     Returns
     -------
@@ -271,7 +273,7 @@ class Comparison(ReportTable[ComparisonRow]):
     n_timepoints: int
     """Of the longest signal; of images the number of pixels."""
     kind: str
-    head: str
+    head: str | int
 
     @property
     def names(self) -> tuple[str, str]:
@@ -310,7 +312,7 @@ class Comparison(ReportTable[ComparisonRow]):
 
 def compare(
     network: Network, X: np.ndarray | list[np.ndarray], depths: Iterable[int], *, kind: str,
-    head: str, engine: str = "auto", progress: bool = False,
+    head: str | int, engine: str = "auto", progress: bool = False,
 ) -> Comparison:  # fmt: skip
     """Compare the condition numbers of the kernels of a ResNet and of its CNN, over depth.
 
@@ -331,7 +333,7 @@ def compare(
     depths : iterable of int
     kind : {"gpk", "ntk"}
         "ntk" compares CNTK with ResCNTK.
-    head : {"equivariant", "trace", "gap"}
+    head : {"equivariant", "trace", "gap"} or int
     engine, progress
         As for `Kernel`.
 
@@ -341,8 +343,8 @@ def compare(
         A row for each depth. Asymptotes are NaN before their onset. They are NaN at all depths for
         activations other than ReLU, for biases, and for a tangent kernel without trained inner and
         outer weights. So they are where filters do not join all pixels off the multi-sphere, and
-        where a signal is a positive multiple of another one (for the head "gap" of a shift of
-        another one, or of its own).
+        where a signal is a positive multiple of another one (for the head "gap" and windows of
+        pixels of a shift of another one, or of its own).
 
     Raises
     ------
@@ -370,7 +372,7 @@ def compare(
     signals: Any = check_batches(X, None, head)[0]
     depths = check_depths(depths)
     check_cases(signals, 2, "the bounds are about pairs of signals")
-    lengths = [math.prod(np.shape(signal)[1:]) for signal in signals] if head == "gap" else [1]
+    lengths = [pixels_averaged(head, np.shape(signal)[1:]) for signal in signals]
     sides, hold = [], True
     for skip in (False, True):
         side = network.replace(skip=skip)
@@ -400,9 +402,12 @@ def _conditions(A: np.ndarray) -> list[float]:
     return [condition_number(A), *bounds(A)[2:]]
 
 
-def _laws_hold(network: Network, signals: Iterable[np.ndarray], kind: str, head: str) -> bool:
-    """Return whether the asymptotes hold for signals, whose kernels are not 0: see `compare`."""
-    parts = network.parts
+def _laws_hold(network: Network, signals: Iterable[np.ndarray], kind: str, head: str | int) -> bool:
+    """Return whether the asymptotes hold for signals, whose kernels are not 0: see `compare`.
+
+    Other pixels of two signals meet in pooled heads as in "gap": fewer do, which is not asked.
+    """
+    parts, meets = network.parts, head == "gap" or (isinstance(head, int) and head > 1)
     if unknown_field(network, RELU_FIELDS) or (kind == "ntk" and not (parts.inner or parts.outer)):
         return False
     lengths = {length for signal in signals for length in signal.shape[1:] if length > 1}
@@ -411,7 +416,7 @@ def _laws_hold(network: Network, signals: Iterable[np.ndarray], kind: str, head:
         by_shape = defaultdict[tuple[int, ...], list[np.ndarray]](list)
         for signal in signals:
             by_shape[signal.shape].append(signal)
-        return not any(_has_multiples(group, head == "gap") for group in by_shape.values())
+        return not any(_has_multiples(group, meets) for group in by_shape.values())
     if network.input_filter_size > 1:  # pixels see windows of the signals
         return False
     pixels = [signal.reshape(len(signal), -1).T for signal in signals]  # (d, n_channels) each
@@ -420,7 +425,7 @@ def _laws_hold(network: Network, signals: Iterable[np.ndarray], kind: str, head:
     sizes = [np.sqrt(np.square(each / np.abs(each).max()).sum(axis=1)) for each in pixels]
     if any(np.ptp(size) > 1e-9 * size.max() for size in sizes):
         return False
-    groups = [np.concatenate(pixels)] if head == "gap" else np.stack(pixels, axis=1)
+    groups = [np.concatenate(pixels)] if meets else np.stack(pixels, axis=1)
     return not any(_has_multiples(group, False) for group in groups)
 
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from opt_einsum import contract
 
 from ..arrays import SignalList
+from ..engines.pooling import check_head, offsets, pool_weights, pooled_head
 from ..kernels.progress import progress_bar
 from ..network import RELU_FIELDS, Network, check_network
 from ..validation import (
@@ -33,7 +34,6 @@ from ..validation import (
 from .argument_checks import (
     Map,
     check_dot_products,
-    check_head,
     check_kind,
     check_layers,
 )
@@ -257,7 +257,12 @@ def normalized_gpk(network: Network, t: ArrayLike, *, complement: bool = False) 
 
 
 def gram_complements(
-    networks: Iterable[Network], X: np.ndarray, *, kind: str, head: str, progress: bool = False
+    networks: Iterable[Network],
+    X: np.ndarray,
+    *,
+    kind: str,
+    head: str | int,
+    progress: bool = False,
 ) -> np.ndarray:
     """Return 1 − ``gram(..., normalized=True)`` of ReLU networks, with its digits at any depth.
 
@@ -272,7 +277,7 @@ def gram_complements(
     X : ndarray, (n_cases, n_channels, n_timepoints)
         On the multi-sphere.
     kind : {"gpk", "ntk"}
-    head : {"equivariant", "trace", "gap"}
+    head : {"equivariant", "trace", "gap"} or int
     progress : bool, default False
         Whether to show a progress bar (needs tqdm).
 
@@ -317,10 +322,11 @@ def gram_complements(
         return over_pairs(X, head, lambda rows: _propagate(rows, networks, kind, tick))
 
 
-def over_pairs(X: np.ndarray, head: str, function: Map) -> np.ndarray:
+def over_pairs(X: np.ndarray, head: str | int, function: Map) -> np.ndarray:
     """Return normalized kernel matrices of signals: apply a function to pixel pairs, then a head.
 
-    GAP sees the rows of all pixel offsets, the other heads the row of offset 0. The function takes
+    GAP sees the rows of all pixel offsets, pooled heads those of shared windows, the other heads
+    the row of offset 0. The function takes
     complements of dot products, (n_timepoints, n_offsets, n_pairs). It returns complements of k
     kernels, (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).
     """
@@ -333,7 +339,7 @@ def over_pairs(X: np.ndarray, head: str, function: Map) -> np.ndarray:
 
 
 def over_pixel_pairs(
-    shape: tuple[int, ...], head: str, function: Callable[..., np.ndarray]
+    shape: tuple[int, ...], head: str | int, function: Callable[..., np.ndarray]
 ) -> np.ndarray:
     """Return means over the pixel pairs that a head sees, (k, n_cases, n_cases), of a function.
 
@@ -343,11 +349,17 @@ def over_pixel_pairs(
     d, n = shape
     left, right = np.triu_indices(n)
     pixels = np.arange(d)[:, None, None]
-    partners = (pixels + np.arange(d if head == "gap" else 1)[:, None]) % d
+    head = pooled_head(head, (d,))
+    along = offsets(head, d) if isinstance(head, int) else np.arange(d if head == "gap" else 1)
+    partners = (pixels + along[:, None]) % d
     block, parts = max(1, _BLOCK // partners.size), []
     for begin in range(0, len(left), block):
         cases, others = (side[begin : begin + block] for side in (left, right))
         values = function((pixels, cases), (partners, others))
+        if isinstance(head, int):
+            weights = pool_weights(head, (d,))
+            parts.append(np.average(values.mean(axis=1), axis=1, weights=weights))
+            continue
         parts.append(values[:, 0, 0] if head == "equivariant" else values.mean(axis=(1, 2)))
     kernels = np.zeros((len(parts[0]), n, n))
     kernels[:, left, right] = kernels[:, right, left] = np.concatenate(parts, axis=1)

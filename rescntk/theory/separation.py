@@ -11,7 +11,7 @@ from ..kernels import Kernel
 from ..network import RELU_FIELDS, Filter, Network, check_network
 from ..validation import check_integer
 from . import multisphere
-from .argument_checks import check_head, check_kind
+from .argument_checks import check_named_head, check_kind
 from .complements import check_nonzero, circular_mean
 from .spectrum.taylor import kernel_series
 
@@ -65,7 +65,7 @@ def separation_bound(
     known = RELU_FIELDS - {"input_filter_size"}
     check_network(network, known, ": the bound is about Taylor series in dot products")
     check_kind(kind)
-    check_head(head)
+    check_named_head(head)
     check_nonzero(network, kind)
     degree = check_integer(max_degree, "max_degree", at_least=1)
     X = multisphere.check_on_sphere(X, "X")

@@ -50,6 +50,8 @@ def test_a_pair_has_its_bits_in_any_batch(claim, engine, name, dtype, rng):
         (X[3:9], X, "trace", "ntk", False),
         (X[3:9], X, "equivariant", "gpk", False),
         (images[3:9], images, "gap", "ntk", True),
+        (X[3:9], X, 9, "ntk", True),
+        (images[3:9], images, 3, "gpk", False),
         (X[:2], long[2:], "gap", "ntk", True),
         (long[2:], X[:2], "gap", "gpk", False),
     )[:: 3 if engine == "reference" else 1]:
@@ -70,7 +72,9 @@ MODULES = {"reference": "reference.engine", "cpu": "cpu.engine", "cuda": "cuda.c
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    "case", [("gap", "float64"), *rarely(("trace", "float32"), ("equivariant", "float64"))], ids=str
+    "case",
+    [("gap", "float64"), *rarely(("trace", "float32"), ("equivariant", "float64"), (4, "float32"))],
+    ids=str,
 )
 def test_results_do_not_depend_on_how_the_work_is_cut(engine, case, monkeypatch, rng):
     """Not on blocks of signals and of tables, tasks, pieces of results, or threads."""

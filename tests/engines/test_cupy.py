@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.validation import DTYPES, HEADS
+from rescntk.validation import DTYPES
 from tests import tolerances
 from tests.engines.cuda import emulated
-from tests.helpers import pairs_meet
+from tests.helpers import HEADS, pairs_meet
 
 
 def to_numpy(cupy, array):

@@ -9,9 +9,9 @@ import pytest
 
 import rescntk as rk
 from rescntk.theory import multisphere
-from rescntk.validation import DTYPES, HEADS
+from rescntk.validation import DTYPES
 from tests import tolerances
-from tests.helpers import ENGINES, rarely, takes
+from tests.helpers import ENGINES, HEADS, rarely, takes
 from tests.oracles import quadruple
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)

@@ -8,9 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk.validation import DTYPES, HEADS, KINDS
+from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
-from tests.helpers import ENGINES, skip_unless_taken
+from tests.helpers import ENGINES, HEADS, skip_unless_taken
+from tests.oracles import definition
 from tests.strategies import ALL_FIELDS, batches, heads, kinds, networks
 
 pytestmark = [pytest.mark.parametrize("engine", ENGINES), pytest.mark.slow]
@@ -177,7 +178,8 @@ def test_symmetries(engine, network, batches, head, kind, seed, factor):
     factors = (factor, rng.choice([1e-100, 0.01, 3.0])) if homogeneous else (1.0, 1.0)
 
     def changed(x, factor):
-        move = {"gap": rng.integers(-9, 9, len(axes)), "trace": common}.get(head, 0 * common)
+        alone = {"gap": rng.integers(-9, 9, len(axes)), "equivariant": 0 * common}
+        move = alone.get(head, common)
         return factor * np.roll(np.einsum("ab,b...->a...", mixer, x), move, axes)
 
     moved = []
@@ -220,17 +222,20 @@ def test_heads_and_shares_are_means_of_pixel_pairs(engine, network, batches, kin
     rolled = (np.roll(X, -np.array(k), axes) for k in np.ndindex(sides))
     grid = np.array([kernels["equivariant"](x, every, engine=engine) for x in rolled])
     grid = grid.reshape(d, len(X), d, len(Z)).transpose(1, 3, 0, 2)
+    widths = {"trace": 1, "gap": d} | {head: head for head in HEADS if isinstance(head, int)}
+    inside = {head: definition.windows(width, sides) for head, width in widths.items()}
+    weights = {head: W.T @ W / d / W[0].sum() ** 2 for head, W in inside.items()}
     for head, kernel in kernels.items():
         K = kernel(X, Z, engine=engine)
         for A in (P, grid):
-            means = {"equivariant": A[..., 0, 0], "trace": np.trace(A, axis1=2, axis2=3) / d}
-            assert relative(K, means.get(head, A.mean(axis=(2, 3))), *own) <= tolerances.ROUTES
+            mean = A[..., 0, 0] if head == "equivariant" else (A * weights[head]).sum(axis=(2, 3))
+            assert relative(K, mean, *own) <= tolerances.ROUTES
         if head == "equivariant":
             continue
         options = {"kind": kind, "head": head, "engine": engine}
         S = rk.pixel_shares(network, X, Z, **options)
         assert S.shape == (*cases, *sides)
-        expected = (P.mean(axis=3) if head == "gap" else P.diagonal(axis1=2, axis2=3)) / d
+        expected = (P * weights[head]).sum(axis=3)
         error = np.abs(S.reshape(expected.shape) - expected).max(axis=2)
         assert relative(error, 0.0, *own) <= tolerances.ROUTES
         assert relative(S.sum(axis=axes), K, *own) <= tolerances.ROUTES

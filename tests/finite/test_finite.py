@@ -14,6 +14,7 @@ import rescntk as rk
 from rescntk import finite, literature
 from rescntk.validation import PARTS
 from tests import tolerances
+from tests.oracles import definition
 
 CASES = [
     (rk.Network(3, 3, alpha=0.7), "gap", (4,)),
@@ -42,7 +43,7 @@ def draw(rng, sides=(4,)):
 
 def parameters(network, head="gap", sides=(4,), width=5, key=1, **options):
     """Return parameters for what `draw` returns."""
-    pixels = math.prod(sides) if head == "trace" else None
+    pixels = math.prod(sides) if head == "trace" or isinstance(head, int) else None
     options |= {"n_timepoints": pixels, "images": isinstance(sides, tuple) and len(sides) == 2}
     return finite.init(key, network, 2, width, **options)
 
@@ -63,6 +64,9 @@ def output(network, params, x, head):
     w = np.asarray(params.readout)
     f = features(network, params, x).reshape(w.shape[-1], -1)
     (width, d), r = f.shape, network.readout_scale
+    if isinstance(head, int):
+        inside = definition.windows(head, x.shape[1:])
+        f, head = f @ inside.T / inside[0].sum(), "trace"
     if head == "trace":
         return math.sqrt(r / (d * width)) * sum(w[j] @ f[:, j] for j in range(d))
     return math.sqrt(r / width) * w @ (f[:, 0] if head == "equivariant" else f.mean(axis=1))
@@ -165,6 +169,8 @@ EXACT = {
     "all parts, vectors": (literature.tirer_resnet(2, 0.5), "ntk", "gap", (1,)),
     "biases": (rk.Network(2, 3, bias=0.8, alpha=0.7), "ntk", "gap", (4,)),
     "images": (rk.Network(2, 3, outer_filter_size=1, input_filter_size=3), "ntk", "gap", (2, 3)),
+    "pooled": (rk.Network(2, 3, bias=0.4), "ntk", 3, (5,)),
+    "pooled images": (rk.Network(2, 3), "gpk", 2, (3, 4)),
 }
 
 

@@ -31,6 +31,7 @@ KERNELS = {
     "erf": SignalKernel(
         depth=2, activation="erf", c_w=1.5, outer_filter_size=1, trained=("inner",)
     ),
+    "pooled": SignalKernel(depth=2, head=8),
     "no skip": SignalKernel(depth=4, skip=False, input_filter_size=3),
 }
 

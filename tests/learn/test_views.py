@@ -119,6 +119,8 @@ def test_views_of_the_same_settings_are_equal(X):
     assert View(length=3) == View(length=3) != View() and len({*DEFAULT, *FAST}) == len(DEFAULT)
     assert repr(View(time=1.0)) == "View(time=1.0)"
     assert clone(View(depth=3).fit(X)) == View(depth=3)
+    for head, windows in (("trace", 1), ("gap", 25)):
+        assert View(head=head).resolve(X) == View(head=windows).resolve(X)
 
 
 def test_settings_do_not_change():
@@ -138,6 +140,7 @@ def test_settings_do_not_change():
         ({"filter_size": 4}, "filter_size is 4"),
         ({"time": -1.0}, "time is -1.0"),
         ({"head": "mean"}, "head is 'mean'"),
+        ({"head": 0}, "head is 0, expected one of 'equivariant', 'trace', 'gap', or a positive"),
     ],
 )
 def test_wrong_settings_are_refused(changes, says, X):
@@ -148,6 +151,7 @@ def test_wrong_settings_are_refused(changes, says, X):
 @pytest.mark.parametrize(
     ("view", "lengths", "says"),
     [
+        (View(head=4), (25, 9), "signals of different lengths have the head"),
         (View(head="trace"), (25, 9), "signals of different lengths have the head"),
         (View(standardize="point"), (25, 9), "no time points in common"),
         (View(), (1, 1), "one time point has no differences, no spectrum and no deviation"),

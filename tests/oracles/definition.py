@@ -173,8 +173,21 @@ def of_pairs(X, network, left, right):
     return results
 
 
-def head(P, name):
-    """Apply a head to the last two axes."""
+def windows(width, sides):
+    """Return which pixels each circular window has, (d, d): `width` pixels along each axis."""
+    pixels, rows = np.arange(math.prod(sides)).reshape(sides), []
+    for first in np.ndindex(*sides):
+        places = ((k + np.arange(min(width, n))) % n for k, n in zip(first, sides, strict=True))
+        rows.append(np.isin(pixels.ravel(), pixels[np.ix_(*places)]))
+    return np.array(rows, dtype=int)
+
+
+def head(P, name, sides=None):
+    """Apply a head to the last two axes, pixels of `sides`: an integer is a window's width."""
+    if isinstance(name, int):  # the mean over windows of the means over their pixel pairs
+        inside = windows(name, sides or P.shape[-1:])
+        pairs = P * (inside.T @ inside).astype(object)
+        return pairs.sum(axis=(-2, -1)) / mp.mpf(int(len(inside) * inside[0].sum() ** 2))
     if name == "equivariant":
         return P[..., 0, 0]
     if name == "trace":

@@ -264,15 +264,19 @@ SPHERE = multisphere.sample(2, 3, 6, rng=0)
         (SIGNAL, "trace", 1, False),  # pixels of different norms keep their weights
         (SIGNAL, "equivariant", 1, True),
         (SPHERE, "gap", 1, True),
+        (SIGNAL, 2, 3, True),
+        ([SIGNAL[0], 2 * np.roll(SIGNAL[0], 1, axis=1)], 2, 3, False),
+        (SPHERE, 2, 1, True),
+        ([SPHERE[0], np.roll(SPHERE[0], 1, axis=1)], 2, 1, False),
         ([SPHERE[0], np.roll(SPHERE[0], 1, axis=1)], "trace", 1, True),
         ([SPHERE[0], np.roll(SPHERE[0], 1, axis=1)], "gap", 1, False),
     ],
 )
 def test_asymptotes_hold_where_compare_says(X, head, filter_size, holds):
-    """The NTK's limit of two signals: (2d + 3)/3 with GAP and 5/3 with other heads."""
+    """The NTK's limit of two signals: (2w + 3)/3, w pixels averaged: 6 with GAP, 1 with trace."""
     X, depths = np.array(X), (1000, 4000)
     table = conditioning.compare(rk.Network(1, filter_size), X, depths, kind="ntk", head=head)
-    limit = 5.0 if head == "gap" else 5 / 3
+    limit = {"gap": 5.0, 2: 7 / 3}.get(head, 5 / 3)
     away = np.abs(table.column("cnn") / limit - 1)
     assert (away[1] < away[0] / 2 and away[1] <= 0.02) == holds
     for name in ("cnn_asymptote", "resnet_asymptote", "ratio_limit"):

@@ -48,7 +48,7 @@ def complexity(max_frequency=4, **options):
 
 
 def eigenvalues(n_channels=2, n_timepoints=3, max_frequency=4, **options):
-    spectrum.eigenvalues(CNN, n_channels, n_timepoints, max_frequency, **GPK, **options)
+    spectrum.eigenvalues(CNN, n_channels, n_timepoints, max_frequency, **GPK | options)
 
 
 def exponents(network=CNN, d=3, top=9, **options):
@@ -261,6 +261,12 @@ SPECTRUM = [
         r"117,693,240\.2 GB, expected max_memory",
     ),
     (lambda: spectrum.harmonics(3, -1), "frequency is -1, expected an integer of at least 0"),
+    (
+        lambda: depth.classifier(rk.Network(1), kind="ntk", head=4),
+        "head is 4, expected .*: pooled heads are not supported here",
+    ),
+    (lambda: eigenvalues(head=4), "head is 4, expected .*: eigenvalues of pooled heads are those"),
+    (lambda: eigenvalues(head=0), "head is 0, expected one of .* or a positive integer"),
     (lambda: eigenvalues(1), "n_channels is 1, expected at least 2: on the multi-sphere"),
     (lambda: eigenvalues(n_timepoints=33), "n_timepoints is 33, expected at most 32"),
     (lambda: eigenvalues(max_frequency=(1, 2)), r"max_frequency is \(1, 2\), expected .* 3 pixels"),

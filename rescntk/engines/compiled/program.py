@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -10,9 +11,10 @@ from types import ModuleType
 import numpy as np
 
 from ...arrays import Array
+from ..pooling import all_shared, runs
 from ..request import Request
 from ..windows import Operation, Operations, Window, rounded_weights
-from .records import HEADS, JOB, LAYER, WINDOW, copied, filled, pointer
+from .records import HEADS, JOB, LAYER, RUN, WINDOW, copied, filled, pointer
 
 _JOINED_DEPTH = 1000
 """Deepest networks whose layers are joined (`Operations.joined`). Sums of five taps round alike in
@@ -23,12 +25,12 @@ class Program:
     """The operations of a request as records of records.h, in arrays of the module `xp`."""
 
     def __init__(self, request: Request, channels: int, n_axes: int, xp: ModuleType) -> None:
-        sums = request.head in ("gap", "trace") and not request.shares
+        sums = not request.shares and (request.head in ("gap", "trace") or request.pool > 0)
         self.request, depth = request, request.depths[-1]
         operations = Operations(request.network, depth, channels, n_axes, ends_early=sums)
         joined = sums and operations.may_join and depth <= _JOINED_DEPTH
         self.operations = replace(operations, joined=joined, fused=joined and operations.may_fuse)
-        of_pixels = {"equivariant": "pixel 1", "pixels": "pixels"}
+        of_pixels: dict[str | int, str] = {"equivariant": "pixel 1", "pixels": "pixels"}
         head = "sums" if sums else of_pixels.get(request.head, "shares")
         self._windows: dict[Window, int] = {}
         self._operations: list[tuple[int, int]] = []
@@ -50,11 +52,14 @@ class Program:
             "operations": xp.asarray(np.array(self._operations or [(0, 0)], np.int64)),
             "layers": xp.asarray(layers.view(np.int64)),
         }
+        # On the host, sums of −δ are those of δ with both signals exchanged: K(x, z) is K(z, x).
+        self._turns, self._xp = sums and xp is np, xp
+        self._runs: dict[int, tuple[int, Array, Array, float]] = {}
         operations, parts = self.operations, request.network.parts
         self._job = filled(
             JOB, bytes=JOB.itemsize, head=HEADS.index(head), all_pairs=request.all_pairs,
             channels=operations.n_channels, n_rows=operations.n_rows, depth=operations.depth,
-            n_input=len(operations.input),
+            n_input=len(operations.input), all_shared=1.0, places=1, terms=self.n_terms,
             n_operations=len(self._operations), n_windows=len(self._windows),
             has_opposite=operations.has_opposite, with_ntk="ntk" in request.kinds,
             keep=operations.keep, share=operations.share, linear_share=operations.linear_share,
@@ -63,6 +68,24 @@ class Program:
             outer_plus_readout=parts.outer_plus_readout, readout=parts.readout,
             **{name: pointer(array) for name, array in self.arrays.items()},
         )  # fmt: skip
+
+    @property
+    def n_terms(self) -> int:
+        """The number of terms of `linear_terms`, for each pixel of pooled windows."""
+        taps = [operation.window.n_taps for operation in self.operations.input]
+        filtered = self.request.pool and self.request.shares
+        return self.operations.n_channels * (math.prod(taps) if filtered else 1)
+
+    def _runs_of(self, extent: int) -> tuple[int, Array, Array, float]:
+        """Return the number of runs, the runs, and the windows of their offsets, one and all."""
+        if extent not in self._runs:
+            axes, xp = self.request.axes(extent), self._xp
+            of_lines = runs(self.request.pool, axes, self._turns)
+            records = np.array([(run.lines, run.first, len(run.shared)) for run in of_lines], RUN)
+            shared = np.concatenate([run.shared for run in of_lines]).astype(np.float64)
+            arrays = xp.asarray(records.view(np.int64)), xp.asarray(shared)
+            self._runs[extent] = len(records), *arrays, float(all_shared(self.request.pool, axes))
+        return self._runs[extent]
 
     def _add(self, operation: Operation) -> None:
         window = self._windows.setdefault(operation.window, len(self._windows))
@@ -109,6 +132,14 @@ class Program:
         job = copied(self._job)
         fields: dict[str, object] = {"cases": cases, "columns": columns, "extent": extent}
         fields |= {"symmetric": symmetric, "paired": paired, "height": sum(height), "width": width}
+        if self.request.pool:
+            number, of_lines, shared, whole = self._runs_of(extent)
+            fields |= {"n_runs": number, "turns": self._turns, "all_shared": whole}
+            fields |= {"runs": pointer(of_lines), "shared": pointer(shared)}
+            if self.request.shares:
+                fields["places"] = extent
+            else:
+                fields["terms"] = self.n_terms * extent
         for name, value in (fields | {kind: pointer(K) for kind, K in values.items()}).items():
             job[name] = value
         return job

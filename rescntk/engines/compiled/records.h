@@ -33,9 +33,14 @@ struct Side {  // the signals of one side
     const int64 *length;  // (n,), pixels
     const int64 *key;     // (n,): of two signals of one length, the one of smaller key is left
     const double *bias;   // (n,), the standard deviation of biases, beside a signal of size 1
-    const double *means;  // (n, channels), of the input's pixels
-    const double *parts;  // (n, channels, longest), the input's pixels after the input filter
+    // The sums over terms of products of parts, or means, and means are the heads' means of F0.
+    const double *means;  // (n, terms, places)
+    const double *parts;  // (n, terms, longest), of shares
     int64 longest;
+};
+
+struct Run {  // offsets of right pixels from left ones, which follow one another along a line
+    int64 lines, first, count;
 };
 
 enum Head { SUMS, SHARES, PIXEL_1, PIXELS };
@@ -48,7 +53,13 @@ struct Job {
     int64 head, all_pairs, symmetric, paired;
     int64 channels, height, width;  // height 0 for signals, which are lines
     int64 n_rows;                   // of a signal's table
-    int64 lanes;                    // right signals of a block, and numbers behind a doubled line
+    int64 lanes;                    // right signals side by side, or 1
+    int64 behind;                   // numbers behind the doubled lines of tables; 0: single lines
+    int64 terms, places;            // of the means of F0
+    int64 n_runs, turns;  // of pooled heads; whether runs have one of the offsets o and -o
+    const Run *runs;
+    const double *shared;  // windows that share each offset, run by run
+    double all_shared;     // the sum over all offsets; 1 of other heads
     int64 depth, n_input, n_operations, n_windows, has_opposite, with_ntk;
     const Window *windows;
     const Operation *operations;  // the first n_input are of the input filter

@@ -55,7 +55,8 @@ def _without_comments(text: str) -> str:
 
 _TEXT = Path(__file__).with_name("records.h").read_text("utf-8")
 RECORDS = records(_TEXT)
-WINDOW, LAYER, SIDE, JOB = (RECORDS[name] for name in ("Window", "Layer", "Side", "Job"))
+NAMES = "Window", "Layer", "Side", "Run", "Job"
+WINDOW, LAYER, SIDE, RUN, JOB = (RECORDS[name] for name in NAMES)
 HEADS = names_of(_TEXT, "Head")
 """What loops return, in the order of `Head`."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
 from ..once import once
 from ..request import Request
-from ..tables import Tables, filtered_parts, signal_tables, zeros
+from ..tables import Tables, linear_terms, signal_tables, zeros
 from ..work import blocks, cut
 from .program import program
 from .records import SIDE, filled, pointer
@@ -25,15 +25,17 @@ class Signals:
     """The signals of one side. The tables of the block that was used last are kept.
 
     The module `maker` makes tables, and they are moved to the module `xp`. `lanes` is the number
-    of right signals that lie side by side, and of numbers behind a doubled line.
+    of right signals that lie side by side. Lines are doubled where lanes read right pixels from any
+    pixel on; `behind` is the number of numbers behind them, or 0.
     """
 
     def __init__(
-        self, request: Request, batch: Batch, *, lanes: int, most_bytes: int,
+        self, request: Request, batch: Batch, *, lanes: int, behind: int, most_bytes: int,
         xp: ModuleType = np, maker: ModuleType = np,
     ) -> None:  # fmt: skip
         self.request, self.batch = request, batch
-        self.lanes, self.most_bytes, self.xp, self.maker = lanes, most_bytes, xp, maker
+        self.lanes, self.behind, self.most_bytes = lanes, behind, most_bytes
+        self.xp, self.maker = xp, maker
         channels, self.longest = channels_and_length(batch)
         self.axes = request.axes(self.longest)
         self.program = program(request, channels, len(self.axes), xp)
@@ -52,7 +54,7 @@ class Signals:
     def bytes_of_each(self) -> np.ndarray:
         """Bytes of the table of each signal."""
         lines = self.lengths // self.axes[-1] if len(self.axes) == 2 else 1
-        doubled = 2 * self.lengths + lines * self.lanes
+        doubled = 2 * self.lengths + lines * max(self.lanes, self.behind)
         return doubled * self.operations.n_rows * np.dtype(self.request.dtype).itemsize
 
     @property
@@ -106,17 +108,18 @@ def moved(array: Array, xp: ModuleType) -> Array:
 class BlockTables:
     """The tables of a block of signals as the loops read them.
 
-    Rows of all pixel pairs are doubled, and `lanes` numbers longer: lanes read them from any pixel
-    on. Else right signals lie side by side, in blocks of `lanes`.
+    Lines are doubled, and `behind` numbers longer, where lanes read them from any pixel on. Right
+    signals lie side by side, in blocks of `lanes`.
     """
 
     def __init__(self, signals: Signals, block: slice) -> None:
-        request, n, C = signals.request, block.stop - block.start, signals.operations.n_channels
-        xp, lanes = signals.maker, signals.lanes
+        request, n, terms = signals.request, block.stop - block.start, signals.program.n_terms
+        xp, longest = signals.maker, signals.longest
         length = signals.lengths[block].astype(np.int64)
         begin, key = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        scale, bias, means = xp.ones(n), xp.zeros(n), xp.zeros((n, C))
-        parts = xp.zeros((n, C, signals.longest if request.shares else 0))
+        scale, bias = xp.ones(n), xp.zeros(n)
+        means = xp.zeros((n, terms, longest if request.pool else 1))
+        parts = xp.zeros((n, terms, longest if request.shares else 0))
         tables, size = [], 0
         for places, X in signals.of_each_length(block):
             made, at = self._made(signals, X), places - block.start
@@ -126,22 +129,21 @@ class BlockTables:
             given, inside = made.input, slice(None) if len(at) == n else at
             scale[inside] = given.scale
             bias[inside] = given.bias
-            if request.all_pairs and xp is np:
+            if signals.behind and xp is np:
                 key[at] = [zlib.crc32(x) for x in given.parts]
-            means[inside] = given.means
+            of_left, means[inside] = linear_terms(signals.operations, request, given)
             if request.shares:
-                filtered = filtered_parts(signals.operations, given)
-                parts[inside, :, : filtered.shape[2]] = filtered
+                parts[inside, :, : of_left.shape[2]] = of_left
         self.rows = tables[0] if len(tables) == 1 else xp.concatenate(tables)
         self.begin, self.scale, self.xp = begin, scale, signals.xp
-        self.shape = n, signals.operations.n_rows, signals.longest
-        self.stride, self.longest = (1 if request.all_pairs else lanes), parts.shape[2]
+        self.shape = n, signals.operations.n_rows
+        self.lanes, self.longest = signals.lanes, parts.shape[2]
         self.own = [moved(each, signals.xp) for each in (length, key, bias, means, parts)]
         self._sides: dict[tuple[bool, int], tuple[np.ndarray, list[Array]]] = {}
 
     def _made(self, signals: Signals, X: Array) -> Tables:
         request, width = signals.request, X.shape[-1]
-        pad = width + signals.lanes if request.all_pairs else 0
+        pad = width + signals.behind if signals.behind else 0
         made = signal_tables(signals.operations, request, X, pad)
         for start in range(width, width + pad, width):
             stop = min(start + width, width + pad)
@@ -150,21 +152,24 @@ class BlockTables:
 
     def _wide(self) -> tuple[Array, Array]:
         """Return rows of right signals side by side, and where each block of them begins."""
-        xp, (n, *shape), stride = array_module(self.rows), self.shape, self.stride
-        whole, rows = n // stride, self.rows.reshape(self.shape)
-        wide = zeros((-(-n // stride), *shape, stride), rows.dtype.name, xp)
+        xp, n, lanes = array_module(self.rows), self.shape[0], self.lanes
+        rows = self.rows.reshape(*self.shape, -1)
+        whole, shape = n // lanes, rows.shape[1:]
+        wide = zeros((-(-n // lanes), *shape, lanes), rows.dtype.name, xp)
         by_signal = xp.moveaxis(wide, -1, 1)
-        by_signal[:whole] = rows[: whole * stride].reshape(whole, stride, *shape)
-        by_signal[whole:, : n % stride] = rows[whole * stride :]
-        return wide, np.arange(len(wide)) * (stride * math.prod(shape))
+        by_signal[:whole] = rows[: whole * lanes].reshape(whole, lanes, *shape)
+        by_signal[whole:, : n % lanes] = rows[whole * lanes :]
+        return wide, np.arange(len(wide)) * (lanes * math.prod(shape))
 
-    def side(self, is_right: bool, first: int = 0) -> np.ndarray:
-        """Return the record of the block, whose first signal has the number `first`."""
-        is_wide = is_right and self.stride > 1
+    def side(self, is_wide: bool, first: int = 0) -> np.ndarray:
+        """Return the record of the block, whose first signal has the number `first`.
+
+        With `is_wide`, signals lie side by side.
+        """
         if (is_wide, first) not in self._sides:
             made = self._wide() if is_wide else (self.rows, self.begin)
             rows, begin = arrays = [moved(each, self.xp) for each in made]
-            places = [pointer(begin) - first // (self.stride if is_wide else 1) * 8]
+            places = [pointer(begin) - first // (self.lanes if is_wide else 1) * 8]
             places += [pointer(array) - first * array.strides[0] for array in self.own]
             names = "begin", "length", "key", "bias", "means", "parts"
             found = dict(zip(names, places, strict=True))

@@ -17,6 +17,7 @@ from ...validation import free_bytes
 from ..compiled.records import copied, pointer
 from ..compiled.signals import Signals
 from ..engine import Engine
+from ..pooling import runs
 from ..request import Request, ScaledKernel
 from ..tables import table_bytes
 from ..work import Tick, blocks, pool_of, processors, stop_flag
@@ -56,19 +57,22 @@ class CpuEngine(Engine):
 
     def prepared(self, request: Request, X: Batch) -> Signals:
         """Return signals with their tables, for many calls."""
-        lanes, most = LANES, _TABLE_BYTES
-        if not request.all_pairs:  # no more right signals side by side than there are, and than fit
-            each = table_bytes(request, *channels_and_length(X))
+        behind = LANES if request.meets_others else 0
+        lanes, most = 1 if request.all_pairs else LANES, _TABLE_BYTES
+        if lanes > 1:  # no more right signals side by side than there are, and than fit
+            each = (2 if behind else 1) * table_bytes(request, *channels_and_length(X))
             if lanes * each > most:
                 most = int(max(most, min(lanes * each, free_bytes() * _FREE_SHARE)))
             while lanes > 1 and (lanes // 2 >= len(X) or lanes * each > most):
                 lanes //= 2
             if len(X) <= _FEW and len(X) * each > _TABLE_BYTES // 3:
                 lanes = 1  # with their own tables, which take no more memory
-        return Signals(request, X, lanes=lanes, most_bytes=most)
+        if request.pool and _meet_offsets(request, len(X), channels_and_length(X)[1], lanes):
+            lanes = 1
+        return Signals(request, X, lanes=lanes, behind=behind, most_bytes=most)
 
     def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
-        doubled = 2 if request.all_pairs else 1
+        doubled = 2 if request.meets_others else 1
         return doubled * table_bytes(request, channels, *lengths) + _STRIP * lengths[0]
 
     def _compute(
@@ -81,8 +85,9 @@ class CpuEngine(Engine):
         sizes = (len(request.depths), *shape, *request.pixel_axes(longest))
         values = {kind: np.zeros(sizes) for kind in request.kinds}
         job = left.program.job(values, *shape, longest, paired, Z is None and not paired)
-        job["lanes"] = right.lanes
-        per_pair = request.depths[-1] * left.longest * (right.longest if request.all_pairs else 1)
+        lanes = 1 if paired and request.pool else right.lanes
+        job["lanes"], job["behind"] = lanes, right.behind
+        per_pair = request.depths[-1] * left.longest * request.n_offsets(right.longest)
         for rows in left.blocks_with(right) if paired else left.blocks:
             tables = left.tables(rows)
             for others in [rows] if paired else right.blocks:
@@ -90,11 +95,22 @@ class CpuEngine(Engine):
                     same = left is right and rows == others
                     of_right = tables if same else right.tables(others)
                     job["left"] = tables.side(False, rows.start)
-                    job["right"] = of_right.side(True, others.start)
+                    job["right"] = of_right.side(lanes > 1, others.start)
                     _compute_blocks(request, job, rows, others, per_pair, tick)
         if paired:
             values = {kind: value[:, :, 0] for kind, value in values.items()}
         return left.operations.scaled(request.depths, values, left.scale, right.scale)
+
+
+def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
+    """Return whether the lanes of pooled heads are offsets of one right signal, not right signals.
+
+    Results are the same; the way of fewer strips is taken, with `n` right signals of `d` pixels.
+    """
+    axes, of_signals = request.axes(d), -(-n // lanes) * request.n_offsets(d)
+    ways = 1 if request.shares else 2
+    counts = [len(run.shared) for run in runs(request.pool, axes, half=ways == 2)]
+    return ways * n * sum(-(-count // LANES) for count in counts) <= of_signals
 
 
 def _compute_blocks(

@@ -138,6 +138,7 @@ private:
         const int64 root = job.n_input ? job.operations[job.n_input - 1].row : job.channels;
         const V initial = number<V>(job.initial);
         const State<V> features = strip.features;
+        const bool apart = job.all_pairs || job.n_runs;  // sums are products of means
         Sum<R> sum;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++) {
@@ -147,7 +148,7 @@ private:
                     strip.apart.linear[j] = F;
                     strip.apart.F[j] = strip.apart.A[j] = V{};
                 }
-                if (!strip.is_own(j) || job.all_pairs) continue;
+                if (!strip.is_own(j) || apart) continue;
                 if (job.head == SHARES)
                     strip.sums.template add<W>(0, j - strip.layout->first, strip.valid, F, F);
                 else
@@ -155,7 +156,7 @@ private:
             }
             if (sum.terms >= LONG) strip.sums.settle(0, strip.valid, sum, sum);
         });
-        if (!job.all_pairs && job.head == SUMS) strip.sums.settle(0, strip.valid, sum, sum);
+        if (!apart && job.head == SUMS) strip.sums.settle(0, strip.valid, sum, sum);
     }
 
     template <bool WITH_OPPOSITE, class T>

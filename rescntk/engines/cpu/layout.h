@@ -19,7 +19,8 @@
 //     last      4      0     2 3
 //               5      1     3 4
 //
-// Where not all pixel pairs are wanted, lanes are the pixels j' = j of W right signals.
+// Where not all pixel pairs are wanted, lanes are the pixels j' = j of W right signals, or at some
+// offset from j.
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>
@@ -62,9 +63,10 @@ private:
 struct Layout {
     const Job &job;
     int64 left_length = 0, right_length = 0;
-    int64 n;            // rows
-    int64 first, last;  // rows first ... last - 1 are the left signal itself
-    int64 stride;       // numbers from a right pixel to the next
+    int64 left_lines, right_lines;  // by which pixels are further on
+    int64 n;                        // rows
+    int64 first, last;              // rows first ... last - 1 are the left signal itself
+    int64 stride;                   // numbers from a right pixel to the next
     bool closed;
     int *left_place, *right_place;  // (n,), the places of the rows' pixels in the tables
     int **near_of;                  // for each window (n_taps, n), the rows at its taps
@@ -87,7 +89,8 @@ struct Layout {
             left_length = 0;
             return false;
         }
-        for (int64 j = 0; j < n; j++) left_place[j] = place(modulo(position(j), d), d, 0);
+        left_lines = right_lines = -1;
+        place_left(0);
         place_right(0);
         at = place_taps(at);
         for (int64 m = 0; m <= job.n_windows; m++, at += n) {
@@ -96,14 +99,21 @@ struct Layout {
         }
         return true;
     }
-    // The places of right pixels, some lines of an image further on.
+    // The places of one side's pixels, some lines of an image further on.
+    void place_left(int64 lines)
+    {
+        if (lines != left_lines)
+            for (int64 j = 0; j < n; j++)
+                left_place[j] = place(modulo(position(j), left_length), left_length, lines);
+        left_lines = lines;
+    }
     void place_right(int64 lines)
     {
-        for (int64 j = 0; j < n; j++) {
-            const int64 pixel = modulo(position(j), right_length);
-            right_place[j] =
-                job.all_pairs ? place(pixel, right_length, lines) : int(pixel * stride);
-        }
+        if (lines != right_lines)
+            for (int64 j = 0; j < n; j++)
+                right_place[j] =
+                    int(stride) * place(modulo(position(j), right_length), right_length, lines);
+        right_lines = lines;
     }
     // Rows from the middle tap of a window to the last, in an open strip.
     int64 reach(const Window &w) const { return rows_in(w.dilation) * (w.n_taps / 2); }
@@ -187,7 +197,7 @@ private:
     int place(int64 pixel, int64 length, int64 lines) const
     {
         const int64 width = job.height ? job.width : length,
-                    line = job.all_pairs ? 2 * width + job.lanes : width,
+                    line = job.behind ? 2 * width + job.behind : width,
                     y = job.height ? (pixel / width + lines) % job.height : 0;
         return int(y * line + pixel % width);
     }

@@ -40,8 +40,8 @@ private:
     {
         const int64 d = side.length[signal], width = job.height ? job.width : d;
         const R *rows = (const R *)side.rows + side.begin[in_blocks ? signal / job.lanes : signal];
-        if (!job.all_pairs) return {rows, in_blocks ? d * job.lanes : d};
-        return {rows, (job.height ? job.height : 1) * (2 * width + job.lanes)};
+        const int64 line = job.behind ? 2 * width + job.behind : width;
+        return {rows, d / width * line * (in_blocks ? job.lanes : 1)};
     }
     // The right signals of a left one: of a symmetric result only those from the diagonal on.
     int64 first_right(int64 i) const
@@ -113,7 +113,8 @@ private:
         strip.z = whole;
         strip.biases = number<V>(product);
         strip.sums.clear();
-        if (job.head <= SHARES) results.sum_linear(strip, a, s, b, t);
+        const double left = job.head == SHARES ? 1.0 : double(d);
+        if (job.head <= SHARES) results.sum_linear(strip, 0, a, s, b, t, left * double(e));
         for (int64 lines = 0; lines < high; lines++) {
             if (job.height) layout.place_right(lines);
             for (int64 offset = 0; offset < wide; offset += W) {
@@ -136,9 +137,9 @@ private:
         return DONE;
     }
 
-    // ------------------------------------------------------------------ equal pixels
+    // ------------------------------------------------------------------ some offsets, or none
 
-    // Lanes are right signals; some left signals go through the layers together.
+    // Lanes are right signals, or offsets of one; some left signals go through the layers together.
     Status run_blocks()
     {
         const int64 group = job.lanes < W ? job.lanes : W;  // the lanes behind it are not used
@@ -156,7 +157,8 @@ private:
     bool block(int64 i, int64 count, int64 k, int64 end)
     {
         double products[TOGETHER][W];
-        Table<R> z = table(job.right, k, true);
+        const bool in_blocks = job.lanes > 1;
+        Table<R> z = table(job.right, k, in_blocks);
         z.rows += k % job.lanes;
         for (int64 s = 0; s < count; s++) {
             Strip<R> &strip = strips.of[s];
@@ -165,8 +167,8 @@ private:
             strip.valid = W;
             strip.sums.clear();
             for (int q = 0; q < W; q++) {
-                products[s][q] =
-                    k + q < end_right(i) ? job.left.bias[i + s] * job.right.bias[k + q] : 0.0;
+                const int64 t = in_blocks ? k + q : k;
+                products[s][q] = t < end_right(i) ? job.left.bias[i + s] * job.right.bias[t] : 0.0;
                 strip.biases[q] = R(products[s][q]);
             }
         }
@@ -174,17 +176,97 @@ private:
             const bool counts = k + q < end && k + q >= first_right(i + s) && k + q < end_right(i);
             return counts ? case_at(i + s, k + q) : int64(-1);
         };
-        if (!all_layers(count, place_of)) return false;
+        if (job.n_runs ? !all_offsets(count) : !all_layers(count, place_of)) return false;
         const double d = double(layout.left_length);
         for (int64 s = 0; s < count; s++)
             for (int64 q = 0; q < W; q++) {
                 const int64 at = place_of(s, 0, q);
-                if (at < 0) continue;
-                if (job.head == SHARES)
-                    results.write_sums(strips.of[s], q, d, products[s][q], at * job.extent);
-                if (job.head == SUMS)
-                    results.write_sums(strips.of[s], q, d, d * products[s][q], at);
+                if (at < 0 || job.head > SHARES) continue;
+                const bool shares = job.head == SHARES;
+                if (job.n_runs)
+                    results.sum_linear(strips.of[s], q, job.left, i + s, job.right, k + q,
+                                       job.all_shared);
+                results.write_sums(strips.of[s], q, d * job.all_shared,
+                                   (shares ? 1.0 : d) * job.all_shared * products[s][q],
+                                   at * (shares ? job.extent : 1));
             }
+        return true;
+    }
+    // The offsets that go through the layers together: a strip for each, and for each left signal.
+    struct Together {
+        const double *shared[TOGETHER];  // windows that share the offset, or those of the lanes
+        int way[TOGETHER];               // 1: of the opposite offset, 2: of both, which are one
+        int64 of_lanes[TOGETHER];        // lanes that are offsets, or 0
+        int64 count = 0;
+    };
+    // Take the strips of some left signals through the layers at all offsets of pooled pixels, and
+    // leave sums over offsets in their sums; return false if the call is to end. Lanes are right
+    // signals, or offsets if these lie one by one. The sums over offsets and over their opposites
+    // are added last: they belong to a pair of signals in either order.
+    bool all_offsets(int64 count)
+    {
+        const bool in_blocks = job.lanes > 1;
+        const int64 width = job.height ? job.width : layout.left_length;
+        Table<R> x[TOGETHER];
+        const Table<R> z = strips.of[0].z;
+        for (int64 s = 0; s < count; s++) {
+            x[s] = strips.of[s].x;
+            strips.of[s].sums.clear_offsets();
+        }
+        Together now;
+        for (int turned = 0; turned <= job.turns; turned++) {
+            const bool sides_change = turned && !in_blocks, left_moves = turned && in_blocks;
+            const double *shared = job.shared;
+            for (int64 r = 0; r < job.n_runs; shared += job.runs[r++].count) {
+                const Run &run = job.runs[r];
+                if (job.height) {
+                    if (!through_layers(now, count)) return false;
+                    layout.place_left(left_moves ? run.lines : 0);
+                    layout.place_right(left_moves ? 0 : run.lines);
+                }
+                // The first offset is 0, its own opposite.
+                for (int64 o = turned && r == 0, step; o < run.count; o += step) {
+                    const int64 more = (run.first + o) % width;
+                    step = in_blocks ? 1 : run.count - o < W ? run.count - o : W;
+                    for (int64 s = 0; s < count; s++) {
+                        Strip<R> &strip = strips.of[now.count * count + s];
+                        strip.x = sides_change ? z : x[s];
+                        strip.z = sides_change ? x[s] : z;
+                        if (left_moves)
+                            strip.x.rows += more;
+                        else
+                            strip.z.rows += more * job.lanes;
+                        strip.valid = W;
+                        strip.biases = strips.of[s].biases;
+                        strip.sums.clear();
+                    }
+                    now.shared[now.count] = shared + o;
+                    now.of_lanes[now.count] = in_blocks ? 0 : step;
+                    now.way[now.count++] = turned ? 1 : r == 0 && o == 0 && job.turns ? 2 : 0;
+                    if ((now.count + 1) * count > strips.together && !through_layers(now, count))
+                        return false;
+                }
+            }
+        }
+        if (!through_layers(now, count)) return false;
+        for (int64 s = 0; s < count; s++) strips.of[s].sums.gather();
+        return true;
+    }
+    // Take strips through the layers, and add their sums to those over offsets.
+    bool through_layers(Together &now, int64 count)
+    {
+        if (now.count &&
+            !all_layers(now.count * count, [](int64, int64, int64) { return int64(-1); }))
+            return false;
+        for (int64 k = 0; k < now.count; k++)
+            for (int64 s = 0; s < count; s++) {
+                const Sums &of = strips.of[k * count + s].sums;
+                Sums &total = strips.of[s].sums;
+                total.collect(of, now.way[k] == 1, now.shared[k], now.of_lanes[k]);
+                // Offset 0 is the first lane.
+                if (now.way[k] == 2) total.collect(of, 1, now.shared[k], now.of_lanes[k] > 0);
+            }
+        now.count = 0;
         return true;
     }
 };
@@ -198,7 +280,7 @@ template <class R>
 int start(const Job *job)
 {
     if (job->bytes != int64(sizeof(Job))) return OTHER_VERSION;
-    if (job->all_pairs && job->lanes < Lanes<R>::W) return OTHER_VERSION;
+    if (job->behind && job->behind < Lanes<R>::W) return OTHER_VERSION;
     if (job->has_opposite)
         return job->with_ntk ? run<R, true, true>(*job) : run<R, true, false>(*job);
     return job->with_ntk ? run<R, false, true>(*job) : run<R, false, false>(*job);

@@ -31,19 +31,23 @@ struct Results {
         }
     }
 
-    // The sums of F0 over all pixel pairs: products of means, which may be 0 where the terms are
-    // not.
-    void sum_linear(const Strip<R> &strip, const Side &a, int64 s, const Side &b, int64 t) const
+    // A lane's sums of F0, `times` its means: products of means, which may be 0 where the terms
+    // are not.
+    void sum_linear(const Strip<R> &strip, int64 lane, const Side &a, int64 s, const Side &b,
+                    int64 t, double times) const
     {
-        const int64 C = job.channels;
+        const int64 C = job.terms;
         const bool shares = job.head == SHARES;
         for (int64 p = 0; p < strip.sums.points; p++) {
+            const int64 place = job.places > 1 ? p : 0;
             double sum = 0;
-            for (int64 c = 0; c < C; c++)
-                sum += (shares ? a.parts[(s * C + c) * a.longest + p] : a.means[s * C + c]) *
-                       b.means[t * C + c];
-            *strip.sums.at(0, 0, p) =
-                sum * double(b.length[t]) * (shares ? 1.0 : double(a.length[s]));
+            if (!shares && job.n_runs)
+                sum = product(a.means + s * C, b.means + t * C, C);
+            else
+                for (int64 c = 0; c < C; c++)
+                    sum += (shares ? a.parts[(s * C + c) * a.longest + p] : a.means[s * C + c]) *
+                           b.means[(t * C + c) * job.places + place];
+            strip.sums.at(0, 0, p)[lane] = sum * times;
         }
     }
 
@@ -77,6 +81,17 @@ struct Results {
     }
 
 private:
+    // The sum of products: eight sums side by side, of which none waits for another.
+    static double product(const double *a, const double *b, int64 n)
+    {
+        double part[8] = {}, sum = 0;
+        int64 k = 0;
+        for (; k + 8 <= n; k += 8) UNROLL
+        for (int64 q = 0; q < 8; q++) part[q] += a[k + q] * b[k + q];
+        for (; k < n; k++) sum += a[k] * b[k];
+        for (const double each : part) sum += each;
+        return sum;
+    }
     // The means over the outer filter's windows of numbers at the left pixels, in place.
     void average(const Strip<R> &strip, double *numbers, const Layer &l) const
     {

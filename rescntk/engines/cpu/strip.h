@@ -117,6 +117,7 @@ struct Sum {
 struct Sums {
     double *numbers;      // (2 kinds, depth + 1, points, lanes)
     double *owed;         // of the same shape: what rounding owes to sums of many terms
+    double *over[2];      // of pooled heads: sums over offsets, and over their opposites
     int64 points, lanes;  // 1 lane where all lanes are one pair of signals
     int64 size;           // numbers of a kind
     bool has_many;        // terms
@@ -151,6 +152,27 @@ struct Sums {
             add_to(*k, of_K);
             add_to(*m, of_M);
         }
+    }
+    // Add the sums of an offset, times a factor, to those over offsets; or of the offsets of some
+    // lanes, each times its own, to those of lane 0.
+    void collect(const Sums &of, int way, const double *factors, int64 of_lanes)
+    {
+        double *const total = over[way];
+        const double *const numbers = of.numbers;
+        if (!of_lanes)
+            for (int64 k = 0; k < 2 * size; k++) total[k] += factors[0] * numbers[k];
+        for (int64 q = 0; q < of_lanes; q++)
+            for (int64 k = 0; k < 2 * size; k += lanes) total[k] += factors[q] * numbers[k + q];
+    }
+    void clear_offsets()
+    {
+        for (double *total : over)
+            for (int64 k = 0; k < 2 * size; k++) total[k] = 0.0;
+    }
+    // Take the sums over offsets.
+    void gather()
+    {
+        for (int64 k = 0; k < 2 * size; k++) numbers[k] = over[0][k] + over[1][k];
     }
     // Add sums of a layer, and begin new ones.
     template <class R>
@@ -241,13 +263,13 @@ struct Strips {
         const int64 points = job.head == SHARES ? layout.left_length : 1,
                     lanes = job.all_pairs ? 1 : Lanes<R>::W,
                     size = (job.depth + 1) * points * lanes;
-        together = job.all_pairs ? 1 : job.last_left - job.first_left;
+        together = job.all_pairs ? 1 : job.n_runs ? TOGETHER : job.last_left - job.first_left;
         if (together > TOGETHER) together = TOGETHER;
         while (together > 1 && together * layout.n > MOST_ROWS) together--;
         // At powers of 2, arrays would take each other's place in the cache.
         const int64 apart_by = layout.n + 5;
         V *at = (V *)memory.take(int64(sizeof(V)) * (6 + 6 * together) * apart_by +
-                                 int64(sizeof(double)) * together * 4 * size);
+                                 int64(sizeof(double)) * together * (job.n_runs ? 8 : 4) * size);
         if (!at) return false;
         auto array = [&] {
             at += apart_by;
@@ -261,9 +283,15 @@ struct Strips {
             of[s].apart = {array(), array(), array()};
         }
         double *numbers = (double *)at;
-        for (int64 s = 0; s < together; s++, numbers += 4 * size)
-            of[s].sums = {numbers, numbers + 2 * size,        points, lanes,
-                          size,    layout.right_length > LONG};
+        auto kinds = [&] {
+            numbers += 2 * size;
+            return numbers - 2 * size;
+        };
+        for (int64 s = 0; s < together; s++) {
+            of[s].sums = {kinds(), kinds(), {}, points, lanes, size, layout.right_length > LONG};
+            if (!job.n_runs) continue;
+            for (double *&over : of[s].sums.over) over = kinds();
+        }
         return true;
     }
 

@@ -82,7 +82,7 @@ class CudaEngine(Engine):
         return False
 
     def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
-        return (2 if request.all_pairs else 1) * table_bytes(request, channels, *lengths)
+        return (2 if request.meets_others else 1) * table_bytes(request, channels, *lengths)
 
     def _compute(self, request: Request, X: Any, Z: Any, tick: Tick, paired: bool) -> ScaledKernel:
         try:
@@ -106,11 +106,12 @@ class _Run:
         self.free = compiler.free_bytes(self.xp)
 
         def signals(batch: Array) -> Signals:
-            # Beside all pixel pairs tables cost little: NumPy spares hundreds of launches.
+            # Beside many pixel pairs tables cost little: NumPy spares hundreds of launches.
+            of_offsets, lanes = self.plan.of_offsets, self.plan.lanes
             return Signals(
-                request, batch, lanes=self.plan.lanes,
+                request, batch, lanes=1 if of_offsets else lanes, behind=lanes * of_offsets,
                 most_bytes=min(int(TABLE_SHARE * self.free), TABLE_BYTES),
-                xp=self.xp, maker=np if request.all_pairs else self.xp,
+                xp=self.xp, maker=np if of_offsets else self.xp,
             )  # fmt: skip
 
         self.left = signals(X)
@@ -173,7 +174,7 @@ class _Run:
         parts = {kind: self.xp.zeros(sizes) for kind in request.kinds}
         on_diagonal = self.symmetric and row == column and rows == columns
         job = self.left.program.job(parts, *shape, d, self.paired, on_diagonal)
-        job["left"], job["right"] = tables.side(False), others.side(True)
+        job["left"], job["right"] = tables.side(False), others.side(others.lanes > 1)
         job["first_left"], job["last_left"] = rows.start, rows.stop
         job["first_right"], job["last_right"] = columns.start, columns.stop
         # Results are of the tile alone.

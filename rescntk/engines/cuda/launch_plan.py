@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..compiled.records import RECORDS, constant, records
+from ..pooling import runs
 from ..request import Request
 from ..tables import table_bytes
 from ..windows import Operations
@@ -81,20 +82,24 @@ class LaunchPlan:
             )
         real = {"float32": "float", "float64": "double"}[request.dtype]
         itemsize, slots = np.dtype(request.dtype).itemsize, len(request.depths)
-        ntk, points = "ntk" in request.kinds, request.head not in ("gap", "trace") or request.shares
-        self.all_pairs = request.all_pairs
+        ntk, pooled = "ntk" in request.kinds, request.pool > 0
+        points = request.shares or not (request.head in ("gap", "trace") or pooled)
+        self.of_offsets = request.meets_others
         self.lanes, self.pixels = next(cut[1:] for cut in CUTS[request.dtype] if d <= cut[0])
         self.threads = -(-d // self.pixels)
         self.teams = max(1, THREADS // self.threads)
         self.units = 1
         *_, width = request.axes(d)
-        groups = d // width * -(-width // self.lanes)  # rows of a pair
-        if self.all_pairs:
+        of_lines = [width] * (d // width)
+        if pooled:
+            of_lines = [len(run.shared) for run in runs(request.pool, request.axes(d))]
+        groups = sum(-(-offsets // self.lanes) for offsets in of_lines)  # rows of a pair
+        if self.of_offsets:
             self.teams = 1 if request.shares else min(self.teams, groups)
             if not request.shares:
                 self.units = min(MOST_UNITS, max(1, groups // (self.teams * TURNS)))
         # The kernel numbers a table's entries with 32 bits.
-        per_row = 2 * d + d // width * self.lanes if self.all_pairs else d * self.lanes
+        per_row = 2 * d + d // width * self.lanes if self.of_offsets else d * self.lanes
         numbers = table_bytes(request, operations.n_channels, d) // (d * itemsize) * per_row
         if numbers >= MOST_NUMBERS:
             raise ValueError(
@@ -104,7 +109,7 @@ class LaunchPlan:
                 "no such limit"
             )
         state = 2 + ntk  # U and U⁺, which the input has in any case, and A
-        sums = 2 * 8 * self.threads * (1 if self.all_pairs else self.lanes)
+        sums = 2 * 8 * self.threads * (1 if self.of_offsets else self.lanes)
         row = max(state * (d + 2 * HALO) * self.lanes * itemsize, 0 if points else sums)
         self.row_bytes = -(-row // 16) * 16
         if self.row_bytes > device.shared_bytes:
@@ -114,9 +119,10 @@ class LaunchPlan:
                 "fewer kinds, dtype='float32' or engine='reference'"
             )
         self.teams = min(self.teams, device.shared_bytes // self.row_bytes)
-        words = real, self.lanes, self.pixels, self.all_pairs, operations.has_opposite, ntk, points
+        switches = self.of_offsets, pooled, operations.has_opposite, ntk, points
+        words = real, self.lanes, self.pixels, *switches
         self.name = f"rows<{', '.join(str(word).lower() for word in words)}>"
-        entries = d * (d if self.all_pairs else 1)
+        entries = d * request.n_offsets(d)
         cost = device.double_cost if request.dtype == "float64" else 1
         whole = device.multiprocessors * LAUNCH_SLOTS / (request.depths[-1] * LAYER_SLOTS * cost)
         self.most_pairs = max(1, min(int(whole / entries), MOST_BLOCKS // self.units))
@@ -129,14 +135,14 @@ class LaunchPlan:
         most = max(1, min(int(RESULT_SHARE * free / self.pair_bytes), self.most_pairs))
         rows = min(n, max(1, math.isqrt(most)))
         columns = max(1, min(m, most // rows))
-        if not self.all_pairs and columns < m:  # blocks of right signals are taken whole
+        if not self.of_offsets and columns < m:  # blocks of right signals are taken whole
             columns = max(self.lanes, columns // self.lanes * self.lanes)
         return max(1, min(n, most // columns)), columns
 
     def blocks(self, rows: slice, columns: slice, paired: bool) -> int:
         """Return the blocks of a launch of a tile."""
         height = rows.stop - rows.start
-        if self.all_pairs:
+        if self.of_offsets:
             return height * (1 if paired else columns.stop - columns.start) * self.units
         wide = -(-columns.stop // self.lanes) - columns.start // self.lanes
         return -(-height * (1 if paired else wide) // self.teams)

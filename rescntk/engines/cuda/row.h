@@ -62,7 +62,8 @@ struct Row {
     const R *x, *z;      // tables of both sides, and numbers of a row
     int x_stride, z_stride;
     int left_at[OWN], right_at[OWN];
-    int valid;  // lanes that count
+    int valid;        // lanes that count
+    R shared[LANES];  // of pooled heads, the windows that share each lane's offset
 
     __device__ Row(const Launch &launch, char *shared)
         : launch(launch), job(launch.job), t(int(threadIdx.x % launch.threads)),

@@ -5,7 +5,7 @@
 
 constexpr int TERMS = 32;  // of a sum, before it is added to the sum of sums
 
-template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool POINTS>
+template <class R, int LANES, int OWN, bool ALL, bool POOLED, bool OPPOSITE, bool NTK, bool POINTS>
 struct Layers {
     using ThisRow = Row<R, LANES, OWN, ALL>;
     using State = typename ThisRow::State;
@@ -31,11 +31,12 @@ struct Layers {
     }
     FORMULA static int pair_of(int lane) { return ALL ? 0 : lane; }
 
-    // Take the row through all layers. Call report(layer) at the depths asked for.
+    // Take the row through all layers. Call report(layer) at the depths asked for. The sum of F0
+    // begins with `of_means`.
     template <class Report>
-    FORMULA void run(Report report)
+    FORMULA void run(double of_means, Report report)
     {
-        enter();
+        enter(of_means);
         for (int number = 1; number <= job.depth; number++) {
             const Layer &l = job.layers[number - 1];
             const bool passes_on = POINTS || number < job.depth;
@@ -61,7 +62,7 @@ struct Layers {
         OVER_LANES (q) sum[q] *= R(0.5);
     }
     // U, U+ and A of the input's pixels, and sums of F0.
-    FORMULA void enter()
+    FORMULA void enter(double of_means)
     {
         const int64 C = job.channels, root = job.n_input ? job.operations[job.n_input - 1].row : C;
         OVER_PIXELS (p) {
@@ -79,7 +80,10 @@ struct Layers {
         }
         windows<true>(0, job.n_input, state);
         UNROLL
-        for (int m = 0; m < PAIRS; m++) F[m] = A[m] = linear[m] = 0;
+        for (int m = 0; m < PAIRS; m++) {
+            F[m] = A[m] = 0;
+            linear[m] = of_means;
+        }
         OVER_PIXELS (p)
             OVER_LANES (q) {
                 const R F0 = covariance(row.product(root, p, q), state.U[p][q], state.O[p][q]);
@@ -214,16 +218,23 @@ struct Layers {
                 const Activated<R> made = activated<OPPOSITE, NTK>(relu, at, a * b[q], s.A[p][q]);
                 s.template put<OPPOSITE, NTK>(p, q, made.branch);
                 if (POINTS || q >= row.valid) continue;
-                K_sum[pair_of(q)] += made.K;
-                M_sum[pair_of(q)] += made.branch.A;
+                R &K = K_sum[pair_of(q)], &M = M_sum[pair_of(q)];
+                K = POOLED ? fused(row.shared[q], made.K, K) : K + made.K;
+                M = POOLED ? fused(row.shared[q], made.branch.A, M) : M + made.branch.A;
             }
         }
         if (POINTS) return;
-        if (ALL) count *= row.valid;
+        double times = count;  // that biases are added
+        if (ALL && !POOLED) times *= row.valid;
+        if (POOLED) {
+            double shared = 0;
+            OVER_LANES (q) shared += q < row.valid ? double(row.shared[q]) : 0.0;
+            times *= shared;
+        }
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
             const double product =
-                l.inner_bias >= 0 ? count * l.outer_product * double(biases[m]) : 0.0;
+                l.inner_bias >= 0 ? times * l.outer_product * double(biases[m]) : 0.0;
             const double K = double(K_sum[m]) + product,
                          M = double(M_sum[m]) + job.outer_plus_readout * product;
             F[m] = fma(job.share, K, job.keep * F[m]);

@@ -1,9 +1,9 @@
 // The recursion of ReLU networks (engines/windows.py) on rows of pixel pairs, on a GPU.
 //
 // A row is the pixel pairs (j, j') of all left pixels j and of LANES right pixels. Where all pixel
-// pairs are wanted (ALL), lanes are neighbouring pixels j' of one right signal; else they are the
-// pixels j' = j of LANES right signals. Filters move both pixels of a pair, so that they stay in a
-// row, which is a ring (of images, a ring of rings).
+// pairs are wanted (ALL), or those that share windows (POOLED too), lanes are neighbouring pixels
+// j' of one right signal; else they are the pixels j' = j of LANES right signals. Filters move both
+// pixels of a pair, so that they stay in a row, which is a ring (of images, a ring of rings).
 //
 // A team of threads takes a row through all layers. Results depend on the pair of signals alone:
 // the order of all sums is fixed. Of a symmetric result only pairs on and above the diagonal are
@@ -15,9 +15,9 @@
 //   rows.cu                 pairs of signals, results, the kernel
 #include "row_layers.h"
 
-template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool POINTS>
+template <class R, int LANES, int OWN, bool ALL, bool POOLED, bool OPPOSITE, bool NTK, bool POINTS>
 struct Pairs {
-    using TheseLayers = Layers<R, LANES, OWN, ALL, OPPOSITE, NTK, POINTS>;
+    using TheseLayers = Layers<R, LANES, OWN, ALL, POOLED, OPPOSITE, NTK, POINTS>;
     static constexpr int PAIRS = TheseLayers::PAIRS;
     const Launch &launch;
     const Job &job;
@@ -124,27 +124,48 @@ struct Pairs {
         const Sides sides = sides_of(i, k);
         layers.biases[0] = R(sides.left->bias[sides.i] * sides.right->bias[sides.k]);
         const int64 at = case_at(i, k);
-        const int width = row.width, per_line = (width + LANES - 1) / LANES,
-                  groups = row.lines * per_line, step = int(launch.units * launch.teams);
+        // All offsets of a line, or those of a run; runs have equally many.
+        const int along = POOLED ? int(job.runs[0].count) : row.width,
+                  lines = POOLED ? int(job.n_runs) : row.lines,
+                  per_line = (along + LANES - 1) / LANES, groups = lines * per_line,
+                  step = int(launch.units * launch.teams);
+        const double means = POOLED && !POINTS && unit == 0 ? own_means(sides) : 0.0;
         for (int first = int(unit * launch.teams); first < groups; first += step) {
             const bool active = first + row.team < groups;
-            const int group = active ? first + row.team : groups - 1, shift = group / per_line,
-                      offset = group % per_line * LANES;
-            row.valid = !active ? 0 : width - offset < LANES ? width - offset : LANES;
+            const int group = active ? first + row.team : groups - 1, line = group / per_line,
+                      begin = group % per_line * LANES;
+            row.valid = !active ? 0 : along - begin < LANES ? along - begin : LANES;
+            int shift = line, offset = begin;
+            if (POOLED) {
+                shift = int(job.runs[line].lines);
+                offset = (int(job.runs[line].first) + begin) % row.width;
+                OVER_LANES (q)
+                    row.shared[q] = q < row.valid ? R(job.shared[line * along + begin + q]) : R(0);
+            }
             row.place(shift, offset);
-            layers.run([&](const Layer &l) {
+            layers.run(first + row.team == 0 ? means : 0.0, [&](const Layer &l) {
                 if (POINTS)
                     report_pixels(l, l.report * numbers(), at, shift, offset);
                 else
-                    report_sums((unit * launch.slots + l.report) * numbers() + at);
+                    report_sums(l, (unit * launch.slots + l.report) * numbers() + at);
             });
         }
         finish(unit, sides, at);
     }
-    FORMULA void report_sums(int64 at) const
+    // The thread's part of F0's sum over pooled pixels.
+    FORMULA double own_means(const Sides &of) const
     {
         auto &row = layers.row;
-        const double *total = totals(0.0);
+        double sum = 0;
+        OVER_PIXELS (p)
+            for (int64 c = row.pixel(p); row.mine(p) && c < job.terms; c += row.n)
+                sum += of.left->means[of.i * job.terms + c] * of.right->means[of.k * job.terms + c];
+        return sum * job.all_shared;
+    }
+    FORMULA void report_sums(const Layer &l, int64 at) const
+    {
+        auto &row = layers.row;
+        const double *total = totals(POOLED ? l.kept : 0.0);
         if (threadIdx.x != 0) return;
         for (int64 mate = 0; mate < launch.teams; mate++, total += launch.row_bytes / 8)
             add_to(at, total[0], total[row.threads]);
@@ -161,8 +182,8 @@ struct Pairs {
             OVER_LANES (q) {
                 if (q >= row.valid) continue;
                 kernels(l, p, q, job.head == PIXELS, gpk, ntk);
-                gpk_sum += gpk;
-                ntk_sum += ntk;
+                gpk_sum += POOLED ? double(row.shared[q]) * gpk : gpk;
+                ntk_sum += POOLED ? double(row.shared[q]) * ntk : ntk;
                 const int64 other = (y + shift) % row.lines * width + (column + offset + q) % width;
                 if (job.head == PIXELS) write(slot + (at * n + j) * n + other, gpk, ntk);
             }
@@ -174,14 +195,16 @@ struct Pairs {
     {
         auto &row = layers.row;
         if (job.head == PIXELS || (!POINTS && threadIdx.x != 0)) return;
-        const double count = double(row.n) * double(row.n);
+        const double count = double(row.n) * (POOLED ? job.all_shared : double(row.n));
         for (int number = 1; number <= job.depth; number++) {
             const Layer &l = job.layers[number - 1];
             if (l.report < 0) continue;
             OVER_PIXELS (p) {
                 if (POINTS ? !row.mine(p) : p > 0) continue;
-                const double sum =
-                    unit == 0 ? l.kept * linear_sum(sides, POINTS ? row.pixel(p) : -1) : 0.0;
+                const bool apart = POOLED && !POINTS;  // F0 is among the sums
+                const double sum = unit == 0 && !apart
+                                       ? l.kept * linear_sum(sides, POINTS ? row.pixel(p) : -1)
+                                       : 0.0;
                 const int64 to = (unit * launch.slots + l.report) * numbers() +
                                  (POINTS ? at * row.n + row.pixel(p) : at);
                 write(to, job.gpk ? (job.gpk[to] + sum) / count : 0.0,
@@ -195,11 +218,13 @@ struct Pairs {
     {
         auto &row = layers.row;
         const Side &a = *of.left, &b = *of.right;
+        const int64 C = job.terms, place = POOLED ? pixel : 0;
         double sum = 0;
-        for (int64 c = 0; c < job.channels; c++)
-            sum += (pixel < 0 ? a.means[of.i * job.channels + c]
-                              : a.parts[(of.i * job.channels + c) * a.longest + pixel]) *
-                   b.means[of.k * job.channels + c];
+        for (int64 c = 0; c < C; c++)
+            sum +=
+                (pixel < 0 ? a.means[of.i * C + c] : a.parts[(of.i * C + c) * a.longest + pixel]) *
+                b.means[(of.k * C + c) * job.places + place];
+        if (POOLED) return sum * job.all_shared;
         return sum * double(row.n) * (pixel < 0 ? double(row.n) : 1.0);
     }
 
@@ -233,7 +258,7 @@ struct Pairs {
                 counts(q) ? R(job.left.bias[i] * job.right.bias[block * LANES + q]) : R(0);
         row.valid = LANES;
         row.place(0, 0);
-        layers.run([&](const Layer &l) {
+        layers.run(0.0, [&](const Layer &l) {
             const double *total = POINTS ? nullptr : totals(l.kept);
             OVER_LANES (q) {
                 if (!counts(q)) continue;
@@ -264,11 +289,11 @@ struct Pairs {
     }
 };
 
-template <class R, int LANES, int OWN, bool ALL, bool OPPOSITE, bool NTK, bool POINTS>
+template <class R, int LANES, int OWN, bool ALL, bool POOLED, bool OPPOSITE, bool NTK, bool POINTS>
 __global__ void __launch_bounds__(512) rows(const __grid_constant__ Launch launch)
 {
     extern __shared__ __align__(16) double memory[];
-    Pairs<R, LANES, OWN, ALL, OPPOSITE, NTK, POINTS> pairs(launch, (char *)memory);
+    Pairs<R, LANES, OWN, ALL, POOLED, OPPOSITE, NTK, POINTS> pairs(launch, (char *)memory);
     if constexpr (ALL)
         pairs.all_pairs();
     else

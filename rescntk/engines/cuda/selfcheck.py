@@ -46,11 +46,12 @@ _ANNOUNCE_AFTER = 1.0
 
 RESTART = "the device is lost to this process: restart the process"
 
-CASES = {
+CASES: dict[str, tuple[Network, str | int, int, int]] = {
     "joined layers": (Network(3, 3), "gap", 26, 6),
     "few pixels, small branches": (Network(3, 17, alpha=1e-3, dilation=2), "gap", 26, 6),
     "biases and leaks": (Network(3, 3, bias=0.5, negative_slope=0.2), "trace", 26, 6),
     "more than 48 KB": (Network(2, 17), "trace", 2100, 3),
+    "pooled pixels": (Network(3, 3), 5, 26, 6),
     "the first pair": (Network(2, 3), "equivariant", 26, 6),
     "every pair": (Network(2, 3), "pixels", 26, 2),
 }

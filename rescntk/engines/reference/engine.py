@@ -43,7 +43,7 @@ class ReferenceEngine(Engine):
     lists = True
 
     def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
-        pixels = lengths[0] * (lengths[-1] if request.all_pairs else 1)
+        pixels = lengths[0] * request.n_offsets(lengths[-1])
         state = _STATE * pixels * np.dtype(request.dtype).itemsize
         return table_bytes(request, channels, *lengths) + state
 
@@ -121,9 +121,9 @@ class _Run:
     ) -> None:  # fmt: skip
         """Compute the pairs (i, k) of the blocks of cases `left` and `right`."""
         a, b = np.searchsorted(left, i), np.searchsorted(right, k)
-        shapes = lefts.rows.shape[2:], rights.rows.shape[2:] if self.all_pairs else ()
+        lengths = [math.prod(side.rows.shape[2:]) for side in (lefts, rights)]
         entries = _ENTRIES * (1 if self.xp is np else 64)
-        size = max(1, entries // math.prod(shapes[0] + shapes[1]))
+        size = max(1, entries // (lengths[0] * self.request.n_offsets(lengths[1])))
 
         def compute(some: slice) -> int:
             of_left = lefts.selected(self.xp.asarray(a[some]))

@@ -1,7 +1,8 @@
 """The recursion on arrays of pixel pairs, of NumPy and CuPy, from tables of single signals.
 
 A window moves both pixels of a pair together: on arrays (pairs, *pixels, *pixels) it rolls both
-axes; on the pairs (j, j) alone, (pairs, *pixels), one.
+axes; on the pairs (j, j) alone, (pairs, *pixels), one. Pooled heads have the pairs (j, j + δ) of
+some offsets, (pairs, *offsets, *pixels).
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import numpy as np
 from ...activations import Gaussians, activation_of
 from ...arrays import Array, array_module
 from ..means import column, past_skip, summed, window_mean
+from ..pooling import offsets, pool_weights, widths_of
 from ..recursion import Recursion
 from ..request import Request
-from ..tables import Tables, filtered_parts
+from ..tables import Tables, linear_terms
 from ..windows import Operation, Operations, Window, rounded_weights
 from ..work import check_stop
 
@@ -35,7 +37,12 @@ class Pairs(Recursion[list[Array]]):
     ) -> None:
         self.request, self.operations, self.tables = request, operations, (left, right)
         self.xp, self.all_pairs = array_module(left.rows), all_pairs
-        self.n_axes, self.T = left.rows.ndim - 2, left.rows.dtype.type
+        self.axes, self.T = left.rows.shape[2:], left.rows.dtype.type
+        self.n_axes, self.right_rows = len(self.axes), right.rows
+        if request.pool:
+            widths = zip(widths_of(request.pool, self.axes), self.axes, strict=True)
+            self.offsets = [offsets(*each) for each in widths]
+            self.right_rows = self.around(right.rows)
         self.parts, self.with_ntk = request.network.parts, "ntk" in request.kinds
         if not request.network.homogeneous:  # layers may multiply rounding errors of A − r F
             self.parts = self.parts._replace(readout=0.0)
@@ -44,16 +51,39 @@ class Pairs(Recursion[list[Array]]):
 
     def sides(self, row: int) -> tuple[Array, Array]:
         """Return a row of both sides' tables; they broadcast to the pixel pairs."""
-        left, right = (each.rows[:, row] for each in self.tables)
+        left, right = self.tables[0].rows[:, row], self.right_rows[:, row]
+        ones = (None,) * self.n_axes
+        if self.request.pool:
+            return left[(slice(None), *ones)], self.at_offsets(right)
         if not self.all_pairs:
             return left, right
-        ones = (None,) * self.n_axes
         return left[(..., *ones)], right[(slice(None), *ones)]
+
+    def around(self, rows: Array) -> Array:
+        """Return rows of right signals, whose pixels go around each ring from the least offset."""
+        first = rows.ndim - self.n_axes
+        for axis, (along, d) in enumerate(
+            zip(self.offsets, rows.shape[first:], strict=True), first
+        ):
+            place = np.arange(along[0], along[-1] + d) % d
+            rows = self.xp.take(rows, self.xp.asarray(place), axis=axis)
+        return rows
+
+    def at_offsets(self, row: Array) -> Array:
+        """Return a row at all offsets from left pixels, (pairs, *offsets, *pixels), as a view."""
+        shape = len(row), *map(len, self.offsets), *self.axes
+        strides = *row.strides, *row.strides[1:]
+        view: Array = self.xp.lib.stride_tricks.as_strided(row, shape, strides)
+        return view
 
     def mean(self, values: Array, window: Window) -> Array:
         """Return the means over the taps of a window, which moves both pixels."""
         check_stop()
-        return window_mean(values, window, *(1, 1 + self.n_axes)[: 1 + self.all_pairs])
+        # Left pixels, and right ones; or offsets, and left pixels.
+        first, second = 1, 1 + self.n_axes
+        if self.request.pool:
+            return window_mean(values, window, second)
+        return window_mean(values, window, *((first, second) if self.all_pairs else (first,)))
 
     def at_depth(self, kernels: list[Array], kept: float) -> dict[str, Array]:
         """Return the kernels with their head; they lack F⁰, which has passed `kept`."""
@@ -67,25 +97,29 @@ class Pairs(Recursion[list[Array]]):
 
     def head(self, kernel: Array, of_linear: float) -> Array:
         """Return a kernel with its head, (pairs, …), to which `of_linear` times F⁰ is added."""
-        request, n = self.request, len(kernel)
-        if request.head != "gap":
+        request, n, d = self.request, len(kernel), math.prod(self.axes)
+        of_means = request.head == "gap" or request.pool
+        if not of_means:
             kernel = kernel + of_linear * self.linear
-        d = math.prod(kernel.shape[1 : 1 + self.n_axes])
-        kernel = kernel.reshape(n, d, -1)
         if request.head == "pixels":
-            return kernel
+            return kernel.reshape(n, d, d)
         if request.head == "equivariant":
-            return kernel[:, 0, 0]
-        at_pixels = kernel.mean(axis=2, dtype=np.float64)
-        if request.head == "gap":  # F⁰ averages to a product of means, which may be 0
-            left, means = (each.input.means for each in self.tables)
-            left = left[..., None]
-            if request.shares:
-                left = filtered_parts(self.operations, self.tables[0].input)
-            at_pixels = at_pixels if request.shares else at_pixels.mean(axis=1)[:, None]
-            at_pixels = at_pixels + of_linear * (left * means[..., None]).sum(axis=1)
-            return at_pixels / d if request.shares else at_pixels[:, 0]
-        return at_pixels / d if request.shares else at_pixels.mean(axis=1)
+            return kernel.reshape(n, -1)[:, 0]
+        if request.pool:
+            weights = self.xp.asarray(pool_weights(request.pool, self.axes))[:, None]
+            at_pixels = (weights * kernel.reshape(n, -1, d)).sum(axis=1)
+        else:
+            at_pixels = kernel.reshape(n, d, -1).mean(axis=2, dtype=np.float64)
+        if not request.shares:
+            at_pixels = at_pixels.mean(axis=1, keepdims=True)
+        if of_means:  # F⁰ averages to products of means, which may be 0
+            terms = (linear_terms(self.operations, request, each.input) for each in self.tables)
+            (left, _), (_, right) = terms
+            linear = (left * right).sum(axis=1)
+            if not request.shares:
+                linear = linear.mean(axis=1, keepdims=True)
+            at_pixels = at_pixels + of_linear * linear
+        return at_pixels / d if request.shares else at_pixels[:, 0]
 
     def at_depths(self) -> Iterator[dict[str, Array]]:
         """Yield the kernels with their head at each depth asked for."""

@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from ...engines.means import pooled
+from ...engines.pooling import in_words, pixels_averaged
 from ...kernels import gram
 from ...network import BASIC_FIELDS, Network, check_one_dilation
 from ...validation import check_depths, check_rng, check_signals
@@ -82,7 +84,7 @@ class Subject(NamedTuple):
 
     family: str
     kind: str
-    head: str
+    head: str | int
     shape: tuple[int, ...]
 
 
@@ -98,14 +100,14 @@ class Report(ReportTable[Row]):
     reason: str
     family: str
     kind: str
-    head: str
+    head: str | int
     shape: tuple[int, ...]
     """Signals: (n_cases, n_channels, n_timepoints)."""
 
     def __str__(self) -> str:
         """Return the whole report as text."""
         n_cases, n_channels, n_timepoints = self.shape
-        settings = f"{self.family}: {self.kind.upper()}, {self.head} head; {n_cases} signals, "
+        settings = f"{self.family}: {self.kind.upper()}, {in_words(self.head)}; {n_cases} signals, "
         settings += f"{n_channels} channels × {n_timepoints} pixels"
         predicted = f"{self.prediction.source}; distance ~ {self.prediction.rate}"
         prediction = f"prediction: {'none' if self.prediction.undefined else predicted}"
@@ -114,7 +116,7 @@ class Report(ReportTable[Row]):
 
 
 def check(
-    family: Callable[[int], Network], X: np.ndarray | None = None, *, kind: str, head: str,
+    family: Callable[[int], Network], X: np.ndarray | None = None, *, kind: str, head: str | int,
     depths: Iterable[int] = DEFAULT_DEPTHS, prediction: Prediction | None = None,
     rng: np.random.Generator | int = 0, engine: str = "auto", progress: bool = False,
 ) -> Report:  # fmt: skip
@@ -132,7 +134,7 @@ def check(
         At least 2 different signals. The default is 6 drawn from the multi-sphere, 4 channels × 5
         pixels (1 pixel where no filter is larger).
     kind : {"gpk", "ntk"}
-    head : {"equivariant", "trace", "gap"}
+    head : {"equivariant", "trace", "gap"} or int
     depths : iterable of int, default 8, 16, …, 16384
         At least 6, each at least 1.25 times the previous depth.
     prediction : Prediction, optional
@@ -358,15 +360,17 @@ def _signals(X: np.ndarray | None, network: Network, rng: np.random.Generator) -
     return multisphere.project(X) if lengthless or multisphere.contains(X) else X
 
 
-def _keeps_digits(networks: list[Network], X: np.ndarray, head: str) -> bool:
+def _keeps_digits(networks: list[Network], X: np.ndarray, head: str | int) -> bool:
     """Return whether `multisphere.gram_complements` takes these networks without loss of digits.
 
-    GAP's mean over pixel pairs loses at most `_ROUNDINGS` where the signals' own means, whose
-    squared norms are F⁰(x, x), are large.
+    A mean over pixel pairs loses at most `_ROUNDINGS` where the signals' own means, over all pixels
+    or over windows, whose squared norms are F⁰(x, x), are large.
     """
     first, *others = {network.replace(depth=1, alpha=1.0) for network in networks}
     usual = first.is_relu and first.input_filter_size == 1 and not (first.bias or others)
     if not (usual and multisphere.contains(X)):
         return False
-    least = float((X.mean(axis=2) ** 2).mean(axis=1).min())
-    return head != "gap" or _ROUNDINGS * least >= 1.0
+    if (width := pixels_averaged(head, X.shape[2:])) == 1:
+        return True
+    least = float((pooled(X, (width,), np) ** 2).mean(axis=(1, 2)).min())
+    return _ROUNDINGS * least >= 1.0

@@ -12,10 +12,11 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from ...activations import activation_of
+from ...engines.pooling import check_head
 from ...kernels.call import correlation
 from ...network import BASIC_FIELDS, Network, check_one_dilation
 from ...validation import check_signals
-from ..argument_checks import check_head, check_kind
+from ..argument_checks import check_kind
 from ..complements import circular_mean
 from ..multisphere import Places, over_pixel_pairs
 
@@ -35,7 +36,7 @@ MAX_GAIN = 1e4
 """Largest branch gain whose flow is integrated: the steps grow with it, to a minute or so."""
 
 
-def half_power_limit(network: Network, X: np.ndarray, *, kind: str, head: str) -> np.ndarray:
+def half_power_limit(network: Network, X: np.ndarray, *, kind: str, head: str | int) -> np.ndarray:
     r"""Return the normalized kernel of infinite depth for :math:`\alpha = a L^{-1/2}`.
 
     The boundary between theorem 6.1 of Barzilai et al. 2022 (:math:`\gamma > \frac12`) and fixed
@@ -49,13 +50,14 @@ def half_power_limit(network: Network, X: np.ndarray, *, kind: str, head: str) -
         does not matter. Its ``branch_gain`` is at most 1e4.
     X : ndarray, (n_cases, n_channels, n_timepoints)
     kind : {"gpk", "ntk"}
-    head : {"equivariant", "trace", "gap"}
+    head : {"equivariant", "trace", "gap"} or int
 
     Returns
     -------
     ndarray, (n_cases, n_cases)
         Errors are below 1e-11; of erf and GELU below 1e-9 where signals differ in size. With the
-        head "gap" and signals of mean 0, whose kernel is about a² of the mean over equal pixels,
+        head "gap" and signals of mean 0 (windows of pixels: all of mean 0), whose kernel is about
+        a² of the mean over equal pixels,
         rounding errors of some 1e-15/a² are added. Signals whose kernel with themselves is 0 have
         kernel 0.
 

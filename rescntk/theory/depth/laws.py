@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...engines.means import pooled
+from ...engines.pooling import check_head, pixels_averaged
 from ...kernels import Kernel
 from ...kernels.call import correlation
 from ...network import BASIC_FIELDS, KERNEL_FIELDS, Network, check_one_dilation
@@ -21,7 +23,7 @@ from ...validation import (
     check_symmetric,
 )
 from .. import multisphere
-from ..argument_checks import check_branch, check_head, check_kind
+from ..argument_checks import check_branch, check_kind
 from ..complements import circular_mean, circular_sum
 from .half_power import ERROR, MAX_GAIN, half_power_limit, of_unit_energy
 
@@ -150,14 +152,14 @@ class Family:
         alpha = self.network.alpha * layers**-self.gamma
         return self.network.replace(depth=depth, alpha=alpha)
 
-    def predict(self, X: np.ndarray, *, kind: str, head: str) -> Prediction:
+    def predict(self, X: np.ndarray, *, kind: str, head: str | int) -> Prediction:
         """Return the predicted limit of the kernels of signals.
 
         Parameters
         ----------
         X : ndarray, (n_cases, n_channels, n_timepoints)
         kind : {"gpk", "ntk"}
-        head : {"equivariant", "trace", "gap"}
+        head : {"equivariant", "trace", "gap"} or int
 
         Returns
         -------
@@ -182,7 +184,7 @@ class Family:
         return predict(self.network, self.gamma, kind, X, head)
 
 
-def one_layer(network: Network, X: np.ndarray, *, kind: str, head: str) -> np.ndarray:
+def one_layer(network: Network, X: np.ndarray, *, kind: str, head: str | int) -> np.ndarray:
     """Return the kernel of one layer of `network` that sees windows of its inner filter.
 
     Not normalized. For α = L^-γ, γ > ½, and frozen input and readout the normalized tangent kernel
@@ -194,7 +196,7 @@ def one_layer(network: Network, X: np.ndarray, *, kind: str, head: str) -> np.nd
         With one dilation for all layers. Its depth and α do not matter.
     X : ndarray, (n_cases, n_channels, n_timepoints)
     kind : {"gpk", "ntk"}
-    head : {"equivariant", "trace", "gap"}
+    head : {"equivariant", "trace", "gap"} or int
 
     Returns
     -------
@@ -223,6 +225,11 @@ def one_layer(network: Network, X: np.ndarray, *, kind: str, head: str) -> np.nd
     return Kernel(layer, kind, head)(windows)
 
 
+def _width(head: str | int, X: np.ndarray) -> int:
+    """Return the pixels of signals that a head averages."""
+    return pixels_averaged(head, X.shape[2:])
+
+
 def _normalized(K: np.ndarray) -> np.ndarray:
     return correlation(K, K.diagonal(), K.diagonal())
 
@@ -232,13 +239,13 @@ def _depth_of(value: float, power: float) -> float:
     return math.exp(min(math.log(max(value, 1.0)) / power, 600.0))
 
 
-def _half_power(network: Network, kind: str, X: np.ndarray, head: str) -> Prediction:
+def _half_power(network: Network, kind: str, X: np.ndarray, head: str | int) -> Prediction:
     """Return the prediction for γ = ½: layers are steps of Euler's method."""
     if (gain := network.branch_gain) > MAX_GAIN:
         return Prediction(undefined=f"the gain of the branch is {gain:.3g}, above {MAX_GAIN:g}")
     limit = np.clip(half_power_limit(network, X, kind=kind, head=head), -1.0, 1.0)
     error = ERROR
-    if head == "gap":  # a mean over pixel pairs has the rounding errors of its terms
+    if _width(head, X) > 1:  # a mean over pixel pairs has the rounding errors of its terms
         layer = network.replace(depth=1, readout_scale=1.0)
         pooled, terms = (Kernel(layer, "gpk", each).diag(X) for each in (head, "trace"))
         share = float((pooled / np.maximum(terms, 1e-300)).min())
@@ -248,11 +255,13 @@ def _half_power(network: Network, kind: str, X: np.ndarray, head: str) -> Predic
     return Prediction(limit, source=source, correction=q, error=error)
 
 
-def _one_layer(network: Network, gamma: float, kind: str, X: np.ndarray, head: str) -> Prediction:
+def _one_layer(
+    network: Network, gamma: float, kind: str, X: np.ndarray, head: str | int
+) -> Prediction:
     """Return the prediction for γ > ½ where F⁰ is no part of the kernel."""
     K = one_layer(network, X, kind=kind, head=head)
-    terms = K if head != "gap" else one_layer(network, X, kind=kind, head="trace")
-    if (K.diagonal() <= 20.0 * _EPS * terms.diagonal()).any():  # roundings of GAP's mean
+    terms = K if _width(head, X) == 1 else one_layer(network, X, kind=kind, head="trace")
+    if (K.diagonal() <= 20.0 * _EPS * terms.diagonal()).any():  # roundings of a mean over pairs
         return Prediction(undefined="a signal's kernel of one layer with itself is 0")
     smooth, power = _smooth_gain(network, kind, X, head), 2.0 * gamma - 1.0
     # The first layer sees single pixels, all others windows: an error of O(1/L) if it moves K.
@@ -270,7 +279,7 @@ def _one_layer(network: Network, gamma: float, kind: str, X: np.ndarray, head: s
     return Prediction(limit, exponent, 0, source, correction=q, onset=onset, settled=settled)
 
 
-def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str) -> float:
+def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str | int) -> float:
     """Return the branch gain below which layers move the kernel in proportion to it, at most 1.
 
     It is 0 at square roots: of K̇ where windows of two signals are opposite or parallel, of K where
@@ -288,16 +297,19 @@ def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str) -> float
     return float(gains[rough[-1] + 1]) if rough[-1] < len(moved) - 2 else 0.0
 
 
-def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head: str) -> Prediction:
+def _dot_product(
+    network: Network, gamma: float, kind: str, X: np.ndarray, head: str | int
+) -> Prediction:
     """Return the prediction for γ > ½ where F⁰ is part of the kernel."""
     power, errors = 2.0 * gamma - 1.0, np.zeros(len(X))
     features = network.replace(depth=1, skip=True, alpha=0.0, readout_scale=1.0)
     F0 = Kernel(features, "gpk", head)(X)
-    if head == "gap":
-        # F⁰(x, x) is the square of a mean. A sum of d numbers errs by d·eps/2 times the sum of
+    if (width := _width(head, X)) > 1:
+        # F⁰(x, x) has squares of means. A sum of w numbers errs by w·eps/2 times the sum of
         # absolute values. Two sums count: the user's, which took the mean away, and this one.
-        size, total = np.abs(X).sum(axis=(1, 2)), np.abs(X.sum(axis=2)).sum(axis=1)
-        errors = X.shape[2] * _EPS * size / np.maximum(total, 1e-300)
+        sums = X.sum(axis=2, keepdims=True) if head == "gap" else pooled(X, (width,), np) * width
+        size, total = width / X.shape[2] * np.abs(X).sum(axis=(1, 2)), np.abs(sums).mean(axis=2)
+        errors = width * _EPS * size / np.maximum(total.sum(axis=1), 1e-300)
     start = F0.diagonal()
     branch = one_layer(network, X, kind="gpk", head=head).diagonal()
     zero = (errors >= 1.0) | (start == 0)
@@ -319,7 +331,9 @@ def _dot_product(network: Network, gamma: float, kind: str, X: np.ndarray, head:
     return replace(zeros, source=f"{source}; {note}, where one layer is the limit")
 
 
-def _degenerate(network: Network, gamma: float, kind: str, X: np.ndarray, head: str) -> Prediction:
+def _degenerate(
+    network: Network, gamma: float, kind: str, X: np.ndarray, head: str | int
+) -> Prediction:
     """Return the prediction for 0 ≤ γ < ½, L/s effective layers: all ones, or 1/4."""
     parts, growth = network.parts, 1.0 - 2.0 * gamma
     # There are share·L^growth = L/s effective layers.

@@ -40,8 +40,8 @@ def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
     network : Network
         Of ReLU without biases. With skip connections `alpha` is positive.
     pixels : float, default 1.0
-        Number of pixels d that the head "gap" averages, the signals' length. Of two lengths it is
-        the harmonic mean, 2/(1/d + 1/d'). 1 for the other heads.
+        Number of pixels that the head averages: of "gap" the signals' length d; of two lengths the
+        harmonic mean, 2/(1/d + 1/d'); of windows of w pixels w, of images w²; else 1.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from ...activations import activation_of
 from ...network import BASIC_FIELDS, Network, check_one_dilation
 from ...validation import check_nonnegative, check_positive_integer
-from ..argument_checks import check_branch, check_head, check_kind, check_vector
+from ..argument_checks import check_branch, check_named_head, check_kind, check_vector
 
 
 class Classifier(NamedTuple):
@@ -106,7 +106,7 @@ def classifier(network: Network, *, kind: str, head: str, pixels: int = 1) -> Cl
     """
     check_one_dilation(network, BASIC_FIELDS)
     check_branch(network)
-    kind, head = check_kind(kind), check_head(head)
+    kind, head = check_kind(kind), check_named_head(head)
     d = (
         check_nonnegative(check_positive_integer(pixels, "pixels"), "pixels")
         if head == "gap"

@@ -32,12 +32,13 @@ for dtype in ("float64", "float32"):
     for network in networks:
         options = {"engine": "cpu", "dtype": dtype}
         for signals in (X, X[:5, :, :12].reshape(5, 2, 3, 4), X[:3, :, :1]):
-            for head in ("gap", "trace", "equivariant"):
+            for head in ("gap", "trace", "equivariant", 3, 14):
                 found += rk.gram(network, signals, head=head, depths=(1, 2), **options)
                 found += rk.gram(network, signals[:2], signals, head=head, normalized=True, **options)
                 found.append(rk.Kernel(network, "ntk", head).paired(signals, signals[::-1], **options))
             found.append(rk.pixel_pairs(network, signals[:2], **options))
-            found.append(rk.pixel_shares(network, signals[:2], signals, **options))
+            for head in ("gap", 3):
+                found.append(rk.pixel_shares(network, signals[:2], signals, head=head, **options))
         found += rk.gram(network, lists, **options)
         found += rk.pixel_shares(network, lists[:2], lists[2:], **options)
 np.savez(sys.argv[1], *found)

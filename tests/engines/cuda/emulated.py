@@ -241,6 +241,8 @@ def module(folder):
     fake.ndarray, fake.float64, fake.dtype = ndarray, np.float64, np.dtype
     for name in FUNCTIONS.split():
         setattr(fake, name, _through(getattr(np, name)))
+    strided = types.SimpleNamespace(as_strided=_through(np.lib.stride_tricks.as_strided))
+    fake.lib = types.SimpleNamespace(stride_tricks=strided)
     fake.add.reduceat = _through(np.add.reduceat)
     fake.asarray = lambda a, dtype=None: ndarray(
         np.array(a._array if isinstance(a, ndarray) else a, dtype=dtype)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rescntk.engines.compiled.records import JOB, LAYER, SIDE, WINDOW
+from rescntk.engines.compiled.records import JOB, LAYER, RUN, SIDE, WINDOW
 from rescntk.engines.cuda import compiler
 from rescntk.engines.cuda.launch_plan import LAUNCH
 
@@ -49,13 +49,14 @@ def compile_kernels(names, architecture, source=None):
     return log.value.decode()
 
 
-# Lanes, pixels of a thread, all pixel pairs, U⁺, NTK, heads of pixels.
+# Lanes, pixels of a thread, many pixel pairs, pooled, U⁺, NTK, heads of pixels.
 @pytest.mark.parametrize(
     ("architecture", "instance"),
     [
-        ("sm_75", "float, 4, 1, true, false, true, false"),
-        ("sm_90", "double, 2, 1, true, false, true, false"),
-        ("sm_90", "double, 1, 8, false, true, true, true"),
+        ("sm_75", "float, 4, 1, true, false, false, true, false"),
+        ("sm_75", "float, 4, 1, true, true, false, true, false"),
+        ("sm_90", "double, 2, 1, true, false, false, true, false"),
+        ("sm_90", "double, 1, 8, false, false, true, true, true"),
     ],
 )
 def test_kernels_compile_and_fit(architecture, instance):
@@ -69,7 +70,9 @@ def test_kernels_compile_and_fit(architecture, instance):
 def test_the_compiler_lays_records_out_alike():
     """Text that compiles only if sizes and offsets of all fields agree."""
     lines = [compiler.source()]
-    records = {"Window": WINDOW, "Layer": LAYER, "Side": SIDE, "Job": JOB, "Launch": LAUNCH}
+    records = {
+        "Window": WINDOW, "Layer": LAYER, "Side": SIDE, "Run": RUN, "Job": JOB, "Launch": LAUNCH
+    }  # fmt: skip
     for struct, layout in records.items():
         lines.append(f"static_assert(sizeof({struct}) == {layout.itemsize});")
         for field, (kind, offset) in layout.fields.items():

@@ -25,7 +25,16 @@ def test_rows_of_all_pixel_pairs():
     assert (found.lanes, found.pixels, found.threads, found.teams) == (4, 1, 100, 2)
     assert found.units == found.parts == 1
     assert found.row_bytes == 3 * (100 + 4) * 4 * 4  # U, U⁺ and A, with a halo of two pixels
-    assert found.name == "rows<float, 4, 1, true, false, true, false>"
+    assert found.name == "rows<float, 4, 1, true, false, false, true, false>"
+
+
+def test_pooled_heads_have_rows_of_offsets_below_their_width():
+    """Windows of 60 pixels share 100 offsets or fewer; of 30, 59 in 15 rows, which are few too."""
+    long = {"kinds": ("gpk",), "dtype": "float64"}
+    assert plan(100, 30).name == "rows<float, 4, 1, true, true, false, true, false>"
+    assert plan(2000, **long).units == 64
+    assert plan(2000, 129, **long).units == 32  # of 257 / 8
+    assert plan(100, 30).most_pairs == pytest.approx(plan(100).most_pairs * 100 / 59, rel=0.01)
 
 
 def test_long_rows_have_several_pixels_a_thread_and_blocks():
@@ -48,6 +57,7 @@ def test_rows_of_the_diagonal_take_right_signals_as_lanes():
     [
         ("gap", slice(0, 10), slice(0, 7), False, 70),
         ("gap", slice(0, 10), slice(0, 10), True, 10),
+        (8, slice(0, 10), slice(0, 7), False, 70),
         ("trace", slice(0, 10), slice(0, 7), False, 10),  # 10 · ⌈7/4⌉ rows, two a block
         ("trace", slice(0, 10), slice(3, 7), False, 10),  # signals 3 to 6 lie in two blocks
     ],

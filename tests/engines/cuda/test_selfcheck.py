@@ -47,7 +47,7 @@ def test_a_sound_device_passes_once(cupy, work):
     """By a tenth of the bars, with few launches and waits; then nothing more."""
     assert selfcheck.TOLERANCE == tolerances.KERNEL
     assert engines.available()["cuda"] is True
-    assert work["launches"] == 2 * 3 * len(selfcheck.CASES) == 36
+    assert work["launches"] == 2 * 3 * len(selfcheck.CASES) == 42
     assert work["waits"] <= 10 * work["launches"]
     before = dict(work)
     assert engines.available()["cuda"] is True
@@ -65,6 +65,7 @@ FAULTS = {
                  "few pixels, small branches"),
     "bias": ("of.U = of.U + N;", "", "biases and leaks"),
     "many pixels": ("if (t < half && t +", "if (t < half - 1 && t +", "more than 48 KB"),
+    "pooled": ("fused(row.shared[q], made.K, K)", "K + made.K", "pooled pixels"),
     "first pair": ("else if (row.pixel(p) == 0)", "else if (row.pixel(p) == 1)",
                    "the first pair"),
     "every pair": ("(column + offset + q) % width", "(column + offset) % width", "every pair"),

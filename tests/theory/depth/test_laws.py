@@ -66,7 +66,7 @@ def test_the_limit_of_one_layer_with_biases():
     assert abs(limit[0, 1] - 0.045) <= 5e-4
 
 
-@pytest.mark.parametrize(("head", "kind", "alpha"), pairs_meet(HEADS, KINDS, [1.0, 2.0]))
+@pytest.mark.parametrize(("head", "kind", "alpha"), pairs_meet((*HEADS, 3), KINDS, [1.0, 2.0]))
 def test_the_constant_of_theorem_6_1(kind, head, alpha):
     """L^(2γ−1) times the distance tends to the constant of docs/theory/depth_limits.md."""
     family, deep = Family(rk.Network(1, alpha=alpha, outer_filter_size=1), 1.0), 1000
@@ -111,15 +111,16 @@ def test_large_biases_leave_a_trained_input_alone(trained, head):
 @pytest.mark.slow
 @pytest.mark.parametrize("pixels", [1, 3])
 @pytest.mark.parametrize(("trained", "share"), [("inner", 1 / 4), ("readout", 1.0)])
-@pytest.mark.parametrize("head", ["trace", "gap"])
+@pytest.mark.parametrize("head", ["trace", 2, "gap"])
 def test_gap_sees_its_own_pixels(trained, share, head, pixels):
-    """¼ becomes d/(d + 3), and 1 − K̄ becomes (1/d) of the law."""
+    """¼ becomes w/(w + 3), and 1 − K̄ becomes (1/w) of the law, of w pixels that are averaged."""
     X, depths = multisphere.sample(4, 3, pixels, rng=0), np.array([1024, 2048])
     network = rk.Network(1, skip=False, trained=trained)
-    # The derivative of x/((1 + (d − 1)x)/d) is 16 d/(d + 3)² at ¼, and 1/d at 1.
-    factor = pixels / (1 + (pixels - 1) * share) ** 2 if head == "gap" else 1.0
+    width = {"trace": 1, 2: min(2, pixels), "gap": pixels}[head]
+    # The derivative of x/((1 + (w − 1)x)/w) is 16 w/(w + 3)² at ¼, and 1/w at 1.
+    factor = width / (1 + (width - 1) * share) ** 2
     limit = 1 - pairs(Family(network).predict(X, kind="ntk", head=head).limit)
-    pooled = share * (pixels / (1 + (pixels - 1) * share) if head == "gap" else 1)
+    pooled = share * width / (1 + (width - 1) * share)
     assert np.abs(limit - (1 - pooled)).max() <= 8 * EPS
     networks = [network.replace(depth=int(n)) for n in depths]
     deep = multisphere.gram_complements(networks, X, kind="ntk", head=head)

@@ -142,6 +142,25 @@ def test_trace_and_gap_average_over_shifts(network, kind, head):
     assert np.abs(found - np.mean(shifts, axis=0)).max() <= tolerances.ROUTES * one.max()
 
 
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_pooled_kernels_have_trace_kernels_eigenvalues_times_a_factor(kind):
+    """On signals with all their shifts matrices are circulant: a block for each Fourier mode."""
+    d, width, mode = 8, 3, np.arange(8)
+    X = multisphere.sample(4, 3, d, rng=0)
+    shifted = np.concatenate([np.roll(X, -k, axis=2) for k in range(d)])
+
+    def blocks(head):
+        K = rk.Kernel(TWO(3), kind, head)(X, shifted).reshape(4, d, 4)
+        return np.fft.fft(K, axis=1)
+
+    with np.errstate(invalid="ignore"):
+        factor = (np.sin(np.pi * mode * width / d) / np.sin(np.pi * mode / d) / width) ** 2
+    factor[0] = 1.0
+    found, trace = blocks(width), blocks("trace")
+    error = np.abs(found - factor[:, None] * trace).max()
+    assert error <= tolerances.ROUTES * np.abs(trace).max()
+
+
 @pytest.mark.slow
 def test_deep_networks():
     deep = TWO(1100, alpha=1.0)

@@ -1,0 +1,128 @@
+"""Pooled heads: means over circular windows of w pixels, then a linear layer over these.
+
+The kernel is a sum over the offsets δ = j' − j of pixel pairs, ::
+
+    K = (1/d) Σ_δ c(δ) Σ_j K_{j, j+δ},    c(δ) = n(δ) / w²
+
+where n(δ) of the d windows have both pixels of an offset: w − |δ|, on a ring. Offsets of w and more
+have none. Windows of images have w × w pixels, and n is a product over both axes.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from functools import lru_cache
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..validation import HEADS, check_positive_integer
+
+
+class Run(NamedTuple):
+    """Offsets that follow one another along a line."""
+
+    lines: int
+    """The lines from a left pixel to the right ones."""
+    first: int
+    """The pixels along the line to the first right one, at least 0."""
+    shared: np.ndarray
+    """The number n of windows that share each offset."""
+
+
+def shared_windows(width: int, d: int) -> np.ndarray:
+    """Return how many windows of `width` pixels have both pixels of the offsets 0 … d − 1."""
+    offset = np.arange(d)
+    return np.maximum(width - offset, 0) + np.maximum(width - (d - offset), 0)
+
+
+def offsets(width: int, d: int) -> np.ndarray:
+    """Return the offsets of pixels that share windows, from the least on."""
+    number = min(2 * width - 1, d)
+    return np.arange(number) - (number - 1) // 2
+
+
+def widths_of(head: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the pixels of a window along each axis."""
+    return tuple(min(head, d) for d in axes)
+
+
+def check_head(head: Any, heads: tuple[str, ...] = HEADS) -> str | int:
+    """Return a head: one of `heads`, or the pixels of a window, a positive integer."""
+    if isinstance(head, str) and head in heads:
+        return head
+    with suppress(ValueError):
+        return check_positive_integer(head, "head")
+    raise ValueError(
+        f"head is {head!r}, expected one of {', '.join(map(repr, heads))}, or a positive integer, "
+        f"the pixels of windows that are averaged"
+    )
+
+
+def in_words(head: str | int) -> str:
+    """Return a head as titles have it."""
+    return f"{head} head" if isinstance(head, str) else f"windows of {head} pixels"
+
+
+def pixels_averaged(head: str | int, axes: tuple[int, ...]) -> int:
+    """Return the pixels of a window that a head averages before its linear layer."""
+    if isinstance(head, str):
+        return math.prod(axes) if head == "gap" else 1
+    return math.prod(widths_of(head, axes))
+
+
+def pooled_head(head: Any, axes: tuple[int, ...]) -> Any:
+    """Return a head; windows of one pixel, or of all, have the heads "trace" and "gap"."""
+    if isinstance(head, str):
+        return head
+    return "trace" if head == 1 else "gap" if head >= max(axes) else head
+
+
+def n_offsets(head: str | int, axes: tuple[int, ...]) -> int:
+    """Return how many right pixels each left pixel meets, at a head or "pixels"."""
+    if isinstance(head, str):
+        return math.prod(axes) if head in ("gap", "pixels") else 1
+    return math.prod(len(offsets(*each)) for each in zip(widths_of(head, axes), axes, strict=True))
+
+
+def places_of(head: int, axes: tuple[int, ...]) -> np.ndarray:
+    """Return the number of the right pixel at each offset of `runs` from each left pixel."""
+    number = np.arange(math.prod(axes)).reshape(axes)
+    along = map(offsets, widths_of(head, axes), axes)
+    every = range(len(axes))
+    return np.stack([np.roll(number, [-int(o) for o in each], every) for each in product(*along)])
+
+
+def pool_weights(head: int, axes: tuple[int, ...]) -> np.ndarray:
+    """Return c of the offsets of `runs`, one after the other; they add up to 1."""
+    shared = np.concatenate([run.shared for run in runs(head, axes)])
+    return shared / all_shared(head, axes)
+
+
+def all_shared(head: int, axes: tuple[int, ...]) -> int:
+    """Return the sum of n over all offsets: w² of signals."""
+    return math.prod(widths_of(head, axes)) ** 2
+
+
+@lru_cache(maxsize=64)
+def runs(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[Run, ...]:
+    """Return the offsets of pixels that share windows, line by line.
+
+    With `half`, one of δ and −δ, 0 first; n is halved where both are one offset.
+    """
+    *of_lines, (width, d) = zip(widths_of(head, axes), axes, strict=True)
+    height, n_lines = of_lines[0] if of_lines else (1, 1)
+    across, along = shared_windows(height, n_lines), shared_windows(width, d)
+    found = []
+    for lines in map(int, offsets(height, n_lines)):
+        columns, share = offsets(width, d), np.ones(1)
+        if half and 2 * lines % n_lines == 0:  # −δ is on the same line
+            columns = np.arange(min(width - 1, d // 2) + 1)
+            share = np.where(2 * columns % d, 1.0, 0.5)
+        elif half and lines < 0:
+            continue
+        shared = across[lines] * share * along[columns]
+        found.append(Run(lines % n_lines, int(columns[0] % d), shared))
+    return tuple(found)

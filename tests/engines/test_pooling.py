@@ -1,0 +1,72 @@
+"""Offsets of pixels that share windows, and means over windows."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk.engines import pooling
+from rescntk.engines.means import pooled
+from tests.helpers import ENGINES
+from tests.oracles import definition
+
+SIZES = [(2, (3,)), (3, (7,)), (4, (7,)), (4, (8,)), (5, (8,)), (7, (8,)), (3, (3, 5)), (3, (4, 4))]
+"""Windows and axes: of few and of most pixels, even and odd; of images higher than they are."""
+
+
+def shared_pairs(width, axes):
+    """Return the number of windows that have both pixels of each pair, by counting, (d, d)."""
+    inside = definition.windows(width, axes)
+    return inside.T @ inside
+
+
+@pytest.mark.parametrize(("width", "axes"), SIZES)
+def test_offsets_of_shared_windows(width, axes):
+    """All pixel pairs that share windows, and each once; with `half`, in one order or both."""
+    expected, d = shared_pairs(width, axes), int(np.prod(axes))
+    pixels = np.arange(d).reshape(axes)
+    found, halves = np.zeros((d, d)), np.zeros((d, d))
+    for total, half in ((found, False), (halves, True)):
+        for lines, first, shared in pooling.runs(width, axes, half):
+            for more, number in enumerate(shared):
+                move = (lines, first + more)[-len(axes) :]
+                right = np.roll(pixels, [-k for k in move], range(len(axes)))
+                assert half or not total[pixels, right].any()
+                total[pixels, right] += number
+    assert (found == expected).all() and (halves + halves.T == expected).all()
+    assert pooling.all_shared(width, axes) * d == expected.sum()
+    assert pooling.n_offsets(width, axes) == (expected[0] > 0).sum()
+    weights, places = pooling.pool_weights(width, axes), pooling.places_of(width, axes)
+    whole = np.zeros((d, d))
+    for weight, right in zip(weights, places, strict=True):
+        whole[pixels, right] += weight
+    np.testing.assert_allclose(whole, expected / expected[0].sum(), rtol=1e-15)
+
+
+@pytest.mark.parametrize(("width", "axes"), SIZES)
+@pytest.mark.parametrize("turn", [1, -1])
+def test_means_over_windows_keep_their_digits(width, axes, turn, rng):
+    """To the last digit, where terms are 1e9 times as large."""
+    X = rng.standard_normal((2, *axes)) * 1e9
+    X -= X.mean(axis=tuple(range(1, X.ndim)), keepdims=True)
+    widths = pooling.widths_of(width, axes)
+    found = pooled(X, widths, np, turn)
+    for place in np.ndindex(*axes):
+        along = ((k + turn * np.arange(w)) % n for k, w, n in zip(place, widths, axes, strict=True))
+        rows = X[:, *np.ix_(*along)].reshape(2, -1)
+        exact = [float(sum(map(Fraction, row.tolist())) / rows.shape[1]) for row in rows]
+        np.testing.assert_allclose(found[:, *place], exact, rtol=4e-16)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("axes", [(12,), (3, 5)])
+def test_windows_of_one_pixel_and_of_all_have_other_heads_bits(engine, axes, rng):
+    X = rng.standard_normal((3, 2, *axes))
+    for head, width in (("trace", 1), ("gap", np.int64(max(axes))), ("gap", 100)):
+        for normalized in (False, True):
+            options = {"normalized": normalized, "engine": engine}
+            pairs = (rk.gram(rk.Network(3), X, head=each, **options) for each in (head, width))
+            assert all((a == b).all() for a, b in zip(*pairs, strict=True))
+    kernel = rk.Kernel(rk.Network(3), "gpk", np.int64(4))
+    assert kernel == rk.ResCGPK(3, head=4) and type(kernel.head) is int
