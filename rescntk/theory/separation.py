@@ -11,7 +11,7 @@ from ..kernels import Kernel
 from ..network import RELU_FIELDS, Filter, Network, check_network
 from ..validation import check_integer
 from . import multisphere
-from .argument_checks import check_named_head, check_kind
+from .argument_checks import check_kind, check_named_head
 from .complements import check_nonzero, circular_mean
 from .spectrum.taylor import kernel_series
 

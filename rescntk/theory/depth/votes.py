@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from ...activations import activation_of
 from ...network import BASIC_FIELDS, Network, check_one_dilation
 from ...validation import check_nonnegative, check_positive_integer
-from ..argument_checks import check_branch, check_named_head, check_kind, check_vector
+from ..argument_checks import check_branch, check_kind, check_named_head, check_vector
 
 
 class Classifier(NamedTuple):
