@@ -31,11 +31,11 @@ Spectral = tuple[np.ndarray, float]
 
 @dataclass(frozen=True)
 class Decomposition:
-    r"""Eigenvectors U and eigenvalues μ of a kernel matrix, :math:`K = U \operatorname{diag}(\mu)
-    U^\top`.
+    r"""Eigenvectors U and eigenvalues μ of a kernel matrix, :math:`K = U M U^\top`.
 
-    Directions outside of U have the eigenvalue 0. Formulas have the penalty λ. With weights w of
-    the cases, U and μ are of :math:`W^{1/2} K W^{1/2}`, and every λI in a formula is λW⁻¹.
+    M is the diagonal matrix of μ. Directions outside of U have the eigenvalue 0. Formulas have the
+    penalty λ. With weights w of the cases, U and μ are of :math:`W^{1/2} K W^{1/2}`, and every λI
+    in a formula is λW⁻¹.
     """
 
     eigenvalues: np.ndarray
