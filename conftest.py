@@ -21,6 +21,7 @@ XLA_FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_spli
 NEEDED = {
     "rescntk/finite": "jax",
     "rescntk/jax.py": "jax",
+    "rescntk/jax_numbers.py": "jax",
     "rescntk/learn": "sklearn",
     "rescntk/learn/aeon.py": "aeon",
     "rescntk/stored.py": "zarr",

@@ -18,11 +18,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
 from importlib.util import find_spec
 from itertools import groupby
-from math import frexp, ldexp, pi
+from math import frexp, ldexp
 from operator import add, mul
 from typing import Any, NamedTuple, TypeAlias
 
-from .engines.compiled.polynomials import D32, D64, R32, R64
 from .engines.means import compensated_sum, from_the_middle, past_skip, pooled, weighted_mean
 from .engines.pooling import check_head, places_of, pool_weights, pooled_head, widths_of
 from .engines.recursion import Recursion
@@ -38,6 +37,8 @@ if find_spec("jax") is None:
 import jax
 import jax.numpy as jnp
 from jax import lax
+
+from .jax_numbers import k0_of, k1_of, normal, read_scaled, safe_quotient, safe_root, scaled
 
 __all__ = ["gram", "kernel"]
 
@@ -161,11 +162,11 @@ def _gram(
     if factor is not None:
         mantissa, exponent = frexp(factor)
         exponents = x.exponent[:, None] + z.exponent + exponent
-        return [_scaled(mantissa * K, exponents) for K in kernels]
+        return [scaled(mantissa * K, exponents) for K in kernels]
     every = x if Z is None else jax.tree.map(lambda *sides: jnp.concatenate(sides), x, z)
-    roots = map(_root, _by_blocks(same, block, every))
+    roots = map(safe_root, _by_blocks(same, block, every))
     n, m = kernels[0].shape
-    return [_divide(K, r[:n, None] * r[-m:]) for K, r in zip(kernels, roots, strict=True)]
+    return [safe_quotient(K, r[:n, None] * r[-m:]) for K, r in zip(kernels, roots, strict=True)]
 
 
 def _by_blocks(function: Callable[..., Any], block: int | None, batch: _Signal) -> Any:
@@ -205,70 +206,6 @@ def _signals(X: Any, name: str) -> jax.Array:
     return X if X.dtype in (jnp.float32, jnp.float64) else X.astype(jnp.result_type(float))
 
 
-def _scaled(values: jax.Array, exponent: jax.Array) -> jax.Array:
-    """Return values · 2^exponent, in two operations: the power alone may leave the range."""
-    limits, one = jnp.finfo(values.dtype), jnp.ones((), values.dtype)
-    for part in (exponent // 2, exponent - exponent // 2):
-        values = values * jnp.ldexp(one, jnp.clip(part, limits.minexp, limits.maxexp - 1))
-    return values
-
-
-def _normal(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return numbers, none of them subnormal, and exponents: x are numbers · 2^exponents.
-
-    XLA takes subnormal numbers for 0. Their bits are integers, of which they are multiples.
-    """
-    limits = jnp.finfo(x.dtype)
-    bits = lax.bitcast_convert_type(x, jnp.dtype(f"int{limits.bits}"))
-    size = bits & jnp.iinfo(bits.dtype).max
-    subnormal = size < 1 << limits.nmant
-    values = jnp.where(subnormal, jnp.where(bits < 0, -size, size).astype(x.dtype), x)
-    return values, jnp.where(subnormal, limits.minexp - limits.nmant, 0)
-
-
-@jax.custom_jvp
-def _read_scaled(x: jax.Array, exponent: jax.Array) -> jax.Array:
-    """Return x · 2^exponent, of any numbers x."""
-    values, exponents = _normal(x)
-    return _scaled(values, exponents + exponent)
-
-
-_read_scaled.defjvp(lambda at, changes: (_read_scaled(*at), _scaled(changes[0], at[1])))
-
-
-def _root(values: jax.Array) -> jax.Array:
-    """Return √values, with the derivative 0 at 0."""
-    return jnp.where(values > 0, jnp.sqrt(jnp.where(values > 0, values, 1.0)), 0.0)
-
-
-def _divide(values: jax.Array, by: jax.Array) -> jax.Array:
-    """Return values / by, and 0 where `by` is 0."""
-    return jnp.where(by > 0, values, 0.0) / jnp.where(by > 0, by, 1.0)
-
-
-@jax.custom_jvp
-def _k0(a: jax.Array) -> jax.Array:
-    """Return arccos(1 − a)/π of a = 1 − ρ in [0, 1]."""
-    return (2.0 / pi) * jnp.arctan(_root(a) / jnp.sqrt(2.0 - a))
-
-
-@_k0.defjvp
-def _k0_jvp(at: jax.Array, changes: jax.Array) -> jax.Array:
-    apart = at[0] > (8.0 * jnp.finfo(at[0].dtype).eps) ** 2  # else pixels are equal to rounding
-    a = jnp.where(apart, at[0], 1.0)
-    return _k0(*at), jnp.where(apart, 1.0 / (pi * jnp.sqrt(a * (2.0 - a))), 0.0) * changes[0]
-
-
-@jax.custom_jvp
-def _k1(a: jax.Array) -> jax.Array:
-    """Return κ1(ρ) − ρ of a = 1 − ρ in [0, 1]; its derivative is `_k0`."""
-    R, D = (R64, D64) if a.dtype == jnp.float64 else (R32, D32)
-    return a * _root(a) * jnp.polyval(R, 1.0 - a) / jnp.polyval(D, 1.0 - a)
-
-
-_k1.defjvp(lambda at, changes: (_k1(*at), _k0(*at) * changes[0]))
-
-
 class _Signal(NamedTuple):
     """A signal (channels, *pixels), divided by a power of two near its largest value."""
 
@@ -283,20 +220,20 @@ class _Signal(NamedTuple):
 def _read(operations: Operations, head: str | int, x: jax.Array) -> _Signal:
     network = operations.network
     mantissa, of_bias = frexp(network.bias)
-    values, exponents = _normal(lax.stop_gradient(x))
+    values, exponents = normal(lax.stop_gradient(x))
     none = -(2**14)
     exponents = jnp.where(values == 0, none, jnp.frexp(values)[1] - 1 + exponents)
     exponent = jnp.maximum(exponents.max(), of_bias - 1 if mantissa else none)
     exponent = jnp.where(exponent == none, 0, exponent)
-    x = _read_scaled(x, -exponent)
-    bias = _scaled(jnp.asarray(mantissa, x.dtype), of_bias - exponent)
+    x = read_scaled(x, -exponent)
+    bias = scaled(jnp.asarray(mantissa, x.dtype), of_bias - exponent)
     squares = (x * x).sum(axis=0)
     factor = network.factor_of_input(len(x))
-    unit = _divide(x, _root(squares)[None])
+    unit = safe_quotient(x, safe_root(squares)[None])
     flat, root = x.reshape(len(x), -1), factor**0.5
     sums = compensated_sum(flat, jnp) if operations.is_weak else flat.sum(axis=1)
     means = root * sums / flat.shape[1]
-    if isinstance(head, int):
+    if not isinstance(head, str):
         means = root * pooled(x, widths_of(head, x.shape[1:]), jnp)
     return _Signal(unit, root * x, means, factor * squares, exponent, bias)
 
@@ -363,11 +300,11 @@ class _Pair(Recursion[_State]):
     ) -> tuple[_State, list[jax.Array]]:
         masses, deficits = state
         share, g = self.operations.linear_share, self.product(masses)
-        w, *opposite = (jnp.where(g > 0, _divide(u, g), 1.0) for u in deficits)
+        w, *opposite = (jnp.where(g > 0, safe_quotient(u, g), 1.0) for u in deficits)
         w = w - lax.stop_gradient(jnp.maximum(w - 2.0, 0.0))
         v = opposite[0] if opposite else 2.0 - w
         near, a = w < v, jnp.where(w < v, w, v)
-        k0, k1 = _k0(a), _k1(a)
+        k0, k1 = k0_of(a), k1_of(a)
         less, lost = jnp.where(near, w, 1.0) - k1, jnp.where(near, k0, 1.0 - k0)
         less, more = less + share * (w - less), 2.0 - less + share * (v - 2.0 + less)
         sigma = jnp.where(g > 0, 0.0, -deficits[0])  # 0, with the derivatives of Σ
@@ -390,9 +327,10 @@ class _Pair(Recursion[_State]):
         """
         sums, coordinates = [], []
         for parts, whole in zip(masses, wholes, strict=True):
-            ratios = (_root(_divide(part, whole)) for part in parts)  # 1 where all are equal
+            # 1 where all are equal
+            ratios = (safe_root(safe_quotient(part, whole)) for part in parts)
             first, *others = (w**0.5 * ratio for w, ratio in zip(weights, ratios, strict=True))
-            sums.append(_root(whole) * (1.0 + first))
+            sums.append(safe_root(whole) * (1.0 + first))
             coordinates.append([other / (1.0 + first) for other in others])
         pairs = (self.sides(u, v) for u, v in zip(*coordinates, strict=True))
         N = 0.5 * mul(*self.sides(*sums)) * reduce(add, [(u - v) ** 2 for u, v in pairs])
@@ -424,7 +362,7 @@ class _Pair(Recursion[_State]):
 
     def taps(self, values: jax.Array, window: Window) -> list[jax.Array]:
         """Return the values at the taps of a window, the middle one first."""
-        sides = 1 if isinstance(self.head, int) else values.ndim // self.n_axes
+        sides = values.ndim // self.n_axes if isinstance(self.head, str) else 1
         axes = [window.axis - self.n_axes * side for side in range(1, 1 + sides)]
         return from_the_middle([jnp.roll(values, [-k] * len(axes), axes) for k in window.offsets])
 
@@ -434,13 +372,13 @@ class _Pair(Recursion[_State]):
 
     def sides(self, p: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return arrays of both sides' pixels that broadcast to the pixel pairs."""
-        if isinstance(self.head, int):
+        if not isinstance(self.head, str):
             return p, q.ravel()[places_of(self.head, q.shape)]
         return (p[(..., *[None] * self.n_axes)] if self.head == "gap" else p), q
 
     def product(self, masses: jax.Array) -> jax.Array:
         """Return g = a b of the pixel pairs, the product of the roots of masses."""
-        return mul(*self.sides(*map(_root, masses)))
+        return mul(*self.sides(*map(safe_root, masses)))
 
     def over_channels(
         self, function: Callable[..., jax.Array], p: jax.Array, q: jax.Array
@@ -453,7 +391,7 @@ class _Pair(Recursion[_State]):
         if self.head in ("trace", "equivariant"):
             kernel = kernel + of_linear * self.linear
             return kernel.mean() if self.head == "trace" else kernel.ravel()[0]
-        if isinstance(self.head, int):
+        if not isinstance(self.head, str):
             weights = jnp.asarray(pool_weights(self.head, kernel.shape[1:]), kernel.dtype)
             kernel = jnp.tensordot(weights, kernel, 1)
         means = self.x.means * self.z.means  # the mean of F⁰ may be 0

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from .activations import ACTIVATIONS, Relu, activation_of
+from .network_parts import Filter, TrainedParts
 from .validation import (
     PARTS,
     check_choice,
@@ -25,66 +26,6 @@ _LONGEST_WINDOW = 2**60
 _MOST_SCALE = 1e300
 """Largest `input_scale`, and the inverse of the least. Raising it lets energies of ordinary signals
 leave the range of float64."""
-
-
-class TrainedParts(NamedTuple):
-    """The parts of a network as numbers: 1 where trained, 0 where frozen."""
-
-    input: float
-    """t in formulas: the input layer."""
-    inner: float
-    """i: the inner weights."""
-    outer: float
-    """o: the outer weights."""
-    readout: float
-    """r: the readout."""
-
-    @property
-    def initial(self) -> float:
-        """t + r: the tangent kernel starts as this multiple of the input's covariance F⁰."""
-        return self.input + self.readout
-
-    @property
-    def inner_minus_readout(self) -> float:
-        """i − r: the multiple of Σ that joins the tangent kernel before the activation."""
-        return self.inner - self.readout
-
-    @property
-    def outer_plus_readout(self) -> float:
-        """o + r: the multiple of K that joins the tangent kernel after the activation."""
-        return self.outer + self.readout
-
-    def of_bias(self, is_branch: bool) -> tuple[float, ...]:
-        """Multiples of a bias's product that join K and A, or before the activation A alone."""
-        return (1.0, self.outer_plus_readout) if is_branch else (self.readout,)
-
-
-class Filter(NamedTuple):
-    """A filter's taps: the pixels −rh, …, −r, 0, r, …, rh around its own pixel, with dilation r."""
-
-    size: int
-    """q = 2h + 1, the number of taps, odd."""
-
-    dilation: int = 1
-    """r, pixels from one tap to the next."""
-
-    n_axes: int = 1
-    """The number of axes with `size` taps each: 1 of signals, 2 of images."""
-
-    @property
-    def reach(self) -> int:
-        """rh, the pixels from the middle tap to either end."""
-        return self.dilation * (self.size // 2)
-
-    @property
-    def offsets(self) -> range:
-        """The pixels of all taps, counted from the filter's own pixel."""
-        return range(-self.reach, self.reach + 1, self.dilation)
-
-    @property
-    def variance(self) -> float:
-        """r² (q² − 1)/12, the mean square of the taps, in pixels²."""
-        return self.dilation**2 * (self.size**2 - 1) / 12
 
 
 def _check_filter_size(value: object, name: str) -> int:

@@ -103,7 +103,7 @@ def asymptote(depth, slowdown, start):
 def mode(layer, slowdown, start):
     """Return by how much a Fourier mode's multiplier at a layer may differ from `scales`'.
 
-    Its correction is 3/l at most, from κ0 ~ √δ, which errs by half of what `asymptote` has.
+    Its correction is 3/l at most, from κ0 ~ √δ, which errs by half of δ's error, `asymptote`.
     """
     return 1.5 / layer * asymptote(layer, slowdown, start)
 

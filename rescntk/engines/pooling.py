@@ -2,10 +2,10 @@
 
 The kernel is a sum over the offsets δ = j' − j of pixel pairs, ::
 
-    K = (1/d) Σ_δ c(δ) Σ_j K_{j, j+δ},    c(δ) = n(δ) / w²
+    K = (1/d) Σ_δ c(δ) Σ_j K_{j, j+δ};    c(δ) = n(δ) / w².
 
-where n(δ) of the d windows have both pixels of an offset: w − |δ|, on a ring. Offsets of w and more
-have none. Windows of images have w × w pixels, and n is a product over both axes.
+n(δ) of the d windows have both pixels of an offset: w − |δ|, on a ring. Offsets of w and more have
+none. Windows of images have w × w pixels, and n is a product over both axes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 from contextlib import suppress
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def widths_of(head: int, axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(min(head, d) for d in axes)
 
 
-def check_head(head: Any, heads: tuple[str, ...] = HEADS) -> str | int:
+def check_head(head: object, heads: tuple[str, ...] = HEADS) -> str | int:
     """Return a head: one of `heads`, or the pixels of a window, a positive integer."""
     if isinstance(head, str) and head in heads:
         return head
@@ -73,7 +73,7 @@ def pixels_averaged(head: str | int, axes: tuple[int, ...]) -> int:
     return math.prod(widths_of(head, axes))
 
 
-def pooled_head(head: Any, axes: tuple[int, ...]) -> Any:
+def pooled_head(head: str | int, axes: tuple[int, ...]) -> str | int:
     """Return a head; windows of one pixel, or of all, have the heads "trace" and "gap"."""
     if isinstance(head, str):
         return head

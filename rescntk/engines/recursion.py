@@ -24,7 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
-from ..network import TrainedParts
+from ..network_parts import TrainedParts
 from .means import past_skip
 from .windows import Operation, Window
 

@@ -63,12 +63,12 @@ class Request:
 
     @property
     def pool(self) -> int:
-        """The pixels of pooled windows, or 0: an offset of as many pixels or more is not needed."""
-        return self.head if isinstance(self.head, int) else 0
+        """The pixels of pooled windows, or 0. Offsets of fewer pixels alone are needed."""
+        return 0 if isinstance(self.head, str) else self.head
 
     @property
     def meets_others(self) -> bool:
-        """True if left pixels meet other right pixels than those of their own place."""
+        """True if left pixels meet right pixels at other places too."""
         return self.all_pairs or self.pool > 0
 
     def n_offsets(self, d: int) -> int:

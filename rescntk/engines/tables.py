@@ -399,8 +399,8 @@ def _merged(
 def linear_terms(operations: Operations, request: Request, given: Input) -> tuple[Array, Array]:
     """Return numbers of signals on the left and on the right, (n, terms, pixels or 1).
 
-    Their products are, added up over terms, the head's means of F⁰, which may be 0: at each pixel
-    of shares, else at windows of pooled pixels, or as a whole.
+    Added up over terms, their products are the head's means of F⁰, which may be 0. They are means
+    at each pixel of shares, else at windows of pooled pixels, or as a whole.
     """
     parts, means = given.parts, given.means
     if not request.shares:

@@ -28,7 +28,8 @@ import numpy as np
 
 from ..activations import activation_of
 from ..arrays import Array
-from ..network import Filter, Network
+from ..network import Network
+from ..network_parts import Filter
 from .once import once
 from .request import ScaledKernel
 

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from ..activations import activation_of
 from ..engines.means import pooled
 from ..engines.pooling import check_head, widths_of
-from ..network import KERNEL_FIELDS, Filter, Network, check_network
+from ..network import KERNEL_FIELDS, Network, check_network
+from ..network_parts import Filter
 from ..validation import check_batch, check_unmasked
 from .parameters import Layer, Parameters, precision, shapes
 
@@ -82,7 +83,7 @@ def features(network: Network, head: str | int, params: Parameters, X: Signals) 
     if isinstance(X, tuple):
         return jnp.concatenate([features(network, head, params, x) for x in X])
     f = _last_layer(network, params, jnp.moveaxis(jnp.asarray(X), 1, -1))
-    if isinstance(head, int):
+    if not isinstance(head, str):
         f = jnp.moveaxis(f, -1, 1)
         f = jnp.moveaxis(pooled(f, widths_of(head, f.shape[2:]), jnp), 1, -1)
     f = f.reshape(len(f), -1, f.shape[-1])
@@ -93,7 +94,7 @@ def features(network: Network, head: str | int, params: Parameters, X: Signals) 
 
 def reads_pixels(head: str | int) -> bool:
     """Return whether the readout has weights for every pixel."""
-    return head == "trace" or isinstance(head, int)
+    return head == "trace" or not isinstance(head, str)
 
 
 def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array:

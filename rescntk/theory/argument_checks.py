@@ -57,11 +57,17 @@ POOLED_EIGENVALUES = (
 
 def check_named_head(head: str, reason: str = "pooled heads are not supported here") -> str:
     """Return the name of a head; pooled heads are refused, for a reason."""
-    if not isinstance(head, str) and isinstance(check_head(head), int):
+    if not isinstance(head, str) and check_head(head):
         raise ValueError(
             f"head is {head!r}, expected one of {', '.join(map(repr, HEADS))}: {reason}"
         )
     return check_choice(head, "head", HEADS)
+
+
+def check_resnet(network: Network) -> None:
+    """Refuse networks without skip connections: they are the other side of a comparison."""
+    if not network.skip:
+        raise ValueError("network has no skip connections, expected a ResNet: a CNN is its other")
 
 
 def check_cases(X: Sized, least: int, reason: str) -> None:

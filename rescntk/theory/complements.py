@@ -17,7 +17,8 @@ from operator import add
 import numpy as np
 
 from ..activations import angle_and_kappa1_excess
-from ..network import Filter, Network, TrainedParts
+from ..network import Network
+from ..network_parts import Filter, TrainedParts
 
 Arrays = tuple[np.ndarray, ...]
 """δ, and for the tangent kernel ε too."""

@@ -28,7 +28,7 @@ from ..validation import (
     check_symmetric,
     is_sequence,
 )
-from .argument_checks import check_branch, check_cases, check_energies, check_kind
+from .argument_checks import check_branch, check_cases, check_energies, check_kind, check_resnet
 from .depth.rates import asymptotic_complement
 from .mean_entries import MeanEntries, MeanRow, mean_entries
 from .report_table import ReportTable, texts
@@ -366,8 +366,7 @@ def compare(
     """
     kind, head = check_kind(kind), check_head(head)
     check_one_dilation(network, KERNEL_FIELDS)
-    if not network.skip:
-        raise ValueError("network has no skip connections, expected a ResNet: a CNN is its other")
+    check_resnet(network)
     check_branch(network)
     signals: Any = check_batches(X, None, head)[0]
     depths = check_depths(depths)
@@ -407,7 +406,7 @@ def _laws_hold(network: Network, signals: Iterable[np.ndarray], kind: str, head:
 
     Other pixels of two signals meet in pooled heads as in "gap": fewer do, which is not asked.
     """
-    parts, meets = network.parts, head == "gap" or (isinstance(head, int) and head > 1)
+    parts, meets = network.parts, head == "gap" or not (isinstance(head, str) or head == 1)
     if unknown_field(network, RELU_FIELDS) or (kind == "ntk" and not (parts.inner or parts.outer)):
         return False
     lengths = {length for signal in signals for length in signal.shape[1:] if length > 1}

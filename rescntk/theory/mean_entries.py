@@ -12,7 +12,7 @@ from scipy.stats import binom
 from ..network import RELU_FIELDS, Network, check_one_dilation
 from ..validation import check_depths
 from . import multisphere
-from .argument_checks import check_branch, check_cases
+from .argument_checks import check_branch, check_cases, check_resnet
 from .report_table import ReportTable
 
 
@@ -41,9 +41,9 @@ def mean_entries(network: Network, X: np.ndarray, depths: Iterable[int]) -> Mean
 
     For ReLU without biases, the trace head and signals on the multi-sphere (Barzilai et al. 2022,
     lemma E.3): :math:`b_\mathrm{ResCGPK} \le \sum_{k=0}^L \binom Lk p^k (1-p)^{L-k} b_k \le b_L`.
-    b_k is the mean entry of the CGPK of depth k, b_0 that of the dot products, and p the branch's
-    share. Once both are at least 0, the smaller b is that of the smaller lower bound on condition
-    numbers (theorem 6.2, part 3).
+    b_k is the mean entry of the CGPK of depth k, b_0 is the mean dot product, and p the branch's
+    share. Once both are at least 0, the kernel of the smaller b has the smaller lower bound on
+    condition numbers (theorem 6.2, part 3).
 
     Parameters
     ----------
@@ -77,8 +77,7 @@ def mean_entries(network: Network, X: np.ndarray, depths: Iterable[int]) -> Mean
         5  0.5212    0.5404  0.7444 L0: 1
     """
     check_one_dilation(network, RELU_FIELDS - {"input_filter_size"})
-    if not network.skip:
-        raise ValueError("network has no skip connections, expected a ResNet: a CNN is its other")
+    check_resnet(network)
     check_branch(network)
     chosen = check_depths(depths)
     X = multisphere.check_on_sphere(X, "X")

@@ -325,10 +325,10 @@ def gram_complements(
 def over_pairs(X: np.ndarray, head: str | int, function: Map) -> np.ndarray:
     """Return normalized kernel matrices of signals: apply a function to pixel pairs, then a head.
 
-    GAP sees the rows of all pixel offsets, pooled heads those of shared windows, the other heads
-    the row of offset 0. The function takes
-    complements of dot products, (n_timepoints, n_offsets, n_pairs). It returns complements of k
-    kernels, (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).
+    GAP sees the rows of all pixel offsets, pooled heads the rows of offsets that share windows, the
+    other heads the row of offset 0. The function takes complements of dot products,
+    (n_timepoints, n_offsets, n_pairs). It returns complements of k kernels,
+    (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).
     """
     channels = check_on_sphere(X, "X").transpose(1, 2, 0)
 
@@ -350,13 +350,13 @@ def over_pixel_pairs(
     left, right = np.triu_indices(n)
     pixels = np.arange(d)[:, None, None]
     head = pooled_head(head, (d,))
-    along = offsets(head, d) if isinstance(head, int) else np.arange(d if head == "gap" else 1)
+    along = np.arange(d if head == "gap" else 1) if isinstance(head, str) else offsets(head, d)
     partners = (pixels + along[:, None]) % d
     block, parts = max(1, _BLOCK // partners.size), []
     for begin in range(0, len(left), block):
         cases, others = (side[begin : begin + block] for side in (left, right))
         values = function((pixels, cases), (partners, others))
-        if isinstance(head, int):
+        if not isinstance(head, str):
             weights = pool_weights(head, (d,))
             parts.append(np.average(values.mean(axis=1), axis=1, weights=weights))
             continue

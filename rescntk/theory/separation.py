@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels import Kernel
-from ..network import RELU_FIELDS, Filter, Network, check_network
+from ..network import RELU_FIELDS, Network, check_network
+from ..network_parts import Filter
 from ..validation import check_integer
 from . import multisphere
 from .argument_checks import check_kind, check_named_head

@@ -8,6 +8,7 @@ import pytest
 import rescntk as rk
 from rescntk.engines import pooling
 from rescntk.engines.means import pooled
+from rescntk.theory import depth, multisphere
 from tests.helpers import ENGINES
 from tests.oracles import definition
 
@@ -70,3 +71,24 @@ def test_windows_of_one_pixel_and_of_all_have_other_heads_bits(engine, axes, rng
             assert all((a == b).all() for a, b in zip(*pairs, strict=True))
     kernel = rk.Kernel(rk.Network(3), "gpk", np.int64(4))
     assert kernel == rk.ResCGPK(3, head=4) and type(kernel.head) is int
+
+
+CALLS = {
+    "gram": lambda net, X, head: rk.gram(net, X, head=head).ntk,
+    "pixel_shares": lambda net, X, head: rk.pixel_shares(net, X, head=head),
+    "gram_complements": lambda net, X, head: multisphere.gram_complements(
+        [net], X, kind="ntk", head=head
+    ),
+    "half_power_limit": lambda net, X, head: depth.half_power_limit(net, X, kind="ntk", head=head),
+    "predict": lambda net, X, head: (
+        depth.Family(net).predict(X, kind="ntk", head=head).complements(len(X))
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+def test_windows_may_be_integers_of_numpy(call):
+    X = multisphere.sample(3, 2, 8, rng=0)
+    expected = call(rk.Network(2), X, 3)
+    assert np.array_equal(call(rk.Network(2), X, np.int64(3)), expected)
+    assert not np.array_equal(call(rk.Network(2), X, "trace"), expected)

@@ -7,7 +7,7 @@ import pytest
 
 from rescntk import Network
 from rescntk.engines.windows import Operations, Window, check_growth, rounded_weights, windows_of
-from rescntk.network import Filter
+from rescntk.network_parts import Filter
 
 
 @pytest.mark.parametrize(

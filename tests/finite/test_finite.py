@@ -372,3 +372,10 @@ def test_numbers_beyond_the_range():
         finite.init(0, rk.Network(4, 3, outer_filter_size=5), 1, 10_000_000)
     with pytest.raises(FloatingPointError, match=r"the loss is (inf|nan) after step \d+, expected"):
         finite.train(**VALID[finite.train] | {"optimizer": 1e6, "steps": 100})
+
+
+def test_windows_may_be_integers_of_numpy():
+    network, params = rk.Network(1), finite.init(0, rk.Network(1), 1, 3, n_timepoints=4)
+    signals = np.arange(8.0).reshape(2, 1, 4)
+    found, expected = (finite.apply(network, params, signals, k) for k in (np.int64(2), 2))
+    assert np.array_equal(found, expected)

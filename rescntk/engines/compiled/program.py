@@ -52,7 +52,7 @@ class Program:
             "operations": xp.asarray(np.array(self._operations or [(0, 0)], np.int64)),
             "layers": xp.asarray(layers.view(np.int64)),
         }
-        # On the host, sums of −δ are those of δ with both signals exchanged: K(x, z) is K(z, x).
+        # On the host −δ is summed as δ of exchanged signals: K(x, z) has the bits of K(z, x).
         self._turns, self._xp = sums and xp is np, xp
         self._runs: dict[int, tuple[int, Array, Array, float]] = {}
         operations, parts = self.operations, request.network.parts

@@ -153,8 +153,8 @@ struct Sums {
             add_to(*m, of_M);
         }
     }
-    // Add the sums of an offset, times a factor, to those over offsets; or of the offsets of some
-    // lanes, each times its own, to those of lane 0.
+    // Add the sums of an offset, times a factor, to the sums over offsets. Where lanes are offsets,
+    // each has its own factor, and lane 0 of the sums takes all.
     void collect(const Sums &of, int way, const double *factors, int64 of_lanes)
     {
         double *const total = over[way];

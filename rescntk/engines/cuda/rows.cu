@@ -124,7 +124,7 @@ struct Pairs {
         const Sides sides = sides_of(i, k);
         layers.biases[0] = R(sides.left->bias[sides.i] * sides.right->bias[sides.k]);
         const int64 at = case_at(i, k);
-        // All offsets of a line, or those of a run; runs have equally many.
+        // All offsets of a line, or of a run; runs have equally many.
         const int along = POOLED ? int(job.runs[0].count) : row.width,
                   lines = POOLED ? int(job.n_runs) : row.lines,
                   per_line = (along + LANES - 1) / LANES, groups = lines * per_line,

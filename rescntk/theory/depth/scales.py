@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...network import RELU_FIELDS, Filter, Network, check_one_dilation
+from ...network import RELU_FIELDS, Network, check_one_dilation
+from ...network_parts import Filter
 from ...validation import check_nonnegative, check_positive_integer
 from ..argument_checks import check_branch, check_length
 from ..report_table import ReportTable

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gamma
 
-from ...network import RELU_FIELDS, Filter, Network, check_network
+from ...network import RELU_FIELDS, Network, check_network
+from ...network_parts import Filter
 from ...validation import check_integer, check_nonnegative
 from ..argument_checks import check_kind, check_pixels
 from ..complements import arc_cosines, check_nonzero, circular_mean

@@ -1,0 +1,75 @@
+"""Numbers of JAX: subnormal ones, safe roots, and ReLU's dual activation with its derivatives."""
+
+from __future__ import annotations
+
+from math import pi
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .engines.compiled.polynomials import D32, D64, R32, R64
+
+
+def scaled(values: jax.Array, exponent: jax.Array) -> jax.Array:
+    """Return values · 2^exponent, in two operations: the power alone may leave the range."""
+    limits, one = jnp.finfo(values.dtype), jnp.ones((), values.dtype)
+    for part in (exponent // 2, exponent - exponent // 2):
+        values = values * jnp.ldexp(one, jnp.clip(part, limits.minexp, limits.maxexp - 1))
+    return values
+
+
+def normal(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return numbers, none of them subnormal, and exponents: x are numbers · 2^exponents.
+
+    XLA takes subnormal numbers for 0. Their bits are integers, of which they are multiples.
+    """
+    limits = jnp.finfo(x.dtype)
+    bits = lax.bitcast_convert_type(x, jnp.dtype(f"int{limits.bits}"))
+    size = bits & jnp.iinfo(bits.dtype).max
+    subnormal = size < 1 << limits.nmant
+    values = jnp.where(subnormal, jnp.where(bits < 0, -size, size).astype(x.dtype), x)
+    return values, jnp.where(subnormal, limits.minexp - limits.nmant, 0)
+
+
+@jax.custom_jvp
+def read_scaled(x: jax.Array, exponent: jax.Array) -> jax.Array:
+    """Return x · 2^exponent, of any numbers x."""
+    values, exponents = normal(x)
+    return scaled(values, exponents + exponent)
+
+
+read_scaled.defjvp(lambda at, changes: (read_scaled(*at), scaled(changes[0], at[1])))
+
+
+def safe_root(values: jax.Array) -> jax.Array:
+    """Return √values, with the derivative 0 at 0."""
+    return jnp.where(values > 0, jnp.sqrt(jnp.where(values > 0, values, 1.0)), 0.0)
+
+
+def safe_quotient(values: jax.Array, by: jax.Array) -> jax.Array:
+    """Return values / by, and 0 where `by` is 0."""
+    return jnp.where(by > 0, values, 0.0) / jnp.where(by > 0, by, 1.0)
+
+
+@jax.custom_jvp
+def k0_of(a: jax.Array) -> jax.Array:
+    """Return arccos(1 − a)/π of a = 1 − ρ in [0, 1]."""
+    return (2.0 / pi) * jnp.arctan(safe_root(a) / jnp.sqrt(2.0 - a))
+
+
+@k0_of.defjvp
+def k0_jvp(at: jax.Array, changes: jax.Array) -> jax.Array:
+    apart = at[0] > (8.0 * jnp.finfo(at[0].dtype).eps) ** 2  # else pixels are equal to rounding
+    a = jnp.where(apart, at[0], 1.0)
+    return k0_of(*at), jnp.where(apart, 1.0 / (pi * jnp.sqrt(a * (2.0 - a))), 0.0) * changes[0]
+
+
+@jax.custom_jvp
+def k1_of(a: jax.Array) -> jax.Array:
+    """Return κ1(ρ) − ρ of a = 1 − ρ in [0, 1]; its derivative is `k0_of`."""
+    R, D = (R64, D64) if a.dtype == jnp.float64 else (R32, D32)
+    return a * safe_root(a) * jnp.polyval(R, 1.0 - a) / jnp.polyval(D, 1.0 - a)
+
+
+k1_of.defjvp(lambda at, changes: (k1_of(*at), k0_of(*at) * changes[0]))
