@@ -13,6 +13,9 @@ import numpy as np
 Array: TypeAlias = np.ndarray
 """An array of NumPy, or of CuPy, whose methods have the same names."""
 
+AnyArray: TypeAlias = Any
+"""An array of NumPy, CuPy or JAX."""
+
 ArrayT = TypeVar("ArrayT")
 """The array type that an argument and a result share: NumPy in, NumPy out."""
 

@@ -7,12 +7,15 @@ import operator
 from collections.abc import Sequence
 from functools import reduce
 from types import ModuleType
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
-from ..arrays import Array, array_module
+from ..arrays import AnyArray, Array, array_module
 from .windows import Window
+
+OfTap = TypeVar("OfTap")
+"""What belongs to one tap: its values, or their mean."""
 
 
 def taps_of(values: Array, window: Window, *first: int) -> list[Array]:
@@ -29,7 +32,7 @@ def taps_of(values: Array, window: Window, *first: int) -> list[Array]:
     return from_the_middle([values[tuple(place)] for place in places])
 
 
-def from_the_middle(taps: Sequence[Any]) -> list[Any]:
+def from_the_middle(taps: Sequence[OfTap]) -> list[OfTap]:
     """Return what belongs to the taps of a window, the middle one first."""
     middle = len(taps) // 2
     return [taps[middle], *taps[:middle], *taps[middle + 1 :]]
@@ -91,7 +94,7 @@ def exact_means(X: Array) -> Array:
     return sums.reshape(n, channels) / flat.shape[1]
 
 
-def compensated_sum(values: Any, xp: ModuleType) -> Any:
+def compensated_sum(values: AnyArray, xp: ModuleType) -> AnyArray:
     """Return the sums over the last axis of arrays of any module, in twice their precision.
 
     Halves are added; what each sum a + b loses by rounding is known (Knuth 1969), and is added up.
@@ -106,7 +109,7 @@ def compensated_sum(values: Any, xp: ModuleType) -> Any:
     return values[..., 0] + lost
 
 
-def pooled(values: Any, widths: Sequence[int], xp: ModuleType, turn: int = 1) -> Any:
+def pooled(values: AnyArray, widths: Sequence[int], xp: ModuleType, turn: int = 1) -> AnyArray:
     """Return the means over circular windows of some pixels, in twice their precision.
 
     `widths` are the pixels of a window along each of the last axes. A window begins with its own
@@ -115,7 +118,7 @@ def pooled(values: Any, widths: Sequence[int], xp: ModuleType, turn: int = 1) ->
     whole, lost = values, 0.0 * values
     for axis, width in zip(range(-len(widths), 0), widths, strict=True):
 
-        def shifted(parts: Any, pixels: int, axis: int = axis) -> Any:
+        def shifted(parts: AnyArray, pixels: int, axis: int = axis) -> AnyArray:
             return [xp.roll(part, -turn * pixels, axis) for part in parts]
 
         sums, size, known = (whole, lost), 1, 0  # sums of `size` neighbours; a power of two
@@ -129,13 +132,13 @@ def pooled(values: Any, widths: Sequence[int], xp: ModuleType, turn: int = 1) ->
     return (whole + lost) / math.prod(widths)
 
 
-def _added(one: Any, other: Any) -> tuple[Any, Any]:
+def _added(one: AnyArray, other: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Return the sum of two sums with what rounding lost of each, and what it has lost."""
     whole, lost = _sum_and_rest(one[0], other[0])
     return whole, one[1] + other[1] + lost
 
 
-def _sum_and_rest(a: Any, b: Any) -> tuple[Any, Any]:
+def _sum_and_rest(a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Return a + b, rounded, and what rounding has lost, exactly."""
     whole = a + b
     of_b = whole - a

@@ -22,8 +22,9 @@ too (rescntk/jax.py).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from ..arrays import AnyArray
 from ..network_parts import TrainedParts
 from .means import past_skip
 from .windows import Operation, Window
@@ -36,12 +37,12 @@ class Recursion(ABC, Generic[State]):
     """The recursion over the layers of a pair of signals, or of several pairs."""
 
     parts: TrainedParts
-    linear: Any
+    linear: AnyArray
     """F⁰, (…, *pixels) or (…, *pixels, *pixels)."""
 
     def layer(
-        self, of_layer: tuple[Operation, ...], state: State, kernels: list[Any], kept: Any
-    ) -> tuple[State, list[Any]]:
+        self, of_layer: tuple[Operation, ...], state: State, kernels: list[AnyArray], kept: AnyArray
+    ) -> tuple[State, list[AnyArray]]:
         """Return the state, and F and A, behind a layer; A is left out if it is not asked for.
 
         F and A lack F⁰, of which the features hold the multiple `kept` before the layer.
@@ -68,8 +69,8 @@ class Recursion(ABC, Generic[State]):
 
     @abstractmethod
     def activate(
-        self, operation: Operation, state: State, others: list[Any]
-    ) -> tuple[State, list[Any]]:
+        self, operation: Operation, state: State, others: list[AnyArray]
+    ) -> tuple[State, list[AnyArray]]:
         """Return the branch's state, and K and M, of pre-activations with A in `others`."""
 
     @abstractmethod
@@ -77,11 +78,11 @@ class Recursion(ABC, Generic[State]):
         """Return the state behind a window."""
 
     @abstractmethod
-    def mean(self, values: Any, window: Window) -> Any:
+    def mean(self, values: AnyArray, window: Window) -> AnyArray:
         """Return the means of kernels over the taps of a window, which moves both pixels."""
 
     @abstractmethod
-    def bias(self, operation: Operation, state: State) -> tuple[State, Any]:
+    def bias(self, operation: Operation, state: State) -> tuple[State, AnyArray]:
         """Return the state with a bias, and the product of both sides' biases."""
 
     @abstractmethod

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from ...arrays import Array, Batch, SignalList, array_module, channels_and_lengt
 from ...network import KERNEL_FIELDS
 from ..engine import Engine
 from ..request import Request, ScaledKernel
-from ..tables import signal_tables, table_bytes
+from ..tables import Tables, signal_tables, table_bytes
 from ..windows import Operations
 from ..work import Tick, blocks, pool_of
 from .recursion import Pairs
@@ -79,14 +78,14 @@ class _Run:
         self.values = {kind: self.xp.zeros(shape) for kind in request.kinds}
         self.scales = {id(side): self.xp.zeros(len(side)) for side in (X, Z)}
 
-    def blocks(self, batch: Batch) -> Iterator[tuple[np.ndarray, Any]]:
+    def blocks(self, batch: Batch) -> Iterator[tuple[np.ndarray, Tables]]:
         """Yield places of signals of one length, with their tables."""
         lengths = lengths_of(batch)
         for length in np.unique(lengths):
             for cases in self.cut(np.flatnonzero(lengths == length), int(length)):
                 yield cases, self.tables_of(batch, cases)
 
-    def paired_blocks(self) -> Iterator[tuple[np.ndarray, Any, Any]]:
+    def paired_blocks(self) -> Iterator[tuple[np.ndarray, Tables, Tables]]:
         """Yield places of pairs of one left and one right length, with the tables of both sides."""
         lengths = np.stack([lengths_of(self.X), lengths_of(self.Z)], axis=1)
         for pair in np.unique(lengths, axis=0):
@@ -104,7 +103,7 @@ class _Run:
         """Return the bytes of the tables of all signals of a batch."""
         return 8 * self.operations.n_rows * int(lengths_of(batch).sum())
 
-    def tables_of(self, batch: Batch, cases: np.ndarray) -> Any:
+    def tables_of(self, batch: Batch, cases: np.ndarray) -> Tables:
         """Return the tables of some signals of one length."""
         if isinstance(batch, SignalList):
             signals = self.xp.stack([batch[k] for k in cases])
@@ -116,8 +115,8 @@ class _Run:
         return tables
 
     def fill(
-        self, i: np.ndarray, k: np.ndarray, left: np.ndarray, right: np.ndarray, lefts: Any,
-        rights: Any, tick: Tick,
+        self, i: np.ndarray, k: np.ndarray, left: np.ndarray, right: np.ndarray, lefts: Tables,
+        rights: Tables, tick: Tick,
     ) -> None:  # fmt: skip
         """Compute the pairs (i, k) of the blocks of cases `left` and `right`."""
         a, b = np.searchsorted(left, i), np.searchsorted(right, k)
