@@ -80,56 +80,87 @@ def test_values_are_those_of_one_call(path, computed, n, options):
         assert len(computed()) == blocks * (blocks + 1) // 2
 
 
-def test_rectangles_lists_and_images(path):
-    left, right = signals(BLOCK + 3), signals(3, seed=1)
-    images = signals(9).reshape(9, 2, 2, 4)
-    assert compute(path, left, right, depths=(1, 2)).ntk.chunks == (1, BLOCK, 3)
-    for name, X, Z, options in (
-        ("rectangle", left, right, {"depths": (1, 2)}),
-        ("lists", lists(2 * BLOCK + 1), None, {"normalized": True}),
-        ("rectangle of lists", lists(BLOCK + 1), lists(5), {"normalized": True}),
-        ("images", images, None, {}),
-        ("rectangle of images", images, images[:2], {}),
-    ):
-        assert_same(compute(path.with_name(name), X, Z, **options), X, Z, **options)
-    turned = images.swapaxes(2, 3)
+IMAGES = signals(9).reshape(9, 2, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("X", "Z", "options"),
+    [
+        pytest.param(signals(BLOCK + 3), signals(3, seed=1), {"depths": (1, 2)}, id="rectangle"),
+        pytest.param(lists(2 * BLOCK + 1), None, {"normalized": True}, id="lists"),
+        pytest.param(lists(BLOCK + 1), lists(5), {"normalized": True}, id="rectangle of lists"),
+        pytest.param(IMAGES, None, {}, id="images"),
+        pytest.param(IMAGES, IMAGES[:2], {}, id="rectangle of images"),
+    ],
+)
+def test_rectangles_lists_and_images(path, X, Z, options):
+    assert_same(compute(path, X, Z, **options), X, Z, **options)
+
+
+def test_a_rectangle_has_blocks_of_both_sides(path):
+    K = compute(path, signals(BLOCK + 3), signals(3, seed=1), depths=(1, 2))
+    assert K.ntk.chunks == (1, BLOCK, 3)
+
+
+def test_turned_images_are_other_signals(path):
+    compute(path, IMAGES)
     with pytest.raises(ValueError, match="X shape is .* there, .* here"):
-        compute(path.with_name(name), turned, turned[:2])
+        compute(path, IMAGES.swapaxes(2, 3))
 
 
-def test_equal_calls_in_other_words(tmp_path, path, monkeypatch):
+def test_equal_calls_in_other_words(path):
     K = compute(path, signals(3), dtype=np.float64, kinds=iter(["gpk"]), depths=iter([2]))
     assert (K.gpk[0] == rk.gram(NET, signals(3)).gpk).all()
     assert compute(path, signals(3), dtype="float64", kinds=["gpk"], depths=[2]).complete
+
+
+def test_zeros_of_both_signs_are_one_signal(path):
     X = -signals(5) * (np.arange(8) > 0)
-    for signed in (X, X + 0.0):  # zeros of both signs are one signal
-        assert_same(compute(path.with_name("0.zarr"), signed), X)
+    assert_same(compute(path, X), X)
+    assert_same(compute(path, X + 0.0), X)
+
+
+def test_a_path_may_begin_at_home(tmp_path, monkeypatch):
     for name in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(name, str(tmp_path))
     assert compute("~/home.zarr", signals(3)).path == tmp_path.resolve() / "home.zarr"
     assert stored.open("~/home.zarr").complete
 
 
-def test_places_that_hold_no_gram_are_refused(tmp_path, monkeypatch):
-    """Addresses, files, and folders of others are refused, and not changed."""
+ADDRESSES = "s3://bucket/K", "file:///K", "gs:/bucket/K", Path("s3://bucket/K"), 3
+OPEN_OR_COMPUTE = [stored.open, lambda path: compute(path, signals(3))]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("call", OPEN_OR_COMPUTE)
+def test_addresses_are_refused(address, call):
+    with pytest.raises(ValueError, match="path is .*, expected a local folder"):
+        call(address)
+
+
+@pytest.mark.parametrize("call", OPEN_OR_COMPUTE)
+def test_places_that_hold_no_gram_are_refused(tmp_path, monkeypatch, call):
+    """Files, and folders of others, are refused, and not changed."""
     monkeypatch.chdir(tmp_path)
-    addresses = "s3://bucket/K", "file:///K", "gs:/bucket/K", Path("s3://bucket/K"), 3
-    places = [(address, "path is .*, expected a local folder") for address in addresses]
     Path("file").write_text("x")
     for text in ("note", "{", "[]", '{"attributes": {}}', '{"attributes": {"rescntk": {"X": 1}}}'):
         Path(text[-9:]).mkdir()
         Path(text[-9:], "note" if text == "note" else "zarr.json").write_text(text)
-    places += [(path, "is not a Gram of rescntk.stored") for path in tmp_path.iterdir()]
     before = sorted(tmp_path.rglob("*"))
-    for place, says in places:
-        for call in (stored.open, lambda path: compute(path, signals(3))):
-            with pytest.raises(ValueError, match=says):
-                call(place)
+    for place in sorted(tmp_path.iterdir()):
+        with pytest.raises(ValueError, match="is not a Gram of rescntk.stored"):
+            call(place)
     assert sorted(tmp_path.rglob("*")) == before
-    with pytest.raises(
-        ValueError, match="none.zarr.json is not a Gram of rescntk.stored: FileNotFound"
-    ):
-        stored.open("none")
+
+
+def test_a_folder_that_is_not_there_holds_no_gram(tmp_path):
+    says = "none.zarr.json is not a Gram of rescntk.stored: FileNotFound"
+    with pytest.raises(ValueError, match=says):
+        stored.open(tmp_path / "none")
+
+
+def test_a_folder_may_have_a_colon(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     Path("a:b").mkdir()
     assert compute("a:b", signals(3)).complete
 
@@ -163,16 +194,16 @@ DESCRIBED = [
 
 
 @pytest.mark.parametrize(("changes", "says"), DESCRIBED)
-def test_descriptions_are_checked_like_arguments(path, changes, says):
+@pytest.mark.parametrize("call", OPEN_OR_COMPUTE)
+def test_descriptions_are_checked_like_arguments(path, changes, says, call):
     compute(path, signals(3))
     file = path / "zarr.json"
     group = json.loads(file.read_text())
     group["attributes"]["rescntk"] |= changes
     file.write_text(json.dumps(group))
-    for call in (stored.open, lambda path: compute(path, signals(3))):
-        with pytest.raises((ValueError, MemoryError), match=says) as refusal:
-            call(path)
-        assert str(file) in str(refusal.value)
+    with pytest.raises((ValueError, MemoryError), match=says) as refusal:
+        call(path)
+    assert str(file) in str(refusal.value)
 
 
 @pytest.mark.parametrize("changes", [{"shape": [4, 4]}, {"data_type": "float64"}, {"codecs": 1}, 7])
@@ -201,12 +232,14 @@ def test_chunks_without_all_bytes_are_computed_again(path, computed, left):
     assert sorted(computed())[1:3] == [(0, 1), (0, 1)] and len(computed()) == 5
 
 
-def test_a_chunk_with_another_byte_is_named(path):
+@pytest.mark.parametrize(
+    "read", [lambda K: K.ntk[:], lambda K: K.ntk[-1, -1], lambda K: K @ np.ones(BLOCK + 3)]
+)
+def test_a_chunk_with_another_byte_is_named(path, read):
     K, file = compute(path, signals(BLOCK + 3), kinds="ntk"), path / "ntk/c/1/1"
     file.write_bytes(file.read_bytes()[:-5] + b"?" + file.read_bytes()[-4:])
-    for read in (lambda: K.ntk[:], lambda: K.ntk[-1, -1], lambda: K @ np.ones(BLOCK + 3)):
-        with pytest.raises(ValueError, match="ntk.c.1.1 is damaged, expected .*: delete it, and"):
-            read()
+    with pytest.raises(ValueError, match="ntk.c.1.1 is damaged, expected .*: delete it, and"):
+        read(K)
     file.unlink()
     assert_same(compute(path, signals(BLOCK + 3), kinds="ntk"), signals(BLOCK + 3), kinds="ntk")
 
@@ -301,13 +334,23 @@ def test_an_engine_is_refused_where_it_does_not_work(path, monkeypatch, on_worke
     assert not path.exists()
 
 
-def test_a_full_disk_and_an_early_end(path, monkeypatch, computed):
+@pytest.mark.parametrize(
+    ("usage", "error", "says"),
+    [
+        (
+            lambda _: SimpleNamespace(free=3199),
+            OSError,
+            "K.zarr needs 3,200 bytes, and its disk has 3,199 free",
+        ),
+        (lambda _: 1 / 0, ZeroDivisionError, "division"),
+    ],
+    ids=["full disk", "early end"],
+)
+def test_a_full_disk_and_an_early_end(path, monkeypatch, computed, usage, error, says):
     """Refused before the work; the description is whole, and the arrays are made anew."""
-    for error, free in ((OSError, lambda _: SimpleNamespace(free=3199)), (ZeroDivisionError, 0)):
-        monkeypatch.setattr("shutil.disk_usage", free or (lambda _: 1 / 0))
-        says = "K.zarr needs 3,200 bytes, and its disk has 3,199 free" if free else "division"
-        with pytest.raises(error, match=says):
-            compute(path, signals(20))
+    monkeypatch.setattr("shutil.disk_usage", usage)
+    with pytest.raises(error, match=says):
+        compute(path, signals(20))
     assert not computed() and stored.open(path).missing[:1] == [(0, 0)]
     monkeypatch.undo()
     assert_same(compute(path, signals(20)), signals(20))
@@ -368,7 +411,7 @@ def test_workers_of_dask(path, batch):
 
 
 def test_products_and_equations(path, rng):
-    X, Z = signals(2 * BLOCK + 3), signals(BLOCK + 4, seed=1)
+    X = signals(2 * BLOCK + 3)
     K, V = compute(path, X, kinds="ntk"), rng.standard_normal((len(X), 3))
     dense = rk.gram(NET, X, dtype="float32").ntk.astype(float)
     for v in (V, V[:, 0], V[:, :1]):
@@ -376,15 +419,29 @@ def test_products_and_equations(path, rng):
         assert np.abs(K @ v - dense @ v).max() <= 19 * 2e-16 * (np.abs(dense) @ np.abs(v)).max()
     found = regression.solve(K, V, 0.5, tolerance=1e-10)
     assert np.allclose(found, regression.ridge(dense, V, 0.5), rtol=1e-6, atol=1e-8)
-    several = compute(path.with_name("Z.zarr"), X, Z, depths=(1, 3))
+
+
+def test_a_matrix_of_one_kernel_of_several(path):
+    X, Z = signals(BLOCK + 1), signals(3, seed=1)
+    several = compute(path, X, Z, depths=(1, 3))
     expected = rk.gram(NET, X, Z, depths=(1, 3), dtype="float32").gpk[1].astype(float)
     assert np.allclose(several.matrix("gpk", 3) @ Z[:, 0, 0], expected @ Z[:, 0, 0], rtol=1e-12)
-    for call, says in (
-        (lambda: K.gpk, "kind is 'gpk', expected one of 'ntk'"),
-        (lambda: K @ np.ones(4), "[Dd]imension mismatch"),
-        (lambda: several @ Z[:, 0, 0], "kind is None, expected one of 'gpk', 'ntk'"),
-        (lambda: several.matrix("ntk"), r"depth is None, expected one of \[1, 3\]"),
-        (lambda: several.matrix("ntk", 2), r"depth is 2, expected one of \[1, 3\]"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            call()
+
+
+ONE, SEVERAL = {"kinds": "ntk"}, {"depths": (1, 3)}
+
+
+@pytest.mark.parametrize(
+    ("options", "read", "says"),
+    [
+        (ONE, lambda K: K.gpk, "kind is 'gpk', expected one of 'ntk'"),
+        (ONE, lambda K: K @ np.ones(4), "[Dd]imension mismatch"),
+        (SEVERAL, lambda K: K @ np.ones(3), "kind is None, expected one of 'gpk', 'ntk'"),
+        (SEVERAL, lambda K: K.matrix("ntk"), r"depth is None, expected one of \[1, 3\]"),
+        (SEVERAL, lambda K: K.matrix("ntk", 2), r"depth is 2, expected one of \[1, 3\]"),
+    ],
+)
+def test_readings_are_refused(path, options, read, says):
+    K = compute(path, signals(3), **options)
+    with pytest.raises(ValueError, match=says):
+        read(K)

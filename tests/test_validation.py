@@ -117,10 +117,10 @@ TOGETHER = [
         *TOGETHER,
     ],
 )
-def test_networks(arguments, says):
-    for make in (NETWORK.replace, lambda **a: rk.Network(**{"depth": 3} | a)):
-        with pytest.raises(ValueError, match=f"^{says}"):
-            make(**arguments)
+@pytest.mark.parametrize("make", [NETWORK.replace, lambda **a: rk.Network(**{"depth": 3} | a)])
+def test_networks(arguments, says, make):
+    with pytest.raises(ValueError, match=f"^{says}"):
+        make(**arguments)
 
 
 def gram(X=X, **options):
@@ -166,24 +166,31 @@ def test_options(call, says):
 MANY = np.ones((100, 1, 8))
 
 
-def test_a_gram_larger_than_the_free_memory_is_refused_before_work(free, monkeypatch):
-    options = {"engine": "reference"}
-    expected = KERNEL(MANY, **options)
-    for amount in (np.inf, 300_000):  # unknown, enough
-        free(amount)
-        assert (KERNEL(MANY, **options) == expected).all()
+RECTANGLE = partial(rk.gram, NETWORK, MANY, MANY[:50], normalized=True, depths=(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (partial(KERNEL, MANY), "the NTK, 100 × 100 numbers"),
+        (RECTANGLE, "the GPK and NTK, 100 × 50 numbers, at 2 depths,"),
+        (partial(rk.pixel_pairs, NETWORK, MANY[:20]), "the NTK, 20 × 20 × 8 × 8 numbers"),
+        (partial(rk.pixel_shares, NETWORK, MANY), "the NTK, 100 × 100 × 8 numbers"),
+    ],
+)
+def test_a_gram_larger_than_the_free_memory_is_refused_before_work(call, what, free, monkeypatch):
     monkeypatch.setattr(ReferenceEngine, "_compute", lambda *arguments: pytest.fail("worked"))
     free(70_000)
     says = r"takes at least [\d.]+ MB of memory, and [\d.]+ MB are free: give fewer signals"
-    rectangle = partial(rk.gram, NETWORK, MANY, MANY[:50], normalized=True, depths=(1, 2))
-    for call, what in (
-        (partial(KERNEL, MANY), "the NTK, 100 × 100 numbers"),
-        (rectangle, "the GPK and NTK, 100 × 50 numbers, at 2 depths,"),
-        (partial(rk.pixel_pairs, NETWORK, MANY[:20]), "the NTK, 20 × 20 × 8 × 8 numbers"),
-        (partial(rk.pixel_shares, NETWORK, MANY), "the NTK, 100 × 100 × 8 numbers"),
-    ):
-        with pytest.raises(MemoryError, match=f"^{what} {says}"):
-            call(**options)
+    with pytest.raises(MemoryError, match=f"^{what} {says}"):
+        call(engine="reference")
+
+
+@pytest.mark.parametrize("amount", [np.inf, 300_000], ids=["unknown", "enough"])
+def test_a_gram_that_fits_is_computed(amount, free):
+    expected = KERNEL(MANY, engine="reference")
+    free(amount)
+    assert (KERNEL(MANY, engine="reference") == expected).all()
 
 
 @pytest.mark.parametrize("engine", CPU)
@@ -204,25 +211,25 @@ def test_a_pair_larger_than_the_free_memory_is_refused_before_work(engine, free)
         rk.ResCNTK(50, 31, head="trace")(np.ones((2, 1, 20_000)), engine=engine)
 
 
-@pytest.mark.parametrize("engine", CPU)
-def test_tables_take_the_memory_of_one_signal_at_a_time(engine):
-    """Two long signals with filters of many taps; 600 pairs of a short and a long one."""
-    rng = np.random.default_rng(0)
+def peak_of_memory(call):
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize(("engine", "most"), [("cpu", 1e8), ("reference", 2e8)])
+def test_tables_of_long_signals_and_filters_take_the_memory_of_one_signal(engine, most, rng):
     X = rng.standard_normal((2, 1, 3000))
-    pairs = [[rng.standard_normal((2, d)) for _ in range(300)] for d in (4, 4000)]
-    for call, most in (
-        (
-            partial(rk.ResCNTK(30, 31, head="trace"), X, engine=engine),
-            1e8 if engine == "cpu" else 2e8,
-        ),
-        (partial(rk.ResCNTK(3).paired, *pairs, engine=engine), 4e8),
-        (partial(rk.ResCNTK(3).paired, *pairs[::-1], engine=engine), 4e8),
-    ):
-        tracemalloc.start()
-        call()
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak <= most
+    assert peak_of_memory(lambda: rk.ResCNTK(30, 31, head="trace")(X, engine=engine)) <= most
+
+
+@pytest.mark.parametrize("engine", CPU)
+@pytest.mark.parametrize("lengths", [(4, 4000), (4000, 4)])
+def test_tables_of_pairs_take_the_memory_of_one_signal_at_a_time(engine, lengths, rng):
+    pairs = [[rng.standard_normal((2, d)) for _ in range(300)] for d in lengths]
+    assert peak_of_memory(lambda: rk.ResCNTK(3).paired(*pairs, engine=engine)) <= 4e8
 
 
 HUGE, DEEP = 10**14, 99_999_999_999

@@ -364,12 +364,19 @@ def test_arguments(function, change, message):
 
 
 @pytest.mark.slow
-def test_numbers_beyond_the_range():
-    for function in (finite.apply, finite.ntk, finite.gpk, finite.train):
-        with pytest.raises((OverflowError, FloatingPointError), match="exceed float|the loss is"):
-            function(**VALID[function] | {"X": np.sign(X) * 1e308})
+@pytest.mark.parametrize("function", [finite.apply, finite.ntk, finite.gpk, finite.train])
+def test_numbers_beyond_the_range(function):
+    with pytest.raises((OverflowError, FloatingPointError), match="exceed float|the loss is"):
+        function(**VALID[function] | {"X": np.sign(X) * 1e308})
+
+
+def test_parameters_beyond_the_memory_are_refused():
     with pytest.raises(MemoryError, match=r"width 10000000 with 2.9e\+15 parameters takes .* GB"):
         finite.init(0, rk.Network(4, 3, outer_filter_size=5), 1, 10_000_000)
+
+
+@pytest.mark.slow
+def test_training_that_diverges_says_at_which_step():
     with pytest.raises(FloatingPointError, match=r"the loss is (inf|nan) after step \d+, expected"):
         finite.train(**VALID[finite.train] | {"optimizer": 1e6, "steps": 100})
 
