@@ -394,5 +394,7 @@ class _Pair(Recursion[_State]):
         if not isinstance(self.head, str):
             weights = jnp.asarray(pool_weights(self.head, kernel.shape[1:]), kernel.dtype)
             kernel = jnp.tensordot(weights, kernel, 1)
+        elif self.head != "gap":
+            raise NotImplementedError(f"JAX has no head {self.head!r}")
         means = self.x.means * self.z.means  # the mean of F⁰ may be 0
         return kernel.mean() + of_linear * means.sum(axis=0).mean()

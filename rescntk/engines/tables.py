@@ -76,7 +76,7 @@ class Input:
     scale: Array
     """(n,), the number by which each signal was divided."""
     bias: Array
-    """(n,), the standard deviation β of biases, divided by the scale; 0 without biases."""
+    """(n,), the standard deviation σ_b of biases, divided by the scale; 0 without biases."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     input_scale = net.factor_of_input(X.shape[1])
     energy = input_scale * squares
     mean = own = energy.reshape(len(X), -1).mean(axis=1)
-    if net.bias:  # without skips, biases bring H β² in the first layer: H = (1 + 2/gain) / c_w
+    if net.bias:  # without skips, biases bring H σ_b² in the first layer: H = (1 + 2/gain) / c_w
         mean = mean + (1.0 + operations.branch_bias**2) / net.c_w * (net.bias / scale) ** 2
     if weights is not None:
         own = (energy * weights).reshape(len(X), -1).sum(axis=1)
@@ -265,7 +265,7 @@ def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarr
 
 @lru_cache(maxsize=64)
 def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple[np.ndarray, float]:
-    """Return the weight of each pixel's energy, and of a bias β = 1, in F at pixel 1.
+    """Return the weight of each pixel's energy, and of a bias σ_b = 1, in F at pixel 1.
 
     The activation is homogeneous. Windows are symmetric: pixel j reaches pixel 1 with the weight of
     pixel 1 in pixel j.

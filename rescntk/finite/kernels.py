@@ -72,7 +72,7 @@ def ntk(
         traced = any(isinstance(column, jax.core.Tracer) for column in columns)
         K = (jnp if traced else np).stack(columns, axis=1)
         check_range(K, "tangent kernel's numbers")
-        return (K + K.T) / 2 if Z is None else K
+        return 0.5 * K + 0.5 * K.T if Z is None else K
 
 
 def trained_parts(network: Network, params: Parameters) -> Parts:

@@ -32,7 +32,7 @@ class Layer(NamedTuple):
     weights: Tensor
     """(q, inputs, outputs) of signals, (q, q, inputs, outputs) of images."""
     biases: Tensor | None = None
-    """(outputs,), with the factor β = `Network.bias` in front of them."""
+    """(outputs,), with the factor `Network.bias` in front of them."""
 
 
 class Parameters(NamedTuple):

@@ -231,7 +231,7 @@ class PointScale(ChannelScale):
 
 @dataclass(frozen=True)
 class Differences(Step):
-    """Add first differences of each channel, in its unit; the kind "only" drops the channel."""
+    """Add central differences of each channel, in its unit; the kind "only" drops the channel."""
 
     kind: bool | str
     unit: float | np.ndarray = field(default=1.0, compare=False)

@@ -59,7 +59,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     Parameters
     ----------
     differences : bool or "only", default False
-        Whether first differences of each channel are added, or take its place.
+        Whether central differences of each channel along time are added, or take its place.
     spectra : bool or "whole", default False
         Whether short-time spectra of the blocks, or the whole signal's spectrum, take the place of
         the signals: roots of magnitudes.

@@ -1,12 +1,14 @@
 """The theory around the kernels, as things one can compute, plot and check.
 
-- ``conditioning``: condition numbers of kernel matrices over depth, and bounds on them.
+- ``conditioning``: condition numbers of kernel matrices over depth, and bounds on them;
+  its parts ``separation`` and ``mean_entries`` have files of their own.
 - ``depth``: limits of kernels at infinite depth, rates of convergence, a check of both.
 - ``learning``: learning curves, numbers of signals, what gradient flow has learned when.
 - ``locality``: effective receptive fields and their widths.
 - ``multisphere``: signals whose pixels have one norm, and the kernels' recursion on them.
 - ``paths``: numbers of paths of convolutions, theorem 5.2, the stride-q kernel.
-- ``smoothness``: interpolants on the circle, measures of their smoothness, bounds on Jacobians.
+- ``smoothness``: interpolants on the circle, measures of their smoothness, bounds on Jacobians;
+  its part ``circle`` has a file of its own.
 - ``spectrum``: eigenvalues on the multi-sphere, and theorem 5.1 on their decay.
 
 A part is imported when it is first used: all of them take longer than the kernels do.

@@ -70,7 +70,7 @@ def separation_bound(
     check_nonzero(network, kind)
     degree = check_integer(max_degree, "max_degree", at_least=1)
     X = multisphere.check_on_sphere(X, "X")
-    parts, entry = _parts(network, X, kind, head, degree), 1.0
+    parts = _parts(network, X, kind, head, degree)
     if head == "gap":  # the diagonal is a mean over pixel pairs
         pooled, single = (Kernel(network, kind, each).diag(X) for each in (head, "trace"))
         entry = np.sqrt(single / pooled)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from rescntk.learn import View
+from rescntk.learn.views import DEFAULT
 
 ONE = {"views": [View(standardize="channel", filter_size=3)], "dtype": "float64"}
 """Parameters of an estimator of one view."""
@@ -17,6 +18,10 @@ FOUR = {
     "dtype": "float64",
 }
 """Parameters of an estimator of four views."""
+
+
+EVERY_STEP = [*DEFAULT, View(standardize="point"), View(statistics=True)]
+"""Views that have every step at least once."""
 
 
 def waves(rng, n, classes, length=24, channels=1):

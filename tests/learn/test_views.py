@@ -6,8 +6,10 @@ from sklearn.base import clone
 
 from rescntk.learn import View
 from rescntk.learn.views import DEFAULT, FAST
+from tests.learn.cases import EVERY_STEP
 
 PLAIN = View(standardize="channel", length=100, filter_size=3)
+PLAIN_SPECTRA = View(spectra=True, standardize="channel")
 
 
 @pytest.fixture
@@ -168,16 +170,24 @@ def test_signals_of_another_shape_are_refused(X):
         PLAIN.fit(X).transform(X[:, :1])
 
 
+def shares_of_points(view, X):
+    """Return a fitted view, and the share of each of its points at each time point."""
+    fitted, seen = clone(view).set_params(length=8).resolve(X).measure(X, np.ones(len(X)))
+    return fitted, fitted.to_time(np.eye(seen.shape[2]), X[0])
+
+
 @pytest.mark.parametrize("length", [40, 37, 3])
-@pytest.mark.parametrize("view", [PLAIN, View(spectra=True), View(statistics=True), DEFAULT[6]])
-def test_shares_go_back_to_time_points(view, length, rng):
-    """A point's share goes to the time points that it comes from; shares add up."""
-    X = rng.standard_normal((2, 1, length))
-    fitted, seen = clone(view).set_params(length=8).resolve(X).measure(X, np.ones(2))
-    parts = fitted.to_time(np.eye(seen.shape[2]), X[0])
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_shares_at_time_points_add_up(view, length, rng):
+    parts = shares_of_points(view, rng.standard_normal((2, 1, length)))[1]
     np.testing.assert_allclose(parts.sum(axis=1), 1)
-    if view.spectra == "whole" or view.standardize == "signal":
-        return
+
+
+@pytest.mark.parametrize("length", [40, 37, 3])
+@pytest.mark.parametrize("view", [PLAIN, PLAIN_SPECTRA], ids=["blocks", "spectra"])
+def test_shares_go_back_to_the_time_points_that_a_point_comes_from(view, length, rng):
+    X = rng.standard_normal((2, 1, length))
+    fitted, parts = shares_of_points(view, X)
     for j in range(length):
         changed = X.copy()
         changed[..., j] += 1

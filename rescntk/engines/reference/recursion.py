@@ -98,6 +98,8 @@ class Pairs(Recursion[list[Array]]):
     def head(self, kernel: Array, of_linear: float) -> Array:
         """Return a kernel with its head, (pairs, …), to which `of_linear` times F⁰ is added."""
         request, n, d = self.request, len(kernel), math.prod(self.axes)
+        if request.head not in ("equivariant", "trace", "gap", "pixels") and not request.pool:
+            raise NotImplementedError(f"arrays have no head {request.head!r}")
         of_means = request.head == "gap" or request.pool
         if not of_means:
             kernel = kernel + of_linear * self.linear

@@ -193,10 +193,10 @@ def check(
         passes = [(networks[-1], ladder)] if alike else [(n, (n.depth,)) for n in networks]
         found = [
             gram(
-                n, X, head=head, kinds=(kind,), depths=depths, normalized=True, engine=engine,
+                n, X, head=head, kinds=(kind,), depths=some, normalized=True, engine=engine,
                 progress=progress,
             )[0]
-            for n, depths in passes
+            for n, some in passes
         ]  # fmt: skip
         K = np.concatenate(found)
         check_energies(K)

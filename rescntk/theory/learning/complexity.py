@@ -137,11 +137,12 @@ def sample_complexity(
 
 def _check_frequencies(given: Iterable[Iterable[int]], d: int, top: int) -> np.ndarray:
     """Return sets of a frequency for each of d pixels, from 0 to `top`, (n_sets, d)."""
-    text = f"expected sets of {d} integers from 0 to {top}"
+    right = f"sets of {d} integers from 0 to {top}"
+    text = f"expected {right}"
     sets = list(given) if is_sequence(given) else []
     if not sets or not all(is_sequence(each) for each in sets):
         raise ValueError(f"frequencies is {given!r}, {text}")
-    chosen = check_rectangular([tuple(each) for each in sets], "frequencies", text[9:])
+    chosen = check_rectangular([tuple(each) for each in sets], "frequencies", right)
     whole = chosen.dtype.kind in "iu" and chosen.shape[1:] == (d,)
     if not whole or chosen.min() < 0 or chosen.max() > top:
         raise ValueError(f"frequencies is {given!r}, {text}")
