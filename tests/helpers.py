@@ -10,9 +10,12 @@ import pytest
 
 import rescntk as rk
 from rescntk import validation
+from rescntk.activations import ACTIVATIONS
 
 HEADS = (*validation.HEADS, 3)
 """Heads by name, and windows of three pixels: of many tests' signals, more than half."""
+
+NOT_RELU = [name for name in ACTIVATIONS if name != "relu"]
 
 STATES = rk.engines.available()
 CPU = [name for name in ("reference", "cpu") if STATES[name] is True]

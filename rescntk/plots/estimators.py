@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..validation import check_flag, check_integer, check_real
 from .style import (
     BLUE,
-    TITLE,
+    TITLE_WIDTH,
     VERMILION,
     axes,
     check_drawn,
@@ -153,7 +153,7 @@ def contributions(
     panels = drawing.subplots(len(signals) * n_channels, squeeze=False).reshape(-1, n_channels)
     _name_channels(panels, channels)
     drawn = zip(panels, signals, all_shares, columns, decisions, strict=True)
-    width = TITLE if n_channels == 1 else TITLE - 16  # names of channels take room
+    width = TITLE_WIDTH if n_channels == 1 else TITLE_WIDTH - 16  # names of channels take room
     begin = "intercept" if centre is None else "usual"
     for case, (row, x, shares, k, decision) in enumerate(drawn):
         coloured = [_coloured(*pair, shares[k], most) for pair in zip(row, x, strict=True)]

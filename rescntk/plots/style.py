@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "BLUE", "COLOURS", "GREEN", "LINES", "MARKERS", "PURPLE", "SIZE", "VERMILION", "axes",
-    "check_drawn", "figure", "finish", "looks", "name_ends", "shown_name", "tidy",
+    "BLUE", "COLOURS", "GREEN", "LINES", "MARKERS", "PURPLE", "SIZE", "TITLE_WIDTH", "VERMILION",
+    "axes", "check_drawn", "figure", "finish", "lines", "looks", "name_ends", "shown_name", "tidy",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ def name_ends(
             ax.annotate("", (1.05, place), end, "axes fraction", "data", arrowprops=line)
 
 
-TITLE = 92
+TITLE_WIDTH = 92
 """Maximum number of characters of a line above a panel of 7 inches. Raising it cuts titles at the
 edges."""
 

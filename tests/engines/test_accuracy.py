@@ -14,7 +14,17 @@ from rescntk.validation import DTYPES, KINDS, PARTS
 from tests import tolerances
 from tests.difficult_signals import SIGNALS, UNEVEN, near, profile
 from tests.engines.test_properties import assert_semidefinite
-from tests.helpers import CPU, ENGINES, GROUPS, HEADS, pairs_meet, rarely, skip_unless_taken, takes
+from tests.helpers import (
+    CPU,
+    ENGINES,
+    GROUPS,
+    HEADS,
+    NOT_RELU,
+    pairs_meet,
+    rarely,
+    skip_unless_taken,
+    takes,
+)
 from tests.oracles import definition, quadruple
 from tests.strategies import ALL_FIELDS, batches, networks
 
@@ -96,7 +106,7 @@ def test_deep_gelu_networks_of_nearly_equal_signals(change, rng):
         assert_accurate(["reference"], Network(40, 1, activation="gelu"), X, ["trace"])
 
 
-@pytest.mark.parametrize("activation", ["erf", "gelu"])
+@pytest.mark.parametrize("activation", NOT_RELU)
 @pytest.mark.parametrize("skip", [True, False])
 def test_large_signals_beside_biases(activation, skip, rng):
     """Pre-activations of 1e7 in the first layer, and of 1 in the next ones of erf."""

@@ -29,6 +29,14 @@ X = np.ones((2, 1, 3))
 ERF = NETWORK.replace(activation="erf")
 
 
+@pytest.mark.parametrize("name", CPU)
+def test_a_head_that_an_engine_has_not_learned_is_refused(name):
+    """A name may be entered in HEADS before all engines know it."""
+    request = replace(REQUEST, head="max")
+    with pytest.raises(NotImplementedError, match="have no head 'max'"):
+        engines.ENGINES[name].compute(request, X, None, lambda n: None)
+
+
 @needs_cpu
 def test_the_fastest_engine_that_can_serve_and_why_others_cannot():
     for signals in (X, SignalList([X[0], X[0, :, :2]])):

@@ -11,7 +11,7 @@ import rescntk as rk
 from rescntk.theory import multisphere
 from rescntk.validation import DTYPES
 from tests import tolerances
-from tests.helpers import ENGINES, HEADS, rarely, takes
+from tests.helpers import ENGINES, HEADS, NOT_RELU, rarely, skip_unless_taken, takes
 from tests.oracles import quadruple
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
@@ -87,13 +87,12 @@ def test_signals_of_any_size(engine, head):
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("skip", [True, False])
-@pytest.mark.parametrize("activation", ["erf", "gelu"])
+@pytest.mark.parametrize("activation", NOT_RELU)
 def test_tiny_signals_see_a_linear_network(engine, head, skip, activation, rng):
     """K(2^-840 x, z) = 2^-840 K(x, z), up to roundings, where z is tiny or not."""
     parts = ("input", "inner", "readout")
     network = rk.Network(3, activation=activation, skip=skip, trained=parts)
-    if not takes(engine, network):
-        pytest.skip("ReLU alone")
+    skip_unless_taken(engine, network)
     gram = partial(rk.gram, network, head=head, engine=engine)
     X, Z = 2.0**-60 * (rng.standard_normal((3, 2, 6)) + 0.5), rng.standard_normal((2, 2, 6)) + 0.3
     roots = [np.sqrt(K.diagonal()) for K in (*gram(X), *gram(Z))]
@@ -199,8 +198,7 @@ def test_kernels_below_the_least_number_are_refused(engine, dtype, size):
 def test_signals_too_large_for_erf_are_refused(engine, normalized):
     """Its kernels tend to a limit, and then would leave the range of squared variances."""
     kernel = rk.CGPK(3, head="trace", activation="erf", normalized=normalized)
-    if not takes(engine, kernel.network):
-        pytest.skip("ReLU alone")
+    skip_unless_taken(engine, kernel.network)
     for dtype in DTYPES:  # float32 has rounded results of float64
         limit, K = (kernel(X * scale, engine=engine, dtype=dtype) for scale in (1e4, 1e70))
         assert np.abs(K - limit).max() <= 1e-3
@@ -289,8 +287,7 @@ def test_biases_of_any_size(engine, bias, rng):
 def test_gelu_of_huge_signals_is_relu(engine, head, skip, rng):
     """To relative errors of the inverse of a pre-activation: parallel, opposite and zero pixels."""
     network = rk.Network(4, 3, activation="gelu", skip=skip)
-    if not takes(engine, network):
-        pytest.skip("ReLU alone")
+    skip_unless_taken(engine, network)
     x = 1e100 * rng.standard_normal((2, 6))
     x[:, 3:5] = 0.0
     X = np.stack([x, -x, 3.0 * x, x * (1 + 1e-9), 1e100 * rng.standard_normal((2, 6))])
@@ -300,7 +297,7 @@ def test_gelu_of_huge_signals_is_relu(engine, head, skip, rng):
         assert (np.abs(K - expected) / own / own[:, None]).max() <= tolerances.ROUTES
 
 
-@pytest.mark.parametrize("activation", ["erf", "gelu"])
+@pytest.mark.parametrize("activation", NOT_RELU)
 @pytest.mark.parametrize(
     ("network", "factor", "options", "says"),
     [
@@ -314,13 +311,12 @@ def test_gelu_of_huge_signals_is_relu(engine, head, skip, rng):
 def test_sizes_beyond_float64_are_refused(engine, activation, network, factor, options, says):
     """Sizes count where activations are not homogeneous."""
     network = network.replace(activation=activation)
-    if not takes(engine, network):
-        pytest.skip("ReLU alone")
+    skip_unless_taken(engine, network)
     with pytest.raises(OverflowError, match=says):
         rk.gram(network, factor * X, head="trace", engine=engine, **options)
 
 
-@pytest.mark.parametrize("activation", ["erf", "gelu"])
+@pytest.mark.parametrize("activation", NOT_RELU)
 @pytest.mark.parametrize(
     ("fields", "factor", "same"),
     [
@@ -332,8 +328,7 @@ def test_sizes_beyond_float64_are_refused(engine, activation, network, factor, o
 def test_sizes_of_pre_activations_count(engine, activation, fields, factor, same):
     """Not the sizes of signals. Tiny signals with tiny biases see a linear network."""
     network = rk.Network(3, activation=activation, **fields)
-    if not takes(engine, network):
-        pytest.skip("ReLU alone")
+    skip_unless_taken(engine, network)
     if "negative_slope" in same:
         slope = {"erf": 4 / np.pi, "gelu": 0.25}[activation]  # squared, at 0
         same = rk.Network(3, **same).replace(c_v=2.0 * slope)
@@ -349,8 +344,7 @@ def test_sizes_of_pre_activations_count(engine, activation, fields, factor, same
 def test_weights_and_signals_of_inverse_sizes(engine, head):
     """c_w makes up for tiny signals: no head looks at signals of size 1 instead."""
     network = rk.Network(2, activation="erf", c_w=1e160, c_v=1e-160)
-    if not takes(engine, network):
-        pytest.skip("ReLU alone")
+    skip_unless_taken(engine, network)
     found = rk.gram(network, 1e-80 * X, normalized=True, head=head, engine=engine)
     same = network.replace(c_w=1.0, c_v=1.0)
     # The features of the skip connection have the size of the signals, and the branch has too.
@@ -360,17 +354,15 @@ def test_weights_and_signals_of_inverse_sizes(engine, head):
 
 def test_the_largest_signals_are_refused_in_one_sentence(engine):
     network = rk.Network(2, activation="erf")
-    if not takes(engine, network):
-        pytest.skip("ReLU alone")
+    skip_unless_taken(engine, network)
     with pytest.raises(OverflowError, match="^the signals are too large for float64 and activ"):
         rk.gram(network, np.full((1, 1, 4), 1.7e308), normalized=True, engine=engine)
 
 
-@pytest.mark.parametrize("activation", ["erf", "gelu"])
+@pytest.mark.parametrize("activation", NOT_RELU)
 def test_pixels_far_below_their_signal_are_refused(engine, activation, rng):
     network = rk.Network(2, 1, activation=activation)
-    if not takes(engine, network):
-        pytest.skip("ReLU alone")
+    skip_unless_taken(engine, network)
     X = rng.standard_normal((2, 2, 4))
     X[:, :, 0] *= 1e-150
     with pytest.raises(OverflowError, match="pixel 1 has roots of variances below"):
@@ -379,8 +371,7 @@ def test_pixels_far_below_their_signal_are_refused(engine, activation, rng):
 
 def test_erf_networks_that_fall_below_float64_are_refused(engine, rng):
     network = rk.Network(50, skip=False, activation="erf", c_v=1e-7)
-    if not takes(engine, network):
-        pytest.skip("ReLU alone")
+    skip_unless_taken(engine, network)
     with pytest.raises(OverflowError, match="variances of layer 50 fall below 1e-153, expected a"):
         rk.gram(network, rng.standard_normal((2, 1, 4)), normalized=True, engine=engine)
 

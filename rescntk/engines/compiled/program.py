@@ -31,7 +31,9 @@ class Program:
         joined = sums and operations.may_join and depth <= _JOINED_DEPTH
         self.operations = replace(operations, joined=joined, fused=joined and operations.may_fuse)
         of_pixels: dict[str | int, str] = {"equivariant": "pixel 1", "pixels": "pixels"}
-        head = "sums" if sums else of_pixels.get(request.head, "shares")
+        head = "sums" if sums else "shares" if request.shares else of_pixels.get(request.head)
+        if head is None:
+            raise NotImplementedError(f"compiled engines have no head {request.head!r}")
         self._windows: dict[Window, int] = {}
         self._operations: list[tuple[int, int]] = []
         for operation in self.operations.input:
