@@ -36,7 +36,7 @@ def skip_unless_taken(engine, network):
     if hypothesis.currently_in_test_context():
         hypothesis.assume(takes(engine, network))
     elif not takes(engine, network):
-        pytest.skip(f"{engine} does not take {network}")
+        pytest.skip(f"the engine {engine} does not take {network.activation}")
 
 
 def rarely(*values):
