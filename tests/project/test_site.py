@@ -118,6 +118,8 @@ def test_docstrings_follow_numpydoc():
     wrong = []
     for name, value in documented.items():
         allowed = HOUSE | (OF_CLASSES if inspect.isclass(value) else set())
+        if hasattr(value, "get_params") and not name.startswith("rescntk.learn.aeon."):
+            allowed -= {"PR01"}  # estimators have all their parameters; aeon's forms share them
         if str(getattr(value, "__annotations__", {}).get("return")).startswith("tuple"):
             allowed -= {"RT01"}  # several things, each with its shape
         errors = [(code, text) for code, text in validate(name)["errors"] if code not in allowed]
