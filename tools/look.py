@@ -56,6 +56,16 @@ SEARCHES = {
     "learning curve": "learning_curves",
     "ensemble": "network",
     "novelty": "classification",
+    "anomaly detection": "classification",
+    "imbalanced": "classification",
+    "groups": "classification",
+    "error bars": "regression",
+    "confidence interval": "regression",
+    "which channel": "explanation",
+    "multivariate": "signals",
+    "GPU": "install",
+    "memory": "faq",
+    "cite": "index",
 }
 """What the search must find, and the page that must be among the first three results."""
 

@@ -232,8 +232,8 @@ def _shown(number: float) -> str:
 
 def _bar_label(names: list[str] | None, single: bool, less_usual: bool, width: int) -> str:
     """Return the text beside the colours, in lines of a width."""
-    label = f"contribution to the {'prediction' if names is None else 'decision'}"
-    label = lines(label + (", less the usual" if less_usual else ""), width)
+    whole = f"contribution to the {'prediction' if names is None else 'decision'}"
+    label = lines("contribution minus a usual signal's" if less_usual else whole, width)
     if names is not None and single:
         label += "\n" + lines(f"blue: class {names[0]}, orange: class {names[1]}", width)
     return label

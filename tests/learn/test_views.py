@@ -150,6 +150,12 @@ def test_wrong_settings_are_refused(changes, says, X):
         View(**changes).fit(X)
 
 
+@pytest.mark.parametrize("name", View().get_params())
+def test_each_setting_is_checked(name, X):
+    with pytest.raises(ValueError, match=f"^{name} "):
+        View(**{name: object()}).fit(X)
+
+
 @pytest.mark.parametrize(
     ("view", "lengths", "says"),
     [
