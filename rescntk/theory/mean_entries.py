@@ -33,7 +33,8 @@ class MeanEntries(ReportTable[MeanRow]):
     """Mean entries over depth; iterating gives a `MeanRow` for each depth."""
 
     first_depth: int | None
-    """L_0 of theorem 6.2, part 3: the first depth at which both b are at least 0, or None."""
+    """L_0 of theorem 6.2, part 3: the first depth from which on both b are at least 0. None if it
+    exceeds the largest depth asked for."""
 
 
 def mean_entries(network: Network, X: np.ndarray, depths: Iterable[int]) -> MeanEntries:

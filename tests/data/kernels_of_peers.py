@@ -17,7 +17,7 @@ from neural_tangents import stax
 jax.config.update("jax_enable_x64", True)
 
 FOLDER = Path(__file__).parent
-FILES = ("", "_biases", "_images", "_gelu")
+FILES = ("", "_biases", "_images", "_gelu", "_pooled")
 ACTIVATIONS = {"relu": stax.Relu, "erf": stax.Erf, "gelu": stax.Gelu}
 
 
@@ -44,9 +44,13 @@ def kernel_of(meta, shape):
             sides = stax.parallel(stax.Identity(), branch)
             branch = stax.serial(stax.FanOut(2), sides, stax.FanInSum())
         layers.append(branch)
-    pool = stax.GlobalAvgPool() if meta["head"] == "gap" else stax.Flatten()
+    pools, head = [stax.Flatten()], meta["head"]
+    if head == "gap":
+        pools = [stax.GlobalAvgPool()]
+    elif head != "trace":
+        pools.insert(0, stax.AvgPool((head,) * (len(shape) - 2), padding="CIRCULAR"))
     first = conv(1, 1.0)[2]
-    rest = stax.serial(*layers, pool, stax.Dense(1, W_std=1.0, b_std=None))[2]
+    rest = stax.serial(*layers, *pools, stax.Dense(1, W_std=1.0, b_std=None))[2]
 
     def kernel(X, Z):
         given = first(X, Z)
@@ -55,11 +59,14 @@ def kernel_of(meta, shape):
     return kernel
 
 
-def drawn(rng):
-    """Return the parameters of ten networks of erf and GELU with biases, and their signals."""
-    several, arrays = [], {}
+def drawn(rng, name):
+    """Return the parameters of ten networks, and their signals.
+
+    They are of erf and GELU with biases, or of ReLU with pooled heads, half of them of images.
+    """
+    several, arrays, pooled = [], {}, name == "_pooled"
     for k in range(10):
-        several.append({
+        meta = {
             "depth": int(rng.integers(1, 6)), "filter_size": int(rng.choice([1, 3, 5])),
             "outer_filter_size": int(rng.choice([1, 3])), "skip": bool(rng.integers(2)),
             "alpha": round(float(rng.uniform(0.1, 1.3)), 3),
@@ -67,8 +74,16 @@ def drawn(rng):
             "c_w": round(float(rng.uniform(0.5, 2.0)), 3),
             "bias": float(rng.choice([0.0, 0.3, 1.0])), "head": ("gap", "trace")[k % 2],
             "activation": "gelu" if k < 7 else "erf", "train_input": bool(rng.integers(2)),
-        })  # fmt: skip
+        }  # fmt: skip
         shape = int(rng.integers(1, 4)), int(rng.integers(1, 7))
+        if pooled:
+            shape = (*shape[:1], *(int(n) for n in rng.integers(4, 9, size=1 + k % 2)))
+            meta |= {
+                "activation": "relu",
+                "bias": 0.0,
+                "head": int(rng.integers(2, min(shape[1:]))),
+            }
+        several.append(meta)
         arrays[f"X{k}"], arrays[f"Z{k}"] = (rng.standard_normal((n, *shape)) for n in (3, 2))
     return several, arrays
 
@@ -79,7 +94,7 @@ for number, name in enumerate(FILES):
         stored = dict(np.load(file))
         networks, arrays = json.loads(str(stored.pop("meta"))), stored
     else:
-        networks, arrays = drawn(np.random.default_rng(number))
+        networks, arrays = drawn(np.random.default_rng(number), name)
     for k, meta in enumerate(networks):
         X, Z = (np.moveaxis(arrays[f"{side}{k}"], 1, -1) for side in "XZ")
         found = kernel_of(meta, X.shape)(X, Z)

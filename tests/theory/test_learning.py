@@ -333,3 +333,9 @@ def test_kernels_of_modified_spectra(power):
     whole = learning.modified_spectrum(kernel(points), np.square)
     K = kernel(points)
     assert np.abs(whole - K @ K / n).max() <= tolerances.ROUTES
+
+
+def test_functions_of_spectra_may_write_into_their_argument():
+    K = np.array([[2.0, 1.0], [1.0, 2.0]])
+    found = learning.modified_spectrum(K, lambda values: np.square(values, out=values))
+    assert np.abs(found - K @ K / 2).max() <= tolerances.ROUTES

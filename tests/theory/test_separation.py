@@ -36,17 +36,27 @@ def test_bounds_are_below_least_eigenvalues(network, kind, head, case):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_signals_of_one_pixel_have_the_formula(kind):
+    """Sums up to a degree of a_N [1 − max_i Σ_j |t_ij|^N]₊, and the circles of all above it."""
     X, network, degree = multisphere.sample(20, 4, 1, rng=0), rk.Network(3, 1), 20
     a = spectrum.taylor_coefficients(network, 1, degree, kind=kind)
-    t = np.abs(X[:, :, 0] @ X[:, :, 0].T / 4)
-    np.fill_diagonal(t, 0.0)
-    circles = [max(1 - (t**m).sum(axis=1).max(), 0.0) for m in range(1, degree + 1)]
-    rest = 1 - a.sum()
-    rest -= np.abs(t ** (degree + 1)).sum(axis=1).max() * rest  # |t|^m falls with m
+    rest, off = rk.Kernel(network, kind, "trace", normalized=True)(X), ~np.eye(20, dtype=bool)
+    t, least, expected = X[:, :, 0] @ X[:, :, 0].T / 4, 0.0, []
+    for N, coefficient in enumerate(a):
+        rest = rest - coefficient * t**N
+        least += coefficient * max(1 - np.abs(t**N * off).sum(axis=1).max(), 0.0)
+        circles = rest.diagonal() - np.abs(rest * off).sum(axis=1)
+        expected.append(least + max(circles.min(), 0.0))
     found = conditioning.separation_bound(
         network, X, kind=kind, head="equivariant", max_degree=degree
     )
-    least = a[1:] @ circles
-    assert least - tolerances.ROUTES <= found
-    assert found <= least + max(1 - a.sum(), 0.0) + tolerances.ROUTES
-    assert found >= least + max(rest, 0.0) - tolerances.ROUTES
+    assert abs(found - max(expected)) <= tolerances.ROUTES
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_more_degrees_never_lower_the_bound(head):
+    X = multisphere.sample(4, 3, 6, rng=0)
+    bounds = [
+        conditioning.separation_bound(rk.Network(2), X, kind="ntk", head=head, max_degree=degree)
+        for degree in (1, 2, 4, 8, 16, 64)
+    ]
+    assert (np.diff(bounds) >= 0).all() and bounds[0] > 0

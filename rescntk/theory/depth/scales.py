@@ -47,8 +47,8 @@ def scales(network: Network, n_timepoints: int, *, layer: int | None = None) -> 
     A layer multiplies mode m of the complements :math:`1 - \bar K_{j,j+\delta}` along the pixels j
     by :math:`1 - p\,(1 - \lambda_i(m) \lambda_o(m))`. p is the branch's share, 1 without skip
     connections. A filter of q taps with the dilation r has :math:`\lambda(m) = \frac1q \sum_k
-    \cos(2\pi m k r/d)`. The pixels' energies have these multipliers exactly, in every layer from 2
-    on, on and off the multi-sphere.
+    \cos(2\pi m k r/d)`. Without biases the pixels' energies, in units of their mean, have these
+    multipliers exactly, in every layer from 2 on, on and off the multi-sphere.
 
     Parameters
     ----------

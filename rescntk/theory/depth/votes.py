@@ -53,11 +53,8 @@ class Classifier(NamedTuple):
         >>> deep.ridge([1.0, 1.0, -1.0])  # the sum over n + 3
         0.16666666666666666
         """
-        y, penalty, c = (
-            check_vector(y, "y"),
-            check_nonnegative(penalty, "penalty"),
-            self.off_diagonal,
-        )
+        y, penalty = check_vector(y, "y"), check_nonnegative(penalty, "penalty")
+        c = self.off_diagonal
         return float(c * y.sum() / (1.0 - c + len(y) * c + penalty))
 
 

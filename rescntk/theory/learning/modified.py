@@ -54,8 +54,8 @@ def modified_spectrum(
     if not kept.any():
         raise ValueError("K is 0, expected a kernel matrix that has a positive eigenvalue")
     values, vectors = found.eigenvalues[kept] / n, found.eigenvectors[:, kept]
-    wanted = nonnegative(function(values), "the result of function")
-    wanted = check_shape(wanted, "the result of function", values.shape)
+    wanted = check_shape(function(values.copy()), "the result of function", values.shape)
+    wanted = nonnegative(wanted, "the result of function")
     sides = []
     for name, given in (("left", left), ("right", right)):
         rows = K if given is None else given

@@ -68,7 +68,8 @@ class Spectrum(NamedTuple):
         r"""Return the norm of a function in the kernel's RKHS on the multi-sphere.
 
         :math:`(\sum_k v_k^2/\lambda_k)^{1/2}` (Barzilai et al. 2022, section 3.2), of functions
-        whose frequencies are all among the computed ones.
+        whose frequencies are all among the computed ones. The eigenvalues need their errors
+        (``errors=True``): rounding errors in the place of a 0 would make infinite norms finite.
 
         Parameters
         ----------
@@ -84,22 +85,20 @@ class Spectrum(NamedTuple):
         Raises
         ------
         ValueError
-            If there are not as many coefficients as eigenvalues.
+            If there are not as many coefficients as eigenvalues, or these have no errors.
 
         Examples
         --------
         >>> import rescntk as rk
         >>> from rescntk.theory import spectrum
-        >>> found = spectrum.eigenvalues(rk.Network(2), 2, 1, 3, kind="ntk", head="trace")
+        >>> options = {"kind": "ntk", "head": "trace", "errors": True}
+        >>> found = spectrum.eigenvalues(rk.Network(2), 2, 1, 3, **options)
         >>> round(found.rkhs_norm([0.0, 0.0, 0.0, 1.0]), 3)  # a wave of frequency 3
         3.191
         """
         v = np.abs(check_shape(coefficients, "coefficients", self.eigenvalues.shape))
-        known = self.eigenvalues if np.isnan(self.errors).any() else self.significant
-        values = np.maximum(known, 0.0)[v > 0]
-        if not values.all():
-            return math.inf
-        return float(np.linalg.norm(v[v > 0] / np.sqrt(values)))
+        values = self.significant[v > 0]
+        return math.hypot(*(v[v > 0] / np.sqrt(values))) if values.all() else math.inf
 
     def _known_errors(self) -> np.ndarray:
         if np.isnan(self.errors).any():

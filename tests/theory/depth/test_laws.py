@@ -132,6 +132,20 @@ def test_gap_sees_its_own_pixels(trained, share, head, pixels):
     assert abs(constant / (law * factor) - 1) <= bar
 
 
+@pytest.mark.parametrize(
+    ("head", "share"), [(2, 1 / 2), (3, 5 / 9), (5, 13 / 25), (8, 1 / 2), ("gap", 1 / 2)]
+)
+def test_windows_see_a_period_more_than_once(head, share):
+    """Of 8 pixels and the period 2 they share n(0) + n(2) + n(4) + n(6) windows of m²."""
+    signals = np.tile(multisphere.sample(2, 3, 2, rng=0), (1, 1, 4))
+    deep = [rk.Network(3000, skip=False)]
+    found, trace = (
+        multisphere.gram_complements(deep, signals, kind="gpk", head=each)[0, 0, 1]
+        for each in (head, "trace")
+    )
+    assert abs(found / trace / share - 1) <= 0.01
+
+
 @pytest.mark.parametrize(("size", "agreeing"), [(1, 2 / 3), (3, 0.0)])
 def test_pixels_that_agree_stay_so_without_filters(size, agreeing):
     """Two of three pixels the same: a filter mixes them in, size 1 does not."""

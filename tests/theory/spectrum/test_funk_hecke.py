@@ -183,6 +183,8 @@ def test_errors_that_were_not_asked_for_resolve_nothing():
     assert found.errors.shape == found.eigenvalues.shape and np.isnan(found.errors).all()
     with pytest.raises(ValueError, match="errors of these eigenvalues were not asked for"):
         _ = found.resolved
+    with pytest.raises(ValueError, match="errors of these eigenvalues were not asked for"):
+        found.rkhs_norm(np.ones(3))
 
 
 @pytest.mark.parametrize("kind", KINDS)
