@@ -61,6 +61,8 @@ def scales(network: Network, n_timepoints: int, *, layer: int | None = None) -> 
     layer : int, optional
         l: adds multipliers that are smaller by :math:`\frac3l \lambda_i\lambda_o`, because
         :math:`\kappa_0 = 1 - \frac3{pl}`. At :math:`\chi = 1` with biases 3 is 5/2, below it 0.
+        Mode 0 has the multiplier of a change of the mean; the mean itself falls like
+        :math:`l^{-2}`, where not exponentially.
 
     Returns
     -------

@@ -51,6 +51,22 @@ def test_the_slowest_mode_of_deep_kernels(skip):
     assert abs(measured - row.multiplier) > 3 * abs(measured - row.at_layer)
 
 
+@pytest.mark.parametrize("skip", [True, False])
+def test_mode_0_is_a_change_of_the_mean(skip):
+    """The mean of δ falls like l^−2, and the distance of two means like l^−3."""
+    several = multisphere.dot_products(multisphere.sample(3, 4, 8, rng=0), complement=True)[0, 1:]
+    means = np.array([
+        [multisphere.normalized_gpk(rk.Network(L, skip=skip), t, complement=True).mean()]
+        for L in (1000, 1100)
+        for t in several
+    ]).reshape(2, 2)  # fmt: skip
+    (low, high), rows = means.T, scales(rk.Network(1, skip=skip), 8, layer=1050).rows
+    change = ((high - low)[1] / (high - low)[0]) ** (1 / 100)
+    bar = tolerances.mode(1050, 2 if skip else 1, several.mean())
+    assert abs(change - rows[0].at_layer) <= bar
+    assert abs((low[1] / low[0]) ** (1 / 100) - (1 - 2 / 1050)) <= bar
+
+
 def ring(start, layers, p, chi=1.0, bias=0.0):
     """Return complements along 8 pixels over layers by theorem 4.1, filters of 3, in mpmath."""
     delta, variance, found = list(start), mpmath.mpf(1), []
