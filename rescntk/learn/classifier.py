@@ -33,8 +33,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Eleven views, or the first nine, or views of your own. More than 1,000 signals have eight
         by default, which take less time.
     penalty : float or sequence of float, optional
-        Penalty of ridge regression, in units of the kernel's diagonal: the least that rounding
-        errors allow. Of several, each view takes the one of least leave-one-out error.
+        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view takes
+        the one of least leave-one-out error. By default the least that rounding errors allow.
     landmarks : int, optional
         Maximum number of signals, drawn at random, to which solutions are restricted. The default
         is all of up to 1,000 signals, and 400 of more.
@@ -48,13 +48,14 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     n_jobs : int, optional
         Number of threads, which does not change results; -1 is one for each core.
     random_state : int, RandomState or None, default None
-        Seed of the landmarks, and of the ten folds of `best_score_`.
+        Seed of the landmarks, and of the ten folds whose views are weighted by the other nine.
 
     Attributes
     ----------
     classes_ : ndarray, (n_classes,)
     best_score_, best_score_error_ : float
         Accuracy on training signals left out, one by one or by groups, and its standard error.
+        `class_weight` does not weigh it.
         The only signal of a class does not count.
     views_ : dict of ndarray
         A row for each view: "view", "error" (leave-one-out, targets ±1), "weight", and "note", why

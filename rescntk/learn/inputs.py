@@ -243,10 +243,12 @@ def texts_refused(name: str) -> Iterator[None]:
     except ValueError as error:
         if "could not convert" not in str(error):
             raise
-        raise ValueError(
-            f"{name} has texts, expected numbers: {error}; with decimal commas, read the file with "
-            f"decimal=','"
-        ) from None
+        remedy = ""
+        if any(map(_has_decimal_comma, re.findall("'([^']*)'", str(error)))):
+            remedy = "; with decimal commas, read the file with decimal=','"
+        elif name == "y":
+            remedy = "; ResidualKernelClassifier predicts labels"
+        raise ValueError(f"{name} has texts, expected numbers: {error}{remedy}") from None
 
 
 def _looks_transposed(X: np.ndarray) -> bool:

@@ -44,12 +44,13 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     n_jobs : int, optional
         Number of threads, which does not change results; -1 is one for each core.
     random_state : int, RandomState or None, default None
-        Seed of the landmarks, and of the ten folds of `best_score_`.
+        Seed of the landmarks, and of the ten folds whose views are weighted by the other nine.
 
     Attributes
     ----------
     best_score_, best_score_error_ : float
-        R² over all targets on training signals left out, and its standard error.
+        R² over all targets on training signals left out, and its standard error; NaN where all
+        targets are equal.
     views_ : dict of ndarray
         A row for each view: "view", "error" (leave-one-out, in units of the targets' variances),
         "weight", and "note", why a view is left out. Of several targets errors and weights are
@@ -127,9 +128,11 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         self._keep_nonconformity(ratios, weights, cases.members)
         squares = (residuals**2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
-        self.best_score_ = 1.0 - error
+        self.best_score_ = 1.0 - error if spread.any() else np.nan
         of_mean = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
         self.best_score_error_ = _DEPENDENCE * float(of_mean)
+        if not spread.any():
+            warnings.warn("y has one value, which predictions then have", stacklevel=2)
         if self.best_score_ <= 0.0:
             warnings.warn(
                 f"best_score_, R² on signals left out, is {self.best_score_:.3g}: these views do "

@@ -294,6 +294,12 @@ def texts(flat):
     return np.array([f"{value:.3f}".replace(".", ",") for value in flat[0][:, 3]])
 
 
+def test_labels_are_for_the_classifier(flat):
+    labels = np.where(np.arange(len(flat[0])) % 2, "worn", "good")
+    with pytest.raises(ValueError, match="^y has texts, .*; ResidualKernelClassifier predicts lab"):
+        ResidualKernelRegressor(**ONE).fit(flat[0], labels)
+
+
 def test_a_column_of_texts_is_named(flat, texts, pd):
     frame = pd.DataFrame(flat[0]).add_prefix("t").assign(t3=texts)
     says = f"column 't3' of dtype .*, expected numbers: '{texts[0]}' has a decimal comma, read the"

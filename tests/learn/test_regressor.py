@@ -124,3 +124,10 @@ def test_weights_are_inverse_noise(rng):
         X, targets, np.where(noisy, 1e-3, 1.0)
     )
     assert weighted.score(Z, truth) > plain.score(Z, truth) + 0.05
+
+
+def test_equal_targets_have_no_score(rng):
+    X = rng.standard_normal((8, 1, 20))
+    with pytest.warns(UserWarning, match="^y has one value, which predictions then have"):
+        model = ResidualKernelRegressor(**ONE).fit(X, np.ones(len(X)))
+    assert np.isnan(model.best_score_) and (model.predict(X) == 1.0).all()
