@@ -120,19 +120,31 @@ FORMULA V polynomial(V t, V square, const R (&c)[n])
 // p and r are quotients of polynomials in t = 1 - a with positive coefficients and one denominator.
 // No term cancels.
 template <class V>
+struct Angle {
+    V w, v, s;  // s = sqrt(a) / D(t)
+};
+
+template <class V>
+FORMULA Angle<V> angle_of(V w, V v)
+{
+    using R = typename RealOf<V>::type;
+    const V a = smaller(w, v), t = every<V>(R(1)) - a;
+    return {w, v, root_over(a, polynomial(t, t * t, quotients(R()).d))};
+}
+
+template <class V>
 struct Dual {
     V k0, less;
 };
 
 template <class V>
-FORMULA Dual<V> dual(V w, V v)
+FORMULA Dual<V> dual(const Angle<V> &at)
 {
     using R = typename RealOf<V>::type;
-    const V one = every<V>(R(1)), a = smaller(w, v), t = one - a, square = t * t;
+    const V one = every<V>(R(1)), a = smaller(at.w, at.v), t = one - a, square = t * t;
     const auto &of = quotients(R());
-    const V s = root_over(a, polynomial(t, square, of.d));
-    return {polynomial(t, square, of.p) * s,
-            pick(w, v, w, one) - polynomial(t, square, of.r) * (s * a)};
+    return {polynomial(t, square, of.p) * at.s,
+            fused(-polynomial(t, square, of.r), at.s * a, smaller(at.w, one))};
 }
 
 // kappa_0 A, without rounding kappa_0 itself: near 1 it would be rounded alike in all layers.
@@ -186,17 +198,12 @@ FORMULA Numbers<V> with_bias(Numbers<V> of, V twice, V more, V N)
     return of;
 }
 
-template <class V>
-struct Angle {
-    V w, v;
-};
-
 // Of pre-activations; `inverse` is 1 / g.
 template <bool OPPOSITE, class V>
 FORMULA Angle<V> angle(V U, V O, V inverse)
 {
     const V two = number<V>(2.0), w = smaller(U * inverse, two);
-    return {w, OPPOSITE ? smaller(O * inverse, two) : two - w};
+    return angle_of(w, OPPOSITE ? smaller(O * inverse, two) : two - w);
 }
 
 // The constants of a network's activation.
@@ -217,21 +224,22 @@ template <bool OPPOSITE, bool NTK, class V>
 FORMULA Activated<V> activated(const Activation<V> &of, const Angle<V> &at, V g, V A)
 {
     const V w = at.w, v = at.v;
-    const Dual<V> relu = dual(w, v);
+    const Dual<V> relu = dual(at);
     V less = relu.less, more = number<V>(2.0) - less;
     if (of.leaks) {
         less = fused(of.lambda, w - less, less);
         more = fused(of.lambda, v - more, more);
     }
-    const V U = g * less, K = g - U;
-    Activated<V> result{{U, V{}, V{}}, K};
+    Activated<V> result;
+    result.branch.U = g * less;
+    result.K = g - result.branch.U;
     if (OPPOSITE) result.branch.O = g * more;
     if (NTK) {
         const V rho = pick(w, v, number<V>(1.0) - w, v - number<V>(1.0));
         if (of.gains) A = fused(of.i_minus_r, g * rho, A);
         V M = times_slope(relu.k0, w, v, A);
         if (of.leaks) M = fused(of.lambda, A - M, M);
-        result.branch.A = fused(of.o_plus_r, K, M);
+        result.branch.A = fused(of.o_plus_r, result.K, M);
     }
     return result;
 }

@@ -133,11 +133,67 @@ FORMULA bool any_less(F32 a, F32 b)
     return ANY_LESS(ps, (S)a, (S)b);
 }
 // x where a < b, y elsewhere.
-FORMULA F64 pick(F64 a, F64 b, F64 x, F64 y)
+template <class V>
+FORMULA V pick(V a, V b, V x, V y)
 {
-    return (F64)PICK(pd, (D)a, (D)b, (D)x, (D)y);
+    return a < b ? x : y;
 }
-FORMULA F32 pick(F32 a, F32 b, F32 x, F32 y)
+
+// Two vectors, of rows that follow one another: what is loaded for all rows is loaded once for
+// both, and neither waits for the other.
+template <class V>
+struct Two {
+    V one, other;
+};
+template <class V>
+struct RealOf<Two<V>> : RealOf<V> {};
+template <class V>
+FORMULA Two<V> operator+(Two<V> a, Two<V> b)
 {
-    return (F32)PICK(ps, (S)a, (S)b, (S)x, (S)y);
+    return {a.one + b.one, a.other + b.other};
+}
+template <class V>
+FORMULA Two<V> operator+(Two<V> a, typename RealOf<V>::type b)
+{
+    return {a.one + b, a.other + b};
+}
+template <class V>
+FORMULA Two<V> operator-(Two<V> a, Two<V> b)
+{
+    return {a.one - b.one, a.other - b.other};
+}
+template <class V>
+FORMULA Two<V> operator-(Two<V> a)
+{
+    return {-a.one, -a.other};
+}
+template <class V>
+FORMULA Two<V> operator*(Two<V> a, Two<V> b)
+{
+    return {a.one * b.one, a.other * b.other};
+}
+template <class V>
+FORMULA Two<V> operator/(Two<V> a, Two<V> b)
+{
+    return {a.one / b.one, a.other / b.other};
+}
+template <class V>
+FORMULA Two<V> root(Two<V> a)
+{
+    return {root(a.one), root(a.other)};
+}
+template <class V>
+FORMULA Two<V> fused(Two<V> a, Two<V> b, Two<V> c)
+{
+    return {fused(a.one, b.one, c.one), fused(a.other, b.other, c.other)};
+}
+template <class V>
+FORMULA Two<V> smaller(Two<V> a, Two<V> b)
+{
+    return {smaller(a.one, b.one), smaller(a.other, b.other)};
+}
+template <class V>
+FORMULA Two<V> pick(Two<V> a, Two<V> b, Two<V> x, Two<V> y)
+{
+    return {pick(a.one, b.one, x.one, y.one), pick(a.other, b.other, x.other, y.other)};
 }

@@ -50,6 +50,12 @@ def library() -> ctypes.CDLL:
     return found
 
 
+def lanes(dtype: str) -> int:
+    """Return the lanes of a vector of the loaded library."""
+    level = os.environ.get("RESCNTK_ISA", "") or str(_opened("2", "rescntk_level").rescntk_level())
+    return {"2": 16, "3": 32, "4": 64}[level] // np.dtype(dtype).itemsize
+
+
 def _opened(level: str, *functions: str) -> ctypes.CDLL:
     """Return the library of a level with all of some functions, or raise Missing."""
     file = HERE / f"loops-{level}.so"

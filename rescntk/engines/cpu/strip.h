@@ -77,12 +77,32 @@ struct State {
     V *U, *O, *A;
     INLINE Numbers<V> at(int64 j) const { return {U[j], O[j], A[j]}; }
 };
+// A vector of each row j, j + 1, ... that T has: one, or two.
+template <class T, class Of>
+INLINE T of_rows(Of of)
+{
+    if constexpr (sizeof(of(0)) == sizeof(T))
+        return of(0);
+    else
+        return {of(0), of(1)};
+}
+template <class T, class V>
+INLINE T every_row(V same)
+{
+    return of_rows<T>([&](int64) INLINED { return same; });
+}
 template <bool OPPOSITE, bool NTK, class V>
 INLINE void put(const State<V> &state, int64 j, const Numbers<V> &numbers)
 {
     state.U[j] = numbers.U;
     if (OPPOSITE) state.O[j] = numbers.O;
     if (NTK) state.A[j] = numbers.A;
+}
+template <bool OPPOSITE, bool NTK, class V>
+INLINE void put(const State<V> &state, int64 j, const Numbers<Two<V>> &numbers)
+{
+    put<OPPOSITE, NTK>(state, j, Numbers<V>{numbers.U.one, numbers.O.one, numbers.A.one});
+    put<OPPOSITE, NTK>(state, j + 1, Numbers<V>{numbers.U.other, numbers.O.other, numbers.A.other});
 }
 
 // Two states that strips have in common. One may hold what the next operation reads.
@@ -92,24 +112,18 @@ struct Spare {
     State<V> &beside(const State<V> &in) { return in.U == one.U ? other : one; }
 };
 
-// A sum of vectors: some terms in the working precision, all in float64.
+// A sum of vectors in float64, to which sums of at most FLUSH terms in the working precision are
+// added.
 template <class R>
 struct Sum {
-    using V = typename Lanes<R>::V;
-    V part;
     double total[Lanes<R>::W];
     int64 terms;
     // With initializers of members GCC clears them in pieces, which the next load waits for.
-    INLINE Sum() : part(V{}), total(), terms(0) {}
-    INLINE void operator+=(V term)
-    {
-        part = part + term;
-        if (++terms % FLUSH == 0) flush();
-    }
-    INLINE void flush()
+    INLINE Sum() : total(), terms(0) {}
+    INLINE void add(typename Lanes<R>::V part, int64 count)
     {
         for (int q = 0; q < Lanes<R>::W; q++) total[q] += double(part[q]);
-        part = V{};
+        terms += count;
     }
 };
 
@@ -178,8 +192,6 @@ struct Sums {
     template <class R>
     INLINE void settle(int64 layer, int64 valid, Sum<R> &K, Sum<R> &M)
     {
-        K.flush();
-        if (&M != &K) M.flush();
         add<Lanes<R>::W>(layer, 0, valid, K.total, M.total);
         K = M = Sum<R>();
     }
@@ -224,15 +236,20 @@ struct Strip {
         return {x.rows + layout->left_place[j] - j, z.rows + layout->right_place[j] - j * stride,
                 x.stride, z.stride, stride};
     }
-    // Call body(rows, j, end) for each run of a window's rows.
+    // Call body(rows, j, end) for each run of a window's rows from `from` to `to`.
     template <class Body>
-    INLINE void runs(int64 window, Body body) const
+    INLINE void runs(int64 window, int64 from, int64 to, Body body) const
     {
-        for (int64 j = begin, stop; j < end; j = stop) {
-            stop = layout->run_of[window][j] < end ? layout->run_of[window][j] : end;
+        for (int64 j = from, stop; j < to; j = stop) {
+            stop = layout->run_of[window][j] < to ? layout->run_of[window][j] : to;
             if (stop - j > LONG) stop = j + LONG;
             body(rows_from(j), j, stop);
         }
+    }
+    template <class Body>
+    INLINE void runs(int64 window, Body body) const
+    {
+        runs(window, begin, end, body);
     }
     // Call body(rows, j, end) for each run of places.
     template <class Body>
