@@ -116,7 +116,7 @@ FORMULA V polynomial(V t, V square, const R (&c)[n])
 
 // ReLU's dual activation. With a = min(w, v), w = 1 - rho and v = 1 + rho:
 //   k0 = arccos(1 - a) / pi = p sqrt(a);    kappa_0 = 1 - k0 for w < v, else k0;
-//   k1 = kappa_1(1 - a) - (1 - a) = r a sqrt(a);    less = 1 - kappa_1 = (w < v ? w : 1) - k1.
+//   k1 = kappa_1(1 - a) - (1 - a) = r a sqrt(a);    less = 1 - kappa_1 = min(w, 1) - k1.
 // p and r are quotients of polynomials in t = 1 - a with positive coefficients and one denominator.
 // No term cancels.
 template <class V>
@@ -230,16 +230,15 @@ FORMULA Activated<V> activated(const Activation<V> &of, const Angle<V> &at, V g,
         less = fused(of.lambda, w - less, less);
         more = fused(of.lambda, v - more, more);
     }
-    Activated<V> result;
-    result.branch.U = g * less;
-    result.K = g - result.branch.U;
+    const V U = g * less, K = g - U;
+    Activated<V> result{{U, V{}, V{}}, K};
     if (OPPOSITE) result.branch.O = g * more;
     if (NTK) {
         const V rho = pick(w, v, number<V>(1.0) - w, v - number<V>(1.0));
         if (of.gains) A = fused(of.i_minus_r, g * rho, A);
         V M = times_slope(relu.k0, w, v, A);
         if (of.leaks) M = fused(of.lambda, A - M, M);
-        result.branch.A = fused(of.o_plus_r, result.K, M);
+        result.branch.A = fused(of.o_plus_r, K, M);
     }
     return result;
 }

@@ -1,10 +1,14 @@
-// From pre-activations to the branch, two rows at a time.
+// From pre-activations to the branch, row after row.
 #pragma once
 #include "strip.h"
 
 namespace
 {
+// Rows whose angles are known ahead, in memory: their roots and quotients take long, and the rest
+// of a row need not wait for them. A power of 2.
 constexpr int64 AHEAD = 4;
+
+// PLAIN: of ReLU, whose A lacks nothing.
 template <class R, bool OPPOSITE, bool WITH_OPPOSITE, bool NTK, bool PLAIN>
 struct ActivatedLayer {
     using V = typename Lanes<R>::V;
@@ -29,9 +33,9 @@ struct ActivatedLayer {
         const bool shares = strip.layout->job.head == SHARES;
         strip.runs(strip.layout->job.n_windows, from, to,
                    [&](const Rows<R> &at, int64 j, int64 end) INLINED {
+                       const int64 cuts[] = {strip.layout->first, strip.layout->last};
                        for (int64 stop; j < end; j = stop) {
                            stop = end;
-                           const int64 cuts[] = {strip.layout->first, strip.layout->last};
                            for (const int64 cut : cuts)
                                if (j < cut && cut < stop) stop = cut;
                            pass(at, j, stop, strip.is_own(j) && !shares);
@@ -44,11 +48,13 @@ struct ActivatedLayer {
 
 private:
     INLINE void settle() { strip.sums.settle(number_of, strip.valid, K_sum, M_sum); }
+    // Rows whose places follow one another, and which all count or do not.
     INLINE void pass(const Rows<R> &at, int64 j, int64 stop, bool counts)
     {
         const V two = number<V>(2.0);
-        const Activation<V> all{relu.lambda, relu.i_minus_r, relu.o_plus_r, !PLAIN && relu.leaks,
-                                !PLAIN && relu.gains};
+        // A copy, of which the compiler knows whether it is plain.
+        const Activation<V> of{relu.lambda, relu.i_minus_r, relu.o_plus_r, !PLAIN && relu.leaks,
+                               !PLAIN && relu.gains};
         V w[AHEAD], v[WITH_OPPOSITE ? AHEAD : 1], s[AHEAD];
         auto look = [&](int64 k) INLINED {
             const Angle<V> angle = ::angle<WITH_OPPOSITE>(in.U[k], WITH_OPPOSITE ? in.O[k] : V{},
@@ -62,7 +68,7 @@ private:
             const int64 q = k & (AHEAD - 1);
             const Angle<V> angle{w[q], WITH_OPPOSITE ? v[q] : two - w[q], s[q]};
             const Activated<V> made =
-                activated<OPPOSITE, NTK>(all, angle, at.product(l.root, k), NTK ? in.A[k] : V{});
+                activated<OPPOSITE, NTK>(of, angle, at.product(l.root, k), NTK ? in.A[k] : V{});
             put<OPPOSITE, NTK>(branch, k, made.branch);
             K = K + made.K;
             M = M + made.branch.A;

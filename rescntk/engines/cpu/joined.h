@@ -1,5 +1,5 @@
-// A layer from pre-activations to pre-activations, row after row. Behind the activation, two
-// filters of 3 and the skip connection are one merge of five taps, of weights 1 2 3 2 1.
+// Five taps of weights 1 2 3 2 1 along lines: two filters of 3, and in a layer from pre-activations
+// to pre-activations the skip connection too.
 #pragma once
 #include "activation.h"
 

@@ -1,8 +1,8 @@
 // Vectors of lanes, as wide as one register of the instruction set that this file is compiled for.
 //
-// +, - and * are GCC's and Clang's own; all else are intrinsics, because GCC makes scalar code of
-// loops over lanes. The build forbids contraction: a*b + c is rounded once where the text says
-// `fused`, by all compilers alike. SSE has no fused product.
+// +, -, * and a < b ? x : y are GCC's and Clang's own; all else are intrinsics, because GCC makes
+// scalar code of loops over lanes. The build forbids contraction: a*b + c is rounded once where the
+// text says `fused`, by all compilers alike. SSE has no fused product.
 #pragma once
 #define FORMULA static inline __attribute__((always_inline))
 #define HERE  // what a member function needs: __device__ in CUDA
@@ -14,7 +14,6 @@
 #define ROOT(of, a) OF(maskz_sqrt, of)(-1, a)
 #define FUSED(of, a, b, c) OF(fmadd, of)(a, b, c)
 #define SMALLER(of, a, b) OF(maskz_min, of)(-1, a, b)
-#define PICK(of, a, b, x, y) OF(mask_blend, of)(_mm512_cmp_##of##_mask(a, b, _CMP_LT_OQ), y, x)
 #define ANY_LESS(of, a, b) _mm512_cmp_##of##_mask(a, b, _CMP_LT_OQ) != 0
 using D = __m512d;
 using S = __m512;
@@ -25,7 +24,6 @@ using S = __m512;
 #define ROOT(of, a) OF(sqrt, of)(a)
 #define FUSED(of, a, b, c) OF(fmadd, of)(a, b, c)
 #define SMALLER(of, a, b) OF(min, of)(a, b)
-#define PICK(of, a, b, x, y) OF(blendv, of)(y, x, OF(cmp, of)(a, b, _CMP_LT_OQ))
 #define ANY_LESS(of, a, b) OF(movemask, of)(OF(cmp, of)(a, b, _CMP_LT_OQ)) != 0
 using D = __m256d;
 using S = __m256;
@@ -36,7 +34,6 @@ using S = __m256;
 #define ROOT(of, a) OF(sqrt, of)(a)
 #define FUSED(of, a, b, c) OF(add, of)(OF(mul, of)(a, b), c)
 #define SMALLER(of, a, b) OF(min, of)(a, b)
-#define PICK(of, a, b, x, y) OF(blendv, of)(y, x, OF(cmplt, of)(a, b))
 #define ANY_LESS(of, a, b) OF(movemask, of)(OF(cmplt, of)(a, b)) != 0
 using D = __m128d;
 using S = __m128;
@@ -50,7 +47,6 @@ using S = __m128;
 #define ROOT(of, a) OF(vsqrtq, of)(a)
 #define FUSED(of, a, b, c) OF(vfmaq, of)(c, a, b)
 #define SMALLER(of, a, b) OF(vminq, of)(a, b)
-#define PICK(of, a, b, x, y) OF(vbslq, of)(OF(vcltq, of)(a, b), x, y)
 #define ANY_LESS(of, a, b) vmaxvq_u32((uint32x4_t)OF(vcltq, of)(a, b)) != 0
 using D = float64x2_t;
 using S = float32x4_t;
@@ -137,63 +133,4 @@ template <class V>
 FORMULA V pick(V a, V b, V x, V y)
 {
     return a < b ? x : y;
-}
-
-// Two vectors, of rows that follow one another: what is loaded for all rows is loaded once for
-// both, and neither waits for the other.
-template <class V>
-struct Two {
-    V one, other;
-};
-template <class V>
-struct RealOf<Two<V>> : RealOf<V> {};
-template <class V>
-FORMULA Two<V> operator+(Two<V> a, Two<V> b)
-{
-    return {a.one + b.one, a.other + b.other};
-}
-template <class V>
-FORMULA Two<V> operator+(Two<V> a, typename RealOf<V>::type b)
-{
-    return {a.one + b, a.other + b};
-}
-template <class V>
-FORMULA Two<V> operator-(Two<V> a, Two<V> b)
-{
-    return {a.one - b.one, a.other - b.other};
-}
-template <class V>
-FORMULA Two<V> operator-(Two<V> a)
-{
-    return {-a.one, -a.other};
-}
-template <class V>
-FORMULA Two<V> operator*(Two<V> a, Two<V> b)
-{
-    return {a.one * b.one, a.other * b.other};
-}
-template <class V>
-FORMULA Two<V> operator/(Two<V> a, Two<V> b)
-{
-    return {a.one / b.one, a.other / b.other};
-}
-template <class V>
-FORMULA Two<V> root(Two<V> a)
-{
-    return {root(a.one), root(a.other)};
-}
-template <class V>
-FORMULA Two<V> fused(Two<V> a, Two<V> b, Two<V> c)
-{
-    return {fused(a.one, b.one, c.one), fused(a.other, b.other, c.other)};
-}
-template <class V>
-FORMULA Two<V> smaller(Two<V> a, Two<V> b)
-{
-    return {smaller(a.one, b.one), smaller(a.other, b.other)};
-}
-template <class V>
-FORMULA Two<V> pick(Two<V> a, Two<V> b, Two<V> x, Two<V> y)
-{
-    return {pick(a.one, b.one, x.one, y.one), pick(a.other, b.other, x.other, y.other)};
 }

@@ -197,6 +197,20 @@ private:
             }
         });
     }
+    template <bool WITH_OPPOSITE>
+    void window(const Strip<R> &strip, const Operation &merge, const State<V> in,
+                const State<V> out) const
+    {
+        const Window &w = job.windows[merge.window];
+        if (w.n_taps == 3)
+            window<WITH_OPPOSITE, 3>(strip, merge, in, out);
+        else if (w.is_triangle)
+            window<WITH_OPPOSITE, 5, true>(strip, merge, in, out);
+        else if (w.n_taps == 5)
+            window<WITH_OPPOSITE, 5>(strip, merge, in, out);
+        else
+            window<WITH_OPPOSITE, 0>(strip, merge, in, out);
+    }
     // Return the state behind the windows of some operations: `in` itself if there is none.
     template <bool WITH_OPPOSITE>
     State<V> windows(Strip<R> &strip, int64 first, int64 count, State<V> in) const
@@ -211,15 +225,7 @@ private:
                 strip.begin += strip.layout->reach(w);
                 strip.end -= strip.layout->reach(w);
             }
-            if (on_lines && !WITH_OPPOSITE) {
-            } else if (w.n_taps == 3)
-                window<WITH_OPPOSITE, 3>(strip, merge, in, out);
-            else if (w.is_triangle)
-                window<WITH_OPPOSITE, 5, true>(strip, merge, in, out);
-            else if (w.n_taps == 5)
-                window<WITH_OPPOSITE, 5>(strip, merge, in, out);
-            else
-                window<WITH_OPPOSITE, 0>(strip, merge, in, out);
+            if (!on_lines || WITH_OPPOSITE) window<WITH_OPPOSITE>(strip, merge, in, out);
             in = out;
         }
         return in;

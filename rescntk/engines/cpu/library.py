@@ -39,7 +39,7 @@ def library() -> ctypes.CDLL:
     if best == 1 or (forced.isdigit() and int(forced) > best):
         raise Missing(f"the processor has level {best}, expected {forced or 2} (RESCNTK_ISA)")
     runs = "rescntk_run_float64", "rescntk_run_float32"
-    found = _opened(forced or str(best), "rescntk_sources", *runs)
+    found = _opened(forced or str(best), "rescntk_sources", "rescntk_bytes", *runs)
     found.rescntk_sources.restype = ctypes.c_char_p
     from . import build  # which is also run as a program
 
@@ -50,10 +50,10 @@ def library() -> ctypes.CDLL:
     return found
 
 
+@cache
 def lanes(dtype: str) -> int:
-    """Return the lanes of a vector of the loaded library."""
-    level = os.environ.get("RESCNTK_ISA", "") or str(_opened("2", "rescntk_level").rescntk_level())
-    return {"2": 16, "3": 32, "4": 64}[level] // np.dtype(dtype).itemsize
+    """Return the number of lanes of the loops' vectors: right signals that lie side by side."""
+    return int(library().rescntk_bytes()) // np.dtype(dtype).itemsize
 
 
 def _opened(level: str, *functions: str) -> ctypes.CDLL:

@@ -77,32 +77,12 @@ struct State {
     V *U, *O, *A;
     INLINE Numbers<V> at(int64 j) const { return {U[j], O[j], A[j]}; }
 };
-// A vector of each row j, j + 1, ... that T has: one, or two.
-template <class T, class Of>
-INLINE T of_rows(Of of)
-{
-    if constexpr (sizeof(of(0)) == sizeof(T))
-        return of(0);
-    else
-        return {of(0), of(1)};
-}
-template <class T, class V>
-INLINE T every_row(V same)
-{
-    return of_rows<T>([&](int64) INLINED { return same; });
-}
 template <bool OPPOSITE, bool NTK, class V>
 INLINE void put(const State<V> &state, int64 j, const Numbers<V> &numbers)
 {
     state.U[j] = numbers.U;
     if (OPPOSITE) state.O[j] = numbers.O;
     if (NTK) state.A[j] = numbers.A;
-}
-template <bool OPPOSITE, bool NTK, class V>
-INLINE void put(const State<V> &state, int64 j, const Numbers<Two<V>> &numbers)
-{
-    put<OPPOSITE, NTK>(state, j, Numbers<V>{numbers.U.one, numbers.O.one, numbers.A.one});
-    put<OPPOSITE, NTK>(state, j + 1, Numbers<V>{numbers.U.other, numbers.O.other, numbers.A.other});
 }
 
 // Two states that strips have in common. One may hold what the next operation reads.
