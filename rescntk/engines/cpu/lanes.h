@@ -1,8 +1,8 @@
 // Vectors of lanes, as wide as one register of the instruction set that this file is compiled for.
 //
-// +, -, * and a < b ? x : y are GCC's and Clang's own; all else are intrinsics, because GCC makes
-// scalar code of loops over lanes. The build forbids contraction: a*b + c is rounded once where the
-// text says `fused`, by all compilers alike. SSE has no fused product.
+// +, - and * are GCC's and Clang's own; all else are intrinsics, because GCC makes scalar code of
+// loops over lanes. The build forbids contraction: a*b + c is rounded once where the text says
+// `fused`, by all compilers alike. SSE has no fused product.
 #pragma once
 #define FORMULA static inline __attribute__((always_inline))
 #define HERE  // what a member function needs: __device__ in CUDA
@@ -14,6 +14,7 @@
 #define ROOT(of, a) OF(maskz_sqrt, of)(-1, a)
 #define FUSED(of, a, b, c) OF(fmadd, of)(a, b, c)
 #define SMALLER(of, a, b) OF(maskz_min, of)(-1, a, b)
+#define PICK(of, a, b, x, y) OF(mask_blend, of)(_mm512_cmp_##of##_mask(a, b, _CMP_LT_OQ), y, x)
 #define ANY_LESS(of, a, b) _mm512_cmp_##of##_mask(a, b, _CMP_LT_OQ) != 0
 using D = __m512d;
 using S = __m512;
@@ -24,6 +25,7 @@ using S = __m512;
 #define ROOT(of, a) OF(sqrt, of)(a)
 #define FUSED(of, a, b, c) OF(fmadd, of)(a, b, c)
 #define SMALLER(of, a, b) OF(min, of)(a, b)
+#define PICK(of, a, b, x, y) OF(blendv, of)(y, x, OF(cmp, of)(a, b, _CMP_LT_OQ))
 #define ANY_LESS(of, a, b) OF(movemask, of)(OF(cmp, of)(a, b, _CMP_LT_OQ)) != 0
 using D = __m256d;
 using S = __m256;
@@ -34,6 +36,7 @@ using S = __m256;
 #define ROOT(of, a) OF(sqrt, of)(a)
 #define FUSED(of, a, b, c) OF(add, of)(OF(mul, of)(a, b), c)
 #define SMALLER(of, a, b) OF(min, of)(a, b)
+#define PICK(of, a, b, x, y) OF(blendv, of)(y, x, OF(cmplt, of)(a, b))
 #define ANY_LESS(of, a, b) OF(movemask, of)(OF(cmplt, of)(a, b)) != 0
 using D = __m128d;
 using S = __m128;
@@ -47,6 +50,7 @@ using S = __m128;
 #define ROOT(of, a) OF(vsqrtq, of)(a)
 #define FUSED(of, a, b, c) OF(vfmaq, of)(c, a, b)
 #define SMALLER(of, a, b) OF(vminq, of)(a, b)
+#define PICK(of, a, b, x, y) OF(vbslq, of)(OF(vcltq, of)(a, b), x, y)
 #define ANY_LESS(of, a, b) vmaxvq_u32((uint32x4_t)OF(vcltq, of)(a, b)) != 0
 using D = float64x2_t;
 using S = float32x4_t;
@@ -129,8 +133,11 @@ FORMULA bool any_less(F32 a, F32 b)
     return ANY_LESS(ps, (S)a, (S)b);
 }
 // x where a < b, y elsewhere.
-template <class V>
-FORMULA V pick(V a, V b, V x, V y)
+FORMULA F64 pick(F64 a, F64 b, F64 x, F64 y)
 {
-    return a < b ? x : y;
+    return (F64)PICK(pd, (D)a, (D)b, (D)x, (D)y);
+}
+FORMULA F32 pick(F32 a, F32 b, F32 x, F32 y)
+{
+    return (F32)PICK(ps, (S)a, (S)b, (S)x, (S)y);
 }
