@@ -90,6 +90,7 @@ def test_libraries_that_do_not_serve(tmp_path, monkeypatch):
 
 
 LEVEL = "int rescntk_level() { return 2; } "
+SOURCES = 'char *rescntk_sources() { return "0"; } '
 
 
 @needs_cpu
@@ -98,7 +99,8 @@ LEVEL = "int rescntk_level() { return 2; } "
     [
         ("", "rescntk_level"),
         (LEVEL, "rescntk_sources"),
-        (LEVEL + 'char *rescntk_sources() { return "0"; }', "rescntk_run_float64"),
+        (LEVEL + SOURCES, "rescntk_bytes"),
+        (LEVEL + SOURCES + "int rescntk_bytes() { return 16; }", "rescntk_run_float64"),
     ],
 )
 def test_libraries_without_a_function(text, lacks, tmp_path, monkeypatch):

@@ -116,23 +116,35 @@ FORMULA V polynomial(V t, V square, const R (&c)[n])
 
 // ReLU's dual activation. With a = min(w, v), w = 1 - rho and v = 1 + rho:
 //   k0 = arccos(1 - a) / pi = p sqrt(a);    kappa_0 = 1 - k0 for w < v, else k0;
-//   k1 = kappa_1(1 - a) - (1 - a) = r a sqrt(a);    less = 1 - kappa_1 = (w < v ? w : 1) - k1.
+//   k1 = kappa_1(1 - a) - (1 - a) = r a sqrt(a);    less = 1 - kappa_1 = min(w, 1) - k1.
 // p and r are quotients of polynomials in t = 1 - a with positive coefficients and one denominator.
 // No term cancels.
+template <class V>
+struct Angle {
+    V w, v, s;  // s = sqrt(a) / D(t)
+};
+
+template <class V>
+FORMULA Angle<V> angle_of(V w, V v)
+{
+    using R = typename RealOf<V>::type;
+    const V a = smaller(w, v), t = every<V>(R(1)) - a;
+    return {w, v, root_over(a, polynomial(t, t * t, quotients(R()).d))};
+}
+
 template <class V>
 struct Dual {
     V k0, less;
 };
 
 template <class V>
-FORMULA Dual<V> dual(V w, V v)
+FORMULA Dual<V> dual(const Angle<V> &at)
 {
     using R = typename RealOf<V>::type;
-    const V one = every<V>(R(1)), a = smaller(w, v), t = one - a, square = t * t;
+    const V one = every<V>(R(1)), a = smaller(at.w, at.v), t = one - a, square = t * t;
     const auto &of = quotients(R());
-    const V s = root_over(a, polynomial(t, square, of.d));
-    return {polynomial(t, square, of.p) * s,
-            pick(w, v, w, one) - polynomial(t, square, of.r) * (s * a)};
+    return {polynomial(t, square, of.p) * at.s,
+            fused(-polynomial(t, square, of.r), at.s * a, smaller(at.w, one))};
 }
 
 // kappa_0 A, without rounding kappa_0 itself: near 1 it would be rounded alike in all layers.
@@ -186,17 +198,12 @@ FORMULA Numbers<V> with_bias(Numbers<V> of, V twice, V more, V N)
     return of;
 }
 
-template <class V>
-struct Angle {
-    V w, v;
-};
-
 // Of pre-activations; `inverse` is 1 / g.
 template <bool OPPOSITE, class V>
 FORMULA Angle<V> angle(V U, V O, V inverse)
 {
     const V two = number<V>(2.0), w = smaller(U * inverse, two);
-    return {w, OPPOSITE ? smaller(O * inverse, two) : two - w};
+    return angle_of(w, OPPOSITE ? smaller(O * inverse, two) : two - w);
 }
 
 // The constants of a network's activation.
@@ -217,7 +224,7 @@ template <bool OPPOSITE, bool NTK, class V>
 FORMULA Activated<V> activated(const Activation<V> &of, const Angle<V> &at, V g, V A)
 {
     const V w = at.w, v = at.v;
-    const Dual<V> relu = dual(w, v);
+    const Dual<V> relu = dual(at);
     V less = relu.less, more = number<V>(2.0) - less;
     if (of.leaks) {
         less = fused(of.lambda, w - less, less);

@@ -58,7 +58,7 @@ class CpuEngine(Engine):
     def prepared(self, request: Request, X: Batch) -> Signals:
         """Return signals with their tables, for many calls."""
         behind = LANES if request.meets_others else 0
-        lanes, most = 1 if request.all_pairs else LANES, _TABLE_BYTES
+        lanes, most = 1 if request.all_pairs else library.lanes(request.dtype), _TABLE_BYTES
         if lanes > 1:  # no more right signals side by side than there are, and than fit
             each = (2 if behind else 1) * table_bytes(request, *channels_and_length(X))
             if lanes * each > most:

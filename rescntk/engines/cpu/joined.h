@@ -1,7 +1,7 @@
-// A layer from pre-activations to pre-activations, row after row. Behind the activation, two
-// filters of 3 and the skip connection are one merge of five taps, of weights 1 2 3 2 1.
+// Five taps of weights 1 2 3 2 1 along lines: two filters of 3, and in a layer from pre-activations
+// to pre-activations the skip connection too.
 #pragma once
-#include "strip.h"
+#include "activation.h"
 
 namespace
 {
@@ -35,164 +35,116 @@ struct FiveTaps {
     }
 };
 
-// The sum of a row and its neighbours on a ring, whose rows are overwritten one after the other.
+// The sum of a row and its neighbours.
 template <class V>
-struct Neighbours {
-    V before, first;
-    INLINE V sum(const V *values, int64 j, int64 n)
+struct ThreeTaps {
+    V before{}, here{};
+    INLINE V push(V next)
     {
-        const V here = values[j], whole = (before + (j + 1 < n ? values[j + 1] : first)) + here;
+        const V sum = (before + next) + here;
         before = here;
-        return whole;
+        here = next;
+        return sum;
     }
 };
 
-// There is no bias, leak or U+ but in layer 1 (FIRST), whose pre-activations, the input, pass the
-// filter of layer 2 too. Without WITH_SKIP these are only the first five taps of longer filters,
-// from the features to another state.
+// A merge of five taps along a line of rows. WITH_SKIP: and of `kept`, the pre-activations of its
+// layer, which in layer 1 (FIRST) pass the filter of layer 2 too.
 template <class R, bool NTK, bool FIRST, bool WITH_SKIP>
-struct JoinedLayer {
+struct FiveTapsMerge {
     using V = typename Lanes<R>::V;
-    Strip<R> &strip;
-    const Layout &layout;
-    const Job &job;
-    const int64 number_of, row, n;
-    const Layer &l;
-    const State<V> in, out;
+    const Strip<R> &strip;
+    const int64 row;
     const Weight<V> ninth;
     const V share, keep;
-    const Activation<V> relu;
-    Sum<R> K_sum, M_sum;
-    FiveTaps<V> of_U, of_M;
-    Neighbours<V> U_around, A_around;
-    V U[4], M[4];  // of the rows that windows begin with
+    const State<V> in, kept, out;  // `out` may be `kept`, but for FIRST
+    int64 begin = 0, end = 0;      // the line
+    FiveTaps<V> U, M;
+    ThreeTaps<V> U_around, A_around;
 
-    JoinedLayer(Strip<R> &strip, int64 number_of, const Operation &merge, const State<V> &out)
-        : strip(strip), layout(*strip.layout), job(layout.job), number_of(number_of),
-          row(merge.row), n(layout.n), l(job.layers[number_of - 1]), in(strip.features), out(out),
-          ninth(job.windows[merge.window]), share(number<V>(l.share)), keep(number<V>(l.keep)),
-          relu{V{}, V{}, number<V>(job.outer_plus_readout), false, false}
+    INLINE FiveTapsMerge(const Strip<R> &strip, const Operation &merge, double share, double keep,
+                         const State<V> &in, const State<V> &kept, const State<V> &out)
+        : strip(strip), row(merge.row), ninth(strip.layout->job.windows[merge.window]),
+          share(number<V>(share)), keep(number<V>(keep)), in(in), kept(kept), out(out)
     {
-        // The row before the first one that is written.
-        const int64 before = layout.closed ? n - 1 : strip.begin + 1;
-        U_around = {in.U[before], in.U[0]};
-        if (NTK) A_around = {in.A[before], in.A[0]};
     }
-
-    INLINE void run()
+    // Rows from `from` to `to`: a ring, or, of an open strip, all but the first and last two.
+    INLINE void along(int64 from, int64 to)
     {
-        if (layout.closed && n < 4) {
-            short_ring();
-        } else {
-            prologue();
-            body();
-            epilogue();
+        begin = from;
+        end = to;
+        const bool closed = strip.layout->closed;
+        int64 j = closed ? from : from + 2;
+        const int64 stop = closed ? to : to - 2;
+        for (int64 k = j - 2; k < j + 2; k++) {
+            U.push(in.U[near(k)]);
+            if (NTK) M.push(in.A[near(k)]);
         }
-        if (!layout.closed) {
-            strip.begin += 2;
-            strip.end -= 2;
+        if (FIRST) {
+            U_around = {kept.U[near(j - 1)], kept.U[j]};
+            if (NTK) A_around = {kept.A[near(j - 1)], kept.A[j]};
         }
-        strip.sums.settle(number_of, strip.valid, K_sum, M_sum);
+        const int *const run_of = strip.layout->run_of[strip.layout->job.n_windows];
+        for (int64 run; j < stop; j = run) {
+            run = run_of[j] < stop ? run_of[j] : stop;
+            for (int64 shift = FIRST ? 1 : 2; shift <= 2; shift++) {
+                const int64 taps = j + end - near(j + shift);
+                if (taps < run) run = taps;
+            }
+            pass(strip.rows_from(j), j, run, near(j + 2) - j, near(j + 1) - j);
+        }
     }
 
 private:
-    INLINE Angle<V> look(const Rows<R> &at, int64 j) const
+    // A row of the line, from the row of an endless one.
+    INLINE int64 near(int64 j) const
     {
-        return angle<FIRST>(in.U[j], in.O[j], at.product(l.inverse, j));
+        while (j < begin) j += end - begin;
+        while (j >= end) j -= end - begin;
+        return j;
     }
-    INLINE void activate(const Rows<R> &at, int64 j, const Angle<V> &angle, bool counts, V &u, V &m)
+    // Rows whose last taps and next neighbours follow one another.
+    INLINE void pass(const Rows<R> &at, int64 j, int64 to, int64 last, int64 next)
     {
-        const Activated<V> made =
-            activated<false, NTK>(relu, angle, at.product(l.root, j), in.A[j]);
-        u = made.branch.U;
-        m = made.branch.A;
-        if (!counts) return;
-        K_sum += made.K;
-        M_sum += m;
-    }
-    // Write row j, when the windows have the terms up to row j + 2.
-    INLINE void write(const Rows<R> &at, int64 j, V u, V m)
-    {
-        const Numbers<V> sum{of_U.push(u), V{}, of_M.push(m)};
-        const V N = distance<5>(at, row, 5, j);
-        if (!WITH_SKIP) {
-            out.U[j] = ninth.times(sum.U, N);
-            if (NTK) out.A[j] = ninth.times(sum.A);
-            return;
-        }
-        Numbers<V> kept{in.U[j], V{}, V{}};
-        if (FIRST) kept.U = U_around.sum(in.U, j, n);
-        if (NTK) kept.A = FIRST ? A_around.sum(in.A, j, n) : in.A[j];
-        put<false, NTK>(in, j, joined<NTK>(keep, share, kept, sum, N));
-    }
-
-    INLINE void start(int64 k, int64 j)
-    {
-        const Rows<R> at = strip.rows_from(j);
-        activate(at, j, look(at, j), strip.is_own(j), U[k], M[k]);
-    }
-    INLINE void short_ring()
-    {
-        for (int64 j = 0; j < n; j++) start(j, j);
-        for (int64 j = 0; j < n; j++) {
-            for (int64 k = j - 2; k < j + 2; k++) {
-                of_U.push(U[modulo(k, n)]);
-                of_M.push(M[modulo(k, n)]);
+        for (; j < to; j++) {
+            Numbers<V> sum{U.push(in.U[j + last]), V{}, V{}};
+            if (NTK) sum.A = M.push(in.A[j + last]);
+            const V N = distance<5>(at, row, 5, j);
+            if (!WITH_SKIP) {
+                out.U[j] = ninth.times(sum.U, N);
+                if (NTK) out.A[j] = ninth.times(sum.A);
+                continue;
             }
-            write(strip.rows_from(j), j, U[(j + 2) % n], M[(j + 2) % n]);
+            Numbers<V> passing{FIRST ? U_around.push(kept.U[j + next]) : kept.U[j], V{}, V{}};
+            if (NTK) passing.A = FIRST ? A_around.push(kept.A[j + next]) : kept.A[j];
+            put<false, NTK>(out, j, joined<NTK>(keep, share, passing, sum, N));
         }
-    }
-    // Windows begin with four rows: of a ring, the last two and the first two, which it ends with
-    // too.
-    INLINE void prologue()
-    {
-        for (int64 k = 0; k < 4; k++) start(k, layout.closed ? modulo(k - 2, n) : strip.begin + k);
-        for (int64 k = 0; k < 4; k++) {
-            of_U.push(U[k]);
-            of_M.push(M[k]);
-        }
-    }
-    // Take rows whose places follow one another, and two rows behind them.
-    INLINE void pass(const Rows<R> &at, const Rows<R> &behind, bool counts, int64 j, int64 to)
-    {
-        for (Angle<V> next = look(at, j); j < to; j++) {
-            V u, m;
-            const Angle<V> now = next;
-            next = look(at, j + 1);
-            activate(at, j, now, counts, u, m);
-            write(behind, j - 2, u, m);
-        }
-    }
-    INLINE void body()
-    {
-        const int *run_of = layout.run_of[job.n_windows];
-        const int64 stop = layout.closed ? n - 2 : strip.end;
-        for (int64 j = layout.closed ? 2 : strip.begin + 4, to; j < stop; j = to) {
-            const bool counts = strip.is_own(j);
-            to = stop;
-            const int64 cuts[] = {run_of[j], run_of[j - 2] + 2, counts ? layout.last : layout.first,
-                                  j + LONG};
-            for (const int64 cut : cuts)
-                if (j < cut && cut < to) to = cut;
-            const Rows<R> at = strip.rows_from(j), behind = strip.rows_from(j - 2);
-            if (counts && at.x == behind.x && at.z == behind.z)
-                pass(at, at, true, j, to);
-            else
-                pass(at, behind, counts, j, to);
-            if (K_sum.terms >= LONG) strip.sums.settle(number_of, strip.valid, K_sum, M_sum);
-        }
-    }
-    INLINE void epilogue()
-    {
-        if (!layout.closed) return;
-        for (int64 k = 0; k < 4; k++) write(strip.rows_from(n - 4 + k), n - 4 + k, U[k], M[k]);
     }
 };
 
-template <class R, bool NTK, bool FIRST, bool WITH_SKIP>
-ALONE void join(Strip<R> &strip, int64 number_of, const Operation &merge,
-                const State<typename Lanes<R>::V> &out)
+// Five taps along lines, without dilation.
+template <bool NTK, class R, class V>
+ALONE void five_taps(Strip<R> &strip, const Operation &merge, const State<V> in, const State<V> out)
 {
-    JoinedLayer<R, NTK, FIRST, WITH_SKIP>(strip, number_of, merge, out).run();
+    FiveTapsMerge<R, NTK, false, false> taps(strip, merge, 0.0, 0.0, in, in, out);
+    const int64 width =
+        strip.layout->job.height ? strip.layout->job.width : strip.end - strip.begin;
+    for (int64 j = strip.begin; j < strip.end; j += width) taps.along(j, j + width);
+}
+
+// A layer from pre-activations to pre-activations. There is no bias, leak or U+ but in layer 1.
+template <class R, bool NTK, bool FIRST>
+ALONE void join(Strip<R> &strip, const Job &job, int64 number_of)
+{
+    const Layer &l = job.layers[number_of - 1];
+    const auto in = strip.features, branch = strip.spare->one,
+               out = FIRST ? strip.spare->other : in;
+    activate<false, FIRST, NTK, true>(strip, job, number_of, in, branch, strip.begin, strip.end);
+    FiveTapsMerge<R, NTK, FIRST, true>(strip, {l.joined, 0}, l.share, l.keep, branch, in, out)
+        .along(strip.begin, strip.end);
+    if (FIRST) strip.take(out);
+    if (strip.layout->closed) return;
+    strip.begin += 2;
+    strip.end -= 2;
 }
 }  // namespace

@@ -83,9 +83,9 @@ struct Layers {
         else if (joined < 0)
             layer<OPPOSITE>(strip, number_of, passes_on);
         else if (number_of == 1)
-            join<R, NTK, true, true>(strip, number_of, {joined, 0}, strip.features);
+            join<R, NTK, true>(strip, job, number_of);
         else
-            join<R, NTK, false, true>(strip, number_of, {joined, 0}, strip.features);
+            join<R, NTK, false>(strip, job, number_of);
     }
 
 private:
@@ -102,13 +102,9 @@ private:
         if (l.inner_bias >= 0 && in.U == strip.features.U) in = copied<WITH_OPPOSITE>(strip, in);
         bias<WITH_OPPOSITE>(strip, l.inner_bias, l.inner_product, job.readout, in);
         State<V> branch = strip.spare->beside(in);
-        const int64 at_once = passes_on && !WITH_OPPOSITE && starts_with_triangle(l);
-        if (at_once)
-            join<R, NTK, false, false>(strip, number_of, job.operations[l.outer], branch);
-        else
-            activate<WITH_OPPOSITE>(strip, number_of, in, branch);
+        activate<WITH_OPPOSITE>(strip, number_of, in, branch);
         if (!passes_on) return;
-        branch = windows<OPPOSITE>(strip, l.outer + at_once, l.n_outer - at_once, branch);
+        branch = windows<OPPOSITE>(strip, l.outer, l.n_outer, branch);
         bias<OPPOSITE>(strip, l.outer_bias, l.outer_product, job.outer_plus_readout, branch);
         merge_features(strip, l, branch);
     }
@@ -141,6 +137,8 @@ private:
         const bool apart = job.all_pairs || job.n_runs;  // sums are products of means
         Sum<R> sum;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
+            V part{};
+            int64 count = 0;
             for (; j < to; j++) {
                 const V F = covariance(at.product(root, j), features.U[j], features.O[j]);
                 if (NTK) features.A[j] = initial * F;
@@ -149,11 +147,17 @@ private:
                     strip.apart.F[j] = strip.apart.A[j] = V{};
                 }
                 if (!strip.is_own(j) || apart) continue;
-                if (job.head == SHARES)
+                if (job.head == SHARES) {
                     strip.sums.template add<W>(0, j - strip.layout->first, strip.valid, F, F);
-                else
-                    sum += F;
+                    continue;
+                }
+                part = part + F;
+                if (++count < FLUSH) continue;
+                sum.add(part, count);
+                part = V{};
+                count = 0;
             }
+            sum.add(part, count);
             if (sum.terms >= LONG) strip.sums.settle(0, strip.valid, sum, sum);
         });
         if (!apart && job.head == SUMS) strip.sums.settle(0, strip.valid, sum, sum);
@@ -193,6 +197,20 @@ private:
             }
         });
     }
+    template <bool WITH_OPPOSITE>
+    void window(const Strip<R> &strip, const Operation &merge, const State<V> in,
+                const State<V> out) const
+    {
+        const Window &w = job.windows[merge.window];
+        if (w.n_taps == 3)
+            window<WITH_OPPOSITE, 3>(strip, merge, in, out);
+        else if (w.is_triangle)
+            window<WITH_OPPOSITE, 5, true>(strip, merge, in, out);
+        else if (w.n_taps == 5)
+            window<WITH_OPPOSITE, 5>(strip, merge, in, out);
+        else
+            window<WITH_OPPOSITE, 0>(strip, merge, in, out);
+    }
     // Return the state behind the windows of some operations: `in` itself if there is none.
     template <bool WITH_OPPOSITE>
     State<V> windows(Strip<R> &strip, int64 first, int64 count, State<V> in) const
@@ -201,18 +219,13 @@ private:
             const Operation &merge = job.operations[m];
             const Window &w = job.windows[merge.window];
             const State<V> out = strip.spare->beside(in);
+            const bool on_lines = w.is_triangle && w.dilation == 1 && w.axis == 1;
+            if (on_lines && !WITH_OPPOSITE) five_taps<NTK>(strip, merge, in, out);
             if (!strip.layout->closed) {
                 strip.begin += strip.layout->reach(w);
                 strip.end -= strip.layout->reach(w);
             }
-            if (w.n_taps == 3)
-                window<WITH_OPPOSITE, 3>(strip, merge, in, out);
-            else if (w.is_triangle)
-                window<WITH_OPPOSITE, 5, true>(strip, merge, in, out);
-            else if (w.n_taps == 5)
-                window<WITH_OPPOSITE, 5>(strip, merge, in, out);
-            else
-                window<WITH_OPPOSITE, 0>(strip, merge, in, out);
+            if (!on_lines || WITH_OPPOSITE) window<WITH_OPPOSITE>(strip, merge, in, out);
             in = out;
         }
         return in;
@@ -241,52 +254,15 @@ private:
         return out;
     }
 
-    // From pre-activations `in` to the branch; K and M enter the sums of a layer.
     template <bool WITH_OPPOSITE>
-    ALONE void activate(Strip<R> &strip, int64 number_of, const State<V> in,
-                        const State<V> branch) const
+    void activate(Strip<R> &strip, int64 number_of, const State<V> &in,
+                  const State<V> &branch) const
     {
-        const Layer &l = job.layers[number_of - 1];
-        const Activation<V> relu{number<V>(job.linear_share), number<V>(job.inner_minus_readout),
-                                 number<V>(job.outer_plus_readout), job.linear_share != 0.0,
-                                 job.inner_minus_readout != 0.0};
-        const bool shares = job.head == SHARES;
-        const int64 first = strip.layout->first, last = strip.layout->last;
-        Sum<R> K_sum, M_sum;
-        strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
-            auto look = [&](int64 j) INLINED {
-                return angle<WITH_OPPOSITE>(in.U[j], in.O[j], at.product(l.inverse, j));
-            };
-            Angle<V> next = look(j);  // ahead of the polynomials: it need not wait for them
-            for (; j < to; j++) {
-                const Angle<V> now = next;
-                if (j + 1 < to) next = look(j + 1);
-                const Activated<V> made =
-                    activated<OPPOSITE, NTK>(relu, now, at.product(l.root, j), in.A[j]);
-                put<OPPOSITE, NTK>(branch, j, made.branch);
-                if (j < first || j >= last) continue;
-                if (shares) {
-                    strip.sums.template add<W>(number_of, j - first, strip.valid, made.K,
-                                               made.branch.A);
-                    continue;
-                }
-                K_sum += made.K;
-                M_sum += made.branch.A;
-            }
-            if (K_sum.terms >= LONG) strip.sums.settle(number_of, strip.valid, K_sum, M_sum);
-        });
-        if (!shares) strip.sums.settle(number_of, strip.valid, K_sum, M_sum);
+        const bool plain = job.linear_share == 0.0 && job.inner_minus_readout == 0.0;
+        constexpr auto run = ::activate<OPPOSITE, WITH_OPPOSITE, NTK, false, R, V>,
+                       run_plain = ::activate<OPPOSITE, WITH_OPPOSITE, NTK, true, R, V>;
+        (plain ? run_plain : run)(strip, job, number_of, in, branch, strip.begin, strip.end);
     }
-    // Whether a layer's activation and the first five taps behind it go through the strip at once.
-    bool starts_with_triangle(const Layer &l) const
-    {
-        if (!l.enters || OPPOSITE || job.linear_share != 0.0 || job.inner_minus_readout != 0.0 ||
-            job.height)
-            return false;
-        const Window &w = job.windows[job.operations[l.outer].window];
-        return w.is_triangle && w.dilation == 1;
-    }
-
     // Merge a branch with the features that pass the layer.
     void merge_features(Strip<R> &strip, const Layer &l, const State<V> branch) const
     {

@@ -39,7 +39,7 @@ def library() -> ctypes.CDLL:
     if best == 1 or (forced.isdigit() and int(forced) > best):
         raise Missing(f"the processor has level {best}, expected {forced or 2} (RESCNTK_ISA)")
     runs = "rescntk_run_float64", "rescntk_run_float32"
-    found = _opened(forced or str(best), "rescntk_sources", *runs)
+    found = _opened(forced or str(best), "rescntk_sources", "rescntk_bytes", *runs)
     found.rescntk_sources.restype = ctypes.c_char_p
     from . import build  # which is also run as a program
 
@@ -48,6 +48,12 @@ def library() -> ctypes.CDLL:
     for run in (getattr(found, name) for name in runs):
         run.argtypes, run.restype = (ctypes.c_void_p,), ctypes.c_int
     return found
+
+
+@cache
+def lanes(dtype: str) -> int:
+    """Return the number of lanes of the loops' vectors: right signals that lie side by side."""
+    return int(library().rescntk_bytes()) // np.dtype(dtype).itemsize
 
 
 def _opened(level: str, *functions: str) -> ctypes.CDLL:

@@ -3,7 +3,8 @@
 //   ../compiled/formulas.h  a layer for one pixel pair, or for a vector of lanes (lanes.h)
 //   layout.h                the rows of a strip
 //   strip.h                 a strip: tables, state, sums
-//   layers.h, joined.h      a strip through a layer
+//   activation.h, joined.h  a strip through an activation; through five taps
+//   layers.h                a strip through a layer
 //   results.h               from sums and states to results
 //   loops.cpp               pairs of signals, and what the library exports
 //
@@ -299,6 +300,11 @@ EXPORT int rescntk_run_float64(const Job *job)
 EXPORT int rescntk_run_float32(const Job *job)
 {
     return start<float>(job);
+}
+// Bytes of a vector.
+EXPORT int rescntk_bytes()
+{
+    return BYTES;
 }
 // A digest of the files that this was compiled from.
 EXPORT const char *rescntk_sources()

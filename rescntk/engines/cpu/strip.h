@@ -92,24 +92,18 @@ struct Spare {
     State<V> &beside(const State<V> &in) { return in.U == one.U ? other : one; }
 };
 
-// A sum of vectors: some terms in the working precision, all in float64.
+// A sum of vectors in float64, to which sums of at most FLUSH terms in the working precision are
+// added.
 template <class R>
 struct Sum {
-    using V = typename Lanes<R>::V;
-    V part;
     double total[Lanes<R>::W];
     int64 terms;
     // With initializers of members GCC clears them in pieces, which the next load waits for.
-    INLINE Sum() : part(V{}), total(), terms(0) {}
-    INLINE void operator+=(V term)
-    {
-        part = part + term;
-        if (++terms % FLUSH == 0) flush();
-    }
-    INLINE void flush()
+    INLINE Sum() : total(), terms(0) {}
+    INLINE void add(typename Lanes<R>::V part, int64 count)
     {
         for (int q = 0; q < Lanes<R>::W; q++) total[q] += double(part[q]);
-        part = V{};
+        terms += count;
     }
 };
 
@@ -178,8 +172,6 @@ struct Sums {
     template <class R>
     INLINE void settle(int64 layer, int64 valid, Sum<R> &K, Sum<R> &M)
     {
-        K.flush();
-        if (&M != &K) M.flush();
         add<Lanes<R>::W>(layer, 0, valid, K.total, M.total);
         K = M = Sum<R>();
     }
@@ -224,15 +216,20 @@ struct Strip {
         return {x.rows + layout->left_place[j] - j, z.rows + layout->right_place[j] - j * stride,
                 x.stride, z.stride, stride};
     }
-    // Call body(rows, j, end) for each run of a window's rows.
+    // Call body(rows, j, end) for each run of a window's rows from `from` to `to`.
     template <class Body>
-    INLINE void runs(int64 window, Body body) const
+    INLINE void runs(int64 window, int64 from, int64 to, Body body) const
     {
-        for (int64 j = begin, stop; j < end; j = stop) {
-            stop = layout->run_of[window][j] < end ? layout->run_of[window][j] : end;
+        for (int64 j = from, stop; j < to; j = stop) {
+            stop = layout->run_of[window][j] < to ? layout->run_of[window][j] : to;
             if (stop - j > LONG) stop = j + LONG;
             body(rows_from(j), j, stop);
         }
+    }
+    template <class Body>
+    INLINE void runs(int64 window, Body body) const
+    {
+        runs(window, begin, end, body);
     }
     // Call body(rows, j, end) for each run of places.
     template <class Body>

@@ -1,0 +1,108 @@
+// From pre-activations to the branch, row after row.
+#pragma once
+#include "strip.h"
+
+namespace
+{
+// Rows whose angles are known ahead, in memory: their roots and quotients take long, and the rest
+// of a row need not wait for them. A power of 2.
+constexpr int64 AHEAD = 4;
+
+// PLAIN: of ReLU, whose A lacks nothing.
+template <class R, bool OPPOSITE, bool WITH_OPPOSITE, bool NTK, bool PLAIN>
+struct ActivatedLayer {
+    using V = typename Lanes<R>::V;
+    Strip<R> &strip;
+    const int64 number_of;
+    const Layer &l;
+    const State<V> in, branch;
+    const Activation<V> relu;
+    Sum<R> K_sum, M_sum;
+
+    INLINE ActivatedLayer(Strip<R> &strip, const Job &job, int64 number_of, const State<V> &in,
+                          const State<V> &branch)
+        : strip(strip), number_of(number_of), l(job.layers[number_of - 1]), in(in), branch(branch),
+          relu{number<V>(job.linear_share), number<V>(job.inner_minus_readout),
+               number<V>(job.outer_plus_readout), job.linear_share != 0.0,
+               job.inner_minus_readout != 0.0}
+    {
+    }
+    // Rows `from` to `to`; their K and M enter the sums of the layer.
+    INLINE void run(int64 from, int64 to)
+    {
+        const bool shares = strip.layout->job.head == SHARES;
+        strip.runs(strip.layout->job.n_windows, from, to,
+                   [&](const Rows<R> &at, int64 j, int64 end) INLINED {
+                       const int64 cuts[] = {strip.layout->first, strip.layout->last};
+                       for (int64 stop; j < end; j = stop) {
+                           stop = end;
+                           for (const int64 cut : cuts)
+                               if (j < cut && cut < stop) stop = cut;
+                           pass(at, j, stop, strip.is_own(j) && !shares);
+                           if (shares && strip.is_own(j)) share(at, j, stop);
+                       }
+                       if (K_sum.terms >= LONG) settle();
+                   });
+        if (!shares) settle();
+    }
+
+private:
+    INLINE void settle() { strip.sums.settle(number_of, strip.valid, K_sum, M_sum); }
+    // Rows whose places follow one another, and which all count or do not.
+    INLINE void pass(const Rows<R> &at, int64 j, int64 stop, bool counts)
+    {
+        const V two = number<V>(2.0);
+        // A copy, of which the compiler knows whether it is plain.
+        const Activation<V> of{relu.lambda, relu.i_minus_r, relu.o_plus_r, !PLAIN && relu.leaks,
+                               !PLAIN && relu.gains};
+        V w[AHEAD], v[WITH_OPPOSITE ? AHEAD : 1], s[AHEAD];
+        auto look = [&](int64 k) INLINED {
+            const Angle<V> angle = ::angle<WITH_OPPOSITE>(in.U[k], WITH_OPPOSITE ? in.O[k] : V{},
+                                                          at.product(l.inverse, k));
+            w[k & (AHEAD - 1)] = angle.w;
+            if (WITH_OPPOSITE) v[k & (AHEAD - 1)] = angle.v;
+            s[k & (AHEAD - 1)] = angle.s;
+        };
+        V K, M;
+        auto finish = [&](int64 k) INLINED {
+            const int64 q = k & (AHEAD - 1);
+            const Angle<V> angle{w[q], WITH_OPPOSITE ? v[q] : two - w[q], s[q]};
+            const Activated<V> made =
+                activated<OPPOSITE, NTK>(of, angle, at.product(l.root, k), NTK ? in.A[k] : V{});
+            put<OPPOSITE, NTK>(branch, k, made.branch);
+            K = K + made.K;
+            M = M + made.branch.A;
+        };
+        for (int64 k = j; k < j + AHEAD && k < stop; k++) look(k);
+        while (j < stop) {
+            const int64 count = stop - j < FLUSH ? stop - j : FLUSH, end = j + count,
+                        both = end < stop - AHEAD ? end : stop - AHEAD;
+            K = M = V{};
+            for (; j < both; j++) {
+                finish(j);
+                look(j + AHEAD);
+            }
+            for (; j < end; j++) finish(j);
+            if (!counts) continue;
+            K_sum.add(K, count);
+            M_sum.add(M, count);
+        }
+    }
+    // The sums of each row, of rows that the head shares.
+    INLINE void share(const Rows<R> &at, int64 j, int64 stop)
+    {
+        for (; j < stop; j++)
+            strip.sums.template add<Lanes<R>::W>(number_of, j - strip.layout->first, strip.valid,
+                                                 at.product(l.root, j) - branch.U[j],
+                                                 NTK ? branch.A[j] : V{});
+    }
+};
+
+template <bool OPPOSITE, bool WITH_OPPOSITE, bool NTK, bool PLAIN, class R, class V>
+ALONE void activate(Strip<R> &strip, const Job &job, int64 number_of, const State<V> in,
+                    const State<V> branch, int64 from, int64 to)
+{
+    ActivatedLayer<R, OPPOSITE, WITH_OPPOSITE, NTK, PLAIN>(strip, job, number_of, in, branch)
+        .run(from, to);
+}
+}  // namespace
