@@ -52,7 +52,7 @@ private:
     INLINE void pass(const Rows<R> &at, int64 j, int64 stop, bool counts)
     {
         const V two = number<V>(2.0);
-        // A copy, of which the compiler knows whether it is plain.
+        // PLAIN is known to the compiler, the two flags of the job are not.
         const Activation<V> of{relu.lambda, relu.i_minus_r, relu.o_plus_r, !PLAIN && relu.leaks,
                                !PLAIN && relu.gains};
         V w[AHEAD], v[WITH_OPPOSITE ? AHEAD : 1], s[AHEAD];
