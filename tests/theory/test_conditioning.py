@@ -171,6 +171,20 @@ def test_where_the_leading_term_is_a_lower_bound(head, spread, rng):
     assert row.cnn_asymptote > 10 * row.cnn and row.resnet_asymptote > 10 * row.resnet
 
 
+@pytest.mark.parametrize(
+    ("head", "pixels", "asymptote", "condition"),
+    [("trace", 100, 45_031.6, 15_716.5), ("gap", 200, 9_006_327.4, 46_826.8)],
+)
+def test_the_leading_term_exceeds_condition_numbers_of_long_signals(
+    head, pixels, asymptote, condition
+):
+    """The numbers of docs/theory/conditioning.md, section 4."""
+    X = np.random.default_rng(0).standard_normal((2, 1, pixels))
+    row = conditioning.compare(rk.Network(1), X, (1000,), kind="gpk", head=head).rows[0]
+    assert row.cnn_asymptote == pytest.approx(asymptote, rel=1e-5)
+    assert row.cnn == pytest.approx(condition, rel=1e-5)
+
+
 def test_asymptotes_of_any_size():
     def law(n, depth, kind="gpk", **pixels):
         return conditioning.asymptotic_condition_number(rk.Network(depth), n, kind=kind, **pixels)
