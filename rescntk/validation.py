@@ -326,8 +326,11 @@ def _check_list(X: Sequence[object], name: str) -> SignalList:
             remedy = f"; a signal of one channel is {name}[{k}][None]" if signal.ndim == 1 else ""
             raise ValueError(f"{name}[{k}] has shape {signal.shape}, expected {expected}{remedy}")
         if len(signal) != (channels := len(signals[0])):
+            turned = all(each.shape[1:] == signal.shape[1:] for each in signals)
+            remedy = f"; of transposed signals, give [x.T for x in {name}]" if turned else ""
             raise ValueError(
                 f"{name}[{k}] has {len(signal)} channels, expected {channels} as in {name}[0]"
+                f"{remedy}"
             )
         if array_module(signal) is not array_module(signals[0]):
             raise ValueError(

@@ -37,6 +37,7 @@ LISTS = [
     ([], "X is empty, expected at least one signal"),
     ([ONE, np.ones(7)], r"X\[1\] has shape \(7,\), expected .*a signal .* X\[1\]\[None\]"),
     ([ONE, np.ones((3, 7))], r"X\[1\] has 3 channels, expected 2 as in X\[0\]"),
+    ([ONE.T, OTHER.T], r"X\[1\] has 7 channels, expected 5 as .*give \[x.T for x in X\]"),
     ([ONE, OTHER * np.nan], r"X\[1\] of shape \(2, 7\) contains NaN"),
     ([ONE, OTHER * 1j], r"X\[1\] has dtype complex128"),
     ([ONE, np.ma.masked_array(OTHER)], "X is a masked array"),
