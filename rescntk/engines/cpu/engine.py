@@ -108,9 +108,9 @@ def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
     Results are the same; the way of fewer strips is taken, with `n` right signals of `d` pixels.
     """
     axes, of_signals = request.axes(d), -(-n // lanes) * request.n_offsets(d)
-    ways = 1 if request.shares else 2
+    ways, width = 1 if request.shares else 2, library.lanes(request.dtype)
     counts = [len(run.shared) for run in runs(request.pool, axes, half=ways == 2)]
-    return ways * n * sum(-(-count // LANES) for count in counts) <= of_signals
+    return ways * n * sum(-(-count // width) for count in counts) <= of_signals
 
 
 def _compute_blocks(

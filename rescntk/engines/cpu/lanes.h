@@ -60,7 +60,8 @@ using S = float32x4_t;
 using F64 = double __attribute__((vector_size(BYTES)));
 using F32 = float __attribute__((vector_size(BYTES)));
 
-// Right signals of a block, and numbers behind a doubled line of a table (library.py).
+// Numbers behind a doubled line of a table, and right signals of a task (engine.py): no fewer than
+// any vector has lanes.
 constexpr int LANES = 16;
 
 template <class V>
