@@ -99,6 +99,7 @@ def tables(text):
         ("docs/guide/choosing.md", "ucr"),
         ("docs/guide/classification.md", "ucr"),
         ("docs/guide/choosing.md", "regression"),
+        ("docs/guide/choosing.md", "windows"),
         ("docs/guide/regression.md", "regression"),
         ("docs/guide/accuracy.md", "accuracy"),
         ("docs/guide/large_data.md", "scale"),
