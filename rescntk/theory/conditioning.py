@@ -158,8 +158,8 @@ def asymptotic_condition_number(
 
     - GPK: n over `depth.asymptotic_complement`, for one length. This is a leading term, no bound.
       On the multi-sphere, with the heads "trace" and "equivariant", it is below `Bounds.lower`.
-      Elsewhere it exceeds the condition number until layers have evened out the pixels: for long
-      signals and GAP some hundred times.
+      Elsewhere it can exceed the condition number until layers have evened out the pixels: for
+      long signals and GAP some hundred times.
     - NTK with trained inner or outer weights: the limit, (nd + 3)/3, whatever the depth.
 
     Parameters
