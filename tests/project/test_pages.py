@@ -119,6 +119,31 @@ def test_quoted_tables_are_measured(page, result):
     assert quoted
 
 
+def test_quoted_speeds_are_measured():
+    """Times of a pixel pair and layer, and how many times as long neural-tangents takes."""
+    measured = (ROOT / "benchmarks/results/cpu.md").read_text("utf-8")
+    ours = [row for row in next(tables(measured)) if row["engine"] == "cpu"]
+    gains = {head: [] for head in ("gap", "trace")}
+    for row in ours:
+        gains[row["head"]] += [float(row["gain float64"]), float(row["gain float32"])]
+    gap, trace, both = (
+        f"{min(each):.0f} to {max(each):.0f} times"
+        for each in (gains["gap"], gains["trace"], [*gains["gap"], *gains["trace"]])
+    )
+    double, single = re.search(r"takes (\S+ ns) in float64 and (\S+ ns) in", measured).groups()
+    for page, quotes in {
+        "README.md": [f"{double} | {single} | {both} as long"],
+        "docs/guide/neural_tangents.md": [f"{both} as long"],
+        "docs/guide/large_data.md": [f"[{single}]"],
+        "docs/guide/speed.md": [
+            f"{double} | {single}",
+            f"{gap} as long with GAP, and {trace} with",
+        ],
+    }.items():
+        text = (ROOT / page).read_text("utf-8")
+        assert all(quote in text for quote in quotes), page
+
+
 PROSE = {**PAGES, "CONTRIBUTING.md": (ROOT / "CONTRIBUTING.md").read_text("utf-8")}
 OBJECTS = {"X", "Z", "K", "y", "kernel", "model", "network"}
 """What spans call signals, matrices, targets, kernels, models and networks."""
