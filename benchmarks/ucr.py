@@ -77,7 +77,7 @@ def signals(name: str, seed: int) -> Problem:
 
 
 def use(
-    views: str, X: np.ndarray, y: np.ndarray, Z: np.ndarray
+    views: str | list[Any], X: np.ndarray, y: np.ndarray, Z: np.ndarray
 ) -> tuple[Any, np.ndarray, tuple[float, float]]:
     """Return a fitted classifier, probabilities at Z, and seconds of fitting and predicting."""
     model, fit = harness.timed(
@@ -85,6 +85,13 @@ def use(
     )
     chances, predict = harness.timed(lambda: model.predict_proba(Z))
     return model, chances, (fit, predict)
+
+
+def scores(model: Any, chances: np.ndarray, truth: np.ndarray) -> Row:
+    """Return the accuracy and the log loss of probabilities."""
+    predicted = model.classes_[chances.argmax(axis=1)]
+    loss = log_loss(truth, chances, labels=model.classes_)
+    return {"accuracy": float(np.mean(predicted == truth)), "log_loss": float(loss)}
 
 
 def measure(name: str, seed: int) -> list[Row]:
@@ -97,11 +104,10 @@ def measure(name: str, seed: int) -> list[Row]:
         model, chances, seconds = use(views, X, y, Z)
         classes, places = model.classes_, np.searchsorted(model.classes_, truth)
         predicted = classes[chances.argmax(axis=1)]
-        row = {"method": method, "accuracy": float(np.mean(predicted == truth))}
-        row |= {"log_loss": float(log_loss(truth, chances, labels=classes))}
-        scores = chances[:, 1] if len(classes) == 2 else chances
+        row = {"method": method} | scores(model, chances, truth)
+        decisive = chances[:, 1] if len(classes) == 2 else chances
         of_classes = {"average": "weighted", "multi_class": "ovr", "labels": classes}
-        row |= {"AUROC": float(roc_auc_score(truth, scores, **of_classes))}
+        row |= {"AUROC": float(roc_auc_score(truth, decisive, **of_classes))}
         row |= {"balanced_accuracy": float(balanced_accuracy_score(truth, predicted))}
         for drift, seen in (("", Z), ("_drift", drifted(problem, 0)[2])):
             within = model.predict_set(seen, COVERAGE)

@@ -12,7 +12,6 @@ import numpy as np
 import ucr
 from harness import Row
 from sklearn.base import clone
-from sklearn.metrics import log_loss
 
 from rescntk.learn import View
 from rescntk.learn.views import DEFAULT
@@ -35,10 +34,8 @@ def measure(quick: bool) -> Iterator[Row]:
         X, y, Z, truth = ucr.signals(name, 0)
         for label, given in views.items():
             model, chances, seconds = ucr.use(given, X, y, Z)
-            accuracy = float(np.mean(model.classes_[chances.argmax(axis=1)] == truth))
-            loss = float(log_loss(truth, chances, labels=model.classes_))
-            row = {"set": name, "views": label, "accuracy": accuracy, "log_loss": loss}
-            yield row | {"seconds": sum(seconds)}
+            row = {"set": name, "views": label, "seconds": sum(seconds)}
+            yield row | ucr.scores(model, chances, truth)
 
 
 def main() -> None:

@@ -118,7 +118,7 @@ def pooled(values: AnyArray, widths: Sequence[int], xp: ModuleType, turn: int = 
     whole, lost = values, 0.0 * values
     for axis, width in zip(range(-len(widths), 0), widths, strict=True):
 
-        def shifted(parts: AnyArray, pixels: int, axis: int = axis) -> AnyArray:
+        def shifted(parts: Sequence[AnyArray], pixels: int, axis: int = axis) -> list[AnyArray]:
             return [xp.roll(part, -turn * pixels, axis) for part in parts]
 
         sums, size, known = (whole, lost), 1, 0  # sums of `size` neighbours; a power of two
@@ -132,7 +132,7 @@ def pooled(values: AnyArray, widths: Sequence[int], xp: ModuleType, turn: int = 
     return (whole + lost) / math.prod(widths)
 
 
-def _added(one: AnyArray, other: AnyArray) -> tuple[AnyArray, AnyArray]:
+def _added(one: Sequence[AnyArray], other: Sequence[AnyArray]) -> tuple[AnyArray, AnyArray]:
     """Return the sum of two sums with what rounding lost of each, and what it has lost."""
     whole, lost = _sum_and_rest(one[0], other[0])
     return whole, one[1] + other[1] + lost

@@ -219,13 +219,13 @@ private:
             const Operation &merge = job.operations[m];
             const Window &w = job.windows[merge.window];
             const State<V> out = strip.spare->beside(in);
-            const bool on_lines = w.is_triangle && w.dilation == 1 && w.axis == 1;
-            if (on_lines && !WITH_OPPOSITE) five_taps<NTK>(strip, merge, in, out);
+            const bool on_lines = !WITH_OPPOSITE && w.is_triangle && w.dilation == 1 && w.axis == 1;
+            if (on_lines) five_taps<NTK>(strip, merge, in, out);
             if (!strip.layout->closed) {
                 strip.begin += strip.layout->reach(w);
                 strip.end -= strip.layout->reach(w);
             }
-            if (!on_lines || WITH_OPPOSITE) window<WITH_OPPOSITE>(strip, merge, in, out);
+            if (!on_lines) window<WITH_OPPOSITE>(strip, merge, in, out);
             in = out;
         }
         return in;

@@ -98,8 +98,6 @@ class Pairs(Recursion[list[Array]]):
     def head(self, kernel: Array, of_linear: float) -> Array:
         """Return a kernel with its head, (pairs, …), to which `of_linear` times F⁰ is added."""
         request, n, d = self.request, len(kernel), math.prod(self.axes)
-        if request.head not in ("equivariant", "trace", "gap", "pixels") and not request.pool:
-            raise NotImplementedError(f"arrays have no head {request.head!r}")
         of_means = request.head == "gap" or request.pool
         if not of_means:
             kernel = kernel + of_linear * self.linear
@@ -110,8 +108,10 @@ class Pairs(Recursion[list[Array]]):
         if request.pool:
             weights = self.xp.asarray(pool_weights(request.pool, self.axes))[:, None]
             at_pixels = (weights * kernel.reshape(n, -1, d)).sum(axis=1)
-        else:
+        elif request.head in ("trace", "gap"):
             at_pixels = kernel.reshape(n, d, -1).mean(axis=2, dtype=np.float64)
+        else:
+            raise NotImplementedError(f"arrays have no head {request.head!r}")
         if not request.shares:
             at_pixels = at_pixels.mean(axis=1, keepdims=True)
         if of_means:  # F⁰ averages to products of means, which may be 0
