@@ -6,7 +6,7 @@ namespace
 {
 // Rows whose angles are known ahead, in memory: their roots and quotients take long, and the rest
 // of a row need not wait for them. A power of 2.
-constexpr int64 AHEAD = 4;
+constexpr int64 AHEAD = 8;
 
 // PLAIN: of ReLU, whose A lacks nothing.
 template <class R, bool OPPOSITE, bool WITH_OPPOSITE, bool NTK, bool PLAIN>
