@@ -60,6 +60,27 @@ def test_a_pair_has_its_bits_in_any_batch(claim, engine, name, dtype, rng):
             assert_holds(claim, engine, kernel, dtype, left, right)
 
 
+OWN_AXES = [(1,), (2,), (7,), (8,), (64,), (1, 3), (4, 1), (2, 2), (5, 4), (6, 3), (4, 6)]
+"""Axes whose offsets have opposites, of which one, two or four are their own."""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("axes", OWN_AXES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_equal_signals_have_the_sum_of_all_offsets(engine, axes, dtype, rng):
+    """Engines may take one of two opposite offsets, twice; shares of pixels take each."""
+    X, options = rng.standard_normal((2, 3, *axes)), {"engine": engine, "dtype": dtype}
+    K = rk.gram(rk.Network(3), X, **options)
+    for kind, found in zip(KINDS, K, strict=True):
+        of_copy = rk.gram(rk.Network(3), X, X.copy(), kinds=(kind,), **options)[0]
+        assert (found.diagonal() == of_copy.diagonal()).all()
+        shares = rk.pixel_shares(rk.Network(3), X, kind=kind, **options)
+        whole = shares.sum(axis=tuple(range(2, shares.ndim)))
+        np.testing.assert_allclose(
+            found, whole, rtol=0, atol=tolerances.KERNEL[dtype] * K.ntk.max()
+        )
+
+
 # Module constants of each engine that cut the work up, and values that cut it otherwise.
 CUTS = {
     "reference": [{"_ENTRIES": 1, "_TABLE_BYTES": 1}, {"_ENTRIES": 999, "_TABLE_BYTES": 30_000}],

@@ -96,10 +96,13 @@ private:
     {
         if (job.head != SUMS) return true;
         const int64 longer = job.right.length[k] - job.left.length[i];
-        if (longer) return longer < 0;
-        const Table<R> x = table(job.left, i, false), z = table(job.right, k, false);
-        return !comes_before(job.right.key[k], z.rows, job.left.key[i], x.rows,
-                             job.n_rows * x.stride);
+        return longer ? longer < 0 : !is_before(job.right, k, job.left, i);
+    }
+    // Whether signal s of a comes before signal t of b, of one length.
+    bool is_before(const Side &a, int64 s, const Side &b, int64 t) const
+    {
+        const Table<R> x = table(a, s, false), z = table(b, t, false);
+        return comes_before(a.key[s], x.rows, b.key[t], z.rows, job.n_rows * x.stride);
     }
     // Signals s of a and t of b, whose results begin at a case.
     Status pair(const Side &a, int64 s, const Side &b, int64 t, int64 at)
@@ -116,11 +119,20 @@ private:
         strip.sums.clear();
         const double left = job.head == SHARES ? 1.0 : double(d);
         if (job.head <= SHARES) results.sum_linear(strip, 0, a, s, b, t, left * double(e));
-        for (int64 lines = 0; lines < high; lines++) {
+        // Of equal signals, an offset and its opposite have one sum, which counts twice.
+        const bool twice =
+            job.head == SUMS && d == e && !is_before(a, s, b, t) && !is_before(b, t, a, s);
+        for (int64 lines = 0; lines <= (twice ? high / 2 : high - 1); lines++) {
             if (job.height) layout.place_right(lines);
-            for (int64 offset = 0; offset < wide; offset += W) {
+            const bool half = twice && (lines == 0 || 2 * lines == high);
+            const int64 offsets = half ? wide / 2 + 1 : wide;
+            for (int64 offset = 0; offset < offsets; offset += W) {
                 strip.z.rows = whole.rows + offset;
-                strip.valid = wide - offset < W ? wide - offset : W;
+                strip.valid = offsets - offset < W ? offsets - offset : W;
+                for (int64 q = 0; q < strip.valid; q++) {
+                    const bool own = half && 2 * (offset + q) % wide == 0;  // its own opposite
+                    strip.sums.times[q] = twice && !own ? 2.0 : 1.0;
+                }
                 auto place_of = [&](int64, int64 j, int64 q) INLINED {
                     const int64 y = (j / wide + lines) % high, x = (j % wide + offset + q) % wide;
                     return (at * job.extent + j) * job.extent +

@@ -12,7 +12,7 @@ namespace
 {
 constexpr int64 FLUSH = 32;  // terms of a sum in the working precision, before float64 has them
 constexpr int64 LONG =
-    1024;  // terms of a sum, before rounding errors of further ones are added too
+    1024;                 // terms of a sum, before rounding errors of further ones are added too
 constexpr int64 FEW = 4;  // channels, of which both deficits of the input are sums of squares
 constexpr int64 TOGETHER = 8;  // left signals that go through a layer with a block of right ones,
                                // whose tables of the layer then stay in the cache
@@ -116,6 +116,7 @@ struct Sums {
     int64 points, lanes;  // 1 lane where all lanes are one pair of signals
     int64 size;           // numbers of a kind
     bool has_many;        // terms
+    double times[LANES];  // that each lane counts, where all are one pair of signals
 
     double *at(int64 kind, int64 layer, int64 point) const
     {
@@ -141,8 +142,8 @@ struct Sums {
         for (int64 q = 0; q < valid; q += AT_ONCE) {
             double of_K = 0, of_M = 0;
             for (int64 p = q; p < q + AT_ONCE && p < valid; p++) {
-                of_K += double(K[p]);
-                of_M += double(M[p]);
+                of_K += times[p] * double(K[p]);
+                of_M += times[p] * double(M[p]);
             }
             add_to(*k, of_K);
             add_to(*m, of_M);
@@ -286,7 +287,8 @@ struct Strips {
             return numbers - 2 * size;
         };
         for (int64 s = 0; s < together; s++) {
-            of[s].sums = {kinds(), kinds(), {}, points, lanes, size, layout.right_length > LONG};
+            of[s].sums = {kinds(), kinds(), {}, points, lanes, size, layout.right_length > LONG,
+                          {}};
             if (!job.n_runs) continue;
             for (double *&over : of[s].sums.over) over = kinds();
         }
