@@ -45,10 +45,11 @@ def resolution(eigenvalues: np.ndarray, eps: float) -> float:
     return len(eigenvalues) * eps * float(np.abs(eigenvalues).max())
 
 
-class SignalList(Sequence[Array]):
+class SignalList:
     """Signals of different lengths, checked: arrays (n_channels, n_timepoints_i) in float64.
 
-    An index gives one array. A slice, or an array of indices, gives another list.
+    An index gives one array. A slice, or an array of indices, gives another list. It is no
+    `Sequence`: to ask whether an object is one takes Python five times as long.
     """
 
     def __init__(self, signals: Sequence[Array]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,7 @@ class PreparedSignals:
         if not is_given or len(given) != len(self.batch):
             return False
         array = hasattr(given, "ndim")
+        pairs: Iterable[tuple[Any, Any]]
         pairs = [(given, self.batch)] if array else zip(given, self.batch, strict=True)
         return all(bool(np.array_equal(given, kept)) for given, kept in pairs)
 
