@@ -1,12 +1,13 @@
 """Engines for the CPU against neural-tangents, side by side in one run on the same inputs.
 
-    python benchmarks/cpu.py [--quick] [--part races|sweeps|real]
+    python benchmarks/cpu.py [--quick] [--part races|sweeps|real|vectors]
 
 The peer lives in an environment of its own, which the script makes: neural-tangents does not run
 on later versions of JAX. For each case every contestant first looks for the batch at which it is
 fastest per pair. Then all contestants take turns, and medians over the turns are compared.
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -135,12 +136,40 @@ def sweeps(quick: bool) -> Iterator[Row]:
     """Yield nanoseconds of a pixel pair and layer of Grams on one thread, the best of four."""
     for dtype, (name, sizes) in product(DTYPES, SWEEPS.items()):
         for s in [BASE | size for size in (sizes[:2] if quick else sizes)]:
-            network = rk.Network(s["depth"], s["filter_size"])
-            batches = signals(s["n"], CHANNELS, s["d"], 0)
-            gram = partial(rk.gram, network, *batches, head=s["head"], dtype=dtype, threads=1)
-            seconds = min(harness.processor_seconds(gram) for _ in range(4))
-            entries = s["n"] ** 2 * s["d"] ** (2 if s["head"] == "gap" else 1) * s["depth"]
-            yield {"dtype": dtype, "sweep": name, **s, "ns": 1e9 * seconds / entries}
+            yield {"dtype": dtype, "sweep": name, **s, "ns": nanoseconds(s, dtype)}
+
+
+def nanoseconds(s: Row, dtype: str) -> float:
+    """Return the cost of a pixel pair and layer of a Gram of some sizes."""
+    network = rk.Network(s["depth"], s["filter_size"])
+    batches = signals(s["n"], CHANNELS, s["d"], 0)
+    gram = partial(rk.gram, network, *batches, head=s["head"], dtype=dtype, threads=1)
+    seconds = min(harness.processor_seconds(gram) for _ in range(4))
+    entries = s["n"] ** 2 * s["d"] ** (2 if s["head"] == "gap" else 1) * s["depth"]
+    return 1e9 * seconds / entries
+
+
+VECTORS = {2: "SSE4.2", 3: "AVX2", 4: "AVX-512"}
+"""Instruction sets of an x86-64 processor, by their level (rescntk/engines/cpu/build.py)."""
+
+
+def vectors(quick: bool) -> Iterator[Row]:
+    """Yield costs with each instruction set that this processor has, as `sweeps`."""
+    for level, filter_size in product(VECTORS, (3,) if quick else (3, 9)):
+        try:
+            costs = harness.apart(of_level, level, filter_size, 4 if quick else BASE["n"])
+        except RuntimeError as error:
+            if "the processor has level" not in str(error):
+                raise
+        else:
+            yield {"vectors": VECTORS[level], "filters": filter_size, **costs}
+
+
+def of_level(level: int, filter_size: int, n: int) -> Row:
+    """Return the costs with one instruction set: in a process of its own, which has one alone."""
+    os.environ["RESCNTK_ISA"] = str(level)
+    sizes = BASE | {"filter_size": filter_size, "n": n}
+    return {dtype: f"{nanoseconds(sizes, dtype):.1f} ns" for dtype in DTYPES}
 
 
 def real(quick: bool) -> Iterator[Row]:
@@ -234,6 +263,8 @@ def table(report: Row) -> str:
         race_table(report["races"]),
         f"A pixel pair and layer, on one thread, takes {base_cost(report)}; GAP, "
         f"{BASE['d']} time points, filters of {BASE['filter_size']}.",
+        "The same with each instruction set of this processor:",
+        harness.rows_table(report["vectors"], left=(0,)),
         "Kernels of the 50 training signals of GunPoint, raw, in times of random signals of their "
         f"shape, with the same bias; GAP, depth {DEPTH}, one thread, processor time:",
         harness.rows_table(report["real"], left=(0,)),
@@ -248,5 +279,5 @@ def races(quick: bool) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    measure, option = harness.measure_parts((races, sweeps, real))
+    measure, option = harness.measure_parts((races, sweeps, real, vectors))
     harness.script(__doc__, "cpu.json", measure, table, draw, **option)
