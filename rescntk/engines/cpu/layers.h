@@ -66,11 +66,12 @@ struct Layers {
     {
         strip.begin = 0;
         strip.end = strip.layout->n;
+        if (!job.n_input) return add_linear<true>(strip);
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++) put<true, NTK>(strip.features, j, of_input(at, j));
         });
-        if (job.n_input) strip.take(windows<true>(strip, 0, job.n_input, strip.features));
-        add_linear(strip);
+        strip.take(windows<true>(strip, 0, job.n_input, strip.features));
+        add_linear<false>(strip);
     }
 
     // A layer, whose number is at least 1.
@@ -130,7 +131,8 @@ private:
         }
         return {g * w, g * v, V{}};
     }
-    // F0: the start of A, and a sum.
+    // F0: the start of A, and a sum. FROM_INPUT: of the input's pixels, whose U and U+ are set too.
+    template <bool FROM_INPUT>
     void add_linear(Strip<R> &strip) const
     {
         const int64 root = job.n_input ? job.operations[job.n_input - 1].row : job.channels;
@@ -142,7 +144,9 @@ private:
             V part{};
             int64 count = 0;
             for (; j < to; j++) {
-                const V F = covariance(at.product(root, j), features.U[j], features.O[j]);
+                const Numbers<V> input = FROM_INPUT ? of_input(at, j) : features.at(j);
+                if (FROM_INPUT) put<true, false>(features, j, input);
+                const V F = covariance(at.product(root, j), input.U, input.O);
                 if (NTK) features.A[j] = initial * F;
                 if (of_pixels) {
                     strip.apart.linear[j] = F;
