@@ -1,6 +1,6 @@
 """Engines for the CPU against neural-tangents, side by side in one run on the same inputs.
 
-    python benchmarks/cpu.py [--quick] [--part races|sweeps|real|vectors]
+    python benchmarks/cpu.py [--quick] [--part races|avx2|sweeps|real|vectors]
 
 The peer lives in an environment of its own, which the script makes: neural-tangents does not run
 on later versions of JAX. For each case every contestant first looks for the batch at which it is
@@ -261,6 +261,8 @@ def table(report: Row) -> str:
         "its best batch.",
         "Columns: microseconds; gain: how many times faster than the baseline's better time.",
         race_table(report["races"]),
+        "The same where both have AVX2 alone:",
+        race_table(report["avx2"]),
         f"A pixel pair and layer, on one thread, takes {base_cost(report)}; GAP, "
         f"{BASE['d']} time points, filters of {BASE['filter_size']}.",
         "The same with each instruction set of this processor:",
@@ -272,12 +274,27 @@ def table(report: Row) -> str:
 
 
 def races(quick: bool) -> Iterator[Row]:
+    """Yield the races of all engines."""
     engines = [name for name, state in rk.engines.available().items() if state is True]
+    return races_of(engines, quick)
+
+
+def races_of(engines: Sequence[str], quick: bool) -> Iterator[Row]:
     all_of_them = contestants(peers(), engines)
     for case in CASES[:1] if quick else CASES:
         yield race(all_of_them, case, 2 if quick else ROUNDS)
 
 
+def avx2(quick: bool) -> list[Row]:
+    """Return races where both sides have AVX2 alone, which processors with AVX-512 have too."""
+    return harness.apart(with_avx2, quick)
+
+
+def with_avx2(quick: bool) -> list[Row]:
+    os.environ |= {"RESCNTK_ISA": "3", "XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}
+    return list(races_of(["cpu"], quick))
+
+
 if __name__ == "__main__":
-    measure, option = harness.measure_parts((races, sweeps, real, vectors))
+    measure, option = harness.measure_parts((races, avx2, sweeps, real, vectors))
     harness.script(__doc__, "cpu.json", measure, table, draw, **option)
