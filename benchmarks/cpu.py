@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -24,6 +25,7 @@ from peers import signals
 
 import rescntk as rk
 from rescntk.datasets import load_labelled
+from rescntk.engines.cpu import build
 from rescntk.validation import KINDS, PARTS
 
 PEER = ["neural-tangents==0.6.5", "jax==0.4.35", "jaxlib==0.4.35", "tf2jax==0.3.6"]
@@ -143,26 +145,37 @@ def nanoseconds(s: Row, dtype: str) -> float:
     """Return the cost of a pixel pair and layer of a Gram of some sizes."""
     network = rk.Network(s["depth"], s["filter_size"])
     batches = signals(s["n"], CHANNELS, s["d"], 0)
-    gram = partial(rk.gram, network, *batches, head=s["head"], dtype=dtype, threads=1)
+    options = {"head": s["head"], "dtype": dtype, "engine": "cpu", "threads": 1}
+    gram = partial(rk.gram, network, *batches, **options)
     seconds = min(harness.processor_seconds(gram) for _ in range(4))
     entries = s["n"] ** 2 * s["d"] ** (2 if s["head"] == "gap" else 1) * s["depth"]
     return 1e9 * seconds / entries
 
 
-VECTORS = {2: "SSE4.2", 3: "AVX2", 4: "AVX-512"}
-"""Instruction sets of an x86-64 processor, by their level (rescntk/engines/cpu/build.py)."""
+VECTORS = {2: "SSE4.2" if build.machine() == "x86_64" else "NEON", 3: "AVX2", 4: "AVX-512"}
+"""Instruction sets by their level (rescntk/engines/cpu/build.py)."""
 
 
 def vectors(quick: bool) -> Iterator[Row]:
     """Yield costs with each instruction set that this processor has, as `sweeps`."""
     for level, filter_size in product(VECTORS, (3,) if quick else (3, 9)):
-        try:
-            costs = harness.apart(of_level, level, filter_size, 4 if quick else BASE["n"])
-        except RuntimeError as error:
-            if "the processor has level" not in str(error):
-                raise
-        else:
+        with suppress(Lacking):
+            costs = apart(of_level, level, filter_size, 4 if quick else BASE["n"])
             yield {"vectors": VECTORS[level], "filters": filter_size, **costs}
+
+
+class Lacking(Exception):
+    """A processor lacks an instruction set."""
+
+
+def apart(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return `harness.apart`, or raise Lacking."""
+    try:
+        return harness.apart(function, *arguments)
+    except RuntimeError as error:
+        if "there are no compiled loops" in str(error) or "the processor has level" in str(error):
+            raise Lacking from error
+        raise
 
 
 def of_level(level: int, filter_size: int, n: int) -> Row:
@@ -261,8 +274,8 @@ def table(report: Row) -> str:
         "its best batch.",
         "Columns: microseconds; gain: how many times faster than the baseline's better time.",
         race_table(report["races"]),
-        "The same where both have AVX2 alone:",
-        race_table(report["avx2"]),
+        "The same where both have AVX2 alone:" if report["avx2"] else "",
+        race_table(report["avx2"]) if report["avx2"] else "",
         f"A pixel pair and layer, on one thread, takes {base_cost(report)}; GAP, "
         f"{BASE['d']} time points, filters of {BASE['filter_size']}.",
         "The same with each instruction set of this processor:",
@@ -286,8 +299,10 @@ def races_of(engines: Sequence[str], quick: bool) -> Iterator[Row]:
 
 
 def avx2(quick: bool) -> list[Row]:
-    """Return races where both sides have AVX2 alone, which processors with AVX-512 have too."""
-    return harness.apart(with_avx2, quick)
+    """Return races where both sides have AVX2 alone; none on a processor without it."""
+    with suppress(Lacking):
+        return apart(with_avx2, quick)
+    return []
 
 
 def with_avx2(quick: bool) -> list[Row]:

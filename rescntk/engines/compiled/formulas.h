@@ -273,14 +273,15 @@ FORMULA Numbers<V> joined(V keep, V share, const Numbers<V> &kept, const Numbers
     return next;
 }
 
-// Whether signal z is left of signal x, of one length: bits do not depend on which of them is given
-// first. Keys decide, and where they are equal the numbers of the tables.
+// Which of two signals of one length comes first: x at -1, z at 1, and 0 if they are equal. Bits do
+// not depend on which of them is given first. Keys decide, and where they are equal the numbers of
+// the tables.
 template <class R>
-FORMULA bool comes_before(long long z_key, const R *z, long long x_key, const R *x,
-                          long long numbers)
+FORMULA int order_of(long long x_key, const R *x, long long z_key, const R *z, long long numbers)
 {
-    if (z_key != x_key || x == z) return z_key < x_key;
+    if (x_key != z_key) return x_key < z_key ? -1 : 1;
+    if (x == z) return 0;
     for (long long k = 0; k < numbers; k++)
-        if (x[k] != z[k]) return z[k] < x[k];
-    return false;
+        if (x[k] != z[k]) return x[k] < z[k] ? -1 : 1;
+    return 0;
 }

@@ -83,29 +83,27 @@ private:
     {
         for (int64 i = job.first_left; i < job.last_left; i++)
             for (int64 k = first_right(i); k < end_right(i); k++) {
-                const Status status = in_order(i, k)
-                                          ? pair(job.left, i, job.right, k, case_at(i, k))
-                                          : pair(job.right, k, job.left, i, case_at(i, k));
+                const int order = order_of_sides(i, k);
+                const Status status =
+                    order > 0 ? pair(job.right, k, job.left, i, case_at(i, k), false)
+                              : pair(job.left, i, job.right, k, case_at(i, k), order == 0);
                 if (status != DONE) return status;
             }
         return DONE;
     }
-    // Whether a left signal i stays left of k. Of sums the shorter signal is right, and of one
-    // length the one that comes before: their order belongs to the pair.
-    bool in_order(int64 i, int64 k) const
+    // 1 where a right signal k comes left of i, and 0 where both are equal. Of sums the shorter
+    // signal is right, and of one length the one that comes last: their order belongs to the pair.
+    int order_of_sides(int64 i, int64 k) const
     {
-        if (job.head != SUMS) return true;
+        if (job.head != SUMS) return -1;
         const int64 longer = job.right.length[k] - job.left.length[i];
-        return longer ? longer < 0 : !is_before(job.right, k, job.left, i);
+        if (longer) return longer > 0 ? 1 : -1;
+        const Table<R> x = table(job.left, i, false), z = table(job.right, k, false);
+        return order_of(job.left.key[i], x.rows, job.right.key[k], z.rows, job.n_rows * x.stride);
     }
-    // Whether signal s of a comes before signal t of b, of one length.
-    bool is_before(const Side &a, int64 s, const Side &b, int64 t) const
-    {
-        const Table<R> x = table(a, s, false), z = table(b, t, false);
-        return comes_before(a.key[s], x.rows, b.key[t], z.rows, job.n_rows * x.stride);
-    }
-    // Signals s of a and t of b, whose results begin at a case.
-    Status pair(const Side &a, int64 s, const Side &b, int64 t, int64 at)
+    // Signals s of a and t of b, whose results begin at a case. Of equal signals, an offset and its
+    // opposite have one sum: one of them counts `twice`.
+    Status pair(const Side &a, int64 s, const Side &b, int64 t, int64 at, bool twice)
     {
         const int64 d = a.length[s], e = b.length[t], wide = job.height ? job.width : e,
                     high = job.height ? job.height : 1;
@@ -119,9 +117,6 @@ private:
         strip.sums.clear();
         const double left = job.head == SHARES ? 1.0 : double(d);
         if (job.head <= SHARES) results.sum_linear(strip, 0, a, s, b, t, left * double(e));
-        // Of equal signals, an offset and its opposite have one sum, which counts twice.
-        const bool twice =
-            job.head == SUMS && d == e && !is_before(a, s, b, t) && !is_before(b, t, a, s);
         for (int64 lines = 0; lines <= (twice ? high / 2 : high - 1); lines++) {
             if (job.height) layout.place_right(lines);
             const bool half = twice && (lines == 0 || 2 * lines == high);

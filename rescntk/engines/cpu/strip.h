@@ -116,7 +116,7 @@ struct Sums {
     int64 points, lanes;  // 1 lane where all lanes are one pair of signals
     int64 size;           // numbers of a kind
     bool has_many;        // terms
-    double times[LANES];  // that each lane counts, where all are one pair of signals
+    double times[LANES];  // how often each lane counts, where all are one pair of signals
 
     double *at(int64 kind, int64 layer, int64 point) const
     {

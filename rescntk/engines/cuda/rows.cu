@@ -105,8 +105,8 @@ struct Pairs {
         const R *of_i = (const R *)job.left.rows + job.left.begin[i];
         const R *of_k = (const R *)job.right.rows + job.right.begin[k];
         row.x_stride = row.z_stride = row.lines * (2 * row.width + LANES);
-        const bool turned = !POINTS && comes_before(job.right.key[k], of_k, job.left.key[i], of_i,
-                                                    job.n_rows * row.x_stride);
+        const bool turned = !POINTS && order_of(job.left.key[i], of_i, job.right.key[k], of_k,
+                                                job.n_rows * row.x_stride) > 0;
         row.x = turned ? of_k : of_i;
         row.z = turned ? of_i : of_k;
         if (turned) return {&job.right, &job.left, k, i};
