@@ -7,6 +7,8 @@
 
 namespace
 {
+constexpr int64 FEW = 4;  // channels, of which both deficits of the input are sums of squares
+
 // The taps of a window, in rows that follow one another. TAPS is 0 or their number.
 template <class V, int TAPS>
 struct Taps {

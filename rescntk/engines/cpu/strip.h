@@ -12,8 +12,7 @@ namespace
 {
 constexpr int64 FLUSH = 32;  // terms of a sum in the working precision, before float64 has them
 constexpr int64 LONG =
-    1024;                 // terms of a sum, before rounding errors of further ones are added too
-constexpr int64 FEW = 4;  // channels, of which both deficits of the input are sums of squares
+    1024;  // terms of a sum, before rounding errors of further ones are added too
 constexpr int64 TOGETHER = 8;  // left signals that go through a layer with a block of right ones,
                                // whose tables of the layer then stay in the cache
 constexpr int64 MOST_ROWS = 1 << 16;  // of strips that go through the layers together: more take
