@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -25,7 +24,7 @@ from peers import signals
 
 import rescntk as rk
 from rescntk.datasets import load_labelled
-from rescntk.engines.cpu import build
+from rescntk.engines.cpu import build, library
 from rescntk.validation import KINDS, PARTS
 
 PEER = ["neural-tangents==0.6.5", "jax==0.4.35", "jaxlib==0.4.35", "tf2jax==0.3.6"]
@@ -158,24 +157,10 @@ VECTORS = {2: "SSE4.2" if build.machine() == "x86_64" else "NEON", 3: "AVX2", 4:
 
 def vectors(quick: bool) -> Iterator[Row]:
     """Yield costs with each instruction set that this processor has, as `sweeps`."""
-    for level, filter_size in product(VECTORS, (3,) if quick else (3, 9)):
-        with suppress(Lacking):
-            costs = apart(of_level, level, filter_size, 4 if quick else BASE["n"])
-            yield {"vectors": VECTORS[level], "filters": filter_size, **costs}
-
-
-class Lacking(Exception):
-    """A processor lacks an instruction set."""
-
-
-def apart(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return `harness.apart`, or raise Lacking."""
-    try:
-        return harness.apart(function, *arguments)
-    except RuntimeError as error:
-        if "there are no compiled loops" in str(error) or "the processor has level" in str(error):
-            raise Lacking from error
-        raise
+    levels = [level for level in VECTORS if level <= library.level()]
+    for level, filter_size in product(levels, (3,) if quick else (3, 9)):
+        costs = harness.apart(of_level, level, filter_size, 4 if quick else BASE["n"])
+        yield {"vectors": VECTORS[level], "filters": filter_size, **costs}
 
 
 def of_level(level: int, filter_size: int, n: int) -> Row:
@@ -293,6 +278,7 @@ def races(quick: bool) -> Iterator[Row]:
 
 
 def races_of(engines: Sequence[str], quick: bool) -> Iterator[Row]:
+    """Yield the races of some engines with the peer."""
     all_of_them = contestants(peers(), engines)
     for case in CASES[:1] if quick else CASES:
         yield race(all_of_them, case, 2 if quick else ROUNDS)
@@ -300,12 +286,11 @@ def races_of(engines: Sequence[str], quick: bool) -> Iterator[Row]:
 
 def avx2(quick: bool) -> list[Row]:
     """Return races where both sides have AVX2 alone; none on a processor without it."""
-    with suppress(Lacking):
-        return apart(with_avx2, quick)
-    return []
+    return harness.apart(with_avx2, quick) if library.level() >= 3 else []
 
 
 def with_avx2(quick: bool) -> list[Row]:
+    """Return the races of this process, which limits both sides."""
     os.environ |= {"RESCNTK_ISA": "3", "XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}
     return list(races_of(["cpu"], quick))
 

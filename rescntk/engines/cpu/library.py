@@ -35,7 +35,7 @@ def library() -> ctypes.CDLL:
         if forced:
             reason = f"there is no level {forced}, which RESCNTK_ISA asks for"
         raise Missing(f"there are no compiled loops: {reason}; to compile: {COMPILE}")
-    best = _opened("2", "rescntk_level").rescntk_level() if forced != "asan" else 0
+    best = level() if forced != "asan" else 0
     if best == 1 or (forced.isdigit() and int(forced) > best):
         raise Missing(f"the processor has level {best}, expected {forced or 2} (RESCNTK_ISA)")
     runs = "rescntk_run_float64", "rescntk_run_float32"
@@ -48,6 +48,11 @@ def library() -> ctypes.CDLL:
     for run in (getattr(found, name) for name in runs):
         run.argtypes, run.restype = (ctypes.c_void_p,), ctypes.c_int
     return found
+
+
+def level() -> int:
+    """Return the best level of build.py's that this processor has."""
+    return int(_opened("2", "rescntk_level").rescntk_level())
 
 
 @cache

@@ -51,8 +51,6 @@ def results(level, folder, **environment):
     environment = os.environ | {"RESCNTK_ISA": level} | environment
     command = [sys.executable, "-c", CALLS, str(file)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if "the processor has level" in done.stderr:
-        return None
     assert done.returncode == 0, done.stderr[-3000:]
     with np.load(file) as arrays:
         return list(arrays.values())
@@ -62,9 +60,8 @@ def results(level, folder, **environment):
 @needs_cpu
 def test_levels_agree(tmp_path):
     """Levels with fused products have the same bits; the others agree to rounding."""
-    levels = build.LEVELS[build.machine()]
+    levels = (level for level in build.LEVELS[build.machine()] if int(level) <= library.level())
     found = {level: results(level, tmp_path) for level in levels}
-    found = {level: arrays for level, arrays in found.items() if arrays is not None}
     best = found[max(found)]
     for level, arrays in found.items():
         for ours, theirs in zip(arrays, best, strict=True):
