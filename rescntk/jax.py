@@ -252,7 +252,7 @@ class _Pair(Recursion[_State]):
 
     def __init__(self, operations: Operations, head: str | int, x: _Signal, z: _Signal) -> None:
         self.operations, self.head, self.x, self.z = operations, head, x, z
-        self.parts, self.n_axes = operations.network.parts, operations.n_axes
+        self.parts, self.n_axes = operations.network.parts.carried, operations.n_axes
 
     def kernels(self, kinds: tuple[str, ...]) -> list[jax.Array]:
         """Return the kernels of each kind with their head, without scale and growth."""
@@ -270,8 +270,10 @@ class _Pair(Recursion[_State]):
             first = alike[0][0].layer - 1
             carried, _ = lax.scan(layer, carried, constants[first : first + len(alike)])
         kept = operations.keep**operations.depth
-        multiples = {"gpk": kept, "ntk": kept * self.parts.initial}
-        of_kinds = dict(zip(multiples, carried[1], strict=False))
+        parts, (F, *tangent) = operations.network.parts, carried[1]
+        multiples = {"gpk": kept, "ntk": kept * parts.initial}
+        tangent = [A + (parts.readout - self.parts.readout) * F for A in tangent]
+        of_kinds = dict(zip(multiples, [F, *tangent], strict=False))
         return [self.with_head(of_kinds[kind], multiples[kind]) for kind in kinds]
 
     def enter(self) -> tuple[_State, jax.Array]:

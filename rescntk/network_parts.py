@@ -18,6 +18,15 @@ class TrainedParts(NamedTuple):
     """r: the readout."""
 
     @property
+    def carried(self) -> TrainedParts:
+        """The parts of A = T + r F, the tangent kernel that the recursion carries.
+
+        With frozen inner weights that is T: A − Σ would cancel in every layer. The readout's F
+        joins behind the last layer.
+        """
+        return self if self.inner else self._replace(readout=0.0)
+
+    @property
     def initial(self) -> float:
         """t + r: the tangent kernel starts as this multiple of the input's covariance F⁰."""
         return self.input + self.readout

@@ -4,6 +4,7 @@ Each pixel pair (j, j') of two signals carries, with g = a b the product of both
 
     U = g (1 − ρ),  U⁺ = g (1 + ρ);     deficits, sums of positive terms (windows.py);
     F, A = T + r F;                     the two kernels, without the part of the input F⁰.
+                                        r is `TrainedParts.carried.readout`.
 
 One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
 
@@ -37,6 +38,7 @@ class Recursion(ABC, Generic[State]):
     """The recursion over the layers of a pair of signals, or of several pairs."""
 
     parts: TrainedParts
+    """Those of the tangent kernel A that the layers carry."""
     linear: AnyArray
     """F⁰, (…, *pixels) or (…, *pixels, *pixels)."""
 

@@ -212,7 +212,7 @@ class Operations:
         """
         net = self.network
         plain = net.filter_size == 3 and net.is_relu and self.n_axes == 1
-        return plain and not net.parts.inner_minus_readout and not self.has_opposite
+        return plain and not net.parts.carried.inner_minus_readout and not self.has_opposite
 
     def joined_weights(self, layer: int) -> tuple[float, ...]:
         """Return the weights of the taps of a joined merge: share (1 2 3 2 1)/9, and `keep`.

@@ -426,6 +426,53 @@ def test_filters_change_nothing_of_one_pixel(engine, q, name, dtype):
         assert np.abs(found - expected).max() <= tolerances.PROMISED[dtype]
 
 
+DEEP = {
+    "filters of 3": Network(50, 3, skip=False, trained=("input", "readout")),
+    "filters of 15, bias": Network(
+        50, 15, skip=False, trained=("input", "readout"), bias=0.0005124656070446065
+    ),
+    "filters of 5 and 31, bias": Network(
+        50, 5, outer_filter_size=31, skip=False, trained=("readout",), bias=0.004589335145724039
+    ),
+    "filters of 1 and 3, tiny bias": Network(
+        50, 1, outer_filter_size=3, skip=False, trained=("readout",), bias=4.2673742122325255e-08
+    ),
+    "outer and readout": Network(50, 3, skip=False, trained=("outer", "readout"), bias=1e-3),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", DEEP)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_deep_networks_with_frozen_inner_weights(engine, name, dtype):
+    """Nearly equal signals, whose layers all round alike, against 128-bit arithmetic."""
+    if isinstance(quadruple.library(), str):
+        pytest.skip(quadruple.library())
+    angles = np.append(0.0, np.logspace(-8, -2.5, 8))
+    angles = 2.6379220537557195 + angles
+    X = 2.9989818653107037 * np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None]
+    X = X.astype(dtype).astype(float)
+    exact = quadruple.Grams(DEEP[name], X)
+    grams = rk.gram(DEEP[name], X, head="trace", dtype=dtype, engine=engine)
+    for kind, K in grams._asdict().items():
+        assert exact.error(K, kind, "trace", normalized=False) <= tolerances.PROMISED[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_tangent_kernel_of_the_readout_alone_is_the_gpk(engine, skip, dtype, rng):
+    """To the last bit, at every pixel pair and with every head."""
+    network = Network(50, 3, skip=skip, trained=("readout",), bias=0.01, alpha=0.3)
+    X = rng.standard_normal((1, 2, 4)) * (1 + 1e-6 * rng.standard_normal((3, 1, 4)))
+    options = {"normalized": True, "dtype": dtype, "engine": engine}
+    for head in (*HEADS, 2):
+        gpk, ntk = rk.gram(network, X, head=head, **options)
+        assert np.array_equal(ntk, gpk)
+    gpk, ntk = (rk.pixel_pairs(network, X, kind=kind, dtype=dtype, engine=engine) for kind in KINDS)
+    assert np.array_equal(ntk, gpk)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("head", "d"), [("gap", 1000), ("trace", 100_000)])
 def test_constant_signals_have_the_kernel_of_one_point(head, d, dtype, rng):

@@ -57,7 +57,7 @@ class Program:
         # On the host −δ is summed as δ of exchanged signals: K(x, z) has the bits of K(z, x).
         self._turns, self._xp = sums and xp is np, xp
         self._runs: dict[int, tuple[int, Array, Array, float]] = {}
-        operations, parts = self.operations, request.network.parts
+        operations, parts = self.operations, request.network.parts.carried
         self._job = filled(
             JOB, bytes=JOB.itemsize, head=HEADS.index(head), all_pairs=request.all_pairs,
             channels=operations.n_channels, n_rows=operations.n_rows, depth=operations.depth,
@@ -68,6 +68,7 @@ class Program:
             initial=parts.initial,
             inner_minus_readout=parts.inner_minus_readout,
             outer_plus_readout=parts.outer_plus_readout, readout=parts.readout,
+            later_readout=request.network.parts.readout - parts.readout,
             **{name: pointer(array) for name, array in self.arrays.items()},
         )  # fmt: skip
 

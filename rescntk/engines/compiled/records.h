@@ -65,6 +65,7 @@ struct Job {
     const Operation *operations;  // the first n_input are of the input filter
     const Layer *layers;          // 1 ... depth
     double keep, share, linear_share, initial, inner_minus_readout, outer_plus_readout, readout;
-    double *gpk, *ntk;  // results, or null
-    const int64 *stop;  // becomes 1 when the call is to end
+    double later_readout;  // the multiple of F that joins A behind the last layer
+    double *gpk, *ntk;     // results, or null
+    const int64 *stop;     // becomes 1 when the call is to end
 };

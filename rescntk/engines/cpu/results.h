@@ -26,7 +26,8 @@ struct Results {
                 if (at < 0) continue;
                 if (job.gpk) job.gpk[l.report * numbers + at] = double(F[q]);
                 if (NTK && job.ntk)
-                    job.ntk[l.report * numbers + at] = double(strip.features.A[j][q]);
+                    job.ntk[l.report * numbers + at] =
+                        double(strip.features.A[j][q]) + job.later_readout * double(F[q]);
             }
         }
     }
@@ -74,8 +75,9 @@ struct Results {
                 kept *= job.keep;
                 if (l.report < 0) continue;
                 const int64 place = l.report * numbers + at + p;
-                if (job.gpk) job.gpk[place] = (F + kept * linear) / count;
-                if (job.ntk) job.ntk[place] = (A + kept * job.initial * linear) / count;
+                const double gpk = F + kept * linear, tangent = A + kept * job.initial * linear;
+                if (job.gpk) job.gpk[place] = gpk / count;
+                if (job.ntk) job.ntk[place] = (tangent + job.later_readout * gpk) / count;
             }
         }
     }

@@ -40,9 +40,10 @@ struct Pairs {
         __syncthreads();
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
-            total[m * threads + t] = fma(kept, layers.linear[m], layers.F[m]);
+            const double F = fma(kept, layers.linear[m], layers.F[m]);
+            total[m * threads + t] = F;
             total[(PAIRS + m) * threads + t] =
-                fma(kept * job.initial, layers.linear[m], layers.A[m]);
+                fma(job.later_readout, F, fma(kept * job.initial, layers.linear[m], layers.A[m]));
         }
         int half = 1;
         while (2 * half < threads) half *= 2;
@@ -89,6 +90,7 @@ struct Pairs {
               : with_linear ? fused(R(l.kept), apart.linear[p][q], apart.F[p][q])
                             : apart.F[p][q];
         ntk = !NTK ? 0.0 : l.skip < 0 || with_linear ? layers.state.A[p][q] : apart.A[p][q];
+        if (NTK) ntk += job.later_readout * gpk;
     }
 
     // ------------------------------------------------------------------ all pixel pairs
@@ -208,7 +210,8 @@ struct Pairs {
                 const int64 to = (unit * launch.slots + l.report) * numbers() +
                                  (POINTS ? at * row.n + row.pixel(p) : at);
                 write(to, job.gpk ? (job.gpk[to] + sum) / count : 0.0,
-                      job.ntk ? (job.ntk[to] + job.initial * sum) / count : 0.0);
+                      job.ntk ? (job.ntk[to] + (job.initial + job.later_readout) * sum) / count
+                              : 0.0);
             }
         }
     }

@@ -43,7 +43,7 @@ class Pairs(Recursion[list[Array]]):
             widths = zip(widths_of(request.pool, self.axes), self.axes, strict=True)
             self.offsets = [offsets(*each) for each in widths]
             self.right_rows = self.around(right.rows)
-        self.parts, self.with_ntk = request.network.parts, "ntk" in request.kinds
+        self.parts, self.with_ntk = request.network.parts.carried, "ntk" in request.kinds
         if not request.network.homogeneous:  # layers may multiply rounding errors of A − r F
             self.parts = self.parts._replace(readout=0.0)
         self.weights = rounded_weights(operations, self.T.__name__)
