@@ -103,7 +103,7 @@ def compensated_sum(values: AnyArray, xp: ModuleType) -> AnyArray:
     while (n := values.shape[-1]) > 1:
         half = n // 2
         a, b, rest = values[..., :half], values[..., half : 2 * half], values[..., 2 * half :]
-        whole, lost_here = _sum_and_rest(a, b)
+        whole, lost_here = sum_and_rest(a, b)
         lost = lost + lost_here.sum(axis=-1)
         values = xp.concatenate([whole, rest], axis=-1)
     return values[..., 0] + lost
@@ -134,11 +134,11 @@ def pooled(values: AnyArray, widths: Sequence[int], xp: ModuleType, turn: int = 
 
 def _added(one: Sequence[AnyArray], other: Sequence[AnyArray]) -> tuple[AnyArray, AnyArray]:
     """Return the sum of two sums with what rounding lost of each, and what it has lost."""
-    whole, lost = _sum_and_rest(one[0], other[0])
+    whole, lost = sum_and_rest(one[0], other[0])
     return whole, one[1] + other[1] + lost
 
 
-def _sum_and_rest(a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray]:
+def sum_and_rest(a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Return a + b, rounded, and what rounding has lost, exactly."""
     whole = a + b
     of_b = whole - a

@@ -27,6 +27,7 @@ from .means import (
     from_the_middle,
     past_skip,
     pooled,
+    sum_and_rest,
     taps_of,
     weighted_mean,
     window_mean,
@@ -74,7 +75,7 @@ class Input:
     Of pooled heads (n, channels, *pixels), means over windows, for shares twice.
     """
     scale: Array
-    """(n,), the number by which each signal was divided."""
+    """(n,), the number by which each signal was divided; infinite or NaN beyond float64's range."""
     bias: Array
     """(n,), the standard deviation σ_b of biases, divided by the scale; 0 without biases."""
 
@@ -184,8 +185,9 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     means = means_of(request, X) if exact else X.reshape(*X.shape[:2], -1).mean(axis=2)
     means = means * column(of_parts.ravel(), means)
     bias = net.bias / scale * inverse if net.bias else xp.zeros(len(X))
-    with np.errstate(over="ignore"):  # an infinite scale is reported with the results
+    with np.errstate(over="ignore"):  # infinity and NaN are reported with the results
         scale = scale * size
+    scale = xp.where((scale < np.finfo(np.float64).tiny) & (size > 0), math.nan, scale)
     return Input(unit, energy * column(inverse**2, energy), X * of_parts, means, scale, bias)
 
 
@@ -225,9 +227,10 @@ def powers_of_tiny(operations: Operations, request: Request, X: Array) -> Array:
     """
     xp, net = array_module(X), operations.network
     # Powers of two above the roots of variances in layer 1, of the input and of it with biases.
-    of_input = net.c_w * net.factor_of_input(X.shape[1]) * X.shape[1] or 1.0
+    factors = net.c_w, net.factor_of_input(X.shape[1]), X.shape[1]
+    of_input = math.ceil(sum(map(math.log2, filter(None, factors))) / 2)
     some = X.reshape(len(X), -1).any(axis=1)
-    inputs = xp.where(some, powers_of_two(X) + math.ceil(math.log2(of_input) / 2), _NONE)
+    inputs = xp.where(some, powers_of_two(X) + of_input, _NONE)
     both = xp.maximum(inputs, math.frexp(net.bias)[1] if net.bias else _NONE)
     powers = xp.zeros(len(X), int)
     if linear_below := activation_of(net).linear_below:
@@ -353,8 +356,9 @@ def _merged(
     single pixels; `bias`, (n,), is the variance of biases.
     """
     features = mass = energy
+    # Rounding has lost this of sums with biases: all layers add the same, and round alike.
+    lost_features = lost = 0.0 * energy
     activation = activation_of(operations.network)
-    lost = 0.0  # by rounding sums with biases: all layers add the same, and round alike
     for of_layer in (operations.input, *operations.layers):
         for operation in of_layer:
             if operation.kind == "activation":
@@ -363,7 +367,8 @@ def _merged(
                     check_variances(operations, operation.layer, mass, energy)
                     variance = activation.variance(operations.network.c_w * mass)
                     with np.errstate(over="ignore"):
-                        mass, lost = operations.branch_scale * variance, 0.0
+                        mass = operations.branch_scale * variance
+                    lost = 0.0 * mass
                     if not bool(xp.isfinite(mass).all()):
                         raise OverflowError(
                             f"variances of layer {operation.layer} exceed float64, expected "
@@ -376,12 +381,12 @@ def _merged(
                     operations.bias(operation.layer, operation.is_branch) ** 2 * bias, mass
                 )
                 parts, weights = [mass, variance + xp.zeros_like(mass)], [1.0, 1.0]
-                more = parts[1] + lost
-                whole = mass + more
-                lost, mass = more - (whole - mass), whole
+                mass, lost = sum_and_rest(mass, parts[1] + lost)
             elif operation.kind == "skip":
                 parts, weights = [features, mass], [operations.keep, operations.share]
                 mass = past_skip(features, mass, *weights)
+                if operations.network.bias:
+                    lost = past_skip(lost_features, lost, *weights)
                 if operations.keep < operations.share:
                     parts, weights = parts[::-1], weights[::-1]
             elif operation.kind == "joined":
@@ -392,8 +397,10 @@ def _merged(
                 weights = list(operation.window.weights)
                 parts = taps_of(mass, operation.window, 1)
                 mass = weighted_mean(parts, weights)
+                if operations.network.bias:
+                    lost = window_mean(lost, operation.window, 1)
             yield operation, parts, weights, mass
-        features = mass
+        features, lost_features = mass, lost
 
 
 def linear_terms(operations: Operations, request: Request, given: Input) -> tuple[Array, Array]:

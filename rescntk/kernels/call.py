@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from functools import cache
 from types import ModuleType
 from typing import Any, cast
 
@@ -268,37 +269,64 @@ class KernelCall:
 
     def unscale(self, scaled: ScaledKernel, kind: str) -> Array:
         """Return the kernels of one kind with their scale, (depths, cases, …) or of pairs."""
-        left, right, shape = scaled.left, scaled.right, scaled.values[kind].shape[1:]
-        xp, cases = array_module(left), (*shape[:2], *[1] * (len(shape) - 2))
-        if len(cases) > 1:  # else of pairs
-            left, right = left.reshape(-1, 1, *cases[2:]), right.reshape(1, -1, *cases[2:])
-        (a, a_power), (b, b_power) = xp.frexp(left), xp.frexp(right)
-        least = float(np.finfo(self.dtype).tiny)  # smaller numbers have fewer digits
-        # Values of homogeneous networks are of signals of size 1: small ones are differences.
-        own = 1.0 if self.network.homogeneous else float(xp.abs(scaled.values[kind]).max() or 1.0)
+        shape = scaled.values[kind].shape[1:]
+        xp, cases = array_module(scaled.left), (*shape[:2], *[1] * (len(shape) - 2))
+
+        def of_cases(left: Array, right: Array) -> list[Array]:
+            if len(cases) > 1:  # else of pairs
+                left, right = left.reshape(-1, 1, *cases[2:]), right.reshape(1, -1, *cases[2:])
+            return [xp.broadcast_to(side, cases) for side in (left, right)]
+
+        (left, left_power), (right, right_power) = map(xp.frexp, (scaled.left, scaled.right))
+        readout, readout_power = math.frexp(self.network.readout_scale)
+        mantissas, powers = of_cases(left, right), of_cases(left_power, right_power)
+        of_float64, least = np.finfo(np.float64), float(np.finfo(self.dtype).tiny)
+        below = OverflowError(
+            f"the kernel falls below {self.dtype.name} at depth {max(self.depths)}: expected "
+            f"larger signals or readout_scale; normalized=True has no such limit"
+        )
+        if bool(xp.isnan(left).any() | xp.isnan(right).any()):
+            raise below
+        roots = self._own_roots(scaled, kind)
 
         def scale(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
-            factors = [xp.broadcast_to(v, cases)[piece[:2]] for v in (a, b, a_power, b_power)]
-            factor = factors[0] * factors[1] * self.network.readout_scale
-            exponents = scaled.exponents[t] + (factors[2] + factors[3])
-            if xp is np:  # `ldexp` takes the time of ten products
-                whole, info = xp.ldexp(factor, exponents), np.finfo(np.float64)
-                if least <= whole.min() * min(own, 1.0) and whole.max() <= info.max:
-                    xp.multiply(values, whole, out=out, casting="same_kind")
-                    return
-            kernels = xp.ldexp(values * factor, exponents)
-            lost = (xp.abs(kernels) < least) & (values * factor != 0)
-            lost &= xp.ldexp(own * xp.abs(factor), exponents) < least
-            if xp is not np:  # a device is waited for once, when all results are looked at
-                kernels = xp.where(lost, np.nan, kernels)
-            elif lost.any():
-                raise OverflowError(
-                    f"the kernel falls below {self.dtype.name} at depth {self.depths[t]}: "
-                    f"expected larger signals; normalized=True has no such limit"
-                )
-            out[...] = kernels
+            a, b = (each[piece[:2]] for each in mantissas)
+            factor = a * b * readout
+            exponents = sum(each[piece[:2]] for each in powers) + scaled.exponents[t]
+            exponents = exponents + readout_power
+            whole = xp.ldexp(factor, exponents)
+            # `ldexp` takes the time of ten products; a device would be waited for.
+            if xp is np and of_float64.tiny <= whole.min() and whole.max() <= of_float64.max:
+                xp.multiply(values, whole, out=out, casting="same_kind")
+            else:
+                out[...] = xp.ldexp(values * factor, exponents)
+            small = xp.abs(out) < least  # such numbers have few digits, or are 0
+            if bool(small.any()):  # which is right beside a larger √(K(x,x) K(z,z))
+                x, z = (each[piece[:2]] for each in of_cases(*(each[t] for each in roots())))
+                is_lost = small & (x * z > 0) & (xp.ldexp(x * z * factor, exponents) < least)
+                if bool(is_lost.any()):
+                    raise below
 
         return self._results(scaled, kind, scale, "; normalized=True has no such limit")
+
+    def _own_roots(self, scaled: ScaledKernel, kind: str) -> Callable[[], list[Array]]:
+        """Return a function for √K(x,x) and √K(z,z) without their scales, (depths, cases) each.
+
+        Kernels at pixel pairs have the root of their trace. Values may change before it is called.
+        """
+        xp, values = array_module(scaled.left), scaled.values[kind]
+
+        def root(own: Array) -> Array:
+            if self.request.head == "pixels":
+                own = own.trace(axis1=2, axis2=3) / own.shape[-1]
+            return xp.sqrt(xp.maximum(own, 0.0))
+
+        if self.Z is not None:
+            return cache(lambda: [root(each.values[kind]) for each in self.diagonals()])
+        if values.ndim > 2:  # else of pairs
+            values = xp.moveaxis(values.diagonal(axis1=1, axis2=2), -1, 1)
+        known = [root(values)] * 2
+        return lambda: known
 
     def normalize(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
         """Return the normalized kernels of one kind, (depths, cases, cases, …), or of pairs.

@@ -1,6 +1,7 @@
 """Extremes: great depth, numbers near overflow, pixels far apart, weak branches."""
 
 import warnings
+from fractions import Fraction
 from functools import partial
 from itertools import product
 
@@ -9,10 +10,10 @@ import pytest
 
 import rescntk as rk
 from rescntk.theory import multisphere
-from rescntk.validation import DTYPES
+from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
 from tests.helpers import ENGINES, HEADS, NOT_RELU, rarely, skip_unless_taken, takes
-from tests.oracles import quadruple
+from tests.oracles import definition, quadruple
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 X = np.random.default_rng(0).standard_normal((3, 2, 6))
@@ -192,6 +193,96 @@ def test_kernels_below_the_least_number_are_refused(engine, dtype, size):
     normalized = rk.ResCNTK(2, normalized=True)(signals[:2], **options)
     assert normalized[1, 1] == 1 and (normalized[0] == 0).all()
     assert (rk.ResCNTK(2)(0 * signals, **options) == 0).all()
+
+
+ONE_TINY = np.array([1.0, 1e-24, 1.0])[:, None, None]
+BELOW = {
+    "signals and input_scale": ({"input_scale": 1e-200}, 1e-250, "float64"),
+    "the root of both": ({"input_scale": 1e-268}, 1e-196, "float64"),
+    "one signal of float32": ({}, ONE_TINY, "float32"),
+    "one signal": ({}, ONE_TINY**7, "float64"),
+    "readout_scale": ({"readout_scale": 1e-300}, 1e-30, "float64"),
+    "the least readout_scale": ({"readout_scale": 5e-324}, 1.0, "float64"),
+    "numbers of few digits": ({"readout_scale": 1e-315}, 1.0, "float64"),
+    "a falling network": ({"skip": False, "c_v": 1e-80}, 1e-100, "float64"),
+}
+"""Fields, a factor on signals, and a precision that has no numbers for their kernels."""
+
+
+@pytest.mark.parametrize("activation", ["relu", *NOT_RELU])
+@pytest.mark.parametrize("name", BELOW)
+def test_no_kernel_is_zero_in_silence(engine, name, activation):
+    """Kernels that fall below the precision are refused, for all calls and each activation."""
+    fields, factor, dtype = BELOW[name]
+    network = rk.Network(2, activation=activation, **fields)
+    skip_unless_taken(engine, network)
+    options, signals = {"engine": engine, "dtype": dtype}, X * factor
+    calls = [partial(rk.pixel_pairs, network), partial(rk.pixel_shares, network)]
+    for kind, head in product(KINDS, HEADS):
+        kernel = rk.Kernel(network, kind, head)
+        calls += [kernel, kernel.diag, lambda S, k=kernel, **more: k(S, S[:2], **more)]
+    for call in calls:
+        with pytest.raises(OverflowError, match="falls? below|below 2.-450"):
+            call(signals, **options)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tiny_kernels_of_large_signals_are_taken(engine, dtype):
+    """Bumps far apart: K(x, z) is below the precision, √(K(x, x) K(z, z)) is not."""
+    places = np.arange(40.0)
+    bumps = [np.exp(-((places - middle) ** 2) / 1.6) for middle in (5.0, 33.0)]
+    kernel = rk.ResCGPK(1, 1, "trace", alpha=1e-3)
+    K = kernel(np.array(bumps)[:, None], engine=engine, dtype=dtype)
+    assert 0 <= K[0, 1] < 1e-30 < K[0, 0]
+
+
+def test_growth_makes_up_for_tiny_signals(engine):
+    """2^1900 times 1e-560: sizes of signals below float64 when squared."""
+    signals, network = 1e-280 * np.ones((2, 1, 3)), rk.Network(1900, 1)
+    K = rk.Kernel(network, "gpk", "trace")(signals, engine=engine)
+    exact = Fraction(1e-280) ** 2 * 2**1900
+    assert abs(Fraction(float(K[0, 1])) / exact - 1) <= 1900 * tolerances.EPS["float64"]
+
+
+@pytest.mark.parametrize(
+    ("c_v", "bias"), [(1e-2, 1e-15), (1e-6, 1e-11), (1e-10, 1e-13), (1e-14, 1e-14)]
+)
+def test_biases_of_falling_networks(engine, c_v, bias, rng):
+    """Against fractions for one pixel with itself, and 128-bit arithmetic for windows."""
+    network = rk.Network(2, 3, skip=False, c_v=c_v, bias=bias)
+    x = 0.631
+    exact = Fraction(x) ** 2
+    for _ in range(network.depth):
+        exact = Fraction(c_v) / 2 * (exact + Fraction(bias) ** 2) + Fraction(bias) ** 2
+    K = rk.Kernel(network, "gpk", "trace")(np.full((1, 1, 1), x), engine=engine)
+    assert abs(Fraction(float(K[0, 0])) / exact - 1) <= tolerances.KERNEL["float64"]
+    if isinstance(quadruple.library(), str):
+        pytest.skip(quadruple.library())
+    network = rk.Network(4, 3, skip=False, c_v=c_v, bias=bias)
+    signals = rng.standard_normal((3, 2, 5)) * 10 ** rng.uniform(-3, 3, 5)
+    grams = quadruple.Grams(network, signals)
+    for head, normalized in product(quadruple.HEADS, (False, True)):
+        found = rk.gram(network, signals, head=head, normalized=normalized, engine=engine)
+        for kind, K in found._asdict().items():
+            assert grams.error(K, kind, head, normalized) <= tolerances.KERNEL["float64"]
+
+
+def test_biases_far_below_one_signal_and_above_another(engine):
+    """Variances fall by 1e18 a layer: no root of a negative number, and no refusal."""
+    network = rk.Network(
+        3, 1, input_filter_size=3, skip=False, c_v=4.8186104128891026e-18,
+        bias=4.180770724234471e-16,
+    )  # fmt: skip
+    signals = np.array([[[-4.6e-14, -1.1e9]], [[5.4e31, 1.8e15]], [[-3.4e-2, 9.3e-24]]])
+    exact = definition.pixel_pairs(signals, network)[network.depth]
+    for head, normalized in product(HEADS, (False, True)):
+        found = rk.gram(network, signals, head=head, normalized=normalized, engine=engine)
+        for K, pairs in zip(found, exact, strict=True):
+            truth = definition.head(pairs, head)
+            if normalized:
+                own = np.sqrt(truth.diagonal().astype(float))
+                K = K * own[:, None] * own
+            assert definition.errors(K, truth, truth.diagonal()) <= tolerances.KERNEL["float64"]
 
 
 @pytest.mark.parametrize("normalized", [False, True])

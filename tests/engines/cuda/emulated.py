@@ -38,7 +38,7 @@ extern "C" int run(long long blocks, int threads, size_t shared, void **given)
 
 FUNCTIONS = (
     "abs add arange arctan argmin ascontiguousarray broadcast_to clip concatenate empty floor "
-    "floor_divide frexp full full_like isfinite ldexp maximum minimum nonzero ones ones_like roll "
+    "floor_divide frexp full full_like isfinite isnan ldexp maximum minimum nonzero ones ones_like roll "
     "moveaxis sort sqrt stack take where zeros zeros_like"
 )
 OPERATORS = (
