@@ -8,12 +8,12 @@
 //   U, U+     g (1 - rho) and g (1 + rho), the deficits; U+ is named O, of the opposite pixel;
 //   w, v      1 - rho and 1 + rho of the pre-activations;
 //   F, F0     the covariance g - U of features, and of the input;
-//   A         T + r F: the tangent kernel, with the readout's part;
+//   A         T + r F: the tangent kernel, with the readout's part unless inner weights are frozen;
 //   K         the covariance behind the activation;
 //   M         kappa_0 A_g + (o + r) K: what the branch adds to A;
 //   N         what a merge adds to deficits: the squared distance of the parts' coordinates;
 //   lambda    the share of the linear network in a leaky ReLU;
-//   i, o, r   1 or 0: whether inner, outer and readout weights are trained.
+//   i, o, r   1 or 0: whether inner and outer weights are trained, and whether A has F.
 //
 // docs/theory/recursion.md has the same symbols, and the derivations.
 #pragma once
