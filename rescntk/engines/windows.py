@@ -197,12 +197,18 @@ class Operations:
 
     @property
     def may_join(self) -> bool:
-        """True if layers can be joined: both filters have one size, a power of 3; no bias."""
+        """True if layers can be joined: both filters have one size, a power of 3; no bias.
+
+        Sums of five taps round alike in layers that leave A as it is: inner or outer weights are
+        trained, or A is not there.
+        """
         net, size = self.network, self.network.filter_size
         while size % 3 == 0:
             size //= 3
         alike = net.filter_size == net.outer_filter_size > 1 and net.dilation == 1
-        return size == 1 and alike and not net.bias
+        parts = net.parts.carried
+        changes = parts.inner or parts.outer or not parts.initial
+        return size == 1 and alike and not net.bias and bool(changes)
 
     @property
     def may_fuse(self) -> bool:

@@ -79,9 +79,18 @@ def test_depths_are_reported_in_their_order():
 
 @pytest.mark.parametrize(
     ("network", "joined"),
-    [(Network(1000), True), (Network(1001), False), (Network(3, 5), False), (Network(3, 9), True)],
+    [
+        (Network(1000), True),
+        (Network(1001), False),
+        (Network(3, 5), False),
+        (Network(3, 9), True),
+        (Network(3, trained="input"), False),
+        (Network(3, trained=("input", "readout")), False),
+        (Network(3, trained="readout"), True),
+    ],
 )
 def test_sums_join_layers_of_filters_that_are_powers_of_three(network, joined):
+    """Unless layers leave the tangent kernel as it is."""
     assert program(network, "gap").operations.joined == joined
 
 
