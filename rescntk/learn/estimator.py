@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 
 from ..decomposition import nonnegative
 from ..validation import check_dtype, check_integer, check_positive, is_sequence
-from .fitted_view import fit_view, least_penalty, shares_of
+from .fitted_view import fit_view, shares_of
 from .inputs import (
     Cases,
     Options,
@@ -35,6 +35,7 @@ from .inputs import (
     take,
     unit_exponent,
 )
+from .view_kernels import ViewKernel
 from .views import DEFAULT, FAST, MANY, ResolvedView, View
 
 _LEFT_OUT = 0.02  # largest sum of weights of views that are left out
@@ -321,7 +322,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         options, seeing = self._options(), [fitted.view.sees_levels for fitted in self._fitted]
         parts = []
         for some in self._batches(X):
-            pairs = [fitted.decide(fitted.matrix(some, options)) for fitted in self._fitted]
+            pairs = [fitted.decide(some, options) for fitted in self._fitted]
             decisions, novelties = map(np.array, zip(*pairs, strict=True))
             distances = self._usual.distances(some)[0]
             weights = weights_at(self._weights, novelties, distances, seeing)
@@ -360,7 +361,6 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         cases = cases._replace(signals=scaled(cases.signals, self._exponent))
         X, n, rng = cases.signals, len(cases.weights), check_random_state(self.random_state)
         views, options, places = self._views(n), self._options(), self._landmarks(n, rng)
-        penalties = self._penalties(least_penalty(cases.weights, options["dtype"]), penalties)
         notes, resolved = np.full(len(views), "", dtype=object), dict[ResolvedView, int]()
         for k, view in enumerate(views):
             if reason := view.refusal(X):
@@ -380,7 +380,15 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             )
         with _controller().limit(limits=1 if n <= _ONE_THREAD else None, user_api="blas"):
             fits = [
-                fit_view(v, cases, places, penalties, error_weights, options, n_penalties)
+                fit_view(
+                    v,
+                    cases,
+                    places,
+                    self._penalties(v.kernel, cases.weights, penalties),
+                    error_weights,
+                    options,
+                    n_penalties,
+                )
                 for v in resolved
             ]
             fitted, *of_fits = zip(*fits, strict=True)
@@ -408,10 +416,16 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         at_cases = weights_at(self._weights, novelties, distances, seeing[kept])
         return (residuals[kept], novelties, at_cases), mean
 
-    def _penalties(self, least: float, more: Sequence[float]) -> Sequence[float]:
-        """Return the penalties given, or the least one and greater ones of `more`."""
+    def _penalties(
+        self, kernel: ViewKernel, weights: np.ndarray, more: Sequence[float]
+    ) -> Sequence[float]:
+        """Return the penalties given, or those that a view tries for cases of some weights.
+
+        These are the least one, and greater ones of the kernel's own or of `more`.
+        """
         if self.penalty is None:
-            return least, *(p for p in more if p > least)
+            least = kernel.least_penalty(weights, check_dtype(self.dtype))
+            return least, *(p for p in kernel.penalties or more if p > least)
         penalties = nonnegative(self.penalty, "penalty")
         if not penalties.all():
             raise ValueError(f"penalty is {self.penalty!r}, expected positive numbers")

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
+import scipy.fft
 
 from .inputs import Signals, scaled, unit_exponent
 
-_LEAST_OF_POINT = 0.1
-"""Least deviation of a time point, in units of its channel's root mean square over time points."""
+_LEAST_OF_BAND = 0.1
+"""Least deviation of a band, in units of the largest."""
+
+_FINEST, _COARSEST = 0.7, 1 / 8
+"""Deviation of the narrowest Gaussian in points, and most of the widest one in signals' lengths."""
+
+_LOCAL_WINDOWS, _LEAST_LOCAL = 16, 0.1
+"""Deviations of a local window in a signal, and what is added to local deviations."""
+
+_LEVELS_OF_SIGNS = (-1.0, -0.3, 0.3, 1.0)
+"""In deviations of a signal's band."""
 
 _ROUNDING = 10 * float(np.finfo(np.float64).eps)  # deviations count as 0, by the largest value
 
@@ -28,6 +39,14 @@ class Step(ABC):
     def sees_levels(self) -> bool:
         """True if a constant, added to a channel of a signal, changes the step's result."""
 
+    @property
+    @abstractmethod
+    def reach(self) -> float:
+        """How far around its own place a point before the step changes points after it.
+
+        In points after the step. What a signal's mean and deviation change does not count.
+        """
+
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
         """Return the step with its numbers of training signals; they have weights, (n_cases,)."""
         return self
@@ -36,17 +55,26 @@ class Step(ABC):
     def see(self, X: np.ndarray) -> np.ndarray:
         """Return signals after the step from signals before it, (n_cases, n_channels, n_points)."""
 
-    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
+    @abstractmethod
+    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Return shares of the points before the step, (…, n_points), from shares of those after.
 
-        The signal before the step is x, (n_channels, n_points). A step that keeps the points keeps
-        their shares.
+        The signal before the step is x, (n_channels, n_points). What comes behind the step sees
+        `reach` points around a point.
         """
+
+
+class StepOfPoints(Step):
+    """A step after which each point depends on the same point before it, and on scales."""
+
+    reach: float = 0
+
+    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         return shares
 
 
 @dataclass(frozen=True)
-class Unit(Step):
+class Unit(StepOfPoints):
     """Divide all signals by a power of two, where their squares leave float64."""
 
     exponent: int = field(default=0, compare=False)
@@ -60,7 +88,7 @@ class Unit(Step):
 
 
 @dataclass(frozen=True)
-class SignalScale(Step):
+class SignalScale(StepOfPoints):
     """Give each channel of each signal mean 0 and deviation 1; constant ones are 0."""
 
     sees_levels = False
@@ -72,16 +100,43 @@ class SignalScale(Step):
 
 
 @dataclass(frozen=True)
+class LocalScale(Step):
+    """Subtract local means, and divide by local deviations and a tenth.
+
+    The signals have mean 0 and deviation 1. Local is a Gaussian window whose deviation is the
+    sixteenth part of the signal.
+    """
+
+    reach = math.inf
+    sees_levels = False
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        width = X.shape[2] / _LOCAL_WINDOWS
+        apart = X - Smoothing(X).by(width)
+        variance = np.maximum(Smoothing(apart**2).by(width), 0.0)
+        return np.asarray(apart / (np.sqrt(variance) + _LEAST_LOCAL))
+
+    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+        """Keep the shares: a point's value decides more than those around it."""
+        return shares
+
+
+@dataclass(frozen=True)
 class Blocks(Step):
     """Average the points of each block; the last one may be shorter."""
 
     block: int
+    reach = 0
     sees_levels = True
 
     def see(self, X: np.ndarray) -> np.ndarray:
+        return self.means(X)
+
+    def means(self, X: np.ndarray) -> np.ndarray:
+        """Return the mean of each block."""
         return self.over_blocks(np.add, X) / self.sizes(X.shape[2])
 
-    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Divide the share of each block into equal parts."""
         sizes = self.sizes(x.shape[1])
         return np.repeat(shares / sizes, sizes, axis=-1)
@@ -100,7 +155,7 @@ class Statistics(Blocks):
     """Take mean, deviation, minimum and maximum of each block: four channels for each."""
 
     def see(self, X: np.ndarray) -> np.ndarray:
-        means, sizes = super().see(X), self.sizes(X.shape[2])
+        means, sizes = self.means(X), self.sizes(X.shape[2])
         squares = (X - np.repeat(means, sizes, axis=2)) ** 2
         deviations = np.sqrt(self.over_blocks(np.add, squares) / sizes)
         extremes = (self.over_blocks(function, X) for function in (np.minimum, np.maximum))
@@ -116,6 +171,7 @@ class ShortTimeSpectra(Step):
     """
 
     block: int
+    reach = 1
     sees_levels = True
 
     def see(self, X: np.ndarray) -> np.ndarray:
@@ -127,7 +183,7 @@ class ShortTimeSpectra(Step):
         roots = np.sqrt(np.abs(np.fft.rfft(parts * np.hanning(2 * block + 1)[:-1], axis=3)))
         return roots.transpose(0, 1, 3, 2).reshape(n, channels * (block + 1), -1)
 
-    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Divide the share of each spectrum by the weights of its window."""
         length, block = x.shape[1], self.block
         place = np.arange(length) - np.arange(0, length, block)[:, None] + block // 2  # in a window
@@ -138,13 +194,10 @@ class ShortTimeSpectra(Step):
 
 @dataclass(frozen=True)
 class WholeSpectrum(Step):
-    """Take roots of magnitudes at frequencies from 1/d to 1/2, in bands.
-
-    A network that sees a band sees others at most `reach` bands away.
-    """
+    """Take roots of magnitudes at frequencies from 1/d to 1/2, in bands."""
 
     bands: Blocks
-    reach: int
+    reach = math.inf
     sees_levels = False
 
     def see(self, X: np.ndarray) -> np.ndarray:
@@ -153,19 +206,19 @@ class WholeSpectrum(Step):
             roots = np.zeros((*X.shape[:2], 1))
         return self.bands.see(roots)
 
-    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Divide the share of each band by its energy over time, of channels in their own units.
 
         The energy at a time is the squared envelope of the signal, summed over channels. The signal
-        has this band, and others within reach by a cosine bell. Time points have equal shares of a
-        band without energy.
+        has this band, and others that are seen around it by a cosine bell. Time points have equal
+        shares of a band without energy.
         """
         length = x.shape[1]
         spectrum = np.fft.rfft(SignalScale().see(x[None])[0], axis=1)
         bands = (np.arange(spectrum.shape[1]) - 1) // self.bands.block  # the mean has -1
         far = np.abs(bands - np.arange(shares.shape[-1])[:, None])
-        inside = (far <= self.reach) & (bands >= 0)
-        bell = np.where(inside, 1 + np.cos(np.pi * far / (self.reach + 1)), 0.0)
+        inside = (far <= reach) & (bands >= 0)
+        bell = np.where(inside, 1 + np.cos(np.pi * far / (reach + 1)), 0.0)
         # Without negative frequencies the magnitude over time is the envelope.
         envelopes = (np.abs(np.fft.ifft(bell * row, length, axis=1)) for row in spectrum)
         energy = sum((envelope**2 for envelope in envelopes), np.zeros(1))
@@ -176,7 +229,83 @@ class WholeSpectrum(Step):
 
 
 @dataclass(frozen=True)
-class ChannelScale(Step):
+class Bands(Step):
+    """Split signals into bands of an octave, bend them, and average over blocks.
+
+    Band 0 is the signal less its smoothing by a Gaussian of .7 points. Band j is the difference of
+    smoothings by .7 · 2^(j − 1) and .7 · 2^j points. Kinds: "rectified" has max(b, 0) and
+    max(−b, 0) of each band b, "magnitudes" |b|, and "signs" where b is above some levels.
+    """
+
+    kind: str
+    octaves: int
+    blocks: Blocks
+    reach = math.inf
+    sees_levels = False
+
+    @staticmethod
+    def octaves_of(length: int) -> int:
+        """Return the number of bands of signals of this length, at least 1."""
+        return max(1, math.ceil(math.log2(length * _COARSEST / _FINEST)))
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        bands = self.split(X)
+        if self.kind == "rectified":
+            parts = [np.maximum(sign * bands, 0.0) for sign in (1, -1)]
+        elif self.kind == "magnitudes":
+            parts = [np.abs(bands)]
+        else:
+            unit = bands.std(axis=2, keepdims=True)
+            parts = [np.where(bands > level * unit, 1.0, 0.0) for level in _LEVELS_OF_SIGNS]
+        return self.blocks.see(np.concatenate(parts, axis=1))
+
+    def split(self, X: np.ndarray) -> np.ndarray:
+        """Return the bands of signals at their points, (n_cases, octaves · channels, n_points)."""
+        smoothing, bands, finer = Smoothing(X), [], X
+        for octave in range(self.octaves):
+            coarser = smoothing.by(_FINEST * 2.0**octave)
+            bands.append(finer - coarser)
+            finer = coarser
+        rounding = _ROUNDING * np.abs(X).max(axis=2, keepdims=True)
+        return np.concatenate([np.where(np.abs(b) > rounding, b, 0.0) for b in bands], axis=1)
+
+    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+        """Divide the share of each block by the bands' energy at its points.
+
+        Bands count in their own units, but weak ones less. A block without energy, and any of
+        "signs", has equal parts.
+        """
+        equal = self.blocks.to_time(shares, x, reach)
+        if self.kind == "signs":
+            return equal
+        bands = self.split(x[None])
+        units = np.sqrt(np.mean(bands**2, axis=2, keepdims=True))
+        units = np.maximum(units, _LEAST_OF_BAND * units.max())
+        energy = ((bands / np.where(units > 0, units, np.inf)) ** 2).sum(axis=1, keepdims=True)
+        means = np.repeat(self.blocks.means(energy), self.blocks.sizes(x.shape[1]), axis=2)
+        found = means > _ROUNDING**2
+        parts = np.divide(energy, means, out=np.ones(energy.shape), where=found)
+        return np.asarray(equal * parts[0, 0])
+
+
+class Smoothing:
+    """Signals (n_cases, n_channels, n_points), to be smoothed by Gaussians.
+
+    They are reflected at their ends, as a cosine transform is.
+    """
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.angles = np.pi * np.arange(X.shape[2]) / X.shape[2]
+        self.transform = scipy.fft.dct(X, axis=2)
+
+    def by(self, deviation: float) -> np.ndarray:
+        """Return the signals smoothed by a Gaussian; its deviation is in points."""
+        gains = np.exp(-0.5 * (self.angles * deviation) ** 2)
+        return np.asarray(scipy.fft.idct(self.transform * gains, axis=2))
+
+
+@dataclass(frozen=True)
+class ChannelScale(StepOfPoints):
     """Give each channel of all signals mean 0 and deviation 1; constant ones are 0."""
 
     mean: float | np.ndarray = field(default=0.0, compare=False)
@@ -215,24 +344,40 @@ class StatisticsScale(ChannelScale):
 
 
 @dataclass(frozen=True)
+class BandScale(ChannelScale):
+    """Give each channel of `Bands` mean 0 and deviation 1, but weak ones less.
+
+    Fine bands of smooth signals are weak: their noise would be magnified.
+    """
+
+    def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean, scale = super().mean_and_scale(X, weights)
+        return mean, np.maximum(scale, _LEAST_OF_BAND * scale.max())
+
+
+@dataclass(frozen=True)
 class PointScale(ChannelScale):
     """Give each time point of each channel mean 0 and deviation 1, over signals.
 
-    Points that hardly differ between signals stay smaller, so that noise is not magnified.
+    Points that differ by less than `least` of their channel's root mean square deviation stay
+    smaller, so that noise is not magnified.
     """
+
+    least: float = 0.1
 
     def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         points = np.asarray(X)
         of_points = _moments(points.reshape(len(points), -1, 1), weights)[:2]
         mean, deviation = (part.reshape(points.shape[1:]) for part in of_points)
-        least = _LEAST_OF_POINT * np.sqrt(np.mean(deviation**2, axis=1, keepdims=True))
+        least = self.least * np.sqrt(np.mean(deviation**2, axis=1, keepdims=True))
         return mean, np.maximum(deviation, least)
 
 
 @dataclass(frozen=True)
-class Differences(Step):
+class Differences(StepOfPoints):
     """Add central differences of each channel, in its unit; the kind "only" drops the channel."""
 
+    reach = 1
     kind: bool | str
     unit: float | np.ndarray = field(default=1.0, compare=False)
 
@@ -256,7 +401,7 @@ class Differences(Step):
 
 
 @dataclass(frozen=True)
-class Level(Step):
+class Level(StepOfPoints):
     """Add a constant channel, of the root mean square of all channels."""
 
     level: float = field(default=1.0, compare=False)
@@ -272,7 +417,7 @@ class Level(Step):
 
 
 @dataclass(frozen=True)
-class Time(Step):
+class Time(StepOfPoints):
     """Add two channels with the relative time on a half circle, after the channel of `Level`.
 
     The radius is `scale` times the root mean square of all other channels together.

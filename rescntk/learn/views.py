@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from ..engines.pooling import check_head, n_offsets, pooled_head
+from ..engines.pooling import check_head, pooled_head
 from ..network import Network
 from ..validation import (
     check_choice,
@@ -20,11 +21,14 @@ from ..validation import (
 )
 from .inputs import Signals, arrays, longest, read_signals
 from .steps import (
+    Bands,
+    BandScale,
     Blocks,
     ChannelScale,
     CommonScale,
     Differences,
     Level,
+    LocalScale,
     PointScale,
     ShortTimeSpectra,
     SignalScale,
@@ -36,18 +40,24 @@ from .steps import (
     WholeSpectrum,
     each,
 )
+from .view_kernels import LinearKernel, NetworkKernel, ViewKernel
 
-_STANDARDIZE = ("signal", "channel", "point")
+_LENGTHS = ("all", "fine")
+_FINE, _FINE_WORK = (64, 512), 25_600
+"""Points of fine views, and the most points times signals."""
+_OF_LINEAR = {"linear", "differences", "standardize", "length"}
+_BANDS = ("rectified", "magnitudes", "signs")
+_STANDARDIZE = ("signal", "local", "channel", "point")
 
 
-@dataclass(repr=False, unsafe_hash=True)
+@dataclass(repr=False, unsafe_hash=True, kw_only=True)
 class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """A view: signals in, what the network sees out.
 
     Steps in order:
 
-    1. each signal's own scale (`standardize="signal"`)
-    2. spectra or blocks
+    1. each signal's own scale (`standardize="signal"`, or "local")
+    2. spectra, bands or blocks
     3. the scale of channels
     4. differences
     5. the scale of time points (`standardize="point"`)
@@ -63,15 +73,30 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     spectra : bool or "whole", default False
         Whether short-time spectra of the blocks, or the whole signal's spectrum, take the place of
         the signals: roots of magnitudes.
+    bands : {"rectified", "magnitudes", "signs"}, optional
+        Whether bands of an octave, at the signals' own resolution, take the place of the signals:
+        differences of Gaussians b, from 0.7 points to an eighth of the longest signal. Blocks then
+        average max(b, 0) and max(−b, 0), or |b|, or where b is above −1, −0.3, 0.3 and 1 of its
+        deviations. Detail that blocks of the signals lose stays. Views of bands have no differences
+        and no spectra.
     statistics : bool, default False
         Whether deviation, minimum and maximum of each block are added to its mean.
-    standardize : {"signal", "channel", "point"}, default "signal"
-        Over what: each signal by itself, and then all; all signals; or all at each time point.
+    standardize : {"signal", "local", "channel", "point"}, default "signal"
+        Over what: each signal by itself, and then all; "local" divides each signal by its local
+        deviation too; all signals; or all at each time point.
     time : float, default 0.0
         Scale of two channels with the relative time, a half circle. 0 has none.
-    length : int, default 64
+    length : int, "all" or "fine", default 64
         Maximum number of points that the network sees. Longer signals are averaged over blocks.
-        Signals that are not longer have neither short-time spectra nor statistics.
+        Signals that are not longer have neither short-time spectra nor statistics. "all" has no
+        maximum. "fine" has one that falls with the number n of signals in `fit`, so that a fit
+        takes as long for many signals as for few: the largest power of two up to 25,600/n, but
+        64 at least and 512 at most.
+    linear : bool, default False
+        Whether the kernel is the inner product of all points, in place of a network's: ridge
+        regression on it is ridge regression on the points. Linear views have `differences`,
+        `standardize` and `length` alone. Their time points, standardized by ``"point"``, have
+        deviation 1 however little they vary.
     filter_size : int, default 9
         Size of the network's inner and outer filters, odd; cut to the number of points.
     input_filter_size : int, default 1
@@ -100,10 +125,12 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     differences: bool | str = False
     spectra: bool | str = False
+    bands: str | None = None
     statistics: bool = False
     standardize: str = "signal"
     time: float = 0.0
-    length: int = 64
+    length: int | str = 64
+    linear: bool = False
     filter_size: int = 9
     input_filter_size: int = 1
     head: str | int = "gap"
@@ -203,10 +230,11 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             For wrong parameters.
         """
         view = self._checked()
-        if isinstance(X, list) and (view.head != "gap" or view.standardize == "point"):
+        in_common = view.head != "gap" or view.standardize == "point" or view.linear
+        if isinstance(X, list) and in_common:
             return "signals of different lengths have the head 'gap', and no time points in common"
-        of_time = view.differences == "only" or view.spectra == "whole"
-        if longest(X) == 1 and (of_time or view.standardize == "signal"):
+        of_time = view.differences == "only" or view.spectra == "whole" or view.bands
+        if longest(X) == 1 and (of_time or view.standardize in ("signal", "local")):
             return "one time point has no differences, no spectrum and no deviation"
         return ""
 
@@ -232,16 +260,17 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             raise ValueError(f"X cannot have {self!r}: {reason}")
         view, length = self._checked(), longest(X)
         seen = max(1, length // 2) if view.spectra == "whole" else length
-        block = -(-seen // view.length)
+        block = -(-seen // view._most_points(len(X), seen))
         n_points = -(-seen // block)
         largest = n_points - (n_points % 2 == 0)  # filters have odd sizes
         network = Network(
             view.depth, min(view.filter_size, largest),
             input_filter_size=min(view.input_filter_size, largest),
         )  # fmt: skip
-        steps = view._steps(block, n_points, network.reach())
+        steps = view._steps(block, n_points, length)
         head = pooled_head(view.head, (n_points,))
-        return ResolvedView(network, head, n_points, tuple(steps))
+        kernel = LinearKernel() if view.linear else NetworkKernel(network, head)
+        return ResolvedView(kernel, n_points, tuple(steps))
 
     def _checked(self) -> View:
         """Return the view with flags of Python; refuse wrong settings."""
@@ -251,20 +280,56 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             statistics=check_flag(self.statistics, "statistics"),
             standardize=check_choice(self.standardize, "standardize", _STANDARDIZE),
             time=check_nonnegative(self.time, "time"),
-            length=check_positive_integer(self.length, "length"), head=check_head(self.head),
+            linear=check_flag(self.linear, "linear"), head=check_head(self.head),
         )  # fmt: skip
+        if view.bands is not None:
+            check_choice(view.bands, "bands", _BANDS)
+        if isinstance(self.length, str):
+            check_choice(self.length, "length", _LENGTHS)
+        else:
+            check_positive_integer(self.length, "length")
         Network(self.depth, self.filter_size, input_filter_size=self.input_filter_size)  # checks
+        if view.linear:
+            view._check_others("linear", set(vars(view)) - _OF_LINEAR)
+        if view.bands:
+            view._check_others("bands", {"differences", "spectra"})
         return view
 
-    def _steps(self, block: int, n_points: int, reach: int) -> Iterator[Step]:
-        """Yield the steps to blocks of points, or of frequencies, and to what is added to them."""
+    def _check_others(self, of: str, names: set[str]) -> None:
+        """Raise a ValueError if a view with the setting `of` changes others that it excludes."""
+        for name in sorted(names):
+            value, expected = getattr(self, name), getattr(View(), name)
+            if value != expected:
+                kind = f"{of}={getattr(self, of)!r}"
+                raise ValueError(f"{name} is {value!r}, expected {expected!r} with {kind}")
+
+    def _most_points(self, n: int, length: int) -> int:
+        """Return the largest number of points that the network sees of n signals."""
+        if self.length == "all":
+            return length
+        if self.length == "fine":
+            least, most = _FINE
+            return min(most, max(least, 2 ** int(math.log2(_FINE_WORK / n))))
+        return int(self.length)
+
+    def _steps(self, block: int, n_points: int, length: int) -> Iterator[Step]:
+        """Yield the steps to blocks of points, or of frequencies, and to what is added to them.
+
+        The longest signal has `length` points, and `n_points` blocks.
+        """
         yield Unit()
-        if self.standardize == "signal":
+        if self.standardize in ("signal", "local"):
+            yield SignalScale()
+        if self.standardize == "local":
+            yield LocalScale()
             yield SignalScale()
         blocks = Statistics(block) if self.statistics and block > 1 else Blocks(block)
         scale = StatisticsScale() if isinstance(blocks, Statistics) else ChannelScale()
-        if self.spectra == "whole":
-            yield WholeSpectrum(blocks, reach)
+        if self.bands:
+            yield Bands(self.bands, Bands.octaves_of(length), blocks)
+            scale = scale if isinstance(blocks, Statistics) else BandScale()
+        elif self.spectra == "whole":
+            yield WholeSpectrum(blocks)
         elif self.spectra and block > 1:
             yield ShortTimeSpectra(block)
             scale = CommonScale()
@@ -274,7 +339,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         if self.differences and n_points > 1:
             yield Differences(self.differences)
         if self.standardize == "point":
-            yield PointScale()
+            yield PointScale(0.0) if self.linear else PointScale()
         yield Level()
         if self.time:
             yield Time(self.time)
@@ -282,17 +347,16 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
 @dataclass(frozen=True)
 class ResolvedView:
-    """A view of some signals: the steps that change them, and the network that sees the result."""
+    """A view of some signals: the steps that change them, and the kernel of the result."""
 
-    network: Network
-    head: str | int
+    kernel: ViewKernel
     n_points: int  # of the longest signal after the steps
     steps: tuple[Step, ...]
 
     @property
     def work(self) -> int:
         """Pixel pairs of two signals, times layers."""
-        return self.n_points * n_offsets(self.head, (self.n_points,)) * self.network.depth
+        return self.kernel.work(self.n_points)
 
     @property
     def sees_levels(self) -> bool:
@@ -321,8 +385,10 @@ class ResolvedView:
         before = [x[None]]
         for step in self.steps[:-1]:
             before.append(step.see(before[-1]))
+        reach = self.kernel.reach
         for step, seen in zip(reversed(self.steps), reversed(before), strict=True):
-            shares = step.to_time(shares, seen[0])
+            shares = step.to_time(shares, seen[0], reach)
+            reach += step.reach
         return shares
 
 

@@ -20,7 +20,25 @@ FOUR = {
 """Parameters of an estimator of four views."""
 
 
-EVERY_STEP = [*DEFAULT, View(standardize="point"), View(statistics=True)]
+BANDS = [
+    View(bands="rectified", time=1.0),
+    View(bands="rectified", standardize="local"),
+    View(bands="magnitudes", standardize="channel"),
+    View(bands="signs", head="trace"),
+    View(bands="rectified", statistics=True),
+]
+LINEAR = [
+    View(linear=True, length="all", standardize="point"),
+    View(linear=True, differences=True, standardize="channel"),
+]
+EVERY_STEP = [
+    *DEFAULT,
+    *BANDS,
+    *LINEAR,
+    View(standardize="point"),
+    View(statistics=True),
+    View(spectra="whole", differences=True, filter_size=3),
+]
 """Views that have every step at least once."""
 
 

@@ -121,7 +121,7 @@ def test_landmarks_are_features(rng, groups):
         G = np.linalg.inv(K + np.diag(penalty / w))
         usual = np.average(1 / G.diagonal() + 1 - K.diagonal(), weights=w)
         novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
-        found = fitted.decide(fitted.matrix(Z, model._options()))[1]
+        found = fitted.decide(Z, model._options())[1]
         np.testing.assert_allclose(found[:, 0], novelty, rtol=1e-6)
 
 
@@ -178,7 +178,7 @@ def test_the_average_and_its_table(rng):
     kept = np.flatnonzero(table["weight"])
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
     views = [singles[k]._fitted[0] for k in kept]
-    novelties = np.array([v.decide(v.matrix(Z, model._options()))[1] for v in views])
+    novelties = np.array([v.decide(Z, model._options())[1] for v in views])
     distances, of_views = model._usual.distances(Z)[0], [v.view.sees_levels for v in views]
     weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
     found = (weights[:, :, 0] * decisions).sum(axis=0)

@@ -1,27 +1,140 @@
-"""Steps and levels. Tests of views have the formulas of steps."""
+"""Steps: what they declare, against what they do. Tests of views have the formulas of steps."""
+
+import math
+import re
 
 import numpy as np
 import pytest
 
-from rescntk.learn import steps
-from rescntk.learn.steps import Step
+from rescntk.learn import View, steps
+from rescntk.learn.steps import Step, StepOfPoints
 from tests.learn.cases import EVERY_STEP
 
+STEPS = {
+    each
+    for each in vars(steps).values()
+    if isinstance(each, type) and issubclass(each, Step) and each not in (Step, StepOfPoints)
+}
 
-def test_a_step_says_whether_it_sees_levels():
-    class Doubled(Step):
-        def see(self, X):
-            return 2 * X
 
-    with pytest.raises(TypeError, match="abstract.*sees_levels"):
-        Doubled()
+@pytest.mark.parametrize("missing", ["sees_levels", "reach", "see", "to_time"])
+def test_a_step_declares_what_it_does(missing):
+    names = {"sees_levels": True, "reach": 0, "see": None, "to_time": None}
+    del names[missing]
+    with pytest.raises(TypeError, match=f"abstract.*{missing}"):
+        type("Doubled", (Step,), names)()
 
 
 def test_the_views_of_tests_have_every_step(rng):
     X = rng.standard_normal((6, 2, 200))
-    found = {type(step) for view in EVERY_STEP for step in view.resolve(X).steps}
-    of_file = [each for each in vars(steps).values() if isinstance(each, type)]
-    assert found == {each for each in of_file if issubclass(each, Step) and each is not Step}
+    assert {type(step) for view in EVERY_STEP for step in view.resolve(X).steps} == STEPS
+
+
+ORDER = [
+    ("each signal's own scale", {"SignalScale", "LocalScale"}),
+    (
+        "spectra, bands or blocks",
+        {"WholeSpectrum", "ShortTimeSpectra", "Bands", "Blocks", "Statistics"},
+    ),
+    ("the scale of channels", {"ChannelScale", "CommonScale", "StatisticsScale", "BandScale"}),
+    ("differences", {"Differences"}),
+    ("the scale of time points", {"PointScale"}),
+    ("a constant channel", {"Level"}),
+    ("time", {"Time"}),
+]
+"""What the docstring of `View` calls steps, in its order."""
+
+
+def test_the_docstring_has_the_order_of_steps(rng):
+    listed = re.findall(r"^ +(\d)\. (.*)", View.__doc__, re.MULTILINE)
+    assert [int(number) for number, _ in listed] == [*range(1, 1 + len(ORDER))]
+    assert all(text.startswith(name) for (_, text), (name, _) in zip(listed, ORDER, strict=True))
+    assert {"Unit"}.union(*(names for _, names in ORDER)) == {each.__name__ for each in STEPS}
+    for view in EVERY_STEP:
+        unit, *others = view.resolve(rng.standard_normal((6, 2, 200))).steps
+        places = [
+            place
+            for step in others
+            for place, (_, names) in enumerate(ORDER)
+            if type(step).__name__ in names
+        ]
+        assert type(unit).__name__ == "Unit" and places == sorted(places)
+        assert len(places) == len(others)
+
+
+def measured(view, X):
+    """Yield the steps of a view, measured, with the signals before each."""
+    for step in view.resolve(X).steps:
+        step = step.measure(X, np.ones(len(X)))
+        yield step, X
+        X = step.see(X)
+
+
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_a_point_changes_points_within_reach(view, rng):
+    """Neighbours change places: mean and deviation of the signal stay."""
+    for step, X in measured(view, rng.standard_normal((3, 2, 150)).cumsum(axis=2)):
+        length, after = X.shape[2], step.see(X)
+        size = -(-length // after.shape[2])
+        farthest = 0
+        for j in range(0, length - 1, 7):
+            changed = X.copy()
+            changed[:, :, [j, j + 1]] = X[:, :, [j + 1, j]]
+            differs = np.abs(step.see(changed) - after).max(axis=(0, 1)) > 1e-9
+            places = np.flatnonzero(differs)
+            ends = j // size, (j + 1) // size
+            farther = np.maximum(ends[0] - places, places - ends[1])
+            farthest = max(farthest, *farther, 0)
+        if math.isinf(step.reach):
+            assert farthest >= after.shape[2] / 4
+        else:
+            assert farthest == step.reach
+
+
+@pytest.mark.parametrize("centre", [31, 108])
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_shares_go_back_to_where_a_burst_is(view, centre, rng):
+    """What a burst changes beside silence, as shares."""
+    time, X = np.arange(150), rng.standard_normal((20, 1, 150))
+    burst = np.exp(-(((time - centre) / 3) ** 2)) * np.cos(2.0 * (time - centre))
+    fitted = view.resolve(X).measure(X, np.ones(20))[0]
+    seen, silence = fitted.see(np.array([[burst], [0 * burst]]))
+    apart = seen - silence
+    apart -= np.median(apart, axis=1, keepdims=True)
+    energy = (apart**2).sum(axis=0)
+    if view.spectra == "whole":  # all of them are of the burst
+        energy = np.ones(len(energy))
+    found = fitted.to_time(energy / energy.sum(), burst[None])
+    block = -(-150 // len(energy))
+    spread = np.sqrt(found @ (time - centre) ** 2)
+    assert abs(found @ time - centre) <= 0.5 * block + 1
+    assert spread <= (20 if view.spectra == "whole" else 2 * block + 4)  # by equal parts: 43
+
+
+def test_bands_of_a_spectrum_are_seen_with_all_that_comes_behind(rng):
+    """Differences of bands reach one band farther than the network."""
+    X = rng.standard_normal((3, 1, 80))
+    view = View(spectra="whole", differences=True, filter_size=3)
+    fitted, seen = view.resolve(X).measure(X, np.ones(3))
+    unit, scale, spectrum, *_ = fitted.steps
+    shares = np.eye(seen.shape[2])
+    before = scale.see(unit.see(X))[0]
+    expected = spectrum.to_time(shares, before, fitted.kernel.reach + 1)
+    assert np.array_equal(fitted.to_time(shares, X[0]), expected)
+
+
+@pytest.mark.parametrize("kind", ["rectified", "magnitudes"])
+def test_energy_of_bands_divides_a_block(kind, rng):
+    """A burst in the first points of a block has the block's share."""
+    time, X = np.arange(160), 1e-6 * rng.standard_normal((1, 2, 160))
+    X[0, 0] += np.exp(-(((time - 43) / 2) ** 2)) * np.cos(2.5 * time)
+    view = View(bands=kind, length=8).resolve(X)
+    fitted, seen = view.measure(X, np.ones(1))
+    parts = fitted.to_time(np.eye(seen.shape[2]), X[0])
+    assert (parts >= 0).all() and abs(parts[2] @ time - 43) < 3  # the middle is 6.5 away
+    np.testing.assert_allclose(parts.sum(axis=1), 1, atol=1e-12)
+    flat = fitted.to_time(np.eye(seen.shape[2]), np.zeros((2, 160)))  # no energy: equal parts
+    np.testing.assert_allclose(flat[2, 40:60], 1 / 20, atol=1e-12)
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)

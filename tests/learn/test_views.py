@@ -69,6 +69,66 @@ def test_spectra(X):
         assert np.ptp(ratio) <= 1e-9 * ratio.mean()
 
 
+def smoothed(X, deviation):
+    """Return signals, reflected at their ends, after a Gaussian in the domain of frequencies."""
+    spectrum = np.fft.rfft(np.concatenate([X, X[..., ::-1]], axis=2), axis=2)
+    frequency = np.fft.rfftfreq(2 * X.shape[2])
+    gains = np.exp(-2 * (np.pi * frequency * deviation) ** 2)
+    return np.fft.irfft(spectrum * gains, 2 * X.shape[2], axis=2)[..., : X.shape[2]]
+
+
+def bands_of(X):
+    """Return three octaves: an eighth of 25 points lies between 1.4 and 2.8 of them."""
+    levels = [X, *(smoothed(X, 0.7 * 2**j) for j in range(3))]
+    return np.concatenate([levels[j] - levels[j + 1] for j in range(3)], axis=1)
+
+
+def scaled_bands(X):
+    mean, deviation = (f(X, axis=(0, 2), keepdims=True) for f in (np.mean, np.std))
+    return (X - mean) / np.maximum(deviation, 0.1 * deviation.max())
+
+
+def test_bands(X):
+    """Halves, magnitudes and signs, in blocks of four points."""
+    B = bands_of(standardized(X, 2))
+    unit = B.std(axis=2, keepdims=True)
+    kinds = {
+        "rectified": [np.maximum(B, 0), np.maximum(-B, 0)],
+        "magnitudes": [np.abs(B)],
+        "signs": [1.0 * (B > level * unit) for level in (-1, -0.3, 0.3, 1)],
+    }
+    for kind, parts in kinds.items():
+        whole = np.concatenate(parts, axis=1)
+        means = [whole[:, :, k : k + 4].mean(axis=2) for k in range(0, 25, 4)]
+        expected = scaled_bands(np.stack(means, axis=2))
+        seen = View(bands=kind, length=7).fit_transform(X)
+        np.testing.assert_allclose(seen[:, :-1], expected, atol=1e-10)
+
+
+def test_local_scale(X):
+    Y = standardized(X, 2)
+    apart = Y - smoothed(Y, 25 / 16)
+    local = standardized(apart / (np.sqrt(smoothed(apart**2, 25 / 16)) + 0.1), 2)
+    seen = View(standardize="local").fit_transform(X)
+    np.testing.assert_allclose(seen[:, :2], standardized(local, (0, 2)), atol=1e-10)
+
+
+def test_octaves_are_of_the_longest_signal(X):
+    assert View(bands="magnitudes").fit_transform(X[:, :, :5]).shape[1] == 2 * 1 + 1
+    ragged = [X[0, :, :5], X[1], X[2, :, :1]]
+    seen = View(bands="magnitudes").fit_transform(ragged)
+    assert [x.shape for x in seen] == [(7, 5), (7, 25), (7, 1)]
+    assert np.abs(seen[2][:-1] - seen[2][:-1].mean()).max() < 10  # a point has no bands
+
+
+@pytest.mark.parametrize(("n", "points"), [(20, 500), (60, 250), (200, 125), (300, 63)])
+def test_fine_views_see_more_points_of_fewer_signals(n, points, rng):
+    """Up to 512, 256, 128 and 64 points of signals with 500."""
+    X = rng.standard_normal((n, 1, 500))
+    assert View(length="fine").fit_transform(X).shape[2] == points
+    assert View(length="all").fit_transform(X).shape[2] == 500
+
+
 @pytest.mark.parametrize("name", ["differences", "spectra", "statistics"])
 @pytest.mark.parametrize("value", [False, True])
 def test_flags_of_numpy_are_flags(name, value, X):
@@ -137,11 +197,17 @@ def test_settings_do_not_change():
     [
         ({"differences": "all"}, "differences is 'all', expected True, False or 'only'"),
         ({"spectra": 1.5}, "spectra is 1.5, expected True, False or 'whole'"),
-        ({"standardize": True}, "standardize is True, expected one of 'signal', 'channel', 'po"),
+        ({"standardize": True}, "standardize is True, expected one of 'signal', 'local', 'chan"),
         ({"length": 0}, "length is 0"),
         ({"filter_size": 4}, "filter_size is 4"),
         ({"time": -1.0}, "time is -1.0"),
         ({"head": "mean"}, "head is 'mean'"),
+        ({"bands": True}, "bands is True, expected one of 'rectified', 'magnitudes', 'signs'"),
+        ({"length": "long"}, "length is 'long', expected one of 'all', 'fine'"),
+        ({"bands": "signs", "spectra": True}, "spectra is True, expected False with bands='signs'"),
+        ({"bands": "signs", "differences": True}, "differences is True, expected False with bands"),
+        ({"linear": True, "time": 1.0}, "time is 1.0, expected 0.0 with linear=True"),
+        ({"linear": True, "head": "trace"}, "head is 'trace', expected 'gap' with linear=True"),
         ({"head": 0}, "head is 0, expected one of 'equivariant', 'trace', 'gap', or a positive"),
     ],
 )
@@ -162,6 +228,9 @@ def test_each_setting_is_checked(name, X):
         (View(head=4), (25, 9), "signals of different lengths have the head"),
         (View(head="trace"), (25, 9), "signals of different lengths have the head"),
         (View(standardize="point"), (25, 9), "no time points in common"),
+        (View(linear=True), (25, 9), "no time points in common"),
+        (View(bands="signs", standardize="channel"), (1, 1), "one time point has no differences"),
+        (View(standardize="local"), (1, 1), "one time point has no differences, no spectrum and"),
         (View(), (1, 1), "one time point has no differences, no spectrum and no deviation"),
         (View(differences="only"), (1, 1), "one time point has no differences"),
     ],

@@ -38,8 +38,8 @@ extern "C" int run(long long blocks, int threads, size_t shared, void **given)
 
 FUNCTIONS = (
     "abs add arange arctan argmin ascontiguousarray broadcast_to clip concatenate empty floor "
-    "floor_divide frexp full full_like isfinite isnan ldexp maximum minimum nonzero ones ones_like roll "
-    "moveaxis sort sqrt stack take where zeros zeros_like"
+    "floor_divide frexp full full_like isfinite isnan ldexp maximum minimum moveaxis nonzero ones "
+    "ones_like roll sort sqrt stack take where zeros zeros_like"
 )
 OPERATORS = (
     "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv pow neg abs lt le gt ge "

@@ -1,0 +1,159 @@
+r"""Kernels of views: of a network's normalized kernels, or of inner products.
+
+The kernel of a network is the mean of its normalized Gaussian process kernel and tangent kernel. A
+linear view has the inner product of its points, divided by their number: ridge regression on it
+is ridge regression on the points.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..engines.pooling import n_offsets
+from ..engines.work import blocks
+from ..kernels.call import mean_again
+from ..kernels.gram import gram, prepare
+from ..kernels.pixels import gram_shares
+from ..kernels.prepared import PreparedSignals
+from ..network import Network
+from ..validation import KINDS
+from .inputs import Options, Signals, longest
+
+_SHARES = 2**20  # numbers of kernels that are held at once; of one signal all are
+
+
+class ViewKernel(ABC):
+    """A kernel of signals as a view shows them."""
+
+    reach: float
+    """How many points around a point it sees."""
+    penalties: ClassVar[tuple[float, ...]] = ()
+    """Penalties that are tried where none are given, besides the least one."""
+
+    @abstractmethod
+    def work(self, n_points: int) -> int:
+        """Return the pixel pairs of two signals of this many points, times layers."""
+
+    @abstractmethod
+    def least_penalty(self, weights: np.ndarray, dtype: str) -> float:
+        """Return the least penalty that rounding errors allow, for signals of some weights."""
+
+    @abstractmethod
+    def prepared(self, landmarks: Signals, options: Options) -> Any:
+        """Return landmarks in a form for many calls of `matrix`."""
+
+    @abstractmethod
+    def matrix(self, X: Signals, Z: Any, options: Options) -> np.ndarray:
+        """Return the kernel matrix (n, m) in float64.
+
+        Z are signals, prepared ones, or None: X itself.
+        """
+
+    @abstractmethod
+    def own(self, X: Signals) -> np.ndarray:
+        """Return the kernel of each signal with itself, (n,)."""
+
+    @abstractmethod
+    def shares(
+        self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: Options
+    ) -> np.ndarray:
+        """Return the shares of points in ``matrix(X, landmarks) @ coefficients``.
+
+        (n_cases, n_outputs, n_points), of the longest signal; they add up to it.
+        """
+
+
+@dataclass(frozen=True)
+class NetworkKernel(ViewKernel):
+    """The mean of a network's normalized Gaussian process kernel and tangent kernel."""
+
+    network: Network
+    head: str | int
+
+    @property
+    def reach(self) -> float:  # type: ignore[override]
+        return self.network.reach()
+
+    def work(self, n_points: int) -> int:
+        return n_points * n_offsets(self.head, (n_points,)) * self.network.depth
+
+    def least_penalty(self, weights: np.ndarray, dtype: str) -> float:
+        r"""Return the least penalty that rounding errors allow, in units of the diagonal.
+
+        :math:`10^{-6} + 4 \sqrt n\, \mathrm{eps}`: n × n independent errors of size eps have the
+        norm 2 √n eps. Weights w, of mean 1, multiply row and column i by :math:`\sqrt{w_i}`.
+        """
+        norm = float(np.sqrt(weights.max() * weights.sum()))
+        return 1e-6 + 4.0 * norm * float(np.finfo(dtype).eps)
+
+    def prepared(self, landmarks: Signals, options: Options) -> PreparedSignals:
+        return prepare(self.network, landmarks, **self._kernels, **options)
+
+    def matrix(self, X: Signals, Z: Any, options: Options) -> np.ndarray:
+        prepared = isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray)
+        if isinstance(X, np.ndarray) and prepared:
+            return mean_again(X, Z)
+        matrices = gram(self.network, X, Z, **self._kernels, **options)
+        return np.asarray(np.mean([K[0] for K in matrices], axis=0, dtype=np.float64))
+
+    def own(self, X: Signals) -> np.ndarray:
+        return np.ones(len(X))
+
+    def shares(
+        self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: Options
+    ) -> np.ndarray:
+        most = longest(X)
+        parts = np.zeros((len(X), coefficients.shape[1], most))
+        for some in blocks(0, len(X), max(1, _SHARES // (most * len(landmarks)))):
+            shares = gram_shares(self.network, X[some], landmarks, **self._kernels, **options)
+            mean = np.mean([share[0] for share in shares], axis=0, dtype=np.float64)
+            parts[some, :, : mean.shape[2]] = coefficients.T @ mean
+        return parts
+
+    @property
+    def _kernels(self) -> dict[str, Any]:
+        depths = (self.network.depth,)
+        return {"head": self.head, "kinds": KINDS, "depths": depths, "normalized": True}
+
+
+@dataclass(frozen=True)
+class LinearKernel(ViewKernel):
+    """The inner product of all points of two signals, divided by their number."""
+
+    reach = 0
+    penalties = tuple(10.0**k for k in range(-8, 2))
+
+    def work(self, n_points: int) -> int:
+        return n_points
+
+    def least_penalty(self, weights: np.ndarray, dtype: str) -> float:
+        """Return the least penalty of `penalties`: products have rounding errors of float64."""
+        return self.penalties[0]
+
+    def prepared(self, landmarks: Signals, options: Options) -> np.ndarray:
+        return _flat(landmarks)
+
+    def matrix(self, X: Signals, Z: Any, options: Options) -> np.ndarray:
+        x = _flat(X)
+        z = x if Z is None else _flat(Z)
+        return x @ z.T / x.shape[1]
+
+    def own(self, X: Signals) -> np.ndarray:
+        return np.mean(_flat(X) ** 2, axis=1)
+
+    def shares(
+        self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: Options
+    ) -> np.ndarray:
+        """Return values times coefficients, added up over channels."""
+        x = np.asarray(X)
+        of_points = np.tensordot(coefficients.T, np.asarray(landmarks), 1) / x[0].size
+        return np.einsum("ncd,kcd->nkd", x, of_points)
+
+
+def _flat(X: Signals) -> np.ndarray:
+    """Return signals of one length as rows."""
+    return np.asarray(X).reshape(len(X), -1)

@@ -1,0 +1,88 @@
+"""Kernels of views: a linear view beside scikit-learn's ridge regression and a Gaussian process."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
+from tests import tolerances
+
+POINTS = View(linear=True, length="all", standardize="point")
+PENALTY = 1e-3
+
+
+def walks(rng, n, d=50):
+    X = rng.standard_normal((n, 1, d)).cumsum(axis=2)
+    return X, X[:, 0, 7] - 2.0 * X[:, 0, 30] + 0.1 * rng.standard_normal(n)
+
+
+def ridge(X, y, penalty=PENALTY):
+    """Return ridge regression on standardized points; a constant is another channel."""
+    d = X.shape[2]
+    model = make_pipeline(StandardScaler(), Ridge(alpha=penalty * 2 * d, solver="cholesky"))
+    return model.fit(X[:, 0], y)
+
+
+@pytest.mark.parametrize("n", [20, 70])
+def test_a_linear_view_is_ridge_regression(n, rng):
+    """Predictions, and contributions: coefficients times values."""
+    (X, y), (Z, _) = walks(rng, n), walks(rng, 9)
+    model = ResidualKernelRegressor([POINTS], penalty=PENALTY).fit(X, y)
+    expected = ridge(X, y)
+    scaler, of_points = expected[0], expected[1].coef_
+    bar = tolerances.solution(n, 1 / PENALTY) * np.abs(y).max()
+    assert np.abs(model.predict(Z) - expected.predict(Z[:, 0])).max() <= bar
+    shares = model.contributions(Z)[:, 0]
+    assert np.abs(shares - scaler.transform(Z[:, 0]) * of_points).max() <= bar
+    assert np.abs(shares.sum(axis=1) + model.intercept_ - model.predict(Z)).max() <= 1e-12
+
+
+def test_novelty_of_a_linear_view_is_the_variance_of_its_process(rng):
+    (X, y), (Z, _) = walks(rng, 40), walks(rng, 5)
+    model = ResidualKernelRegressor([POINTS], penalty=PENALTY).fit(X, y)
+    S, T = (StandardScaler().fit(X[:, 0]).transform(A[:, 0]) for A in (X, 3 * Z))
+    K, k, own = ((A @ B.T + 50) / 100 for A, B in ((S, S), (T, S), (T, T)))
+    inverse = np.linalg.inv(K + PENALTY * np.eye(40))
+    variance = own.diagonal() - np.einsum("ij,jk,ik->i", k, inverse, k) + PENALTY
+    fitted = model._fitted[0]
+    found = fitted.decide(3 * Z, model._options())[1][:, 0] * fitted.usual_variance[0]
+    assert np.abs(found / variance - 1).max() <= tolerances.solution(40, 1 / PENALTY)
+    left_out = 1 / inverse.diagonal()
+    assert fitted.usual_variance[0] == pytest.approx(left_out.mean(), rel=1e-9)
+
+
+def test_differences_of_all_points(rng):
+    """Features are the points and their differences, each with deviation 1 over all points."""
+    (X, y), (Z, _) = walks(rng, 30), walks(rng, 9)
+    view = View(linear=True, differences=True, length="all", standardize="channel")
+    model = ResidualKernelRegressor([view], penalty=PENALTY).fit(X, y)
+    mean, deviation, rise = X.mean(), X.std(), np.gradient(X, axis=2).std()
+    S, T = (
+        np.concatenate([(A - mean) / deviation, np.gradient(A, axis=2) / rise], axis=1)
+        for A in (X, Z)
+    )
+    expected = Ridge(alpha=PENALTY * 150, solver="cholesky").fit(S.reshape(30, -1), y)
+    bar = tolerances.solution(30, 1 / PENALTY) * np.abs(y).max()
+    assert np.abs(model.predict(Z) - expected.predict(T.reshape(9, -1))).max() <= bar
+
+
+def test_a_linear_view_tries_small_penalties(rng):
+    """Targets without noise want the least one, and noise a large one."""
+    X, _ = walks(rng, 80)
+    exact = X[:, 0, 7] - X[:, 0, 30]
+    for y, least, most in ((exact, 0, 1e-7), (rng.standard_normal(80), 1e-2, 10)):
+        model = ResidualKernelRegressor([POINTS]).fit(X, y)
+        assert least <= model._fitted[0].penalty[0] <= most
+
+
+@pytest.mark.parametrize("landmarks", [None, 25])
+def test_a_linear_view_classifies_beside_others(landmarks, rng):
+    X, y = walks(rng, 60)
+    views = [POINTS, View(linear=True, length=10), View(standardize="channel")]
+    options = {"landmarks": landmarks, "random_state": 0}
+    model = ResidualKernelClassifier(views, **options).fit(X[:40], y[:40] > 0)
+    assert model.score(X[40:], y[40:] > 0) > 0.8
+    sums = model.contributions(X[40:]).sum(axis=2) + model.intercept_
+    assert np.abs(sums[:, 0] - model.decision_function(X[40:])).max() <= 1e-12
