@@ -1,5 +1,6 @@
 """The classifier of infinite depth, against regressions with deep kernels."""
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -72,3 +73,30 @@ def test_a_trained_input_is_singular():
     found = classifier(network, kind="ntk", head="trace")
     middle = slopes(network, "ntk")[0]
     assert found.exponent == -1.5 and abs(middle / found.exponent - 1) <= 0.02
+
+
+@pytest.mark.parametrize("gain", [1 + 1e-9, 1 + 1e-8, 1 + 1e-6, 1.1, 4.0, 1e8, 1e200, 1e300])
+def test_exponents_of_erf_from_its_dual(gain):
+    """The slopes of φ(t) = arcsin(at)/arcsin(a), a = 2q/(1 + 2q), where q = 2 c_v c_w arcsin(a)/π.
+
+    In 700 digits, which resolve 1 − a = 1e-300.
+    """
+    network = rk.Network(1, skip=False, activation="erf", c_v=gain * np.pi / 4)
+    found = classifier(network, kind="gpk", head="trace").exponent
+    with mpmath.workdps(700):
+        c = 2 * mpmath.mpf(network.c_v) / mpmath.pi
+        low, high = mpmath.mpf(10) ** -30, c * mpmath.pi
+        while high / low - 1 > mpmath.mpf(10) ** -30:  # c_v c_w arcsin(a)/q falls with q
+            q = mpmath.sqrt(low * high)
+            grows = c * mpmath.asin(2 * q / (1 + 2 * q)) > q
+            low, high = (q, high) if grows else (low, q)
+        a = 2 * low / (1 + 2 * low)
+        slopes = [a / mpmath.sqrt(1 - (a * t) ** 2) / mpmath.asin(a) for t in (0, 1)]
+        expected = mpmath.log(slopes[0]) / mpmath.log(slopes[1])
+        assert abs(found / expected - 1) <= tolerances.ROUTES
+
+
+def test_votes_of_large_values_are_finite():
+    vote = classifier(rk.Network(1), kind="ntk", head="trace")
+    assert vote.ridge([1e308] * 5) == pytest.approx(6.25e307, rel=tolerances.ROUTES)
+    assert vote.ridge([1e308, -1e308]) == vote.ridge([5e-324, -5e-324]) == 0
