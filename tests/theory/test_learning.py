@@ -133,10 +133,17 @@ def test_a_pool_of_low_rank_at_interpolation():
     assert (learning.from_gram(x @ x.T, x[:, 0], (5, 9)).column("test_error") == 0).all()
 
 
-@pytest.mark.parametrize(("value", "part", "count"), [(1e308, 1.0, 1e10), (1.0, 1e200, 1)])
-def test_numbers_beyond_float64_are_refused(value, part, count):
+@pytest.mark.parametrize(
+    ("value", "part", "count", "noise"),
+    [(1e308, 1, 1e10, 0), (1, 1e200, 1, 0), (1, 1, 1e308, 0), (1, 1, 5, 1.7e308)],
+)
+def test_numbers_beyond_float64_are_refused(value, part, count, noise):
+    """Also sums of multiplicities, and noise times its factor, which is infinite at n = rank."""
+    options = {"multiplicities": [count, count], "noise": noise}
     with pytest.raises(OverflowError, match="float64"):
-        learning.curve([value], [part], (1,), multiplicities=[count])
+        learning.curve([value, value], [part, part], (4,), **options)
+    exact = learning.curve([1.0, 0.1], [1.0, 1.0], (2,), noise=noise + 1)
+    assert exact.rows[0].test_error == np.inf
 
 
 def test_alignment():

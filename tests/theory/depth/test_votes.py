@@ -47,6 +47,27 @@ def test_ridge_regressions_become_majority_votes(kind, penalty):
     assert np.abs(votes - found).max() <= 15 * tolerances.deep_tangent_kernel(2000, 2.0) * found
 
 
+@pytest.mark.parametrize(
+    ("kind", "trained", "penalty", "power"),
+    [
+        ("ntk", ("inner", "outer", "readout"), 0.0, 1),
+        ("ntk", ("inner",), 0.1, 1),
+        ("gpk", ("readout",), 0.0, 1),
+        ("gpk", ("readout",), 0.1, 3),
+        ("ntk", ("input", "readout"), 0.0, 3),
+    ],
+)
+def test_votes_of_balanced_labels_vanish(kind, trained, penalty, power):
+    """Like 1/L where the NTK's hidden layers are trained, or a GPK has no penalty, else L⁻³."""
+    X, y = multisphere.sample(7, 4, 1, rng=1), np.array([1.0, 1.0, -1.0, -1.0, 1.0, -1.0])
+    deep = [rk.Network(depth, 1, trained=trained) for depth in (4000, 8000)]
+    K = 1 - multisphere.gram_complements(deep, X, kind=kind, head="trace")
+    near, far = (k[6, :6] @ np.linalg.solve(k[:6, :6] + penalty * np.eye(6), y) for k in K)
+    start = multisphere.dot_products(X, complement=True)[*np.triu_indices(7, 1)].min()
+    error = 2 * tolerances.asymptote(4000, 2.0, start)
+    assert abs(np.log2(near / far) - power) <= error and near * far > 0
+
+
 CLOSE = 10.0 ** -np.arange(2, 6)
 """Complements of dot products. Farther ones have the next term, closer ones deeper onsets."""
 
@@ -100,3 +121,22 @@ def test_votes_of_large_values_are_finite():
     vote = classifier(rk.Network(1), kind="ntk", head="trace")
     assert vote.ridge([1e308] * 5) == pytest.approx(6.25e307, rel=tolerances.ROUTES)
     assert vote.ridge([1e308, -1e308]) == vote.ridge([5e-324, -5e-324]) == 0
+
+
+@pytest.mark.parametrize(("gain", "size"), [(2, 1.5e-21), (1000, 1.4e-4)])
+def test_weights_of_erf_have_a_log_periodic_factor(gain, size):
+    """Of h with h(φ(t)) = φ'(0) h(t) over (1 − t)^e, between t and the t' with φ(t') = t."""
+    with mpmath.workdps(60):
+        c = 2 * mpmath.mpf(gain) / mpmath.pi
+        q = mpmath.findroot(lambda q: c * mpmath.asin(2 * q / (1 + 2 * q)) - q, (gain / 3, gain))
+        a = 2 * q / (1 + 2 * q)
+        at_0, at_1 = (a / mpmath.sqrt(1 - (a * t) ** 2) / mpmath.asin(a) for t in (0, 1))
+        factors = []
+        for k in range(16):
+            away = mpmath.mpf(10) ** -20 * at_1 ** (mpmath.mpf(k) / 16)
+            t, layers = 1 - away, 0
+            while t > mpmath.mpf(10) ** -25:
+                t, layers = mpmath.asin(a * t) / mpmath.asin(a), layers + 1
+            factors.append(t / at_0**layers / away ** (mpmath.log(at_0) / mpmath.log(at_1)))
+        found = (max(factors) - min(factors)) / max(factors)
+    assert abs(found / size - 1) <= 0.05
