@@ -128,6 +128,7 @@ MULTISPHERE = [
 ]
 CONDITIONING = [
     (lambda: conditioning.bounds(2 * A), "A has 2 on its diagonal, expected 1"),
+    (lambda: conditioning.bounds([[1.0, 1e300], [1e300, 1.0]]), r"A has 1e\+300, expected corr"),
     (lambda: conditioning.bounds(A[:1, :1]), r"A has shape \(1, 1\), expected at least 2"),
     (lambda: asymptote(pixels=10**400), "pixels is 10+,"),
     (lambda: asymptote(4, pixels=(2, 3, 4)), "pixels has 3 lengths, expected 1 or n = 4"),
@@ -145,6 +146,7 @@ CONDITIONING = [
     (lambda: separation(UNTRAINED, kind="ntk"), "ntk is 0 for every signal"),
     (lambda: separation(X=G), "X of shape .* is not on the multi-sphere"),
     (lambda: separation(max_degree=0), "max_degree is 0"),
+    (lambda: separation(max_degree=10**9), "max_degree is 1000000000, expected at most 4096"),
     (lambda: compare(X=G[:1]), "X has 1 case, expected at least 2"),
     (lambda: compare(rk.Network(1, alpha=0.0)), "alpha 0.0, .* expected positive numbers"),
     (lambda: compare(CNN), "network has no skip connections, expected a ResNet"),
