@@ -99,7 +99,7 @@ def separation_bound(
     bounds = np.cumsum(_gershgorin(parts)) + _gershgorin(rests)
     own, of_length, every = (pooling * share for share in _errors(network, X, kind, head))
     # Entries err by some roundings a layer, and parts of degree N by N times the error of t.
-    bounds -= n * (8.0 * own + 2.0 * np.arange(degree + 1) * of_length + every)
+    bounds -= n * (8.0 * own + 2.0 * np.arange(2, degree + 3) * of_length + every)
     undivided = _undivided(complements, own + 2.0 * of_length, every)
     return max(undivided, float(bounds.max()), 0.0)
 
@@ -113,7 +113,7 @@ def _errors(network: Network, X: np.ndarray, kind: str, head: str) -> tuple[floa
     """
     eps = float(np.finfo(np.float64).eps)
     own, of_length = (20 + network.depth) * eps, multisphere.off_sphere(X) + 4.0 * eps
-    pooled = own if head == "gap" else 0.0
+    pooled = own + 2.0 * of_length if head == "gap" else 0.0
     if kind == "gpk":
         return own, of_length, pooled + 4.0 * of_length * of_length
     # κ0 has a root at t = ±1.
