@@ -133,6 +133,7 @@ def _has_equal_lengths(name: str) -> bool:
     if not all(_file(name, split).is_file() for split in ("train", "test")):
         return False
     head = _file(name, "train").read_text("utf-8", "replace").lower().partition("@data")[0]
-    fields = dict(line.split(maxsplit=1) for line in head.splitlines() if line.count(" "))
+    words = (line.split(maxsplit=1) for line in head.splitlines())
+    fields = dict(pair for pair in words if len(pair) == 2)
     has_targets = not fields.keys().isdisjoint(("@classlabel", "@targetlabel"))
     return has_targets and fields.get("@equallength", "true").strip() == "true"

@@ -19,6 +19,17 @@ def test_a_set_of_several_lengths_comes_in_its_version_of_equal_length():
     assert datasets.load("JapaneseVowels", "test").shape == (370, 12, 25)
 
 
+def test_lines_of_a_header_may_be_empty(tmp_path, monkeypatch):
+    """Also "# " and a field without a value; only the fields of lengths and targets count."""
+    monkeypatch.setattr(datasets, "_aeon_folder", lambda: tmp_path)
+    for name, length in (("Good", "true"), ("Uneven", "false")):
+        (tmp_path / name).mkdir()
+        header = f"# \n \n@missing \n#\n@equalLength  {length} \n@classLabel true a b\n@data\n1:a\n"
+        for split in ("TRAIN", "TEST"):
+            (tmp_path / name / f"{name}_{split}.ts").write_text(header)
+    assert datasets.bundled() == ["Good", "Tecator"]
+
+
 def test_targets_that_are_no_classes_are_numbers():
     pytest.importorskip("aeon")
     assert datasets.load_labelled("Covid3Month")[1].dtype == np.float64

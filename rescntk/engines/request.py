@@ -22,10 +22,12 @@ class Request:
     Attributes
     ----------
     network : Network
-        The infinitely wide network. Its depth is ignored.
+        The infinitely wide network. `depths` take the place of its depth; where each layer has a
+        dilation of its own, it has at least as many layers as the last of them.
     head : str or int
-        One of `HEADS`; the pixels of pooled windows (pooling.py), more than 1 and fewer than a
-        signal has; or "pixels": the kernel at every pixel pair.
+        One of `HEADS`; the pixels along an axis of pooled windows (pooling.py), more than 1 and
+        fewer than a signal has, or than the longer axis of images; or "pixels": the kernel at every
+        pixel pair.
     kinds : tuple of str
         Some of `KINDS`.
     depths : tuple of int

@@ -141,13 +141,20 @@ def check_channels(n_channels: int) -> int:
     return number
 
 
+def read_once(max_frequency: int | Iterable[int]) -> int | tuple[int, ...]:
+    """Return the highest frequency, of all pixels or of each, an iterator's numbers as a tuple."""
+    if is_sequence(max_frequency):
+        return tuple(max_frequency)
+    return cast(int, max_frequency)
+
+
 def check_grid(
     n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], head: str
 ) -> tuple[int, int, tuple[int, ...], str]:
     """Return the channels, the pixels, the highest frequency of each pixel, and the head."""
     channels, d = check_channels(n_channels), check_pixels(n_timepoints)
-    several = is_sequence(max_frequency)
-    given = tuple(cast(Iterable[int], max_frequency)) if several else (max_frequency,) * d
+    max_frequency = read_once(max_frequency)
+    given = max_frequency if isinstance(max_frequency, tuple) else (max_frequency,) * d
     if len(given) != d:
         raise ValueError(f"max_frequency is {max_frequency!r}, expected one for each of {d} pixels")
     highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in given)

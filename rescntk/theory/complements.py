@@ -103,7 +103,7 @@ def normalize_complements(complements: np.ndarray) -> np.ndarray:
     diagonal = np.diagonal(complements, axis1=-2, axis2=-1)
     rows, columns = diagonal[..., :, None], diagonal[..., None, :]
     product = rows + columns - rows * columns  # 1 − A(x,x) A(z,z)
-    root = np.sqrt(1.0 - product)
+    root = np.sqrt((1.0 - rows) * (1.0 - columns))  # 1 − product would lose the digits of small A
     result = (complements - product / (1.0 + root)) / root
     index = np.arange(complements.shape[-1])
     result[..., index, index] = 0.0

@@ -104,7 +104,7 @@ def bounds(A: np.ndarray) -> Bounds:
     Raises
     ------
     ValueError
-        If A is not symmetric, or has another diagonal.
+        If A is not symmetric, has another diagonal, or entries above 1e150.
 
     Examples
     --------
@@ -123,6 +123,8 @@ def bounds(A: np.ndarray) -> Bounds:
         )
     complements = 1.0 - A  # entries near 1 still differ in their complements
     np.fill_diagonal(complements, 0.0)
+    if np.abs(complements).max() > 1e150:  # squares exceed float64
+        raise ValueError(f"A has {np.abs(A).max():.3g}, expected correlations from -1 to 1")
     mean_complement = float(complements.sum()) / (n * (n - 1))  # 1 − b
     b = 1.0 - mean_complement
     deviation = np.abs(complements - mean_complement)

@@ -58,7 +58,7 @@ _FIELDS = RELU_FIELDS - {"input_filter_size"}
 
 _REASON = ": kernels depend only on dot products for activation 'relu' and input_filter_size 1"
 
-_BLOCK = 2**14
+BLOCK = 2**14
 """Pixel pairs that pass all layers together: more take memory, fewer add calls of Python."""
 
 
@@ -185,10 +185,10 @@ def dot_products(
     if not check_flag(complement, "complement"):
         return np.clip(contract("icj,kcj->ikj", X, Z) / X.shape[1], -1.0, 1.0)
     channels = zip(X.transpose(1, 0, 2), Z.transpose(1, 0, 2), strict=True)
-    return _pixel_complements((x[:, None], z[None]) for x, z in channels)
+    return pixel_complements((x[:, None], z[None]) for x, z in channels)
 
 
-def _pixel_complements(channels: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+def pixel_complements(channels: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """Return 1 − t = ‖x − z‖² / 2C0 of pixels x and z, given their values in each channel."""
     total, count = np.zeros(()), 0
     for x, z in channels:
@@ -198,10 +198,10 @@ def _pixel_complements(channels: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.
 
 def contains(X: np.ndarray) -> bool:
     """Return whether signals are on the multi-sphere: every pixel's norm is √n_channels."""
-    return _error(check_signals(X, "X")) <= _SLACK
+    return off_sphere(check_signals(X, "X")) <= _SLACK
 
 
-def _error(X: np.ndarray) -> float:
+def off_sphere(X: np.ndarray) -> float:
     """Return the largest | ‖x_j‖²/C0 − 1 | over the pixels of signals."""
     with np.errstate(over="ignore"):
         return float(np.abs((X * X).mean(axis=1) - 1.0).max())
@@ -209,7 +209,7 @@ def _error(X: np.ndarray) -> float:
 
 def check_on_sphere(X: np.ndarray, name: str) -> np.ndarray:
     X = check_signals(X, name)
-    worst = _error(X)
+    worst = off_sphere(X)
     if worst > _SLACK:
         raise ValueError(
             f"{name} of shape {X.shape} is not on the multi-sphere: a pixel's squared norm is off "
@@ -333,7 +333,7 @@ def over_pairs(X: np.ndarray, head: str | int, function: Map) -> np.ndarray:
     channels = check_on_sphere(X, "X").transpose(1, 2, 0)
 
     def of_pixels(left: Places, right: Places) -> np.ndarray:
-        return function(_pixel_complements((x[left], x[right]) for x in channels))
+        return function(pixel_complements((x[left], x[right]) for x in channels))
 
     return normalize_complements(over_pixel_pairs(channels.shape[1:], head, of_pixels))
 
@@ -352,7 +352,7 @@ def over_pixel_pairs(
     head = pooled_head(head, (d,))
     along = np.arange(d if head == "gap" else 1) if isinstance(head, str) else offsets(head, d)
     partners = (pixels + along[:, None]) % d
-    block, parts = max(1, _BLOCK // partners.size), []
+    block, parts = max(1, BLOCK // partners.size), []
     for begin in range(0, len(left), block):
         cases, others = (side[begin : begin + block] for side in (left, right))
         values = function((pixels, cases), (partners, others))
@@ -376,7 +376,7 @@ def _propagate(
     results, alike = np.empty((len(networks), *delta.shape)), defaultdict(list)
     for index in sorted(range(len(networks)), key=lambda index: -networks[index].depth):
         alike[networks[index].branch_share].append(index)
-    groups, together = list(alike.items()), max(1, _BLOCK // delta.size)
+    groups, together = list(alike.items()), max(1, BLOCK // delta.size)
     for begin in range(0, len(groups), together):  # axis 1 has a group of networks at each place
         some, ends = groups[begin : begin + together], defaultdict(list)
         for place, (_, group) in enumerate(some):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from scipy.optimize import least_squares, nnls
@@ -18,8 +18,16 @@ from scipy.special import logsumexp
 from ..network import BASIC_FIELDS, KERNEL_FIELDS, RELU_FIELDS, Network, check_network
 from ..validation import check_depths, check_shape
 from . import spectrum
-from .argument_checks import check_channels, check_dot_products, check_layers, check_length
+from .argument_checks import (
+    check_channels,
+    check_dot_products,
+    check_layers,
+    check_length,
+    check_options,
+    read_once,
+)
 from .complements import activate, add_branch, circular_sum
+from .spectrum.funk_hecke import Quadrature
 from .spectrum.grid import taps
 
 __all__ = [
@@ -99,6 +107,7 @@ class Ensemble(NamedTuple):
 def ensemble(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *,
     kind: str, depths: Iterable[int] | None = None, exponent: float | None = None,
+    **options: Unpack[Quadrature],
 ) -> Ensemble:  # fmt: skip
     r"""Fit the constants of theorem 5.2 to the spectrum of an equivariant kernel.
 
@@ -121,6 +130,8 @@ def ensemble(
         Depths l of the sum, by default 1 … L with skip connections and L without.
     exponent : float, optional
         e; −n_channels − 2 in the theorem. By default it is fitted.
+    **options
+        Options of ``spectrum.eigenvalues``, but ``errors``.
 
     Returns
     -------
@@ -129,8 +140,8 @@ def ensemble(
     Raises
     ------
     ValueError
-        If fewer eigenvalues exceed their errors than there are constants, or an argument is out of
-        range.
+        If fewer eigenvalues exceed their errors than there are constants, an argument is out of
+        range, or the work exceeds what the options allow.
     OverflowError
         If eigenvalues exceed float64, or variances the activation's range.
 
@@ -142,6 +153,8 @@ def ensemble(
     ((1, 2), 0.85)
     """
     check_network(network, BASIC_FIELDS)
+    check_options(options, "errors")
+    max_frequency = read_once(max_frequency)
     every = range(1, network.depth + 1) if network.skip else (network.depth,)
     depths = tuple(every) if depths is None else check_depths(depths)
     if max(depths) > network.depth or len(set(depths)) < len(depths):
@@ -154,7 +167,9 @@ def ensemble(
         e = float(check_shape(exponent, "exponent", "a number", lambda shape: shape == ()))
         powers = np.nextafter(e, -np.inf), np.nextafter(e, np.inf)  # bounds must differ
     space = n_channels, n_timepoints, max_frequency
-    found = spectrum.eigenvalues(network, *space, kind=kind, head="equivariant", errors=True)
+    found = spectrum.eigenvalues(
+        network, *space, kind=kind, head="equivariant", errors=True, **options
+    )
     cnns = (network.replace(depth=depth, skip=False) for depth in depths)
     paths = np.array([path_counts(cnn, n_timepoints) for cnn in cnns])  # may exceed any float
     k = np.argwhere(found.resolved)
@@ -206,8 +221,9 @@ class Mixture(NamedTuple):
 
 
 def mixture(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int, *, kind: str
-) -> Mixture:
+    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *,
+    kind: str, **options: Unpack[Quadrature],
+) -> Mixture:  # fmt: skip
     """Fit a ResNet's spectrum by a sum of the spectra of CNNs, the network of less depth, no skips.
 
     Weights are at least 0 and minimize relative errors: the idea behind theorem 5.2.
@@ -223,6 +239,8 @@ def mixture(
     max_frequency : int or d ints
         Highest frequency, of all pixels or of each.
     kind : {"gpk", "ntk"}
+    **options
+        Options of ``spectrum.eigenvalues``, but ``normalized`` and ``errors``.
 
     Returns
     -------
@@ -231,7 +249,8 @@ def mixture(
     Raises
     ------
     ValueError
-        If the network has no skip connections, or none of its eigenvalues exceeds its error.
+        If the network has no skip connections, none of its eigenvalues exceeds its error, or the
+        work exceeds what the options allow.
     OverflowError
         If eigenvalues exceed float64, or variances the activation's range.
 
@@ -246,11 +265,14 @@ def mixture(
     if not network.skip:
         raise ValueError("network has no skip connections, expected a ResNet")
 
+    check_options(options, "normalized", "errors")
+    options["normalized"] = True
+    space = n_channels, n_timepoints, read_once(max_frequency)
+
     def spectrum_of(part: Network, errors: bool = False) -> spectrum.Spectrum:
         return spectrum.eigenvalues(
-            part, n_channels, n_timepoints, max_frequency, kind=kind, head="equivariant",
-            normalized=True, errors=errors,
-        )  # fmt: skip
+            part, *space, kind=kind, head="equivariant", errors=errors, **options
+        )
 
     found = spectrum_of(network, errors=True)
     target, resolved = found.eigenvalues, found.resolved

@@ -6,7 +6,7 @@ import csv
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, zip_longest
 from os import PathLike
 from typing import Generic, NamedTuple, TypeVar
 
@@ -53,12 +53,23 @@ class ReportTable(Generic[RowT]):
     def write_csv(self, path: str | PathLike[str] | int) -> None:
         """Write all rows to a CSV file with a header, in full precision.
 
-        The file is a path, or the descriptor of an open file, which is closed.
+        A field that has several numbers becomes as many columns, NAME_0, NAME_1 and so on. Cells of
+        rows that have fewer stay empty. The file is a path, or the descriptor of an open file,
+        which is closed.
         """
+        header, columns = list[str](), list[Iterable[object]]()
+        for name, cells in zip(self.rows[0]._fields, zip(*self.rows, strict=True), strict=True):
+            several = [cell for cell in cells if isinstance(cell, tuple)]
+            header += self._names(name, max(map(len, several))) if several else [name]
+            columns += zip_longest(*cells, fillvalue="") if several else [cells]
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(self.rows[0]._fields)
-            writer.writerows(self.rows)
+            writer.writerow(header)
+            writer.writerows(zip(*columns, strict=True))
+
+    def _names(self, field: str, count: int) -> list[str]:
+        """Return the names of the columns of a field that has several numbers."""
+        return [f"{field}_{k}" for k in range(count)]
 
     def __str__(self) -> str:
         """Return the table as text, without columns in which nothing is known."""

@@ -5,16 +5,24 @@ Schur's powers and Gershgorin's circles: docs/theory/conditioning.md, section 5.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..kernels import Kernel
 from ..network import RELU_FIELDS, Network, check_network
 from ..network_parts import Filter
-from ..validation import check_integer
+from ..validation import check_free_memory, check_integer
 from . import multisphere
 from .argument_checks import check_kind, check_named_head
 from .complements import check_nonzero, circular_mean
 from .spectrum.taylor import kernel_series
+
+_MOST = 4096
+"""Highest degree: a pixel pair takes a second there."""
+
+_SERIES = 12
+"""Arrays of series of all pixel pairs that the recursion holds at a time."""
 
 
 def separation_bound(
@@ -26,8 +34,8 @@ def separation_bound(
     of its parts of degree N in the dot products. Each is positive semidefinite, and has no
     eigenvalue below the least row of its diagonal less the absolute values off it (Gershgorin). For
     signals of one pixel the bound is :math:`\sum_N a_N [1 - \max_i \sum_{j \ne i} |t_{ij}|^N]_+`
-    with the kernel's Taylor coefficients a_N. It is loose where two signals are near or opposite,
-    and 0 where no degree tells some signals apart.
+    with the kernel's Taylor coefficients a_N. It is loose where two of many signals are near or
+    opposite, and 0 where no degree tells some signals apart. What rounding may add is subtracted.
 
     Parameters
     ----------
@@ -38,8 +46,8 @@ def separation_bound(
     kind : {"gpk", "ntk"}
     head : {"equivariant", "trace", "gap"}
     max_degree : int, default 64
-        M. Degrees above any m ≤ M may be one part together, and the best m counts: more degrees
-        never lower the bound.
+        M, at most 4096. Degrees above any m ≤ M may be one part together, and the best m counts:
+        more degrees never lower the bound.
 
     Returns
     -------
@@ -49,8 +57,10 @@ def separation_bound(
     Raises
     ------
     ValueError
-        If the network is another one, its kernel is 0 for every signal, or signals are not on the
-        multi-sphere.
+        If the network is another one, its kernel is 0 for every signal, signals are not on the
+        multi-sphere, or `max_degree` is out of range.
+    MemoryError
+        If the parts of all degrees exceed the free memory.
 
     Examples
     --------
@@ -70,15 +80,64 @@ def separation_bound(
     check_named_head(head)
     check_nonzero(network, kind)
     degree = check_integer(max_degree, "max_degree", at_least=1)
+    if degree > _MOST:
+        raise ValueError(f"max_degree is {degree}, expected at most {_MOST}: work is its square")
     X = multisphere.check_on_sphere(X, "X")
-    parts = _parts(network, X, kind, head, degree)
+    n, d = len(X), X.shape[2]
+    pairs = min(multisphere.BLOCK, n * (n + 1) // 2 * d * (d if head == "gap" else 1))
+    what = f"a bound for {n} signals with max_degree {degree}"
+    needed = 8.0 * (degree + 1) * (4 * n * n + _SERIES * pairs)
+    check_free_memory(needed, what, "a smaller one, or fewer signals")
+    parts, pooling = _parts(network, X, kind, head, degree), 1.0
     if head == "gap":  # the diagonal is a mean over pixel pairs
         pooled, single = (Kernel(network, kind, each).diag(X) for each in (head, "trace"))
-        entry = np.sqrt(single / pooled)
-        parts *= entry * entry[:, None]
-    whole = 1.0 - multisphere.gram_complements([network], X, kind=kind, head=head)[0]
-    rests = whole - np.cumsum(parts, axis=0)
-    return float((np.cumsum(_gershgorin(parts)) + _gershgorin(rests)).max())
+        root = np.sqrt(single / pooled)
+        parts *= root * root[:, None]
+        pooling = float((single / pooled).max())  # rounding errors grow alike
+    complements = multisphere.gram_complements([network], X, kind=kind, head=head)[0]
+    rests = 1.0 - complements - np.cumsum(parts, axis=0)
+    bounds = np.cumsum(_gershgorin(parts)) + _gershgorin(rests)
+    own, of_length, every = (pooling * share for share in _errors(network, X, kind, head))
+    # Entries err by some roundings a layer, and parts of degree N by N times the error of t.
+    bounds -= n * (8.0 * own + 2.0 * np.arange(2, degree + 3) * of_length + every)
+    undivided = _undivided(complements, own + 2.0 * of_length, every)
+    return max(undivided, float(bounds.max()), 0.0)
+
+
+def _errors(network: Network, X: np.ndarray, kind: str, head: str) -> tuple[float, float, float]:
+    """Return bounds on errors of complements: of layers and of lengths, relative, and all others.
+
+    Pixels are on the multi-sphere up to rounding. Their lengths differ by a share, and with them
+    the dot products; the square of that share is the least complement that is known. GAP's
+    complements are differences of means over pixels that differ.
+    """
+    eps = float(np.finfo(np.float64).eps)
+    own, of_length = (20 + network.depth) * eps, multisphere.off_sphere(X) + 4.0 * eps
+    pooled = own + 2.0 * of_length if head == "gap" else 0.0
+    if kind == "gpk":
+        return own, of_length, pooled + 4.0 * of_length * of_length
+    # κ0 has a root at t = ±1.
+    offsets = range(X.shape[2] if head == "gap" else 1)
+    least = min(1.0 + multisphere.dot_products(X, offset=k).min() for k in offsets)
+    root = math.sqrt(min(max(float(least), of_length), 1.0))
+    return own, of_length, pooled + (20 + network.depth) * of_length / root
+
+
+def _undivided(complements: np.ndarray, error: float, every: float) -> float:
+    """Return Gershgorin's bound for the whole matrix, less its rounding errors.
+
+    Of a complement `error` is relative to it, and `every` comes on top. Complements of two signals
+    that are near are digits which the difference of a diagonal and an entry has lost.
+    """
+    n = len(complements)
+    distance = np.minimum(complements, 2.0 - complements)  # 1 − |K|
+    np.fill_diagonal(distance, np.inf)
+    others, rows = np.abs(1.0 - complements), np.arange(n)
+    np.fill_diagonal(others, 0.0)
+    nearest = distance.argmin(axis=1)
+    others[rows, nearest] = 0.0
+    lost = error * (complements[rows, nearest] + max(n - 2, 0)) + every * (n - 1)
+    return float((distance.min(axis=1, initial=1.0) - others.sum(axis=1) - lost).min())
 
 
 def _parts(network: Network, X: np.ndarray, kind: str, head: str, degree: int) -> np.ndarray:
@@ -86,9 +145,9 @@ def _parts(network: Network, X: np.ndarray, kind: str, head: str, degree: int) -
     channels = X.transpose(1, 2, 0)
 
     def of_pixels(left: multisphere.Places, right: multisphere.Places) -> np.ndarray:
-        t = np.mean([x[left] * x[right] for x in channels], axis=0)  # (d, n_offsets, n_pairs)
-        start = np.zeros((t.size, degree + 1))
-        start[:, 1] = np.clip(t, -1.0, 1.0).ravel()
+        t = 1.0 - multisphere.pixel_complements((x[left], x[right]) for x in channels)
+        start = np.zeros((t.size, degree + 1))  # t has the axes (d, n_offsets, n_pairs)
+        start[:, 1] = t.ravel()
 
         def mean(series: np.ndarray, window: Filter) -> np.ndarray:
             rows = series.reshape(len(t), -1, degree + 1)

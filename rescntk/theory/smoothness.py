@@ -189,9 +189,9 @@ def gaussian_rkhs_ratio(
 def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     r"""Return the bound B on :math:`\|\partial f/\partial x\|` of a wide network.
 
-    Eq. 18 and 20 of Tirer et al. 2022, with :math:`\|W\| \le 3\sqrt n` for all hidden weights
-    (docs/theory/smoothness.md). They hold with high probability at initialization and, in the
-    tangent-kernel regime, during training.
+    The last lines of eq. 18 and 20 of Tirer et al. 2022, with :math:`\|W\| \le 3\sqrt n` for all
+    hidden weights (docs/theory/smoothness.md). They hold with high probability at initialization
+    and, in the tangent-kernel regime, during training.
 
     Parameters
     ----------

@@ -133,10 +133,17 @@ def test_a_pool_of_low_rank_at_interpolation():
     assert (learning.from_gram(x @ x.T, x[:, 0], (5, 9)).column("test_error") == 0).all()
 
 
-@pytest.mark.parametrize(("value", "part", "count"), [(1e308, 1.0, 1e10), (1.0, 1e200, 1)])
-def test_numbers_beyond_float64_are_refused(value, part, count):
+@pytest.mark.parametrize(
+    ("value", "part", "count", "noise"),
+    [(1e308, 1, 1e10, 0), (1, 1e200, 1, 0), (1, 1, 1e308, 0), (1, 1, 5, 1.7e308)],
+)
+def test_numbers_beyond_float64_are_refused(value, part, count, noise):
+    """Also sums of multiplicities, and noise times its factor, which is infinite at n = rank."""
+    options = {"multiplicities": [count, count], "noise": noise}
     with pytest.raises(OverflowError, match="float64"):
-        learning.curve([value], [part], (1,), multiplicities=[count])
+        learning.curve([value, value], [part, part], (4,), **options)
+    exact = learning.curve([1.0, 0.1], [1.0, 1.0], (2,), noise=noise + 1)
+    assert exact.rows[0].test_error == np.inf
 
 
 def test_alignment():
@@ -236,6 +243,31 @@ def test_eigenfunctions_are_learned_as_the_clock_says(network):
     (row,) = (r for r in rows if r.frequencies == (1, 2))
     # The clock has the mean over signals, a data set's flow the sum.
     assert np.abs(np.array(row.shares) - learned(K, y, times / len(K)).total).max() <= 5e-3
+
+
+def test_tables_of_clocks_name_times_and_pixels(tmp_path):
+    """An iterator of frequencies is read once; files have a column for each number."""
+    options = {"kind": "ntk", "head": "trace"}
+    table = clock(rk.Network(1), 2, 2, iter((1, 2)), [0.5, 2.0], **options)
+    table.write_csv(tmp_path / "clock.csv")
+    header, *lines = (tmp_path / "clock.csv").read_text().splitlines()
+    names = "frequencies_0,frequencies_1,eigenvalue,multiplicity,share_at_0.5,share_at_2.0"
+    assert header == names and len(lines) == len(table) == 6
+    same = clock(rk.Network(1), 2, 2, (1, 2), [0.5, 2.0], **options)
+    for line, row in zip(lines, same, strict=True):
+        assert [float(cell) for cell in line.split(",")] == [*row[0], *row[1:3], *row[3]]
+    sets = spectrum.decay_exponents(rk.Network(2), 2, 3, 8, kind="gpk", pixels=[(0,), (0, 1)])
+    sets.write_csv(tmp_path / "sets.csv")
+    header, one, two = (tmp_path / "sets.csv").read_text().splitlines()
+    assert header.startswith("pixels_0,pixels_1,exponent")
+    assert one.startswith("0,,-") and two.startswith("0,1,-")
+
+
+@pytest.mark.parametrize("large", [lambda v: 1e308 * v, lambda v: 1e200 * v])
+def test_modified_spectra_beyond_float64_are_refused(large):
+    K = np.array([[2.0, 1.0], [1.0, 2.0]])
+    with pytest.raises(OverflowError, match="the results exceed float64"):
+        learning.modified_spectrum(K, large, 1e100 * K, 1e100 * K)
 
 
 def test_flows_of_data(rng):

@@ -63,8 +63,8 @@ def field(network=NET, d=5):
     locality.effective_receptive_field(network, d, kind="ntk")
 
 
-def clock(times):
-    learning.clock(NET, 2, 2, 2, times, **NTK)
+def clock(times, **options):
+    learning.clock(NET, 2, 2, 2, times, **NTK, **options)
 
 
 def constants(network, kind):
@@ -128,6 +128,7 @@ MULTISPHERE = [
 ]
 CONDITIONING = [
     (lambda: conditioning.bounds(2 * A), "A has 2 on its diagonal, expected 1"),
+    (lambda: conditioning.bounds([[1.0, 1e300], [1e300, 1.0]]), r"A has 1e\+300, expected corr"),
     (lambda: conditioning.bounds(A[:1, :1]), r"A has shape \(1, 1\), expected at least 2"),
     (lambda: asymptote(pixels=10**400), "pixels is 10+,"),
     (lambda: asymptote(4, pixels=(2, 3, 4)), "pixels has 3 lengths, expected 1 or n = 4"),
@@ -145,6 +146,7 @@ CONDITIONING = [
     (lambda: separation(UNTRAINED, kind="ntk"), "ntk is 0 for every signal"),
     (lambda: separation(X=G), "X of shape .* is not on the multi-sphere"),
     (lambda: separation(max_degree=0), "max_degree is 0"),
+    (lambda: separation(max_degree=10**9), "max_degree is 1000000000, expected at most 4096"),
     (lambda: compare(X=G[:1]), "X has 1 case, expected at least 2"),
     (lambda: compare(rk.Network(1, alpha=0.0)), "alpha 0.0, .* expected positive numbers"),
     (lambda: compare(CNN), "network has no skip connections, expected a ResNet"),
@@ -173,6 +175,7 @@ DEPTH = [
     (lambda: classify(ERF), "'erf' and skip connections, expected no skip connections and kind"),
     (lambda: classify(ERF.replace(skip=False)), "'erf' and trained .*, expected .* kind 'gpk'"),
     (lambda: classify(FLAT, kind="gpk"), r"c_v \* c_w = 0.5, expected more than pi/4"),
+    (lambda: classify(FLAT.replace(c_v=1e301), kind="gpk"), r"c_v \* c_w = 1e\+301, .*1e300"),
     (lambda: classify(UNTRAINED), r"trained \(\), expected some parts"),
     (lambda: classify(rk.Network(2, negative_slope=1.0)), "negative_slope 1.0, expected less"),
     (lambda: classify(rk.Network(2, alpha=0)), "without a residual branch"),
@@ -203,6 +206,7 @@ LEARNING = [
         "the result of function is .*, expected real numbers of at least 0",
     ),
     (lambda: learning.modified_spectrum(0 * A, np.sqrt), "K is 0, expected a kernel matrix"),
+    (lambda: modified(3), "function is 3, expected a function of eigenvalues"),
     (lambda: modified(np.sum), r"the result of function has shape \(\), expected \(2,\)"),
     (
         lambda: modified(np.sqrt, np.ones((3, 3))),
@@ -213,6 +217,8 @@ LEARNING = [
     (lambda: learning.exponent(rk.Network(2, alpha=0), 2, 3, kind="gpk"), "without a residual"),
     (lambda: clock(-1.0), "times is -1.0, expected real numbers of at"),
     (lambda: clock([]), r"times is \[\], expected"),
+    (lambda: clock(1.0, max_memory=1), "takes .* MB, expected max_memory, 1e-06 MB, at most"),
+    (lambda: clock(1.0, errors=True), "errors is given, expected other options"),
 ]
 LOCALITY = [
     (lambda: field(ERF), "'erf', expected 'relu': only for ReLU"),
@@ -228,6 +234,8 @@ PATHS = [
     (lambda: paths.mixture(UNTRAINED, 2, 2, 4, kind="ntk"), "none of .*, expected"),
     (lambda: ensemble(RESNET, 1, 2), "expected at least 5 for 4 constants"),
     (lambda: ensemble(n_channels="2"), "n_channels is '2', expected an integer"),
+    (lambda: ensemble(max_memory=1), "takes .*, expected max_memory, 1e-06 MB, at most"),
+    (lambda: paths.mixture(NET, 2, 2, 4, kind="ntk", max_points=1), "expected max_points, 1, at"),
     (lambda: ensemble(depths=[2, 2]), r"depths is \(2, 2\), expected different ones of at most"),
     (lambda: paths.path_counts(rk.Network(10**5), 10**5), "depth is 100000: counts of"),
     (lambda: paths.path_counts(rk.Network(10**8), 9), "depth is 100000000: .* 9 pixels take hours"),

@@ -1,5 +1,6 @@
 """The bound from separation, against least eigenvalues and against the formula of one pixel."""
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -8,6 +9,7 @@ from rescntk import datasets
 from rescntk.theory import conditioning, multisphere, spectrum
 from rescntk.validation import HEADS, KINDS
 from tests import tolerances
+from tests.oracles import definition
 
 NETWORKS = [rk.Network(3), rk.Network(2, 5, outer_filter_size=1, skip=False, trained=("inner",))]
 
@@ -49,7 +51,53 @@ def test_signals_of_one_pixel_have_the_formula(kind):
     found = conditioning.separation_bound(
         network, X, kind=kind, head="equivariant", max_degree=degree
     )
-    assert abs(found - max(expected)) <= tolerances.ROUTES
+    # Rounding errors that the bound subtracts, of 20 entries: 8 · 23 of layers, twice 6 of t a
+    # degree and for the whole, and for the NTK 23 times those over the root of 1 + t.
+    units = 8 * 23 + 12 * (degree + 2) + (kind == "ntk") * 23 * 6 / np.sqrt(1 + t.min())
+    subtracted = 20 * units * tolerances.EPS["float64"]
+    assert -tolerances.ROUTES <= max(expected) - found <= tolerances.ROUTES + subtracted
+
+
+def _least_eigenvalue(network, X, kind, head):
+    """Return the least eigenvalue of a normalized kernel matrix, in 40 digits."""
+    K = definition.head(definition.pixel_pairs(X, network)[network.depth][kind == "ntk"], head)
+    with mpmath.workdps(definition.DIGITS):
+        exact = [[mpmath.mpf(str(value)) for value in row] for row in K.tolist()]
+        roots = [mpmath.sqrt(row[i]) for i, row in enumerate(exact)]
+        n = range(len(roots))
+        normalized = [[exact[i][k] / roots[i] / roots[k] for k in n] for i in n]
+        return min(mpmath.eigsy(mpmath.matrix(normalized), eigvals_only=True))
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("opposite", [False, True])
+def test_no_bound_exceeds_the_least_eigenvalue_near_rounding(kind, head, opposite):
+    """Of pairs of signals down to angles of 1e-9 the bound has the eigenvalue's digits."""
+    rng = np.random.default_rng(0)
+    for angle, n, d in ((1e-9, 2, 1), (1e-8, 2, 1), (1e-6, 2, 3), (1e-7, 3, 1), (1e-3, 3, 2)):
+        Z = rng.standard_normal((n, 3, d))
+        Z[1] = (-Z[0] if opposite else Z[0]) + angle * Z[1]
+        X, network = multisphere.project(Z), rk.Network(2, 1 if d == 1 else 3, alpha=0.7)
+        single = X.astype(np.float32).astype(np.float64)  # pixels of rounded lengths
+        for signals in (single, X):
+            least = _least_eigenvalue(network, signals, kind, head)
+            found = conditioning.separation_bound(network, signals, kind=kind, head=head)
+            assert 0 <= found <= max(least, 0)
+        if kind == "gpk" and n + d == 3 and head == "trace" and not opposite:
+            # Errors of three routes, and of the lengths of pixels.
+            lost = 3 * tolerances.complement(2) * least + 8 * (6 * tolerances.EPS["float64"]) ** 2
+            assert least - found <= lost
+
+
+def test_equal_signals_have_the_bound_0():
+    """Also signals of mean 0 and small α, of which GAP leaves a ten-thousandth."""
+    X = multisphere.sample(2, 3, 4, rng=0)[[0, 0, 1]]
+    waves = np.array([[[1.0, -1.0]], [[-1.0, 1.0]]])
+    for kind in KINDS:
+        assert conditioning.separation_bound(rk.Network(2), X, kind=kind, head="gap") == 0
+        small = rk.Network(2, 1, alpha=0.01, trained=("readout",))
+        assert conditioning.separation_bound(small, waves, kind=kind, head="gap") == 0
 
 
 @pytest.mark.parametrize("head", HEADS)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
+from scipy.special import zeta
 
-from ...activations import activation_of
 from ...network import BASIC_FIELDS, Network, check_one_dilation
 from ...validation import check_nonnegative, check_positive_integer
 from ..argument_checks import check_branch, check_kind, check_named_head, check_vector
@@ -55,7 +55,9 @@ class Classifier(NamedTuple):
         """
         y, penalty = check_vector(y, "y"), check_nonnegative(penalty, "penalty")
         c = self.off_diagonal
-        return float(c * y.sum() / (1.0 - c + len(y) * c + penalty))
+        votes = c / (1.0 - c + len(y) * c + penalty)  # at most 1/n
+        largest = math.frexp(np.abs(y).max())[1]
+        return math.ldexp(float(np.ldexp(y, -largest).sum()) * votes, largest)
 
 
 def classifier(network: Network, *, kind: str, head: str, pixels: int = 1) -> Classifier:
@@ -124,28 +126,41 @@ def classifier(network: Network, *, kind: str, head: str, pixels: int = 1) -> Cl
 
 
 def _erf_exponent(network: Network, is_gpk: bool) -> float:
-    """Return log φ'(0)/log φ'(1), φ a layer at the variance that stays, of centred activations."""
+    """Return log φ'(0)/log φ'(1), φ being a layer of erf at the variance that stays."""
     if network.skip or not is_gpk:
         what = "skip connections" if network.skip else f"trained {network.trained!r}"
         raise ValueError(
             f"network has activation 'erf' and {what}, expected no skip connections and kind "
             f"'gpk': other limits are not known here"
         )
-    activation, gain = activation_of(network), network.c_v * network.c_w
+    gain = network.c_v * network.c_w
+    if not math.pi / 4 < gain <= 1e300:
+        raise ValueError(
+            f"network has c_v * c_w = {gain:g}, expected more than pi/4, up to which variances "
+            f"tend to 0, and at most 1e300"
+        )
+    start = -math.log(math.pi / 4 / gain)  # the log of a layer's factor on small variances
 
     def grown(log_q: float) -> float:
-        """Return the log of a layer's factor on the pre-activations' variance."""
-        q = np.exp([log_q])
-        return float(np.log(gain * activation.gain * activation.variance(q)[0] / q[0]))
+        """Return the log of a layer's factor on the variance q, 2 c_v c_w A / (π q)."""
+        q = math.exp(log_q)
+        return start - _log_slopes(q)[0] - math.log1p(2.0 * q)
 
-    if grown(-30.0) <= 0:
-        raise ValueError(
-            f"network has c_v * c_w = {gain:g}, expected more than pi/4: variances tend to 0"
-        )
-    q = np.exp([brentq(grown, -30.0, 30.0 + math.log1p(gain))])
-    value = activation.variance(q)
-    slopes = [
-        float(activation.correlation_map(w, 2.0 - w, q, q).times_slope(q / value)[0])
-        for w in (np.ones(1), np.zeros(1))
-    ]
-    return math.log(slopes[0]) / math.log(slopes[1])
+    # The factor is at least exp(start − 2q) and at most c_v c_w / q.
+    q = math.exp(brentq(grown, math.log(start / 4.0), math.log(gain) + 1.0, xtol=1e-15))
+    at_0, at_1 = _log_slopes(q)
+    return at_0 / at_1
+
+
+_SERIES = np.arange(1.0, 31.0)
+"""Degrees 2k of the series of log(sin A / A): up to A = π/2 it falls like 4^−k."""
+
+
+def _log_slopes(q: float) -> tuple[float, float]:
+    """Return log φ'(0) = log(sin A / A) and log φ'(1) = log(tan A / A), to their last digits.
+
+    sin A = 2q/(1 + 2q), q the variance of pre-activations (docs/theory/depth_limits.md, section 7).
+    """
+    tangent = 2.0 * math.sqrt(q) * math.sqrt(q / (1.0 + 4.0 * q))
+    at_0 = -float((zeta(2 * _SERIES) / _SERIES) @ (math.atan(tangent) / math.pi) ** (2 * _SERIES))
+    return at_0, at_0 + 0.5 * math.log1p(tangent * tangent)  # 1/cos² is 1 + tan²

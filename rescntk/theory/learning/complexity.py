@@ -111,8 +111,9 @@ def sample_complexity(
         others = one[1 : d // 2 + 1]
         chosen = np.concatenate([np.arange(1, top + 1)[:, None] * one[0], one[0] + others])
         chosen = np.insert(chosen, top, others, axis=0) if head == "equivariant" else chosen
-    counts = spectrum.multiplicities(*space, head=head)
-    of_trace = spectrum.multiplicities(*space, head="equivariant")
+    limit = options.get("max_memory", 4e9)
+    counts = spectrum.multiplicities(*space, head=head, max_memory=limit)
+    of_trace = spectrum.multiplicities(*space, head="equivariant", max_memory=limit)
     tail = max(1.0 - float((of_trace * values).sum()), 0.0)
     tail_least = tail_most = tail
     if head == "gap":

@@ -73,7 +73,7 @@ def curve(
     ValueError
         If an argument is negative, or of another shape.
     OverflowError
-        If κ or the squared coefficients leave float64.
+        If κ, an error, the squared coefficients or the sum of multiplicities leave float64.
 
     Examples
     --------
@@ -94,6 +94,8 @@ def curve(
     for name, array in (("eigenvalues", values), ("multiplicities", counts)):
         if (array < 0).any():
             raise ValueError(f"{name} has {array.min():.3g}, expected numbers of at least 0")
+    with np.errstate(over="ignore"):
+        check_finite(counts.sum())
     penalty, noise = check_nonnegative(penalty, "penalty"), check_nonnegative(noise, "noise")
     rows = []
     for n in check_depths(sizes, "sizes"):
@@ -105,6 +107,8 @@ def curve(
         overfitting = float(n / spread) if spread > 0 else math.inf
         bias = float(squares @ rest**2 + noise)
         test = overfitting * bias if bias > 0 else 0.0
+        if spread > 0:  # else noise is fitted exactly
+            check_finite(np.asarray(test))
         train = float(remaining / n) ** 2 * test if remaining > 0 else 0.0
         rows.append(CurveRow(n, test, train, float(counts @ share), kappa, overfitting))
     return LearningCurve(tuple(rows))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,9 @@ from ...decomposition import decompose, nonnegative
 from ...network import Network
 from ...validation import check_targets
 from .. import spectrum
+from ..argument_checks import check_options, read_once
 from ..report_table import ReportTable, texts
+from ..spectrum.funk_hecke import Quadrature
 
 
 class ClockRow(NamedTuple):
@@ -35,6 +37,11 @@ class Clock(ReportTable[ClockRow]):
 
     times: tuple[float, ...]
 
+    def _names(self, field: str, count: int) -> list[str]:
+        if field == "shares":
+            return [f"share_at_{time!r}" for time in self.times]
+        return super()._names(field, count)
+
     def __str__(self) -> str:
         """Return the table as text, a column for each time."""
         header = (*ClockRow._fields[:3], *(f"t = {t:.4g}" for t in self.times))
@@ -44,7 +51,7 @@ class Clock(ReportTable[ClockRow]):
 
 def clock(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
-    times: ArrayLike, *, kind: str, head: str,
+    times: ArrayLike, *, kind: str, head: str, **options: Unpack[Quadrature],
 ) -> Clock:  # fmt: skip
     r"""Return what gradient flow has learned of each eigenfunction on the multi-sphere over time.
 
@@ -66,6 +73,8 @@ def clock(
         At least 0; infinity learns all of positive eigenvalues.
     kind : {"gpk", "ntk"}
     head : {"equivariant", "trace", "gap"}
+    **options
+        Options of ``spectrum.eigenvalues``, but ``errors``.
 
     Returns
     -------
@@ -76,7 +85,7 @@ def clock(
     Raises
     ------
     ValueError
-        If an argument is out of range, or the work exceeds the limits of ``spectrum.eigenvalues``.
+        If an argument is out of range, or the work exceeds what the options allow.
     OverflowError
         If eigenvalues exceed float64, or variances the activation's range.
 
@@ -94,10 +103,11 @@ def clock(
             1 1      0.1402             4  0.1308  0.7538
     """
     moments = nonnegative(times, "times", finite=False)
-    space = n_channels, n_timepoints, max_frequency
-    found = spectrum.eigenvalues(network, *space, kind=kind, head=head, errors=True)
+    check_options(options, "errors")
+    space = n_channels, n_timepoints, read_once(max_frequency)
+    found = spectrum.eigenvalues(network, *space, kind=kind, head=head, errors=True, **options)
     values = found.significant
-    counts = spectrum.multiplicities(*space, head=head)
+    counts = spectrum.multiplicities(*space, head=head, max_memory=options.get("max_memory", 4e9))
     order = np.argsort(-values, axis=None, kind="stable")
     frequencies, falling = np.argwhere(values >= 0)[order], values.flat[order]
     columns = frequencies, falling, counts.flat[order], _grown(falling, moments).T

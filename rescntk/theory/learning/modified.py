@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...arrays import resolution
-from ...decomposition import decompose, nonnegative
+from ...decomposition import check_finite, decompose, nonnegative
 from ...validation import check_shape
 
 
@@ -38,7 +38,10 @@ def modified_spectrum(
     Raises
     ------
     ValueError
-        If K is 0, or not symmetric and positive semidefinite, or an argument has another shape.
+        If K is 0, or not symmetric and positive semidefinite, an argument has another shape, or
+        function is not callable.
+    OverflowError
+        If the kernel exceeds float64.
 
     Examples
     --------
@@ -49,6 +52,8 @@ def modified_spectrum(
     array([[2.5, 2. ],
            [2. , 2.5]])
     """
+    if not callable(function):
+        raise ValueError(f"function is {function!r}, expected a function of eigenvalues")
     found = decompose(K)
     n, kept = len(found.eigenvectors), found.eigenvalues > resolution(found.eigenvalues, found.eps)
     if not kept.any():
@@ -62,4 +67,5 @@ def modified_spectrum(
         shape = f"(m_cases, {n})"
         rows = check_shape(rows, name, shape, lambda s: len(s) == 2 and s[1] == n)
         sides.append(rows @ vectors / (np.sqrt(n) * values))
-    return np.asarray((sides[0] * wanted) @ sides[1].T)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return check_finite((sides[0] * wanted) @ sides[1].T)

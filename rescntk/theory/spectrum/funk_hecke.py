@@ -17,6 +17,7 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 import scipy.ndimage
 
+from ...decomposition import check_finite
 from ...kernels.progress import progress_bar
 from ...network import BASIC_FIELDS, Network, check_network
 from ...validation import (
@@ -27,7 +28,7 @@ from ...validation import (
     check_positive_integer,
     check_shape,
 )
-from ..argument_checks import check_grid, check_kind
+from ..argument_checks import check_grid, check_kind, read_once
 from .grid import Block, KernelOnGrid, Tick, grid_shape, leading, rotate, shifts, taps, windows
 from .quadrature import METHODS, default_nodes, harmonics, integrate, rule
 
@@ -53,6 +54,8 @@ class Spectrum(NamedTuple):
     this frequency and its neighbours, plus rounding errors. NaN if they were not asked for."""
     trace: float
     """K(x, x) of the equivariant kernel: the sum of its eigenvalues times `multiplicities`."""
+    head: str
+    """The head of the kernel."""
 
     @property
     def resolved(self) -> np.ndarray:
@@ -75,17 +78,22 @@ class Spectrum(NamedTuple):
         ----------
         coefficients : ndarray, in the shape of the eigenvalues
             v_k: the root of the sum of squared coefficients of all orthonormal eigenfunctions of
-            the frequencies k.
+            the frequencies k. GAP's space has shift-invariant functions alone: their v_k are equal
+            at all shifts of k. Coefficients do not show whether the parts of equal v_k are shifts
+            of each other; with GAP they are taken to be.
 
         Returns
         -------
         float
-            Infinity for functions with a part where the eigenvalue is 0, or not above its error.
+            Infinity for functions outside the space: with a part where the eigenvalue is 0, or not
+            above its error, and with GAP with different v_k at two shifts of k.
 
         Raises
         ------
         ValueError
             If there are not as many coefficients as eigenvalues, or these have no errors.
+        OverflowError
+            If the norm is finite and exceeds float64.
 
         Examples
         --------
@@ -98,12 +106,28 @@ class Spectrum(NamedTuple):
         """
         v = np.abs(check_shape(coefficients, "coefficients", self.eigenvalues.shape))
         values = self.significant[v > 0]
-        return math.hypot(*(v[v > 0] / np.sqrt(values))) if values.all() else math.inf
+        if not values.all() or (self.head == "gap" and not _shift_invariant(v)):
+            return math.inf
+        with np.errstate(over="ignore"):
+            parts = v[v > 0] / np.sqrt(values)
+        return float(check_finite(np.asarray(math.hypot(*parts))))
 
     def _known_errors(self) -> np.ndarray:
         if np.isnan(self.errors).any():
             raise ValueError("the errors of these eigenvalues were not asked for: errors=True")
         return self.errors
+
+
+def _shift_invariant(v: np.ndarray) -> bool:
+    """Return whether coefficients are equal at all shifts of their frequencies, up to rounding."""
+    frequencies = np.argwhere(v)
+    for shift in range(1, v.ndim):
+        moved = np.roll(frequencies, shift, axis=1)
+        if (moved >= v.shape).any():  # frequencies that were not computed
+            return False
+        if (np.abs(v[tuple(moved.T)] - v[tuple(frequencies.T)]) > 1e-12 * v.max()).any():
+            return False
+    return True
 
 
 def eigenvalues(
@@ -173,6 +197,7 @@ def eigenvalues(
     """
     check_flag(errors, "errors")
     check_flag(normalized, "normalized")
+    max_frequency = read_once(max_frequency)
     space = n_channels, n_timepoints, max_frequency, head
     request = _Request(network, space, kind, method, nodes, errors)
     n_points, n_bytes = request.cost(request.nodes)
@@ -192,13 +217,13 @@ def eigenvalues(
     with progress_bar(progress, points, "point") as tick:
         fine, trace = request.compute(request.nodes, normalized, tick)
         if not errors:
-            return Spectrum(fine, np.full_like(fine, math.nan), trace)
+            return Spectrum(fine, np.full_like(fine, math.nan), trace, request.head)
         coarse = [request.compute(each, normalized, tick)[0] for each in others]
     # A difference may cross zero: take the largest of two grids and of its neighbours.
     apart = np.maximum(*(np.abs(fine - each) for each in coarse))
     estimated = scipy.ndimage.maximum_filter(apart, 3, mode="nearest")
     estimated += request.rounding(fine, trace)
-    return Spectrum(fine, estimated, trace)
+    return Spectrum(fine, estimated, trace, request.head)
 
 
 def cost(

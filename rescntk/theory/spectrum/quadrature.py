@@ -14,7 +14,7 @@ import numpy as np
 import scipy.special
 
 from ...validation import check_integer, check_memory
-from ..argument_checks import check_channels, check_grid
+from ..argument_checks import check_channels, check_grid, read_once
 
 METHODS = ("angles", "gegenbauer")
 
@@ -134,6 +134,7 @@ def multiplicities(
     >>> spectrum.multiplicities(3, 2, 2, head="gap")[2]
     array([ 2.5,  7.5, 15. ])
     """
+    max_frequency = read_once(max_frequency)
     n_channels, d, highest, head = check_grid(n_channels, n_timepoints, max_frequency, head)
     size = math.prod(k + 1 for k in highest)
     check_memory(16 * size, max_memory, f"max_frequency is {max_frequency!r}: for {d} pixels this")

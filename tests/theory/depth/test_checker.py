@@ -66,6 +66,37 @@ def test_biases_and_signals_of_different_energy(c_v):
     assert Y > 1.5 / k**2
 
 
+@pytest.mark.parametrize("head", ["trace", "gap"])
+@pytest.mark.parametrize(
+    ("options", "growth"),
+    [({"bias": 1.0}, 1.0), ({"bias": 0.3, "alpha": 0.7}, 1.0), ({"bias": 0.3, "skip": False}, 0.1)],
+)
+def test_biases_with_input_and_readout_trained(options, growth, head):
+    """1/√((1 + τ_x)(1 + τ_z)), τ the share of the variance that the input has, 1/d of it by GAP."""
+    X, bias = np.random.default_rng(0).standard_normal((2, 3, 5)), options["bias"]
+    c_w = 1.0 if options.get("skip", True) else 1.1
+    network = rk.Network(2000, c_w=c_w, trained=("input", "readout"), **options)
+    energy = (X**2).mean(axis=(1, 2))
+    tau = energy / (energy + 2 * bias**2 / growth)
+    limit = np.prod(1 + tau / (5 if head == "gap" else 1)) ** -0.5
+    found = rk.Kernel(network, "ntk", head, normalized=True)(X)[0, 1]
+    assert abs(found - limit) <= depth.asymptotic_complement(network.replace(bias=0.0))
+    # What later layers' biases add falls geometrically, but their share does not.
+    shallow = network.replace(depth=40 if network.skip else 400)
+    variance = np.diag(rk.Kernel(shallow, "gpk", "trace")(X))
+    assert np.abs(energy * network.growth**shallow.depth / variance / tau - 1).max() <= 1e-5
+
+
+@pytest.mark.parametrize(("options", "share"), [({"bias": 1}, 0.667), ({"bias": 0.3}, 0.643)])
+def test_shares_of_biases(options, share):
+    """The two numbers of docs/theory/biases.md, of signals of mean energy 1."""
+    network = rk.Network(40, **options)
+    if share < 0.65:
+        network = network.replace(depth=400, skip=False, c_w=1.1)
+    variance = rk.Kernel(network, "gpk", "trace").diag(multisphere.sample(1, 3, 5, rng=0))[0]
+    assert round(1 - network.growth**network.depth / variance, 3) == share
+
+
 @pytest.mark.slow
 def test_reports_are_reproducible_and_complete(tmp_path, capfd):
     one, other = (

@@ -1,5 +1,6 @@
 """The classifier of infinite depth, against regressions with deep kernels."""
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -46,6 +47,27 @@ def test_ridge_regressions_become_majority_votes(kind, penalty):
     assert np.abs(votes - found).max() <= 15 * tolerances.deep_tangent_kernel(2000, 2.0) * found
 
 
+@pytest.mark.parametrize(
+    ("kind", "trained", "penalty", "power"),
+    [
+        ("ntk", ("inner", "outer", "readout"), 0.0, 1),
+        ("ntk", ("inner",), 0.1, 1),
+        ("gpk", ("readout",), 0.0, 1),
+        ("gpk", ("readout",), 0.1, 3),
+        ("ntk", ("input", "readout"), 0.0, 3),
+    ],
+)
+def test_votes_of_balanced_labels_vanish(kind, trained, penalty, power):
+    """Like 1/L where the NTK's hidden layers are trained, or a GPK has no penalty, else L⁻³."""
+    X, y = multisphere.sample(7, 4, 1, rng=1), np.array([1.0, 1.0, -1.0, -1.0, 1.0, -1.0])
+    deep = [rk.Network(depth, 1, trained=trained) for depth in (4000, 8000)]
+    K = 1 - multisphere.gram_complements(deep, X, kind=kind, head="trace")
+    near, far = (k[6, :6] @ np.linalg.solve(k[:6, :6] + penalty * np.eye(6), y) for k in K)
+    start = multisphere.dot_products(X, complement=True)[*np.triu_indices(7, 1)].min()
+    error = 2 * tolerances.asymptote(4000, 2.0, start)
+    assert abs(np.log2(near / far) - power) <= error and near * far > 0
+
+
 CLOSE = 10.0 ** -np.arange(2, 6)
 """Complements of dot products. Farther ones have the next term, closer ones deeper onsets."""
 
@@ -72,3 +94,49 @@ def test_a_trained_input_is_singular():
     found = classifier(network, kind="ntk", head="trace")
     middle = slopes(network, "ntk")[0]
     assert found.exponent == -1.5 and abs(middle / found.exponent - 1) <= 0.02
+
+
+@pytest.mark.parametrize("gain", [1 + 1e-9, 1 + 1e-8, 1 + 1e-6, 1.1, 4.0, 1e8, 1e200, 1e300])
+def test_exponents_of_erf_from_its_dual(gain):
+    """The slopes of φ(t) = arcsin(at)/arcsin(a), a = 2q/(1 + 2q), where q = 2 c_v c_w arcsin(a)/π.
+
+    In 700 digits, which resolve 1 − a = 1e-300.
+    """
+    network = rk.Network(1, skip=False, activation="erf", c_v=gain * np.pi / 4)
+    found = classifier(network, kind="gpk", head="trace").exponent
+    with mpmath.workdps(700):
+        c = 2 * mpmath.mpf(network.c_v) / mpmath.pi
+        low, high = mpmath.mpf(10) ** -30, c * mpmath.pi
+        while high / low - 1 > mpmath.mpf(10) ** -30:  # c_v c_w arcsin(a)/q falls with q
+            q = mpmath.sqrt(low * high)
+            grows = c * mpmath.asin(2 * q / (1 + 2 * q)) > q
+            low, high = (q, high) if grows else (low, q)
+        a = 2 * low / (1 + 2 * low)
+        slopes = [a / mpmath.sqrt(1 - (a * t) ** 2) / mpmath.asin(a) for t in (0, 1)]
+        expected = mpmath.log(slopes[0]) / mpmath.log(slopes[1])
+        assert abs(found / expected - 1) <= tolerances.ROUTES
+
+
+def test_votes_of_large_values_are_finite():
+    vote = classifier(rk.Network(1), kind="ntk", head="trace")
+    assert vote.ridge([1e308] * 5) == pytest.approx(6.25e307, rel=tolerances.ROUTES)
+    assert vote.ridge([1e308, -1e308]) == vote.ridge([5e-324, -5e-324]) == 0
+
+
+@pytest.mark.parametrize(("gain", "size"), [(2, 1.5e-21), (1000, 1.4e-4)])
+def test_weights_of_erf_have_a_log_periodic_factor(gain, size):
+    """Of h with h(φ(t)) = φ'(0) h(t) over (1 − t)^e, between t and the t' with φ(t') = t."""
+    with mpmath.workdps(60):
+        c = 2 * mpmath.mpf(gain) / mpmath.pi
+        q = mpmath.findroot(lambda q: c * mpmath.asin(2 * q / (1 + 2 * q)) - q, (gain / 3, gain))
+        a = 2 * q / (1 + 2 * q)
+        at_0, at_1 = (a / mpmath.sqrt(1 - (a * t) ** 2) / mpmath.asin(a) for t in (0, 1))
+        factors = []
+        for k in range(16):
+            away = mpmath.mpf(10) ** -20 * at_1 ** (mpmath.mpf(k) / 16)
+            t, layers = 1 - away, 0
+            while t > mpmath.mpf(10) ** -25:
+                t, layers = mpmath.asin(a * t) / mpmath.asin(a), layers + 1
+            factors.append(t / at_0**layers / away ** (mpmath.log(at_0) / mpmath.log(at_1)))
+        found = (max(factors) - min(factors)) / max(factors)
+    assert abs(found / size - 1) <= 0.05

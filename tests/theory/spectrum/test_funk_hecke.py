@@ -185,6 +185,9 @@ def test_errors_that_were_not_asked_for_resolve_nothing():
         _ = found.resolved
     with pytest.raises(ValueError, match="errors of these eigenvalues were not asked for"):
         found.rkhs_norm(np.ones(3))
+    known = spectrum.eigenvalues(rk.Network(2), 2, 1, 3, kind="ntk", head="trace", errors=True)
+    with pytest.raises(OverflowError, match="the results exceed float64"):  # not infinity
+        known.rkhs_norm([1e308] * 4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -206,3 +209,19 @@ def test_norms_of_functions_in_the_rkhs(kind, head):
     assert interpolants[2] > 0.98 * norm
     options = {"kind": kind, "head": "equivariant", "errors": True}
     assert spectrum.eigenvalues(CNN(1), 2, 3, 4, **options).rkhs_norm(coefficients) == np.inf
+
+
+def test_the_space_of_gap_has_shift_invariant_functions_alone():
+    """The norm of √2 (cos θ_0 + cos θ_1), from interpolation; one cosine has no shift."""
+    network, options = TWO(2), {"kind": "ntk", "head": "gap", "errors": True}
+    found, coefficients = spectrum.eigenvalues(network, 2, 2, 2, **options), np.zeros((3, 3))
+    coefficients[1, 0] = 1.0
+    assert found.rkhs_norm(coefficients) == np.inf
+    coefficients[0, 1] = 1.0
+    X = multisphere.sample(600, 2, 2, rng=0)
+    y, K = X[:, 0].sum(axis=1), rk.Kernel(network, "ntk", "gap")(X)
+    interpolants = [np.sqrt(y[:n] @ np.linalg.solve(K[:n, :n], y[:n])) for n in (50, 150, 600)]
+    norm = found.rkhs_norm(coefficients)
+    assert interpolants[0] < interpolants[1] < interpolants[2] < norm < 1.02 * interpolants[2]
+    cut = spectrum.eigenvalues(network, 2, 2, (2, 0), **options)
+    assert cut.rkhs_norm([[0.0], [1.0], [0.0]]) == np.inf  # the shift's frequencies are cut off
