@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable
 from dataclasses import KW_ONLY, dataclass
 from typing import Self
@@ -13,6 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 
+from ..messages import shown, warn
 from ..validation import check_nonnegative
 from .estimator import REMEDY, ResidualKernelEstimator, average, squared_sum
 from .fitted_view import shares_of
@@ -151,11 +151,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         total, hits = counted.sum(), float(counted @ right)
         classes = self.classes_[np.unique(labels[counted > 0])].tolist()
         if len(classes) < 2:
-            of_one = f"only class {classes[0]!r} has" if classes else "no class has"
+            of_one = f"only class {shown(classes[0])} has" if classes else "no class has"
             told = "about it alone" if classes else "not estimated"
-            warnings.warn(
+            warn(
                 f"{of_one} two signals, or groups: accuracy and probabilities are {told}",
-                stacklevel=3,
             )
         if not total:
             self.best_score_ = self.best_score_error_ = np.nan
@@ -166,10 +165,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self.best_score_, self.best_score_error_ = hits / total, np.sqrt(squares) / (total + 4.0)
         majority = np.bincount(labels, counted).max() / total
         if self.best_score_ <= majority and self.class_weight is None and len(classes) > 1:
-            warnings.warn(
+            warn(
                 f"best_score_ is {self.best_score_:.3g}, and the most common class has "
                 f"{majority:.3g}: these views do not find what tells the classes apart. {REMEDY}",
-                stacklevel=3,
             )
 
     def _weights_of_classes(self, classes: np.ndarray) -> np.ndarray:
@@ -178,11 +176,11 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         if given is None or (isinstance(given, str) and given == "balanced"):
             return np.ones(len(labels))
         if not isinstance(given, dict):
-            raise ValueError(f"class_weight is {given!r}, expected None, 'balanced' or a dict")
+            raise ValueError(f"class_weight is {shown(given)}, expected None, 'balanced' or a dict")
         unknown = [key for key in given if key not in labels]  # a fold may lack a class
         if unknown and any(label not in given for label in labels):
             raise ValueError(f"class_weight has keys {unknown}, expected some of {labels}")
-        pairs = ((given.get(label, 1.0), f"class_weight of {label!r}") for label in labels)
+        pairs = ((given.get(label, 1.0), f"class_weight of {shown(label)}") for label in labels)
         return np.array([check_nonnegative(*pair) for pair in pairs])
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:

@@ -6,7 +6,6 @@ Leave-one-out errors weigh the views (fitted_view.py). Classifier and regressor 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
@@ -20,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
 from ..decomposition import nonnegative
+from ..messages import shown, warn
 from ..validation import check_dtype, check_integer, check_positive, is_sequence
 from .fitted_view import fit_view, least_penalty, shares_of
 from .inputs import (
@@ -275,13 +275,12 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         """
         check_is_fitted(self)
         if not 0 < check_positive(coverage, "coverage") < 1:
-            raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1")
+            raise ValueError(f"coverage is {shown(coverage)}, expected a number between 0 and 1")
         n = self._n_groups
         if coverage * (n + 1) > n:
-            warnings.warn(
+            warn(
                 f"coverage is {coverage}, and {n} training signals or groups tell "
                 f"{n / (n + 1):.3g} at most",
-                stacklevel=3,
             )
         share = min(1.0, coverage * (n + 1) / n - 1e-12)
         return np.quantile(
@@ -373,10 +372,9 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             raise ValueError(f"views has none for these signals: {notes[0]}")
         work = sum(v.work for v in resolved) * n * (n if places is None else len(places))
         if work > _LONG:
-            warnings.warn(
+            warn(
                 f"this fit computes {work:.0e} pixel pairs: fewer landmarks, shorter views or "
                 f"views='fast' take less time",
-                stacklevel=3,
             )
         with _controller().limit(limits=1 if n <= _ONE_THREAD else None, user_api="blas"):
             fits = [
@@ -414,7 +412,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             return least, *(p for p in more if p > least)
         penalties = nonnegative(self.penalty, "penalty")
         if not penalties.all():
-            raise ValueError(f"penalty is {self.penalty!r}, expected positive numbers")
+            raise ValueError(f"penalty is {shown(self.penalty)}, expected positive numbers")
         return penalties.tolist()
 
     def _views(self, n: int) -> Sequence[View]:
@@ -422,7 +420,9 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         if isinstance(views, str) and views in ("fast", "default"):
             return FAST if views == "fast" else DEFAULT if n <= _MANY else MANY
         if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
-            raise ValueError(f"views is {views!r}, expected 'fast', 'default' or a list of View")
+            raise ValueError(
+                f"views is {shown(views)}, expected 'fast', 'default' or a list of View"
+            )
         return list(views)
 
     def _landmarks(self, n: int, rng: np.random.RandomState) -> np.ndarray | None:

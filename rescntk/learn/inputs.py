@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._version import __version__
+from ..messages import shown, warn
 from ..validation import (
     check_batch,
     check_groups,
@@ -71,10 +71,9 @@ class SignalEstimator(BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         version = state.pop("_rescntk_version", "(unknown)")
         if version.split(".")[:2] != __version__.split(".")[:2]:
-            warnings.warn(
+            warn(
                 f"this {type(self).__name__} is of rescntk {version}, and rescntk {__version__} is "
                 "here: it may predict other values, or none; fit it again",
-                stacklevel=2,
             )
         super().__setstate__(state)
 
@@ -141,10 +140,9 @@ def read_signals(
     if reset:
         (estimator.n_channels_, estimator.n_timepoints_), estimator._columns = shape, columns
         if isinstance(signals, np.ndarray) and _looks_transposed(signals):
-            warnings.warn(
+            warn(
                 f"X of shape {signals.shape} looks transposed, expected {_SHAPE}, which "
                 f"X.swapaxes(1, 2) has",
-                stacklevel=4,
             )
         return signals
     expected = estimator.n_channels_, estimator.n_timepoints_
@@ -196,8 +194,8 @@ def check_columns(X: Any) -> list[Hashable]:
     saved = [name for name in X.columns if re.fullmatch(r"(Unnamed: \d+|index|)", str(name))]
     if saved and len(saved) < len(X.columns):  # a file may lack all names
         raise ValueError(
-            f"X has the column {saved[0]!r}, a saved index, expected time points alone: read the "
-            f"file with index_col=0, or drop the column"
+            f"X has the column {shown(saved[0])}, a saved index, expected time points alone: read "
+            f"the file with index_col=0, or drop the column"
         )
     for name in X.columns:
         values = np.asarray(X[name])
@@ -205,11 +203,11 @@ def check_columns(X: Any) -> list[Hashable]:
             values = values.astype(np.float64) if values.dtype == object else values
         if values.dtype.kind in "biuf":
             continue
-        start, remedy = f"X has the column {name!r} of dtype {X[name].dtype}", "drop it"
+        start, remedy = f"X has the column {shown(name)} of dtype {X[name].dtype}", "drop it"
         if values.size and np.ndim(values[0]):
             remedy = "signals in cells are [np.stack(row) for row in X.to_numpy()]"
         elif commas := [value for value in values if _has_decimal_comma(value)]:
-            remedy = f"{str(commas[0])!r} has a decimal comma, read the file with decimal=','"
+            remedy = f"{shown(str(commas[0]))} has a decimal comma, read the file with decimal=','"
         raise ValueError(f"{start}, expected numbers: {remedy}")
     return list(X.columns)
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
+from ..messages import shown, warn
 from ..network import KERNEL_FIELDS, Network, check_network
 from ..regression import pivoted_cholesky
 from ..validation import check_positive_integer, check_real
@@ -245,10 +246,9 @@ class SignalKernel(SklearnKernel):
         elif getattr(X, "ndim", 3) != 2:
             return X  # the kernel checks it
         if self.n_channels is None:
-            warnings.warn(
+            warn(
                 f"{name} of shape {np.shape(X)} is flat, and is read as signals of one channel: "
                 f"give n_channels (n_channels=1 confirms one)",
-                stacklevel=3,
             )
         flat = check_real(X, name, "(n_cases, n_channels · n_timepoints)")
         return split_channels(flat, self.n_channels, name)
@@ -370,7 +370,9 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         """Set the kernel, keep signals, and return the signals to be transformed."""
         given = SignalKernel() if self.kernel is None else self.kernel
         if not isinstance(given, Kernel | SignalKernel):
-            raise ValueError(f"kernel is {given!r}, expected a rescntk.Kernel or a SignalKernel")
+            raise ValueError(
+                f"kernel is {shown(given)}, expected a rescntk.Kernel or a SignalKernel"
+            )
         self.kernel_ = clone(given, safe=False)
         signals = self._read(X, reset=True)
         self.signals_ = take(signals, np.arange(len(signals)))  # a copy, which does not change

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Self
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array
 
+from ..messages import warn
 from .estimator import REMEDY, ResidualKernelEstimator, average, squared_sum
 from .inputs import check_given, read_cases, texts_refused
 
@@ -132,12 +132,11 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         of_mean = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
         self.best_score_error_ = _DEPENDENCE * float(of_mean)
         if not spread.any():
-            warnings.warn("y has one value, which predictions then have", stacklevel=2)
+            warn("y has one value, which predictions then have")
         if self.best_score_ <= 0.0:
-            warnings.warn(
+            warn(
                 f"best_score_, R² on signals left out, is {self.best_score_:.3g}: these views do "
                 f"not find what the targets depend on. {REMEDY}",
-                stacklevel=2,
             )
         return self
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ..engines.pooling import check_head, n_offsets, pooled_head
+from ..messages import shown
 from ..network import Network
 from ..validation import (
     check_choice,
@@ -359,5 +360,5 @@ def _flag_or_word(value: object, name: str, *words: str) -> bool | str:
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise ValueError(
-        f"{name} is {value!r}, expected True, False or {' or '.join(map(repr, words))}"
+        f"{name} is {shown(value)}, expected True, False or {' or '.join(map(repr, words))}"
     )
