@@ -46,7 +46,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     dtype : {"float32", "float64"}, default "float32"
         Precision of kernels. Solutions are in float64.
     n_jobs : int, optional
-        Number of threads, which does not change results; -1 is one for each core.
+        Number of threads that compute kernels, which does not change results; -1 is one for each
+        core. Matrices are decomposed by one thread.
     random_state : int, RandomState or None, default None
         Seed of the landmarks, and of the ten folds whose views are weighted by the other nine.
 

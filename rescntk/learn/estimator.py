@@ -7,7 +7,6 @@ Leave-one-out errors weigh the views (fitted_view.py). Classifier and regressor 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import islice
 
 import numpy as np
@@ -16,11 +15,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import ThreadpoolController
 
 from ..decomposition import nonnegative
 from ..messages import shown, warn
 from ..validation import check_dtype, check_integer, check_positive, is_sequence
+from .blas import one_blas_thread
 from .fitted_view import fit_view, least_penalty, shares_of
 from .inputs import (
     Cases,
@@ -60,12 +59,6 @@ many cost 0 to .014 of accuracy on sets of 300 to 900 signals, a quarter .003 to
 
 _LONG = 1e12
 """Pixel pairs times layers of a fit above which its size is told: some ten minutes on two cores."""
-
-_ONE_THREAD = 500
-"""Maximum number of signals whose matrices are decomposed by one BLAS thread: two are no faster up
-to 270, and on busy cores they wait for each other some milliseconds."""
-
-_controller = cache(ThreadpoolController)  # takes 20 ms to find the libraries with threads
 
 _FOLDS = 10  # of the score: weights of views at a fold come from the other folds
 _EXAMPLES = 40  # maximum number of training signals whose contributions give the usual ones
@@ -301,7 +294,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         """Yield the signals in parts, whose kernels and views take little memory.
 
         Products by one BLAS thread have the last bits of all signals' product, since a part begins
-        at a multiple of 64 rows and has at least 64. Several threads divide rows elsewhere.
+        at a multiple of 64 rows and has at least 64.
         """
         landmarks = max(len(fitted.signals) for fitted in self._fitted)
         numbers = max(landmarks, longest(X) * len(X[0]))
@@ -320,7 +313,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         options, seeing = self._options(), [fitted.view.sees_levels for fitted in self._fitted]
         parts = []
         for some in self._batches(X):
-            pairs = [fitted.decide(fitted.matrix(some, options)) for fitted in self._fitted]
+            with one_blas_thread():
+                pairs = [fitted.decide(fitted.matrix(some, options)) for fitted in self._fitted]
             decisions, novelties = map(np.array, zip(*pairs, strict=True))
             distances = self._usual.distances(some)[0]
             weights = weights_at(self._weights, novelties, distances, seeing)
@@ -337,7 +331,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         for some in self._batches(X):
             of_some = list(islice(left, len(some)))
             for fitted, weights in zip(self._fitted, self._decide(some)[2], strict=True):
-                parts = fitted.contributions(some, self._options())
+                with one_blas_thread():
+                    parts = fitted.contributions(some, self._options())
                 for total, part, weight in zip(of_some, parts, weights, strict=True):
                     rest = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
                     total += (weight * self._unit)[:, None] * (part + rest)
@@ -376,7 +371,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
                 f"this fit computes {work:.0e} pixel pairs: fewer landmarks, shorter views or "
                 f"views='fast' take less time",
             )
-        with _controller().limit(limits=1 if n <= _ONE_THREAD else None, user_api="blas"):
+        with one_blas_thread():
             fits = [
                 fit_view(v, cases, places, penalties, error_weights, options, n_penalties)
                 for v in resolved

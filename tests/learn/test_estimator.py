@@ -1,12 +1,17 @@
 """The ensemble against refits, general solvers and plain formulas."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import softmax
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import rescntk as rk
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View, estimator
 from rescntk.learn.estimator import weigh, weights_at
 from tests import tolerances
 from tests.learn.cases import FOUR, ONE, waves
@@ -267,6 +272,39 @@ def test_units_of_all_signals(power, rng):
         np.testing.assert_allclose(novelties, 1, rtol=1e-5)
     far = ResidualKernelRegressor(**ONE).fit(X, y).predict(np.ldexp(X, 800))
     assert np.isfinite(far).all()
+
+
+def blas_threads():
+    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+
+def test_blas_has_one_thread_in_fits_and_its_own_number_after_them(rng, monkeypatch):
+    """Also where fits of several Python threads overlap, and where one of them fails."""
+    X, y = waves(rng, 24, 2)
+    inside, fit_view = [], estimator.fit_view
+    barrier = threading.Barrier(3)
+
+    def fit(*args):
+        inside.append(blas_threads())
+        return fit_view(*args)
+
+    def work(k):
+        barrier.wait()
+        time.sleep(0.02 * k)  # the first ends while others work
+        return ResidualKernelClassifier(**FOUR, random_state=k).fit(X, y).predict(X)
+
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        assert before and set(before) <= {1, 2}
+        monkeypatch.setattr(estimator, "fit_view", fit)
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(work, [0, 1, 2] * 3))
+        assert inside and all(set(found) == {1} for found in inside)
+        assert blas_threads() == before
+        monkeypatch.setattr(estimator, "fit_view", lambda *args: [][0])
+        with pytest.raises(IndexError):
+            ResidualKernelClassifier(**ONE).fit(X, y)
+        assert blas_threads() == before
 
 
 def test_many_signals(rng, monkeypatch):
