@@ -187,7 +187,12 @@ def check_rectangular(values: object, name: str, expected: str) -> Array:
     try:
         return array_module(values).asarray(values)
     except ValueError:
-        raise ValueError(f"{name} is not a rectangular array, expected {expected}") from None
+        remedy = f": give {name}.to_list()" if hasattr(values, "to_list") else ""
+        raise ValueError(
+            f"{name} is not a rectangular array, expected {expected}{remedy}"
+        ) from None
+    except (TypeError, RuntimeError) as error:  # of tensors on a device, or with a gradient
+        raise ValueError(f"{name} is no array of NumPy, expected {expected}: {error}") from None
 
 
 def check_unmasked(values: object, name: str, expected: str | tuple[int, ...]) -> None:
@@ -251,6 +256,34 @@ def check_known(values: object, name: str) -> None:
             )
 
 
+def check_labels(values: Any, name: str) -> np.ndarray:
+    """Return labels as an array of their kind: integers, booleans, floats, texts or objects.
+
+    pandas, polars and Arrow give what Python has: as NumPy reads them, integers may become floats.
+    A list is refused where a label would change: 2^53 + 1 beside 0.5, or 1 beside a text.
+    """
+    check_unmasked(values, name, "or labels, one a case,")
+    if hasattr(values, "columns") and len(values.columns) == 1:
+        return check_labels(values[values.columns[0]], name)[:, None]
+    listed, dtype = values, getattr(values, "dtype", None)
+    if not isinstance(dtype, np.dtype) or dtype.kind == "T":  # texts of NumPy that others lack
+        for method in ("to_pylist", "to_list", "tolist"):
+            if hasattr(values, method):
+                listed = getattr(values, method)()
+                break
+    check_known(listed, name)
+    array = np.asarray(check_rectangular(listed, name, "labels, one a case"))
+    if array.ndim == 1 and isinstance(listed, list | tuple) and array.dtype.kind in "fcSU":
+        integers = all(isinstance(label, SupportsIndex) for label in listed)
+        for k, (label, kept) in enumerate(zip(listed, array.tolist(), strict=True)):
+            if integers or label != kept:
+                raise ValueError(
+                    f"{name}[{k}] is {shown(label)}, and is {shown(kept)} beside the other labels: "
+                    f"expected labels of one kind, such as texts"
+                )
+    return array
+
+
 def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the different labels in order, and the place of each label among them.
 
@@ -269,11 +302,10 @@ def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def check_groups(groups: object, n: int, used: slice | np.ndarray = slice(None)) -> np.ndarray:
     """Return the number of the group of each case that is `used`, from n labels of two groups."""
-    check_known(groups, "groups")
-    labels = check_rectangular(groups, "groups", f"({n},) labels")
+    labels = check_labels(groups, "groups")
     if labels.shape != (n,):
         raise ValueError(f"groups has shape {labels.shape}, expected ({n},): a label for each case")
-    numbers = distinct(np.asarray(labels)[used], "groups")[1]
+    numbers = distinct(labels[used], "groups")[1]
     if not numbers.any():
         raise ValueError("groups has one label, expected two: each group is left out in turn")
     return numbers

@@ -165,7 +165,7 @@ def test_options(call, says):
 
 
 LONG = np.random.default_rng(0).standard_normal((40, 30))
-LONG_VALUES = [LONG, LONG.tolist(), "a" * 10**5, {k: "x" * 50 for k in range(999)}]
+LONG_VALUES = [LONG, LONG.tolist(), "a" * 10**5, dict.fromkeys(range(999), "x" * 50)]
 TAKERS = {
     "network": lambda value: rk.theory.multisphere.normalized_gpk(value, 0.5),
     "kernel": lambda value: derivative.alpha_derivative(value, X),

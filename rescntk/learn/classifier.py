@@ -16,7 +16,7 @@ from ..messages import shown, warn
 from ..validation import check_nonnegative
 from .estimator import REMEDY, ResidualKernelEstimator, average, squared_sum
 from .fitted_view import shares_of
-from .inputs import Cases, read_cases, read_labels
+from .inputs import Cases, exponents_of, fitting, read_cases, read_labels
 
 
 @dataclass(eq=False, repr=False)
@@ -115,6 +115,14 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             For missing values, a single class, one group, signals that no view can take, and
             invalid parameters.
         """
+        with fitting(self) as fresh:
+            fresh._fit(X, y, sample_weight, groups)
+        return self
+
+    def _fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
+    ) -> None:
+        """Set what `fit` makes."""
         classes, places = read_labels(y)
         by_class = self._weights_of_classes(classes)
         used = by_class[places] > 0
@@ -123,7 +131,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self.classes_, by_class = classes[present], by_class[present]
         if len(present) < 2:
             raise ValueError(
-                f"y has one class, {self.classes_.tolist()}, expected several of positive weight"
+                f"y has one class, {shown(self.classes_.tolist())}, expected several of positive "
+                f"weight"
             )
         # Targets ±1: one column for two classes, else one a class against the rest.
         signs = 2.0 * (labels[:, None] == np.arange(len(present))) - 1.0
@@ -143,7 +152,6 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         chances = self._chances(found)[np.arange(len(labels)), labels]
         self._keep_nonconformity(-chances, by_class[labels] * cases.weights, cases.members)
         self._score(self._labels(found) == labels, counted, cases, labels)
-        return self
 
     def _score(
         self, right: np.ndarray, counted: np.ndarray, cases: Cases, labels: np.ndarray
@@ -178,11 +186,19 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             return np.ones(len(labels))
         if not isinstance(given, dict):
             raise ValueError(f"class_weight is {shown(given)}, expected None, 'balanced' or a dict")
+        checked = {
+            label: check_nonnegative(weight, f"class_weight of {shown(label)}")
+            for label, weight in given.items()
+        }
         unknown = [key for key in given if key not in labels]  # a fold may lack a class
         if unknown and any(label not in given for label in labels):
-            raise ValueError(f"class_weight has keys {unknown}, expected some of {labels}")
-        pairs = ((given.get(label, 1.0), f"class_weight of {shown(label)}") for label in labels)
-        return np.array([check_nonnegative(*pair) for pair in pairs])
+            raise ValueError(
+                f"class_weight has keys {shown(unknown)}, expected some of {shown(labels)}"
+            )
+        weights = np.array([checked.get(label, 1.0) for label in labels])
+        # A positive weight stays positive, however much larger another is.
+        relative = np.maximum(np.ldexp(weights, -exponents_of(weights)), 1e-100)
+        return np.where(weights > 0, relative, 0.0)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return decisions: the class with the greatest decision is predicted.

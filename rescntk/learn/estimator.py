@@ -275,7 +275,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
                 f"coverage is {coverage}, and {n} training signals or groups tell "
                 f"{n / (n + 1):.3g} at most",
             )
-        share = min(1.0, coverage * (n + 1) / n - 1e-12)
+        share = min(1.0, max(0.0, coverage * (n + 1) / n - 1e-12))
         return np.quantile(
             self._nonconformity, share, axis=0, weights=self._nonconformity_weights,
             method="inverted_cdf",

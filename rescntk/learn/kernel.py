@@ -26,11 +26,12 @@ from .inputs import (
     Options,
     SignalEstimator,
     Signals,
-    check_columns,
+    fitting,
     read_signals,
     split_channels,
     take,
 )
+from .tables import check_columns, is_table
 
 
 class SignalKernel(SklearnKernel):
@@ -241,7 +242,7 @@ class SignalKernel(SklearnKernel):
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _signals(self, X: Array, name: str) -> np.ndarray:
-        if hasattr(X, "columns"):
+        if is_table(X):
             check_columns(X)
         elif getattr(X, "ndim", 3) != 2:
             return X  # the kernel checks it
@@ -316,7 +317,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         ValueError
             For missing values, and a kernel that is none.
         """
-        self._start(X)
+        with fitting(self) as fresh:
+            fresh._start(X)
         return self
 
     def fit_transform(self, X: ArrayLike, y: object = None) -> np.ndarray:
@@ -337,7 +339,9 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         ValueError
             For what `fit` refuses.
         """
-        return self._features(self._start(X))
+        with fitting(self) as fresh:
+            features = fresh._features(fresh._start(X))
+        return features
 
     def transform(self, X: ArrayLike) -> np.ndarray:
         """Return the kernel with each fitted signal, or the features.

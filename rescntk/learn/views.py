@@ -19,7 +19,7 @@ from ..validation import (
     check_nonnegative,
     check_positive_integer,
 )
-from .inputs import Signals, arrays, longest, read_signals
+from .inputs import Signals, arrays, fitting, longest, read_signals
 from .steps import (
     Blocks,
     ChannelScale,
@@ -158,8 +158,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         ValueError
             For wrong parameters, missing values, and signals that the view cannot take.
         """
-        signals = read_signals(self, X, reset=True)
-        self._fitted, _ = self.resolve(signals).measure(signals, np.ones(len(signals)))
+        with fitting(self) as fresh:
+            signals = read_signals(fresh, X, reset=True)
+            fresh._fitted, _ = self.resolve(signals).measure(signals, np.ones(len(signals)))
         return self
 
     def transform(self, X: ArrayLike) -> Signals:
