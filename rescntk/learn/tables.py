@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from ..messages import shown
 from ..validation import check_rectangular
@@ -26,7 +27,9 @@ def is_table(X: object) -> bool:
 
 
 def check_container(values: object, name: str) -> None:
-    """Raise a ValueError if `values` is a table that has no columns by name at hand."""
+    """Raise a ValueError if `values` is sparse, or a table that has no columns by name at hand."""
+    if issparse(values):
+        raise ValueError(f"{name} is sparse, expected a dense array: give {name}.toarray()")
     calls = [call for has, call in _LATER.items() if hasattr(type(values), has)]
     if is_table(values) and calls:
         kind = f"{type(values).__module__.partition('.')[0]}.{type(values).__name__}"
