@@ -9,7 +9,7 @@ import warnings
 _MOST = 160
 """Maximum number of characters of a value in a message."""
 
-_BETWEEN = ("rescntk", "sklearn", "aeon", "joblib")
+_BETWEEN = ("rescntk", "sklearn", "aeon", "joblib", "pickle")
 """Packages whose lines a warning does not name: they stand between the user and the cause."""
 
 _REPR = reprlib.Repr()

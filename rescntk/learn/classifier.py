@@ -96,7 +96,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
             Or a table of numbers, or a list of signals (n_channels, n_timepoints_i).
         y : array, (n_cases,)
-            Labels of one kind: numbers or texts.
+            Labels of one kind: whole numbers, booleans or texts.
         sample_weight : array, (n_cases,), optional
             Weights of the signals, at least 0: the fit is that of signals repeated as often. Less
             than 1e-12 of the largest is 0.
@@ -299,7 +299,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Returns
         -------
         ndarray, (n_cases,)
-            Labels, of the kind of those fitted.
+            Labels, of the kind of those fitted: numbers, booleans or texts, as NumPy has them.
 
         Raises
         ------

@@ -200,15 +200,28 @@ def _as_signals(X: object, images: bool) -> Signals:
                 "X is a list of tables, expected arrays (n_channels, n_timepoints): with a row for "
                 "each time point, [x.to_numpy().T for x in X]"
             )
-        check_order((f"X[{k}]", x) for k, x in enumerate(X))
+        check_order(_parts(X, "X"))
         X = [check_rectangular(x, f"X[{k}]", "numbers") for k, x in enumerate(X)]
         if len({x.shape for x in X}) > 1:
             return list(check_batch([np.atleast_2d(x) for x in X], "X"))
     array = check_rectangular(X, "X", _SHAPE)
     check_numbers(array, "X")
-    array = array.astype(np.float64) if array.dtype == object else array
+    if array.dtype == object:
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"X has objects, expected numbers {_SHAPE}: {error}") from None
     array = array[:, None] if array.ndim == 2 else array
     return np.ascontiguousarray(check_batch(array, "X", images))
+
+
+def _parts(X: Sequence[object], name: str) -> Iterator[tuple[str, object]]:
+    """Yield the signals of a list with their names, and the channels of those that are lists."""
+    for k, x in enumerate(X):
+        if isinstance(x, (list, tuple)) and any(hasattr(part, "ndim") for part in x):
+            yield from _parts(x, f"{name}[{k}]")
+        else:
+            yield f"{name}[{k}]", x
 
 
 def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.ndarray:
@@ -289,6 +302,8 @@ def read_cases(
     are sorted by their numbers, so that the order of the signals plays no part.
     """
     beside = {"y": y, "sample_weight": sample_weight, "groups": groups}
+    for name, values in beside.items():
+        check_container(values, name)
     check_order({"X": X, **beside}.items())
     check_left_in(X, **beside)
     signals, n = read_signals(estimator, X, reset=True), len(targets)

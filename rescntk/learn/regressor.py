@@ -121,7 +121,10 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         check_given(y)
         check_known(y, "y")
         check_numbers(y, "y")
-        targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        try:
+            targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        except TypeError as error:
+            raise ValueError(f"y has objects, expected numbers: {error}") from None
         self._shape = targets.shape[1:]
         targets = targets.reshape(len(targets), -1)
         cases = read_cases(self, X, y, targets, sample_weight, groups)

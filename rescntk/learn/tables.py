@@ -17,6 +17,7 @@ from ..validation import check_rectangular
 _LATER = {"collect": "collect()", "compute": "compute()", "column_names": "to_pandas()"}
 """Attributes of tables whose numbers are not at hand, and what gives a table that is taken."""
 
+_MISSING = "missing values"
 _DATES = (datetime.date, np.datetime64)
 _DURATIONS = (datetime.timedelta, np.timedelta64)
 
@@ -53,6 +54,8 @@ def check_columns(X: Any) -> list[Hashable]:
             f"X has the column {shown(saved[0])}, a saved index, expected time points alone: read "
             f"the file with index_col=0, or drop the column"
         )
+    if not len(X.columns):
+        raise ValueError("X has no columns, expected one for each time point")
     kinds = sorted({type(name).__name__ for name in X.columns})
     if "str" in kinds and len(kinds) > 1:
         raise ValueError(
@@ -63,6 +66,8 @@ def check_columns(X: Any) -> list[Hashable]:
         column = X[name]
         values = np.asarray(column)
         what, remedy = _no_numbers(values, "X")
+        if what == _MISSING:
+            raise _cell_refused(X, list(map(_is_missing, values)).index(True), name, "NaN")
         if str(getattr(column, "dtype", "")) == "category":
             what, remedy = "categories", "drop it, or give its categories as numbers by astype"
         elif (values.ndim > 1 and not is_table(column)) or what == "signals":
@@ -95,8 +100,11 @@ def check_numbers(values: object, name: str) -> None:
 def _no_numbers(values: np.ndarray, name: str) -> tuple[str, str]:
     """Return what an array has in the place of numbers, and the remedy; two empty texts if none."""
     kind = values.dtype.kind
-    if kind in "biufc" or not values.size:
+    if kind in "biuf" or not values.size:
         return "", ""
+    if kind == "c":
+        what = f"dtype {values.dtype} (Complex data not supported)"  # as scikit-learn says it
+        return what, "give real and imaginary parts as two channels"
     if kind == "V":
         return f"dtype {values.dtype}", f"give {name}.astype(np.float64)"
     for value in values.flat if kind == "O" else values.flat[:1]:
@@ -112,7 +120,7 @@ def _no_numbers(values: np.ndarray, name: str) -> tuple[str, str]:
         if np.ndim(value):
             return "signals", ""
         if _is_missing(value):
-            return "missing values", "fill gaps along time, or leave out cases without a value"
+            return _MISSING, "fill gaps along time, or leave out cases without a value"
     return "", ""
 
 
@@ -146,21 +154,26 @@ def check_cells(flat: np.ndarray, X: object) -> None:
     `flat` has the numbers of X, an array or a table, (n_cases, n_columns).
     """
     good = np.isfinite(flat)
-    if good.all():
-        return
-    row, column = np.argwhere(~good)[0]
-    name = shown(list(X.columns)[column]) if is_table(X) else column  # type: ignore[attr-defined]
-    if np.isinf(flat[row, column]):
-        what, remedy = "infinity", ""
-    else:
+    if not good.all():
+        row, column = np.argwhere(~good)[0]
+        name = list(X.columns)[column] if is_table(X) else int(column)  # type: ignore[attr-defined]
+        raise _cell_refused(X, row, name, "infinity" if np.isinf(flat[row, column]) else "NaN")
+
+
+def _cell_refused(X: object, row: int, column: Hashable, what: str) -> ValueError:
+    """Return the error for a cell that has no finite number."""
+    remedy = ""
+    if what != "infinity":
         fill = "interpolate(axis=1, limit_direction='both')"
         how = f"as X.{fill} does" if hasattr(X, "loc") else f"as {fill} of pandas does"
-        what, remedy = "NaN", f": fill gaps along time first, {how}"
-    raise ValueError(f"X contains {what} in row {row}, column {name}, expected numbers{remedy}")
+        remedy = f": fill gaps along time first, {how}"
+    return ValueError(
+        f"X contains {what} in row {row}, column {shown(column)}, expected numbers{remedy}"
+    )
 
 
 def check_order(given: Iterable[tuple[str, object]]) -> None:
-    """Raise a ValueError if pandas' objects, given with names, have one index in several orders."""
+    """Raise a ValueError if pandas' objects, given by name, have one index in several orders."""
     firsts = dict[frozenset, tuple[str, Any]]()
     last: Any = None
     for name, values in given:

@@ -1,9 +1,12 @@
 """Input as scikit-learn's users give it: what is right, and what is refused with a remedy."""
 
+import io
+import pickle
 import re
 import warnings
 from pathlib import Path
 
+import joblib
 import numpy as np
 import polars as pl
 import pytest
@@ -233,8 +236,13 @@ NO_NUMBERS = [
     ),
     (
         lambda frame, pd: frame.assign(t3=pd.array([1, None] * 10, dtype="Int64")),
-        "'t3' of dtype Int64, expected numbers: fill gaps along time|NaN in row 1, column 't3'",
+        r"^X contains NaN in row 1, column 't3', .* as X.interpolate\(axis=1",
     ),
+    (
+        lambda frame, pd: frame.assign(t3=1j),
+        "column 't3' of dtype complex128, expected numbers: give real and imaginary parts as two",
+    ),
+    (lambda frame, pd: frame[[]], "^X has no columns, expected one for each time point"),
     (
         lambda frame, pd: frame.assign(t3=np.timedelta64(3, "s")),
         r"column 't3' of dtype timedelta64\[.*\], expected numbers: give X / np.timedelta64",
@@ -264,6 +272,10 @@ NO_NUMBERS = [
             *(frame.loc[k, ::-1] for k in range(2, 20)),
         ],
         r"X\[2\] has the index of X\[1\] in another order",
+    ),
+    (
+        lambda frame, pd: [[frame.loc[k], frame.loc[k][::-1]] for k in range(20)],
+        r"X\[0\]\[1\] has the index of X\[0\]\[0\] in another order",
     ),
     (
         lambda frame, pd: frame.rename(columns={"t0": "Unnamed: 0"}),
@@ -429,6 +441,7 @@ def test_arrays_that_only_seem_to_be_numbers_are_refused(axes, flat):
         ),
         (X.astype(str), r"X has texts, such as '.*texts of digits become numbers by astype"),
         (mixed, "X has texts, such as '1.5'"),
+        (X.astype(complex), "X has dtype complex128 .*imaginary parts as two channels"),
         (X.astype([("a", float)]), r"X has dtype \[\('a', '<f8'\)\]"),
     ):
         with pytest.raises(ValueError, match=f"^{says}"):
@@ -549,6 +562,7 @@ def test_warnings_name_the_line_of_the_caller(rng):
     classifier, kernel = ResidualKernelClassifier(**one), rk.ResCNTK(1, normalized=True)
     regressor = ResidualKernelRegressor(**one)
     process = GaussianProcessRegressor(SignalKernel(depth=1, alpha_bounds="fixed"), alpha=0.1)
+    old = pickle.dumps(KernelMatrix()).replace(b"_rescntk_version", b"_another_version")
     calls = [
         lambda: classifier.fit(X, y),
         lambda: classifier.fit(X, y[:, None]),
@@ -564,6 +578,8 @@ def test_warnings_name_the_line_of_the_caller(rng):
         lambda: process.fit(X[:, :, 0], 1.0 * y),
         lambda: SignalKernel(depth=1)(X[:, :, 0]),
         lambda: rk.regression.pivoted_cholesky(kernel, np.ones((3, 1, 4)), 3),
+        lambda: pickle.loads(old),
+        lambda: joblib.load(io.BytesIO(old)),
     ]
     assert [lines_of_warnings(call) for call in calls] == [{__file__}] * len(calls)
 

@@ -122,6 +122,7 @@ def test_targets_of_noise_warn(rng):
     ("targets", "says"),
     [
         (["a"] * 20, "^y has texts, such as 'a'"),
+        ([{}] * 20, "^y has objects, expected numbers: "),
         ([1.0] * 5, "inconsistent numbers of samples"),
     ],
 )
