@@ -123,8 +123,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         check_numbers(y, "y")
         try:
             targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        except TypeError as error:
-            raise ValueError(f"y has objects, expected numbers: {error}") from None
+        except TypeError as refusal:
+            raise ValueError(f"y has objects, expected numbers: {refusal}") from None
         self._shape = targets.shape[1:]
         targets = targets.reshape(len(targets), -1)
         cases = read_cases(self, X, y, targets, sample_weight, groups)

@@ -65,7 +65,7 @@ def check_columns(X: Any) -> list[Hashable]:
     for name in X.columns:
         column = X[name]
         values = np.asarray(column)
-        what, remedy = _no_numbers(values, "X")
+        what, remedy = _no_numbers(values, f"X[{shown(name)}]")
         if what == _MISSING:
             raise _cell_refused(X, list(map(_is_missing, values)).index(True), name, "NaN")
         if str(getattr(column, "dtype", "")) == "category":
@@ -126,7 +126,7 @@ def _no_numbers(values: np.ndarray, name: str) -> tuple[str, str]:
 
 def _is_missing(value: object) -> bool:
     """Return whether a value is NA of pandas, which NumPy cannot read."""
-    return type(value).__name__ in ("NAType", "NaTType")
+    return type(value).__name__ == "NAType"
 
 
 def _remedy_of_texts(values: np.ndarray, name: str) -> str:
@@ -134,9 +134,9 @@ def _remedy_of_texts(values: np.ndarray, name: str) -> str:
     texts = [value for value in values.flat if isinstance(value, str)]
     if commas := [text for text in texts if "," in text and _is_number(text.replace(",", "."))]:
         return f"{shown(str(commas[0]))} has a decimal comma, read the file with decimal=','"
-    if all(map(_is_number, texts)):
+    if texts and all(map(_is_number, texts)):
         return "texts of digits become numbers by astype(float)"
-    return "ResidualKernelClassifier predicts labels" if name == "y" else "drop it"
+    return "ResidualKernelClassifier predicts labels" if name == "y" else "leave texts out"
 
 
 def _is_number(text: str) -> bool:

@@ -245,7 +245,7 @@ NO_NUMBERS = [
     (lambda frame, pd: frame[[]], "^X has no columns, expected one for each time point"),
     (
         lambda frame, pd: frame.assign(t3=np.timedelta64(3, "s")),
-        r"column 't3' of dtype timedelta64\[.*\], expected numbers: give X / np.timedelta64",
+        r"column 't3' of dtype timedelta64.*, expected numbers: give X\['t3'\] / np.timedelta64",
     ),
     (
         lambda frame, pd: frame.assign(t3="1.5"),

@@ -129,7 +129,7 @@ MULTISPHERE = [
 CONDITIONING = [
     (lambda: conditioning.bounds(2 * A), "A has 2 on its diagonal, expected 1"),
     (lambda: conditioning.bounds(A[:1, :1]), r"A has shape \(1, 1\), expected at least 2"),
-    (lambda: asymptote(pixels=10**400), "pixels is 10+,"),
+    (lambda: asymptote(pixels=10**400), r"pixels is 10+\.\.\.0+,"),
     (lambda: asymptote(4, pixels=(2, 3, 4)), "pixels has 3 lengths, expected 1 or n = 4"),
     (
         lambda: asymptote(network=UNTRAINED, kind="ntk"),
@@ -270,9 +270,9 @@ SPECTRUM = [
     (lambda: eigenvalues(1), "n_channels is 1, expected at least 2: on the multi-sphere"),
     (lambda: eigenvalues(n_timepoints=33), "n_timepoints is 33, expected at most 32"),
     (lambda: eigenvalues(max_frequency=(1, 2)), r"max_frequency is \(1, 2\), expected .* 3 pixels"),
-    (lambda: eigenvalues(10**400), "n_channels is 10+, expected a finite number"),
-    (lambda: eigenvalues(max_frequency=10**400), "max_frequency is 10+, expected a finite number"),
-    (lambda: eigenvalues(n_timepoints=10**400), "n_timepoints is 10+, expected a finite number"),
+    (lambda: eigenvalues(10**400), r"n_channels is 10+\.\.\.0+, expected a finite"),
+    (lambda: eigenvalues(max_frequency=10**400), r"max_frequency is 10+\.\.\.0+, expected a fi"),
+    (lambda: eigenvalues(n_timepoints=10**400), r"n_timepoints is 10+\.\.\.0+, expected a fin"),
     (lambda: eigenvalues(method="cosine"), "method is 'cosine', expected one of 'auto', 'angles'"),
     (lambda: eigenvalues(nodes=3), "nodes is 3, expected at least 4 for a max_frequency of 4 by"),
     (lambda: eigenvalues(nodes=12, errors=True), "12, expected at least 13 for errors of"),
