@@ -38,9 +38,10 @@ def one_blas_thread() -> Iterator[None]:
         found = [library.num_threads for library in _libraries()]
         _before = _before if _users else found
         _users += 1
-        for library in _libraries():
-            _set_threads(library, 1)
     try:
+        with _lock:
+            for library in _libraries():
+                _set_threads(library, 1)
         yield
     finally:
         with _lock:

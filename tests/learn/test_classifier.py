@@ -151,7 +151,7 @@ KINDS_OF_LABELS = {
     "unsigned": ([2**63, 2**63 + 1, 2**64 - 1], "u", ["UInt64", "uint64[pyarrow]"]),
     "booleans": ([False, True, True], "b", ["boolean", "bool[pyarrow]"]),
     "floats": ([0.0, 1.0, 2.0], "f", ["Float64", "double[pyarrow]"]),
-    "texts": (["a", "b", "c"], "U", ["string", "string[pyarrow]", "category", "str"]),
+    "texts": (["a", "b", "c"], "UO", ["string", "string[pyarrow]", "category", "str"]),
 }
 
 
