@@ -274,7 +274,7 @@ def check_labels(values: Any, name: str) -> np.ndarray:
     check_known(listed, name)
     array = np.asarray(check_rectangular(listed, name, "labels, one a case"))
     if array.ndim == 1 and isinstance(listed, list | tuple) and array.dtype.kind in "fcSU":
-        integers = all(isinstance(label, SupportsIndex) for label in listed)
+        integers = all(isinstance(label, int | np.integer) for label in listed)
         for k, (label, kept) in enumerate(zip(listed, array.tolist(), strict=True)):
             if integers or label != kept:
                 raise ValueError(
