@@ -15,6 +15,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from .arrays import resolution, rounding_unit
+from .messages import shown
 from .validation import (
     check_flag,
     check_groups,
@@ -361,8 +362,10 @@ def nonnegative(values: ArrayLike, name: str, finite: bool = True) -> np.ndarray
     """Return one number or a vector, each at least 0, as a vector."""
     expected = "of at least 0, one or a vector"
     array = check_real(values, name, expected, finite)
-    if array.ndim > 1 or array.size == 0 or (array < 0).any():
-        raise ValueError(f"{name} is {values!r}, expected real numbers {expected}")
+    entries = values if isinstance(values, list | tuple) else np.atleast_1d(values)[:1]
+    flags = any(isinstance(entry, bool | np.bool_) for entry in entries)
+    if flags or array.ndim > 1 or array.size == 0 or (array < 0).any():
+        raise ValueError(f"{name} is {shown(values)}, expected real numbers {expected}")
     return np.atleast_1d(array)
 
 

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from .arrays import Array
 from .kernels import Kernel
 from .kernels.call import default_errors
+from .messages import shown
 from .network import KERNEL_FIELDS, check_network
 from .validation import check_dtype
 
@@ -77,7 +78,7 @@ def alpha_derivative(
     (3, 3)
     """
     if not isinstance(kernel, Kernel):
-        raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
+        raise ValueError(f"kernel is {shown(kernel)}, expected a rescntk.Kernel")
     check_network(kernel.network, KERNEL_FIELDS)
     net, step = kernel.network, STEPS[check_dtype(dtype)]
     grows = not kernel.normalized and net.homogeneous

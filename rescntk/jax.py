@@ -28,6 +28,7 @@ from .engines.recursion import Recursion
 from .engines.windows import Operation, Operations, Window
 from .kernels import Kernel
 from .kernels.gram import GRAMS
+from .messages import shown
 from .network import KERNEL_FIELDS, Network, check_network
 from .validation import check_flag, check_kinds, check_positive_integer
 
@@ -68,7 +69,7 @@ def kernel(kernel: Kernel, *, block: int | None = None) -> Callable[..., jax.Arr
     (5, 2, 16)
     """
     if not isinstance(kernel, Kernel):
-        raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
+        raise ValueError(f"kernel is {shown(kernel)}, expected a rescntk.Kernel")
     net, head, kinds, normalized = kernel.network, kernel.head, (kernel.kind,), kernel.normalized
     _factor(net, normalized)  # refuses networks
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from .messages import shown
 from .network import Network
 from .validation import PARTS, check_nonnegative, check_positive_integer
 
@@ -264,5 +265,5 @@ def _variance(deviation: float, name: str) -> float:
     """Return σ² of a standard deviation σ; σ and σ² have to be finite."""
     number = check_nonnegative(deviation, name)
     if number * number == math.inf:
-        raise ValueError(f"{name} is {deviation!r}, expected a number whose square is finite")
+        raise ValueError(f"{name} is {shown(deviation)}, expected a number whose square is finite")
     return number * number

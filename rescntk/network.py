@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from .activations import ACTIVATIONS, Relu, activation_of
+from .messages import shown
 from .network_parts import Filter, TrainedParts
 from .validation import (
     PARTS,
@@ -32,7 +33,7 @@ def _check_filter_size(value: object, name: str) -> int:
     """Return `value`, a positive odd integer, as an int."""
     number = check_integer(value, name)
     if number < 1 or number % 2 == 0:
-        raise ValueError(f"{name} is {value!r}, expected a positive odd integer")
+        raise ValueError(f"{name} is {shown(value)}, expected a positive odd integer")
     return number
 
 
@@ -43,8 +44,8 @@ def _check_dilation(value: object, depth: int) -> int | tuple[int, ...]:
     values = tuple(value)
     if len(values) != depth:
         raise ValueError(
-            f"dilation is {value!r}, expected an integer of at least 1, or {depth} of them, one "
-            f"for each layer"
+            f"dilation is {shown(value)}, expected an integer of at least 1, or {depth} of them, "
+            f"one for each layer"
         )
     dilations = tuple(check_integer(each, "dilation", at_least=1) for each in values)
     return dilations[0] if len(set(dilations)) == 1 else dilations
@@ -57,7 +58,7 @@ def _check_trained(trained: Iterable[str], name: str) -> tuple[str, ...]:
     try:
         names = {check_choice(part, name, PARTS) for part in trained}
     except TypeError:
-        raise ValueError(f"{name} is {trained!r}, expected some of {PARTS}") from None
+        raise ValueError(f"{name} is {shown(trained)}, expected some of {PARTS}") from None
     return tuple(part for part in PARTS if part in names)
 
 
@@ -66,7 +67,7 @@ def _check_input_scale(value: object, name: str) -> float | None:
         return None
     number, most = check_nonnegative(value, name), _MOST_SCALE
     if number and not 1.0 / most <= number <= most:
-        raise ValueError(f"{name} is {value!r}, expected 0 or from {1 / most:g} to {most:g}")
+        raise ValueError(f"{name} is {shown(value)}, expected 0 or from {1 / most:g} to {most:g}")
     return number
 
 
@@ -162,8 +163,8 @@ class Network:
         longest = self.dilation if isinstance(self.dilation, int) else max(self.dilation)
         if longest * max(self.filter_size, self.outer_filter_size) >= _LONGEST_WINDOW:
             raise ValueError(
-                f"dilation is {self.dilation!r}, expected less than 2^60 divided by the filter "
-                f"size; dilations count modulo the length of a signal"
+                f"dilation is {shown(self.dilation)}, expected less than 2^60 divided by the "
+                f"filter size; dilations count modulo the length of a signal"
             )
         if not self.skip:
             object.__setattr__(self, "alpha", 1.0)
@@ -392,7 +393,7 @@ def check_network(
     asks the activation's object.
     """
     if not isinstance(network, Network):
-        raise ValueError(f"network is {network!r}, expected a rescntk.Network")
+        raise ValueError(f"network is {shown(network)}, expected a rescntk.Network")
     if unknown := unknown_field(network, known):
         raise ValueError(unknown + reason)
     if activations is not None and "activation" in known and network.activation not in activations:
@@ -409,7 +410,7 @@ def unknown_field(network: Network, known: frozenset[str]) -> str | None:
     for name in unknown:
         value, expected = getattr(network, name), getattr(usual, name)
         if value != expected:
-            return f"network has {name} {value!r}, expected {expected!r}"
+            return f"network has {name} {shown(value)}, expected {expected!r}"
     return None
 
 
@@ -420,6 +421,6 @@ def check_one_dilation(
     check_network(network, known, activations=activations)
     if not isinstance(network.dilation, int):
         raise ValueError(
-            f"network has the dilations {network.dilation!r}, expected one for all layers: this "
-            f"is about networks of any depth"
+            f"network has the dilations {shown(network.dilation)}, expected one for all layers: "
+            f"this is about networks of any depth"
         )

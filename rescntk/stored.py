@@ -37,6 +37,7 @@ from .arrays import Batch, SignalList, array_module
 from .engines.pooling import check_head
 from .engines.work import Tick
 from .kernels.progress import progress_bar
+from .messages import shown
 from .network import Network
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def gram(
         raise ValueError("X and Z are CuPy arrays, expected NumPy arrays: cupy.asnumpy(X)")
     block = validation.check_positive_integer(block, "block")
     if client is not None and (getattr(client, "status", 0) != "running" or client.asynchronous):
-        raise ValueError(f"client is {client!r}, expected a running dask.distributed.Client")
+        raise ValueError(f"client is {shown(client)}, expected a running dask.distributed.Client")
     # One pair checks the network and the engine, before a file is written, where blocks will be.
     check = kernels.gram if client is None else partial(client.run, kernels.gram)
     check(X=left[:1], Z=None if right is None else right[:1], **call)
@@ -239,7 +240,7 @@ class StoredGram:
         kinds, depths = self.description["kinds"], self.description["depths"]
         array = self._array(kinds[0] if kind is None and len(kinds) == 1 else kind)
         if depth not in (depths or [None]):
-            raise ValueError(f"depth is {depth!r}, expected one of {depths}")
+            raise ValueError(f"depth is {shown(depth)}, expected one of {depths}")
         if missing := self.missing:
             raise ValueError(f"{self.path} lacks {len(missing)} blocks, expected none: resume it")
         place = (depths.index(depth),) if depths else ()
@@ -361,7 +362,7 @@ def _checked(description: Description) -> Description:
 def _folder(path: object) -> Path:
     """Return the path of a local folder, made absolute, or refuse an address."""
     if not isinstance(path, (str, os.PathLike)) or re.match(r"[^/]{2,}:/", os.fspath(path)):
-        raise ValueError(f"path is {path!r}, expected a local folder, not an address")
+        raise ValueError(f"path is {shown(path)}, expected a local folder, not an address")
     return Path(path).expanduser().resolve()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import operator
-import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
@@ -26,6 +25,7 @@ from .arrays import (
     pixel_axes,
     rounding_unit,
 )
+from .messages import shown
 
 KINDS = ("gpk", "ntk")
 """Kinds of kernel: Gaussian process kernel (GPK) and neural tangent kernel (NTK)."""
@@ -52,7 +52,7 @@ def check_integer(value: object, name: str, at_least: int | None = None) -> int:
             number = operator.index(value)
     if number is None or (at_least is not None and number < at_least):
         least = "" if at_least is None else f" of at least {at_least}"
-        raise ValueError(f"{name} is {value!r}, expected an integer{least}")
+        raise ValueError(f"{name} is {shown(value)}, expected an integer{least}")
     return number
 
 
@@ -69,7 +69,7 @@ def is_sequence(values: object) -> TypeGuard[Sequence[Any]]:
 def check_depths(depths: Iterable[int], name: str = "depths") -> tuple[int, ...]:
     """Return one or more depths, integers of at least 1, as a tuple of ints."""
     if not is_sequence(depths):
-        raise ValueError(f"{name} is {depths!r}, expected a sequence of integers")
+        raise ValueError(f"{name} is {shown(depths)}, expected a sequence of integers")
     ladder = tuple(check_positive_integer(depth, name) for depth in depths)
     if not ladder:
         raise ValueError(f"{name} is empty, expected at least one integer")
@@ -86,7 +86,7 @@ def check_nonnegative(value: object, name: str) -> float:
         with suppress(TypeError, ValueError, OverflowError):
             number = math.nan if getattr(value, "ndim", 0) else float(value)
     if not math.isfinite(number) or number < 0:
-        raise ValueError(f"{name} is {value!r}, expected a finite number of at least 0")
+        raise ValueError(f"{name} is {shown(value)}, expected a finite number of at least 0")
     return number + 0.0  # 0.0 for -0.0: equal networks are written alike
 
 
@@ -94,21 +94,23 @@ def check_positive(value: object, name: str) -> float:
     """Return `value`, a finite number above 0, as a float."""
     if number := check_nonnegative(value, name):
         return number
-    raise ValueError(f"{name} is {value!r}, expected a positive number")
+    raise ValueError(f"{name} is {shown(value)}, expected a positive number")
 
 
 def check_flag(value: object, name: str) -> bool:
     """Return `value`, a Python or NumPy boolean, as a bool."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    raise ValueError(f"{name} is {value!r}, expected True or False")
+    raise ValueError(f"{name} is {shown(value)}, expected True or False")
 
 
 def check_choice(value: object, name: str, choices: Iterable[str]) -> str:
     """Return `value`, one of `choices`; the message lists all of them."""
     choices = list(choices)
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} is {value!r}, expected one of {', '.join(map(repr, choices))}")
+        raise ValueError(
+            f"{name} is {shown(value)}, expected one of {', '.join(map(repr, choices))}"
+        )
     return value
 
 
@@ -117,7 +119,7 @@ def check_kinds(kinds: object) -> tuple[str, ...]:
     several = kinds if is_sequence(kinds) else (kinds,)
     names = tuple(check_choice(kind, "kinds", KINDS) for kind in several)
     if not names or len(set(names)) < len(names):
-        raise ValueError(f"kinds is {names!r}, expected one or both of {KINDS}")
+        raise ValueError(f"kinds is {shown(names)}, expected one or both of {KINDS}")
     return names
 
 
@@ -132,7 +134,9 @@ def check_dtype(dtype: object) -> str:
 def check_kernel(kernel: object) -> None:
     """Raise a ValueError if `kernel` cannot be called, as a `Network` cannot."""
     if not callable(kernel):
-        raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or another callable")
+        raise ValueError(
+            f"kernel is {shown(kernel)}, expected a rescntk.Kernel or another callable"
+        )
 
 
 def check_rng(rng: object) -> np.random.Generator:
@@ -143,7 +147,7 @@ def check_rng(rng: object) -> np.random.Generator:
         return np.random.default_rng(rng)
     except (TypeError, ValueError):
         raise ValueError(
-            f"rng is {rng!r}, expected a NumPy Generator, an integer of at least 0, or None"
+            f"rng is {shown(rng)}, expected a NumPy Generator, an integer of at least 0, or None"
         ) from None
 
 
@@ -162,7 +166,7 @@ def check_real(
     array, xp = check_rectangular(values, name, f"real numbers {expected}"), array_module(values)
     if array.dtype.kind not in "biuf":
         one = array.dtype == object and not array.ndim  # such as None, or a dict
-        came = f"is {reprlib.repr(values)}" if one else f"has dtype {array.dtype}"
+        came = f"is {shown(values)}" if one else f"has dtype {array.dtype}"
         raise ValueError(f"{name} {came}, expected real numbers {expected}")
     with np.errstate(over="ignore"):  # of long doubles, refused below
         array = array.astype(np.float64, copy=False)
@@ -183,7 +187,12 @@ def check_rectangular(values: object, name: str, expected: str) -> Array:
     try:
         return array_module(values).asarray(values)
     except ValueError:
-        raise ValueError(f"{name} is not a rectangular array, expected {expected}") from None
+        remedy = f": give {name}.to_list()" if hasattr(values, "to_list") else ""
+        raise ValueError(
+            f"{name} is not a rectangular array, expected {expected}{remedy}"
+        ) from None
+    except (TypeError, RuntimeError) as error:  # of tensors on a device, or with a gradient
+        raise ValueError(f"{name} is no array of NumPy, expected {expected}: {error}") from None
 
 
 def check_unmasked(values: object, name: str, expected: str | tuple[int, ...]) -> None:
@@ -247,6 +256,34 @@ def check_known(values: object, name: str) -> None:
             )
 
 
+def check_labels(values: Any, name: str) -> np.ndarray:
+    """Return labels as an array of their kind: integers, booleans, floats, texts or objects.
+
+    pandas, polars and Arrow give what Python has: as NumPy reads them, integers may become floats.
+    A list is refused where a label would change: 2^53 + 1 beside 0.5, or 1 beside a text.
+    """
+    check_unmasked(values, name, "or labels, one a case,")
+    if hasattr(values, "columns") and len(values.columns) == 1:
+        return check_labels(values[values.columns[0]], name)[:, None]
+    listed, dtype = values, getattr(values, "dtype", None)
+    if not isinstance(dtype, np.dtype) or dtype.kind == "T":  # texts of NumPy that others lack
+        for method in ("to_pylist", "to_list", "tolist"):
+            if hasattr(values, method):
+                listed = getattr(values, method)()
+                break
+    check_known(listed, name)
+    array = np.asarray(check_rectangular(listed, name, "labels, one a case"))
+    if array.ndim == 1 and isinstance(listed, list | tuple) and array.dtype.kind in "fcSU":
+        integers = all(isinstance(label, int | np.integer) for label in listed)
+        for k, (label, kept) in enumerate(zip(listed, array.tolist(), strict=True)):
+            if integers or label != kept:
+                raise ValueError(
+                    f"{name}[{k}] is {shown(label)}, and is {shown(kept)} beside the other labels: "
+                    f"expected labels of one kind, such as texts"
+                )
+    return array
+
+
 def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the different labels in order, and the place of each label among them.
 
@@ -265,11 +302,10 @@ def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def check_groups(groups: object, n: int, used: slice | np.ndarray = slice(None)) -> np.ndarray:
     """Return the number of the group of each case that is `used`, from n labels of two groups."""
-    check_known(groups, "groups")
-    labels = check_rectangular(groups, "groups", f"({n},) labels")
+    labels = check_labels(groups, "groups")
     if labels.shape != (n,):
         raise ValueError(f"groups has shape {labels.shape}, expected ({n},): a label for each case")
-    numbers = distinct(np.asarray(labels)[used], "groups")[1]
+    numbers = distinct(labels[used], "groups")[1]
     if not numbers.any():
         raise ValueError("groups has one label, expected two: each group is left out in turn")
     return numbers

@@ -164,6 +164,32 @@ def test_options(call, says):
         call()
 
 
+LONG = np.random.default_rng(0).standard_normal((40, 30))
+LONG_VALUES = [LONG, LONG.tolist(), "a" * 10**5, dict.fromkeys(range(999), "x" * 50)]
+TAKERS = {
+    "network": lambda value: rk.theory.multisphere.normalized_gpk(value, 0.5),
+    "kernel": lambda value: derivative.alpha_derivative(value, X),
+    "depth": lambda value: rk.Network(value),
+    "alpha": lambda value: NETWORK.replace(alpha=value),
+    "skip": lambda value: NETWORK.replace(skip=value),
+    "dilation": lambda value: NETWORK.replace(dilation=value),
+    "trained": lambda value: NETWORK.replace(trained=value),
+    "head": lambda value: KERNEL.replace(head=value),
+    "kinds": lambda value: rk.gram(NETWORK, X, kinds=value),
+    "engine": lambda value: KERNEL(X, engine=value),
+    "penalty": lambda value: rk.regression.ridge(np.eye(2), np.ones(2), value),
+}
+
+
+@pytest.mark.parametrize("take", TAKERS.values(), ids=TAKERS.keys())
+def test_messages_cut_long_values(take):
+    for value in LONG_VALUES:
+        with pytest.raises(ValueError, match="expected") as refusal:
+            take(value)
+        message = str(refusal.value)
+        assert len(message) < 400 and "\n" not in message
+
+
 MANY = np.ones((100, 1, 8))
 
 

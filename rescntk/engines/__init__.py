@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Batch, array_module, channels_and_length
+from ..messages import shown
 from ..validation import check_choice
 from .cpu.engine import CpuEngine
 from .cuda.engine import CudaEngine
@@ -82,7 +83,7 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     if refusal := _refusal(engine, request, X):
         serving = [repr(n) for n, other in ENGINES.items() if not _refusal(other, request, X)]
         raise ValueError(
-            f"engine={name!r} cannot compute this call: {refusal}; "
+            f"engine={shown(name)} cannot compute this call: {refusal}; "
             f"engines that can: {', '.join(serving) or 'none'}"
         )
     return engine

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..messages import shown
 from ..validation import HEADS, check_positive_integer
 
 
@@ -56,8 +57,8 @@ def check_head(head: object, heads: tuple[str, ...] = HEADS) -> str | int:
     with suppress(ValueError):
         return check_positive_integer(head, "head")
     raise ValueError(
-        f"head is {head!r}, expected one of {', '.join(map(repr, heads))}, or a positive integer, "
-        f"the pixels of windows that are averaged"
+        f"head is {shown(head)}, expected one of {', '.join(map(repr, heads))}, or a positive "
+        f"integer, the pixels of windows that are averaged"
     )
 
 

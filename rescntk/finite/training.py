@@ -18,6 +18,7 @@ import numpy as np
 import optax
 from numpy.typing import ArrayLike
 
+from ..messages import shown
 from ..network import Network
 from ..validation import (
     check_choice,
@@ -153,7 +154,7 @@ def _as_optimizer(optimizer: object) -> optax.GradientTransformation:
         return optimizer
     if isinstance(optimizer, int | float | np.number):
         return _descent(check_positive(optimizer, "optimizer"))
-    raise ValueError(f"optimizer is {optimizer!r}, expected a learning rate or one of optax")
+    raise ValueError(f"optimizer is {shown(optimizer)}, expected a learning rate or one of optax")
 
 
 @lru_cache

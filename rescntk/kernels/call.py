@@ -31,6 +31,7 @@ from ..engines.pooling import pooled_head
 from ..engines.request import Request, ScaledKernel
 from ..engines.windows import check_growth
 from ..engines.work import blocks
+from ..messages import shown
 from ..network import KERNEL_FIELDS, Network, check_network
 from ..validation import (
     check_batches,
@@ -139,8 +140,8 @@ class KernelCall:
         net, deepest = self.network, max(self.depths)
         if not isinstance(net.dilation, int) and len(net.dilation) < deepest:
             raise ValueError(
-                f"network has the dilations {net.dilation!r}, and depths has {deepest}: expected "
-                f"depths of at most {len(net.dilation)}, or one dilation for all layers"
+                f"network has the dilations {shown(net.dilation)}, and depths has {deepest}: "
+                f"expected depths of at most {len(net.dilation)}, or one dilation for all layers"
             )
         least = 2**32 * float(np.finfo(self.dtype).tiny)
         if "ntk" in self.kinds and net.parts.initial == 0 and 0 < net.branch_gain < least:

@@ -12,6 +12,7 @@ import numpy as np
 from ..arrays import Array, ArrayT, Batch, SignalList
 from ..engines.engine import Engine
 from ..engines.request import Request, ScaledKernel
+from ..messages import shown
 
 if TYPE_CHECKING:
     from .call import KernelCall
@@ -59,7 +60,7 @@ class PreparedSignals:
                 part = "network " if hasattr(request.network, name) else ""
                 raise ValueError(
                     f"Z was prepared for other kernels than this call asks for: {part}{name} is "
-                    f"{value!r}, expected {expected[name]!r}"
+                    f"{shown(value)}, expected {expected[name]!r}"
                 )
 
     def check_engine(self, engine: Engine) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable
 from dataclasses import KW_ONLY, dataclass
 from typing import Self
@@ -13,10 +12,11 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 
+from ..messages import shown, warn
 from ..validation import check_nonnegative
 from .estimator import REMEDY, ResidualKernelEstimator, average, squared_sum
 from .fitted_view import shares_of
-from .inputs import Cases, read_cases, read_labels
+from .inputs import Cases, exponents_of, fitting, read_cases, read_labels
 
 
 @dataclass(eq=False, repr=False)
@@ -46,7 +46,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     dtype : {"float32", "float64"}, default "float32"
         Precision of kernels. Solutions are in float64.
     n_jobs : int, optional
-        Number of threads, which does not change results; -1 is one for each core.
+        Number of threads that compute kernels, which does not change results; -1 is one for each
+        core. Matrices are decomposed by one thread.
     random_state : int, RandomState or None, default None
         Seed of the landmarks, and of the ten folds whose views are weighted by the other nine.
 
@@ -95,7 +96,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
             Or a table of numbers, or a list of signals (n_channels, n_timepoints_i).
         y : array, (n_cases,)
-            Labels of one kind: numbers or texts.
+            Labels of one kind: whole numbers, booleans or texts.
         sample_weight : array, (n_cases,), optional
             Weights of the signals, at least 0: the fit is that of signals repeated as often. Less
             than 1e-12 of the largest is 0.
@@ -114,6 +115,14 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             For missing values, a single class, one group, signals that no view can take, and
             invalid parameters.
         """
+        with fitting(self) as fresh:
+            fresh._fit(X, y, sample_weight, groups)
+        return self
+
+    def _fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
+    ) -> None:
+        """Set what `fit` makes."""
         classes, places = read_labels(y)
         by_class = self._weights_of_classes(classes)
         used = by_class[places] > 0
@@ -122,7 +131,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self.classes_, by_class = classes[present], by_class[present]
         if len(present) < 2:
             raise ValueError(
-                f"y has one class, {self.classes_.tolist()}, expected several of positive weight"
+                f"y has one class, {shown(self.classes_.tolist())}, expected several of positive "
+                f"weight"
             )
         # Targets ±1: one column for two classes, else one a class against the rest.
         signs = 2.0 * (labels[:, None] == np.arange(len(present))) - 1.0
@@ -142,7 +152,6 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         chances = self._chances(found)[np.arange(len(labels)), labels]
         self._keep_nonconformity(-chances, by_class[labels] * cases.weights, cases.members)
         self._score(self._labels(found) == labels, counted, cases, labels)
-        return self
 
     def _score(
         self, right: np.ndarray, counted: np.ndarray, cases: Cases, labels: np.ndarray
@@ -151,11 +160,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         total, hits = counted.sum(), float(counted @ right)
         classes = self.classes_[np.unique(labels[counted > 0])].tolist()
         if len(classes) < 2:
-            of_one = f"only class {classes[0]!r} has" if classes else "no class has"
+            of_one = f"only class {shown(classes[0])} has" if classes else "no class has"
             told = "about it alone" if classes else "not estimated"
-            warnings.warn(
+            warn(
                 f"{of_one} two signals, or groups: accuracy and probabilities are {told}",
-                stacklevel=3,
             )
         if not total:
             self.best_score_ = self.best_score_error_ = np.nan
@@ -166,10 +174,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self.best_score_, self.best_score_error_ = hits / total, np.sqrt(squares) / (total + 4.0)
         majority = np.bincount(labels, counted).max() / total
         if self.best_score_ <= majority and self.class_weight is None and len(classes) > 1:
-            warnings.warn(
+            warn(
                 f"best_score_ is {self.best_score_:.3g}, and the most common class has "
                 f"{majority:.3g}: these views do not find what tells the classes apart. {REMEDY}",
-                stacklevel=3,
             )
 
     def _weights_of_classes(self, classes: np.ndarray) -> np.ndarray:
@@ -178,12 +185,20 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         if given is None or (isinstance(given, str) and given == "balanced"):
             return np.ones(len(labels))
         if not isinstance(given, dict):
-            raise ValueError(f"class_weight is {given!r}, expected None, 'balanced' or a dict")
+            raise ValueError(f"class_weight is {shown(given)}, expected None, 'balanced' or a dict")
+        checked = {
+            label: check_nonnegative(weight, f"class_weight of {shown(label)}")
+            for label, weight in given.items()
+        }
         unknown = [key for key in given if key not in labels]  # a fold may lack a class
         if unknown and any(label not in given for label in labels):
-            raise ValueError(f"class_weight has keys {unknown}, expected some of {labels}")
-        pairs = ((given.get(label, 1.0), f"class_weight of {label!r}") for label in labels)
-        return np.array([check_nonnegative(*pair) for pair in pairs])
+            raise ValueError(
+                f"class_weight has keys {shown(unknown)}, expected some of {shown(labels)}"
+            )
+        weights = np.array([checked.get(label, 1.0) for label in labels])
+        # A positive weight stays positive, however much larger another is.
+        relative = np.maximum(np.ldexp(weights, -exponents_of(weights)), 1e-100)
+        return np.where(weights > 0, relative, 0.0)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return decisions: the class with the greatest decision is predicted.
@@ -284,7 +299,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Returns
         -------
         ndarray, (n_cases,)
-            Labels, of the kind of those fitted.
+            Labels, of the kind of those fitted: numbers, booleans or texts, as NumPy has them.
 
         Raises
         ------

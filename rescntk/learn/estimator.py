@@ -6,9 +6,7 @@ Leave-one-out errors weigh the views (fitted_view.py). Classifier and regressor 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import islice
 
 import numpy as np
@@ -17,10 +15,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import ThreadpoolController
 
 from ..decomposition import nonnegative
+from ..messages import shown, warn
 from ..validation import check_dtype, check_integer, check_positive, is_sequence
+from .blas import one_blas_thread
 from .fitted_view import fit_view, shares_of
 from .inputs import (
     Cases,
@@ -61,12 +60,6 @@ many cost 0 to .014 of accuracy on sets of 300 to 900 signals, a quarter .003 to
 
 _LONG = 1e12
 """Pixel pairs times layers of a fit above which its size is told: some ten minutes on two cores."""
-
-_ONE_THREAD = 500
-"""Maximum number of signals whose matrices are decomposed by one BLAS thread: two are no faster up
-to 270, and on busy cores they wait for each other some milliseconds."""
-
-_controller = cache(ThreadpoolController)  # takes 20 ms to find the libraries with threads
 
 _FOLDS = 10  # of the score: weights of views at a fold come from the other folds
 _EXAMPLES = 40  # maximum number of training signals whose contributions give the usual ones
@@ -276,15 +269,14 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         """
         check_is_fitted(self)
         if not 0 < check_positive(coverage, "coverage") < 1:
-            raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1")
+            raise ValueError(f"coverage is {shown(coverage)}, expected a number between 0 and 1")
         n = self._n_groups
         if coverage * (n + 1) > n:
-            warnings.warn(
+            warn(
                 f"coverage is {coverage}, and {n} training signals or groups tell "
                 f"{n / (n + 1):.3g} at most",
-                stacklevel=3,
             )
-        share = min(1.0, coverage * (n + 1) / n - 1e-12)
+        share = min(1.0, max(0.0, coverage * (n + 1) / n - 1e-12))
         return np.quantile(
             self._nonconformity, share, axis=0, weights=self._nonconformity_weights,
             method="inverted_cdf",
@@ -303,7 +295,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         """Yield the signals in parts, whose kernels and views take little memory.
 
         Products by one BLAS thread have the last bits of all signals' product, since a part begins
-        at a multiple of 64 rows and has at least 64. Several threads divide rows elsewhere.
+        at a multiple of 64 rows and has at least 64.
         """
         landmarks = max(len(fitted.signals) for fitted in self._fitted)
         numbers = max(landmarks, longest(X) * len(X[0]))
@@ -322,7 +314,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         options, seeing = self._options(), [fitted.view.sees_levels for fitted in self._fitted]
         parts = []
         for some in self._batches(X):
-            pairs = [fitted.decide(some, options) for fitted in self._fitted]
+            with one_blas_thread():
+                pairs = [fitted.decide(some, options) for fitted in self._fitted]
             decisions, novelties = map(np.array, zip(*pairs, strict=True))
             distances = self._usual.distances(some)[0]
             weights = weights_at(self._weights, novelties, distances, seeing)
@@ -339,7 +332,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         for some in self._batches(X):
             of_some = list(islice(left, len(some)))
             for fitted, weights in zip(self._fitted, self._decide(some)[2], strict=True):
-                parts = fitted.contributions(some, self._options())
+                with one_blas_thread():
+                    parts = fitted.contributions(some, self._options())
                 for total, part, weight in zip(of_some, parts, weights, strict=True):
                     rest = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
                     total += (weight * self._unit)[:, None] * (part + rest)
@@ -373,12 +367,11 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             raise ValueError(f"views has none for these signals: {notes[0]}")
         work = sum(v.work for v in resolved) * n * (n if places is None else len(places))
         if work > _LONG:
-            warnings.warn(
+            warn(
                 f"this fit computes {work:.0e} pixel pairs: fewer landmarks, shorter views or "
                 f"views='fast' take less time",
-                stacklevel=3,
             )
-        with _controller().limit(limits=1 if n <= _ONE_THREAD else None, user_api="blas"):
+        with one_blas_thread():
             fits = [
                 fit_view(
                     v,
@@ -428,7 +421,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             return least, *(p for p in kernel.penalties or more if p > least)
         penalties = nonnegative(self.penalty, "penalty")
         if not penalties.all():
-            raise ValueError(f"penalty is {self.penalty!r}, expected positive numbers")
+            raise ValueError(f"penalty is {shown(self.penalty)}, expected positive numbers")
         return penalties.tolist()
 
     def _views(self, n: int) -> Sequence[View]:
@@ -436,7 +429,9 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         if isinstance(views, str) and views in ("fast", "default"):
             return FAST if views == "fast" else DEFAULT if n <= _MANY else MANY
         if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
-            raise ValueError(f"views is {views!r}, expected 'fast', 'default' or a list of View")
+            raise ValueError(
+                f"views is {shown(views)}, expected 'fast', 'default' or a list of View"
+            )
         return list(views)
 
     def _landmarks(self, n: int, rng: np.random.RandomState) -> np.ndarray | None:

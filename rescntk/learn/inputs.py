@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._version import __version__
+from ..messages import warn
 from ..validation import (
     check_batch,
     check_groups,
-    check_known,
+    check_labels,
     check_positive_integer,
     check_rectangular,
     check_shape,
     check_unmasked,
     distinct,
+)
+from .tables import (
+    check_cells,
+    check_columns,
+    check_container,
+    check_left_in,
+    check_numbers,
+    check_order,
+    is_table,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +49,8 @@ Signals: TypeAlias = np.ndarray | list[np.ndarray]
 
 Options: TypeAlias = dict[str, Any]
 """How kernels are computed: engine, dtype and threads."""
+
+EstimatorT = TypeVar("EstimatorT", bound=BaseEstimator)
 
 _SHAPE = "(n_cases, n_channels, n_timepoints)"
 
@@ -71,12 +83,22 @@ class SignalEstimator(BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         version = state.pop("_rescntk_version", "(unknown)")
         if version.split(".")[:2] != __version__.split(".")[:2]:
-            warnings.warn(
+            warn(
                 f"this {type(self).__name__} is of rescntk {version}, and rescntk {__version__} is "
                 "here: it may predict other values, or none; fit it again",
-                stacklevel=2,
             )
         super().__setstate__(state)
+
+
+@contextmanager
+def fitting(estimator: EstimatorT) -> Iterator[EstimatorT]:
+    """Yield a copy to be fitted; the estimator takes all that it has at the end, in one step.
+
+    A fit that ends early, by Ctrl-C or an error, leaves the estimator as it was before.
+    """
+    fresh = copy(estimator)
+    yield fresh
+    estimator.__dict__ = vars(fresh)
 
 
 def take(X: Signals, cases: np.ndarray) -> Signals:
@@ -96,6 +118,14 @@ def unit_exponent(X: Signals) -> int:
     """
     exponent = int(np.frexp(max(np.abs(x).max() for x in arrays(X)))[1])
     return exponent // 2 * 2 if abs(exponent) > 300 else 0
+
+
+def exponents_of(numbers: np.ndarray) -> np.ndarray:
+    """Return the exponents of the largest of numbers (n, …) along their first axis.
+
+    Numbers divided by these powers of two have sums and squares in float64, and the same digits.
+    """
+    return np.frexp(np.abs(numbers).max(axis=0))[1]
 
 
 def scaled(X: Signals, exponent: int) -> Signals:
@@ -128,11 +158,15 @@ def read_signals(
     """
     if not reset:
         check_is_fitted(estimator, "n_channels_")
-    columns = check_columns(X) if hasattr(X, "columns") else None
+    check_unmasked(X, "X", _SHAPE)
+    columns = check_columns(X) if is_table(X) else None
     if columns or getattr(X, "ndim", 3 if isinstance(X, (list, tuple)) else 2) < 3:
-        _check_cells(X)
-        with texts_refused("X"):
-            flat = validate_data(estimator, X, reset=reset, dtype=np.float64, order="C")
+        if columns is None:
+            check_numbers(X, "X")
+        flat = validate_data(
+            estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False
+        )
+        check_cells(flat, X)
         signals: Signals = split_channels(flat, n_channels, "X")
     else:
         signals = _as_signals(X, images)
@@ -141,10 +175,9 @@ def read_signals(
     if reset:
         (estimator.n_channels_, estimator.n_timepoints_), estimator._columns = shape, columns
         if isinstance(signals, np.ndarray) and _looks_transposed(signals):
-            warnings.warn(
+            warn(
                 f"X of shape {signals.shape} looks transposed, expected {_SHAPE}, which "
                 f"X.swapaxes(1, 2) has",
-                stacklevel=4,
             )
         return signals
     expected = estimator.n_channels_, estimator.n_timepoints_
@@ -161,19 +194,34 @@ def read_signals(
 
 def _as_signals(X: object, images: bool) -> Signals:
     """Return `X` as checked signals: an array of three axes, or a list for different lengths."""
-    check_unmasked(X, "X", _SHAPE)
     if isinstance(X, (list, tuple)):
-        if any(hasattr(x, "columns") for x in X):
+        if any(map(is_table, X)):
             raise ValueError(
                 "X is a list of tables, expected arrays (n_channels, n_timepoints): with a row for "
                 "each time point, [x.to_numpy().T for x in X]"
             )
+        check_order(_parts(X, "X"))
         X = [check_rectangular(x, f"X[{k}]", "numbers") for k, x in enumerate(X)]
         if len({x.shape for x in X}) > 1:
             return list(check_batch([np.atleast_2d(x) for x in X], "X"))
     array = check_rectangular(X, "X", _SHAPE)
+    check_numbers(array, "X")
+    if array.dtype == object:
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"X has objects, expected numbers {_SHAPE}: {error}") from None
     array = array[:, None] if array.ndim == 2 else array
     return np.ascontiguousarray(check_batch(array, "X", images))
+
+
+def _parts(X: Sequence[object], name: str) -> Iterator[tuple[str, object]]:
+    """Yield the signals of a list with their names, and the channels of those that are lists."""
+    for k, x in enumerate(X):
+        if isinstance(x, (list, tuple)) and any(hasattr(part, "ndim") for part in x):
+            yield from _parts(x, f"{name}[{k}]")
+        else:
+            yield f"{name}[{k}]", x
 
 
 def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.ndarray:
@@ -184,71 +232,6 @@ def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.nd
             f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = {n_channels}"
         )
     return flat.reshape(len(flat), n_channels, -1)
-
-
-def check_columns(X: Any) -> list[Hashable]:
-    """Return a table's columns; refuse several levels, a saved index, and columns of no numbers."""
-    if getattr(X.columns, "nlevels", 1) > 1:
-        raise ValueError(
-            "X has columns of two levels, expected one: with the channel first, the signals are "
-            "X.to_numpy().reshape(len(X), n_channels, -1)"
-        )
-    saved = [name for name in X.columns if re.fullmatch(r"(Unnamed: \d+|index|)", str(name))]
-    if saved and len(saved) < len(X.columns):  # a file may lack all names
-        raise ValueError(
-            f"X has the column {saved[0]!r}, a saved index, expected time points alone: read the "
-            f"file with index_col=0, or drop the column"
-        )
-    for name in X.columns:
-        values = np.asarray(X[name])
-        with suppress(TypeError, ValueError):
-            values = values.astype(np.float64) if values.dtype == object else values
-        if values.dtype.kind in "biuf":
-            continue
-        start, remedy = f"X has the column {name!r} of dtype {X[name].dtype}", "drop it"
-        if values.size and np.ndim(values[0]):
-            remedy = "signals in cells are [np.stack(row) for row in X.to_numpy()]"
-        elif commas := [value for value in values if _has_decimal_comma(value)]:
-            remedy = f"{str(commas[0])!r} has a decimal comma, read the file with decimal=','"
-        raise ValueError(f"{start}, expected numbers: {remedy}")
-    return list(X.columns)
-
-
-def _has_decimal_comma(value: object) -> bool:
-    """Return whether a text is a number with a comma in the place of the point."""
-    if not isinstance(value, str) or "," not in value:
-        return False
-    try:
-        float(value.replace(",", "."))
-    except ValueError:
-        return False
-    return True
-
-
-def _check_cells(X: object) -> None:
-    """Raise a ValueError if X is a column, such as a pandas Series, of signals."""
-    column = np.asarray(X) if hasattr(X, "dtype") and getattr(X, "ndim", 1) == 1 else None
-    if column is not None and column.dtype == object and column.size and np.ndim(column[0]):
-        raise ValueError(
-            f"X has shape {column.shape} and a signal in each entry, expected an array, or a list "
-            f"for different lengths: give list(X)"
-        )
-
-
-@contextmanager
-def texts_refused(name: str) -> Iterator[None]:
-    """Tell what to do about texts where NumPy cannot read them as numbers."""
-    try:
-        yield
-    except ValueError as error:
-        if "could not convert" not in str(error):
-            raise
-        remedy = ""
-        if any(map(_has_decimal_comma, re.findall("'([^']*)'", str(error)))):
-            remedy = "; with decimal commas, read the file with decimal=','"
-        elif name == "y":
-            remedy = "; ResidualKernelClassifier predicts labels"
-        raise ValueError(f"{name} has texts, expected numbers: {error}{remedy}") from None
 
 
 def _looks_transposed(X: np.ndarray) -> bool:
@@ -265,38 +248,36 @@ def _looks_transposed(X: np.ndarray) -> bool:
     return bool(squares[0] < 0.6 * squares[1])
 
 
-def check_order(**given: object) -> None:
-    """Raise a ValueError if pandas' tables have the same index in different orders."""
-    pairs = [(name, table.index) for name, table in given.items() if hasattr(table, "index")]
-    indices = [(name, index) for name, index in pairs if hasattr(index, "equals")]
-    for name, index in indices:
-        first, other = indices[0]
-        if not index.equals(other) and Counter(index) == Counter(other):
-            raise ValueError(
-                f"{name} has the index of {first} in another order: give {name}.loc[{first}.index]"
-            )
-
-
 def check_given(y: object) -> None:
-    """Raise a ValueError if y is None, a masked array, or has missing entries."""
+    """Raise a ValueError if y is None, a masked array, or a table that is not at hand."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None")
     check_unmasked(y, "y", "or labels, one a case,")
-    check_known(y, "y")
+    check_container(y, "y")
+
+
+_DECODED = {bytes: "[label.decode() for label in y]", Enum: "[label.name for label in y]"}
 
 
 def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return the different labels y in order, and the place of each case's label among them."""
     check_given(y)
-    array = np.asarray(y)  # NumPy's StringDType has no place in scikit-learn's checks
-    labels = column_or_1d(np.array(array.tolist()) if array.dtype.kind == "T" else y, warn=True)
+    labels = check_labels(y, "y")
+    if labels.shape[1:] == (1,):
+        warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of "
+            "y to (n_samples, ), for example using ravel().",
+            DataConversionWarning,
+        )
+    labels = column_or_1d(labels)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("y contains NaN or infinity, expected a label for each signal")
     if labels.dtype.kind in "OS" and not all(isinstance(label, str) for label in labels):
         kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
+        remedies = [text for kind, text in _DECODED.items() if isinstance(labels[0], kind)]
         raise ValueError(
             f"Unknown label type: y has objects of kinds {kinds}, which scikit-learn cannot score, "
-            f"expected numbers or texts, such as y.astype(int) or [label.name for label in y]"
+            f"expected numbers or texts: give {(*remedies, 'y.astype(int) or y.astype(str)')[0]}"
         )
     check_classification_targets(labels)
     return distinct(labels, "y")
@@ -320,13 +301,18 @@ def read_cases(
     `targets` are of y, (n_cases, n_outputs); `used` says which cases to take, all by default. Cases
     are sorted by their numbers, so that the order of the signals plays no part.
     """
-    check_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
+    beside = {"y": y, "sample_weight": sample_weight, "groups": groups}
+    for name, values in beside.items():
+        check_container(values, name)
+    check_order({"X": X, **beside}.items())
+    check_left_in(X, **beside)
     signals, n = read_signals(estimator, X, reset=True), len(targets)
     check_consistent_length(signals, targets)
     weights = np.ones(n) if sample_weight is None else sample_weight
     weights = np.where(used, check_shape(weights, "sample_weight", (n,)), 0.0)
     if weights.min() < 0:
         raise ValueError(f"sample_weight has {weights.min():.3g}, expected numbers of at least 0")
+    weights = np.ldexp(weights, -exponents_of(weights))
     kept = np.flatnonzero(weights > 1e-12 * weights.max())  # lighter cases would have no digits
     if not len(kept):
         raise ValueError("sample_weight or class_weight is zero for all, expected some above")

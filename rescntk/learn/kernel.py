@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
+from ..messages import shown, warn
 from ..network import KERNEL_FIELDS, Network, check_network
 from ..regression import pivoted_cholesky
 from ..validation import check_positive_integer, check_real
@@ -25,11 +26,12 @@ from .inputs import (
     Options,
     SignalEstimator,
     Signals,
-    check_columns,
+    fitting,
     read_signals,
     split_channels,
     take,
 )
+from .tables import check_columns, is_table
 
 
 class SignalKernel(SklearnKernel):
@@ -240,15 +242,14 @@ class SignalKernel(SklearnKernel):
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _signals(self, X: Array, name: str) -> np.ndarray:
-        if hasattr(X, "columns"):
+        if is_table(X):
             check_columns(X)
         elif getattr(X, "ndim", 3) != 2:
             return X  # the kernel checks it
         if self.n_channels is None:
-            warnings.warn(
+            warn(
                 f"{name} of shape {np.shape(X)} is flat, and is read as signals of one channel: "
                 f"give n_channels (n_channels=1 confirms one)",
-                stacklevel=3,
             )
         flat = check_real(X, name, "(n_cases, n_channels · n_timepoints)")
         return split_channels(flat, self.n_channels, name)
@@ -316,7 +317,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         ValueError
             For missing values, and a kernel that is none.
         """
-        self._start(X)
+        with fitting(self) as fresh:
+            fresh._start(X)
         return self
 
     def fit_transform(self, X: ArrayLike, y: object = None) -> np.ndarray:
@@ -337,7 +339,9 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         ValueError
             For what `fit` refuses.
         """
-        return self._features(self._start(X))
+        with fitting(self) as fresh:
+            features = fresh._features(fresh._start(X))
+        return features
 
     def transform(self, X: ArrayLike) -> np.ndarray:
         """Return the kernel with each fitted signal, or the features.
@@ -370,7 +374,9 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         """Set the kernel, keep signals, and return the signals to be transformed."""
         given = SignalKernel() if self.kernel is None else self.kernel
         if not isinstance(given, Kernel | SignalKernel):
-            raise ValueError(f"kernel is {given!r}, expected a rescntk.Kernel or a SignalKernel")
+            raise ValueError(
+                f"kernel is {shown(given)}, expected a rescntk.Kernel or a SignalKernel"
+            )
         self.kernel_ = clone(given, safe=False)
         signals = self._read(X, reset=True)
         self.signals_ = take(signals, np.arange(len(signals)))  # a copy, which does not change

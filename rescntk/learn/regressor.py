@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Self
 
 import numpy as np
@@ -10,8 +9,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array
 
+from ..messages import warn
+from ..validation import check_known
 from .estimator import REMEDY, ResidualKernelEstimator, average, squared_sum
-from .inputs import check_given, read_cases, texts_refused
+from .inputs import check_given, exponents_of, fitting, read_cases
+from .tables import check_numbers
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
 _DEPENDENCE = 1.5
@@ -42,7 +44,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     dtype : {"float32", "float64"}, default "float32"
         Precision of kernels. Solutions are in float64.
     n_jobs : int, optional
-        Number of threads, which does not change results; -1 is one for each core.
+        Number of threads that compute kernels, which does not change results; -1 is one for each
+        core. Matrices are decomposed by one thread.
     random_state : int, RandomState or None, default None
         Seed of the landmarks, and of the ten folds whose views are weighted by the other nine.
 
@@ -107,21 +110,33 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             For missing values, a single signal, one group, signals that no view can take, and
             invalid parameters.
         """
+        with fitting(self) as fresh:
+            fresh._fit(X, y, sample_weight, groups)
+        return self
+
+    def _fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
+    ) -> None:
+        """Set what `fit` makes."""
         check_given(y)
-        with texts_refused("y"):
+        check_known(y, "y")
+        check_numbers(y, "y")
+        try:
             targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        except TypeError as refusal:
+            raise ValueError(f"y has objects, expected numbers: {refusal}") from None
         self._shape = targets.shape[1:]
         targets = targets.reshape(len(targets), -1)
         cases = read_cases(self, X, y, targets, sample_weight, groups)
         if len(cases.weights) < 2:
             raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
-        weights = cases.weights
-        self.intercept_ = np.average(cases.targets, axis=0, weights=weights)
-        deviations = cases.targets - self.intercept_
-        roots = np.sqrt(weights / weights.sum())[:, None]
-        spread = np.hypot.reduce(roots * deviations)  # squares of huge targets would overflow
-        self._unit = np.where(spread > 0, spread, 1.0)
-        cases = cases._replace(targets=deviations / self._unit)
+        weights, exponents = cases.weights, exponents_of(cases.targets)
+        targets = np.ldexp(cases.targets, -exponents)
+        mean = np.average(targets, axis=0, weights=weights)
+        spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weights))
+        unit = np.where(spread > 0, spread, 1.0)
+        self.intercept_, self._unit = np.ldexp(mean, exponents), np.ldexp(unit, exponents)
+        cases = cases._replace(targets=(targets - mean) / unit)
         left_out, residuals = self._fit_views(cases, weights, _PENALTIES)
         deviations = self._mixture(*left_out)[1]
         ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
@@ -132,14 +147,12 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         of_mean = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
         self.best_score_error_ = _DEPENDENCE * float(of_mean)
         if not spread.any():
-            warnings.warn("y has one value, which predictions then have", stacklevel=2)
+            warn("y has one value, which predictions then have")
         if self.best_score_ <= 0.0:
-            warnings.warn(
+            warn(
                 f"best_score_, R² on signals left out, is {self.best_score_:.3g}: these views do "
                 f"not find what the targets depend on. {REMEDY}",
-                stacklevel=2,
             )
-        return self
 
     def predict(
         self, X: ArrayLike, return_std: bool = False

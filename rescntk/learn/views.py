@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ..engines.pooling import check_head, pooled_head
+from ..messages import shown
 from ..network import Network
 from ..validation import (
     check_choice,
@@ -19,7 +20,7 @@ from ..validation import (
     check_nonnegative,
     check_positive_integer,
 )
-from .inputs import Signals, arrays, longest, read_signals
+from .inputs import Signals, arrays, fitting, longest, read_signals
 from .steps import (
     Bands,
     BandScale,
@@ -184,8 +185,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         ValueError
             For wrong parameters, missing values, and signals that the view cannot take.
         """
-        signals = read_signals(self, X, reset=True)
-        self._fitted, _ = self.resolve(signals).measure(signals, np.ones(len(signals)))
+        with fitting(self) as fresh:
+            signals = read_signals(fresh, X, reset=True)
+            fresh._fitted, _ = self.resolve(signals).measure(signals, np.ones(len(signals)))
         return self
 
     def transform(self, X: ArrayLike) -> Signals:
@@ -301,7 +303,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             value, expected = getattr(self, name), getattr(View(), name)
             if value != expected:
                 kind = f"{of}={getattr(self, of)!r}"
-                raise ValueError(f"{name} is {value!r}, expected {expected!r} with {kind}")
+                raise ValueError(f"{name} is {shown(value)}, expected {expected!r} with {kind}")
 
     def _most_points(self, n: int, length: int) -> int:
         """Return the largest number of points that the network sees of n signals."""
@@ -425,5 +427,5 @@ def _flag_or_word(value: object, name: str, *words: str) -> bool | str:
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise ValueError(
-        f"{name} is {value!r}, expected True, False or {' or '.join(map(repr, words))}"
+        f"{name} is {shown(value)}, expected True, False or {' or '.join(map(repr, words))}"
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..messages import shown
 from .style import axes, check_drawn, finish, looks, shown_name
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def learning_curve(
     expected = "a result of learning.curve or learning.from_gram"
     if not lines:
         raise ValueError(
-            f"predicted is {lines!r}, expected {expected}, or a mapping of names to them"
+            f"predicted is {shown(lines)}, expected {expected}, or a mapping of names to them"
         )
     for curve in lines.values():
         check_drawn(getattr(curve, "rows", (curve,))[0], "predicted", expected, "test_error")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..messages import shown
 from ..validation import check_flag, check_integer, check_real
 from .style import (
     BLUE,
@@ -132,7 +133,7 @@ def contributions(
     intercepts = model.intercept_
     outputs = len(intercepts)
     if output is not None and not -outputs <= check_integer(output, "output") < outputs:
-        raise ValueError(f"output is {output!r}, expected an integer below {outputs}")
+        raise ValueError(f"output is {shown(output)}, expected an integer below {outputs}")
     classes = getattr(model, "classes_", None)
     names = None if classes is None else [shown_name(label) for label in classes]
     truths = None if y is None else _truths(y, len(given), names, outputs)

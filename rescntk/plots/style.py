@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
+from ..messages import shown
 from .colours import BLUE, COLOURS, GREEN, PURPLE, VERMILION
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def axes(ax: Axes | None = None, size: tuple[float, float] = SIZE) -> Axes:
 def check_drawn(value: T, name: str, expected: str, *attributes: str) -> T:
     """Return an argument that has the expected `attributes`."""
     if not all(hasattr(value, attribute) for attribute in attributes):
-        raise ValueError(f"{name} is {value!r}, expected {expected}")
+        raise ValueError(f"{name} is {shown(value)}, expected {expected}")
     return value
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Protocol
 
@@ -12,6 +11,7 @@ import scipy.linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..decomposition import check_finite
+from ..messages import warn
 from ..validation import (
     check_nonnegative,
     check_positive,
@@ -110,12 +110,11 @@ def solve(
     residuals = columns - system.matvec(A).reshape(columns.shape)
     left = float(np.linalg.norm(residuals, axis=0).max())
     if not left <= 10 * tolerance:  # rounding errors of the recursion are smaller
-        warnings.warn(
+        warn(
             f"conjugate gradients ended at a residual of {left:.2g}, expected {tolerance:.2g}: a "
             f"larger penalty, a preconditioner of higher rank or more iterations help, if K is "
             f"positive semidefinite",
             scipy.linalg.LinAlgWarning,
-            stacklevel=2,
         )
     with np.errstate(over="ignore", invalid="ignore"):
         A = A.reshape(columns.shape) * norms

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import rounding_unit
+from ..messages import shown, warn
 from ..validation import (
     check_batch,
     check_kernel,
@@ -74,7 +74,9 @@ def pivoted_cholesky(
     """
     check_kernel(kernel)
     if not callable(diag := getattr(kernel, "diag", None)):
-        raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel, or kernel.diag(X) too")
+        raise ValueError(
+            f"kernel is {shown(kernel)}, expected a rescntk.Kernel, or kernel.diag(X) too"
+        )
     signals, rank = check_batch(X, "X"), check_positive_integer(rank, "rank")
     if rank > (n := len(signals)):
         raise ValueError(f"rank is {rank}, expected at most the number of signals, {n}")
@@ -117,10 +119,9 @@ def pivoted_cholesky(
         diagonal[accepted] = 0.0
         found = new.stop
     if found < rank:
-        warnings.warn(
+        warn(
             f"pivoted_cholesky stopped at rank {found} of {rank}: the residual is a rounding "
             f"error (equal signals, or a kernel matrix of lower rank)",
-            stacklevel=2,
         )
     return LowRank(landmarks[:found], factor[:, :found], float(diagonal.sum()))
 

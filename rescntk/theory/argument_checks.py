@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..engines.pooling import check_head
+from ..messages import shown
 from ..network import Network
 from ..validation import (
     KINDS,
@@ -62,7 +63,7 @@ def check_named_head(head: str, reason: str = "pooled heads are not supported he
     """Return the name of a head; pooled heads are refused, for a reason."""
     if not isinstance(head, str) and check_head(head):
         raise ValueError(
-            f"head is {head!r}, expected one of {', '.join(map(repr, _LEARNED))}: {reason}"
+            f"head is {shown(head)}, expected one of {', '.join(map(repr, _LEARNED))}: {reason}"
         )
     return check_choice(head, "head", _LEARNED)
 
@@ -136,7 +137,7 @@ def check_channels(n_channels: int) -> int:
     """Return the number of channels on the multi-sphere, an integer of at least 2, as an int."""
     if (number := check_integer(n_channels, "n_channels")) < 2:
         what = "on the multi-sphere a pixel of one channel is a sign"
-        raise ValueError(f"n_channels is {n_channels!r}, expected at least 2: {what}")
+        raise ValueError(f"n_channels is {shown(n_channels)}, expected at least 2: {what}")
     check_nonnegative(number, "n_channels")  # within float64
     return number
 
@@ -156,7 +157,9 @@ def check_grid(
     max_frequency = read_once(max_frequency)
     given = max_frequency if isinstance(max_frequency, tuple) else (max_frequency,) * d
     if len(given) != d:
-        raise ValueError(f"max_frequency is {max_frequency!r}, expected one for each of {d} pixels")
+        raise ValueError(
+            f"max_frequency is {shown(max_frequency)}, expected one for each of {d} pixels"
+        )
     highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
     check_nonnegative(max(highest), "max_frequency")  # within float64
     return channels, d, highest, check_named_head(head, POOLED_EIGENVALUES)

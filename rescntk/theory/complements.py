@@ -17,6 +17,7 @@ from operator import add
 import numpy as np
 
 from ..activations import angle_and_kappa1_excess
+from ..messages import shown
 from ..network import Network
 from ..network_parts import Filter, TrainedParts
 
@@ -116,6 +117,6 @@ def check_nonzero(network: Network, kind: str) -> None:
     count = parts.initial + (parts.inner + parts.outer) * branches if kind == "ntk" else 1.0
     if 0 in (network.growth, network.input_scale, network.readout_scale, count):
         raise ValueError(
-            f"network is {network!r}, whose {kind} is 0 for every signal, expected a kernel that "
-            f"sees its signals"
+            f"network is {shown(network)}, whose {kind} is 0 for every signal, expected a kernel "
+            f"that sees its signals"
         )

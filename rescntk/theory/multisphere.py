@@ -19,6 +19,7 @@ from opt_einsum import contract
 from ..arrays import SignalList
 from ..engines.pooling import check_head, offsets, pool_weights, pooled_head
 from ..kernels.progress import progress_bar
+from ..messages import shown
 from ..network import RELU_FIELDS, Network, check_network
 from ..validation import (
     check_batch,
@@ -305,7 +306,7 @@ def gram_complements(
     check_head(head)
     given, networks = networks, tuple(networks) if is_sequence(networks) else ()
     if not networks:
-        raise ValueError(f"networks is {given!r}, expected a list of at least one network")
+        raise ValueError(f"networks is {shown(given)}, expected a list of at least one network")
     for network in networks:
         check_network(network, _FIELDS, _REASON)
         check_nonzero(network, kind)
@@ -315,7 +316,7 @@ def gram_complements(
         common = ordered[-1].replace(depth=network.depth, alpha=network.alpha)  # and its dilations
         if network != common:
             text = "expected networks that differ in depth and alpha only"
-            raise ValueError(f"networks has {network!r} and {ordered[-1]!r}, {text}")
+            raise ValueError(f"networks has {shown(network)} and {shown(ordered[-1])}, {text}")
     pairs = math.comb(len(check_signals(X, "X")) + 1, 2)
     deepest = {network.alpha: network.depth for network in ordered}
     with progress_bar(progress, pairs * sum(deepest.values()), "pair-layer") as tick:

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import least_squares, nnls
 from scipy.special import logsumexp
 
+from ..messages import shown
 from ..network import BASIC_FIELDS, KERNEL_FIELDS, RELU_FIELDS, Network, check_network
 from ..validation import check_depths, check_shape
 from . import spectrum
@@ -181,8 +182,8 @@ def ensemble(
     power, least = np.log(np.maximum(k, 1)).sum(axis=1), len(depths) + 3
     if len(target) < least:
         raise ValueError(
-            f"max_frequency is {max_frequency!r}: {len(target)} eigenvalues exceed their errors, "
-            f"expected at least {least} for {least - 1} constants"
+            f"max_frequency is {shown(max_frequency)}: {len(target)} eigenvalues exceed their "
+            f"errors, expected at least {least} for {least - 1} constants"
         )
 
     def residuals(x: np.ndarray) -> np.ndarray:
@@ -278,7 +279,8 @@ def mixture(
     target, resolved = found.eigenvalues, found.resolved
     if not resolved.any():
         raise ValueError(
-            f"network is {network!r}: none of its eigenvalues exceed errors, expected at least one"
+            f"network is {shown(network)}: none of its eigenvalues exceed errors, expected at "
+            f"least one"
         )
     dot, pixels = np.zeros_like(target), np.eye(target.ndim, dtype=int)
     for pixel, times in taps(network.input_filter, target.ndim).items():

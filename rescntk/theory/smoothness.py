@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from .. import literature
 from ..activations import ACTIVATIONS, activation_of
+from ..messages import shown
 from ..network import BASIC_FIELDS, Network, check_network
 from ..validation import (
     check_choice,
@@ -113,7 +114,7 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     last = check_rectangular(cutoff, "cutoff", f"integers from 0 to {limit}")
     if last.dtype.kind not in "iu" or last.size == 0 or last.min() < 0 or last.max() > limit:
         raise ValueError(
-            f"cutoff is {cutoff!r}, expected integers from 0 to {limit} for values of "
+            f"cutoff is {shown(cutoff)}, expected integers from 0 to {limit} for values of "
             f"{np.shape(values)[-1]} samples"
         )
     norms = np.sqrt(np.cumsum(power[..., : limit + 1] / _gaussian_coefficients(limit), axis=-1))
@@ -233,7 +234,7 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
         scale, layer, layers = slope * network.c_w, 3 * slope * sigma_w, network.depth - 1
     else:
         raise ValueError(
-            f"network is {network!r}, expected literature.tirer_resnet(...) or "
+            f"network is {shown(network)}, expected literature.tirer_resnet(...) or "
             f"literature.tirer_mlp(...): the bounds are about their weights"
         )
     n, d = (check_nonnegative(n, name) for n, name in sizes)

@@ -2,6 +2,8 @@
 
 import io
 import multiprocessing
+import re
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum, IntEnum, StrEnum
 from importlib.util import find_spec
@@ -13,7 +15,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from rescntk.datasets import load_labelled
@@ -143,18 +145,102 @@ def test_labels_of_any_kind(rng):
         assert (ResidualKernelClassifier(**ONE).fit(X, form).predict(X) == texts).all()
 
 
+LARGE = [2**53, 2**53 + 1, 2**53 + 3]
+KINDS_OF_LABELS = {
+    "integers": (LARGE, "i", ["Int64", "int64[pyarrow]", "category"]),
+    "unsigned": ([2**63, 2**63 + 1, 2**64 - 1], "u", ["UInt64", "uint64[pyarrow]"]),
+    "booleans": ([False, True, True], "b", ["boolean", "bool[pyarrow]"]),
+    "floats": ([0.0, 1.0, 2.0], "f", ["Float64", "double[pyarrow]"]),
+    "texts": (["a", "b", "c"], "UO", ["string", "string[pyarrow]", "category", "str"]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:best_score_ is")  # of labels that the signals do not tell
+@pytest.mark.parametrize("of_kind", KINDS_OF_LABELS.values(), ids=KINDS_OF_LABELS)
+def test_labels_keep_their_kind(of_kind, rng):
+    """2^53 and 2^53 + 1 are one number in float64, and two labels."""
+    values, kind, dtypes = of_kind
+    X, places = waves(rng, 24, 3)
+    labels = [values[k] for k in places]
+    forms = [labels, tuple(labels), np.array(labels), pl.Series(labels)]
+    if find_spec("pandas"):
+        import pandas as pd
+
+        dtypes = [d for d in dtypes if "pyarrow" not in d or find_spec("pyarrow")]
+        forms += [pd.Series(labels, dtype=dtype) for dtype in dtypes]
+        forms += [pd.DataFrame({"label": forms[-1]})]
+    if find_spec("pyarrow"):
+        import pyarrow as pa
+
+        arrow = pa.array(np.array(labels))
+        forms += [arrow, pa.chunked_array([arrow[:9], arrow[9:]])]
+    expected = np.unique(np.array(values))
+    for form in forms:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataConversionWarning)
+            model = ResidualKernelClassifier(**ONE).fit(X, form)
+        assert model.classes_.dtype.kind in kind and model.classes_.tolist() == expected.tolist()
+        assert model.predict(X).dtype.kind in kind
+        assert (model.predict(X) == np.array(labels)).all()
+        if not hasattr(form, "columns"):
+            grouped = ResidualKernelClassifier(**ONE).fit(X, np.arange(24) % 2, groups=form)
+            assert grouped._n_groups == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        ([2**53, 2**53 + 1, 1.0], r"\[1\] is 9007199254740993, and is 9007199254740992.0 beside"),
+        ([1, 2**63, 2], r"\[0\] is 1, and is 1.0 beside the other labels: expected labels of one"),
+        ([1, "a", "b"], r"\[0\] is 1, and is '1' beside the other labels"),
+    ],
+)
+def test_labels_that_would_change_are_refused(labels, says, rng):
+    X, places = waves(rng, 24, 3)
+    labels = [labels[k] for k in places]
+    with pytest.raises(ValueError, match=f"^y{says}"):
+        ResidualKernelClassifier(**ONE).fit(X, labels)
+    with pytest.raises(ValueError, match=f"^groups{says}"):
+        ResidualKernelClassifier(**ONE).fit(X, places, groups=labels)
+
+
+@pytest.mark.parametrize("power", [1000, 1023, -1040])
+def test_the_unit_of_weights_does_not_matter(power, rng):
+    """Powers of two, up to the ends of float64: not a bit changes."""
+    X, y = waves(rng, 24, 2)
+    weights, unit = rng.uniform(0.5, 1.0, 24).astype(np.float16).astype(float), np.ldexp(1.0, power)
+    of_class = {0: 0.75, 1: 1.0}
+    expected = ResidualKernelClassifier(**ONE, class_weight=of_class).fit(X, y, weights)
+    scaled = {label: weight * unit for label, weight in of_class.items()}
+    model = ResidualKernelClassifier(**ONE, class_weight=scaled).fit(X, y, weights * unit)
+    assert (model.predict_proba(X) == expected.predict_proba(X)).all()
+    assert (model.predict_set(X, 0.9) == expected.predict_set(X, 0.9)).all()
+    assert model.best_score_error_ == expected.best_score_error_
+    far = ResidualKernelClassifier(**ONE, class_weight={0: 1e-308, 1: 1e308}).fit(X, y)
+    assert (far.predict(X) == 1).all() and np.isfinite(far.predict_proba(X)).all()
+
+
+def test_the_least_coverage(rng):
+    """Of tiny coverages one case is inside: the most probable class alone."""
+    X, y = waves(rng, 24, 2)
+    model = ResidualKernelClassifier(**ONE).fit(X, y)
+    for coverage in (1e-13, 5e-324):
+        assert (model.predict_set(X, coverage).sum(axis=1) == 1).all()
+
+
 @pytest.mark.parametrize("kind", ["list", "array"])
 def test_objects_that_scores_refuse_are_refused_at_once(kind, rng):
     """Integers and texts of an Enum, or in an array of objects, are numbers and texts."""
     X, y = waves(rng, 16, 2)
     members, form = [[*Colour][k] for k in y], list if kind == "list" else objects
-    for labels, name in (
-        (form(members), "Colour"),
-        (objects(y.tolist()), "int"),
-        (objects((y > 0).tolist()), "bool"),
-        (np.array([b"a", b"b"])[y], "bytes_"),
+    for labels, name, remedy in (
+        (form(members), "Colour", "[label.name for label in y]"),
+        (objects(y.tolist()), "int", "y.astype(int)"),
+        (objects((y > 0).tolist()), "bool", "y.astype(int)"),
+        (np.array([b"a", b"b"])[y], "bytes_", "[label.decode() for label in y]"),
+        (objects([[b"a", b"b"][k] for k in y]), "bytes", "[label.decode() for label in y]"),
     ):
-        says = f"y has objects of kinds {name}, .* expected numbers or texts, such as y.astype"
+        says = f"y has objects of kinds {name}, .* numbers or texts: give {re.escape(remedy)}"
         with pytest.raises(ValueError, match=says):
             ResidualKernelClassifier(**ONE).fit(X, labels)
     for labels in (form([[*Word][k] for k in y]), [[*Number][k] for k in y]):
@@ -196,6 +282,11 @@ def test_scores(rng):
         ({"class_weight": "even"}, "class_weight is 'even', expected None, 'balanced' or a"),
         ({"class_weight": {"a": 2}}, r"class_weight has keys \['a'\], expected some of"),
         ({"class_weight": {0: -1}}, "class_weight of 0 is -1"),
+        ({"class_weight": {0: 1, 1: 1, 2: "x"}}, "class_weight of 2 is 'x', expected a finite num"),
+        ({"class_weight": {0: 1, 1: np.inf}}, "class_weight of 1 is inf"),
+        ({"penalty": True}, "penalty is True, expected real numbers"),
+        ({"penalty": [0.1, True]}, r"penalty is \[0.1, True\], expected real numbers"),
+        ({"penalty": np.array([True])}, r"penalty is array\(\[ ?True\]\), expected real numbers"),
         ({"class_weight": {0: 0}}, "y has one class"),
         ({"class_weight": {0: 0, 1: 0}}, "class_weight is zero for all"),
         ({"class_weight": np.array([1.0, 2.0])}, r"class_weight is array\(\[1., 2.\]\)"),

@@ -1,9 +1,12 @@
 """Input as scikit-learn's users give it: what is right, and what is refused with a remedy."""
 
+import io
+import pickle
 import re
 import warnings
 from pathlib import Path
 
+import joblib
 import numpy as np
 import polars as pl
 import pytest
@@ -129,7 +132,10 @@ NO_SIGNALS = [
     (lambda X: X[:, None], r"X has shape \(12, 1, 2, 24\), expected \(n_cases, n_channels"),
     (lambda X: X[0, 0], "1D array|a single signal is X"),
     (lambda X: np.where(X > 0.9, np.nan, X), "X of shape .* contains NaN or infinity"),
-    (lambda X: np.where(X[:, 0] > 0.9, np.inf, X[:, 0]), "Input X contains infinity"),
+    (
+        lambda X: np.where(X[:, 0] > 0.9, np.inf, X[:, 0]),
+        "X contains infinity in row 0, column [0-9]+, expected numbers$",
+    ),
     (
         lambda X: [[[1.0, 2.0], [3.0]]] * 12,
         r"X\[0\] is not a rectangular array, expected numbers",
@@ -224,7 +230,53 @@ NO_NUMBERS = [
         lambda frame, pd: frame.assign(day=pd.date_range("2024-01-01", periods=20)),
         "X has the column 'day' of dtype datetime64",
     ),
-    (lambda frame, pd: frame.assign(t3=np.nan), "X contains NaN"),
+    (
+        lambda frame, pd: frame.assign(t3=np.where(np.arange(20) == 5, np.nan, 1.0)),
+        r"^X contains NaN in row 5, column 't3', .* as X.interpolate\(axis=1, limit_direction='bot",
+    ),
+    (
+        lambda frame, pd: frame.assign(t3=pd.array([1, None] * 10, dtype="Int64")),
+        r"^X contains NaN in row 1, column 't3', .* as X.interpolate\(axis=1",
+    ),
+    (
+        lambda frame, pd: frame.assign(t3=1j),
+        "column 't3' of dtype complex128, expected numbers: give real and imaginary parts as two",
+    ),
+    (lambda frame, pd: frame[[]], "^X has no columns, expected one for each time point"),
+    (
+        lambda frame, pd: frame.assign(t3=np.timedelta64(3, "s")),
+        r"column 't3' of dtype timedelta64.*, expected numbers: give X\['t3'\] / np.timedelta64",
+    ),
+    (
+        lambda frame, pd: frame.assign(t3="1.5"),
+        r"column 't3' of dtype .*: texts of digits become numbers by astype\(float\)",
+    ),
+    (
+        lambda frame, pd: frame.assign(kind=np.arange(20) % 3).astype({"kind": "category"}),
+        "column 'kind' of dtype category, expected numbers: drop it, or give its categories as",
+    ),
+    (
+        lambda frame, pd: frame.assign(**{"extra": 1.0}).rename(columns={"t0": 0}),
+        r"names of columns of kinds int, str, .*: X.columns = X.columns.astype\(str\)",
+    ),
+    (
+        lambda frame, pd: [
+            row.sample(frac=1, random_state=k) for k, (_, row) in enumerate(frame.iterrows())
+        ],
+        r"X\[1\] has the index of X\[0\] in another order: give X\[1\].loc\[X\[0\].index\]",
+    ),
+    (
+        lambda frame, pd: [
+            frame.loc[0, :"t9"],
+            frame.loc[1],
+            *(frame.loc[k, ::-1] for k in range(2, 20)),
+        ],
+        r"X\[2\] has the index of X\[1\] in another order",
+    ),
+    (
+        lambda frame, pd: [[frame.loc[k], frame.loc[k][::-1]] for k in range(20)],
+        r"X\[0\]\[1\] has the index of X\[0\]\[0\] in another order",
+    ),
     (
         lambda frame, pd: frame.rename(columns={"t0": "Unnamed: 0"}),
         "'Unnamed: 0', a saved index.*index_col=0",
@@ -296,7 +348,9 @@ def texts(flat):
 
 def test_labels_are_for_the_classifier(flat):
     labels = np.where(np.arange(len(flat[0])) % 2, "worn", "good")
-    with pytest.raises(ValueError, match="^y has texts, .*; ResidualKernelClassifier predicts lab"):
+    with pytest.raises(
+        ValueError, match="^y has texts, .*'good', .*: ResidualKernelClassifier predicts"
+    ):
         ResidualKernelRegressor(**ONE).fit(flat[0], labels)
 
 
@@ -347,6 +401,187 @@ NO_NUMBERS_OF_POLARS = [
 def test_tables_of_polars_that_are_no_rows_of_numbers(broken, says, polars_frame, flat):
     with pytest.raises(ValueError, match=says):
         CLASSIFIER.fit(broken(polars_frame), flat[1])
+
+
+NO_NUMBERS_OF_ARROW = [
+    (
+        lambda pa, X: pa.table(dict(zip("abc", X.T, strict=False))),
+        r"pyarrow.Table, .*X.to_pandas\(\)",
+    ),
+    (lambda pa, X: pa.array(X.tolist()), r"a signal in each entry, .*give X.to_pylist\(\)"),
+]
+
+
+@pytest.mark.parametrize(("broken", "says"), NO_NUMBERS_OF_ARROW)
+def test_containers_of_arrow_tell_what_is_taken(broken, says, flat):
+    pa, (X, y) = pytest.importorskip("pyarrow"), flat
+    with pytest.raises(ValueError, match=says):
+        CLASSIFIER.fit(broken(pa, X), y)
+    expected = CLASSIFIER.fit(X, y).decision_function(X)
+    found = CLASSIFIER.fit(pa.array(X.tolist()).to_pylist(), pa.array(y)).decision_function(X)
+    assert (found == expected).all()
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_arrays_that_only_seem_to_be_numbers_are_refused(axes, flat):
+    """The same sentence for two axes, which scikit-learn reads, and for three."""
+    X, y = flat
+    X = X if axes == 2 else X[:, None]
+    times = (1e9 * X).astype("timedelta64[ns]")
+    mixed = X.astype(object)
+    mixed[3, ..., 4] = "1.5"
+    for broken, says in (
+        (
+            times,
+            r"X has durations, such as .*: give X / np.timedelta64\(1, 's'\)",
+        ),
+        (
+            np.datetime64("2024-01-01", "ns") + times,
+            r"X has dates, .* the first are \(",
+        ),
+        (X.astype(str), r"X has texts, such as '.*texts of digits become numbers by astype"),
+        (mixed, "X has texts, such as '1.5'"),
+        (X.astype(complex), "X has dtype complex128 .*imaginary parts as two channels"),
+        (X.astype([("a", float)]), r"X has dtype \[\('a', '<f8'\)\]"),
+    ):
+        with pytest.raises(ValueError, match=f"^{says}"):
+            CLASSIFIER.fit(broken, y)
+    assert (CLASSIFIER.fit(X.astype(object), y).predict(X) == CLASSIFIER.fit(X, y).predict(X)).all()
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_bfloat16_tells_what_is_taken(axes, flat):
+    short = pytest.importorskip("ml_dtypes").bfloat16
+    X = flat[0].astype(short) if axes == 2 else flat[0][:, None].astype(short)
+    with pytest.raises(ValueError, match=r"^X has dtype bfloat16, .*give X.astype\(np.float64\)"):
+        CLASSIFIER.fit(X, flat[1])
+
+
+def test_ragged_arrays_of_awkward_tell_what_is_taken(flat):
+    ak, (X, y) = pytest.importorskip("awkward"), flat
+    ragged = ak.Array([x[: 24 - k % 2].tolist() for k, x in enumerate(X)])
+    with pytest.raises(ValueError, match=r"^X is not a rectangular array, .*give X.to_list\(\)"):
+        ResidualKernelClassifier(**ONE).fit(ragged, y)
+    assert ResidualKernelClassifier(**ONE).fit(ragged.to_list(), y).n_timepoints_ is None
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_masks_are_never_lost(axes, flat):
+    """Nothing is masked in the second array: its type is refused, not its values."""
+    X, y = flat if axes == 2 else (flat[0][:, None], flat[1])
+    masked = np.ma.masked_array(X, X > 0.9)
+    for bad in (masked, np.ma.masked_array(X)):
+        for call in (
+            lambda bad=bad: CLASSIFIER.fit(bad, y),
+            lambda bad=bad: REGRESSOR.fit(bad, y),
+            lambda bad=bad: CLASSIFIER.fit(X, y).predict(bad),
+            lambda bad=bad: View().fit(bad),
+            lambda bad=bad: View().fit(X).transform(bad),
+            lambda bad=bad: KernelMatrix().fit(bad),
+            lambda bad=bad: SignalKernel(depth=1, n_channels=1)(bad),
+        ):
+            with pytest.raises(ValueError, match="X is a masked array, expected real numbers"):
+                call()
+    with pytest.raises(ValueError, match="^groups is a masked array"):
+        CLASSIFIER.fit(X, y, groups=np.ma.masked_array(np.arange(20), y > 0))
+
+
+@pytest.mark.filterwarnings("ignore:best_score_")  # of targets that the signals do not tell
+def test_dates_and_durations_are_no_targets(flat, pd):
+    X, _ = flat
+    times = (1000 * np.arange(20)).astype("timedelta64[ms]")
+    dates, seconds = np.datetime64("2024-01-01") + times, np.arange(20.0)
+    zone = pd.Series(dates).dt.tz_localize("UTC")
+    for kind, forms in (
+        ("durations", (times, pd.Series(times), pl.Series(times), times.tolist())),
+        ("dates", (dates, pd.Series(dates), pl.Series(dates), zone, pd.DataFrame({"a": dates}))),
+    ):
+        for y in forms:
+            with pytest.raises(ValueError, match=rf"^y has {kind}, such as .*timedelta64\(1, 's'"):
+                REGRESSOR.fit(X, y)
+    expected = REGRESSOR.fit(X, seconds).predict(X)  # what the messages say
+    assert (REGRESSOR.fit(X, times / np.timedelta64(1, "s")).predict(X) == expected).all()
+    since = (dates - dates.min()) / np.timedelta64(1, "s")
+    assert (REGRESSOR.fit(X, since).predict(X) == expected).all()
+
+
+LEFT_IN = {
+    "y": lambda frame, of: CLASSIFIER.fit(frame, of),
+    "groups": lambda frame, of: CLASSIFIER.fit(frame, np.arange(20) // 5 % 2, groups=of),
+    "sample_weight": lambda frame, of: REGRESSOR.fit(frame, np.arange(20.0), sample_weight=of),
+}
+
+
+@pytest.mark.filterwarnings("ignore:best_score_")  # of labels and targets without a meaning
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize(("name", "fit"), LEFT_IN.items(), ids=LEFT_IN.keys())
+def test_a_column_left_in_the_table_is_refused_by_name(name, fit, kind, flat, pd):
+    library = pd if kind == "pandas" else pl
+    frame = library.DataFrame({f"t{k}": x for k, x in enumerate(flat[0].T)} | {"of": flat[1] + 1})
+    with pytest.raises(ValueError, match=f"^X has the column 'of', which is {name}, .*drop it"):
+        fit(frame, frame["of"])
+    rest = frame.drop(columns="of") if kind == "pandas" else frame.drop("of")
+    fit(rest, frame["of"])
+
+
+def test_numbers_of_columns_may_be_alike(flat, pd):
+    """Tables without names count their columns: a column is refused where its values are there."""
+    frame = pd.DataFrame(np.column_stack([flat[1], flat[0]]))
+    with pytest.raises(ValueError, match="^X has the column 0, which is y"):
+        CLASSIFIER.fit(frame, frame[0])
+    with pytest.raises(ValueError, match="^X has the column 0, which is y"):
+        REGRESSOR.fit(frame, frame[[0, 5]])
+    assert CLASSIFIER.fit(frame.drop(columns=0).set_axis(range(24), axis=1), frame[0]).score
+
+
+def test_gaps_of_a_table_are_filled_as_the_message_says(flat, pd):
+    frame = pd.DataFrame(flat[0]).add_prefix("t")
+    gaps = frame.mask(np.random.default_rng(0).uniform(size=frame.shape) < 0.2)
+    with pytest.raises(ValueError, match="NaN in row") as refusal:
+        CLASSIFIER.fit(gaps, flat[1])
+    row, name = re.search("row ([0-9]+), column '(t[0-9]+)'", str(refusal.value)).groups()
+    assert np.isnan(gaps.loc[int(row), name])
+    CLASSIFIER.fit(gaps.interpolate(axis=1, limit_direction="both"), flat[1])
+    of_polars = pl.DataFrame({"t0": [1.0] * 20, "t1": [np.nan] * 20})
+    with pytest.raises(ValueError, match="NaN in row 0, column 't1'.* of pandas does"):
+        CLASSIFIER.fit(of_polars, flat[1])
+
+
+def lines_of_warnings(call):
+    """Return the files that the warnings of a call name."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        call()
+    return {warning.filename for warning in found}
+
+
+def test_warnings_name_the_line_of_the_caller(rng):
+    """Whichever call it was, of this package or through scikit-learn."""
+    X, y = rng.standard_normal((12, 40, 1)).cumsum(axis=1), np.arange(12) % 2
+    one = {"views": [View(standardize="channel", filter_size=1, depth=1)]}
+    classifier, kernel = ResidualKernelClassifier(**one), rk.ResCNTK(1, normalized=True)
+    regressor = ResidualKernelRegressor(**one)
+    process = GaussianProcessRegressor(SignalKernel(depth=1, alpha_bounds="fixed"), alpha=0.1)
+    old = pickle.dumps(KernelMatrix()).replace(b"_rescntk_version", b"_another_version")
+    calls = [
+        lambda: classifier.fit(X, y),
+        lambda: classifier.fit(X, y[:, None]),
+        lambda: classifier.predict_set(X, 0.99),
+        lambda: regressor.fit(X, y),
+        lambda: regressor.predict_interval(X, 0.99),
+        lambda: View(standardize="channel").fit(X),
+        lambda: View(standardize="channel").fit_transform(X),
+        lambda: KernelMatrix(kernel).fit(X),
+        lambda: KernelMatrix(kernel).fit_transform(X),
+        lambda: make_pipeline(KernelMatrix(kernel), SVC(kernel="precomputed")).fit(X, y),
+        lambda: cross_val_score(classifier, X, y, cv=2),
+        lambda: process.fit(X[:, :, 0], 1.0 * y),
+        lambda: SignalKernel(depth=1)(X[:, :, 0]),
+        lambda: rk.regression.pivoted_cholesky(kernel, np.ones((3, 1, 4)), 3),
+        lambda: pickle.loads(old),
+        lambda: joblib.load(io.BytesIO(old)),
+    ]
+    assert [lines_of_warnings(call) for call in calls] == [{__file__}] * len(calls)
 
 
 @pytest.mark.filterwarnings("ignore:best_score_ is")  # of eight signals

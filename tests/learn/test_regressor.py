@@ -70,6 +70,28 @@ def test_several_targets_and_units(rng):
     assert (low <= mean).all() and (mean <= high).all()
 
 
+@pytest.mark.parametrize("power", [900, 1022, -1000])
+def test_units_of_targets_and_weights_at_the_ends_of_float64(power, rng):
+    """Powers of two change no bit: targets of 5e307 overflow in a sum, 1e-301 in squares."""
+    X, y = rising(rng, 30)
+    Y, Z = np.column_stack([y, 1 - y]) - 0.5, rising(rng, 9)[0]
+    weights = rng.uniform(0.5, 1.0, 30)
+    expected = ResidualKernelRegressor(**ONE, random_state=0).fit(X, Y, weights)
+    model = ResidualKernelRegressor(**ONE, random_state=0)
+    model.fit(X, np.ldexp(Y, power), np.ldexp(weights, power))
+    pairs = zip(
+        model.predict(Z, return_std=True), expected.predict(Z, return_std=True), strict=True
+    )
+    for found, value in pairs:
+        assert (found == np.ldexp(value, power)).all()
+    for coverage in (1e-13, 0.5):
+        of_model, of_expected = (m.predict_interval(Z, coverage) for m in (model, expected))
+        for found, value in zip(of_model, of_expected, strict=True):
+            assert (found == np.ldexp(value, power)).all()
+    assert (model.contributions(Z) == np.ldexp(expected.contributions(Z), power)).all()
+    assert model.best_score_ == expected.best_score_
+
+
 @pytest.mark.filterwarnings("ignore:best_score_, R")  # of targets of noise
 @pytest.mark.parametrize("landmarks", [None, 12])
 def test_each_target_of_several_is_predicted_as_if_alone(landmarks, rng):
@@ -99,7 +121,8 @@ def test_targets_of_noise_warn(rng):
 @pytest.mark.parametrize(
     ("targets", "says"),
     [
-        (["a"] * 20, "convert|dtype"),
+        (["a"] * 20, "^y has texts, such as 'a'"),
+        ([{}] * 20, "^y has objects, expected numbers: "),
         ([1.0] * 5, "inconsistent numbers of samples"),
     ],
 )

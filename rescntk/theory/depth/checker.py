@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from ...engines.means import pooled
 from ...engines.pooling import in_words, pixels_averaged
 from ...kernels import gram
+from ...messages import shown
 from ...network import BASIC_FIELDS, Network, check_one_dilation
 from ...validation import check_depths, check_rng, check_signals
 from .. import multisphere
@@ -171,12 +172,12 @@ def check(
     near = any(high < _LEAST_RATIO * low for low, high in pairwise(ladder))
     if near or len(ladder) < _LEAST_DEPTHS:
         raise ValueError(
-            f"depths is {ladder!r}, expected at least {_LEAST_DEPTHS}, each at least "
+            f"depths is {shown(ladder)}, expected at least {_LEAST_DEPTHS}, each at least "
             f"{_LEAST_RATIO} times the depth before it"
         )
     check_layers(ladder[-1], "depths has")
     if not (prediction is None or isinstance(prediction, Prediction)):
-        raise ValueError(f"prediction is {prediction!r}, expected a Prediction, or None")
+        raise ValueError(f"prediction is {shown(prediction)}, expected a Prediction, or None")
     networks = [_network(family, depth) for depth in ladder]
     X = _signals(X, networks[0], check_rng(rng))
     used = Prediction(undefined="nothing is predicted") if prediction is None else prediction
@@ -336,13 +337,17 @@ def _log_exponent(logs: np.ndarray, sizes: np.ndarray) -> float:
 
 def _network(family: Callable[[int], Network], depth: int) -> Network:
     if not callable(family):
-        raise ValueError(f"family is {family!r}, expected a function from a depth to a Network")
+        raise ValueError(
+            f"family is {shown(family)}, expected a function from a depth to a Network"
+        )
     network = family(depth)
     check_one_dilation(network, BASIC_FIELDS | {"bias"})
     if network.depth != depth:
         raise ValueError(f"family returns a network of depth {network.depth}, expected {depth}")
     if network.input_scale == 0:
-        raise ValueError(f"network is {network!r}, expected a positive input_scale: kernels are 0")
+        raise ValueError(
+            f"network is {shown(network)}, expected a positive input_scale: kernels are 0"
+        )
     return network
 
 

@@ -11,6 +11,7 @@ from ...engines.means import pooled
 from ...engines.pooling import check_head, pixels_averaged
 from ...kernels import Kernel
 from ...kernels.call import correlation
+from ...messages import shown
 from ...network import BASIC_FIELDS, KERNEL_FIELDS, Network, check_one_dilation
 from ...validation import (
     check_integer,
@@ -60,10 +61,10 @@ class Prediction:
         for name in ("exponent", "correction", "onset"):
             check_positive(getattr(self, name), name)
         if check_integer(self.log_power, "log_power", at_least=0) > 1:
-            raise ValueError(f"log_power is {self.log_power!r}, expected 0 or 1")
+            raise ValueError(f"log_power is {shown(self.log_power)}, expected 0 or 1")
         values = check_real(self.limit, "limit", "(n, n) or a number")
         if isinstance(self.limit, bool) or not (np.abs(values) <= 1.0 + 1e-8).all():
-            raise ValueError(f"limit is {self.limit!r}, expected correlations from -1 to 1")
+            raise ValueError(f"limit is {shown(self.limit)}, expected correlations from -1 to 1")
 
     def complements(self, n_cases: int) -> np.ndarray:
         """Return 1 − limit for all pairs of signals.

@@ -9,6 +9,7 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
+from ...messages import shown
 from ...network import Network
 from ...validation import (
     check_integer,
@@ -98,7 +99,7 @@ def sample_complexity(
     top = check_integer(max_frequency, "max_frequency", at_least=1)
     d = check_grid(n_channels, n_timepoints, top, head)[1]
     if not 0 < check_nonnegative(share, "share") < 1:
-        raise ValueError(f"share is {share!r}, expected a number between 0 and 1")
+        raise ValueError(f"share is {shown(share)}, expected a number between 0 and 1")
     penalty, space = check_nonnegative(penalty, "penalty"), (n_channels, d, top)
     chosen = None if frequencies is None else _check_frequencies(frequencies, d, top)
     check_options(options, "normalized", "errors")
@@ -142,9 +143,9 @@ def _check_frequencies(given: Iterable[Iterable[int]], d: int, top: int) -> np.n
     text = f"expected {right}"
     sets = list(given) if is_sequence(given) else []
     if not sets or not all(is_sequence(each) for each in sets):
-        raise ValueError(f"frequencies is {given!r}, {text}")
+        raise ValueError(f"frequencies is {shown(given)}, {text}")
     chosen = check_rectangular([tuple(each) for each in sets], "frequencies", right)
     whole = chosen.dtype.kind in "iu" and chosen.shape[1:] == (d,)
     if not whole or chosen.min() < 0 or chosen.max() > top:
-        raise ValueError(f"frequencies is {given!r}, {text}")
+        raise ValueError(f"frequencies is {shown(given)}, {text}")
     return np.asarray(chosen)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betaln, gamma, gammaincc, gammaln
 
+from ...messages import shown
 from ...network import RELU_FIELDS, Network, check_network
 from ...validation import check_integer, is_sequence
 from ..argument_checks import check_grid, check_kind
@@ -194,7 +195,7 @@ def check_pixel_set(
     """Return a set of pixels of a ring of `d`, in the receptive field if that is given."""
     given = pixels if is_sequence(pixels) else ()
     if not (found := frozenset(check_integer(p, "pixels") % d for p in given)):
-        raise ValueError(f"pixels has {pixels!r}, expected one or more integers")
+        raise ValueError(f"pixels has {shown(pixels)}, expected one or more integers")
     if field is None or found <= field:
         return found
     raise ValueError(f"pixels has {sorted(found)}, expected some of {sorted(field)}, those seen")

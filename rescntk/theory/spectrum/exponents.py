@@ -13,6 +13,7 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
+from ...messages import shown
 from ...network import Network
 from ...validation import check_integer, is_sequence
 from ..argument_checks import check_options
@@ -107,7 +108,7 @@ def decay_exponents(
         pixels = [spread for spread in spreads if field.issuperset(p % d for p in spread)]
     sets = [check_pixel_set(chosen, d, field) for chosen in pixels] if is_sequence(pixels) else []
     if not sets:
-        raise ValueError(f"pixels is {pixels!r}, expected sets of one or more integers")
+        raise ValueError(f"pixels is {shown(pixels)}, expected sets of one or more integers")
     top = [K if pixel in frozenset().union(*sets) else 0 for pixel in range(d)]
     check_options(options, "errors")
     computed = eigenvalues(

@@ -19,6 +19,7 @@ import scipy.ndimage
 
 from ...decomposition import check_finite
 from ...kernels.progress import progress_bar
+from ...messages import shown
 from ...network import BASIC_FIELDS, Network, check_network
 from ...validation import (
     check_choice,
@@ -203,7 +204,7 @@ def eigenvalues(
     n_points, n_bytes = request.cost(request.nodes)
     field = windows(network, request.d)[1][-1]
     grid = (
-        f"max_frequency is {max_frequency!r}: a grid of {request.nodes} nodes a pixel, with "
+        f"max_frequency is {shown(max_frequency)}: a grid of {request.nodes} nodes a pixel, with "
         f"{len(field)} of {request.d} pixels in the receptive field,"
     )
     check_memory(n_bytes, max_memory, grid)

@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 import scipy.special
 
+from ...messages import shown
 from ...validation import check_integer, check_memory
 from ..argument_checks import check_channels, check_grid, read_once
 
@@ -137,7 +138,9 @@ def multiplicities(
     max_frequency = read_once(max_frequency)
     n_channels, d, highest, head = check_grid(n_channels, n_timepoints, max_frequency, head)
     size = math.prod(k + 1 for k in highest)
-    check_memory(16 * size, max_memory, f"max_frequency is {max_frequency!r}: for {d} pixels this")
+    check_memory(
+        16 * size, max_memory, f"max_frequency is {shown(max_frequency)}: for {d} pixels this"
+    )
     count = [float(harmonics(n_channels, k)) for k in range(max(highest) + 1)]
     result = reduce(np.multiply.outer, [np.array(count[: k + 1]) for k in highest])
     if head != "gap":

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gamma
 
+from ...messages import shown
 from ...network import RELU_FIELDS, Network, check_network
 from ...network_parts import Filter
 from ...validation import check_integer, check_nonnegative
@@ -62,7 +63,7 @@ def taylor_coefficients(
     d, degree = check_pixels(n_timepoints), check_integer(max_degree, "max_degree", 0)
     check_nonnegative(degree, "max_degree")  # within float64
     if (pairs := float(degree + 1) ** (2 * d)) > 2e9:  # 4 seconds of one core
-        what = f"max_degree is {max_degree!r}: products of series have {pairs:.3g}"
+        what = f"max_degree is {shown(max_degree)}: products of series have {pairs:.3g}"
         raise ValueError(f"{what} pairs of coefficients for {d} pixels, expected at most 2e9")
     start = np.eye(1, (degree + 1) ** d, (degree + 1) ** (d - 1)).reshape(1, *[degree + 1] * d)
 

@@ -1,0 +1,211 @@
+"""Tables, series and arrays as users have them: what counts as numbers, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from ..messages import shown
+from ..validation import check_rectangular
+
+_LATER = {"collect": "collect()", "compute": "compute()", "column_names": "to_pandas()"}
+"""Attributes of tables whose numbers are not at hand, and what gives a table that is taken."""
+
+_MISSING = "missing values"
+_DATES = (datetime.date, np.datetime64)
+_DURATIONS = (datetime.timedelta, np.timedelta64)
+
+
+def is_table(X: object) -> bool:
+    """Return whether X is a table: its columns have names."""
+    return hasattr(type(X), "columns")  # a query of polars computes its names, and warns
+
+
+def check_container(values: object, name: str) -> None:
+    """Raise a ValueError if `values` is sparse, or a table that has no columns by name at hand."""
+    if issparse(values):
+        raise ValueError(f"{name} is sparse, expected a dense array: give {name}.toarray()")
+    calls = [call for has, call in _LATER.items() if hasattr(type(values), has)]
+    if is_table(values) and calls:
+        kind = f"{type(values).__module__.partition('.')[0]}.{type(values).__name__}"
+        raise ValueError(
+            f"{name} is a {kind}, expected an array, a list, or a table of pandas or polars: "
+            f"give {name}.{calls[0]}"
+        )
+
+
+def check_columns(X: Any) -> list[Hashable]:
+    """Return a table's columns; refuse several levels, a saved index, and columns of no numbers."""
+    check_container(X, "X")
+    if getattr(X.columns, "nlevels", 1) > 1:
+        raise ValueError(
+            "X has columns of two levels, expected one: with the channel first, the signals are "
+            "X.to_numpy().reshape(len(X), n_channels, -1)"
+        )
+    saved = [name for name in X.columns if re.fullmatch(r"(Unnamed: \d+|index|)", str(name))]
+    if saved and len(saved) < len(X.columns):  # a file may lack all names
+        raise ValueError(
+            f"X has the column {shown(saved[0])}, a saved index, expected time points alone: read "
+            f"the file with index_col=0, or drop the column"
+        )
+    if not len(X.columns):
+        raise ValueError("X has no columns, expected one for each time point")
+    kinds = sorted({type(name).__name__ for name in X.columns})
+    if "str" in kinds and len(kinds) > 1:
+        raise ValueError(
+            f"X has names of columns of kinds {', '.join(kinds)}, expected one kind: "
+            f"X.columns = X.columns.astype(str)"
+        )
+    for name in X.columns:
+        column = X[name]
+        values = np.asarray(column)
+        what, remedy = _no_numbers(values, f"X[{shown(name)}]")
+        if what == _MISSING:
+            raise _cell_refused(X, list(map(_is_missing, values)).index(True), name, "NaN")
+        if str(getattr(column, "dtype", "")) == "category":
+            what, remedy = "categories", "drop it, or give its categories as numbers by astype"
+        elif (values.ndim > 1 and not is_table(column)) or what == "signals":
+            rows = "X.rows()" if hasattr(X, "rows") else "X.to_numpy()"
+            what, remedy = "signals", f"signals in cells are [np.stack(row) for row in {rows}]"
+        if what:
+            of = f" of dtype {column.dtype}" if hasattr(column, "dtype") else ""
+            raise ValueError(f"X has the column {shown(name)}{of}, expected numbers: {remedy}")
+    return list(X.columns)
+
+
+def check_numbers(values: object, name: str) -> None:
+    """Raise a ValueError if an array or series has texts, dates, durations or signals in cells.
+
+    NumPy reads some of them as numbers: texts of digits, and times as nanoseconds.
+    """
+    check_container(values, name)
+    array = np.asarray(check_rectangular(values, name, "numbers"))
+    what, remedy = _no_numbers(array, name)
+    if what == "signals":
+        given = f"{name}.to_pylist()" if hasattr(values, "to_pylist") else f"list({name})"
+        raise ValueError(
+            f"{name} has shape {array.shape} and a signal in each entry, expected an array, or a "
+            f"list for different lengths: give {given}"
+        )
+    if what:
+        raise ValueError(f"{name} has {what}, expected numbers: {remedy}")
+
+
+def _no_numbers(values: np.ndarray, name: str) -> tuple[str, str]:
+    """Return what an array has in the place of numbers, and the remedy; two empty texts if none."""
+    kind = values.dtype.kind
+    if kind in "biuf" or not values.size:
+        return "", ""
+    if kind == "c":
+        what = f"dtype {values.dtype} (Complex data not supported)"  # as scikit-learn says it
+        return what, "give real and imaginary parts as two channels"
+    if kind == "V":
+        return f"dtype {values.dtype}", f"give {name}.astype(np.float64)"
+    for value in values.flat if kind == "O" else values.flat[:1]:
+        if isinstance(value, _DURATIONS):
+            return f"durations, such as {value}", f"give {name} / np.timedelta64(1, 's')"
+        if isinstance(value, _DATES):
+            return (
+                f"dates, such as {value}",
+                f"durations since the first are ({name} - {name}.min()) / np.timedelta64(1, 's')",
+            )
+        if isinstance(value, str | bytes):
+            return f"texts, such as {shown(str(value))}", _remedy_of_texts(values, name)
+        if np.ndim(value):
+            return "signals", ""
+        if _is_missing(value):
+            return _MISSING, "fill gaps along time, or leave out cases without a value"
+    return "", ""
+
+
+def _is_missing(value: object) -> bool:
+    """Return whether a value is NA of pandas, which NumPy cannot read."""
+    return type(value).__name__ == "NAType"
+
+
+def _remedy_of_texts(values: np.ndarray, name: str) -> str:
+    """Return what to do about texts among numbers."""
+    texts = [value for value in values.flat if isinstance(value, str)]
+    if commas := [text for text in texts if "," in text and _is_number(text.replace(",", "."))]:
+        return f"{shown(str(commas[0]))} has a decimal comma, read the file with decimal=','"
+    if texts and all(map(_is_number, texts)):
+        return "texts of digits become numbers by astype(float)"
+    return "ResidualKernelClassifier predicts labels" if name == "y" else "leave texts out"
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text can be read as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def check_cells(flat: np.ndarray, X: object) -> None:
+    """Raise a ValueError that names the first cell of X without a finite number.
+
+    `flat` has the numbers of X, an array or a table, (n_cases, n_columns).
+    """
+    good = np.isfinite(flat)
+    if not good.all():
+        row, column = np.argwhere(~good)[0]
+        name = list(X.columns)[column] if is_table(X) else int(column)  # type: ignore[attr-defined]
+        raise _cell_refused(X, row, name, "infinity" if np.isinf(flat[row, column]) else "NaN")
+
+
+def _cell_refused(X: object, row: int, column: Hashable, what: str) -> ValueError:
+    """Return the error for a cell that has no finite number."""
+    remedy = ""
+    if what != "infinity":
+        fill = "interpolate(axis=1, limit_direction='both')"
+        how = f"as X.{fill} does" if hasattr(X, "loc") else f"as {fill} of pandas does"
+        remedy = f": fill gaps along time first, {how}"
+    return ValueError(
+        f"X contains {what} in row {row}, column {shown(column)}, expected numbers{remedy}"
+    )
+
+
+def check_order(given: Iterable[tuple[str, object]]) -> None:
+    """Raise a ValueError if pandas' objects, given by name, have one index in several orders."""
+    firsts = dict[frozenset, tuple[str, Any]]()
+    last: Any = None
+    for name, values in given:
+        index: Any = getattr(values, "index", None)
+        if not hasattr(index, "equals") or (last is not None and index.equals(last)):
+            continue
+        last = index
+        entries: frozenset = frozenset(Counter(index).items())
+        first, other = firsts.setdefault(entries, (name, index))
+        if not index.equals(other):
+            raise ValueError(
+                f"{name} has the index of {first} in another order: give {name}.loc[{first}.index]"
+            )
+
+
+def check_left_in(X: Any, **given: Any) -> None:
+    """Raise a ValueError if a table of signals has a column of labels, weights or groups too.
+
+    Names that are texts tell so. Other names, such as numbers, may be alike by chance: there the
+    values are compared.
+    """
+    if not is_table(X):
+        return
+    names = list(X.columns)
+    for argument, values in given.items():
+        several = is_table(values)
+        for name in values.columns if several else [getattr(values, "name", None)]:
+            if name is None or name not in names:
+                continue
+            beside = values[name] if several else values
+            if isinstance(name, str) or np.array_equal(np.asarray(X[name]), np.asarray(beside)):
+                raise ValueError(
+                    f"X has the column {shown(name)}, which is {argument}, expected time points "
+                    f"alone: drop it from X"
+                )

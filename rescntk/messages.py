@@ -1,0 +1,34 @@
+"""What users read: the values in messages, and the lines that warnings name."""
+
+from __future__ import annotations
+
+import reprlib
+import sys
+import warnings
+
+_MOST = 160
+"""Maximum number of characters of a value in a message."""
+
+_BETWEEN = ("rescntk", "sklearn", "aeon", "joblib", "pickle")
+"""Packages whose lines a warning does not name: they stand between the user and the cause."""
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _MOST
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = _REPR.maxset = _REPR.maxfrozenset = 8
+
+
+def shown(value: object) -> str:
+    """Return a value as messages show it: on one line, with the middle of long ones left out."""
+    text = " ".join(_REPR.repr(value).split())
+    if len(text) <= _MOST:
+        return text
+    half = _MOST // 2 - 1
+    return f"{text[:half]}...{text[-half + 1 :]}"
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, and name the line that called the package, whichever call of it that was."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
