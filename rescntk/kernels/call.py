@@ -240,7 +240,9 @@ class KernelCall:
                 batch = SignalList.of(signals)  # lists of one length take other lengths too
         tables = self.engine.prepared(self.request, signals)
         diagonal = self.paired(tables, None) if with_diagonal else None
-        return PreparedSignals(batch, given, tables, diagonal, call=self)
+        call = copy(self)
+        call.X, call.sides = signals, [signals, None]  # not another copy in float64
+        return PreparedSignals(batch, given, tables, diagonal, call)
 
     def again(self, X: Array, Z: PreparedSignals) -> KernelCall:
         """Return the same call on an array X and prepared signals; nothing is checked again."""
