@@ -29,7 +29,7 @@ from ..arrays import (
 from ..engines.pooling import pooled_head
 from ..engines.request import Request, ScaledKernel
 from ..engines.windows import check_growth
-from ..engines.work import blocks
+from ..engines.work import pieces
 from ..network import KERNEL_FIELDS, Network, check_network
 from ..validation import (
     check_batches,
@@ -337,7 +337,7 @@ class KernelCall:
         # A piece costs a device some 15 launches: it gets larger pieces, at most about 64.
         most = _PIECE if xp is np else max(64 * _PIECE, math.prod(shape) // 64)
         for k, t in enumerate(self.order):
-            for piece in _cut(shape, most):
+            for piece in pieces(shape, most):
                 new = result[k][piece]
                 with np.errstate(all="ignore"):  # infinite values are reported below
                     formula(t, values[t][piece], piece, new)
@@ -362,16 +362,6 @@ def mean_again(X: Array, Z: PreparedSignals) -> Array:
     (of_X, of_Z), values = call.diagonals(), call.gram().values
     kernels = [correlation(K, of_X.values[kind], of_Z.values[kind]) for kind, K in values.items()]
     return sum(kernels[1:], start=kernels[0]).mean(axis=0) / len(kernels)
-
-
-def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
-    """Yield the indices of blocks of at most `most` numbers that cover an array of `shape`."""
-    per_row = math.prod(shape[1:])
-    for rows in blocks(0, shape[0], max(1, most // max(1, per_row))):
-        if per_row <= most:
-            yield (rows,)
-        else:
-            yield from ((rows, *inner) for inner in _cut(shape[1:], most))
 
 
 def correlation(K: ArrayT, left: Array, right: Array) -> ArrayT:
