@@ -286,15 +286,17 @@ def test_forks_while_threads_compute(engine):
     assert done.stdout == "done\n"
 
 
-@pytest.mark.parametrize("engine", CPU)
-def test_threads_of_the_caller(engine, rng):
-    """Calls side by side, of several networks and lengths, and of shared tables."""
+@pytest.mark.parametrize(("name", "kept"), [*product(CPU, [1 << 20]), (CPU[-1], 0)])
+def test_threads_of_the_caller(name, kept, monkeypatch, rng):
+    """Calls side by side, of several networks and lengths, and of shared tables of many blocks."""
+    monkeypatch.setattr(engine, "_TABLE_BYTES", 20_000)
+    monkeypatch.setattr(engine, "_KEPT_BYTES", kept)
     kernel, Z = rk.ResCNTK(3), rng.standard_normal((20, 2, 9))
-    prepared = kernel.prepare(Z, engine=engine)
+    prepared = kernel.prepare(Z, engine=name)
 
     def compute(k):
         X = Z[..., : 5 + k % 4]
-        K = kernel.replace(depth=1 + k % 3)(X, engine=engine, threads=1 + k % 2)
+        K = kernel.replace(depth=1 + k % 3)(X, engine=name, threads=1 + k % 2)
         return K, prepared(Z[k : k + 1] + 0.0)[0]
 
     expected = [compute(k) for k in range(20)]
