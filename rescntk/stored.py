@@ -12,6 +12,7 @@ import math
 import os
 import random
 import re
+import reprlib
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -28,12 +29,14 @@ from scipy.sparse.linalg import LinearOperator
 
 try:
     import zarr
+    from zarr.core.buffer import default_buffer_prototype
 except ImportError:
     raise ImportError("rescntk.stored needs zarr: pip install 'rescntk[stored]'") from None
 
 from . import kernels, validation
 from ._version import __version__
 from .arrays import Batch, SignalList, array_module
+from .engines.once import once
 from .engines.pooling import check_head
 from .engines.work import Tick
 from .kernels.progress import progress_bar
@@ -48,6 +51,15 @@ __all__ = ["StoredGram", "gram", "open"]
 
 Description: TypeAlias = dict[str, Any]
 """A computation, or the arguments of its call, by their names: what JSON can hold."""
+
+_ANEW = "give another folder, or delete this one, and call stored.gram again"
+"""The remedy where a folder is not of the same computation."""
+
+_LONGEST = 300
+"""Most characters of what is wrong with a file."""
+
+_WORDS: dict[type, str] = {str: "a text", dict: "an object of names and values", list: "a list"}
+"""Kinds of JSON's values."""
 
 
 def gram(
@@ -120,26 +132,24 @@ def gram(
     check(X=left[:1], Z=None if right is None else right[:1], **call)
     description = call | {"version": __version__, "network": asdict(network), "block": block}
     description |= {"X": _describe(left), "Z": None if right is None else _describe(right)}
-    description = json.loads(json.dumps(description))  # tuples become lists
+    description = _as_json(description)
     if not folder.is_file() and all(path.suffix == ".partial" for path in folder.glob("*")):
         _begin(folder, description)
     K = StoredGram(folder)
     if different := _differences(K.description, description):
-        raise ValueError(f"{folder} holds another computation: {'; '.join(different)}")
-    if missing := K.missing:
+        raise ValueError(f"{folder} holds another computation: {'; '.join(different)}: {_ANEW}")
+    missing = K.missing
+    if missing:
         share, free = len(missing) / len(K._blocks()), shutil.disk_usage(folder).free
         needed = share * np.prod(K.shape) * len(call["kinds"]) * np.dtype(call["dtype"]).itemsize
         if needed > free:
             raise OSError(f"{folder} needs {needed:,.0f} bytes, and its disk has {free:,} free")
-        for kind in call["kinds"]:
-            if not (folder / kind / "zarr.json").exists():
-                with suppress(zarr.errors.ContainsArrayError):  # another process was first
-                    zarr.create_array(
-                        folder / kind, shape=K.shape, chunks=K._chunks, dtype=call["dtype"],
-                        fill_value=np.nan, filters=None, zarr_format=3,
-                        compressors=[zarr.codecs.Crc32cCodec()],  # last digits are random
-                    )  # fmt: skip
-            K._array(kind)
+    for kind in call["kinds"]:  # also where all values are there: they need their description
+        if not (folder / kind / "zarr.json").exists():
+            with suppress(zarr.errors.ContainsArrayError):  # another process was first
+                K._create(folder / kind)
+        K._array(kind)
+    if missing:
         with progress_bar(progress, len(missing), "block") as tick:
             _compute(folder, missing, left, left if right is None else right, call, client, tick)
     return K
@@ -181,10 +191,10 @@ class StoredGram:
     def __init__(self, path: Path) -> None:
         file = path / "zarr.json"
         try:
-            group = json.loads(file.read_text("utf-8"))
-            self.description = d = _checked(group["attributes"]["rescntk"])
+            self.description = d = _checked(json.loads(file.read_text("utf-8")))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError(f"{file} is not a Gram of rescntk.stored: {error!r}") from None
+            says = f"{type(error).__name__}: {str(error)[:_LONGEST]}"
+            raise ValueError(f"{file} is not a Gram of rescntk.stored: {says}: {_ANEW}") from None
         depths, size = d["depths"], d["block"]
         shape = d["X"]["shape"][0], (d["Z"] or d["X"])["shape"][0]
         blocks = math.prod(-(-n // size) for n in shape)
@@ -264,19 +274,38 @@ class StoredGram:
     def __repr__(self) -> str:
         return f"StoredGram({str(self.path)!r}, {self.shape}, {len(self.missing)} blocks missing)"
 
+    def _create(self, store: Path | dict[str, Buffer]) -> zarr.Array:
+        """Make an array without values in a folder, or in memory."""
+        return zarr.create_array(
+            store, shape=self.shape, chunks=self._chunks, dtype=self.description["dtype"],
+            fill_value=np.nan, filters=None, zarr_format=3,
+            compressors=[zarr.codecs.Crc32cCodec()],  # last digits are random
+        )  # fmt: skip
+
+    @once
+    def _metadata(self) -> Description:
+        """How arrays of this Gram are described, in the words of this zarr."""
+        return _metadata_of(self._create({}))
+
     def _array(self, kind: str | None, mode: Literal["r", "r+"] = "r") -> zarr.Array:
         """Return the array of a kind, or refuse one that is not as the description has it."""
         kind = validation.check_choice(kind, "kind", self.description["kinds"])
-        folder, expected = self.path / kind, (self.shape, self._chunks, self.description["dtype"])
+        file = self.path / kind / "zarr.json"
         try:
-            array = zarr.open_array(_Files(folder), mode=mode, zarr_format=3)
-            came: object = array.shape, array.chunks, array.dtype
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            came = repr(error)
-        if came != expected:
+            array = zarr.open_array(_Files(file.parent), mode=mode, zarr_format=3)
+            different = "; ".join(_differences(_metadata_of(array), self._metadata))
+        except PermissionError:
+            raise
+        except Exception as error:  # zarr has no error of its own for damaged files
+            different = f"{type(error).__name__}: {error}"
+        if different:
+            found, delete = "is not there", ""
+            if file.exists():
+                found = f"is damaged: {different[:_LONGEST]}"
+                delete = "delete it, and "
             raise ValueError(
-                f"{folder / 'zarr.json'} has {came}, expected shape, chunks and dtype {expected}: "
-                "delete it, and call stored.gram again"
+                f"{file} {found}: expected the file that stored.gram writes: {delete}call "
+                f"stored.gram again"
             )
         return array
 
@@ -341,15 +370,23 @@ def _begin(folder: Path, description: Description) -> None:
         beside.unlink(missing_ok=True)
 
 
-def _checked(description: Description) -> Description:
-    """Return a description that was read from a file, if it is one of `gram`."""
+def _checked(group: Description) -> Description:
+    """Return the description in a group that was read from a file, if it is one of `gram`."""
+    description: Description = group["attributes"]["rescntk"]
+    if (group["zarr_format"], group["node_type"]) != (3, "group"):
+        raise ValueError("zarr_format and node_type are not those of a Zarr group")
+    version, network = (description[name] for name in ("version", "network"))
+    _check_type(version, "version", str)
+    _check_type(description["engine"], "engine", str)
+    _check_type(network, "network", dict)
+    if version == __version__:  # others may have other fields, heads and engines
+        check_head(description["head"])
+        if different := _differences(network, _as_json(asdict(Network(**network)))):
+            raise ValueError(f"network has {different[0]}")
     for name in ("X", "Z"):
         if name == "X" or description[name] is not None:
-            n = validation.check_positive_integer(
-                description[name]["shape"][0], f"the length of {name}"
-            )
-            if n > 2**31:
-                raise ValueError(f"the length of {name} is {n}, expected at most 2^31")
+            _check_signals(description[name], name)
+    validation.check_flag(description["normalized"], "normalized")
     depths = description["depths"]
     return description | {
         "kinds": list(validation.check_kinds(description["kinds"])),
@@ -357,6 +394,31 @@ def _checked(description: Description) -> Description:
         "dtype": validation.check_dtype(description["dtype"]),
         "block": validation.check_positive_integer(description["block"], "block"),
     }
+
+
+def _check_type(value: object, name: str, kind: type) -> None:
+    """Raise a ValueError if a value of a file is of another kind of JSON's values."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} is {value!r}, expected {_WORDS[kind]}")
+
+
+def _check_signals(signals: Description, name: str) -> None:
+    """Raise a ValueError if signals are not described as by `_describe`."""
+    _check_type(signals, name, dict)
+    shape = signals["shape"]
+    _check_type(shape, f"the shape of {name}", list)
+    n, *numbers = shape or [None]
+    n = validation.check_positive_integer(n, f"the length of {name}")
+    if n > 2**31:
+        raise ValueError(f"the length of {name} is {n}, expected at most 2^31")
+    lengths = numbers.pop() if len(numbers) == 2 and isinstance(numbers[1], list) else None
+    if len(shape) not in (3, 4) or (lengths is not None and len(lengths) != n):
+        raise ValueError(
+            f"the shape of {name} is {shape!r}, expected 3 or 4 integers, or lengths at its end"
+        )
+    for number in (*numbers, *(lengths or ())):
+        validation.check_positive_integer(number, f"the shape of {name} has a number that")
+    _check_type(signals["checksum"], f"the checksum of {name}", str)
 
 
 def _folder(path: object) -> Path:
@@ -375,6 +437,19 @@ def _describe(X: Batch) -> Description:
     return {"shape": shape, "checksum": sha256.hexdigest()[:16]}
 
 
+def _as_json(description: Description) -> Description:
+    """Return a description as it is read from a file: tuples become lists."""
+    found: Description = json.loads(json.dumps(description))
+    return found
+
+
+def _metadata_of(array: zarr.Array) -> Description:
+    """Return how an array is described, but for attributes, which change no value."""
+    (content,) = array.metadata.to_buffer_dict(default_buffer_prototype()).values()
+    found: Description = json.loads(content.to_bytes())
+    return found | {"attributes": {}}
+
+
 def _differences(there: Description, here: Description) -> list[str]:
     """Return a phrase for each part in which two descriptions differ."""
     phrases = []
@@ -383,7 +458,7 @@ def _differences(there: Description, here: Description) -> list[str]:
         if isinstance(old, dict) and isinstance(new, dict):
             phrases += [f"{name} {phrase}" for phrase in _differences(old, new)]
         elif old != new:
-            phrases.append(f"{name} is {old!r} there, {new!r} here")
+            phrases.append(f"{name} is {reprlib.repr(old)} there, {reprlib.repr(new)} here")
     return phrases
 
 

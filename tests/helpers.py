@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from itertools import product
 
 import hypothesis
+import numpy as np
 import pytest
 
 import rescntk as rk
@@ -25,9 +27,30 @@ ENGINES = [*CPU, pytest.param("cuda", marks=GPU)]
 GROUPS = [pytest.param(CPU, id="cpu"), pytest.param(["cuda"], id="cuda", marks=GPU)]
 """Engines in groups, for tests that compare all of a group with one slow oracle."""
 
+needs_jax = pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")
+SUBJECTS = [*ENGINES, pytest.param("jax", marks=needs_jax)]
+"""All that computes kernels: the engines, and the functions of `rescntk.jax` (`gram_of`)."""
+
+
+def gram_of(engine, network, X, Z=None, **options):
+    """Return `rk.gram` of an engine, or of "jax" what `rk.jax.gram` returns, in float64."""
+    if engine != "jax":
+        return rk.gram(network, X, Z, engine=engine, **options)
+    import jax
+
+    with jax.enable_x64(True):
+        kernels = rk.jax.gram(network, X, Z, **options)
+        return type(kernels)(*map(np.asarray, kernels))
+
+
+def kernel_of(engine, kernel, X, Z=None):
+    """Return the matrix of a `Kernel` as `gram_of` has it."""
+    options = {"head": kernel.head, "kinds": kernel.kind, "normalized": kernel.normalized}
+    return gram_of(engine, kernel.network, X, Z, **options)[0]
+
 
 def takes(engine, network):
-    """Return True if the engine takes the network: compiled engines take ReLU alone."""
+    """Return True if the engine takes the network: JAX and compiled engines take ReLU alone."""
     return engine == "reference" or network.activation == "relu"
 
 

@@ -2,16 +2,19 @@
 
 import copy
 import dataclasses
+import gc
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import rescntk as rk
 from rescntk.engines import tables
+from rescntk.engines.cpu import engine
 from rescntk.kernels.gram import prepare
 from tests import tolerances
-from tests.helpers import CPU, needs_cpu
+from tests.helpers import CPU, HEADS, needs_cpu
 
 KERNEL = rk.ResCNTK(depth=3, filter_size=5)
 WHOLE = np.random.default_rng(1).integers(-4, 5, (5, 2, 9))
@@ -125,9 +128,9 @@ def test_prepared_for_several_kinds_and_depths():
         assert np.array_equal(found, expected)
 
 
-@needs_cpu
-@pytest.mark.parametrize("normalized", [False, True])
-def test_tables_are_made_once(normalized, monkeypatch):
+@pytest.fixture
+def made(monkeypatch):
+    """Return the numbers of signals whose tables are made, by the engine "cpu"."""
     made = []
 
     def counted(*arguments, **options):
@@ -135,10 +138,64 @@ def test_tables_are_made_once(normalized, monkeypatch):
         return tables.signal_tables(*arguments, **options)
 
     monkeypatch.setattr("rescntk.engines.compiled.signals.signal_tables", counted)
+    return made
+
+
+@needs_cpu
+@pytest.mark.parametrize("normalized", [False, True])
+def test_tables_are_made_once(normalized, made):
     prepared = rk.ResCNTK(3, normalized=normalized).prepare(Z, engine="cpu")
     prepared(X[:1]), prepared(X[:1]), prepared(Z)
     assert sorted(made) == [1, 1, len(Z)]
     assert len(prepared) == 24 and str(prepared.nbytes) in repr(prepared)
+
+
+MANY = np.random.default_rng(2).standard_normal((100, 2, 40)).astype(np.float32)
+IMAGES = MANY.reshape(100, 2, 5, 8)
+
+
+@needs_cpu
+@pytest.mark.parametrize(
+    ("signals", "head"),
+    [
+        *((signals, head) for signals in (MANY, IMAGES) for head in (*HEADS, 3, 11)),
+        ([*MANY[:, :, :30], *MANY], "gap"),
+    ],
+)
+@pytest.mark.parametrize("budget", ["all", "some", "free", "one"])
+def test_prepared_tables_have_a_budget(signals, head, budget, made, monkeypatch):
+    """For all blocks if it has room, else for the first ones; further ones are made in each call.
+
+    The memory that is held between calls is what `nbytes` says.
+    """
+    own = 2 * sum(x.nbytes for x in signals)  # in float64
+    options = {"engine": "cpu", "dtype": "float32"}
+    kernel, left = rk.ResCNTK(8, head=head), signals[:1]
+    expected = kernel(left, signals, **options)
+    whole = kernel.prepare(signals, **options).nbytes - own
+    block, kept = whole // 5, 7 * whole // 10
+    kept_bytes = {"all": 2 * whole, "some": kept, "free": 2 * whole, "one": 0}
+    monkeypatch.setattr(engine, "_TABLE_BYTES", block)
+    monkeypatch.setattr(engine, "_KEPT_BYTES", kept_bytes[budget])
+    monkeypatch.setattr(engine, "free_bytes", lambda: 8.0 * kept if budget == "free" else 1e12)
+    tracemalloc.start()
+    prepared = kernel.prepare(signals, **options)
+    assert (prepared(left) == expected).all()
+    made.clear()
+    assert (prepared(left) == expected).all()
+    gc.collect()
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    of_tables, again = prepared.nbytes - own, sum(made) - 1  # besides the left signal
+    of_objects = 10**5  # Python's
+    if budget == "all":
+        assert again == 0 and whole <= of_tables <= 1.2 * whole
+        assert held >= prepared.nbytes
+    elif budget == "one":
+        assert 0.7 * len(signals) < again and of_tables <= 1.01 * block
+    else:
+        assert 0 < again < len(signals) and block < of_tables <= 1.01 * kept
+    assert prepared.nbytes - block <= held <= prepared.nbytes + of_objects
 
 
 @pytest.mark.parametrize("call", [rk.ResCNTK(2), rk.ResCNTK(2).diag])

@@ -3,9 +3,12 @@
 import json
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import time
+from functools import partial
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -188,8 +191,12 @@ DESCRIBED = [
     ({"X": {"shape": [-1, 2, 8]}}, "the length of X is -1, expected an integer of at least 1"),
     ({"X": {"shape": [10**12, 2, 8]}}, "the length of X is 10{12}, expected at most"),
     ({"Z": {"shape": ["9"]}}, "the length of Z is '9', expected an integer"),
-    ({"Z": 1}, "TypeError"),
-    ({"X": {"shape": [2**31, 2, 8]}, "block": 1}, "list of blocks of .* takes at least"),
+    ({"Z": 1}, "Z is 1, expected an object of names and values"),
+    ({"X": {"shape": []}}, "the length of X is None, expected an integer of at least 1"),
+    (
+        {"X": {"shape": [2**31, 2, 8], "checksum": "0"}, "block": 1},
+        "list of blocks of .* takes at least",
+    ),
 ]
 
 
@@ -206,20 +213,95 @@ def test_descriptions_are_checked_like_arguments(path, changes, says, call):
     assert str(file) in str(refusal.value)
 
 
-@pytest.mark.parametrize("changes", [{"shape": [4, 4]}, {"data_type": "float64"}, {"codecs": 1}, 7])
-def test_arrays_are_as_described(path, changes):
-    K = compute(path, signals(3))
-    file = path / "ntk/zarr.json"
-    array = json.loads(file.read_text())
-    file.write_text(json.dumps(array | changes) if isinstance(changes, dict) else "{")
-    next(path.glob("gpk/c/*/*")).unlink()
-    for call in (lambda: K.ntk, lambda: compute(path, signals(3))):
-        with pytest.raises(
-            ValueError, match=r"ntk.zarr.json has .*, expected .*\(3, 3\).*delete it"
-        ):
-            call()
-    file.unlink()
-    assert_same(compute(path, signals(3)), signals(3))
+def places(value, place=()):
+    """Yield the places of all values in what JSON holds, the whole at last."""
+    if isinstance(value, dict | list):
+        for name, inside in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(inside, (*place, name))
+    yield place
+
+
+GONE = object()
+OTHERS = GONE, None, "x", True, -1, 7, 2.5, [], [3], {}, [None] * 200
+
+
+def changed(value, place, other):
+    """Return a copy of what JSON holds with another value in a place, or none."""
+    if not place:
+        return other
+    value, (name, *inside) = value.copy(), place
+    if inside or other is not GONE:
+        value[name] = changed(value[name], inside, other)
+    else:
+        del value[name]
+    return value
+
+
+def refusal(call):
+    """Return the message of the ValueError that a call ends with, or None."""
+    try:
+        call()
+    except ValueError as error:
+        return str(error)
+
+
+def follow(remedy):
+    """Delete the file or folder that a message says to delete."""
+    assert len(remedy) <= 1000 and remedy.endswith("call stored.gram again")
+    where, *_, what = remedy.split(": ")
+    place = Path(where.split(" ")[0])
+    if "delete it" in what:
+        place.unlink()
+    elif "delete this one" in what:
+        shutil.rmtree(place.parent if place.name == "zarr.json" else place)
+
+
+DAMAGED = ("", "null", "[]", "7", "{", '"x"', "\ud800", "[" * 5000, '{"a": 1', "\0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["zarr.json", "ntk/zarr.json"])
+def test_damaged_files_have_a_remedy(path, tmp_path, name):
+    """Each value of each file, changed in each way: values are right, or there is a remedy."""
+    X, options = lists(2), {"depths": (1, 2), "kinds": "ntk", "engine": "reference"}
+    good = compute(path, X, **options).ntk[...]
+    text = (path / name).read_text()
+    content, damaged = json.loads(text), [each.encode("utf-8", "surrogatepass") for each in DAMAGED]
+    for place, other in product(places(content), OTHERS):
+        if place or other is not GONE:
+            damaged.append(json.dumps(changed(content, place, other)).encode())
+    damaged = [each for each in dict.fromkeys(damaged) if json.dumps(content).encode() != each]
+    assert len(damaged) > 200
+    for k, each in enumerate(damaged):
+        copy = shutil.copytree(path, tmp_path / str(k))
+        (copy / name).write_bytes(each)
+        before, call = contents(copy), partial(compute, copy, X, **options)
+        for read in (partial(stored.open, copy), call):
+            says = refusal(lambda read=read: read().ntk)
+            assert says or (read().ntk[...] == good).all(), each
+            assert says is None or says.endswith("call stored.gram again"), each
+            assert contents(copy) == before, each
+        if says:  # of the call
+            follow(says)
+            assert_same(call(), X, **options)
+        shutil.rmtree(copy)
+
+
+@pytest.mark.parametrize("text", ["", "null", "{", None])
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_arrays_are_described_again_where_all_values_are_there(path, kind, text, computed):
+    compute(path, signals(BLOCK + 3))
+    file, done = path / kind / "zarr.json", len(computed())
+    file.unlink() if text is None else file.write_text(text)
+    if text is not None:
+        for call in (lambda: getattr(stored.open(path), kind), lambda: compute(path, signals(11))):
+            with pytest.raises(ValueError, match=f"^{file} is damaged.*: delete it, and call stor"):
+                call()
+        file.unlink()
+    with pytest.raises(ValueError, match=f"^{file} is not there: .*: call stored.gram again"):
+        getattr(stored.open(path), kind)
+    assert_same(compute(path, signals(BLOCK + 3)), signals(BLOCK + 3))
+    assert len(computed()) == done
 
 
 @pytest.mark.parametrize("left", [0, 3, -1])
@@ -276,11 +358,14 @@ ANOTHER = [
     ({"X": signals(5, seed=5)}, "X checksum is '.*' there, '.*' here"),
     ({"X": lists(5)}, r"X shape is \[5, 2, 8\] there, \[5, 2, \[4, 5, 6, 4, 5\]\] here"),
     ({"Z": signals(3)}, "Z is None there, .* here"),
-    ({"network": NET.replace(alpha=0.5)}, "network alpha is 1.0 there, 0.5 here$"),
+    ({"network": NET.replace(alpha=0.5)}, "network alpha is 1.0 there, 0.5 here: give"),
     ({"head": "trace", "normalized": True}, "head is 'gap' there, .*; normalized is False"),
-    ({"kinds": "ntk"}, r"kinds is \['gpk', 'ntk'\] there, \['ntk'\] here$"),
-    ({"block": 4}, "block is 8 there, 4 here$"),
-    ({"engine": "reference"}, "engine is 'auto' there, 'reference' here$"),
+    (
+        {"kinds": "ntk"},
+        r"kinds is \['gpk', 'ntk'\] there, \['ntk'\] here: give",
+    ),
+    ({"block": 4}, "block is 8 there, 4 here: give"),
+    ({"engine": "reference"}, "engine is 'auto' there, 'reference' here: give"),
 ]
 
 

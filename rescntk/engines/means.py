@@ -13,6 +13,7 @@ import numpy as np
 
 from ..arrays import AnyArray, Array, array_module
 from .windows import Window
+from .work import until_stopped
 
 OfTap = TypeVar("OfTap")
 """What belongs to one tap: its values, or their mean."""
@@ -46,7 +47,7 @@ def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
     """
     first, T = parts[0], parts[0].dtype.type
     apart: dict[float, list[Array]] = {}
-    for weight, part in zip(weights[1:], parts[1:], strict=True):
+    for weight, part in zip(weights[1:], until_stopped(parts[1:]), strict=True):
         apart.setdefault(weight, []).append(part - first)
     return reduce(operator.add, (T(w) * summed(each) for w, each in apart.items()), first)
 
@@ -71,7 +72,7 @@ def summed(parts: list[Array]) -> Array:
     """Return the sum of parts; of many in halves, so that errors grow with their logarithm."""
     half = len(parts) // 2
     if half < 8:
-        return reduce(operator.add, parts)
+        return reduce(operator.add, until_stopped(parts))
     return summed(parts[:half]) + summed(parts[half:])
 
 

@@ -20,7 +20,6 @@ import numpy as np
 
 from ..activations import activation_of
 from ..arrays import Array, array_module
-from ..network import Network
 from .means import (
     column,
     exact_means,
@@ -115,21 +114,6 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
     size = math.prod(shape)
     table: Array = xp.zeros(size + _TAIL, dtype)[:size].reshape(shape)
     return table
-
-
-def table_bytes(request: Request, channels: int, *lengths: int) -> int:
-    """Return the bytes of the tables of signals of these lengths, at any depth at no cost."""
-    net, axes = request.network, len(request.axes(lengths[0]))
-    rows = rows_of_table(net, request.depths[-1], channels, axes)
-    return rows * sum(lengths) * np.dtype(request.dtype).itemsize
-
-
-@lru_cache(maxsize=64)
-def rows_of_table(network: Network, depth: int, channels: int, n_axes: int) -> int:
-    """Return the number of rows of a table; layers from the second one on have equally many."""
-    few = min(depth, 3)
-    rows, before = (Operations(network, k, channels, n_axes).n_rows for k in (few, max(few - 1, 1)))
-    return rows + (depth - few) * (rows - before)
 
 
 def check_share(share: Array, request: Request, what: str) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -146,27 +146,48 @@ class Operations:
         """The operations of layers 1 … L."""
         return self._numbered[1:]
 
-    @property
+    @once
     def n_rows(self) -> int:
-        """The number of rows of a signal's table."""
-        last = self.layers[-1][-1]
-        return last.row + last.n_rows
+        """The number of rows of a signal's table, at any depth at no cost."""
+        rows, stop = self.n_channels + 1, self.depth + 1
+        for layer in reversed(self._different):
+            of_layer = (self._operation(*each) for each in self._of_layer(layer))
+            rows += (stop - layer) * sum(operation.n_rows for operation in of_layer)
+            stop = layer
+        return rows
+
+    @property
+    def _different(self) -> Sequence[int]:
+        """The layers whose operations may differ from those of the layer before, from 0 on."""
+        if isinstance(self.network.dilation, int):
+            return sorted({min(layer, self.depth) for layer in (0, 1, 2, 3, self.depth)})
+        return range(self.depth + 1)
 
     @once
     def _numbered(self) -> tuple[tuple[Operation, ...], ...]:
         row, root, layers = self.n_channels + 1, self.n_channels, []
+        different, of_layer = {*self._different}, []
         for layer in range(self.depth + 1):
+            if layer in different:
+                of_layer = [*self._of_layer(layer)]
             operations = []
-            for kind, window, is_branch in self._of_layer(layer):
-                has_root = kind == "activation" and not self.network.homogeneous
-                operations.append(Operation(kind, layer, row, root, window, is_branch, has_root))
-                if kind != "activation":
+            for each in of_layer:
+                operation = self._operation(*each, layer, row, root)
+                operations.append(operation)
+                if operation.kind != "activation":
                     root = row
-                elif has_root:
+                elif operation.has_root:
                     root = row + 1
-                row += operations[-1].n_rows
+                row += operation.n_rows
             layers.append(tuple(operations))
         return tuple(layers)
+
+    def _operation(
+        self, kind: str, window: Window | None, is_branch: bool, layer: int = 0, row: int = 0,
+        root: int = 0,
+    ) -> Operation:  # fmt: skip
+        has_root = kind == "activation" and not self.network.homogeneous
+        return Operation(kind, layer, row, root, window, is_branch, has_root)
 
     def _of_layer(self, layer: int) -> Iterator[tuple[str, Window | None, bool]]:
         net, n_axes = self.network, self.n_axes
@@ -292,7 +313,12 @@ class Operations:
         return 1.0 / math.sqrt(net.c_v * net.activation_gain / 2.0) if net.bias else 0.0
 
     def bias(self, layer: int, is_branch: bool = False) -> float:
-        """Return the root of the mass that a bias 1 adds in a layer, at a signal of size 1."""
+        """Return the root of the mass that a bias 1 adds in a layer, at a signal of size 1.
+
+        It is 0 of a network without biases.
+        """
+        if not self.network.bias:
+            return 0.0
         before = self.growth ** (-0.5 * (layer - 1)) / math.sqrt(self.network.c_w)
         return before * (self.branch_bias if is_branch else 1.0)
 

@@ -13,9 +13,12 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+Step = TypeVar("Step")
+"""What a step of a long computation returns."""
 
 Tick = Callable[[int], None]
 """A function that an engine calls with the number of case pairs done since the last call."""
@@ -40,6 +43,16 @@ def cut(sizes: np.ndarray, most: float) -> Iterator[slice]:
         stop = max(start + 1, stop)
         yield slice(start, stop)
         start = stop
+
+
+def pieces(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
+    """Yield the indices of pieces of at most `most` numbers that cover an array of `shape`."""
+    per_row = math.prod(shape[1:])
+    for rows in blocks(0, shape[0], max(1, most // max(1, per_row))):
+        if per_row <= most:
+            yield (rows,)
+        else:
+            yield from ((rows, *inner) for inner in pieces(shape[1:], most))
 
 
 _AWAKE = 0.1
@@ -90,6 +103,14 @@ def check_stop() -> None:
     """End the task of this thread if its pool has ended."""
     if stop_flag()[0]:
         raise CancelledError
+
+
+def until_stopped(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield the results of steps, with `check_stop` before each."""
+    check_stop()
+    for step in steps:
+        yield step
+        check_stop()
 
 
 def processors() -> int:

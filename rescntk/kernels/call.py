@@ -30,7 +30,7 @@ from ..arrays import (
 from ..engines.pooling import pooled_head
 from ..engines.request import Request, ScaledKernel
 from ..engines.windows import check_growth
-from ..engines.work import blocks
+from ..engines.work import pieces
 from ..messages import shown
 from ..network import KERNEL_FIELDS, Network, check_network
 from ..validation import (
@@ -242,7 +242,9 @@ class KernelCall:
                 batch = SignalList.of(signals)  # lists of one length take other lengths too
         tables = self.engine.prepared(self.request, signals)
         diagonal = self.paired(tables, None) if with_diagonal else None
-        return PreparedSignals(batch, given, tables, diagonal, call=self)
+        call = copy(self)
+        call.X, call.sides = signals, [signals, None]  # not another copy in float64
+        return PreparedSignals(batch, given, tables, diagonal, call)
 
     def again(self, X: Array, Z: PreparedSignals) -> KernelCall:
         """Return the same call on an array X and prepared signals; nothing is checked again."""
@@ -364,7 +366,7 @@ class KernelCall:
         # A piece costs a device some 15 launches: it gets larger pieces, at most about 64.
         most = _PIECE if xp is np else max(64 * _PIECE, math.prod(shape) // 64)
         for k, t in enumerate(self.order):
-            for piece in _cut(shape, most):
+            for piece in pieces(shape, most):
                 new = result[k][piece]
                 with np.errstate(all="ignore"):  # infinite values are reported below
                     formula(t, values[t][piece], piece, new)
@@ -389,16 +391,6 @@ def mean_again(X: Array, Z: PreparedSignals) -> Array:
     (of_X, of_Z), values = call.diagonals(), call.gram().values
     kernels = [correlation(K, of_X.values[kind], of_Z.values[kind]) for kind, K in values.items()]
     return sum(kernels[1:], start=kernels[0]).mean(axis=0) / len(kernels)
-
-
-def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
-    """Yield the indices of blocks of at most `most` numbers that cover an array of `shape`."""
-    per_row = math.prod(shape[1:])
-    for rows in blocks(0, shape[0], max(1, most // max(1, per_row))):
-        if per_row <= most:
-            yield (rows,)
-        else:
-            yield from ((rows, *inner) for inner in _cut(shape[1:], most))
 
 
 def correlation(K: ArrayT, left: Array, right: Array) -> ArrayT:

@@ -110,9 +110,11 @@ class Kernel:
     ) -> PreparedKernel:  # fmt: skip
         """Return the kernel with Z kept: ``kernel.prepare(Z)(X)`` is ``kernel(X, Z)``.
 
-        The bits are the same, and so are errors. The compiled engine keeps the tables of Z, the
-        others keep Z alone; a normalized kernel also keeps K(z, z). This pays where few signals at
-        a time meet the same Z, again and again.
+        The bits are the same, and so are errors. The engine "cpu" keeps tables of Z: of as many
+        signals as take 512 MiB, or an eighth of the free memory if that is less, and in any case
+        those of one block, which each call holds (`rescntk.gram`). Tables of further signals are
+        made again in each call. Other engines keep Z alone. A normalized kernel also keeps K(z, z).
+        This pays where few signals at a time meet the same Z, again and again.
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ class PreparedSignals:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that are held: copies of the signals, and tables."""
+        """Bytes of memory that are held between calls: copies of the signals, and tables."""
         diagonal = self.diagonal.values.values() if self.diagonal else ()
         return int(self.tables.nbytes + sum(values.nbytes for values in diagonal))
 
@@ -86,7 +86,8 @@ class PreparedKernel:
         The engine that computes, also where "auto" was asked for.
     dtype : str
     nbytes : int
-        Bytes of memory that are held: a copy of the signals, and tables.
+        Bytes of memory that are held between calls: a copy of the signals, and tables, which the
+        first call makes. Calls of several threads at once may hold more for a while.
 
     Examples
     --------

@@ -15,13 +15,15 @@ import pytest
 
 import rescntk as rk
 from rescntk import engines
+from rescntk.activations import ACTIVATIONS
 from rescntk.arrays import SignalList
-from rescntk.engines import work
+from rescntk.engines import tables, work
 from rescntk.engines.cpu import build, engine, library
+from rescntk.engines.reference import recursion as reference
 from rescntk.engines.request import Request
 from rescntk.validation import KINDS
 from tests import tolerances
-from tests.helpers import CPU, needs_cpu
+from tests.helpers import CPU, HEADS, needs_cpu, rarely
 
 NETWORK = rk.Network(2)
 REQUEST = Request(NETWORK, "gap", KINDS, (2,))
@@ -196,6 +198,57 @@ def test_a_long_call_is_interrupted(engine, threads, head):
             process.kill()
 
 
+class Counted(np.ndarray):
+    """Arrays that count the numbers that are computed since the engine last called `check_stop`."""
+
+    since = most = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=(), **options):
+        plain = [x.view(np.ndarray) if isinstance(x, Counted) else x for x in inputs]
+        if out:
+            options["out"] = tuple(x.view(np.ndarray) for x in out)
+        found = np.asarray(getattr(ufunc, method)(*plain, **options))
+        Counted.since += max(np.size(x) for x in (found, *plain))
+        Counted.most = max(Counted.most, Counted.since)
+        return found.view(Counted)
+
+    @staticmethod
+    def looked():
+        Counted.since = 0
+        return np.zeros(1, np.int64)
+
+
+LONG_STEPS = [
+    *product(ACTIVATIONS, [*HEADS, 11], [{}, {"filter_size": 31, "skip": False}]),
+    *product(ACTIVATIONS, ["gap"], [{"bias": 0.1}, {"input_filter_size": 13}, {"alpha": 0.01}]),
+]
+
+
+@pytest.mark.parametrize(("activation", "head", "fields"), LONG_STEPS)
+@pytest.mark.parametrize("channels", [1, *rarely(40)])
+def test_the_reference_engine_looks_for_its_end_every_few_steps(
+    activation, head, fields, channels, monkeypatch, rng
+):
+    """Not a time, but numbers that are computed: six arrays of all pixel pairs, or of a
+    piece of them the 386 that GELU makes."""
+    made, piece = tables.signal_tables, 16
+    monkeypatch.setattr(reference, "_PIECE", piece)
+    monkeypatch.setattr(work, "stop_flag", Counted.looked)
+
+    def counted(*arguments):
+        tables_of = made(*arguments)
+        return replace(tables_of, rows=tables_of.rows.view(Counted))
+
+    monkeypatch.setattr("rescntk.engines.reference.engine.signal_tables", counted)
+    network, d = rk.Network(2, activation=activation, **fields), 30
+    X = rng.standard_normal((1, channels, 600 if head in ("trace", "equivariant") else d))
+    request = Request(network, head, KINDS, (2,))
+    Counted.since = Counted.most = 0
+    engines.ENGINES["reference"].compute(request, X, X + 1.0, lambda n: None)
+    pixel_pairs = X.shape[2] * request.n_offsets(X.shape[2])
+    assert pixel_pairs <= Counted.most <= 6 * pixel_pairs + 400 * piece
+
+
 FORKS = """
 import os, threading
 import numpy as np, rescntk as rk
@@ -233,15 +286,17 @@ def test_forks_while_threads_compute(engine):
     assert done.stdout == "done\n"
 
 
-@pytest.mark.parametrize("engine", CPU)
-def test_threads_of_the_caller(engine, rng):
-    """Calls side by side, of several networks and lengths, and of shared tables."""
+@pytest.mark.parametrize(("name", "kept"), [*product(CPU, [1 << 20]), (CPU[-1], 0)])
+def test_threads_of_the_caller(name, kept, monkeypatch, rng):
+    """Calls side by side, of several networks and lengths, and of shared tables of many blocks."""
+    monkeypatch.setattr(engine, "_TABLE_BYTES", 20_000)
+    monkeypatch.setattr(engine, "_KEPT_BYTES", kept)
     kernel, Z = rk.ResCNTK(3), rng.standard_normal((20, 2, 9))
-    prepared = kernel.prepare(Z, engine=engine)
+    prepared = kernel.prepare(Z, engine=name)
 
     def compute(k):
         X = Z[..., : 5 + k % 4]
-        K = kernel.replace(depth=1 + k % 3)(X, engine=engine, threads=1 + k % 2)
+        K = kernel.replace(depth=1 + k % 3)(X, engine=name, threads=1 + k % 2)
         return K, prepared(Z[k : k + 1] + 0.0)[0]
 
     expected = [compute(k) for k in range(20)]

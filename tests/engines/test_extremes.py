@@ -44,17 +44,6 @@ def test_networks_that_shrink_and_that_explode(engine):
 
 
 @pytest.mark.slow
-def test_degenerate_constants(engine):
-    linear = (X[:, None] * X[None]).mean(axis=2)
-    for name in ("alpha", "c_v", "c_w"):
-        G = rk.Kernel(rk.Network(4, **{name: 0}), "gpk", "trace")(X, engine=engine)
-        np.testing.assert_allclose(G, linear.mean(axis=2), rtol=0, atol=1e-15 * linear.max())
-    for name, head, normalized in product(("c_v", "c_w"), HEADS, (False, True)):
-        network = rk.Network(4, skip=False, **{name: 0})
-        assert not np.any(rk.gram(network, X, head=head, normalized=normalized, engine=engine))
-
-
-@pytest.mark.slow
 def test_unnormalized_and_too_deep(engine):
     X, kernel = np.ones((2, 1, 3)), rk.ResCGPK(1023, head="trace")
     error = kernel(X, engine=engine)[0, 0] / 2.0**1023 - 1

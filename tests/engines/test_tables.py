@@ -1,13 +1,23 @@
 """Tables of single signals, against cases that were worked out by hand."""
 
+from dataclasses import replace
+from unittest import mock
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import rescntk as rk
 from rescntk import Network
-from rescntk.engines import tables
+from rescntk.engines import ENGINES, tables
+from rescntk.engines.compiled.program import operations_of
 from rescntk.engines.request import Request
 from rescntk.engines.windows import Operations
+from rescntk.validation import DTYPES
 from tests import tolerances
+from tests.helpers import CPU, skip_unless_taken
+from tests.strategies import ALL_FIELDS, batches, heads, networks
 
 ROOT_HALF = np.sqrt(0.5)
 
@@ -67,8 +77,40 @@ def test_the_head_equivariant_counts_the_energy_that_reaches_pixel_1():
     assert found.input.unit[0, 0].tolist() == [1.0, 0.0, 0.0, 1.0]
 
 
-@pytest.mark.parametrize("network", [Network(7, 9), Network(5, 3, bias=0.1, activation="gelu")])
-def test_bytes_of_tables(network):
-    request = Request(network, "gap", ("gpk",), (network.depth,), "float64")
-    operations = Operations(network, network.depth, 3)
-    assert tables.table_bytes(request, 3, 10, 20) == operations.n_rows * 30 * 8
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", CPU)
+@settings(max_examples=200)
+@given(
+    networks(ALL_FIELDS, max_depth=9, dilated="freely"), batches(), heads, st.sampled_from(DTYPES)
+)
+def test_rows_are_counted_as_they_are_stored(engine, network, batches, head, dtype):
+    """By the memory check, without a table; the rows that are made are those that are asked for."""
+    skip_unless_taken(engine, network)
+    X, stored = batches[0], []
+    images = not isinstance(X, list) and min(X[0].shape[1:]) > 1 and X[0].ndim == 3
+
+    def made(operations, request, signals, *pad):
+        tables_of = tables.signal_tables(operations, request, signals, *pad)
+        yielded = tables.mass_rows(operations, request, np, tables_of.input)
+        assert operations.n_channels + sum(1 for _ in yielded) == tables_of.rows.shape[1]
+        stored.append((request, tables_of.rows.shape[1]))
+        return tables_of
+
+    module = {"cpu": "compiled.signals", "reference": "reference.engine"}[engine]
+    with mock.patch(f"rescntk.engines.{module}.signal_tables", made):
+        head = "gap" if isinstance(X, list) else head
+        rk.Kernel(network, "ntk", head)(X, engine=engine, dtype=dtype)
+    for request, rows in stored:
+        of_pair = ENGINES[engine].bytes_of_pair
+        d, channels = 12 if images else 7, len(X[0])
+        table = of_pair(request, channels, d, d) - of_pair(request, channels, d)
+        if engine == "cpu" and request.meets_others:  # lines are doubled, and longer
+            d = 2 * d + 16 * (d // request.width if images else 1)
+        assert table == rows * d * np.dtype(request.dtype).itemsize
+
+
+def test_joined_layers_are_counted_joined():
+    """Of 50 layers 346 rows: 2 before them, 7 a layer, of the last one 1 and the window before."""
+    request = Request(Network(50), "gap", ("ntk",), (50,))
+    assert operations_of(request, 1, 1).n_rows == 2 + 49 * 7 + 1
+    assert operations_of(replace(request, head="pixels"), 1, 1).n_rows == 2 + 8 + 49 * 12

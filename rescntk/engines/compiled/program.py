@@ -21,15 +21,27 @@ _JOINED_DEPTH = 1000
 layers of nearly equal signals: 5000 layers have erred by 2e-12, and by 2e-13 window by window."""
 
 
+def _has_sums(request: Request) -> bool:
+    """Return whether a head is a sum over pixels, which needs no values of each."""
+    return not request.shares and (request.head in ("gap", "trace") or request.pool > 0)
+
+
+@lru_cache(maxsize=64)
+def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
+    """Return the operations of a request's program, whose rows are all that tables have."""
+    sums, depth = _has_sums(request), request.depths[-1]
+    operations = Operations(request.network, depth, channels, n_axes, ends_early=sums)
+    joined = sums and operations.may_join and depth <= _JOINED_DEPTH
+    return replace(operations, joined=joined, fused=joined and operations.may_fuse)
+
+
 class Program:
     """The operations of a request as records of records.h, in arrays of the module `xp`."""
 
     def __init__(self, request: Request, channels: int, n_axes: int, xp: ModuleType) -> None:
-        sums = not request.shares and (request.head in ("gap", "trace") or request.pool > 0)
+        sums = _has_sums(request)
         self.request, depth = request, request.depths[-1]
-        operations = Operations(request.network, depth, channels, n_axes, ends_early=sums)
-        joined = sums and operations.may_join and depth <= _JOINED_DEPTH
-        self.operations = replace(operations, joined=joined, fused=joined and operations.may_fuse)
+        self.operations = operations_of(request, channels, n_axes)
         of_pixels: dict[str | int, str] = {"equivariant": "pixel 1", "pixels": "pixels"}
         head = "sums" if sums else "shares" if request.shares else of_pixels.get(request.head)
         if head is None:
@@ -121,8 +133,7 @@ class Program:
         record["features"] = last.root if last.kind == "activation" else last.row
         record["kept"] = operations.keep**number
         for side in ("inner", "outer"):
-            root = operations.bias(number, side == "outer") if request.network.bias else 0.0
-            record[f"{side}_product"] = root**2
+            record[f"{side}_product"] = operations.bias(number, side == "outer") ** 2
         if number in request.depths:
             record["report"] = request.depths.index(number)
 

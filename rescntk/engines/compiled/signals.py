@@ -9,6 +9,7 @@ import math
 import zlib
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +21,24 @@ from ..work import blocks, cut
 from .program import program
 from .records import SIDE, filled, pointer
 
+_OF_SIGNAL = 5
+"""Numbers that tables have of a signal besides rows and terms (`BlockTables`)."""
+
+
+def row_bytes(request: Request, lengths: Any, behind: int) -> Any:
+    """Return the bytes of a row of signals of these lengths; it is doubled with pixels `behind`."""
+    numbers = lengths
+    if behind:
+        lines = lengths // request.width if request.width > 1 else 1
+        numbers = 2 * lengths + lines * behind
+    return numbers * np.dtype(request.dtype).itemsize
+
 
 class Signals:
-    """The signals of one side. The tables of the block that was used last are kept.
+    """The signals of one side, with the tables of some blocks.
+
+    The tables of the block that was used last are kept, and those of all blocks, or of the first
+    ones, where they take at most `kept_bytes` with it.
 
     The module `maker` makes tables, and they are moved to the module `xp`. `lanes` is the number
     of right signals that lie side by side. Lines are doubled where lanes read right pixels from any
@@ -31,17 +47,18 @@ class Signals:
 
     def __init__(
         self, request: Request, batch: Batch, *, lanes: int, behind: int, most_bytes: int,
-        xp: ModuleType = np, maker: ModuleType = np,
+        kept_bytes: int = 0, xp: ModuleType = np, maker: ModuleType = np,
     ) -> None:  # fmt: skip
         self.request, self.batch = request, batch
         self.lanes, self.behind, self.most_bytes = lanes, behind, most_bytes
-        self.xp, self.maker = xp, maker
+        self.kept_bytes, self.xp, self.maker = kept_bytes, xp, maker
         channels, self.longest = channels_and_length(batch)
         self.axes = request.axes(self.longest)
         self.program = program(request, channels, len(self.axes), xp)
         self.operations = self.program.operations
         self.scale = maker.ones(len(batch))
-        self._kept: tuple[slice, BlockTables] | None = None
+        self._kept: dict[tuple[int, int], BlockTables] = {}
+        self._last: tuple[tuple[int, int], BlockTables] | None = None
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -51,16 +68,37 @@ class Signals:
         return lengths_of(self.batch)
 
     @once
+    def bytes_of_rows(self) -> np.ndarray:
+        """Bytes of the rows of each signal."""
+        return row_bytes(self.request, self.lengths, self.behind) * self.operations.n_rows
+
+    @once
     def bytes_of_each(self) -> np.ndarray:
-        """Bytes of the table of each signal."""
-        lines = self.lengths // self.axes[-1] if len(self.axes) == 2 else 1
-        doubled = 2 * self.lengths + lines * max(self.lanes, self.behind)
-        return doubled * self.operations.n_rows * np.dtype(self.request.dtype).itemsize
+        """Bytes of the table of each signal, with its rows beside those of others."""
+        pixels = self.longest * ((self.request.pool > 0) + self.request.shares)
+        terms = self.program.n_terms * (pixels + (not self.request.pool))
+        return self.bytes_of_rows * (2 if self.lanes > 1 else 1) + 8 * (terms + _OF_SIGNAL)
+
+    def bytes_of(self, block: slice) -> int:
+        """Return the bytes of the tables of a block."""
+        beside = -(block.stop - block.start) % self.lanes  # places without signals
+        return int(self.bytes_of_each[block].sum() + beside * self.bytes_of_rows.max())
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the signals, and of the tables that are held at a time."""
-        return int(self.batch.nbytes + min(self.bytes_of_each.sum(), self.most_bytes))
+        """Bytes of the signals, and of the tables that are held between calls."""
+        others = [self.bytes_of(each) for each in self.blocks[self._n_kept :]]
+        kept = sum(self.bytes_of(each) for each in self.blocks[: self._n_kept])
+        return int(self.batch.nbytes + self.scale.nbytes + kept + max(others, default=0))
+
+    @once
+    def _n_kept(self) -> int:
+        """The number of blocks, from the first on, whose tables are kept."""
+        if not self.kept_bytes:
+            return 0
+        sizes = [self.bytes_of(block) for block in self.blocks]
+        room = self.kept_bytes - (max(sizes) if sum(sizes) > self.kept_bytes else 0)
+        return int(np.searchsorted(np.cumsum(sizes), room, side="right"))
 
     @once
     def blocks(self) -> list[slice]:
@@ -78,12 +116,18 @@ class Signals:
 
     def tables(self, block: slice) -> BlockTables:
         """Return the tables of a block; the sizes of its signals are known from then on."""
-        if self._kept is None or self._kept[0] != block:
-            self._kept = None  # before the next tables take memory
-            made = BlockTables(self, block)
-            self.scale[block] = made.scale
-            self._kept = block, made
-        return self._kept[1]
+        place, last = (block.start, block.stop), self._last  # threads may share the signals
+        if place in self._kept:
+            return self._kept[place]
+        if last is not None and last[0] == place:
+            return last[1]
+        last = self._last = None  # before the next tables take memory
+        made = BlockTables(self, block)
+        self.scale[block] = made.scale
+        if block in self.blocks[: self._n_kept]:
+            return self._kept.setdefault(place, made)
+        self._last = place, made
+        return made
 
     def of_each_length(self, block: slice) -> Iterator[tuple[np.ndarray, Array]]:
         """Yield the places of the signals of one length in a block, and the signals."""

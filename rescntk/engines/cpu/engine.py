@@ -11,15 +11,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...arrays import Batch, channels_and_length
+from ...arrays import Batch
 from ...network import KERNEL_FIELDS
 from ...validation import free_bytes
+from ..compiled.program import operations_of
 from ..compiled.records import copied, pointer
-from ..compiled.signals import Signals
+from ..compiled.signals import Signals, row_bytes
 from ..engine import Engine
 from ..pooling import runs
 from ..request import Request, ScaledKernel
-from ..tables import table_bytes
 from ..work import Tick, blocks, pool_of, processors, stop_flag
 from . import library
 from .library import LANES
@@ -27,6 +27,11 @@ from .library import LANES
 _TABLE_BYTES = 96 << 20
 """Bytes of the tables of one block of signals. More take more memory; with fewer, tables of right
 signals are made more often."""
+
+_KEPT_BYTES, _KEPT_SHARE = 512 << 20, 1 / 8
+"""Most bytes of the tables of prepared signals that are kept between calls, and their most share of
+the free memory; one block of signals is kept in any case. More take more memory; with fewer, each
+call makes tables again."""
 
 _FREE_SHARE = 1 / 16
 """Share of the free memory for the tables of 16 long signals of the head "trace". A table takes the
@@ -56,30 +61,22 @@ class CpuEngine(Engine):
         return library.why_not()
 
     def prepared(self, request: Request, X: Batch) -> Signals:
-        """Return signals with their tables, for many calls."""
-        behind = LANES if request.meets_others else 0
-        lanes, most = 1 if request.all_pairs else library.lanes(request.dtype), _TABLE_BYTES
-        if lanes > 1:  # no more right signals side by side than there are, and than fit
-            each = (2 if behind else 1) * table_bytes(request, *channels_and_length(X))
-            if lanes * each > most:
-                most = int(max(most, min(lanes * each, free_bytes() * _FREE_SHARE)))
-            while lanes > 1 and (lanes // 2 >= len(X) or lanes * each > most):
-                lanes //= 2
-            if len(X) <= _FEW and len(X) * each > _TABLE_BYTES // 3:
-                lanes = 1  # with their own tables, which take no more memory
-        if request.pool and _meet_offsets(request, len(X), channels_and_length(X)[1], lanes):
-            lanes = 1
-        return Signals(request, X, lanes=lanes, behind=behind, most_bytes=most)
+        """Return signals with the tables of as many blocks as `_KEPT_BYTES` has room for."""
+        signals = _signals(request, X)
+        if len(signals.blocks) > 1:
+            signals.kept_bytes = int(min(_KEPT_BYTES, free_bytes() * _KEPT_SHARE))
+        return signals
 
     def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
-        doubled = 2 if request.meets_others else 1
-        return doubled * table_bytes(request, channels, *lengths) + _STRIP * lengths[0]
+        operations = operations_of(request, channels, len(request.axes(lengths[0])))
+        rows = sum(row_bytes(request, length, _behind(request)) for length in lengths)
+        return operations.n_rows * rows + _STRIP * lengths[0]
 
     def _compute(
         self, request: Request, X: Batch, Z: Batch | None, tick: Tick, paired: bool
     ) -> ScaledKernel:
-        left = X if isinstance(X, Signals) else self.prepared(request, X)
-        right = left if Z is None else Z if isinstance(Z, Signals) else self.prepared(request, Z)
+        left = X if isinstance(X, Signals) else _signals(request, X)
+        right = left if Z is None else Z if isinstance(Z, Signals) else _signals(request, Z)
         longest = left.longest if request.shares else max(left.longest, right.longest)
         shape = len(left), 1 if paired else len(right)
         sizes = (len(request.depths), *shape, *request.pixel_axes(longest))
@@ -100,6 +97,29 @@ class CpuEngine(Engine):
         if paired:
             values = {kind: value[:, :, 0] for kind, value in values.items()}
         return left.operations.scaled(request.depths, values, left.scale, right.scale)
+
+
+def _signals(request: Request, X: Batch) -> Signals:
+    """Return signals with the tables of one block at a time."""
+    signals = Signals(request, X, lanes=1, behind=_behind(request), most_bytes=_TABLE_BYTES)
+    lanes, most = 1 if request.all_pairs else library.lanes(request.dtype), _TABLE_BYTES
+    if lanes > 1:  # no more right signals side by side than there are, and than fit
+        each = int(signals.bytes_of_rows.max())
+        if lanes * each > most:
+            most = int(max(most, min(lanes * each, free_bytes() * _FREE_SHARE)))
+        while lanes > 1 and (lanes // 2 >= len(X) or lanes * each > most):
+            lanes //= 2
+        if len(X) <= _FEW and len(X) * each > _TABLE_BYTES // 3:
+            lanes = 1  # with their own tables, which take no more memory
+    if request.pool and _meet_offsets(request, len(X), signals.longest, lanes):
+        lanes = 1
+    signals.lanes, signals.most_bytes = lanes, most
+    return signals
+
+
+def _behind(request: Request) -> int:
+    """Return the pixels behind a line of a table, where lanes read right pixels from any on."""
+    return LANES if request.meets_others else 0
 
 
 def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:

@@ -20,15 +20,14 @@ import numpy as np
 
 from ...arrays import Array, array_module, channels_and_length
 from ...network import KERNEL_FIELDS
+from ..compiled.program import operations_of
 from ..compiled.records import filled
-from ..compiled.signals import BlockTables, Signals, moved
+from ..compiled.signals import BlockTables, Signals, moved, row_bytes
 from ..engine import Engine
 from ..request import Request, ScaledKernel
-from ..tables import table_bytes
-from ..windows import Operations
 from ..work import Tick, blocks, silent
 from . import compiler, selfcheck
-from .launch_plan import LAUNCH, TABLE_BYTES, TABLE_SHARE, LaunchPlan
+from .launch_plan import CUTS, LAUNCH, TABLE_BYTES, TABLE_SHARE, LaunchPlan
 
 _WHOLE_SHARE = 0.75
 """Share of the free memory that CuPy's results may have: the rest is for tables and tiles."""
@@ -76,13 +75,15 @@ class CudaEngine(Engine):
     def is_fast(self, request: Request, n_pixels: int) -> bool:
         """Return whether signals of `n_pixels` pixels fit on the current device."""
         with suppress(ValueError):
-            operations = Operations(request.network, 1, 1)
+            operations = operations_of(request, 1, len(request.axes(n_pixels)))
             LaunchPlan(request, n_pixels, operations, compiler.device_limits())
             return True
         return False
 
     def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
-        return (2 if request.meets_others else 1) * table_bytes(request, channels, *lengths)
+        operations = operations_of(request, channels, len(request.axes(lengths[0])))
+        behind = max(lanes for _, lanes, _ in CUTS[request.dtype]) if request.meets_others else 0
+        return operations.n_rows * sum(row_bytes(request, length, behind) for length in lengths)
 
     def _compute(self, request: Request, X: Any, Z: Any, tick: Tick, paired: bool) -> ScaledKernel:
         try:
@@ -101,7 +102,7 @@ class _Run:
         self.home = np if array_module(X) is np else self.xp  # where results belong
         self.symmetric = Z is None and not paired
         channels, d = channels_and_length(X)
-        operations = Operations(request.network, request.depths[-1], channels, len(request.axes(d)))
+        operations = operations_of(request, channels, len(request.axes(d)))
         self.plan = LaunchPlan(request, d, operations, compiler.device_limits())
         self.free = compiler.free_bytes(self.xp)
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from ..compiled.records import RECORDS, constant, records
+from ..compiled.signals import row_bytes
 from ..pooling import runs
 from ..request import Request
-from ..tables import table_bytes
 from ..windows import Operations
 from .compiler import DeviceLimits
 
@@ -66,6 +66,8 @@ TABLE_BYTES = 2**30
 class LaunchPlan:
     """The shape of the launches of a request on signals of `d` pixels.
 
+    `operations` are those of the request's program.
+
     Raises
     ------
     ValueError
@@ -99,8 +101,8 @@ class LaunchPlan:
             if not request.shares:
                 self.units = min(MOST_UNITS, max(1, groups // (self.teams * TURNS)))
         # The kernel numbers a table's entries with 32 bits.
-        per_row = 2 * d + d // width * self.lanes if self.of_offsets else d * self.lanes
-        numbers = table_bytes(request, operations.n_channels, d) // (d * itemsize) * per_row
+        of_row = row_bytes(request, d, self.lanes if self.of_offsets else 0) // itemsize
+        numbers = operations.n_rows * of_row * (1 if self.of_offsets else self.lanes)
         if numbers >= MOST_NUMBERS:
             raise ValueError(
                 f"X has {d} timepoints, and network depth {request.depths[-1]} and filters of "

@@ -15,7 +15,7 @@ from ...arrays import Array, Batch, SignalList, array_module, channels_and_lengt
 from ...network import KERNEL_FIELDS
 from ..engine import Engine
 from ..request import Request, ScaledKernel
-from ..tables import Tables, signal_tables, table_bytes
+from ..tables import Tables, signal_tables
 from ..windows import Operations
 from ..work import Tick, blocks, pool_of
 from .recursion import Pairs
@@ -43,8 +43,9 @@ class ReferenceEngine(Engine):
 
     def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
         pixels = lengths[0] * request.n_offsets(lengths[-1])
-        state = _STATE * pixels * np.dtype(request.dtype).itemsize
-        return table_bytes(request, channels, *lengths) + state
+        itemsize = np.dtype(request.dtype).itemsize
+        operations = operations_of(request, channels, len(request.axes(lengths[0])))
+        return (operations.n_rows * sum(lengths) + _STATE * pixels) * itemsize
 
     def _compute(
         self, request: Request, X: Batch, Z: Batch | None, tick: Tick, paired: bool
@@ -64,6 +65,11 @@ class ReferenceEngine(Engine):
         return run.scaled()
 
 
+def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
+    """Return the operations that arrays go through."""
+    return Operations(request.network, request.depths[-1], channels, n_axes)
+
+
 class _Run:
     """The kernels of one request. Signals are grouped by their lengths."""
 
@@ -72,7 +78,7 @@ class _Run:
         self.xp, self.all_pairs = array_module(X), request.all_pairs
         channels, longest = channels_and_length(X)
         self.axes = request.axes(longest)
-        self.operations = Operations(request.network, request.depths[-1], channels, len(self.axes))
+        self.operations = operations_of(request, channels, len(self.axes))
         cases = (len(X),) if paired else (len(X), len(Z))
         shape = (len(request.depths), *cases, *request.pixel_axes(longest))
         self.values = {kind: self.xp.zeros(shape) for kind in request.kinds}

@@ -23,7 +23,10 @@ from ..recursion import Recursion
 from ..request import Request
 from ..tables import Tables, linear_terms
 from ..windows import Operation, Operations, Window, rounded_weights
-from ..work import check_stop
+from ..work import check_stop, pieces, until_stopped
+
+_PIECE = 1 << 16
+"""Pixel pairs that go through an activation at a time, and on a device 64 times as many."""
 
 
 class Pairs(Recursion[list[Array]]):
@@ -97,6 +100,7 @@ class Pairs(Recursion[list[Array]]):
 
     def head(self, kernel: Array, of_linear: float) -> Array:
         """Return a kernel with its head, (pairs, …), to which `of_linear` times F⁰ is added."""
+        check_stop()
         request, n, d = self.request, len(kernel), math.prod(self.axes)
         of_means = request.head == "gap" or request.pool
         if not of_means:
@@ -138,12 +142,13 @@ class Pairs(Recursion[list[Array]]):
         units = [self.sides(row) for row in range(self.operations.n_channels)]
         a, b = self.sides(self.operations.n_channels)
         deficits = [
-            a * b * (self.T(0.5) * summed([(u + sign * v) ** 2 for u, v in units]))
+            a * b * (self.T(0.5) * summed([*until_stopped((u + sign * v) ** 2 for u, v in units)]))
             for sign in (-1, 1)
         ]
         for operation in self.operations.input:
             deficits = self.merged(operation, [[self.mean(u, operation.window)] for u in deficits])
             a, b = self.sides(operation.row)
+        check_stop()
         U, opposite = deficits
         return deficits, self.xp.where(U < opposite, a * b - U, opposite - a * b)
 
@@ -153,15 +158,36 @@ class Pairs(Recursion[list[Array]]):
             self.sides(row) for row in range(operation.row + 2, operation.row + operation.n_rows)
         ]
         c, d = self.sides(operation.row + 1)
-        N = c * d * summed([(u - v) ** 2 for u, v in coordinates])
-        return [reduce(add, parts) + N for parts in parts_of_each]
+        N = c * d * summed([*until_stopped((u - v) ** 2 for u, v in coordinates)])
+        return [reduce(add, parts) + N for parts in until_stopped(parts_of_each)]
 
     def activate(
         self, operation: Operation, deficits: list[Array], others: list[Array]
     ) -> tuple[list[Array], list[Array]]:
-        """Return the branch's deficits, and K and M, of pre-activations with deficits and A."""
+        """Return the branch's deficits, and K and M, of pre-activations with deficits and A.
+
+        They are computed piece by piece: dozens of arrays of a piece fit in the cache, and a task
+        ends between pieces.
+        """
+        sides = [*self.sides(operation.root), *self.sides(operation.row)]
+        shape, most = deficits[0].shape, _PIECE * (1 if self.xp is np else 64)
+        if math.prod(shape) <= most:
+            return self.activated(operation, sides, deficits, others)
+        n_deficits = 1 + self.operations.has_opposite
+        wholes = [self.xp.empty_like(deficits[0]) for _ in range(n_deficits + 1 + len(others))]
+        for piece in until_stopped(pieces(shape, most)):
+            parts = ([_part(x, piece) for x in arrays] for arrays in (sides, deficits, others))
+            state, kernels = self.activated(operation, *parts)
+            for whole, part in zip(wholes, state + kernels, strict=True):
+                whole[piece] = part
+        return wholes[:n_deficits], wholes[n_deficits:]
+
+    def activated(
+        self, operation: Operation, sides: list[Array], deficits: list[Array], others: list[Array]
+    ) -> tuple[list[Array], list[Array]]:
+        """Return what `activate` returns, at once; `sides` are the roots and their inverses."""
         xp, T, c_w = self.xp, self.T, self.request.network.c_w
-        (a, b), inverse = self.sides(operation.root), self.sides(operation.row)
+        a, b, *inverse = sides
         g = a * b
         w, *opposite = (xp.minimum(u * (inverse[0] * inverse[1]), T(2.0)) for u in deficits)
         v = opposite[0] if opposite else T(2.0) - w
@@ -200,3 +226,9 @@ class Pairs(Recursion[list[Array]]):
         weights = self.weights[operation.row]
         pairs = zip(features, branch, strict=False)
         return self.merged(operation, [[past_skip(*pair, *weights)] for pair in pairs]), weights
+
+
+def _part(values: Array, piece: tuple[slice, ...]) -> Array:
+    """Return a piece of an array, whose axes of one number stay whole: they broadcast."""
+    places = zip(piece, values.shape, strict=False)
+    return values[tuple(place if size > 1 else slice(None) for place, size in places)]

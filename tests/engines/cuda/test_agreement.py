@@ -84,7 +84,7 @@ def test_results_do_not_depend_on_how_the_work_is_cut(device, case, monkeypatch,
 
 def test_extreme_networks(device):
     test_extremes.test_networks_that_shrink_and_that_explode("cuda")
-    test_extremes.test_degenerate_constants("cuda")
+    properties.test_degenerate_constants("cuda")
 
 
 def test_cupy_in_cupy_out(device, work, rng):

@@ -8,10 +8,10 @@ import pytest
 
 import rescntk as rk
 from rescntk import engines
+from rescntk.engines.compiled.program import operations_of
 from rescntk.engines.cuda import compiler, launch_plan
 from rescntk.engines.cuda import engine as cuda
 from rescntk.engines.request import Request
-from rescntk.engines.windows import Operations
 from tests import tolerances
 from tests.engines.cuda import emulated
 
@@ -122,7 +122,7 @@ def test_tables_that_32_bits_do_not_number_are_refused():
     limits = compiler.DeviceLimits(shared_bytes=200_000, multiprocessors=100, double_cost=2)
     request = Request(rk.Network(5000, 31), "gap", ("ntk",), (5000,))
     with pytest.raises(ValueError, match=r"tables have 2,.* numbers a signal, expected less than"):
-        launch_plan.LaunchPlan(request, 4096, Operations(request.network, 2, 1), limits)
+        launch_plan.LaunchPlan(request, 4096, operations_of(request, 1, 1), limits)
 
 
 def test_blocks_on_disk(device, work, tmp_path, rng):

@@ -3,10 +3,10 @@
 import pytest
 
 from rescntk import Network
+from rescntk.engines.compiled.program import operations_of
 from rescntk.engines.cuda.compiler import DeviceLimits
 from rescntk.engines.cuda.launch_plan import LaunchPlan
 from rescntk.engines.request import Request
-from rescntk.engines.windows import Operations
 
 DEVICE = DeviceLimits(shared_bytes=48 << 10, multiprocessors=10, double_cost=2)
 
@@ -16,7 +16,7 @@ NETWORK = Network(3, 3)
 
 def plan(d, head="gap", dtype="float32", network=NETWORK, kinds=("gpk", "ntk"), **options):
     request = Request(network, head, kinds, (network.depth,), dtype, **options)
-    return LaunchPlan(request, d, Operations(network, network.depth, 2), DEVICE)
+    return LaunchPlan(request, d, operations_of(request, 2, 1), DEVICE)
 
 
 def test_rows_of_all_pixel_pairs():
@@ -77,6 +77,14 @@ def test_tiles_fit_into_memory():
 def test_tiles_of_the_diagonal_have_whole_blocks_of_right_signals():
     rows, columns = plan(100, "trace").tile(1000, 1000, 6400)
     assert columns % 4 == 0 and rows * columns <= 100
+
+
+def test_rows_of_joined_layers_are_counted_joined():
+    """226 rows a layer have 1.85e9 numbers, and would have 2.4e9 before layers are joined."""
+    network = Network(1000, 3**37)
+    assert plan(4096, network=network, kinds=("gpk",)).lanes == 1
+    with pytest.raises(ValueError, match="tables have 2,.* numbers a signal"):
+        plan(4096, network=network, kinds=("gpk",), shares=True)
 
 
 @pytest.mark.parametrize(
