@@ -18,7 +18,6 @@ from .estimator import REMEDY, ResidualKernelEstimator, average, squared_sum
 from .fitted_view import shares_of
 from .inputs import Cases, exponents_of, fitting, read_cases, read_labels
 
-
 _NOVELTY_OF_DOUBT = 4.0
 """Novelty above which probabilities are less certain. White noise has a mean largest probability of
 .57, and .90 without, over six sets; clean signals and those with noise of .1 have the same log
@@ -36,7 +35,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     Parameters
     ----------
     views : {"default", "fast"} or list of View, default "default"
-        Eleven views, or the first nine, or views of your own. More than 1,000 signals have eight
+        Sixteen views, or the first eleven, or views of your own. More than 1,000 signals have eight
         by default, which take less time.
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view takes

@@ -30,7 +30,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     Parameters
     ----------
     views : {"default", "fast"} or list of View, default "default"
-        Eleven views, or the first nine, or views of your own. More than 1,000 signals have eight
+        Sixteen views, or the first eleven, or views of your own. More than 1,000 signals have eight
         by default, which take less time.
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view and

@@ -395,29 +395,39 @@ class ResolvedView:
 
 
 FAST = (
+    View(bands="rectified", standardize="local", length="fine"),
+    View(linear=True, standardize="point", length="all"),
+    View(linear=True, standardize="channel", length="all"),
     View(differences=True, time=1.0, standardize="channel"),
     View(differences="only", statistics=True, time=1.0, standardize="channel", length=32),
     View(spectra=True, filter_size=3, length=32),
-    View(spectra=True, time=1.0, standardize="channel", filter_size=3, length=32),
     View(filter_size=3, length=32),
     View(differences="only", standardize="point", head="trace", length=2048),
     View(spectra="whole", filter_size=3, head="trace", length=512),
     View(spectra="whole", statistics=True, time=1.0, filter_size=3, length=32),
     View(spectra=True, filter_size=3, head="trace", length=32),
 )
-"""Views of ``views="fast"``. Chosen by accuracy on sets for choosing of `benchmarks/ucr.py`, and on
-smaller sets and simulated machines, with noise and without."""
+"""Views of ``views="fast"``. Chosen by accuracy and log loss on sets for choosing of
+`benchmarks/ucr.py` and on thirteen sets more, and on smaller sets and simulated machines, with
+noise and without."""
 
 DEFAULT = (
     *FAST,
+    View(bands="magnitudes"),
+    View(bands="signs", time=1.0),
+    View(differences="only", length="fine"),
     View(differences="only", filter_size=3, input_filter_size=9),
     View(differences=True, statistics=True, standardize="channel"),
 )
 """Views of ``views="default"``."""
 
-MANY = (replace(FAST[0], length=32), *FAST[1:4], *FAST[5:])
-"""Views of ``views="default"`` for many signals, where the first of `FAST` takes half of a fit, and
-the fifth makes no difference."""
+MANY = (
+    replace(FAST[3], length=32),
+    *FAST[4:6],
+    View(spectra=True, time=1.0, standardize="channel", filter_size=3, length=32),
+    *FAST[7:],
+)
+"""Views of ``views="default"`` for many signals, of which others take more than half of a fit."""
 
 
 def _flag_or_word(value: object, name: str, *words: str) -> bool | str:
