@@ -413,7 +413,7 @@ noise and without."""
 
 DEFAULT = (
     *FAST,
-    View(bands="magnitudes"),
+    View(bands="rectified", time=1.0),
     View(bands="signs", time=1.0),
     View(differences="only", length="fine"),
     View(differences="only", filter_size=3, input_filter_size=9),
