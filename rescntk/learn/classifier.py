@@ -11,10 +11,18 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from ..messages import shown, warn
 from ..validation import check_nonnegative
-from .estimator import REMEDY, ResidualKernelEstimator, average, squared_sum
+from .estimator import (
+    COVERAGE,
+    REMEDY,
+    Nonconformity,
+    ResidualKernelEstimator,
+    average,
+    squared_sum,
+)
 from .fitted_view import shares_of
 from .inputs import Cases, exponents_of, fitting, read_cases, read_labels
 
@@ -54,7 +62,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     Attributes
     ----------
     classes_ : ndarray, (n_classes,)
-    best_score_, best_score_error_ : float
+    left_out_proba_ : ndarray, (n_cases, n_classes)
+        Probabilities of the signals given to `fit`, in their order, each predicted without its
+        copies and its group (see Notes). NaN for signals of weight 0, and of classes of weight 0.
+    left_out_score_, left_out_score_error_ : float
         Accuracy on training signals left out, one by one or by groups, and its standard error.
         `class_weight` does not weigh it.
         The only signal of a class does not count.
@@ -69,6 +80,17 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Shift of the decisions by `class_weight`; else 0.
     n_channels_, n_timepoints_ : int
         Of the signals; None for time points of lists.
+
+    Notes
+    -----
+    Copies of a signal with the same label and group are one case. A case is left out of the ridge
+    regression of each view, with its group, in closed form. The weights of views come from the
+    other nine folds' errors. The case has part in other steps: the scales of the views, the choice
+    of a penalty among several, the errors of other folds, and the calibration. So left-out results
+    may be a little better than those of new signals.
+
+    Folds come from the signals' contents and `random_state`. Other models of the same signals,
+    groups and integer `random_state` have the same folds.
 
     Examples
     --------
@@ -143,14 +165,19 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         if self.class_weight == "balanced":
             by_class = len(labels) / np.bincount(labels, cases.weights) / len(present)
         error_weights = by_class[labels] * counted
-        left_out, residuals = self._fit_views(cases, error_weights)
-        decisions = cases.targets - average(left_out[2], left_out[0])
+        left_out = self._fit_views(cases, error_weights)
+        decisions = cases.targets - average(left_out.weights, left_out.of_views)
         calibrated = _calibrate(decisions, labels, error_weights, self.class_weight is not None)
         self.inverse_temperature_, self.offsets_ = calibrated
         self.intercept_ = self._centre + self.offsets_
-        found = cases.targets - residuals + self.offsets_
-        chances = self._chances(found)[np.arange(len(labels)), labels]
-        self._keep_nonconformity(-chances, by_class[labels] * cases.weights, cases.members)
+        found = cases.targets - left_out.residuals + self.offsets_
+        chances = self._chances(found)
+        self.left_out_proba_ = cases.as_given(chances)
+        self._nonconformity = Nonconformity(
+            -chances[np.arange(len(labels)), labels],
+            by_class[labels] * cases.weights,
+            cases.members.max() + 1,
+        )
         self._score(self._labels(found) == labels, counted, cases, labels)
 
     def _score(
@@ -166,16 +193,16 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
                 f"{of_one} two signals, or groups: accuracy and probabilities are {told}",
             )
         if not total:
-            self.best_score_ = self.best_score_error_ = np.nan
+            self.left_out_score_ = self.left_out_score_error_ = np.nan
             return
         # With two right and two wrong answers more (Agresti and Coull 1998), the error is never 0.
         middle = (hits + 2.0) / (total + 4.0)
         squares = squared_sum(right - middle, cases, counted) + 2 * (middle**2 + (1 - middle) ** 2)
-        self.best_score_, self.best_score_error_ = hits / total, np.sqrt(squares) / (total + 4.0)
+        self.left_out_score_, self.left_out_score_error_ = hits / total, np.sqrt(squares) / (total + 4.0)
         majority = np.bincount(labels, counted).max() / total
-        if self.best_score_ <= majority and self.class_weight is None and len(classes) > 1:
+        if self.left_out_score_ <= majority and self.class_weight is None and len(classes) > 1:
             warn(
-                f"best_score_ is {self.best_score_:.3g}, and the most common class has "
+                f"left_out_score_ is {self.left_out_score_:.3g}, and the most common class has "
                 f"{majority:.3g}: these views do not find what tells the classes apart. {REMEDY}",
             )
 
@@ -190,11 +217,13 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             label: check_nonnegative(weight, f"class_weight of {shown(label)}")
             for label, weight in given.items()
         }
-        unknown = [key for key in given if key not in labels]  # a fold may lack a class
+        unknown = [key for key in given if key not in labels]
         if unknown and any(label not in given for label in labels):
             raise ValueError(
                 f"class_weight has keys {shown(unknown)}, expected some of {shown(labels)}"
             )
+        if unknown:  # a fold may lack a class
+            warn(f"class_weight has keys {shown(unknown)}, which no signal of y has")
         weights = np.array([checked.get(label, 1.0) for label in labels])
         # A positive weight stays positive, however much larger another is.
         relative = np.maximum(np.ldexp(weights, -exponents_of(weights)), 1e-100)
@@ -245,7 +274,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         """
         return self._chances(self._decisions(X))
 
-    def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> np.ndarray:
+    def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
         """Return the classes that may be right.
 
         A set has the most probable class, and each class whose probability is at least a threshold.
@@ -284,7 +313,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         leaving out a signal changes probabilities little, and greater where the most probable class
         is right more often. No share is guaranteed without such a condition (Barber et al. 2021).
         """
-        least = -self._nonconformity_within(coverage)
+        check_is_fitted(self)
+        least = -self._nonconformity.within(coverage)
         chances = self.predict_proba(X)
         return chances >= np.minimum(least, chances.max(axis=1, keepdims=True))
 

@@ -284,12 +284,22 @@ def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Cases(NamedTuple):
-    """Signals with targets, weights and groups, each different case once, in a fixed order."""
+    """Signals with targets, weights and groups, each different case once, in a fixed order.
+
+    Copies of a signal with one target and one group are one case.
+    """
 
     signals: Signals
     targets: np.ndarray  # (n_cases, n_outputs)
     weights: np.ndarray  # sums over copies, (n_cases,), of mean 1
     members: np.ndarray  # number of each case's group, (n_cases,); a case may be a group
+    places: np.ndarray  # of each signal given, the index of its case; -1 of signals without a case
+
+    def as_given(self, values: np.ndarray) -> np.ndarray:
+        """Return values of cases, (n_cases, …), of each signal given; NaN of those without a case."""
+        found = values[self.places].astype(np.float64)
+        found[self.places < 0] = np.nan
+        return found
 
 
 def read_cases(
@@ -324,4 +334,6 @@ def read_cases(
     _, first, places = np.unique(rows, return_index=True, return_inverse=True)
     sums, first = np.bincount(places, weights[kept]), kept[first]
     members = np.arange(len(first)) if groups is None else members[first]
-    return Cases(take(signals, first), targets[first], sums / sums.mean(), members)
+    of_given = np.full(n, -1)
+    of_given[kept] = places
+    return Cases(take(signals, first), targets[first], sums / sums.mean(), members, of_given)

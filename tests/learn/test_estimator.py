@@ -68,7 +68,7 @@ def test_one_view_is_ridge_regression_with_refits(rng):
     np.testing.assert_allclose(model.decision_function(Z), k @ beta + b, atol=1e-9)
     errors = refits(K, Y, np.full(18, penalty), np.arange(18))
     assert model.views_["error"][0] == pytest.approx(np.mean(errors**2))
-    assert model.best_score_ == np.mean((Y - errors).argmax(axis=1) == y)
+    assert model.left_out_score_ == np.mean((Y - errors).argmax(axis=1) == y)
     G = np.linalg.inv(K + penalty * np.eye(18))
     usual = np.mean(1 / G.diagonal())
     novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
@@ -181,7 +181,7 @@ def test_levels_that_drift(rng):
     assert model.score(Z, y) > 0.9
 
 
-@pytest.mark.filterwarnings("ignore:best_score_ is")  # of one of the views alone
+@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of one of the views alone
 def test_the_average_and_its_table(rng):
     X, y = waves(rng, 24, 2)
     model = ResidualKernelClassifier(**FOUR).fit(X, y)
@@ -228,7 +228,7 @@ def test_order_copies_and_weights_do_not_matter(kind, lists, rng):
     def fitted(cases, weights=None, form=np.asarray):
         S = [form(signals[k]) for k in cases] if lists else form(signals[cases])
         model = kind(**settings, random_state=0).fit(S, 1.0 * y[cases], weights)
-        return np.stack([model.predict(Z), model.novelty(Z), np.full(6, model.best_score_)])
+        return np.stack([model.predict(Z), model.novelty(Z), np.full(6, model.left_out_score_)])
 
     every = np.arange(24)
     expected = fitted(every)
@@ -252,8 +252,8 @@ def test_groups_are_left_out_whole(rng):
         whole = ResidualKernelClassifier(**FOUR, random_state=0).fit(
             X, y, groups=[f"wearer {k}" for k in wearers]
         )
-    assert single.best_score_ > 0.95 and whole.best_score_ < 0.8
-    assert whole.best_score_error_ > 2 * single.best_score_error_
+    assert single.left_out_score_ > 0.95 and whole.left_out_score_ < 0.8
+    assert whole.left_out_score_error_ > 2 * single.left_out_score_error_
 
 
 @pytest.mark.parametrize("n", [1, 64, 65, 127, 128, 193])
@@ -355,7 +355,7 @@ def each_line(call, at):
     return len(seen)
 
 
-@pytest.mark.filterwarnings("ignore:best_score_")  # of few signals
+@pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
 @pytest.mark.parametrize("every", [23, *rarely(1)])
 @pytest.mark.parametrize(("model", "result"), INTERRUPTED.values(), ids=INTERRUPTED.keys())
 def test_an_interrupted_fit_leaves_the_model_as_it_was_or_fits_it(model, result, every, rng):
