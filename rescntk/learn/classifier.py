@@ -63,8 +63,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     ----------
     classes_ : ndarray, (n_classes,)
     left_out_proba_ : ndarray, (n_cases, n_classes)
-        Probabilities of the signals given to `fit`, in their order, each predicted without its
-        copies and its group (see Notes). NaN for signals of weight 0, and of classes of weight 0.
+        Probabilities of the signals given to `fit`, in their order, each left out (see
+        Notes). NaN for signals of weight 0, and of classes of weight 0.
     left_out_score_, left_out_score_error_ : float
         Accuracy on training signals left out, one by one or by groups, and its standard error.
         `class_weight` does not weigh it.
@@ -83,11 +83,11 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     Notes
     -----
-    Copies of a signal with the same label and group are one case. A case is left out of the ridge
-    regression of each view, with its group, in closed form. The weights of views come from the
-    other nine folds' errors. The case has part in other steps: the scales of the views, the choice
-    of a penalty among several, the errors of other folds, and the calibration. So left-out results
-    may be a little better than those of new signals.
+    A signal is left out of each view's ridge regression, in closed form: with all its copies, or with
+    its group where `groups` are given. Views have weights from the errors of the other nine folds.
+    The signal has part in all else: the scales of views, landmarks, the choice among several
+    penalties, the errors of other folds, and the calibration. So left-out results may be a little
+    better than those of new signals.
 
     Folds come from the signals' contents and `random_state`. Other models of the same signals,
     groups and integer `random_state` have the same folds.
@@ -198,7 +198,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         # With two right and two wrong answers more (Agresti and Coull 1998), the error is never 0.
         middle = (hits + 2.0) / (total + 4.0)
         squares = squared_sum(right - middle, cases, counted) + 2 * (middle**2 + (1 - middle) ** 2)
-        self.left_out_score_, self.left_out_score_error_ = hits / total, np.sqrt(squares) / (total + 4.0)
+        self.left_out_score_, self.left_out_score_error_ = (
+            hits / total,
+            np.sqrt(squares) / (total + 4.0),
+        )
         majority = np.bincount(labels, counted).max() / total
         if self.left_out_score_ <= majority and self.class_weight is None and len(classes) > 1:
             warn(

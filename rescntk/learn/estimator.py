@@ -203,9 +203,7 @@ class Nonconformity:
                 f"{n / (n + 1):.3g} at most",
             )
         share = min(1.0, max(0.0, coverage * (n + 1) / n - 1e-12))
-        return np.quantile(
-            self.scores, share, axis=0, weights=self.weights, method="inverted_cdf"
-        )
+        return np.quantile(self.scores, share, axis=0, weights=self.weights, method="inverted_cdf")
 
 
 def folds_of(members: np.ndarray, rng: np.random.RandomState) -> np.ndarray:

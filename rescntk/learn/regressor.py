@@ -59,8 +59,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     Attributes
     ----------
     left_out_prediction_ : ndarray, (n_cases,) or (n_cases, n_targets)
-        Predictions of the signals given to `fit`, in their order, each without its copies and its
-        group (see Notes). NaN for signals of weight 0.
+        Predictions of the signals given to `fit`, in their order, each left out (see
+        Notes). NaN for signals of weight 0.
     left_out_score_, left_out_score_error_ : float
         R² over all targets on training signals left out, and its standard error; NaN where all
         targets are equal.
@@ -75,11 +75,10 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
 
     Notes
     -----
-    Copies of a signal with the same targets and group are one case. A case is left out of the ridge
-    regression of each view, with its group, in closed form. The weights of views come from the
-    other nine folds' errors. The case has part in other steps: the scales of the views, the choice
-    of penalties, and the errors of other folds. So left-out results may be a little better than
-    those of new signals.
+    A signal is left out of each view's ridge regression, in closed form: with all its copies, or with
+    its group where `groups` are given. Views have weights from the errors of the other nine folds.
+    The signal has part in all else: the scales of views, landmarks, the choice of penalties, and
+    the errors of other folds. So left-out results may be a little better than those of new signals.
 
     Folds come from the signals' contents and `random_state`. Other models of the same signals,
     groups and integer `random_state` have the same folds.
@@ -149,8 +148,6 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         self._shape = targets.shape[1:]
         targets = targets.reshape(len(targets), -1)
         cases = read_cases(self, X, y, targets, sample_weight, groups)
-        if len(cases.weights) < 2:
-            raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
         weights, exponents = cases.weights, exponents_of(cases.targets)
         targets = np.ldexp(cases.targets, -exponents)
         mean = np.average(targets, axis=0, weights=weights)

@@ -69,6 +69,8 @@ def test_one_view_is_ridge_regression_with_refits(rng):
     errors = refits(K, Y, np.full(18, penalty), np.arange(18))
     assert model.views_["error"][0] == pytest.approx(np.mean(errors**2))
     assert model.left_out_score_ == np.mean((Y - errors).argmax(axis=1) == y)
+    chances = softmax(model.inverse_temperature_ * (Y - errors), axis=1)
+    np.testing.assert_allclose(model.left_out_proba_, chances, atol=1e-9)
     G = np.linalg.inv(K + penalty * np.eye(18))
     usual = np.mean(1 / G.diagonal())
     novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
@@ -240,6 +242,90 @@ def test_order_copies_and_weights_do_not_matter(kind, lists, rng):
     np.testing.assert_allclose(fitted(every, weights), repeated, rtol=1e-8, atol=1e-8)
     zero = np.append(np.ones(24), np.zeros(4))
     np.testing.assert_allclose(fitted(np.append(every, more), zero), expected, rtol=1e-8, atol=1e-8)
+
+
+FIRST = np.array([*range(20), 3, 3, 8, 19, 5])
+"""Signals that are given: the last five are copies."""
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
+@pytest.mark.parametrize("given", ["copies", "groups", "other targets"])
+def test_left_out_results_are_those_of_refits(given, rng):
+    """In the order of the signals; copies are left out together, or groups are."""
+    X, y = waves(rng, 20, 3)
+    X, y, penalty = X[FIRST], y[FIRST], 0.05
+    targets = X[:, 0, :5].sum(axis=1)[:, None] * [1.0, -2.0] + [0.0, 300.0]
+    members, weights = FIRST, np.ones(25)
+    if given == "other targets":
+        y, targets = (y + np.arange(25) // 22) % 3, targets + np.arange(25)[:, None]
+    elif given == "groups":
+        members = FIRST // 4
+    weights[[2, 20]] = 0.0
+    kept = np.flatnonzero(weights)
+    groups = members if given == "groups" else None
+    view = ONE["views"][0].fit(X[kept])
+    K = mean_kernel(X[kept], X, view)[kept]
+
+    def errors_of(Y, told):
+        """Return errors of signals left out; different cases have weights of mean 1."""
+        n_cases = len(np.unique(np.column_stack([FIRST, told])[kept], axis=0))
+        penalties = np.full(len(kept), penalty * len(kept) / n_cases)
+        return refits(K, Y[kept], penalties, members[kept])
+
+    model = ResidualKernelRegressor(penalty=penalty, **ONE).fit(X, targets, weights, groups)
+    expected = np.full(targets.shape, np.nan)
+    expected[kept] = targets[kept] - errors_of(targets, targets)
+    np.testing.assert_allclose(model.left_out_prediction_, expected, rtol=1e-7, atol=1e-7)
+    single = ResidualKernelRegressor(penalty=penalty, **ONE).fit(X, targets[:, 0], weights, groups)
+    np.testing.assert_allclose(single.left_out_prediction_, expected[:, 0], rtol=1e-7, atol=1e-7)
+    model = ResidualKernelClassifier(penalty=penalty, **ONE).fit(X, y, weights, groups)
+    Y = 2.0 * np.eye(3)[y] - 1.0
+    found = Y[kept] - errors_of(Y, y)
+    expected = np.full((25, 3), np.nan)
+    expected[kept] = softmax(model.inverse_temperature_ * found, axis=1)
+    np.testing.assert_allclose(model.left_out_proba_, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_permuted_signals_have_permuted_left_out_results(lists, grouped, rng):
+    X, y = waves(rng, 24, 2)
+    X, y = X + rng.standard_normal(X.shape), np.append(y, [2, 0, 1])
+    signals = [x[:, : 24 - k % 3] for k, x in enumerate(X)] if lists else X
+    signals = [signals[k] for k in [*range(24), 4, 6, 9]]
+    weights = np.append(rng.uniform(0.5, 2.0, 25), [1.0, 0.0])
+    groups = rng.integers(0, 12, 27) if grouped else None
+    views = [View(standardize="channel"), View(differences=True), View(spectra=True, length=8)]
+    order = rng.permutation(27)
+    for kind, name, options in (
+        (ResidualKernelClassifier, "left_out_proba_", {"class_weight": {0: 1, 1: 2, 2: 0}}),
+        (ResidualKernelRegressor, "left_out_prediction_", {}),
+    ):
+        model, other = (kind(views, dtype="float64", random_state=0, **options) for _ in range(2))
+        model.fit(signals, y, weights, groups)
+        permuted = None if groups is None else groups[order]
+        other.fit([signals[k] for k in order], y[order], weights[order], permuted)
+        expected, found = getattr(model, name), getattr(other, name)
+        np.testing.assert_allclose(found, expected[order], rtol=0, atol=1e-10)
+        missing = [24, 26] if options else [26]
+        assert np.flatnonzero(np.isnan(expected.reshape(27, -1)[:, 0])).tolist() == missing
+
+
+def test_folds_are_the_same_for_all_fits_of_a_seed(rng, monkeypatch):
+    """Also of other views and landmarks, and of the other estimator."""
+    (X, y), folds, folds_of = waves(rng, 24, 2), [], estimator.folds_of
+    monkeypatch.setattr(
+        estimator, "folds_of", lambda *args: folds.append(folds_of(*args)) or folds[-1]
+    )
+    for kind, options in (
+        (ResidualKernelClassifier, FOUR),
+        (ResidualKernelClassifier, ONE | {"landmarks": 9}),
+        (ResidualKernelRegressor, ONE),
+    ):
+        kind(**options, random_state=3).fit(X, y)
+    ResidualKernelClassifier(**ONE, random_state=4).fit(X, y)
+    assert (np.bincount(folds[0], minlength=10) >= 2).all()
+    assert [(each == folds[0]).all() for each in folds] == [True] * 3 + [False]
 
 
 def test_groups_are_left_out_whole(rng):
